@@ -1,0 +1,40 @@
+//! What can be wrong with data from outside.
+
+/// Why labels or a batch cannot be taken. Every variant means: reject the input and tell its sender.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two labels of one name.
+    #[error("label {name:?} is given twice; keep one")]
+    DuplicateLabel {
+        /// The name.
+        name: String,
+    },
+    /// A label without a name.
+    #[error("a label has an empty name; every label needs one")]
+    EmptyLabelName,
+    /// No metric name.
+    #[error("the series has no __name__ label; add one")]
+    NoMetricName,
+    /// A named limit was passed.
+    #[error("{what} is {found}, above the limit of {limit}; send less at once")]
+    TooLarge {
+        /// What is too large, as a noun phrase.
+        what: &'static str,
+        /// Its size.
+        found: usize,
+        /// The most that is taken.
+        limit: usize,
+    },
+    /// The bytes are not a batch frame.
+    #[error("not a batch: {0}")]
+    Malformed(String),
+    /// The frame's checksum does not fit its bytes.
+    #[error("the batch's checksum is {found:08x} where its bytes give {expected:08x}; send it again")]
+    Checksum {
+        /// Computed over the bytes.
+        expected: u32,
+        /// Written in the header.
+        found: u32,
+    },
+}

@@ -1,0 +1,23 @@
+//! Labels, series, samples and batches: what every part of Ogive speaks of, and the traits between the parts.
+#![deny(unsafe_code)]
+
+mod error;
+mod labels;
+mod matcher;
+mod sample;
+mod select;
+mod series;
+
+pub mod batch;
+pub mod verdict;
+
+pub use batch::{Batch, SourceId};
+pub use error::Error;
+pub use labels::{Labels, METRIC_NAME};
+pub use matcher::{MatchOp, Matcher};
+pub use sample::{Sample, Value};
+pub use select::{
+    FloatColumn, HistogramColumn, HistogramValue, Select, SelectError, Selection, SeriesData, TextColumn, TimeRange,
+};
+pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
+pub use verdict::{Reason, Verdict};

@@ -1,0 +1,78 @@
+//! What a series is: its labels, its kind, and what is known of its samples.
+
+use twox_hash::XxHash3_128;
+
+use crate::Labels;
+
+/// What a series' samples are. Part of the series' identity: one name may have a float and a text series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// A number.
+    Float = 0,
+    /// A distribution.
+    Histogram = 1,
+    /// Words: a log line, a configuration, a state.
+    Text = 2,
+}
+
+/// How the samples of a series relate to time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Temporality {
+    /// The state at an instant.
+    #[default]
+    Gauge = 0,
+    /// Everything since some start: a Prometheus counter or native histogram.
+    Cumulative = 1,
+    /// What happened in one cell and nothing before it.
+    Delta = 2,
+}
+
+/// Identity of a series: 128-bit xxh3 of its kind and its canonical label bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SeriesId(pub u128);
+
+impl SeriesId {
+    /// The identity of `labels` with `kind`.
+    #[must_use]
+    pub fn of(kind: Kind, labels: &Labels) -> Self {
+        Self(XxHash3_128::oneshot_with_seed(kind as u64, &labels.canonical_bytes()))
+    }
+}
+
+impl std::fmt::Debug for SeriesId {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{:032x}", self.0)
+    }
+}
+
+/// What is known of a series beside its labels.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SeriesMeta {
+    /// What its samples are.
+    pub kind: Kind,
+    /// How they relate to time. The first one stored stays; another is refused as `kind_conflict`.
+    pub temporality: Temporality,
+    /// Base unit (`s`, `By`), or empty.
+    pub unit: String,
+    /// Width of a cell in milliseconds: a delta sample at t covers (t - width, t]. 0 when unknown.
+    pub width_ms: u32,
+}
+
+/// A series as a batch declares it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SeriesDef {
+    /// Labels, `__name__` included.
+    pub labels: Labels,
+    /// The rest.
+    pub meta: SeriesMeta,
+}
+
+impl SeriesDef {
+    /// The series' identity.
+    #[must_use]
+    pub fn id(&self) -> SeriesId {
+        SeriesId::of(self.meta.kind, &self.labels)
+    }
+}

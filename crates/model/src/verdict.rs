@@ -1,0 +1,71 @@
+//! What became of each sample of a batch: accepted, duplicate, or rejected with a counted reason.
+
+/// Why a sample was rejected. The text form is a label value of `ogive_ingest_rejected_total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The series' labels break a rule of `Labels`.
+    LabelsInvalid,
+    /// The sample names a series that the batch does not declare.
+    SeriesUnknown,
+    /// The value is not of the series' kind, or the series is stored with another temporality.
+    KindConflict,
+    /// Too far ahead of the server's clock.
+    TimeTooNew,
+    /// Before the first time that can be stored.
+    TimeTooOld,
+    /// The histogram breaks its scheme: bad bins, a count that does not add up, or NaN where none may be.
+    HistogramInvalid,
+    /// The histogram's scheme does not merge with the cell that is already there.
+    SchemeConflict,
+    /// A text longer than the limit.
+    TextTooLarge,
+    /// The store holds as many series as it may.
+    SeriesLimit,
+    /// Below the window in which the source's numbers are remembered: it may or may not be here already.
+    SequenceTooOld,
+}
+
+impl Reason {
+    /// Every reason, to make each one's counter from the start.
+    pub const ALL: [Self; 10] = [
+        Self::LabelsInvalid,
+        Self::SeriesUnknown,
+        Self::KindConflict,
+        Self::TimeTooNew,
+        Self::TimeTooOld,
+        Self::HistogramInvalid,
+        Self::SchemeConflict,
+        Self::TextTooLarge,
+        Self::SeriesLimit,
+        Self::SequenceTooOld,
+    ];
+
+    /// Name in counters and answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LabelsInvalid => "labels_invalid",
+            Self::SeriesUnknown => "series_unknown",
+            Self::KindConflict => "kind_conflict",
+            Self::TimeTooNew => "time_too_new",
+            Self::TimeTooOld => "time_too_old",
+            Self::HistogramInvalid => "histogram_invalid",
+            Self::SchemeConflict => "scheme_conflict",
+            Self::TextTooLarge => "text_too_large",
+            Self::SeriesLimit => "series_limit",
+            Self::SequenceTooOld => "sequence_too_old",
+        }
+    }
+}
+
+/// What became of a batch. `accepted + duplicate + rejected.len()` is the number of its samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Samples that are durable now.
+    pub accepted: u64,
+    /// Samples that were durable before: nothing changed.
+    pub duplicate: u64,
+    /// The others, by index into the batch's samples.
+    pub rejected: Vec<(u32, Reason)>,
+}
