@@ -45,6 +45,8 @@ pub struct FloatColumn {
     pub times: Vec<i64>,
     /// One a time.
     pub values: Vec<f64>,
+    /// When each cumulative value began to count, milliseconds; 0 is unknown. Empty, or one a time.
+    pub starts: Vec<i64>,
 }
 
 /// Histogram samples of one series, strictly ascending in time.
@@ -54,6 +56,8 @@ pub struct HistogramColumn {
     pub times: Vec<i64>,
     /// One a time, integer or float.
     pub values: Vec<HistogramValue>,
+    /// When each cumulative value began to count, milliseconds; 0 is unknown. Empty, or one a time.
+    pub starts: Vec<i64>,
 }
 
 /// A stored histogram of either count type.
