@@ -1,0 +1,143 @@
+//! The disk as Ogive uses it: append, fsync, read, rename. Every file of Ogive goes through [`Disk`], so one
+//! seed of the simulated disk replays a whole store with its faults.
+//!
+//! Invariants: a file only grows at its end or is cut; bytes are safe after `sync` of the file, names (created,
+//! renamed, removed) after `sync_dir` of their directory.
+//! Failure: a write may take fewer bytes than given; after a failed `sync` the file's unsynced bytes are in an
+//! unknown state for good, and no later `sync` of it proves anything about them.
+
+mod real;
+
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+pub use real::RealDisk;
+
+/// A directory tree. Shared as `Arc<dyn Disk>`.
+pub trait Disk: Send + Sync {
+    /// Creates an empty file, for appending and reading; [`Error::AlreadyExists`] when there is one.
+    ///
+    /// # Errors
+    /// See [`Error`]; so for every operation here.
+    fn create(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error>;
+
+    /// Opens an existing file for appending and reading.
+    fn open(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error>;
+
+    /// Opens an existing file for reading only.
+    fn open_read(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error>;
+
+    /// Moves a file to a name in the same file system, replacing what is there, at once for every reader.
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Error>;
+
+    /// Removes a file. Open handles keep reading it.
+    fn remove(&self, path: &Path) -> Result<(), Error>;
+
+    /// Full paths of a directory's files and directories, ascending.
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>, Error>;
+
+    /// Makes a directory and those above it, and fsyncs what names them.
+    fn create_dir_all(&self, directory: &Path) -> Result<(), Error>;
+
+    /// Makes the directory's names durable.
+    fn sync_dir(&self, directory: &Path) -> Result<(), Error>;
+
+    /// Bytes that can still be written below `directory`.
+    fn free_bytes(&self, directory: &Path) -> Result<u64, Error>;
+
+    /// Takes the directory for oneself until the lock is dropped or the process ends; [`Error::Locked`] when
+    /// somebody else has it.
+    fn lock(&self, directory: &Path) -> Result<DirectoryLock, Error>;
+
+    /// Bytes of a file.
+    fn length(&self, path: &Path) -> Result<u64, Error> {
+        self.open_read(path)?.length()
+    }
+
+    /// The whole of a file. Only for files that Ogive itself keeps small.
+    fn read(&self, path: &Path) -> Result<Vec<u8>, Error> {
+        let file = self.open_read(path)?;
+        let length = usize::try_from(file.length()?).expect("a file fits the address space");
+        let mut bytes = vec![0; length];
+        file.read_exact_at(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Puts `bytes` at `path` whole or not at all: writes `path` with `.new` appended, fsyncs it, renames it
+    /// over, fsyncs the directory. Durable when it returns.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let new = PathBuf::from(name);
+        match self.remove(&new) {
+            Ok(()) | Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let mut file = self.create(&new)?;
+        file.write_all(bytes)?;
+        file.sync()?;
+        self.rename(&new, path)?;
+        self.sync_dir(path.parent().expect("a file has a directory"))
+    }
+}
+
+/// An open file. Writing goes to its end.
+pub trait DiskFile: Send + Sync {
+    /// The path that it was opened with.
+    fn path(&self) -> &Path;
+
+    /// Appends a prefix of `bytes` and returns how many: at least one unless `bytes` is empty.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when not even one byte fits; so for every operation here.
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Error>;
+
+    /// Makes everything written so far durable (fdatasync).
+    fn sync(&mut self) -> Result<(), Error>;
+
+    /// Cuts the file to `length` bytes, which it has.
+    fn truncate(&mut self, length: u64) -> Result<(), Error>;
+
+    /// Bytes in the file.
+    fn length(&self) -> Result<u64, Error>;
+
+    /// Reads at `offset`; fewer bytes than asked only at the file's end.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error>;
+
+    /// Appends all of `bytes`, or fails with a part of them possibly written.
+    fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let taken = self.write(bytes)?;
+            assert!(0 < taken && taken <= bytes.len(), "a write took {taken} of {} bytes", bytes.len());
+            bytes = &bytes[taken..];
+        }
+        Ok(())
+    }
+
+    /// Fills `buffer` from `offset`, or [`Error::Truncated`].
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
+        let read = self.read_at(offset, buffer)?;
+        if read < buffer.len() {
+            let end = offset.saturating_add(buffer.len() as u64);
+            return Err(Error::Truncated { path: self.path().to_owned(), offset, end });
+        }
+        Ok(())
+    }
+}
+
+/// Holds a directory; dropping it lets the next one in.
+pub struct DirectoryLock(#[expect(dead_code, reason = "held for its drop")] Box<dyn std::any::Any + Send + Sync>);
+
+impl DirectoryLock {
+    /// A lock that lasts as long as `holder`. For implementations of [`Disk`].
+    pub fn new(holder: impl std::any::Any + Send + Sync) -> Self {
+        Self(Box::new(holder))
+    }
+}
+
+impl std::fmt::Debug for DirectoryLock {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("DirectoryLock")
+    }
+}

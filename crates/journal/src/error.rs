@@ -1,0 +1,77 @@
+//! What can go wrong between a record and the disk, named after what the caller can do.
+
+use std::path::PathBuf;
+
+/// Why the disk or the journal did not do what was asked. Each variant names its file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such file. Look elsewhere, or create it.
+    #[error("{} does not exist", path.display())]
+    NotFound {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// The file is there already. Choose another name.
+    #[error("{} exists already", path.display())]
+    AlreadyExists {
+        /// What was to be created.
+        path: PathBuf,
+    },
+    /// No space left. Try again when there is space: nothing of what was refused stays.
+    #[error("no space left on the disk of {} (at byte {offset}); free some space", path.display())]
+    Full {
+        /// The file that was to grow.
+        path: PathBuf,
+        /// Where it was to grow.
+        offset: u64,
+    },
+    /// Another process, or another part of this one, holds the directory.
+    #[error("{} is in use by another server; stop it or choose another directory", path.display())]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// An earlier write or fsync of this file failed, so what it holds past its last good fsync is unknown.
+    #[error("{} took a failed write or fsync and is closed for writing; reopen the journal", path.display())]
+    Poisoned {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The record is larger than a journal takes. Split it.
+    #[error("a record of {found} bytes is above the limit of {limit}; split it")]
+    RecordTooLarge {
+        /// Its bytes.
+        found: usize,
+        /// The most that is taken.
+        limit: usize,
+    },
+    /// The file ends before the bytes that must be there.
+    #[error("{} ends before byte {end} (read from {offset})", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Where the read began.
+        offset: u64,
+        /// Where it was to end.
+        end: u64,
+    },
+    /// The operating system's word on anything else.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Whether space was missing: the same call can succeed later.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. })
+    }
+}
