@@ -1,0 +1,62 @@
+//! What can go wrong with a query.
+
+use ogive_model::SelectError;
+
+use crate::ast::Span;
+
+/// Why a text is not a query. Reject it and show the position.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: parse error: {message}")]
+pub struct ParseError {
+    /// What is wrong, as a sentence without a full stop.
+    pub message: String,
+    /// Where, as bytes of the text.
+    pub span: Span,
+    /// Line of the start, from 1.
+    pub line: usize,
+    /// Byte column of the start, from 1.
+    pub column: usize,
+}
+
+impl ParseError {
+    /// An error at `span` of `text`.
+    #[must_use]
+    pub fn new(text: &str, span: Span, message: impl Into<String>) -> Self {
+        let (line, column) = span.line_column(text);
+        Self { message: message.into(), span, line, column }
+    }
+}
+
+/// Why a query has no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Reject: the text is not a query.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// Reject: the query cannot be evaluated over this data or at these times.
+    #[error("{message}")]
+    Evaluate {
+        /// What is wrong.
+        message: String,
+        /// Where in the text, when it is known.
+        span: Option<Span>,
+    },
+    /// Reject: the query would hold more samples in memory than the engine allows.
+    #[error("query processing would load too many samples into memory in query execution (limit {limit})")]
+    TooManySamples {
+        /// The limit.
+        limit: usize,
+    },
+    /// The store has no answer: see [`SelectError`].
+    #[error(transparent)]
+    Select(#[from] SelectError),
+}
+
+impl Error {
+    /// An evaluation error without a position.
+    #[must_use]
+    pub fn evaluate(message: impl Into<String>) -> Self {
+        Self::Evaluate { message: message.into(), span: None }
+    }
+}

@@ -1,0 +1,74 @@
+//! What a query evaluates to.
+//!
+//! Invariants: points of a series strictly ascend in time over both columns together; a matrix that leaves
+//! the engine is sorted by labels and has no two series of equal labels.
+
+use std::sync::Arc;
+
+use ogive_hist::Histogram;
+use ogive_model::Labels;
+
+/// One value of a vector or of a series: a number or a distribution.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Point {
+    /// A number.
+    Float(f64),
+    /// A distribution; shared, since most operators pass it on unchanged.
+    Histogram(Arc<Histogram<f64>>),
+}
+
+/// One element of an instant vector.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstantSample {
+    /// Labels, `__name__` included when it was kept.
+    pub labels: Labels,
+    /// Time of the evaluation, milliseconds.
+    pub time_ms: i64,
+    /// Its value.
+    pub value: Point,
+}
+
+/// One series of a matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Labels, `__name__` included when it was kept.
+    pub labels: Labels,
+    /// Numbers: (milliseconds, value).
+    pub floats: Vec<(i64, f64)>,
+    /// Distributions: (milliseconds, value).
+    pub histograms: Vec<(i64, Arc<Histogram<f64>>)>,
+}
+
+/// A query's value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// One number without labels.
+    Scalar {
+        /// Milliseconds.
+        time_ms: i64,
+        /// The number.
+        value: f64,
+    },
+    /// A text.
+    String {
+        /// Milliseconds.
+        time_ms: i64,
+        /// The text.
+        value: String,
+    },
+    /// One point a series, in the order the query gives (sorted by labels unless it sorts otherwise).
+    Vector(Vec<InstantSample>),
+    /// Many points a series.
+    Matrix(Vec<Series>),
+}
+
+/// A query's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryResult {
+    /// The value.
+    pub value: Value,
+    /// Texts of the warnings, `PromQL warning: .. (line:col)`.
+    pub warnings: Vec<String>,
+    /// Texts of the infos, `PromQL info: .. (line:col)`.
+    pub infos: Vec<String>,
+}
