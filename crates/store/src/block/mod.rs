@@ -1,0 +1,46 @@
+//! Block: one immutable file with the samples of a time range and the index to find them by.
+//!
+//! Invariants: a file with a block's name is whole (it is written under another name, fsynced, then renamed);
+//! its series ascend by labels, then kind; its bytes never change.
+//! Format: docs/formats/block.md. Every part that is read on its own carries a CRC32C that is checked at each
+//! read.
+//! Failure: bytes that fail their checksum are [`crate::Error::Corrupt`] with path and offset; the rest of the
+//! block can still be read.
+
+/// Identity of a block in its store. Ids rise in the order of flushing: what a later block holds arrived later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockId(pub u64);
+
+/// What the manifest knows of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockMeta {
+    /// Identity.
+    pub id: BlockId,
+    /// Time of its first sample, milliseconds.
+    pub time_min: i64,
+    /// Time of its last sample, milliseconds.
+    pub time_max: i64,
+    /// Number of series.
+    pub series: u64,
+    /// Number of samples.
+    pub samples: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// How the names of block files end.
+pub const BLOCK_SUFFIX: &str = ".block";
+
+/// Name of the file of block `id`: 16 hexadecimal digits, so that names sort as ids do.
+#[must_use]
+pub fn file_name(id: BlockId) -> String {
+    format!("{:016x}{BLOCK_SUFFIX}", id.0)
+}
+
+/// The id in a block file's name.
+#[must_use]
+pub fn parse_file_name(name: &str) -> Option<BlockId> {
+    let digits = name.strip_suffix(BLOCK_SUFFIX).filter(|digits| digits.len() == 16)?;
+    let id = BlockId(u64::from_str_radix(digits, 16).ok()?);
+    (file_name(id) == name).then_some(id)
+}

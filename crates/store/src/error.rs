@@ -1,0 +1,58 @@
+//! What can go wrong in the store, named after what the caller can do.
+
+use std::path::PathBuf;
+
+use ogive_model::SelectError;
+
+/// Why the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Stored bytes are not what was written. Repair the file from a copy, or leave it out.
+    #[error("{} is corrupt at byte {offset}: {problem}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What was expected and what was found.
+        problem: String,
+    },
+    /// The file was written by a newer Ogive. Use that one.
+    #[error("{} has format version {found}; this build reads up to version {known}: use a newer one", path.display())]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest that is known here.
+        known: u32,
+    },
+    /// The selection reads more than it may. Narrow it.
+    #[error("the query reads more than {limit} samples; narrow its time range or its matchers")]
+    TooManySamples {
+        /// The limit.
+        limit: usize,
+    },
+    /// The disk did not do what was asked.
+    #[error(transparent)]
+    Disk(#[from] ogive_journal::Error),
+}
+
+impl Error {
+    /// Whether space was missing: the same call can succeed later.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Self::Disk(error) if error.is_full())
+    }
+}
+
+impl From<Error> for SelectError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::TooManySamples { limit } => Self::TooManySamples { limit },
+            Error::Corrupt { .. } => Self::Corrupt(error.to_string()),
+            Error::TooNew { .. } | Error::Disk(_) => Self::Unavailable(error.to_string()),
+        }
+    }
+}

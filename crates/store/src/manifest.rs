@@ -1,0 +1,181 @@
+//! Manifest: which blocks are live, and from where the journal must be replayed.
+//!
+//! Invariants: a file named `MANIFEST` is always whole (it is replaced by rename, after an fsync of the new
+//! bytes and before one of the directory); block ids strictly ascend and stay below `next_block`; a block that
+//! no manifest names does not exist, whatever files lie about.
+//! Format: docs/formats/manifest.md.
+//! Failure: a manifest that fails its checksum stops the start with [`Error::Corrupt`]: guessing which blocks
+//! are live would lose or double samples.
+
+use std::path::{Path, PathBuf};
+
+use ogive_journal::Disk;
+
+use crate::block::{BLOCK_SUFFIX, BlockId, BlockMeta};
+use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
+use crate::{Error, block};
+
+/// Name of the file in the store's directory.
+pub const MANIFEST_FILE: &str = "MANIFEST";
+const MAGIC: [u8; 8] = *b"OGIVEMAN";
+const VERSION: u32 = 1;
+/// Magic, version, length of the body, checksum of the body.
+const HEADER_BYTES: usize = 8 + 4 + 4 + 4;
+const _: () = assert!(HEADER_BYTES == 20);
+/// 1 Mi blocks: a block an hour for a century.
+const BLOCKS_MAX: usize = 1 << 20;
+/// 1 GiB: a megabyte of windows beside a million blocks is far below it, and a torn length is far above.
+const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// The state of a store beside its journal. Each change is a whole new manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// The live blocks, by ascending id: a later one holds later arrivals.
+    pub blocks: Vec<BlockMeta>,
+    /// The id that the next block gets.
+    pub next_block: u64,
+    /// Where in the journal the replay begins: everything before it is in the blocks.
+    pub replay_from: u64,
+    /// What ingest remembers of each source's sequence numbers at `replay_from`, in its own coding.
+    pub windows: Vec<u8>,
+}
+
+impl Manifest {
+    /// The manifest of `directory`, or an empty one when there is none, and removes what no manifest names:
+    /// half-written blocks and blocks that were replaced.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::TooNew`], or the disk's.
+    pub fn open(disk: &dyn Disk, directory: &Path) -> Result<Self, Error> {
+        let path = directory.join(MANIFEST_FILE);
+        let manifest = match disk.read(&path) {
+            Ok(bytes) => Self::decode(&bytes, &path)?,
+            Err(ogive_journal::Error::NotFound { .. }) => Self::default(),
+            Err(error) => return Err(error.into()),
+        };
+        manifest.remove_orphans(disk, directory)?;
+        Ok(manifest)
+    }
+
+    /// Puts this manifest in place of the one in `directory`. Durable when it returns; on an error the old one
+    /// or the new one is there, whole.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn replace(&self, disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+        self.check();
+        Ok(disk.replace(&directory.join(MANIFEST_FILE), &self.encode())?)
+    }
+
+    /// Where a block of `id` lies.
+    #[must_use]
+    pub fn block_path(directory: &Path, id: BlockId) -> PathBuf {
+        directory.join(block::file_name(id))
+    }
+
+    fn check(&self) {
+        for pair in self.blocks.windows(2) {
+            assert!(pair[0].id < pair[1].id, "block {:?} is listed before {:?}", pair[0].id, pair[1].id);
+        }
+        if let Some(last) = self.blocks.last() {
+            assert!(last.id.0 < self.next_block, "block {:?} is not below {}", last.id, self.next_block);
+        }
+    }
+
+    fn remove_orphans(&self, disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+        for path in disk.list(directory)? {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            let unfinished = name.ends_with(".new") && (name.contains(BLOCK_SUFFIX) || name.starts_with(MANIFEST_FILE));
+            let dead = block::parse_file_name(name).is_some_and(|id| self.block(id).is_none());
+            if unfinished || dead {
+                disk.remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known of a live block.
+    #[must_use]
+    pub fn block(&self, id: BlockId) -> Option<&BlockMeta> {
+        self.blocks.binary_search_by_key(&id, |meta| meta.id).ok().map(|at| &self.blocks[at])
+    }
+
+    /// The bytes of the file.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        put_varint(&mut body, self.next_block);
+        put_varint(&mut body, self.replay_from);
+        put_bytes(&mut body, &self.windows);
+        put_varint(&mut body, self.blocks.len() as u64);
+        for meta in &self.blocks {
+            put_varint(&mut body, meta.id.0);
+            put_signed(&mut body, meta.time_min);
+            put_signed(&mut body, meta.time_max);
+            for number in [meta.series, meta.samples, meta.bytes] {
+                put_varint(&mut body, number);
+            }
+        }
+        let length = u32::try_from(body.len()).expect("a manifest is far below 4 GiB");
+        let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
+        out.extend_from_slice(&body);
+        out
+    }
+
+    /// Reads the bytes of a file; `path` is for the error.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or [`Error::TooNew`].
+    pub fn decode(bytes: &[u8], path: &Path) -> Result<Self, Error> {
+        let corrupt =
+            |offset: usize, problem: String| Error::Corrupt { path: path.into(), offset: offset as u64, problem };
+        let at = |broken: Broken| corrupt(broken.offset, broken.problem);
+        let mut header = Cursor::new(bytes);
+        if header.take(MAGIC.len()).map_err(at)? != MAGIC {
+            return Err(corrupt(0, "it does not begin as a manifest does".into()));
+        }
+        let version = header.u32().map_err(at)?;
+        if version > VERSION {
+            return Err(Error::TooNew { path: path.into(), found: version, known: VERSION });
+        }
+        let (length, expected) = (header.u32().map_err(at)? as usize, header.u32().map_err(at)?);
+        let body = header.rest();
+        if version == 0 || length > BODY_BYTES_MAX || body.len() != length {
+            return Err(corrupt(12, format!("version {version} with {} bytes where it says {length}", body.len())));
+        }
+        let found = crc32c::crc32c(body);
+        if found != expected {
+            return Err(corrupt(HEADER_BYTES, format!("checksum {found:08x} where {expected:08x} was written")));
+        }
+        Self::decode_body(body).map_err(|broken| corrupt(HEADER_BYTES + broken.offset, broken.problem))
+    }
+
+    fn decode_body(body: &[u8]) -> Result<Self, Broken> {
+        let mut cursor = Cursor::new(body);
+        let (next_block, replay_from) = (cursor.varint()?, cursor.varint()?);
+        let windows = cursor.length_and_bytes()?.to_vec();
+        let mut blocks: Vec<BlockMeta> = Vec::new();
+        for _ in 0..cursor.count(BLOCKS_MAX, "blocks")? {
+            let meta = BlockMeta {
+                id: BlockId(cursor.varint()?),
+                time_min: cursor.signed()?,
+                time_max: cursor.signed()?,
+                series: cursor.varint()?,
+                samples: cursor.varint()?,
+                bytes: cursor.varint()?,
+            };
+            if blocks.last().is_some_and(|last| last.id >= meta.id) || meta.id.0 >= next_block {
+                return Err(cursor.broken(format!("block {} is out of order", meta.id.0)));
+            }
+            blocks.push(meta);
+        }
+        if !cursor.is_empty() {
+            return Err(cursor.broken("bytes follow the last block"));
+        }
+        Ok(Self { blocks, next_block, replay_from, windows })
+    }
+}
