@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bins;
+mod check;
 mod count;
 mod histogram;
 mod scheme;

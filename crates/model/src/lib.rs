@@ -9,7 +9,9 @@ mod select;
 mod series;
 
 pub mod batch;
+pub mod sequence;
 pub mod verdict;
+pub mod wire;
 
 pub use batch::{Batch, SourceId};
 pub use error::Error;

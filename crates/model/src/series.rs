@@ -2,7 +2,7 @@
 
 use twox_hash::XxHash3_128;
 
-use crate::Labels;
+use crate::{Error, Labels};
 
 /// What a series' samples are. Part of the series' identity: one name may have a float and a text series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,6 +70,28 @@ pub struct SeriesDef {
 }
 
 impl SeriesDef {
+    /// 64 bytes for a unit: UCUM codes are a few letters.
+    pub const UNIT_BYTES_MAX: usize = 64;
+
+    /// A series from label pairs in any order.
+    ///
+    /// # Errors
+    /// What [`Labels::new`] refuses, [`Error::NoMetricName`], or [`Error::TooLarge`] for the unit.
+    pub fn new<N: Into<Box<str>>, V: Into<Box<str>>>(
+        pairs: impl IntoIterator<Item = (N, V)>,
+        meta: SeriesMeta,
+    ) -> Result<Self, Error> {
+        let labels = Labels::new(pairs)?;
+        if labels.metric_name().is_empty() {
+            return Err(Error::NoMetricName);
+        }
+        let (found, limit) = (meta.unit.len(), Self::UNIT_BYTES_MAX);
+        if found > limit {
+            return Err(Error::TooLarge { what: "a unit's bytes", found, limit });
+        }
+        Ok(Self { labels, meta })
+    }
+
     /// The series' identity.
     #[must_use]
     pub fn id(&self) -> SeriesId {

@@ -1,0 +1,165 @@
+//! From a batch to its FlatBuffers message.
+
+use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
+
+use super::generated::ogive::wire as fb;
+use super::varint;
+use crate::{Batch, Kind, Sample, SeriesDef, Temporality, Value};
+
+/// The message of the good series and samples of `batch`.
+pub(super) fn message(batch: &Batch) -> fb::Batch {
+    let mut out = Columns::default();
+    let mut index_of = Vec::with_capacity(batch.series.len());
+    for series in &batch.series {
+        index_of.push(series.as_ref().ok().map(|def| out.declare(def)));
+    }
+    for sample in batch.samples.iter().flatten() {
+        if let Some(Some(series)) = index_of.get(sample.series as usize) {
+            out.push(*series, sample);
+        }
+    }
+    out.finish(batch)
+}
+
+#[derive(Default)]
+struct Columns {
+    series: Vec<fb::Series>,
+    schemes: Vec<fb::Scheme>,
+    scheme_keys: Vec<(Scheme, u64)>,
+    floats: fb::Floats,
+    histograms: fb::Histograms,
+    float_histograms: fb::Histograms,
+    float_counts: Vec<f64>,
+    texts: fb::Texts,
+}
+
+impl Columns {
+    fn declare(&mut self, def: &SeriesDef) -> u32 {
+        let index = u32::try_from(self.series.len()).expect("a batch in memory has fewer than 2^32 series");
+        self.series.push(fb::Series {
+            labels: def.labels.iter().flat_map(|(name, value)| [name.to_owned(), value.to_owned()]).collect(),
+            kind: match def.meta.kind {
+                Kind::Float => fb::Kind::Float,
+                Kind::Histogram => fb::Kind::Histogram,
+                Kind::Text => fb::Kind::Text,
+            },
+            temporality: match def.meta.temporality {
+                Temporality::Gauge => fb::Temporality::Gauge,
+                Temporality::Cumulative => fb::Temporality::Cumulative,
+                Temporality::Delta => fb::Temporality::Delta,
+            },
+            unit: Some(def.meta.unit.clone()).filter(|unit| !unit.is_empty()),
+            width_ms: def.meta.width_ms,
+        });
+        index
+    }
+
+    fn push(&mut self, series: u32, sample: &Sample) {
+        match &sample.value {
+            Value::Float(value) => {
+                self.floats.series.push(series);
+                self.floats.time_ns.push(sample.time_ns);
+                self.floats.value.push(*value);
+            }
+            Value::Histogram(histogram) => {
+                let scheme = self.scheme(&histogram.scheme, histogram.zero_threshold);
+                let column = &mut self.histograms;
+                push_shape(column, series, sample.time_ns, scheme, histogram);
+                varint::put(&mut column.bins, histogram.zero);
+                varint::put(&mut column.bins, histogram.nan);
+                for bins in [&histogram.negative, &histogram.positive] {
+                    put_bins(&mut column.bins, bins, varint::put);
+                }
+                end_bins(column);
+            }
+            Value::FloatHistogram(histogram) => {
+                let scheme = self.scheme(&histogram.scheme, histogram.zero_threshold);
+                let column = &mut self.float_histograms;
+                push_shape(column, series, sample.time_ns, scheme, histogram);
+                self.float_counts.extend([histogram.count, histogram.zero, histogram.nan]);
+                for bins in [&histogram.negative, &histogram.positive] {
+                    put_bins(&mut column.bins, bins, |_, count| self.float_counts.push(count));
+                }
+                end_bins(column);
+            }
+            Value::Text(text) => {
+                self.texts.series.push(series);
+                self.texts.time_ns.push(sample.time_ns);
+                self.texts.value.push(text.clone());
+            }
+        }
+    }
+
+    /// Index of the scheme in the batch's dictionary. A batch has a handful of schemes: a search is enough.
+    fn scheme(&mut self, scheme: &Scheme, zero_threshold: f64) -> u32 {
+        let key = (scheme, zero_threshold.to_bits());
+        let found = self.scheme_keys.iter().rposition(|known| (&known.0, known.1) == key);
+        let index = found.unwrap_or_else(|| {
+            self.scheme_keys.push((scheme.clone(), key.1));
+            self.schemes.push(scheme_message(scheme, zero_threshold));
+            self.schemes.len() - 1
+        });
+        u32::try_from(index).expect("fewer schemes than samples")
+    }
+
+    fn finish(self, batch: &Batch) -> fb::Batch {
+        let float_histograms =
+            fb::FloatHistograms { shape: Box::new(self.float_histograms), counts: self.float_counts };
+        fb::Batch {
+            source_low: batch.source.0 as u64,
+            source_high: (batch.source.0 >> 64) as u64,
+            sequence: batch.sequence,
+            series: Some(self.series),
+            schemes: Some(self.schemes).filter(|schemes| !schemes.is_empty()),
+            floats: Some(Box::new(self.floats)).filter(|column| !column.series.is_empty()),
+            histograms: Some(Box::new(self.histograms)).filter(|column| !column.series.is_empty()),
+            float_histograms: Some(Box::new(float_histograms)).filter(|column| !column.shape.series.is_empty()),
+            texts: Some(Box::new(self.texts)).filter(|column| !column.series.is_empty()),
+        }
+    }
+}
+
+fn scheme_message(scheme: &Scheme, zero_threshold: f64) -> fb::Scheme {
+    let (kind, scale, bounds) = match scheme {
+        Scheme::LogLinear10 => (fb::SchemeKind::LogLinear10, 0, None),
+        Scheme::Exp2 { scale } => (fb::SchemeKind::Exp2, *scale, None),
+        Scheme::Custom { bounds } => (fb::SchemeKind::Custom, 0, Some(bounds.to_vec())),
+    };
+    fb::Scheme { kind, scale, bounds, zero_threshold }
+}
+
+fn push_shape<C: Count>(column: &mut fb::Histograms, series: u32, time_ns: i64, scheme: u32, histogram: &Histogram<C>) {
+    let known = [histogram.sum, histogram.min, histogram.max];
+    let flags = (0..3).map(|bit| u8::from(known[bit].is_some()) << bit).sum::<u8>() | reset_bits(histogram.reset) << 3;
+    column.series.push(series);
+    column.time_ns.push(time_ns);
+    column.scheme.push(scheme);
+    column.flags.push(flags);
+    column.sum.push(histogram.sum.unwrap_or(0.0));
+    column.min.push(histogram.min.unwrap_or(0.0));
+    column.max.push(histogram.max.unwrap_or(0.0));
+}
+
+const fn reset_bits(reset: CounterReset) -> u8 {
+    match reset {
+        CounterReset::Unknown => 0,
+        CounterReset::Reset => 1,
+        CounterReset::NotReset => 2,
+        CounterReset::Gauge => 3,
+    }
+}
+
+/// Number of bins, then for each the zig-zag distance of its index from the one before, and its count.
+fn put_bins<C: Count>(out: &mut Vec<u8>, bins: &Bins<C>, mut put_count: impl FnMut(&mut Vec<u8>, C)) {
+    varint::put(out, bins.len() as u64);
+    let mut before = 0;
+    for (index, count) in bins.iter() {
+        varint::put(out, varint::zigzag(i64::from(index) - before));
+        before = i64::from(index);
+        put_count(out, count);
+    }
+}
+
+fn end_bins(column: &mut fb::Histograms) {
+    column.bins_end.push(u32::try_from(column.bins.len()).unwrap_or(u32::MAX));
+}

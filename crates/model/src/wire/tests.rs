@@ -1,0 +1,234 @@
+//! The wire form against itself, against broken bytes, and against messages made to hurt.
+
+use std::fmt::Write;
+
+use ogive_hist::{CounterReset, Histogram, Scheme};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Kind, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+
+fn series(name: &str, kind: Kind, temporality: Temporality) -> SeriesDef {
+    let meta = SeriesMeta { kind, temporality, unit: "s".into(), width_ms: 1000 };
+    SeriesDef::new([("__name__", name), ("route", "/login")], meta).unwrap()
+}
+
+/// One sample of each kind.
+fn example() -> Batch {
+    let mut cell = Histogram::<u64>::new(Scheme::LogLinear10);
+    cell.positive = [(11_252, 4), (11_385, 1)].into_iter().collect();
+    cell.negative = [(11_530, 1)].into_iter().collect();
+    cell.count = 6;
+    (cell.sum, cell.min, cell.max) = (Some(0.04), Some(-1.05), Some(0.0352));
+    let mut native = Histogram::<f64>::new(Scheme::Exp2 { scale: 3 });
+    native.positive = [(-5, 0.5), (2, 1.5)].into_iter().collect();
+    (native.zero, native.zero_threshold, native.count, native.sum) = (2.0, 1e-9, 4.0, Some(f64::NAN));
+    native.reset = CounterReset::Gauge;
+    let sample = |series, value| Ok(Sample { series, time_ns: 1_700_000_001_000_000_000, value });
+    Batch {
+        source: SourceId(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
+        sequence: 7,
+        series: vec![
+            Ok(series("up", Kind::Float, Temporality::Gauge)),
+            Ok(series("rpc_seconds", Kind::Histogram, Temporality::Delta)),
+            Ok(series("log", Kind::Text, Temporality::Gauge)),
+        ],
+        samples: vec![
+            sample(0, Value::Float(-0.0)),
+            sample(1, Value::Histogram(Box::new(cell))),
+            sample(1, Value::FloatHistogram(Box::new(native))),
+            sample(2, Value::Text("stopped: disk full".into())),
+        ],
+    }
+}
+
+fn written(batch: &Batch) -> String {
+    format!("{batch:?}")
+}
+
+#[test]
+fn every_kind_comes_back() {
+    let batch = example();
+    let back = Batch::decode(&batch.encode().unwrap()).unwrap();
+    // Compared as written: NaN is not equal to itself.
+    assert_eq!(written(&back), written(&batch));
+}
+
+#[test]
+fn bad_series_and_samples_are_left_out() {
+    let mut batch = example();
+    batch.series[0] = Err(Error::NoMetricName);
+    batch.samples.push(Err(Reason::HistogramInvalid));
+    batch.samples.push(Ok(Sample { series: 99, time_ns: 0, value: Value::Float(1.0) }));
+    let back = Batch::decode(&batch.encode().unwrap()).unwrap();
+    assert_eq!(back.series.len(), 2);
+    assert_eq!(back.samples.len(), 3);
+    assert_eq!(back.samples[0].as_ref().unwrap().series, 0);
+}
+
+/// The example of docs/formats/batch.md is what this version writes, byte for byte.
+#[test]
+fn the_documented_example_holds() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/batch/example.hex");
+    let mut hex = String::new();
+    for line in example().encode().unwrap().chunks(32) {
+        line.iter().for_each(|byte| write!(hex, "{byte:02x}").unwrap());
+        hex.push('\n');
+    }
+    if std::env::var_os("OGIVE_WRITE_VECTORS").is_some() {
+        std::fs::write(path, &hex).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), hex);
+}
+
+#[test]
+fn a_frame_cut_anywhere_or_changed_in_any_bit_is_refused() {
+    let frame = example().encode().unwrap();
+    for length in 0..frame.len() {
+        assert!(Batch::decode(&frame[..length]).is_err(), "cut at {length}");
+    }
+    for bit in 0..frame.len() * 8 {
+        let mut changed = frame.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(Batch::decode(&changed).is_err(), "bit {bit}");
+    }
+    assert!(matches!(
+        Batch::decode(&{
+            let mut changed = frame.clone();
+            *changed.last_mut().unwrap() ^= 1;
+            changed
+        }),
+        Err(Error::Checksum { .. })
+    ));
+}
+
+/// Puts a right checksum on any payload, as a hostile sender would.
+fn frame_of(payload: &[u8]) -> Vec<u8> {
+    let mut frame = b"OGVF\x01\x00\x00\x00".to_vec();
+    frame.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_le_bytes());
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&frame), payload);
+    frame.extend_from_slice(&checksum.to_le_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+#[test]
+fn changed_messages_behind_a_right_checksum_do_not_panic() {
+    let frame = example().encode().unwrap();
+    let payload = &frame[HEADER_BYTES..];
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let (mut good, mut bad) = (0, 0);
+    for _ in 0..20_000 {
+        let mut changed = payload.to_vec();
+        for _ in 0..=random(4) {
+            let at = random(changed.len());
+            changed[at] = random(256) as u8;
+        }
+        changed.truncate(if random(8) == 0 { random(changed.len()) } else { changed.len() });
+        match Batch::decode(&frame_of(&changed)) {
+            Ok(batch) => {
+                good += 1;
+                for sample in batch.samples.iter().flatten() {
+                    if let Value::Histogram(histogram) = &sample.value {
+                        histogram.check().unwrap();
+                    }
+                }
+            }
+            Err(_) => bad += 1,
+        }
+    }
+    assert!(good > 100 && bad > 100, "{good} good, {bad} bad: the changes do not reach both sides");
+}
+
+/// One label set of 128 KiB that 20,000 series point at would unfold to 2.5 GiB.
+#[test]
+fn shared_strings_cannot_unfold_without_bound() {
+    use generated::ogive::wire as fb;
+    let mut builder = planus::Builder::new();
+    let text = builder.create_string("v".repeat(10_000));
+    let labels = builder.create_vector(vec![text; 26]);
+    let one = fb::Series::builder()
+        .labels(labels)
+        .kind(fb::Kind::Float)
+        .temporality(fb::Temporality::Gauge)
+        .unit("")
+        .width_ms(0_u32)
+        .finish(&mut builder);
+    let series = builder.create_vector(vec![one; 20_000]);
+    let root = fb::Batch::builder()
+        .source_low(1_u64)
+        .source_high(0_u64)
+        .sequence(1_u64)
+        .series(series)
+        .schemes_as_null()
+        .floats_as_null()
+        .histograms_as_null()
+        .float_histograms_as_null()
+        .texts_as_null()
+        .finish(&mut builder);
+    let payload = builder.finish(root, None).to_vec();
+    assert!(payload.len() < 200_000);
+    assert!(matches!(Batch::decode(&frame_of(&payload)), Err(Error::TooLarge { .. })));
+}
+
+#[test]
+fn a_batch_above_the_limits_is_refused() {
+    let mut batch = example();
+    batch.series = vec![batch.series[0].clone(); SERIES_MAX + 1];
+    batch.samples.clear();
+    assert!(matches!(Batch::decode(&batch.encode().unwrap()), Err(Error::TooLarge { limit: SERIES_MAX, .. })));
+    batch.series.pop();
+    assert_eq!(Batch::decode(&batch.encode().unwrap()).unwrap().series.len(), SERIES_MAX);
+    batch.series.truncate(1);
+    let text = |bytes: usize| Ok(Sample { series: 0, time_ns: 0, value: Value::Text("t".repeat(bytes)) });
+    batch.samples = vec![text(TEXT_SAMPLE_BYTES_MAX), text(TEXT_SAMPLE_BYTES_MAX + 1)];
+    let samples = Batch::decode(&batch.encode().unwrap()).unwrap().samples;
+    assert!(samples[0].is_ok());
+    assert_eq!(samples[1], Err(Reason::TextTooLarge));
+    // Different lengths: equal strings are written once.
+    batch.samples = (0..=FRAME_BYTES_MAX / TEXT_SAMPLE_BYTES_MAX).map(|at| text(TEXT_SAMPLE_BYTES_MAX - at)).collect();
+    assert!(matches!(batch.encode(), Err(Error::TooLarge { .. })));
+}
+
+fn any_histogram() -> impl Strategy<Value = Histogram<u64>> {
+    let bins = || prop::collection::btree_map(0..23_040_i32, any::<u64>(), 0..20);
+    (bins(), bins(), any::<u32>(), any::<u32>(), any::<Option<f64>>()).prop_map(
+        |(negative, positive, zero, nan, sum)| {
+            let mut out = Histogram::new(Scheme::LogLinear10);
+            out.negative = negative.into_iter().collect();
+            out.positive = positive.into_iter().collect();
+            (out.zero, out.nan, out.sum) = (zero.into(), nan.into(), sum);
+            let counts = out.negative.counts().iter().chain(out.positive.counts());
+            out.count = counts.fold(out.zero + out.nan, |total, count| total.saturating_add(*count));
+            out
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_batch_comes_back(
+        floats in prop::collection::vec((any::<i64>(), any::<f64>()), 0..20),
+        histograms in prop::collection::vec((any::<i64>(), any_histogram()), 0..10),
+        source: u128,
+        sequence: u64,
+    ) {
+        let mut batch = example();
+        (batch.source, batch.sequence) = (SourceId(source), sequence);
+        batch.samples = floats.into_iter()
+            .map(|(time_ns, value)| Ok(Sample { series: 0, time_ns, value: Value::Float(value) }))
+            .collect();
+        batch.samples.extend(histograms.into_iter().map(|(time_ns, histogram)| {
+            Ok(Sample { series: 1, time_ns, value: Value::Histogram(Box::new(histogram)) })
+        }));
+        let back = Batch::decode(&batch.encode().unwrap()).unwrap();
+        prop_assert_eq!(written(&back), written(&batch));
+    }
+}
