@@ -53,6 +53,98 @@ impl<C: Count> Bins<C> {
         }
     }
 
+    /// Adds every bin of `other`. One pass over both; no allocation when `other` brings no new index.
+    pub fn merge(&mut self, other: &Self) {
+        let mut missing = 0;
+        let mut at = 0;
+        for (index, count) in other.iter() {
+            while at < self.index.len() && self.index[at] < index {
+                at += 1;
+            }
+            if at < self.index.len() && self.index[at] == index {
+                self.count[at] = self.count[at].plus(count);
+            } else {
+                missing += 1;
+            }
+        }
+        if missing > 0 {
+            self.insert_missing(other, missing);
+        }
+    }
+
+    /// Second half of [`Bins::merge`]: makes room for `missing` bins and fills it from the back.
+    fn insert_missing(&mut self, other: &Self, missing: usize) {
+        let (mut from, mut source) = (self.index.len(), other.index.len());
+        let mut to = from + missing;
+        self.index.resize(to, 0);
+        self.count.resize(to, C::ZERO);
+        while to > from {
+            let theirs = other.index[source - 1];
+            if from > 0 && self.index[from - 1] >= theirs {
+                if self.index[from - 1] == theirs {
+                    // Already added in place.
+                    source -= 1;
+                }
+                (from, to) = (from - 1, to - 1);
+                self.index[to] = self.index[from];
+                self.count[to] = self.count[from];
+            } else {
+                (source, to) = (source - 1, to - 1);
+                self.index[to] = theirs;
+                self.count[to] = other.count[source];
+            }
+        }
+    }
+
+    /// Drops the bins for which `keep` is false.
+    pub fn retain(&mut self, mut keep: impl FnMut(i32, C) -> bool) {
+        let mut kept = 0;
+        for at in 0..self.index.len() {
+            if keep(self.index[at], self.count[at]) {
+                self.index[kept] = self.index[at];
+                self.count[kept] = self.count[at];
+                kept += 1;
+            }
+        }
+        self.index.truncate(kept);
+        self.count.truncate(kept);
+    }
+
+    /// Maps every index by a rule that keeps their order; indexes that fall together add up.
+    pub fn map_indexes(&mut self, rule: impl Fn(i32) -> i32) {
+        let mut kept = 0;
+        for at in 0..self.index.len() {
+            let (index, count) = (rule(self.index[at]), self.count[at]);
+            if kept > 0 && self.index[kept - 1] == index {
+                self.count[kept - 1] = self.count[kept - 1].plus(count);
+            } else {
+                debug_assert!(kept == 0 || self.index[kept - 1] < index, "the rule must keep the order");
+                self.index[kept] = index;
+                self.count[kept] = count;
+                kept += 1;
+            }
+        }
+        self.index.truncate(kept);
+        self.count.truncate(kept);
+    }
+
+    /// The same bins with other counts.
+    pub fn map_counts<D: Count>(&self, rule: impl Fn(C) -> D) -> Bins<D> {
+        Bins { index: self.index.clone(), count: self.count.iter().map(|count| rule(*count)).collect() }
+    }
+
+    /// Sum of all counts.
+    #[must_use]
+    pub fn total(&self) -> C {
+        self.count.iter().fold(C::ZERO, |total, count| total.plus(*count))
+    }
+
+    /// Empty bins with room for `capacity`.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { index: Vec::with_capacity(capacity), count: Vec::with_capacity(capacity) }
+    }
+
     /// Count of bin `index`, zero when it is not held.
     #[must_use]
     pub fn get(&self, index: i32) -> C {
@@ -97,5 +189,40 @@ impl<C: Count> FromIterator<(i32, C)> for Bins<C> {
             }
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn pairs() -> impl Strategy<Value = Vec<(i32, u64)>> {
+        prop::collection::vec((-20..20_i32, 0..1000_u64), 0..30)
+    }
+
+    proptest! {
+        #[test]
+        fn merge_is_the_sum_of_maps(left in pairs(), right in pairs()) {
+            let mut model = BTreeMap::new();
+            for (index, count) in left.iter().chain(&right) {
+                *model.entry(*index).or_insert(0) += count;
+            }
+            let mut merged: Bins<u64> = left.into_iter().collect();
+            merged.merge(&right.into_iter().collect());
+            prop_assert_eq!(merged.iter().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn map_indexes_is_the_sum_over_groups(bins in pairs()) {
+            let mut model = BTreeMap::new();
+            for (index, count) in &bins {
+                *model.entry(index >> 2).or_insert(0) += count;
+            }
+            let mut mapped: Bins<u64> = bins.into_iter().collect();
+            mapped.map_indexes(|index| index >> 2);
+            prop_assert_eq!(mapped.iter().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
+        }
     }
 }

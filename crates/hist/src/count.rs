@@ -4,6 +4,8 @@
 pub trait Count: Copy + PartialEq + PartialOrd + std::fmt::Debug + Default + Send + Sync + 'static {
     /// No samples.
     const ZERO: Self;
+    /// True when a difference stops at zero instead of going below.
+    const CUTS_AT_ZERO: bool;
     /// Sum; `u64` saturates at 2^64-1.
     #[must_use]
     fn plus(self, other: Self) -> Self;
@@ -16,6 +18,7 @@ pub trait Count: Copy + PartialEq + PartialOrd + std::fmt::Debug + Default + Sen
 
 impl Count for u64 {
     const ZERO: Self = 0;
+    const CUTS_AT_ZERO: bool = true;
     fn plus(self, other: Self) -> Self {
         self.saturating_add(other)
     }
@@ -29,6 +32,7 @@ impl Count for u64 {
 
 impl Count for f64 {
     const ZERO: Self = 0.0;
+    const CUTS_AT_ZERO: bool = false;
     fn plus(self, other: Self) -> Self {
         self + other
     }

@@ -1,6 +1,6 @@
 //! The histogram itself: a scheme, sparse bins of both signs, and what is known exactly beside them.
 
-use crate::{Bins, Count, Scheme};
+use crate::{Bins, Closed, Count, DecimalBin, Place, Scheme};
 
 /// What the sender said about a cumulative histogram's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -19,7 +19,9 @@ pub enum CounterReset {
 /// A distribution of values under one [`Scheme`].
 ///
 /// Invariants: `count` of an integer histogram is the sum of all its bins, `zero` and `nan` (float
-/// histograms keep the count they came with); a `sum`, `min` or `max` that is present is exact.
+/// histograms keep the count they came with); a `sum`, `min` or `max` that is present is exact and covers the samples
+/// that are in a bin or in the zero bin, so not those counted in `nan`. (A sum of doubles is exact up to their
+/// rounding.) A sum of an empty histogram is `None`, as is one of which a part is not known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram<C = u64> {
     /// The rule of the bins.
@@ -63,5 +65,159 @@ impl<C: Count> Histogram<C> {
             max: None,
             reset: CounterReset::Unknown,
         }
+    }
+}
+
+/// One bin of a histogram with its edges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket<C> {
+    /// Edge nearer minus infinity.
+    pub lo: f64,
+    /// Edge nearer plus infinity.
+    pub hi: f64,
+    /// Samples in it.
+    pub count: C,
+    /// Which edges belong to it.
+    pub closed: Closed,
+}
+
+impl Histogram<u64> {
+    /// An empty histogram of the default scheme.
+    #[must_use]
+    pub fn log_linear() -> Self {
+        Self::new(Scheme::LogLinear10)
+    }
+
+    /// Counts one sample.
+    pub fn record(&mut self, value: f64) {
+        self.record_n(value, 1);
+    }
+
+    /// Counts `value * 10^scale` once. In `LogLinear10` the bin is found in integers, so nanoseconds are
+    /// `record_int(nanoseconds, -9)` without any rounding.
+    pub fn record_int(&mut self, value: i64, scale: i32) {
+        let double = scaled(value, scale);
+        if self.scheme != Scheme::LogLinear10 || double.abs() <= self.zero_threshold {
+            return self.record_n(double, 1);
+        }
+        let bin = DecimalBin::of_integer(value, scale);
+        let place = match bin.index() {
+            Some(index) if value > 0 => Place::Positive(index),
+            Some(index) => Place::Negative(index),
+            None if bin == DecimalBin::ZERO => Place::Zero,
+            None => Place::Nan,
+        };
+        self.put(place, double, 1);
+    }
+
+    /// The same distribution with float counts.
+    #[must_use]
+    pub fn to_float(&self) -> Histogram<f64> {
+        Histogram {
+            scheme: self.scheme.clone(),
+            zero_threshold: self.zero_threshold,
+            zero: self.zero as f64,
+            nan: self.nan as f64,
+            negative: self.negative.map_counts(|count| count as f64),
+            positive: self.positive.map_counts(|count| count as f64),
+            count: self.count as f64,
+            sum: self.sum,
+            min: self.min,
+            max: self.max,
+            reset: self.reset,
+        }
+    }
+}
+
+impl Histogram<f64> {
+    /// Multiplies every count, and the sum, by `factor`.
+    pub fn scale_by(&mut self, factor: f64) {
+        self.zero *= factor;
+        self.nan *= factor;
+        self.count *= factor;
+        for count in self.negative.counts_mut().iter_mut().chain(self.positive.counts_mut()) {
+            *count *= factor;
+        }
+        self.sum = self.sum.map(|sum| sum * factor);
+    }
+}
+
+impl<C: Count> Histogram<C> {
+    /// Counts a sample `count` times.
+    pub fn record_n(&mut self, value: f64, count: C) {
+        self.put(self.scheme.place(value, self.zero_threshold), value, count);
+    }
+
+    /// Counts samples at a known place, and what is known beside the bins.
+    fn put(&mut self, place: Place, value: f64, count: C) {
+        if count == C::ZERO {
+            return;
+        }
+        let first = self.count == self.nan;
+        self.count = self.count.plus(count);
+        match place {
+            Place::Nan => {
+                self.nan = self.nan.plus(count);
+                return;
+            }
+            Place::Zero => self.zero = self.zero.plus(count),
+            Place::Negative(index) => self.negative.add(index, count),
+            Place::Positive(index) => self.positive.add(index, count),
+        }
+        let sum = value * count.to_f64();
+        if first {
+            (self.sum, self.min, self.max) = (Some(sum), Some(value), Some(value));
+        } else {
+            self.sum = self.sum.map(|before| before + sum);
+            self.min = self.min.map(|before| before.min(value));
+            self.max = self.max.map(|before| before.max(value));
+        }
+    }
+
+    /// Samples in the bins and the zero bin: all but `nan`.
+    #[must_use]
+    pub fn total(&self) -> C {
+        self.negative.total().plus(self.zero).plus(self.positive.total())
+    }
+
+    /// True when nothing was counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == C::ZERO && self.nan == C::ZERO && self.total() == C::ZERO
+    }
+
+    /// Sets `count` to the sum of the bins, the zero bin and `nan`: for whoever fills the bins by hand.
+    pub fn recount(&mut self) {
+        self.count = self.total().plus(self.nan);
+    }
+
+    /// Drops the bins that count nothing.
+    pub fn compact(&mut self) {
+        self.negative.retain(|_, count| count != C::ZERO);
+        self.positive.retain(|_, count| count != C::ZERO);
+    }
+
+    /// The bins that count something, in ascending real-axis order, the zero bin among them.
+    pub fn buckets(&self) -> impl DoubleEndedIterator<Item = Bucket<C>> + '_ {
+        let bins = |positive: bool| {
+            let closed = self.scheme.closed(positive);
+            move |(index, count): (i32, C)| {
+                let (lo, hi) = self.scheme.bounds(positive, index);
+                Bucket { lo, hi, count, closed }
+            }
+        };
+        let zero = Bucket { lo: -self.zero_threshold, hi: self.zero_threshold, count: self.zero, closed: Closed::Both };
+        let negative = self.negative.iter().rev().map(bins(false));
+        let positive = self.positive.iter().map(bins(true));
+        negative.chain(std::iter::once(zero)).chain(positive).filter(|bucket| bucket.count != C::ZERO)
+    }
+}
+
+/// `value * 10^scale` as a double.
+fn scaled(value: i64, scale: i32) -> f64 {
+    match scale {
+        0..=22 => value as f64 * crate::powers::power_of_ten(scale),
+        -22..=-1 => value as f64 / crate::powers::power_of_ten(-scale),
+        _ => format!("{value}e{scale}").parse().expect("a decimal number parses"),
     }
 }

@@ -8,10 +8,22 @@
 mod bins;
 mod check;
 mod count;
+mod custom;
+mod error;
+mod exp2;
 mod histogram;
+mod loglinear10;
+mod merge;
+mod moments;
+mod powers;
+mod quantile;
 mod scheme;
 
 pub use bins::Bins;
 pub use count::Count;
-pub use histogram::{CounterReset, Histogram};
-pub use scheme::Scheme;
+pub use error::{Error, SchemeMismatch};
+pub use histogram::{Bucket, CounterReset, Histogram};
+pub use loglinear10::{BINS_PER_SIGN, DecimalBin};
+pub use merge::Underflow;
+pub use quantile::Quantile;
+pub use scheme::{Closed, Place, Scheme};

@@ -1,0 +1,225 @@
+//! Quantiles, fractions and counts by value.
+//!
+//! Two families live here. [`Histogram::quantile`] and [`Histogram::fraction_below`] are Ogive's own: they know the
+//! edges of the bin that holds the answer, and the exact least and greatest sample. The `_type1` and `_type7` forms
+//! are the OpenHistogram formulas, for whoever must give the same figures as other OpenHistogram software.
+//!
+//! Limits: ranks are computed in doubles, so they are exact up to 2^53 samples and rounded above.
+
+use crate::{Count, Histogram, Place};
+
+/// A quantile with what is certain about it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantile {
+    /// The estimate.
+    pub value: f64,
+    /// The sample of that rank is not below this.
+    pub lo: f64,
+    /// The sample of that rank is not above this.
+    pub hi: f64,
+}
+
+/// The bin in which a rank falls.
+#[derive(Clone, Copy)]
+struct Found {
+    lo: f64,
+    hi: f64,
+    /// Samples in the bins below.
+    below: f64,
+    /// Samples in this bin.
+    count: f64,
+}
+
+impl<C: Count> Histogram<C> {
+    /// The `q` quantile, 0 <= q <= 1: an estimate of the sample of rank ceil(q * n) (1 when that is 0), and the edges
+    /// between which that sample lies. The first and the last rank are exact when least and greatest sample are known.
+    /// `None` when there are no samples (those in `nan` do not count) or `q` is outside.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<Quantile> {
+        let total = self.total().to_f64();
+        if !(0.0..=1.0).contains(&q) || total.is_nan() || total <= 0.0 {
+            return None;
+        }
+        let rank = rank_of(q, total, C::CUTS_AT_ZERO);
+        let found = self.find(rank)?;
+        let share = if C::CUTS_AT_ZERO {
+            (rank - found.below) / (found.count + 1.0)
+        } else {
+            (rank - found.below) / found.count
+        };
+        let (mut lo, mut hi) = (found.lo, found.hi);
+        if let Some(max) = self.max.filter(|max| lo <= *max && *max <= hi) {
+            hi = max;
+        }
+        if let Some(min) = self.min.filter(|min| lo <= *min && *min <= hi) {
+            lo = min;
+        }
+        if C::CUTS_AT_ZERO && rank >= total && self.max == Some(hi) {
+            lo = hi;
+        } else if C::CUTS_AT_ZERO && rank <= 1.0 && self.min == Some(lo) {
+            hi = lo;
+        }
+        Some(Quantile { value: within(lo, hi, share.clamp(0.0, 1.0)), lo, hi })
+    }
+
+    /// OpenHistogram's default quantile (type 1): the k-th of c samples of a bin stands at left + k/(c+1) of its width.
+    /// NaN when there are no samples or `q` is outside 0..=1.
+    #[must_use]
+    pub fn quantile_type1(&self, q: f64) -> f64 {
+        let total = self.total().to_f64();
+        if (0.0..=1.0).contains(&q) { self.spread(total * q, total) } else { f64::NAN }
+    }
+
+    /// OpenHistogram's type 7 quantile: as type 1, for the sample of rank floor((n-1) * q + 1).
+    /// NaN when there are no samples or `q` is outside 0..=1.
+    #[must_use]
+    pub fn quantile_type7(&self, q: f64) -> f64 {
+        let total = self.total().to_f64();
+        if (0.0..=1.0).contains(&q) { self.spread(((total - 1.0) * q + 1.0).floor(), total) } else { f64::NAN }
+    }
+
+    /// The OpenHistogram estimate for a rank.
+    fn spread(&self, rank: f64, total: f64) -> f64 {
+        if total.is_nan() || total <= 0.0 {
+            return f64::NAN;
+        }
+        let Some(found) = self.find(rank) else { return f64::NAN };
+        let k = (rank - found.below).ceil().max(1.0);
+        found.lo + (found.hi - found.lo) * (k / (found.count + 1.0))
+    }
+
+    /// The first bin at whose end at least `rank` samples have passed; the last filled one if rounding left it short.
+    fn find(&self, rank: f64) -> Option<Found> {
+        let mut below = 0.0;
+        let mut last: Option<(bool, Option<i32>, f64, f64)> = None;
+        for (positive, index, count) in self.ascending() {
+            let count = count.to_f64();
+            if count == 0.0 {
+                continue;
+            }
+            last = Some((positive, index, below, count));
+            if below + count >= rank {
+                break;
+            }
+            below += count;
+        }
+        last.map(|(positive, index, below, count)| {
+            let (lo, hi) = match index {
+                Some(index) => self.scheme.bounds(positive, index),
+                None => (-self.zero_threshold, self.zero_threshold),
+            };
+            Found { lo, hi, below, count }
+        })
+    }
+
+    /// `(positive, index or zero bin, count)` in real-axis order, without computing edges.
+    pub(crate) fn ascending(&self) -> impl Iterator<Item = (bool, Option<i32>, C)> + '_ {
+        let negative = self.negative.iter().rev().map(|(index, count)| (false, Some(index), count));
+        let positive = self.positive.iter().map(|(index, count)| (true, Some(index), count));
+        negative.chain(std::iter::once((true, None, self.zero))).chain(positive)
+    }
+
+    /// The fraction of samples below `x`, linear within the bin that holds it; NaN when there are no samples or `x` is
+    /// NaN. This is OpenHistogram's inverse quantile; a zero bin of no width counts as below every `x` above zero.
+    #[must_use]
+    pub fn fraction_below(&self, x: f64) -> f64 {
+        let total = self.total().to_f64();
+        if x.is_nan() || total.is_nan() || total <= 0.0 {
+            return f64::NAN;
+        }
+        let mut below = 0.0;
+        for bucket in self.buckets() {
+            if x >= bucket.hi && !(bucket.hi == 0.0 && bucket.lo == 0.0 && x == 0.0) {
+                below += bucket.count.to_f64();
+            } else if x > bucket.lo {
+                below += bucket.count.to_f64() * share_below(x, bucket.lo, bucket.hi);
+                break;
+            } else {
+                break;
+            }
+        }
+        (below / total).min(1.0)
+    }
+
+    /// Samples in the bins up to and with the one that holds `x`.
+    #[must_use]
+    pub fn count_below(&self, x: f64) -> C {
+        self.count_where(x, |order| order.is_le())
+    }
+
+    /// Samples in the bins below the one that holds `x`.
+    #[must_use]
+    pub fn count_below_exclusive(&self, x: f64) -> C {
+        self.count_where(x, std::cmp::Ordering::is_lt)
+    }
+
+    /// Samples in the bins from the one that holds `x` upwards. Samples in `nan` are not above anything.
+    #[must_use]
+    pub fn count_above(&self, x: f64) -> C {
+        self.count_where(x, |order| order.is_ge())
+    }
+
+    /// Samples in the bins above the one that holds `x`.
+    #[must_use]
+    pub fn count_above_exclusive(&self, x: f64) -> C {
+        self.count_where(x, std::cmp::Ordering::is_gt)
+    }
+
+    /// Samples in the bin that holds `x`.
+    #[must_use]
+    pub fn count_nearby(&self, x: f64) -> C {
+        self.count_where(x, std::cmp::Ordering::is_eq)
+    }
+
+    /// Samples in bins whose order to the bin of `x` is wanted. What is beyond the scheme counts as its end.
+    fn count_where(&self, x: f64, wanted: impl Fn(std::cmp::Ordering) -> bool) -> C {
+        let key = |positive: bool, index: Option<i32>| match index {
+            None => (0, 0),
+            Some(index) if positive => (1, i64::from(index)),
+            Some(index) => (-1, -i64::from(index)),
+        };
+        let at = match self.scheme.place(x, self.zero_threshold) {
+            Place::Nan if x.is_nan() => return C::ZERO,
+            Place::Nan => key(x > 0.0, Some(i32::MAX)),
+            Place::Zero => key(true, None),
+            Place::Negative(index) => key(false, Some(index)),
+            Place::Positive(index) => key(true, Some(index)),
+        };
+        let mut total = C::ZERO;
+        for (positive, index, count) in self.ascending() {
+            if wanted(key(positive, index).cmp(&at)) {
+                total = total.plus(count);
+            }
+        }
+        total
+    }
+}
+
+/// The rank of a quantile: an integer from 1 for integer counts. q * n may miss an integer by a rounding of either
+/// factor (0.07 * 100 is 7.000000000000001), which must not move the answer to the next sample.
+fn rank_of(q: f64, total: f64, whole: bool) -> f64 {
+    let rank = q * total;
+    if !whole {
+        return rank;
+    }
+    let nearest = rank.round();
+    let rank = if (rank - nearest).abs() <= nearest * (2.0 * f64::EPSILON) { nearest } else { rank.ceil() };
+    rank.clamp(1.0, total)
+}
+
+/// The share of a bin's samples below `x`, for lo < x < hi.
+fn share_below(x: f64, lo: f64, hi: f64) -> f64 {
+    let share = (x - lo) / (hi - lo);
+    // A bin without an end says nothing about where in it the samples are: half of them.
+    if share.is_finite() && hi.is_finite() && lo.is_finite() { share } else { 0.5 }
+}
+
+/// The value at `share` of the way from lo to hi; the finite edge where the other is infinite.
+fn within(lo: f64, hi: f64, share: f64) -> f64 {
+    match (lo.is_finite(), hi.is_finite()) {
+        (true, true) => (lo + (hi - lo) * share).clamp(lo, hi),
+        (true, false) => lo,
+        (false, true) => hi,
+        _ => 0.0,
+    }
+}
