@@ -1,0 +1,56 @@
+# What a newcomer and CI need. `make run` builds and starts the server; `make test` runs every test.
+# Both install what they can and name what they cannot in one line (scripts/need).
+
+.PHONY: run build ui test test-rust test-ui test-e2e lint bench schema clean
+.DEFAULT_GOAL := build
+
+UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
+
+run: build
+	target/release/ogive serve --data ./ogive-data $(ARGS)
+
+build: ui
+	@scripts/need cargo cc
+	cargo build --release --locked -p ogive
+
+ui: ui/dist/index.html
+
+ui/node_modules/.made: ui/package.json ui/package-lock.json
+	@scripts/need node npm
+	cd ui && npm ci --no-audit --no-fund
+	@touch $@
+
+ui/dist/index.html: ui/node_modules/.made $(UI_SOURCES)
+	cd ui && npm run build
+	@touch $@
+
+test: lint test-rust test-ui test-e2e
+	@echo "make test: everything passed"
+
+lint:
+	@scripts/need cargo cc
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+
+test-rust: ui
+	cargo test --workspace --locked
+
+test-ui: ui
+	cd ui && npm test
+
+# Drives the real binary in a real browser.
+test-e2e: ui
+	@scripts/need chromium
+	cargo build --locked -p ogive
+	cd ui && OGIVE_BIN=$(CURDIR)/target/debug/ogive npm run e2e
+
+# The FlatBuffers schema as Rust. The generator is `cargo install planus-cli --version 1.3.0`.
+schema:
+	@scripts/need planus
+	planus rust -o crates/model/src/wire/generated.rs schema/batch.fbs
+	sed -i -e 's/, ::serde::Serialize, ::serde::Deserialize//' -e '/^ *#\[serde[^]]*\]$$/d' crates/model/src/wire/generated.rs
+
+clean:
+	cargo clean
+	rm -rf ui/dist ui/node_modules

@@ -1,0 +1,135 @@
+//! Who may depend on whom, read from `cargo metadata`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The Ogive crates that each Ogive crate may depend on. A crate that is not listed may depend on none.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("ogive-hist", &[]),
+    ("ogive-journal", &[]),
+    ("ogive-model", &["ogive-hist"]),
+    ("ogive-probe", &["ogive-hist"]),
+    ("ogive-store", &["ogive-hist", "ogive-model", "ogive-journal"]),
+    ("ogive-query", &["ogive-hist", "ogive-model"]),
+    ("ogive", &["ogive-hist", "ogive-model", "ogive-journal", "ogive-probe", "ogive-store", "ogive-query"]),
+    ("ogive-tidy", &[]),
+];
+
+/// Outside crates that only the named Ogive crates may reach, at any distance.
+const FENCED: &[(&str, &[&str])] =
+    &[("tokio", &["ogive"]), ("axum", &["ogive"]), ("hyper", &["ogive"]), ("serde_json", &["ogive", "ogive-tidy"])];
+
+/// The normal and build dependencies of every package of the workspace's graph, by name.
+#[derive(Debug)]
+pub struct Graph {
+    edges: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Graph {
+    /// Reads the graph of the workspace at `root`.
+    ///
+    /// # Panics
+    /// When cargo does not answer: a test could not go on.
+    #[must_use]
+    pub fn read(root: &std::path::Path) -> Self {
+        let output = Command::new(env!("CARGO"))
+            .args(["metadata", "--format-version", "1", "--filter-platform", "x86_64-unknown-linux-gnu"])
+            .current_dir(root)
+            .output()
+            .expect("cargo runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+        Self::of(&metadata)
+    }
+
+    fn of(metadata: &Value) -> Self {
+        let names: BTreeMap<&str, &str> =
+            list(&metadata["packages"]).map(|package| (text(&package["id"]), text(&package["name"]))).collect();
+        let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for node in list(&metadata["resolve"]["nodes"]) {
+            let from = edges.entry(names[text(&node["id"])].to_owned()).or_default();
+            for dependency in list(&node["deps"]) {
+                if list(&dependency["dep_kinds"]).any(|kind| kind["kind"].as_str() != Some("dev")) {
+                    from.insert(names[text(&dependency["pkg"])].to_owned());
+                }
+            }
+        }
+        Self { edges }
+    }
+
+    /// Every rule that is broken, as a sentence.
+    #[must_use]
+    pub fn findings(&self) -> Vec<String> {
+        let mut findings = Vec::new();
+        for (name, direct) in self.edges.iter().filter(|(name, _)| is_ours(name)) {
+            let allowed = ALLOWED.iter().find(|(listed, _)| listed == name);
+            let Some((_, allowed)) = allowed else {
+                findings.push(format!("{name} is not in the table of crates of tidy"));
+                continue;
+            };
+            for dependency in direct.iter().filter(|dependency| is_ours(dependency)) {
+                if !allowed.contains(&dependency.as_str()) {
+                    findings.push(format!("{name} depends on {dependency}, which the design does not allow"));
+                }
+            }
+            let reached = self.reachable(name);
+            for (fenced, owners) in FENCED {
+                if reached.contains(*fenced) && !owners.contains(&name.as_str()) {
+                    findings.push(format!("{name} reaches {fenced}, which is fenced to {owners:?}"));
+                }
+            }
+        }
+        findings
+    }
+
+    fn reachable(&self, from: &str) -> BTreeSet<String> {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from.to_owned()]);
+        while let Some(name) = open.pop() {
+            for next in self.edges.get(&name).into_iter().flatten() {
+                if seen.insert(next.clone()) {
+                    open.push(next.clone());
+                }
+            }
+        }
+        seen
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    name == "ogive" || name.starts_with("ogive-")
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().expect("cargo metadata has the shape that cargo documents").iter()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("cargo metadata has the shape that cargo documents")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(edges: &[(&str, &[&str])]) -> Graph {
+        let set = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        Graph { edges: edges.iter().map(|(from, to)| ((*from).to_string(), set(to))).collect() }
+    }
+
+    #[test]
+    fn a_forbidden_edge_and_a_fenced_crate_are_found() {
+        let bad = graph(&[
+            ("ogive-query", &["ogive-store", "ogive-model"]),
+            ("ogive-model", &["helper"]),
+            ("helper", &["tokio"]),
+            ("ogive-new", &[]),
+        ]);
+        let findings = bad.findings().join("\n");
+        assert!(findings.contains("ogive-query depends on ogive-store"), "{findings}");
+        assert!(findings.contains("ogive-model reaches tokio"), "{findings}");
+        assert!(findings.contains("ogive-new is not in the table"), "{findings}");
+        assert_eq!(graph(&[("ogive-query", &["ogive-model"]), ("ogive", &["tokio"])]).findings(), [""; 0]);
+    }
+}

@@ -1,0 +1,16 @@
+//! What the project demands of its own source, as functions that return findings; `tests/tidy.rs` runs them.
+//!
+//! Invariants tested: who may depend on whom; where `unsafe` may stand; who may read a clock or the file
+//! system; how long a file and a function may be.
+#![forbid(unsafe_code)]
+
+pub mod dependencies;
+pub mod source;
+
+use std::path::{Path, PathBuf};
+
+/// The root of the workspace.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}

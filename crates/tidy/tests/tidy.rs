@@ -1,0 +1,89 @@
+//! The project's invariants. Each allow-list may only shrink: an entry that is no longer needed fails too.
+
+use std::collections::BTreeSet;
+
+use ogive_tidy::dependencies::Graph;
+use ogive_tidy::source::{self, FILE_LINES_MAX, FUNCTION_LINES_MAX};
+
+/// Where `unsafe` may stand: a prefix of the path, and why.
+const UNSAFE_ALLOWED: &[&str] = &[
+    // Reads of the time-stamp counter, and system calls that have no safe wrapper.
+    "crates/probe/src/",
+    "crates/probe/tests/",
+    "crates/probe/benches/",
+    // The raw rdtsc that a record is measured beside.
+    "crates/hist/benches/",
+];
+
+/// Entries of an allow-list beside this file: one a line, `#` begins a comment.
+fn allowed(list: &str) -> BTreeSet<String> {
+    let path = ogive_tidy::root().join("crates/tidy/allow").join(list);
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).map(Into::into).collect()
+}
+
+fn none(findings: &[String]) {
+    assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
+}
+
+/// Findings that are not allowed, and allowances that nothing needs.
+fn against(list: &str, found: &BTreeSet<String>) -> Vec<String> {
+    let allowed = allowed(list);
+    let news = found.difference(&allowed).cloned();
+    let stale = allowed.difference(found).map(|entry| format!("{entry}: no longer needed in allow/{list}; remove it"));
+    news.chain(stale).collect()
+}
+
+#[test]
+fn crates_depend_only_as_the_design_allows() {
+    none(&Graph::read(&ogive_tidy::root()).findings());
+}
+
+#[test]
+fn unsafe_stands_only_where_it_is_fenced() {
+    let mut findings = Vec::new();
+    for file in source::files(&ogive_tidy::root()) {
+        let contents = source::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.path));
+        if !UNSAFE_ALLOWED.iter().any(|place| file.path.starts_with(place)) {
+            findings.extend(contents.unsafe_lines.iter().map(|line| format!("{}:{line}: unsafe", file.path)));
+        }
+    }
+    none(&findings);
+}
+
+#[test]
+fn clocks_and_files_are_reached_through_their_owners() {
+    let mut findings = BTreeSet::new();
+    for file in source::files(&ogive_tidy::root()) {
+        let contents = source::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.path));
+        findings.extend(contents.fenced_calls.iter().map(|(_, what)| format!("{} {what}", file.path)));
+    }
+    none(&against("calls.txt", &findings));
+}
+
+#[test]
+fn functions_fit_on_a_screen() {
+    let mut long = BTreeSet::new();
+    for file in source::files(&ogive_tidy::root()) {
+        let contents = source::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.path));
+        for (name, lines) in contents.long_functions {
+            println!("{} {name}: {lines} lines, above {FUNCTION_LINES_MAX}", file.path);
+            long.insert(format!("{} {name}", file.path));
+        }
+    }
+    none(&against("long-functions.txt", &long));
+}
+
+#[test]
+fn files_stay_below_a_thousand_lines() {
+    let root = ogive_tidy::root();
+    let mut findings = Vec::new();
+    for path in source::paths(&root, &["rs", "ts", "css", "html", "c", "h", "go", "java", "js"]) {
+        let lines = std::fs::read_to_string(&path).map_or(0, |text| text.lines().count());
+        let generated = path.file_name().is_some_and(|name| name == "generated.rs");
+        if lines > FILE_LINES_MAX && !generated {
+            findings.push(format!("{}: {lines} lines, above {FILE_LINES_MAX}", source::relative(&root, &path)));
+        }
+    }
+    none(&findings);
+}
