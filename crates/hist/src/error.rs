@@ -53,6 +53,14 @@ pub enum Error {
         /// The byte found, 0 when the input ends too early.
         byte: u8,
     },
+    /// Reject the input: bytes are left over after the last bin.
+    #[error("{bytes} bytes are left over at offset {offset}, after the last declared bin")]
+    Trailing {
+        /// Where they begin.
+        offset: usize,
+        /// How many.
+        bytes: usize,
+    },
     /// Convert first: this form can hold only one scheme.
     #[error("the OpenHistogram form holds scheme log-linear-10 only, not {0}")]
     NotLogLinear10(Scheme),

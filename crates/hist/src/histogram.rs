@@ -110,6 +110,30 @@ impl Histogram<u64> {
         self.put(place, double, 1);
     }
 
+    /// Counts `count` samples into a bin of the OpenHistogram scheme, without knowing their values: `sum`, `min` and
+    /// `max` become unknown.
+    ///
+    /// # Panics
+    /// When the scheme is not `LogLinear10`, or the bin is none of the format.
+    pub fn record_bin(&mut self, bin: DecimalBin, count: u64) {
+        assert_eq!(self.scheme, Scheme::LogLinear10, "decimal bins belong to log-linear-10");
+        assert!(bin.is_valid(), "{bin:?} is not a bin of the format");
+        if count == 0 {
+            return;
+        }
+        self.count = self.count.plus(count);
+        match bin.index() {
+            None if bin == DecimalBin::NAN => {
+                self.nan = self.nan.plus(count);
+                return;
+            }
+            None => self.zero = self.zero.plus(count),
+            Some(index) if bin.val > 0 => self.positive.add(index, count),
+            Some(index) => self.negative.add(index, count),
+        }
+        (self.sum, self.min, self.max) = (None, None, None);
+    }
+
     /// The same distribution with float counts.
     #[must_use]
     pub fn to_float(&self) -> Histogram<f64> {

@@ -15,6 +15,7 @@ mod histogram;
 mod loglinear10;
 mod merge;
 mod moments;
+pub mod openhistogram;
 mod powers;
 mod quantile;
 mod scheme;
