@@ -5,5 +5,5 @@ mod error;
 
 pub mod disk;
 
-pub use disk::{DirectoryLock, Disk, DiskFile, RealDisk};
+pub use disk::{DirectoryLock, Disk, DiskFile, Faults, RealDisk, SimulatedDisk};
 pub use error::Error;

@@ -6,13 +6,20 @@
 //! Failure: a write may take fewer bytes than given; after a failed `sync` the file's unsynced bytes are in an
 //! unknown state for good, and no later `sync` of it proves anything about them.
 
+mod medium;
 mod real;
+mod simulated;
+#[cfg(test)]
+mod simulated_tests;
+
+pub(crate) mod random;
 
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 
 pub use real::RealDisk;
+pub use simulated::{Faults, SimulatedDisk};
 
 /// A directory tree. Shared as `Arc<dyn Disk>`.
 pub trait Disk: Send + Sync {
