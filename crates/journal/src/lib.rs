@@ -1,9 +1,20 @@
 //! Records that survive: an append-only, checksummed journal on a [`Disk`] that is real or simulated.
+//!
+//! [`Journal`] is what a server writes before it acknowledges; [`disk`] is how every file of Ogive is reached,
+//! so that tests can cut the power in the middle of any of them.
 #![forbid(unsafe_code)]
 
 mod error;
+mod format;
+mod journal;
+#[cfg(test)]
+mod journal_tests;
+mod segment;
 
 pub mod disk;
 
 pub use disk::{DirectoryLock, Disk, DiskFile, Faults, RealDisk, SimulatedDisk};
 pub use error::Error;
+pub use format::{RECORD_BYTES_MAX, SEGMENT_BYTES_MAX};
+pub use journal::{CORRUPTIONS_MAX, Journal, Options, Position, Recovery, Replay};
+pub use segment::Corruption;

@@ -1,0 +1,120 @@
+//! The journal's bytes: the header of a segment and the frame of a record. `docs/formats/journal.md` draws them.
+//!
+//! Format: little-endian; records begin at multiples of 8 and are filled up with zeros that their checksum
+//! covers. Each segment has a mark, a number that nobody outside can know, at the head of its records: bytes
+//! inside a record's payload cannot pass for a record when reading has to find its way after a bad one.
+
+use crate::Error;
+
+/// 64 MiB: a few seconds of a million samples a second; small enough to drop whole, large enough to be few.
+pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+/// 64 MiB: four times the largest batch that is taken over HTTP; the most that reading holds in memory.
+pub const RECORD_BYTES_MAX: usize = 64 << 20;
+
+pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
+pub(crate) const RECORD_HEADER_BYTES: usize = 32;
+const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGNMENT) && RECORD_HEADER_BYTES.is_multiple_of(ALIGNMENT));
+/// Records begin at its multiples.
+pub(crate) const ALIGNMENT: usize = 8;
+
+const MAGIC: [u8; 8] = *b"ogivejnl";
+const VERSION: u32 = 1;
+
+/// What a segment's first bytes say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) mark: u32,
+    /// Rises by one from segment to segment; the file's name.
+    pub(crate) number: u64,
+    /// Sequence of its first record. Records from it on in earlier segments are void.
+    pub(crate) first: u64,
+}
+
+impl SegmentHeader {
+    pub(crate) fn encode(self) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.mark.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.first.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// `None` when a byte of it is wrong.
+    pub(crate) fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Option<Self> {
+        let good =
+            bytes[0..8] == MAGIC && u32_at(bytes, 8) == VERSION && u32_at(bytes, 60) == crc32c::crc32c(&bytes[..60]);
+        good.then(|| Self { mark: u32_at(bytes, 12), number: u64_at(bytes, 16), first: u64_at(bytes, 24) })
+    }
+}
+
+/// What stands before a record's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordHeader {
+    pub(crate) length: u32,
+    pub(crate) sequence: u64,
+    /// When this record was written, every record before this sequence was known to be durable.
+    pub(crate) durable: u64,
+}
+
+impl RecordHeader {
+    /// Appends the whole frame of `payload` to `out`.
+    pub(crate) fn frame(sequence: u64, durable: u64, mark: u32, payload: &[u8], out: &mut Vec<u8>) {
+        let length = u32::try_from(payload.len()).expect("the record limit is below 4 GiB");
+        let start = out.len();
+        out.extend_from_slice(&mark.to_le_bytes());
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&sequence.to_le_bytes());
+        out.extend_from_slice(&durable.to_le_bytes());
+        let header_checksum = crc32c::crc32c(&out[start..]);
+        out.extend_from_slice(&header_checksum.to_le_bytes());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&out[start..]), payload);
+        let padding = &[0; ALIGNMENT][..frame_bytes(payload.len()) - RECORD_HEADER_BYTES - payload.len()];
+        out.extend_from_slice(&crc32c::crc32c_append(checksum, padding).to_le_bytes());
+        out.extend_from_slice(payload);
+        out.extend_from_slice(padding);
+    }
+
+    /// `None` when the bytes are not a record's header of this mark.
+    pub(crate) fn decode(bytes: &[u8; RECORD_HEADER_BYTES], mark: u32) -> Option<Self> {
+        if u32_at(bytes, 0) != mark || u32_at(bytes, 24) != crc32c::crc32c(&bytes[..24]) {
+            return None;
+        }
+        let header = Self { length: u32_at(bytes, 4), sequence: u64_at(bytes, 8), durable: u64_at(bytes, 16) };
+        (header.length as usize <= RECORD_BYTES_MAX && header.durable <= header.sequence).then_some(header)
+    }
+
+    pub(crate) fn frame_bytes(self) -> usize {
+        frame_bytes(self.length as usize)
+    }
+}
+
+/// Whether the checksum of a whole frame fits its bytes.
+pub(crate) fn frame_is_good(frame: &[u8]) -> bool {
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&frame[..28]), &frame[RECORD_HEADER_BYTES..]);
+    u32_at(frame, 28) == checksum
+}
+
+/// Bytes that a payload takes with its header and padding.
+pub(crate) const fn frame_bytes(payload: usize) -> usize {
+    (RECORD_HEADER_BYTES + payload).next_multiple_of(ALIGNMENT)
+}
+
+/// Refuses a payload above [`RECORD_BYTES_MAX`].
+pub(crate) fn check_length(payload: usize) -> Result<(), Error> {
+    if payload > RECORD_BYTES_MAX {
+        return Err(Error::RecordTooLarge { found: payload, limit: RECORD_BYTES_MAX });
+    }
+    Ok(())
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}

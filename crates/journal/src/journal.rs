@@ -1,0 +1,416 @@
+//! The journal: append, fsync, replay, forget.
+//!
+//! Invariants: sequence numbers rise by one across segments; a record never spans two segments; a segment is
+//! never written again once a later one was begun; what `sync` has returned for is given back by every later
+//! `replay`. A segment's header voids the records from its first sequence on in earlier segments.
+//! Limits: [`SEGMENT_BYTES_MAX`], [`RECORD_BYTES_MAX`], [`CORRUPTIONS_MAX`].
+//! Failure: a torn tail is cut at the last good record; bad bytes before a good record are reported and
+//! stepped over; a full disk refuses the record and leaves none of it; after a failed fsync nothing is taken
+//! until [`Journal::reopen`] goes on in a new segment behind the last durable record.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::format::{self, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::segment::{self, Corruption, SegmentReader, Step};
+use crate::{Disk, DiskFile, Error, RECORD_BYTES_MAX, SEGMENT_BYTES_MAX};
+
+/// A record's sequence number. The first record of a new journal has 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+/// 1,000 described corruptions of one replay: enough to see what happened, the rest is only counted.
+pub const CORRUPTIONS_MAX: usize = 1_000;
+
+/// 1 MiB of buffer stays between records: enough for usual batches, little to keep.
+const FRAME_BYTES_KEPT: usize = 1 << 20;
+
+/// How a journal is kept.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A segment that holds a record and would grow past this is sealed.
+    pub segment_bytes: u64,
+    /// Stands at the head of each record. Give a random number: see `docs/formats/journal.md`.
+    pub mark: u32,
+    /// No record gets a position below this, whatever the directory holds.
+    pub first: Position,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { segment_bytes: SEGMENT_BYTES_MAX, mark: 0x6f67_6976, first: Position(0) }
+    }
+}
+
+/// What opening found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Where the next record goes.
+    pub next: Position,
+    /// Segments found, with their bytes.
+    pub segments: usize,
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// What was cut off the end: the file, where the cut is, and how many bytes went.
+    pub torn: Option<(PathBuf, u64, u64)>,
+}
+
+/// What a replay gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// Records given.
+    pub records: u64,
+    /// Their payload bytes.
+    pub bytes: u64,
+    /// The first [`CORRUPTIONS_MAX`] corruptions, in order.
+    pub corruptions: Vec<Corruption>,
+    /// All of them.
+    pub corruption_count: u64,
+}
+
+struct Segment {
+    path: PathBuf,
+    /// Sequence of its first record; `None` when nothing of it can be read.
+    first: Option<u64>,
+    bytes: u64,
+}
+
+/// The segment that takes the next record.
+struct Active {
+    file: Box<dyn DiskFile>,
+    mark: u32,
+}
+
+/// An append-only log of records in one directory. One owner; see [`Disk::lock`].
+pub struct Journal {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    options: Options,
+    /// Ascending; the last one is the active one, if there is an active one.
+    segments: Vec<Segment>,
+    active: Option<Active>,
+    number_next: u64,
+    next: u64,
+    /// Every record below is durable.
+    durable: u64,
+    poisoned: bool,
+    frame: Vec<u8>,
+}
+
+impl Journal {
+    /// Opens the journal in `directory`, which is made if it is not there. The last segment is read whole and
+    /// its torn tail cut; the others are checked when they are replayed.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn open(disk: Arc<dyn Disk>, directory: &Path, options: Options) -> Result<(Self, Recovery), Error> {
+        disk.create_dir_all(directory)?;
+        let mut journal = Self {
+            disk,
+            directory: directory.to_owned(),
+            options,
+            segments: Vec::new(),
+            active: None,
+            number_next: 0,
+            next: 0,
+            durable: 0,
+            poisoned: false,
+            frame: Vec::new(),
+        };
+        let mut recovery = Recovery::default();
+        journal.find_segments(&mut recovery)?;
+        journal.recover_last(&mut recovery)?;
+        if journal.next < journal.options.first.0 {
+            journal.next = journal.options.first.0;
+            journal.active = None;
+        }
+        journal.durable = journal.next;
+        if journal.active.is_none() {
+            journal.begin_segment()?;
+        }
+        recovery.next = Position(journal.next);
+        recovery.bytes = journal.bytes();
+        Ok((journal, recovery))
+    }
+
+    /// Lists the segments. A segment without a whole header never held a record: it goes.
+    fn find_segments(&mut self, recovery: &mut Recovery) -> Result<(), Error> {
+        for path in self.disk.list(&self.directory)? {
+            let Some(number) = segment::number_of(&path) else { continue };
+            self.number_next = self.number_next.max(number + 1);
+            let reader = SegmentReader::open(&*self.disk, &path)?;
+            if reader.first().is_none() && reader.length() <= SEGMENT_HEADER_BYTES as u64 {
+                self.disk.remove(&path)?;
+                recovery.torn = Some((path, 0, reader.length()));
+                continue;
+            }
+            self.segments.push(Segment { path, first: reader.first(), bytes: reader.length() });
+        }
+        recovery.segments = self.segments.len();
+        // A process may have died between making a segment and making its name durable.
+        self.disk.sync_dir(&self.directory)
+    }
+
+    /// Cuts the torn tail of the last segment and makes it the active one.
+    fn recover_last(&mut self, recovery: &mut Recovery) -> Result<(), Error> {
+        let Some(at) = self.segments.iter().rposition(|segment| segment.first.is_some()) else { return Ok(()) };
+        let is_last = at + 1 == self.segments.len();
+        let last = &mut self.segments[at];
+        let mut reader = SegmentReader::open(&*self.disk, &last.path)?;
+        let good_end = loop {
+            if let Step::End { offset } = reader.step()? {
+                break offset;
+            }
+        };
+        self.next = reader.expected();
+        if !is_last {
+            // Nothing of the last one can be read; it stays as evidence and new records go to a new one.
+            return Ok(());
+        }
+        let mut file = self.disk.open(&last.path)?;
+        if good_end < reader.length() {
+            file.truncate(good_end)?;
+            recovery.torn = Some((last.path.clone(), good_end, reader.length() - good_end));
+        }
+        // What a killed process wrote may not be on the medium yet, and is about to be relied on.
+        file.sync()?;
+        last.bytes = good_end;
+        self.active = Some(Active { file, mark: reader.mark() });
+        Ok(())
+    }
+
+    /// Where the next record goes.
+    #[must_use]
+    pub const fn next(&self) -> Position {
+        Position(self.next)
+    }
+
+    /// Every record before this is durable.
+    #[must_use]
+    pub const fn durable(&self) -> Position {
+        Position(self.durable)
+    }
+
+    /// Bytes of all segments.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Whether a failed write or fsync asks for [`Journal::reopen`].
+    #[must_use]
+    pub const fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    /// Writes a record and returns its position. It is durable after the next [`Journal::sync`].
+    ///
+    /// # Errors
+    /// [`Error::RecordTooLarge`]; [`Error::Full`], then nothing of it stays and the same call works once there
+    /// is space; [`Error::Poisoned`]; what else the disk says.
+    pub fn append(&mut self, record: &[u8]) -> Result<Position, Error> {
+        format::check_length(record.len())?;
+        self.check_poison()?;
+        let frame_bytes = format::frame_bytes(record.len()) as u64;
+        let active_bytes = self.segments.last().map_or(0, |segment| segment.bytes);
+        if active_bytes > SEGMENT_HEADER_BYTES as u64 && active_bytes + frame_bytes > self.options.segment_bytes {
+            self.sync()?;
+            // From here on the old segment is closed for good: were the new one's header to survive a failed
+            // start, it would void what the old one took after it.
+            self.active = None;
+        }
+        if self.active.is_none() {
+            self.begin_segment()?;
+        }
+        self.write_frame(record)?;
+        let position = Position(self.next);
+        self.next += 1;
+        Ok(position)
+    }
+
+    fn write_frame(&mut self, record: &[u8]) -> Result<(), Error> {
+        let Active { file, mark } = self.active.as_mut().expect("a segment is active");
+        let segment = self.segments.last_mut().expect("the active segment is listed");
+        self.frame.clear();
+        self.frame.shrink_to(FRAME_BYTES_KEPT);
+        RecordHeader::frame(self.next, self.durable, *mark, record, &mut self.frame);
+        match file.write_all(&self.frame) {
+            Ok(()) => {
+                segment.bytes += self.frame.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                self.poisoned = file.truncate(segment.bytes).is_err();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes every record durable and returns the position behind them.
+    ///
+    /// # Errors
+    /// What the disk says; then the journal is poisoned and the records since the last `sync` are in doubt.
+    pub fn sync(&mut self) -> Result<Position, Error> {
+        self.check_poison()?;
+        if self.durable < self.next {
+            let active = self.active.as_mut().expect("unsynced records are in the active segment");
+            if let Err(error) = active.file.sync() {
+                self.poisoned = true;
+                return Err(error);
+            }
+            self.durable = self.next;
+        }
+        Ok(Position(self.durable))
+    }
+
+    /// Goes on after a failed write or fsync, in a new segment that voids every record since the last good
+    /// `sync`. Does nothing on a healthy journal.
+    ///
+    /// # Errors
+    /// What the disk says; then it can be tried again.
+    pub fn reopen(&mut self) -> Result<(), Error> {
+        if !self.poisoned {
+            return Ok(());
+        }
+        self.active = None;
+        self.next = self.durable;
+        self.begin_segment()?;
+        self.poisoned = false;
+        Ok(())
+    }
+
+    fn check_poison(&self) -> Result<(), Error> {
+        match self.segments.last() {
+            Some(last) if self.poisoned => Err(Error::Poisoned { path: last.path.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a durable, empty segment for the next record.
+    fn begin_segment(&mut self) -> Result<(), Error> {
+        assert_eq!(self.next, self.durable, "a segment begins behind durable records");
+        let header = SegmentHeader { mark: self.options.mark, number: self.number_next, first: self.next };
+        let path = segment::path_of(&self.directory, header.number);
+        // A number is never used again: a half-made file may come back after a power cut.
+        self.number_next += 1;
+        let mut file = self.disk.create(&path)?;
+        let made = file
+            .write_all(&header.encode())
+            .and_then(|()| file.sync())
+            .and_then(|()| self.disk.sync_dir(&self.directory));
+        if let Err(error) = made {
+            // If it cannot be removed it stays as an empty segment, which says nothing false.
+            let _ = self.disk.remove(&path);
+            return Err(error);
+        }
+        self.segments.push(Segment { path, first: Some(self.next), bytes: SEGMENT_HEADER_BYTES as u64 });
+        self.active = Some(Active { file, mark: header.mark });
+        Ok(())
+    }
+
+    /// Gives every record from `from` on to `visit`, in order, one in memory at a time. Bad bytes are stepped
+    /// over and reported.
+    ///
+    /// # Errors
+    /// What the disk or `visit` says, which ends the replay.
+    pub fn replay<E: From<Error>>(
+        &self,
+        from: Position,
+        mut visit: impl FnMut(Position, &[u8]) -> Result<(), E>,
+    ) -> Result<Replay, E> {
+        let mut replay = Replay::default();
+        let mut expected = from.0;
+        for (at, segment) in self.segments.iter().enumerate() {
+            let later = &self.segments[at + 1..];
+            let limit = later.iter().find_map(|segment| segment.first).unwrap_or(self.next);
+            let is_blank = segment.first.is_none() && from.0 <= limit;
+            if later.is_empty() || expected < limit || is_blank {
+                // What is missing before an unreadable segment is missing because of it.
+                let ends_at_limit = later.first().is_none_or(|next| next.first.is_some());
+                replay.segment(&*self.disk, segment, &mut expected, (limit, ends_at_limit), &mut visit)?;
+            }
+        }
+        Ok(replay)
+    }
+
+    /// Removes the segments that hold only records before `position`.
+    ///
+    /// # Errors
+    /// What the disk says; segments that could not be removed are tried again by the next call.
+    pub fn truncate_before(&mut self, position: Position) -> Result<(), Error> {
+        let mut removed = false;
+        let ends_before =
+            |later: &[Segment]| later.iter().find_map(|next| next.first).is_some_and(|first| first <= position.0);
+        while self.segments.len() > 1 && ends_before(&self.segments[1..]) {
+            match self.disk.remove(&self.segments[0].path) {
+                Ok(()) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            self.segments.remove(0);
+            removed = true;
+        }
+        if removed { self.disk.sync_dir(&self.directory) } else { Ok(()) }
+    }
+}
+
+impl Replay {
+    fn report(&mut self, corruption: Corruption) {
+        self.corruption_count += 1;
+        if self.corruptions.len() < CORRUPTIONS_MAX {
+            self.corruptions.push(corruption);
+        }
+    }
+
+    /// Replays the records of one segment from `expected` up to `limit`, excluded.
+    fn segment<E: From<Error>>(
+        &mut self,
+        disk: &dyn Disk,
+        segment: &Segment,
+        expected: &mut u64,
+        (limit, ends_at_limit): (u64, bool),
+        visit: &mut impl FnMut(Position, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut reader = SegmentReader::open(disk, &segment.path)?;
+        let corruption = |offset, end, lost| Corruption { path: segment.path.clone(), offset, end, lost, proven: true };
+        if reader.first().is_none() {
+            self.report(corruption(0, segment.bytes, (*expected, limit)));
+            *expected = limit;
+            return Ok(());
+        }
+        if !reader.header_is_good() {
+            self.report(corruption(0, SEGMENT_HEADER_BYTES as u64, (*expected, *expected)));
+        }
+        if let Some(first) = reader.first().filter(|first| *expected < *first && *first < limit) {
+            self.report(corruption(0, 0, (*expected, first)));
+            *expected = first;
+        }
+        let end = loop {
+            match reader.step()? {
+                Step::Record { sequence } if sequence >= limit => break reader.length(),
+                Step::Record { sequence } if sequence < *expected => {}
+                Step::Record { sequence } => {
+                    let payload = reader.payload();
+                    self.records += 1;
+                    self.bytes += payload.len() as u64;
+                    visit(Position(sequence), payload)?;
+                    *expected = sequence + 1;
+                }
+                Step::Bad(mut bad) => {
+                    bad.lost = (bad.lost.0.max(*expected), bad.lost.1.min(limit));
+                    if bad.lost.0 < bad.lost.1 {
+                        *expected = bad.lost.1;
+                        self.report(bad);
+                    }
+                }
+                Step::End { offset } => break offset,
+            }
+        };
+        if *expected < limit && ends_at_limit {
+            self.report(corruption(end, segment.bytes.max(end), (*expected, limit)));
+            *expected = limit;
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(RECORD_BYTES_MAX as u64 <= SEGMENT_BYTES_MAX);

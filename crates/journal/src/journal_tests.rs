@@ -1,0 +1,565 @@
+//! The journal against a `Vec` of records: cut anywhere, any bit flipped, the power cut at every operation.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::disk::random::Random;
+use crate::{Disk, Error, Faults, Journal, Options, Position, RECORD_BYTES_MAX, Replay, SimulatedDisk};
+
+const DIRECTORY: &str = "data/journal";
+
+fn open_with(disk: &SimulatedDisk, options: Options) -> Result<(Journal, crate::Recovery), Error> {
+    Journal::open(Arc::new(disk.clone()), Path::new(DIRECTORY), options)
+}
+
+fn open(disk: &SimulatedDisk) -> Journal {
+    open_with(disk, Options::default()).unwrap().0
+}
+
+fn small() -> Options {
+    Options { segment_bytes: 300, ..Options::default() }
+}
+
+fn segments(disk: &SimulatedDisk) -> Vec<PathBuf> {
+    disk.list(Path::new(DIRECTORY)).unwrap()
+}
+
+fn replay_from(journal: &Journal, from: u64) -> (Vec<(u64, Vec<u8>)>, Replay) {
+    let mut records = Vec::new();
+    let replay = journal
+        .replay::<Error>(Position(from), |position, bytes| {
+            records.push((position.0, bytes.to_vec()));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(replay.records, records.len() as u64);
+    (records, replay)
+}
+
+/// Record `n` of a model: its bytes say which it is, and are of any length.
+fn record(n: u64) -> Vec<u8> {
+    let mut bytes = format!("record {n} ").into_bytes();
+    bytes.extend((0..n * 7 % 61).map(|at| at as u8));
+    bytes
+}
+
+/// Records `range` as replay gives them.
+fn records(range: std::ops::Range<u64>) -> Vec<(u64, Vec<u8>)> {
+    range.map(|n| (n, record(n))).collect()
+}
+
+fn filled(disk: &SimulatedDisk, count: u64, options: Options) -> Journal {
+    let mut journal = open_with(disk, options).unwrap().0;
+    for n in 0..count {
+        assert_eq!(journal.append(&record(n)).unwrap(), Position(n));
+    }
+    assert_eq!(journal.sync().unwrap(), Position(count));
+    journal
+}
+
+#[test]
+fn records_come_back_across_segments_and_reopening() {
+    let disk = SimulatedDisk::new(1);
+    drop(filled(&disk, 50, small()));
+    assert!(segments(&disk).len() > 5);
+    let (mut journal, recovery) = open_with(&disk, small()).unwrap();
+    assert_eq!((recovery.next, recovery.torn), (Position(50), None));
+    assert_eq!(journal.append(&record(50)).unwrap(), Position(50));
+    for from in [0, 1, 17, 49, 50, 51] {
+        let (found, replay) = replay_from(&journal, from);
+        assert_eq!(found, records(from..51));
+        assert_eq!(replay.corruption_count, 0);
+    }
+}
+
+/// The bytes that `docs/formats/journal.md` shows, kept in `vectors/` for every reader of the format.
+#[test]
+fn the_example_of_the_format_page_is_what_is_written_and_read() {
+    let name = Path::new(DIRECTORY).join("0000000000000007.journal");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/journal/0000000000000007.journal");
+    let example = std::fs::read(&path).unwrap();
+    let disk = SimulatedDisk::new(1);
+    disk.put(&Path::new(DIRECTORY).join("0000000000000006.journal"), Vec::new());
+    let options = Options { mark: 0x1d2c_3b4a, first: Position(41), ..Options::default() };
+    let (mut journal, _) = open_with(&disk, options.clone()).unwrap();
+    journal.append(b"ogive").unwrap();
+    journal.sync().unwrap();
+    journal.append(b"journals").unwrap();
+    journal.sync().unwrap();
+    assert_eq!(disk.read(&name).unwrap(), example, "written");
+    let disk = SimulatedDisk::new(1);
+    disk.put(&name, example);
+    let (journal, _) = open_with(&disk, options).unwrap();
+    assert_eq!(replay_from(&journal, 0).0, [(41, b"ogive".to_vec()), (42, b"journals".to_vec())], "read");
+}
+
+#[test]
+fn segments_before_a_position_go_and_no_record_behind_it() {
+    let disk = SimulatedDisk::new(1);
+    let mut journal = filled(&disk, 50, small());
+    let before = (segments(&disk).len(), journal.bytes());
+    journal.truncate_before(Position(30)).unwrap();
+    assert!(segments(&disk).len() < before.0 && journal.bytes() < before.1);
+    assert_eq!(replay_from(&journal, 30), replay_from(&open_with(&disk, small()).unwrap().0, 30));
+    assert_eq!(replay_from(&journal, 30).0, records(30..50));
+    journal.truncate_before(Position(50)).unwrap();
+    assert_eq!(segments(&disk).len(), 1);
+    assert_eq!(open_with(&disk, small()).unwrap().1.next, Position(50));
+}
+
+#[test]
+fn positions_never_fall_below_the_first() {
+    let disk = SimulatedDisk::new(1);
+    drop(filled(&disk, 3, small()));
+    let first = Options { first: Position(10), ..small() };
+    let (mut journal, _) = open_with(&disk, first.clone()).unwrap();
+    assert_eq!(journal.append(&record(10)).unwrap(), Position(10));
+    journal.sync().unwrap();
+    let (journal, _) = open_with(&disk, first).unwrap();
+    let (found, replay) = replay_from(&journal, 10);
+    assert_eq!((found, replay.corruption_count), (records(10..11), 0));
+}
+
+#[test]
+fn record_limit_holds_at_its_value_and_one_above() {
+    let disk = SimulatedDisk::new(1);
+    let mut journal = open(&disk);
+    let large = vec![7; RECORD_BYTES_MAX + 1];
+    let refused = journal.append(&large);
+    assert!(matches!(refused, Err(Error::RecordTooLarge { limit: RECORD_BYTES_MAX, .. })));
+    journal.append(&large[1..]).unwrap();
+    journal.append(b"").unwrap();
+    journal.sync().unwrap();
+    let (found, _) = replay_from(&open(&disk), 0);
+    assert_eq!(found.iter().map(|(_, bytes)| bytes.len()).collect::<Vec<_>>(), [RECORD_BYTES_MAX, 0]);
+}
+
+#[test]
+fn a_file_cut_at_any_byte_gives_the_whole_records_before_the_cut() {
+    let disk = SimulatedDisk::new(1);
+    let mut ends = Vec::new();
+    let mut journal = open(&disk);
+    for n in 0..6 {
+        journal.append(&record(n)).unwrap();
+        ends.push(journal.bytes() as usize);
+    }
+    journal.sync().unwrap();
+    let path = segments(&disk).remove(0);
+    let whole = disk.read(&path).unwrap();
+    for cut in 0..=whole.len() {
+        let disk = SimulatedDisk::new(1);
+        disk.put(&path, whole[..cut].to_vec());
+        let kept = ends.iter().filter(|end| **end <= cut).count() as u64;
+        let (mut journal, recovery) = open_with(&disk, Options::default()).unwrap();
+        assert_eq!(recovery.next, Position(kept), "cut at {cut}");
+        let is_torn = cut != 64 && !ends.contains(&cut);
+        assert_eq!(recovery.torn.is_some(), is_torn, "cut at {cut}");
+        journal.append(&record(kept)).unwrap();
+        journal.sync().unwrap();
+        let (found, replay) = replay_from(&open(&disk), 0);
+        assert_eq!((found, replay.corruption_count), (records(0..kept + 1), 0), "cut at {cut}");
+    }
+}
+
+#[test]
+fn any_flipped_bit_costs_at_most_its_record_and_is_reported() {
+    let disk = SimulatedDisk::new(1);
+    let mut ends = vec![0, 64];
+    let mut journal = open(&disk);
+    for n in 0..6 {
+        journal.append(&record(n)).unwrap();
+        ends.push(journal.bytes() as usize);
+    }
+    journal.sync().unwrap();
+    let path = segments(&disk).remove(0);
+    let whole = disk.read(&path).unwrap();
+    for bit in 0..whole.len() * 8 {
+        let disk = SimulatedDisk::new(1);
+        disk.put(&path, whole.clone());
+        disk.flip_bit(&path, bit);
+        let part = ends.iter().rposition(|end| *end <= bit / 8).unwrap();
+        let (journal, recovery) = open_with(&disk, Options::default()).unwrap();
+        let (found, replay) = replay_from(&journal, 0);
+        match part.checked_sub(1) {
+            None => {
+                assert_eq!(found, records(0..6), "bit {bit}: the header holds no record");
+                assert_eq!(replay.corruption_count, 1, "bit {bit}");
+            }
+            Some(5) => {
+                assert_eq!(found, records(0..5), "bit {bit}: the last record");
+                assert_eq!(recovery.torn, Some((path.clone(), ends[6] as u64, (ends[7] - ends[6]) as u64)));
+            }
+            Some(hit) => {
+                let mut kept = records(0..6);
+                kept.remove(hit);
+                assert_eq!(found, kept, "bit {bit}");
+                let [corruption] = &replay.corruptions[..] else { panic!("bit {bit}: {:?}", replay.corruptions) };
+                assert_eq!((corruption.offset, corruption.end), (ends[part] as u64, ends[part + 1] as u64));
+                assert_eq!(corruption.lost, (hit as u64, hit as u64 + 1));
+            }
+        }
+    }
+}
+
+#[test]
+fn loss_is_proven_only_if_a_later_record_knew_of_the_fsync() {
+    for synced_between in [false, true] {
+        let disk = SimulatedDisk::new(1);
+        let mut journal = open(&disk);
+        journal.append(&record(0)).unwrap();
+        if synced_between {
+            journal.sync().unwrap();
+        }
+        journal.append(&record(1)).unwrap();
+        journal.sync().unwrap();
+        disk.flip_bit(&segments(&disk)[0], (64 + 40) * 8);
+        let (found, replay) = replay_from(&open(&disk), 0);
+        assert_eq!(found, records(1..2));
+        assert_eq!(replay.corruptions[0].proven, synced_between);
+        // What is written later does not change the verdict.
+        let mut journal = open(&disk);
+        journal.append(&record(2)).unwrap();
+        journal.sync().unwrap();
+        assert_eq!(replay_from(&open(&disk), 0).1.corruptions[0].proven, synced_between);
+    }
+}
+
+#[test]
+fn a_payload_that_looks_like_a_record_is_none() {
+    let disk = SimulatedDisk::new(1);
+    // An attacker who knows everything but the mark sends a whole frame as payload.
+    let mut forged = Vec::new();
+    crate::format::RecordHeader::frame(1, 0, 0x1234_5678, b"forged", &mut forged);
+    let mut journal = open(&disk);
+    for payload in [b"first".as_slice(), &forged, b"last"] {
+        journal.append(payload).unwrap();
+    }
+    journal.sync().unwrap();
+    // A bit of the second record's length: reading has to find its way from inside it.
+    disk.flip_bit(&segments(&disk)[0], (64 + 40 + 4) * 8);
+    let found = replay_from(&open(&disk), 0).0;
+    assert_eq!(found, [(0, b"first".to_vec()), (2, b"last".to_vec())]);
+}
+
+#[test]
+fn an_unreadable_or_missing_segment_is_reported_and_the_others_are_read() {
+    let scratch = SimulatedDisk::new(1);
+    drop(filled(&scratch, 30, small()));
+    let paths = segments(&scratch);
+    let files: Vec<Vec<u8>> = paths.iter().map(|path| scratch.read(path).unwrap()).collect();
+    for hit in 0..paths.len() {
+        for missing in [false, true] {
+            let disk = SimulatedDisk::new(1);
+            for (at, (path, bytes)) in paths.iter().zip(&files).enumerate() {
+                if at != hit {
+                    disk.put(path, bytes.clone());
+                } else if !missing {
+                    disk.put(path, vec![0xaa; bytes.len()]);
+                }
+            }
+            let (mut journal, recovery) = open_with(&disk, small()).unwrap();
+            let (found, replay) = replay_from(&journal, 0);
+            let is_last = hit + 1 == paths.len();
+            assert!(found.len() >= 20 && found.iter().all(|(n, bytes)| *bytes == record(*n)), "{hit} {missing}");
+            assert_eq!(replay.corruption_count, u64::from(!(is_last && missing)), "{hit} {missing}");
+            if !missing {
+                assert_eq!(replay.corruptions[0].path, paths[hit]);
+            }
+            if !is_last {
+                assert_eq!(recovery.next, Position(30));
+            }
+            let next = journal.append(b"goes on").unwrap();
+            assert_eq!(next, recovery.next);
+            assert!(replay_from(&journal, 0).0.iter().any(|(n, _)| *n == next.0));
+        }
+    }
+}
+
+/// Appends, syncs and truncates until the disk fails; returns (appended, synced, truncated before).
+fn run_until_failure(disk: &SimulatedDisk, random: &mut Random) -> (u64, u64, u64) {
+    let (mut appended, mut synced, mut truncated) = (0, 0, 0);
+    let Ok((mut journal, _)) = open_with(disk, small()) else { return (0, 0, 0) };
+    for _ in 0..60 {
+        let done = match random.below(8) {
+            0..5 => journal.append(&record(appended)).map(|_| appended += 1),
+            5 | 6 => journal.sync().map(|position| synced = position.0),
+            _ => {
+                truncated = random.below(synced + 1).max(truncated);
+                journal.truncate_before(Position(truncated))
+            }
+        };
+        if done.is_err() {
+            break;
+        }
+    }
+    (appended, synced, truncated)
+}
+
+/// At every operation of many runs: what was synced is there, what is there was appended, and it goes on.
+#[test]
+fn a_power_cut_at_any_operation_keeps_what_was_synced_and_invents_nothing() {
+    for seed in 0..12 {
+        for at in 1.. {
+            let disk = SimulatedDisk::new(seed * 1000 + at);
+            disk.cut_power_after(at);
+            let (appended, synced, truncated) = run_until_failure(&disk, &mut Random::new(seed));
+            if disk.is_powered() {
+                assert!(at > 50, "the run has operations");
+                break;
+            }
+            disk.restart();
+            let story = format!("seed {seed} cut at {at}: appended {appended}, synced {synced}");
+            let (mut journal, recovery) = open_with(&disk, small()).expect(&story);
+            // The append that the power cut interrupted may be whole.
+            assert!((synced..=appended + 1).contains(&recovery.next.0), "{story}, next {:?}", recovery.next);
+            let (found, replay) = replay_from(&journal, truncated);
+            assert!(found.iter().all(|(n, bytes)| *n <= appended && *bytes == record(*n)), "{story}");
+            let safe: Vec<_> = found.into_iter().filter(|(n, _)| *n < synced).collect();
+            assert_eq!(safe, records(truncated..synced), "{story}");
+            assert!(replay.corruptions.iter().all(|bad| !bad.proven && bad.lost.0 >= synced), "{story}: {replay:?}");
+            let next = recovery.next.0;
+            assert_eq!(journal.append(&record(next)).unwrap(), Position(next));
+            journal.sync().unwrap();
+            disk.cut_power();
+            disk.restart();
+            let (found, _) = replay_from(&open_with(&disk, small()).unwrap().0, next);
+            assert_eq!(found, records(next..next + 1), "{story}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_whole_records_and_takes_them_when_space_is_back() {
+    for capacity in 300..700 {
+        let disk = SimulatedDisk::new(capacity);
+        disk.set_capacity(Some(capacity));
+        let mut journal = open_with(&disk, small()).unwrap().0;
+        let mut kept = 0;
+        let error = loop {
+            match journal.append(&record(kept)) {
+                Ok(_) => kept += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(error.is_full(), "{error}");
+        assert!(journal.append(&record(kept)).is_err_and(|error| error.is_full()));
+        journal.sync().unwrap();
+        assert_eq!(replay_from(&journal, 0).0, records(0..kept), "reads go on");
+        disk.set_capacity(None);
+        assert_eq!(journal.append(&record(kept)).unwrap(), Position(kept));
+        journal.sync().unwrap();
+        disk.cut_power();
+        disk.restart();
+        let (found, replay) = replay_from(&open_with(&disk, small()).unwrap().0, 0);
+        assert_eq!((found, replay.corruption_count), (records(0..kept + 1), 0));
+    }
+}
+
+#[test]
+fn after_a_failed_fsync_nothing_is_taken_until_reopened_and_doubtful_records_are_void() {
+    for seed in 0..300 {
+        let disk = SimulatedDisk::new(seed);
+        let mut journal = filled(&disk, 3, Options::default());
+        journal.append(b"in doubt").unwrap();
+        disk.set_faults(Faults { sync_error: 1000, ..Faults::default() });
+        assert!(matches!(journal.sync(), Err(Error::Io { operation: "fsync", .. })));
+        assert!(matches!(journal.append(b"x"), Err(Error::Poisoned { .. })));
+        assert!(journal.reopen().is_err() && journal.is_poisoned());
+        disk.set_faults(Faults::default());
+        assert!(matches!(journal.sync(), Err(Error::Poisoned { .. })), "no later fsync proves anything");
+        journal.reopen().unwrap();
+        assert_eq!(journal.append(&record(3)).unwrap(), Position(3));
+        journal.sync().unwrap();
+        assert_eq!(replay_from(&journal, 0).0, records(0..4));
+        disk.cut_power();
+        disk.restart();
+        let (found, replay) = replay_from(&open(&disk), 0);
+        assert_eq!((found, replay.corruption_count), (records(0..4), 0), "seed {seed}");
+    }
+}
+
+/// A segment whose creation failed half-way may come back after a power cut with a header that voids what
+/// the segment before it takes later; so that one takes nothing later.
+#[test]
+fn a_failed_change_of_segment_loses_nothing_at_a_power_cut() {
+    for seed in 0..500 {
+        let disk = SimulatedDisk::new(seed);
+        let mut journal = open_with(&disk, small()).unwrap().0;
+        disk.set_faults(Faults {
+            name_error: 300,
+            write_error: 100,
+            truncate_error: 300,
+            sync_error: 50,
+            short_write: 300,
+        });
+        let (mut kept, mut unsynced) = (Vec::new(), Vec::new());
+        for n in 0..60u64 {
+            match journal.append(&record(n % 7)) {
+                Ok(position) => unsynced.push((position.0, record(n % 7))),
+                Err(_) if journal.is_poisoned() => unsynced.clear(),
+                Err(_) => {}
+            }
+            match journal.sync() {
+                Ok(_) => kept.append(&mut unsynced),
+                Err(_) => unsynced.clear(),
+            }
+            let _ = journal.reopen();
+        }
+        disk.cut_power();
+        disk.restart();
+        let (journal, _) = open_with(&disk, small()).unwrap();
+        let (mut found, replay) = replay_from(&journal, 0);
+        found.truncate(kept.len());
+        assert_eq!(found, kept, "seed {seed}: {replay:?}");
+    }
+}
+
+/// A process may be killed between making a segment and making its name durable; the next one relies on it.
+#[test]
+fn a_segment_whose_name_was_not_synced_is_safe_once_opened() {
+    for seed in 0..100 {
+        let disk = SimulatedDisk::new(seed);
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let header = crate::format::SegmentHeader { mark: 1, number: 0, first: 0 };
+        let mut file = disk.create(&Path::new(DIRECTORY).join("0000000000000000.journal")).unwrap();
+        file.write_all(&header.encode()).unwrap();
+        disk.kill_process();
+        let mut journal = open(&disk);
+        journal.append(&record(0)).unwrap();
+        journal.sync().unwrap();
+        disk.cut_power();
+        disk.restart();
+        assert_eq!(replay_from(&open(&disk), 0).0, records(0..1), "seed {seed}");
+    }
+}
+
+#[test]
+fn random_bytes_open_without_harm() {
+    let mut random = Random::new(42);
+    let scratch = SimulatedDisk::new(1);
+    drop(filled(&scratch, 20, Options::default()));
+    let path = segments(&scratch).remove(0);
+    let good = scratch.read(&path).unwrap();
+    for round in 0..2000 {
+        let mut bytes = match round % 3 {
+            0 => (0..random.below(300)).map(|_| random.next() as u8).collect(),
+            _ => good.clone(),
+        };
+        for _ in 0..random.below(10) {
+            let (at, with) = (random.below(bytes.len() as u64 + 1) as usize, random.next() as u8);
+            match random.below(4) {
+                0 => bytes.truncate(at),
+                1 => bytes.insert(at, with),
+                2 => bytes.extend_from_within(..at),
+                _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= with),
+            }
+        }
+        let disk = SimulatedDisk::new(1);
+        disk.put(&path, bytes);
+        let (mut journal, recovery) = open_with(&disk, Options::default()).unwrap();
+        let (found, _) = replay_from(&journal, 0);
+        assert!(found.iter().all(|(n, bytes)| *bytes == record(*n)), "round {round}");
+        assert_eq!(journal.append(b"next").unwrap(), recovery.next);
+        journal.sync().unwrap();
+        let (again, _) = replay_from(&open(&disk), 0);
+        assert_eq!(again.len(), found.len() + 1, "round {round}");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Append(Vec<u8>),
+    Sync,
+    Truncate(u64),
+    Kill,
+    PowerCut,
+    FailedSync,
+    Full(usize),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        8 => prop::collection::vec(any::<u8>(), 0..200).prop_map(Operation::Append),
+        4 => Just(Operation::Sync),
+        1 => (0u64..40).prop_map(Operation::Truncate),
+        1 => Just(Operation::Kill),
+        1 => Just(Operation::PowerCut),
+        1 => Just(Operation::FailedSync),
+        1 => (0usize..200).prop_map(Operation::Full),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// The model: a list of records, of which the first `synced` are safe.
+    #[test]
+    fn the_journal_is_a_list(seed in any::<u64>(), operations in prop::collection::vec(operation(), 1..60)) {
+        let disk = SimulatedDisk::new(seed);
+        let mut journal = open_with(&disk, small()).unwrap().0;
+        let (mut model, mut synced, mut truncated): (Vec<Vec<u8>>, usize, u64) = (Vec::new(), 0, 0);
+        for operation in operations {
+            match operation {
+                Operation::Append(bytes) => {
+                    prop_assert_eq!(journal.append(&bytes).unwrap(), Position(model.len() as u64));
+                    model.push(bytes);
+                }
+                Operation::Sync => synced = journal.sync().unwrap().0 as usize,
+                Operation::Truncate(before) => {
+                    truncated = truncated.max(before.min(synced as u64));
+                    journal.truncate_before(Position(truncated)).unwrap();
+                }
+                Operation::Kill | Operation::PowerCut => {
+                    if matches!(operation, Operation::PowerCut) {
+                        disk.cut_power();
+                    }
+                    disk.restart();
+                    let (reopened, recovery) = open_with(&disk, small()).unwrap();
+                    journal = reopened;
+                    let next = recovery.next.0 as usize;
+                    prop_assert!((synced..=model.len()).contains(&next));
+                    if matches!(operation, Operation::Kill) {
+                        prop_assert_eq!(next, model.len());
+                    }
+                    // A hole before a record that survived: its records are not given, and never were safe.
+                    let (found, replay) = replay_from(&journal, truncated);
+                    for bad in &replay.corruptions {
+                        prop_assert!(bad.lost.0 as usize >= synced && !bad.proven);
+                    }
+                    for (n, bytes) in &found {
+                        prop_assert_eq!(bytes, &model[*n as usize]);
+                    }
+                    if replay.corruption_count > 0 {
+                        return Ok(());
+                    }
+                    model.truncate(next);
+                    synced = next;
+                }
+                Operation::FailedSync => {
+                    synced = journal.durable().0 as usize;
+                    disk.set_faults(Faults { sync_error: 1000, ..Faults::default() });
+                    let failed = journal.sync().is_err();
+                    disk.set_faults(Faults::default());
+                    prop_assert_eq!(failed, synced < model.len());
+                    journal.reopen().unwrap();
+                    model.truncate(synced);
+                }
+                Operation::Full(room) => {
+                    disk.set_capacity(Some(disk.used_bytes() + room as u64));
+                    let refused = journal.append(&[9; 200]);
+                    prop_assert!(refused.is_err_and(|error| error.is_full()));
+                    disk.set_capacity(None);
+                    synced = journal.durable().0 as usize;
+                }
+            }
+            synced = synced.max(journal.durable().0 as usize);
+            let (found, replay) = replay_from(&journal, truncated);
+            let expected: Vec<_> =
+                model.iter().enumerate().skip(truncated as usize).map(|(n, bytes)| (n as u64, bytes.clone())).collect();
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(replay.corruption_count, 0);
+        }
+    }
+}
