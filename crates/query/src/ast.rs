@@ -151,7 +151,7 @@ pub struct MatrixSelector {
 /// An expression evaluated at many instants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subquery {
-    /// What to evaluate: an instant vector or a scalar.
+    /// What to evaluate: an instant vector.
     pub expr: Expr,
     /// How far back.
     pub range: DurationExpr,
@@ -269,6 +269,55 @@ impl Expr {
             ExprKind::Aggregate(aggregate) => aggregate.parameter.iter().chain([&aggregate.expr]).collect(),
             ExprKind::Call(call) => call.arguments.iter().collect(),
         }
+    }
+}
+
+impl Expr {
+    /// The direct sub-expressions, to change in place.
+    pub fn children_mut(&mut self) -> Vec<&mut Self> {
+        match &mut self.kind {
+            ExprKind::Number(_) | ExprKind::String(_) | ExprKind::VectorSelector(_) | ExprKind::MatrixSelector(_) => {
+                Vec::new()
+            }
+            ExprKind::Subquery(subquery) => vec![&mut subquery.expr],
+            ExprKind::Unary(_, inner) | ExprKind::Paren(inner) => vec![inner],
+            ExprKind::Binary(binary) => {
+                let Binary { left, right, .. } = &mut **binary;
+                vec![left, right]
+            }
+            ExprKind::Aggregate(aggregate) => {
+                let Aggregate { parameter, expr, .. } = &mut **aggregate;
+                parameter.iter_mut().chain([expr]).collect()
+            }
+            ExprKind::Call(call) => call.arguments.iter_mut().collect(),
+        }
+    }
+
+    /// The durations of this node alone, to change in place.
+    pub fn durations_mut(&mut self) -> Vec<&mut DurationExpr> {
+        match &mut self.kind {
+            ExprKind::VectorSelector(selector) => selector.shift.offset.iter_mut().collect(),
+            ExprKind::MatrixSelector(matrix) => {
+                matrix.selector.shift.offset.iter_mut().chain([&mut matrix.range]).collect()
+            }
+            ExprKind::Subquery(subquery) => {
+                let Subquery { range, step, shift, .. } = &mut **subquery;
+                shift.offset.iter_mut().chain([range]).chain(step).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Forgets where everything stood: trees of differently written texts then compare equal.
+    pub fn erase_spans(&mut self) {
+        self.span = Span::default();
+        match &mut self.kind {
+            ExprKind::MatrixSelector(matrix) => matrix.selector_span = Span::default(),
+            ExprKind::Call(call) => call.name_span = Span::default(),
+            _ => {}
+        }
+        self.durations_mut().into_iter().for_each(DurationExpr::erase_spans);
+        self.children_mut().into_iter().for_each(Self::erase_spans);
     }
 }
 

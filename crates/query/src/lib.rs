@@ -27,8 +27,13 @@ pub mod ast;
 pub mod functions;
 pub mod value;
 
+mod check;
 mod error;
+mod lexer;
+mod parser;
+mod printer;
 
 pub use annotations::{Annotation, Annotations, Level};
 pub use error::{Error, ParseError};
+pub use parser::{DEPTH_MAX, TEXT_BYTES_MAX, parse};
 pub use value::{QueryResult, Value};

@@ -107,6 +107,18 @@ impl DurationExpr {
         }
     }
 
+    pub(crate) fn erase_spans(&mut self) {
+        self.span = Span::default();
+        match &mut self.kind {
+            DurationKind::Literal(_) | DurationKind::Step | DurationKind::Range => {}
+            DurationKind::Unary(_, inner) | DurationKind::Paren(inner) => inner.erase_spans(),
+            DurationKind::Binary(_, left, right) => {
+                left.erase_spans();
+                right.erase_spans();
+            }
+        }
+    }
+
     fn seconds(&self, scope: DurationScope) -> Result<f64, DurationError> {
         Ok(match &self.kind {
             DurationKind::Literal(seconds) => *seconds,

@@ -1,0 +1,205 @@
+//! Text to tokens.
+//!
+//! Invariants: token spans ascend and do not overlap; the last token is `End`, at the end of the text.
+//! Limits: the text's length is checked by `parse` before it comes here.
+//! Failure: the first wrong byte ends the work with its position; nothing panics.
+
+mod number;
+mod string;
+
+use crate::ParseError;
+use crate::ast::Span;
+
+pub(crate) use number::duration_text;
+
+/// One word of the language.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Token {
+    pub(crate) kind: TokenKind,
+    pub(crate) span: Span,
+}
+
+/// What a token is. Keywords are identifiers: which of them means something depends on where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TokenKind {
+    /// A name or a keyword.
+    Identifier,
+    /// A number.
+    Number(f64),
+    /// A duration, in seconds.
+    Duration(f64),
+    /// A quoted text, unescaped.
+    String(String),
+    /// An operator or a bracket.
+    Symbol(Symbol),
+    /// No more text.
+    End,
+}
+
+macro_rules! symbols {
+    ($($name:ident $text:literal,)*) => {
+        /// Operators, brackets and separators.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Symbol { $(#[doc = $text] $name,)* }
+
+        impl Symbol {
+            /// Those that are prefixes of others come after them.
+            const ALL: &'static [(&'static str, Symbol)] = &[$(($text, Symbol::$name),)*];
+
+            /// As it is written.
+            pub(crate) fn text(self) -> &'static str {
+                match self { $(Symbol::$name => $text,)* }
+            }
+        }
+    };
+}
+
+symbols! {
+    Equal "==", NotEqual "!=", Match "=~", NotMatch "!~", LessOrEqual "<=", GreaterOrEqual ">=",
+    TrimUpper "</", TrimLower ">/", Assign "=", Less "<", Greater ">", Plus "+", Minus "-", Star "*", Slash "/",
+    Percent "%", Caret "^", At "@", ParenOpen "(", ParenClose ")", BraceOpen "{", BraceClose "}",
+    BracketOpen "[", BracketClose "]", Comma ",", Colon ":",
+}
+
+/// All tokens of `text`.
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, ParseError> {
+    let mut lexer = Lexer { text, at: 0, in_brackets: false };
+    let mut out = Vec::new();
+    loop {
+        let token = lexer.next()?;
+        let end = token.kind == TokenKind::End;
+        out.push(token);
+        if end {
+            return Ok(out);
+        }
+    }
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    /// In `[..]` a colon stands between range and step; elsewhere it belongs to names.
+    in_brackets: bool,
+}
+
+impl Lexer<'_> {
+    fn next(&mut self) -> Result<Token, ParseError> {
+        self.skip_blanks();
+        let start = self.at;
+        let kind = self.kind()?;
+        assert!(kind == TokenKind::End || self.at > start, "the lexer stands still at byte {start}");
+        Ok(Token { kind, span: Span::new(start, self.at) })
+    }
+
+    fn kind(&mut self) -> Result<TokenKind, ParseError> {
+        let Some(first) = self.rest().chars().next() else { return Ok(TokenKind::End) };
+        let dot_number = first == '.' && self.rest()[1..].starts_with(|c: char| c.is_ascii_digit());
+        if first.is_ascii_digit() || dot_number {
+            return self.number();
+        }
+        if is_name_start(first) || (first == ':' && !self.in_brackets) {
+            self.at += self.name_length();
+            return Ok(TokenKind::Identifier);
+        }
+        if matches!(first, '"' | '\'' | '`') {
+            return self.string(first);
+        }
+        let Some(&(text, symbol)) = Symbol::ALL.iter().find(|(text, _)| self.rest().starts_with(text)) else {
+            return Err(self.error(self.at, self.at + first.len_utf8(), format!("unexpected character: {first:?}")));
+        };
+        self.at += text.len();
+        match symbol {
+            Symbol::BracketOpen => self.in_brackets = true,
+            Symbol::BracketClose => self.in_brackets = false,
+            _ => {}
+        }
+        Ok(TokenKind::Symbol(symbol))
+    }
+
+    fn skip_blanks(&mut self) {
+        loop {
+            let rest = &self.text[self.at..];
+            let trimmed = rest.trim_start_matches([' ', '\t', '\n', '\r']);
+            self.at += rest.len() - trimmed.len();
+            if !trimmed.starts_with('#') {
+                return;
+            }
+            self.at += trimmed.find('\n').unwrap_or(trimmed.len());
+        }
+    }
+
+    fn name_length(&self) -> usize {
+        let inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || (c == ':' && !self.in_brackets);
+        self.rest().find(|c| !inside(c)).unwrap_or(self.rest().len())
+    }
+
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    fn error(&self, start: usize, end: usize, message: impl Into<String>) -> ParseError {
+        ParseError::new(self.text, Span::new(start, end), message)
+    }
+}
+
+fn is_name_start(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_'
+}
+
+/// Whether `name` can be written as a label's name without quotes.
+pub(crate) fn is_plain_label(name: &str) -> bool {
+    name.starts_with(is_name_start) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Whether `name` can be written as a metric's name without quotes.
+pub(crate) fn is_plain_metric(name: &str) -> bool {
+    name.starts_with(|c| is_name_start(c) || c == ':')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<TokenKind> {
+        tokens(text).unwrap().into_iter().map(|token| token.kind).collect()
+    }
+
+    #[test]
+    fn symbols_take_the_longest_text() {
+        use Symbol::*;
+        let expected =
+            [LessOrEqual, TrimUpper, Less, GreaterOrEqual, TrimLower, Greater, Match, NotMatch, Equal, Assign];
+        let got = kinds("<= </ < >= >/ > =~ !~ == =");
+        let expected: Vec<_> = expected.into_iter().map(TokenKind::Symbol).chain([TokenKind::End]).collect();
+        assert_eq!(got, expected);
+        for (at, (text, symbol)) in Symbol::ALL.iter().enumerate() {
+            assert_eq!(symbol.text(), *text);
+            let hidden = Symbol::ALL[..at].iter().any(|(earlier, _)| text.starts_with(earlier));
+            assert!(!hidden, "{text} is hidden by a shorter symbol before it");
+        }
+    }
+
+    #[test]
+    fn colons_belong_to_names_outside_brackets() {
+        let spans = |text: &str| {
+            tokens(text)
+                .unwrap()
+                .iter()
+                .map(|t| text[t.span.start as usize..t.span.end as usize].to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(spans("a:b:c [5m:step()]"), ["a:b:c", "[", "5m", ":", "step", "(", ")", "]", ""]);
+    }
+
+    #[test]
+    fn comments_and_blanks_are_skipped() {
+        assert_eq!(kinds("# all\n\t1 # one\r\n#"), [TokenKind::Number(1.0), TokenKind::End]);
+    }
+
+    #[test]
+    fn wrong_characters_are_refused_with_their_place() {
+        let error = tokens("a +\n é").unwrap_err();
+        assert_eq!((error.line, error.column), (2, 2));
+    }
+}

@@ -1,0 +1,231 @@
+//! Tokens to a syntax tree: a Pratt parser.
+//!
+//! Invariants: every tree that `parse` returns has passed the type checks of `check`; its height is at most
+//! [`DEPTH_MAX`], so that walking it by recursion is safe.
+//! Limits: [`TEXT_BYTES_MAX`], [`DEPTH_MAX`].
+//! Failure: the first wrong token ends the work with its position; nothing panics.
+//!
+//! Strength of the operators, from the weakest: `or`; `and unless`; comparisons and trims; `+ -`; `* / % atan2`;
+//! signs; `^` (from the right); modifiers and ranges.
+
+mod binary;
+mod call;
+mod duration;
+mod postfix;
+mod selector;
+
+use crate::ParseError;
+use crate::ast::{Expr, ExprKind, Number, Span, UnaryOp};
+use crate::check::check;
+use crate::lexer::{Symbol, Token, TokenKind, tokens};
+
+/// 256 KiB: dashboards send generated queries of tens of KiB; ten times that is still read in milliseconds.
+pub const TEXT_BYTES_MAX: usize = 256 * 1024;
+
+/// 128 nodes on the longest way from the root to a leaf: hand-written queries stay below 20, and a level costs
+/// parser and evaluator at most 8 KiB of stack in a debug build, half of a 2 MiB thread in all.
+pub const DEPTH_MAX: usize = 128;
+
+/// The tree of a query.
+///
+/// # Errors
+/// What is wrong and where; also for a text longer than [`TEXT_BYTES_MAX`] or nested deeper than [`DEPTH_MAX`].
+pub fn parse(text: &str) -> Result<Expr, ParseError> {
+    if text.len() > TEXT_BYTES_MAX {
+        let message = format!("the query has {} bytes, above the limit of {TEXT_BYTES_MAX}", text.len());
+        return Err(ParseError::new(text, Span::default(), message));
+    }
+    let tokens = tokens(text)?;
+    if tokens.len() == 1 {
+        return Err(ParseError::new(text, Span::default(), "no expression found in input"));
+    }
+    let mut parser = Parser { text, tokens, at: 0, depth: 0 };
+    let node = parser.expression(0)?;
+    if parser.peek().kind != TokenKind::End {
+        return Err(parser.unexpected("an operator or the end of the query"));
+    }
+    check(text, &node.expr)?;
+    Ok(node.expr)
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    tokens: Vec<Token>,
+    at: usize,
+    /// Calls of `expression` that have not returned.
+    depth: usize,
+}
+
+/// An expression with the height of its tree.
+struct Node {
+    expr: Expr,
+    height: usize,
+}
+
+impl Parser<'_> {
+    /// An expression of operators that bind at least as strongly as `strength`.
+    fn expression(&mut self, strength: u8) -> Result<Node, ParseError> {
+        self.depth += 1;
+        self.within_depth(self.depth)?;
+        let mut left = self.operand()?;
+        while let Some(op) = self.binary_op(strength) {
+            left = self.binary(left, op)?;
+        }
+        self.depth -= 1;
+        Ok(left)
+    }
+
+    /// A signed operand, or a primary with what follows it.
+    fn operand(&mut self) -> Result<Node, ParseError> {
+        let start = self.peek().span;
+        let op = match self.peek().kind {
+            TokenKind::Symbol(Symbol::Plus) => UnaryOp::Plus,
+            TokenKind::Symbol(Symbol::Minus) => UnaryOp::Minus,
+            _ => {
+                let primary = self.primary()?;
+                return self.postfix(primary);
+            }
+        };
+        self.at += 1;
+        let inner = self.expression(binary::UNARY_STRENGTH)?;
+        let span = start.to(inner.expr.span);
+        self.node(inner.height, ExprKind::Unary(op, Box::new(inner.expr)), span)
+    }
+
+    fn primary(&mut self) -> Result<Node, ParseError> {
+        let Token { kind, span } = self.peek().clone();
+        let kind = match kind {
+            TokenKind::Number(value) => ExprKind::Number(Number { value, duration: false }),
+            TokenKind::Duration(value) => ExprKind::Number(Number { value, duration: true }),
+            TokenKind::String(value) => ExprKind::String(value),
+            TokenKind::Symbol(Symbol::ParenOpen) => return self.paren(),
+            TokenKind::Symbol(Symbol::BraceOpen) => return self.selector(None),
+            TokenKind::Identifier => return self.named(),
+            TokenKind::Symbol(_) | TokenKind::End => return Err(self.unexpected("an expression")),
+        };
+        self.at += 1;
+        self.node(0, kind, span)
+    }
+
+    fn paren(&mut self) -> Result<Node, ParseError> {
+        let start = self.take().span;
+        let inner = self.expression(0)?;
+        let span = start.to(self.expect(Symbol::ParenClose)?);
+        self.node(inner.height, ExprKind::Paren(Box::new(inner.expr)), span)
+    }
+
+    /// What starts with a word: a number, an aggregation, a call or a selector.
+    fn named(&mut self) -> Result<Node, ParseError> {
+        let span = self.peek().span;
+        let word = self.word(span);
+        if let Some(value) = named_number(word) {
+            self.at += 1;
+            return self.node(0, ExprKind::Number(Number { value, duration: false }), span);
+        }
+        if let Some(op) = call::aggregate_op(word)
+            && self.aggregate_follows()
+        {
+            return self.aggregate(op);
+        }
+        if self.peek_after(1) == &TokenKind::Symbol(Symbol::ParenOpen) {
+            return self.call();
+        }
+        self.at += 1;
+        self.selector(Some(span))
+    }
+
+    /// A node above children of height `below`.
+    fn node(&self, below: usize, kind: ExprKind, span: Span) -> Result<Node, ParseError> {
+        self.within_depth(below + 1)?;
+        Ok(Node { expr: Expr { kind, span }, height: below + 1 })
+    }
+
+    fn within_depth(&self, depth: usize) -> Result<(), ParseError> {
+        if depth > DEPTH_MAX {
+            return Err(self.error(self.peek().span, format!("the query is nested deeper than {DEPTH_MAX} levels")));
+        }
+        Ok(())
+    }
+
+    fn peek(&self) -> &Token {
+        &self.tokens[self.at]
+    }
+
+    /// The kind of the token `ahead` of this one; `End` past the end.
+    fn peek_after(&self, ahead: usize) -> &TokenKind {
+        self.tokens.get(self.at + ahead).map_or(&TokenKind::End, |token| &token.kind)
+    }
+
+    /// This token, and goes on to the next; stays at the end.
+    fn take(&mut self) -> Token {
+        let token = self.peek().clone();
+        if token.kind != TokenKind::End {
+            self.at += 1;
+        }
+        token
+    }
+
+    /// Takes the token when it is `symbol`.
+    fn took(&mut self, symbol: Symbol) -> bool {
+        let found = self.peek().kind == TokenKind::Symbol(symbol);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, symbol: Symbol) -> Result<Span, ParseError> {
+        let span = self.peek().span;
+        if self.took(symbol) { Ok(span) } else { Err(self.unexpected(&format!("{:?}", symbol.text()))) }
+    }
+
+    /// Whether the next token is the keyword, in any case.
+    fn at_keyword(&self, keyword: &str) -> bool {
+        self.peek().kind == TokenKind::Identifier && self.word(self.peek().span).eq_ignore_ascii_case(keyword)
+    }
+
+    /// Takes the next token when it is the keyword, in any case.
+    fn took_keyword(&mut self, keyword: &str) -> bool {
+        let found = self.at_keyword(keyword);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn word(&self, span: Span) -> &str {
+        &self.text[span.start as usize..span.end as usize]
+    }
+
+    /// Span of the token before this one: where what was just read ends.
+    fn last_span(&self) -> Span {
+        self.tokens[self.at.saturating_sub(1)].span
+    }
+
+    fn unexpected(&self, expected: &str) -> ParseError {
+        let token = self.peek();
+        let found = match &token.kind {
+            TokenKind::End => "end of input".to_owned(),
+            TokenKind::String(value) => format!("string {value:?}"),
+            TokenKind::Identifier => format!("identifier {:?}", self.word(token.span)),
+            TokenKind::Number(_) => format!("number {:?}", self.word(token.span)),
+            TokenKind::Duration(_) => format!("duration {:?}", self.word(token.span)),
+            TokenKind::Symbol(symbol) => format!("{:?}", symbol.text()),
+        };
+        self.error(token.span, format!("unexpected {found}, expected {expected}"))
+    }
+
+    fn error(&self, span: Span, message: impl Into<String>) -> ParseError {
+        ParseError::new(self.text, span, message)
+    }
+}
+
+/// `Inf` and `NaN`, in any case.
+fn named_number(word: &str) -> Option<f64> {
+    if word.eq_ignore_ascii_case("inf") {
+        Some(f64::INFINITY)
+    } else if word.eq_ignore_ascii_case("nan") {
+        Some(f64::NAN)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;
