@@ -1,0 +1,13 @@
+import { defineConfig } from "vitest/config";
+
+// One real server and one real browser: files run one after the other, and nothing is retried.
+export default defineConfig({
+  test: {
+    include: ["e2e/**/*.e2e.ts"],
+    environment: "node",
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    fileParallelism: false,
+    retry: 0,
+  },
+});

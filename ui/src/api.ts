@@ -1,0 +1,142 @@
+/** Calls of the server's HTTP interface. Failure: every refusal is an `ApiError` with the server's own sentence. */
+
+import type { WireColumn } from "./bins.ts";
+
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    /** HTTP status; 0 when no answer came. */
+    readonly status: number,
+  ) {
+    super(message);
+  }
+}
+
+interface Envelope<T> {
+  status: "success" | "error";
+  data: T;
+  error?: string;
+  warnings?: string[];
+  infos?: string[];
+}
+
+export interface Answer<T> {
+  readonly data: T;
+  readonly warnings: readonly string[];
+  readonly infos: readonly string[];
+}
+
+export interface Heatmap {
+  start: number;
+  end: number;
+  step: number;
+  unit: string;
+  series: number;
+  columns: WireColumn[];
+}
+
+export type Labels = Record<string, string>;
+
+export interface Series {
+  metric: Labels;
+  value?: [number, string];
+  values?: [number, string][];
+  histogram?: [number, unknown];
+  histograms?: [number, unknown][];
+}
+
+export type QueryData =
+  | { resultType: "matrix"; result: Series[] }
+  | { resultType: "vector"; result: Series[] }
+  | { resultType: "scalar"; result: [number, string] }
+  | { resultType: "string"; result: [number, string] };
+
+export interface Metadata {
+  type: "histogram" | "counter" | "gauge" | "text" | string;
+  help: string;
+  unit: string;
+}
+
+/** Seconds that the server's clock is ahead of the browser's, to the second that the `Date` header has. */
+let skew = 0;
+
+/** The server's idea of now, seconds since the epoch. */
+export function serverNow(): number {
+  return Date.now() / 1000 + skew;
+}
+
+function noteClock(response: Response): void {
+  const date = Date.parse(response.headers.get("date") ?? "");
+  if (Number.isNaN(date)) return;
+  const ahead = date / 1000 + 0.5 - Date.now() / 1000;
+  // Less than two seconds is the rounding of the header and the way of the answer.
+  skew = Math.abs(ahead) < 2 ? 0 : ahead;
+}
+
+/** Where the interface is: beside the page, so that a proxy may put both under a path. */
+export function address(path: string, params: Record<string, string>): string {
+  const url = new URL(path, document.baseURI);
+  url.search = new URLSearchParams(params).toString();
+  return url.toString();
+}
+
+async function get<T>(path: string, params: Record<string, string>, signal?: AbortSignal): Promise<Envelope<T>> {
+  let response: Response;
+  try {
+    response = await fetch(address(path, params), signal === undefined ? {} : { signal });
+  } catch (cause) {
+    if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
+    throw new ApiError("The server does not answer.", 0);
+  }
+  noteClock(response);
+  const text = await response.text();
+  let body: Envelope<T>;
+  try {
+    body = JSON.parse(text) as Envelope<T>;
+  } catch {
+    throw new ApiError(`The server answered ${response.status} with something that is not JSON: ${text.slice(0, 200)}`, response.status);
+  }
+  if (!response.ok || body.status === "error") throw new ApiError(body.error ?? `The server answered ${response.status}.`, response.status);
+  return body;
+}
+
+async function answer<T>(path: string, params: Record<string, string>, signal?: AbortSignal): Promise<Answer<T>> {
+  const { data, warnings, infos } = await get<T>(path, params, signal);
+  return { data, warnings: warnings ?? [], infos: infos ?? [] };
+}
+
+/** The quantiles that every column is asked for, so that turning one on needs no new request. */
+const COLUMN_QUANTILES = "0.5,0.9,0.99,0.999";
+
+export function fetchHeatmap(query: string, start: number, end: number, step: number, signal?: AbortSignal): Promise<Answer<Heatmap>> {
+  const params = { query, start: String(start), end: String(end), step: String(step), quantiles: COLUMN_QUANTILES };
+  return answer("v1/heatmap", params, signal);
+}
+
+export function liveAddress(query: string): string {
+  return address("v1/live", { query, quantiles: COLUMN_QUANTILES });
+}
+
+export function fetchRange(query: string, start: number, end: number, step: number, signal?: AbortSignal): Promise<Answer<QueryData>> {
+  return answer("api/v1/query_range", { query, start: String(start), end: String(end), step: String(step) }, signal);
+}
+
+export async function fetchMetadata(): Promise<Record<string, Metadata[]>> {
+  return (await answer<Record<string, Metadata[]>>("api/v1/metadata", {})).data;
+}
+
+export async function fetchLabels(match: string): Promise<string[]> {
+  return (await answer<string[]>("api/v1/labels", { "match[]": match })).data;
+}
+
+export async function fetchLabelValues(label: string, match?: string): Promise<string[]> {
+  const params: Record<string, string> = match === undefined ? {} : { "match[]": match };
+  return (await answer<string[]>(`api/v1/label/${encodeURIComponent(label)}/values`, params)).data;
+}
+
+/** The flat object of `/v1/status`, which has no envelope. */
+export async function fetchStatus(): Promise<Record<string, unknown>> {
+  const body = (await get<Record<string, unknown>>("v1/status", {})) as unknown as Record<string, unknown>;
+  const data = body["data"];
+  return typeof data === "object" && data !== null ? (data as Record<string, unknown>) : body;
+}

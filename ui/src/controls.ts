@@ -1,0 +1,65 @@
+/** The choices above the picture: quantiles, colour of the count, and the legend. */
+
+import { formatCompact } from "./format.ts";
+import { el } from "./dom.ts";
+import { LEVELS, PALETTE_NAMES, unscaled, type Rgb, type Scaling } from "./colour.ts";
+import { cssName, quantileLabel } from "./heatmap.ts";
+import { QUANTILES, type State } from "./state.ts";
+
+const SCALINGS: readonly Scaling[] = ["linear", "sqrt", "log"];
+
+export class Controls {
+  private readonly ramp = el("canvas", { width: LEVELS, height: 1, role: "img" });
+  private readonly from = el("span", {}, "0");
+  private readonly to = el("span", {});
+  private readonly middle = el("small", {});
+  private readonly legend = el("div", { class: "legend" }, this.from, this.ramp, this.to, this.middle);
+
+  constructor(
+    private readonly parent: HTMLElement,
+    private readonly change: (part: Partial<State>) => void,
+  ) {}
+
+  show(state: State): void {
+    const focused = (document.activeElement as HTMLElement | null)?.dataset["control"];
+    const quantiles = QUANTILES.map((name) => {
+      const on = state.quantiles.includes(name);
+      const next = QUANTILES.filter((one) => (one === name ? !on : state.quantiles.includes(one)));
+      return segment(`q-${name}`, quantileLabel(name), on, () => this.change({ quantiles: next }), `q q-${cssName(name)}`);
+    });
+    const scalings = SCALINGS.map((scaling) => segment(`scale-${scaling}`, scaling, state.scaling === scaling, () => this.change({ scaling })));
+    const amounts = [
+      segment("amount-count", "count", !state.density, () => this.change({ density: false }), "", "Colour is the count of each bin"),
+      segment("amount-density", "density", state.density, () => this.change({ density: true }), "", "Colour is the count per 1 % of value: bins of unequal width compare fairly"),
+    ];
+    const palettes = PALETTE_NAMES.map((palette) => segment(`colours-${palette}`, palette, state.palette === palette, () => this.change({ palette })));
+    this.parent.replaceChildren(
+      group("Quantiles", quantiles),
+      group("Colour", scalings),
+      group("", amounts),
+      group("", palettes),
+      this.legend,
+    );
+    if (focused !== undefined) this.parent.querySelector<HTMLElement>(`[data-control="${focused}"]`)?.focus();
+  }
+
+  /** What the colours mean: nothing at the left, `max` at the right. */
+  showLegend(colours: readonly Rgb[], max: number, state: State): void {
+    const context = this.ramp.getContext("2d");
+    if (context === null) return;
+    const image = context.createImageData(LEVELS, 1);
+    colours.forEach(([r, g, b], i) => image.data.set([r, g, b, 255], i * 4));
+    context.putImageData(image, 0, 0);
+    this.to.textContent = formatCompact(max);
+    const half = formatCompact(Number(unscaled(0.5, max, state.scaling).toPrecision(2)));
+    this.middle.textContent = state.density ? `samples per 1 % of value, middle ${half}` : `samples per bin, middle ${half}`;
+  }
+}
+
+function group(title: string, buttons: readonly Node[]): HTMLElement {
+  return el("div", { class: "group-of" }, title, el("div", { class: "segments", role: "group", "aria-label": title || "Colour" }, ...buttons));
+}
+
+function segment(key: string, text: string, on: boolean, click: () => void, extra = "", title = ""): HTMLElement {
+  return el("button", { type: "button", class: extra, title, "aria-pressed": String(on), "data-control": key, click }, text);
+}

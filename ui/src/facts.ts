@@ -1,0 +1,60 @@
+/** Numbers about all that is in view, from the merged bins: exact counts, and quantiles as the bin that holds them. */
+
+import { quantileBin, shareBelow, type BinTable, type Merged } from "./bins.ts";
+import { el } from "./dom.ts";
+import { formatCompact, formatCount, formatShare, formatValue } from "./format.ts";
+import { cssName, quantileLabel } from "./heatmap.ts";
+import type { QuantileName } from "./state.ts";
+
+const SHOWN: readonly QuantileName[] = ["0.5", "0.9", "0.99", "0.999"];
+
+export interface View {
+  readonly table: BinTable;
+  readonly merged: Merged;
+  readonly unit: string;
+  /** Seconds of the columns that have data. */
+  readonly seconds: number;
+  readonly series: number;
+  readonly threshold: number | null;
+}
+
+export function drawFacts(parent: HTMLElement, view: View, dropThreshold: () => void): void {
+  const { table, merged, unit } = view;
+  const facts: Node[] = [];
+  const rate = view.seconds > 0 ? merged.total / view.seconds : 0;
+  facts.push(fact("Samples in view", formatCount(merged.total), `${formatCompact(Number(rate.toPrecision(3)))} a second, ${view.series} series`, "total"));
+  for (const name of SHOWN) {
+    const bin = quantileBin(table, merged, Number(name));
+    if (bin === null) continue;
+    const value = Number.isFinite(bin.hi) ? `≤ ${formatValue(bin.hi, unit, 3)}` : `> ${formatValue(bin.lo, unit, 3)}`;
+    facts.push(fact(quantileLabel(name), value, `and above ${formatValue(bin.lo, unit, 3)}`, cssName(name), `q-${cssName(name)}`));
+  }
+  if (merged.max !== null && merged.min !== null) {
+    facts.push(fact("max", formatValue(merged.max, unit, 4), `exact; min ${formatValue(merged.min, unit, 4)}`, "max", "q-max"));
+  }
+  if (view.threshold !== null) facts.push(thresholdFact(view, view.threshold, dropThreshold));
+  parent.replaceChildren(...facts);
+}
+
+function fact(name: string, value: string, note: string, key: string, mark = ""): HTMLElement {
+  const swatch = mark === "" ? [] : [el("span", { class: `q ${mark}` })];
+  return el(
+    "div",
+    { class: "fact", "data-fact": key },
+    el("div", { class: "name" }, ...swatch, name),
+    el("div", { class: "value", title: value }, value),
+    el("div", { class: "note", title: note }, note),
+  );
+}
+
+/** How much is at or below the threshold. Inside of a bin only bounds are known, and both are shown. */
+function thresholdFact({ table, merged, unit }: View, threshold: number, drop: () => void): HTMLElement {
+  const share = shareBelow(table, merged, threshold);
+  const exact = share.hi - share.lo < 1e-12;
+  const below = exact ? formatShare(share.lo) : `${formatShare(share.lo)} – ${formatShare(share.hi)}`;
+  const above = Math.round((1 - share.hi) * merged.total);
+  const box = fact(`Below ${formatValue(threshold, unit, 3)}`, below, `${formatCount(above)} samples above (${formatShare(1 - share.hi)})`, "threshold");
+  box.classList.add("threshold");
+  box.querySelector(".name")?.append(el("button", { type: "button", title: "Remove the threshold (Escape)", "aria-label": "Remove the threshold", click: drop }, "✕"));
+  return box;
+}

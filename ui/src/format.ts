@@ -1,0 +1,159 @@
+/** Text for values, counts and instants. Pure; the locale is fixed so that a screenshot means one thing. */
+
+interface Step {
+  readonly factor: number;
+  readonly name: string;
+}
+
+const TIME: readonly Step[] = [
+  { factor: 1e-9, name: "ns" },
+  { factor: 1e-6, name: "µs" },
+  { factor: 1e-3, name: "ms" },
+  { factor: 1, name: "s" },
+  { factor: 60, name: "min" },
+  { factor: 3600, name: "h" },
+  { factor: 86400, name: "d" },
+];
+
+// Decimal multiples: the bins of log-linear histograms have decimal edges, so the ticks fall on them.
+const BYTES: readonly Step[] = [
+  { factor: 1, name: "B" },
+  { factor: 1e3, name: "kB" },
+  { factor: 1e6, name: "MB" },
+  { factor: 1e9, name: "GB" },
+  { factor: 1e12, name: "TB" },
+  { factor: 1e15, name: "PB" },
+];
+
+const PLAIN: readonly Step[] = [
+  { factor: 1e-9, name: "n" },
+  { factor: 1e-6, name: "µ" },
+  { factor: 1e-3, name: "m" },
+  { factor: 1, name: "" },
+  { factor: 1e3, name: "k" },
+  { factor: 1e6, name: "M" },
+  { factor: 1e9, name: "G" },
+  { factor: 1e12, name: "T" },
+];
+
+/** A unit as the server names it, as one of the families that are scaled. */
+function family(unit: string): { steps: readonly Step[]; suffix: string } {
+  switch (unit.toLowerCase()) {
+    case "s":
+    case "second":
+    case "seconds":
+      return { steps: TIME, suffix: "" };
+    case "b":
+    case "by":
+    case "byte":
+    case "bytes":
+      return { steps: BYTES, suffix: "" };
+    case "":
+    case "1":
+    case "ratio":
+      return { steps: PLAIN, suffix: "" };
+    default:
+      return { steps: PLAIN, suffix: unit };
+  }
+}
+
+/** Removes the zeros that `toPrecision` leaves behind, and the exponent form where plain digits are short. */
+function trim(value: number, digits: number): string {
+  return String(Number(value.toPrecision(digits)));
+}
+
+/** `0.00012` with unit `s` is `120 µs`. `digits` is the number of significant digits. */
+export function formatValue(value: number, unit: string, digits = 3): string {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "+∞" : "−∞";
+  const { steps, suffix } = family(unit);
+  if (value === 0) return withUnit("0", zeroName(steps), suffix);
+  const size = Math.abs(value);
+  let step = steps[0] as Step;
+  // The margin keeps 0.9999999999 s, which prints as 1, from being written as 1000 ms.
+  for (const next of steps) if (size >= next.factor * (1 - 1e-9)) step = next;
+  const digitsBefore = Math.floor(Math.log10(size / step.factor)) + 1;
+  return withUnit(trim(value / step.factor, Math.max(digits, Math.min(digitsBefore, 6))), step.name, suffix);
+}
+
+function zeroName(steps: readonly Step[]): string {
+  return steps.find((step) => step.factor === 1)?.name ?? "";
+}
+
+function withUnit(text: string, name: string, suffix: string): string {
+  const number = text.replace("-", "−");
+  if (suffix === "" && (name === "" || name.length === 0)) return number;
+  // SI prefixes without a unit cling to the number (1.2k); units stand apart (1.2 ms).
+  if (PLAIN.some((step) => step.name === name) && suffix === "") return number + name;
+  return `${number} ${name}${suffix}`;
+}
+
+/** A count in full: `12,345`. Counts above 2^53 arrive as text and are grouped as text. */
+export function formatCount(count: number | string): string {
+  if (typeof count === "string") {
+    return /^\d+$/.test(count) ? count.replace(/\B(?=(\d{3})+$)/g, ",") : formatCount(Number(count));
+  }
+  if (!Number.isInteger(count)) return trim(count, 6);
+  return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** A count in few characters: `12.3k`. */
+export function formatCompact(count: number): string {
+  return Math.abs(count) < 1e4 && Number.isInteger(count) ? formatCount(count) : formatValue(count, "", 3);
+}
+
+/** A share of a whole. Never rounds a part to the whole or to nothing: 0.999999 is `99.9999 %`, not `100 %`. */
+export function formatShare(share: number): string {
+  if (Number.isNaN(share)) return "–";
+  if (share <= 0) return "0 %";
+  if (share >= 1) return "100 %";
+  const percent = share * 100;
+  for (let decimals = percent < 10 ? 2 : 1; decimals <= 8; decimals++) {
+    const text = percent.toFixed(decimals);
+    const seen = Number(text);
+    if (seen > 0 && seen < 100) return `${text} %`;
+  }
+  return percent > 50 ? "> 99.99999999 %" : "< 0.00000001 %";
+}
+
+function two(value: number): string {
+  return String(Math.floor(value)).padStart(2, "0");
+}
+
+/** Local wall clock of `seconds` since the epoch, `HH:MM:SS`. */
+export function formatClock(seconds: number): string {
+  const date = new Date(seconds * 1000);
+  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+/** Local date, `YYYY-MM-DD`. */
+export function formatDate(seconds: number): string {
+  const date = new Date(seconds * 1000);
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+}
+
+/** A length of time in words that fit a button: `90 s` is `1m30s`. */
+export function formatDuration(seconds: number): string {
+  if (seconds < 1) return formatValue(seconds, "s");
+  let rest = Math.round(seconds);
+  let text = "";
+  for (const [size, name] of [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]] as const) {
+    const whole = Math.floor(rest / size);
+    if (whole > 0) text += `${whole}${name}`;
+    rest -= whole * size;
+  }
+  return text === "" ? "0s" : text;
+}
+
+/** Reads `90`, `15m`, `1h30m` as seconds; `null` when it is none of these. */
+export function parseDuration(text: string): number | null {
+  const trimmed = text.trim();
+  if (/^\d+(\.\d+)?$/.test(trimmed)) return Number(trimmed);
+  if (!/^(\d+(\.\d+)?(ms|s|m|h|d|w))+$/.test(trimmed)) return null;
+  const size: Record<string, number> = { ms: 1e-3, s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
+  let seconds = 0;
+  for (const [, number, , name] of trimmed.matchAll(/(\d+(\.\d+)?)(ms|s|m|h|d|w)/g)) {
+    seconds += Number(number) * (size[name as string] as number);
+  }
+  return seconds;
+}

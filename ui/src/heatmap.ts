@@ -1,0 +1,434 @@
+/**
+ * The heat map on its canvas: cells, axes, quantiles, threshold, and the distribution of what is in view beside it.
+ *
+ * Invariants: the picture shows slots `first..=last`, slot k covers (k*step - step, k*step]; adding a column at the live
+ * edge paints that column only, unless it widens the value axis or exceeds the colour scale; both of those only grow
+ * while the view moves, so the picture does not flicker, and are fitted anew by `load`.
+ */
+
+import { covers, DomainBuilder, niceCeil, stepFor, timeTicks, ValueAxis, type Domain } from "./axis.ts";
+import { merge, type BinTable, type Column, type Merged } from "./bins.ts";
+import { CellLayer, greatest, weightOf, type Look } from "./cells.ts";
+import { palette, paletteWords, type PaletteName, type Rgb, type Scaling, type Theme } from "./colour.ts";
+import { formatClock, formatDate, formatValue } from "./format.ts";
+import { drawMarginal } from "./marginal.ts";
+import type { QuantileName } from "./state.ts";
+import { ink } from "./theme.ts";
+
+export interface Options {
+  readonly theme: Theme;
+  readonly palette: PaletteName;
+  readonly scaling: Scaling;
+  readonly density: boolean;
+  readonly quantiles: readonly QuantileName[];
+  readonly threshold: number | null;
+  readonly unit: string;
+}
+
+/** Places on the canvas, in CSS pixels. */
+export interface Layout {
+  readonly width: number;
+  readonly height: number;
+  readonly left: number;
+  readonly top: number;
+  readonly plotWidth: number;
+  readonly plotHeight: number;
+  /** Left edge and width of the distribution; width 0 when there is no room. */
+  readonly sideLeft: number;
+  readonly sideWidth: number;
+}
+
+const GUTTER = { left: 74, top: 10, bottom: 30, right: 14, labels: 44, side: 150, sideFrom: 760 };
+
+export class Heatmap {
+  readonly columns = new Map<number, Column>();
+  step = 1;
+  first = 0;
+  last = 0;
+  layout: Layout;
+  axis: ValueAxis | null = null;
+  merged: Merged | null = null;
+  max = 1;
+  colours: Rgb[] = [];
+  private domain: Domain | null = null;
+  private readonly cells: CellLayer;
+  private readonly context: CanvasRenderingContext2D;
+  private words: Uint32Array = new Uint32Array(0);
+  private ratio = 1;
+
+  constructor(
+    readonly canvas: HTMLCanvasElement,
+    readonly table: BinTable,
+    private options: Options,
+  ) {
+    const context = canvas.getContext("2d");
+    if (context === null) throw new Error("this browser has no 2d canvas");
+    this.context = context;
+    this.cells = new CellLayer(table);
+    this.layout = this.measure();
+    this.recolour();
+  }
+
+  /** Seconds of a column for a range drawn at the present width. */
+  stepFor(seconds: number): number {
+    return stepFor(seconds, this.layout.plotWidth * this.ratio);
+  }
+
+  get start(): number {
+    return (this.first - 1) * this.step;
+  }
+
+  get end(): number {
+    return this.last * this.step;
+  }
+
+  /** Shows other columns: everything is fitted and painted anew. */
+  load(columns: readonly Column[], step: number, start: number, end: number): void {
+    this.step = step;
+    this.first = Math.round(start / step) + 1;
+    this.last = Math.max(this.first, Math.round(end / step));
+    this.columns.clear();
+    for (const column of columns) this.columns.set(Math.ceil(column.t / step - 1e-6), column);
+    this.fit();
+  }
+
+  /** Adds or replaces a column; the view moves along when `follow` and it is beyond the live edge. */
+  add(column: Column, follow: boolean): void {
+    const slot = Math.ceil(column.t / this.step - 1e-6);
+    if (column.count > 0) this.columns.set(slot, column);
+    if (follow && slot > this.last) {
+      const moved = slot - this.last;
+      for (let gone = this.first; gone < this.first + moved && gone <= this.last; gone++) this.columns.delete(gone);
+      // Slots that are skipped over may hold a picture of the ring's last turn.
+      for (let blank = this.last + 1; blank <= slot; blank++) this.cells.paintOne(blank, this.columns.get(blank));
+      this.first += moved;
+      this.last = slot;
+    }
+    if (slot < this.first || slot > this.last) return;
+    if (column.count > 0 && this.outgrows(column)) this.fit(true);
+    else {
+      this.cells.paintOne(slot, this.columns.get(slot));
+      this.summarise();
+      this.draw();
+    }
+  }
+
+  setOptions(options: Options): void {
+    const before = this.options;
+    this.options = options;
+    if (before.theme !== options.theme || before.palette !== options.palette) this.recolour();
+    const kept: (keyof Options)[] = ["theme", "palette", "scaling", "density"];
+    if (kept.some((key) => before[key] !== options[key])) this.fit();
+    else this.draw();
+  }
+
+  /** Takes options whose unit belongs to columns that `load` brings next: nothing is painted until then. */
+  setUnit(options: Options): void {
+    this.options = options;
+  }
+
+  resize(): void {
+    this.layout = this.measure();
+    this.fit();
+  }
+
+  /** Slot below a pixel of the plot, or null. */
+  slotAt(x: number): number | null {
+    const { left, plotWidth } = this.layout;
+    if (x < left || x >= left + plotWidth) return null;
+    return this.first + Math.floor(((x - left) / plotWidth) * (this.last - this.first + 1));
+  }
+
+  /** Left and right edge of a slot. */
+  slotSpan(slot: number): [number, number] {
+    const width = this.layout.plotWidth / (this.last - this.first + 1);
+    const x = this.layout.left + (slot - this.first) * width;
+    return [x, x + width];
+  }
+
+  timeAt(x: number): number {
+    const part = (x - this.layout.left) / this.layout.plotWidth;
+    return this.start + Math.min(1, Math.max(0, part)) * (this.end - this.start);
+  }
+
+  private x(t: number): number {
+    return this.layout.left + ((t - this.start) / (this.end - this.start)) * this.layout.plotWidth;
+  }
+
+  /** Top and bottom of a bin in CSS pixels of the canvas, as painted. */
+  binSpan(id: number): [number, number] {
+    const [from, to] = (this.axis as ValueAxis).span(this.table.lo[id] as number, this.table.hi[id] as number);
+    const top = Math.round(from);
+    return [this.layout.top + top / this.ratio, this.layout.top + Math.max(top + 1, Math.round(to)) / this.ratio];
+  }
+
+  yOf(value: number): number {
+    return this.layout.top + (this.axis?.y(value) ?? 0) / this.ratio;
+  }
+
+  valueAt(y: number): number {
+    return this.axis?.value((y - this.layout.top) * this.ratio) ?? NaN;
+  }
+
+  private measure(): Layout {
+    this.ratio = Math.max(1, window.devicePixelRatio || 1);
+    const width = Math.max(240, this.canvas.clientWidth);
+    const height = Math.max(160, this.canvas.clientHeight);
+    this.canvas.width = Math.round(width * this.ratio);
+    this.canvas.height = Math.round(height * this.ratio);
+    const sideWidth = width >= GUTTER.sideFrom ? GUTTER.side : 0;
+    const right = GUTTER.right + GUTTER.labels + sideWidth;
+    const plotWidth = Math.floor(width - GUTTER.left - right);
+    return {
+      width,
+      height,
+      left: GUTTER.left,
+      top: GUTTER.top,
+      plotWidth,
+      plotHeight: Math.floor(height - GUTTER.top - GUTTER.bottom),
+      sideLeft: GUTTER.left + plotWidth + GUTTER.labels,
+      sideWidth,
+    };
+  }
+
+  private recolour(): void {
+    this.colours = palette(this.options.palette, this.options.theme);
+    this.words = paletteWords(this.colours);
+  }
+
+  private outgrows(column: Column): boolean {
+    const builder = new DomainBuilder();
+    for (const id of column.ids) builder.add(this.table.lo[id] as number, this.table.hi[id] as number);
+    const domain = builder.build();
+    if (domain === null) return false;
+    if (this.domain === null || this.axis === null || !covers(this.domain, domain)) return true;
+    return greatest(this.table, [column], this.options.density) > this.max;
+  }
+
+  /** Fits the value axis and the colour scale to what is in view; `grow` keeps what the old ones had. */
+  private fit(grow = false): void {
+    const builder = new DomainBuilder();
+    const seen = new Set<number>();
+    for (const column of this.columns.values()) for (const id of column.ids) seen.add(id);
+    for (const id of seen) builder.add(this.table.lo[id] as number, this.table.hi[id] as number);
+    this.domain = builder.build();
+    const amount = greatest(this.table, this.columns.values(), this.options.density);
+    const max = amount > 0 ? niceCeil(amount) : 1;
+    this.max = grow ? Math.max(this.max, max) : max;
+    this.axis = this.domain === null ? null : new ValueAxis(this.domain, Math.round(this.layout.plotHeight * this.ratio), this.ratio);
+    if (this.axis !== null) this.cells.paintAll(this.look(this.axis), this.columns, this.first, this.last);
+    this.summarise();
+    this.draw();
+  }
+
+  private look(axis: ValueAxis): Look {
+    return { axis, words: this.words, scaling: this.options.scaling, density: this.options.density, max: this.max };
+  }
+
+  private summarise(): void {
+    this.merged = merge(this.table, this.columns.values());
+  }
+
+  draw(): void {
+    const { context, layout, ratio } = this;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, layout.width, layout.height);
+    this.drawGround();
+    if (this.axis !== null) {
+      context.setTransform(1, 0, 0, 1, 0, 0);
+      const width = Math.round(layout.plotWidth * ratio);
+      this.cells.show(context, this.first, this.last, Math.round(layout.left * ratio), Math.round(layout.top * ratio), width);
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    }
+    this.drawAxes();
+    if (this.axis === null) return;
+    this.drawQuantiles();
+    this.drawThreshold();
+    if (layout.sideWidth > 0 && this.merged !== null) {
+      drawMarginal(context, this, this.merged, (id) => weightOf(this.table, id, this.options.density));
+    }
+    this.publish();
+  }
+
+  /** Hatching: what stays visible is where there is no data. */
+  private drawGround(): void {
+    const { context, layout } = this;
+    context.save();
+    context.beginPath();
+    context.rect(layout.left, layout.top, layout.plotWidth, layout.plotHeight);
+    context.clip();
+    context.fillStyle = ink("plot");
+    context.fillRect(layout.left, layout.top, layout.plotWidth, layout.plotHeight);
+    context.strokeStyle = ink("hatch");
+    context.lineWidth = 1;
+    context.beginPath();
+    for (let x = -layout.plotHeight; x < layout.plotWidth; x += 9) {
+      context.moveTo(layout.left + x, layout.top + layout.plotHeight);
+      context.lineTo(layout.left + x + layout.plotHeight, layout.top);
+    }
+    context.stroke();
+    context.restore();
+  }
+
+  private drawAxes(): void {
+    const { context, layout } = this;
+    const bottom = layout.top + layout.plotHeight;
+    context.font = `11px ${ink("font-numbers")}`;
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    for (const tick of this.axis?.ticks() ?? []) {
+      const y = Math.round(layout.top + tick.at / this.ratio) + 0.5;
+      context.fillStyle = ink(tick.major ? "muted" : "faint");
+      context.fillRect(layout.left - (tick.major ? 6 : 3), y - 0.5, tick.major ? 6 : 3, 1);
+      if (!tick.major) continue;
+      context.fillText(formatValue(tick.value, this.options.unit, 3), layout.left - 10, Math.min(Math.max(y, 6), bottom));
+      context.fillStyle = ink("grid");
+      context.fillRect(layout.left, y - 0.5, layout.plotWidth, 1);
+    }
+    context.textAlign = "center";
+    for (const tick of timeTicks(this.start, this.end, layout.plotWidth)) {
+      const x = Math.round(this.x(tick.t)) + 0.5;
+      context.fillStyle = ink("grid");
+      context.fillRect(x - 0.5, layout.top, 1, layout.plotHeight);
+      context.fillStyle = ink("muted");
+      context.fillRect(x - 0.5, bottom, 1, 5);
+      const text = tick.midnight ? formatDate(tick.t) : formatClock(tick.t).slice(0, tick.fine ? 8 : 5);
+      if (x > layout.left + 20 && x < layout.left + layout.plotWidth - 10) context.fillText(text, x, bottom + 16);
+    }
+    context.strokeStyle = ink("line");
+    context.lineWidth = 1;
+    context.strokeRect(layout.left - 0.5, layout.top - 0.5, layout.plotWidth + 1, layout.plotHeight + 1);
+  }
+
+  /** Points `[x, value, lo, hi]` of a quantile, in runs that a column without data interrupts. */
+  private runs(name: QuantileName): [number, number, number, number][][] {
+    const runs: [number, number, number, number][][] = [];
+    let run: [number, number, number, number][] = [];
+    for (let slot = this.first; slot <= this.last; slot++) {
+      const column = this.columns.get(slot);
+      const mark = column === undefined ? null : markOf(column, this.table, name);
+      if (mark === null) {
+        if (run.length > 0) runs.push(run);
+        run = [];
+        continue;
+      }
+      const [from, to] = this.slotSpan(slot);
+      run.push([(from + to) / 2, this.yOf(mark.value), this.yOf(mark.lo), this.yOf(mark.hi)]);
+    }
+    if (run.length > 0) runs.push(run);
+    return runs;
+  }
+
+  private drawQuantiles(): void {
+    const { context, layout } = this;
+    context.save();
+    context.beginPath();
+    context.rect(layout.left, layout.top, layout.plotWidth, layout.plotHeight);
+    context.clip();
+    const ends: { y: number; name: QuantileName }[] = [];
+    for (const name of this.options.quantiles) {
+      const runs = this.runs(name);
+      for (const run of runs) this.drawRun(run, name);
+      const end = runs.at(-1)?.at(-1);
+      if (end !== undefined) ends.push({ y: end[1], name });
+    }
+    context.restore();
+    ends.sort((a, b) => a.y - b.y);
+    context.textAlign = "left";
+    context.font = `600 11px ${ink("font-numbers")}`;
+    let below = layout.top;
+    for (const { y, name } of ends) {
+      const place = Math.max(y, below + 6);
+      context.fillStyle = ink(`q-${cssName(name)}`);
+      context.fillText(quantileLabel(name), layout.left + layout.plotWidth + 6, place);
+      below = place + 7;
+    }
+  }
+
+  private drawRun(run: readonly [number, number, number, number][], name: QuantileName): void {
+    const { context } = this;
+    const colour = ink(`q-${cssName(name)}`);
+    const half = this.layout.plotWidth / (this.last - this.first + 1) / 2;
+    const lead = run[0] as [number, number, number, number];
+    const tail = run[run.length - 1] as [number, number, number, number];
+    context.fillStyle = colour;
+    context.globalAlpha = 0.24;
+    context.beginPath();
+    context.moveTo(lead[0] - half, lead[3]);
+    for (const [x, , , hi] of run) context.lineTo(x, hi);
+    context.lineTo(tail[0] + half, tail[3]);
+    context.lineTo(tail[0] + half, tail[2]);
+    for (let i = run.length - 1; i >= 0; i--) context.lineTo((run[i] as [number, number, number, number])[0], (run[i] as [number, number, number, number])[2]);
+    context.lineTo(lead[0] - half, lead[2]);
+    context.fill();
+    context.globalAlpha = 1;
+    context.beginPath();
+    context.moveTo(lead[0] - half, lead[1]);
+    for (const [x, y] of run) context.lineTo(x, y);
+    context.lineTo(tail[0] + half, tail[1]);
+    context.lineJoin = "round";
+    context.strokeStyle = ink("halo");
+    context.lineWidth = 3.5;
+    context.stroke();
+    context.strokeStyle = colour;
+    context.lineWidth = 1.5;
+    context.stroke();
+  }
+
+  private drawThreshold(): void {
+    const { threshold, unit } = this.options;
+    if (threshold === null) return;
+    const { context, layout } = this;
+    const y = Math.round(this.yOf(threshold)) + 0.5;
+    context.save();
+    context.strokeStyle = ink("threshold");
+    context.lineWidth = 1.5;
+    context.setLineDash([6, 4]);
+    context.beginPath();
+    context.moveTo(layout.left, y);
+    context.lineTo(layout.sideWidth > 0 ? layout.sideLeft + layout.sideWidth : layout.left + layout.plotWidth, y);
+    context.stroke();
+    context.restore();
+    pill(context, formatValue(threshold, unit, 3), layout.left - 4, y, ink("threshold"), ink("on-threshold"));
+  }
+
+  /** The geometry as attributes, for tests that look at pixels and for anybody who scripts the page. */
+  private publish(): void {
+    const { left, top, plotWidth, plotHeight } = this.layout;
+    this.canvas.dataset["view"] = JSON.stringify({
+      ...{ left, top, plotWidth, plotHeight, ratio: this.ratio, step: this.step, first: this.first, last: this.last },
+      ...{ domain: this.domain, max: this.max, columns: this.columns.size, total: this.merged?.total ?? 0 },
+    });
+  }
+}
+
+/** A label on the value axis. */
+export function pill(context: CanvasRenderingContext2D, text: string, right: number, y: number, ground: string, colour: string): void {
+  context.font = `600 11px ${ink("font-numbers")}`;
+  const width = context.measureText(text).width + 12;
+  context.fillStyle = ground;
+  context.beginPath();
+  context.roundRect(right - width, y - 9, width, 18, 4);
+  context.fill();
+  context.fillStyle = colour;
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  context.fillText(text, right - 6, y + 0.5);
+}
+
+/** Value and error bounds of a quantile of a column. The greatest value is exact where the column carries it. */
+export function markOf(column: Column, table: BinTable, name: QuantileName): { value: number; lo: number; hi: number } | null {
+  if (name !== "max") return column.quantiles.find((mark) => String(mark.q) === name) ?? null;
+  if (column.max !== null) return { value: column.max, lo: column.max, hi: column.max };
+  const id = column.ids[column.ids.length - 1];
+  if (id === undefined) return null;
+  return { value: table.hi[id] as number, lo: table.lo[id] as number, hi: table.hi[id] as number };
+}
+
+export function quantileLabel(name: QuantileName): string {
+  return name === "max" ? "max" : `p${Number((Number(name) * 100).toFixed(6))}`;
+}
+
+export function cssName(name: QuantileName): string {
+  return quantileLabel(name).replace(".", "");
+}

@@ -1,0 +1,397 @@
+/**
+ * The page: reads the address, asks the server, and gives each part what it shows.
+ *
+ * Invariants: `state` is what the address says; every change goes through `change`, which writes the address; an answer
+ * that comes after a later question is thrown away (`turn`).
+ * Failure: a refusal of the expression stands above the old picture; a lost server is said on the picture and tried
+ * again; after a reconnection everything is asked for anew, so that no gap stays.
+ */
+
+import "./style.css";
+import { ApiError, fetchHeatmap, fetchRange, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
+import { BinTable } from "./bins.ts";
+import { Controls } from "./controls.ts";
+import { byId, icon } from "./dom.ts";
+import { drawEmpty } from "./empty.ts";
+import { drawFacts } from "./facts.ts";
+import { Heatmap, type Options } from "./heatmap.ts";
+import { Lines, LINES_MAX } from "./lines.ts";
+import { Live, type Link } from "./live.ts";
+import { drawNotices } from "./notices.ts";
+import { Picker } from "./picker.ts";
+import { Pointer } from "./pointer.ts";
+import { QueryBox } from "./querybox.ts";
+import { RangeBox } from "./rangebox.ts";
+import { parseSelector } from "./selector.ts";
+import { formatState, isLive, parseState, sameData, type Range, type State } from "./state.ts";
+import { StatusBar } from "./statusbar.ts";
+import { drawTable, hasText } from "./texts.ts";
+import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { snapToEdge } from "./bins.ts";
+
+type Shown = "map" | "lines" | "table" | "empty";
+
+/** Data that come late are seen after this many columns of the stream: the whole view is asked for anew. */
+const RELOAD_COLUMNS = 60;
+
+/** Lines have no stream: a live range is asked for again this often at most. */
+const LINES_EVERY_MS = 2_000;
+
+class Page {
+  private state = parseState(location.search);
+  private shown: Shown = "empty";
+  private unit = "";
+  private seriesCount = 0;
+  private turn = 0;
+  private abort = new AbortController();
+  private live: Live | null = null;
+  private liveQuery = "";
+  private sinceLoad = 0;
+  private tail = false;
+  private linesTimer: ReturnType<typeof setTimeout> | undefined;
+  private floats: QueryData | null = null;
+  private rangesBefore: Range[] = [];
+  private readonly table = new BinTable();
+  private readonly map: Heatmap;
+  private readonly pointer: Pointer;
+  private readonly lines: Lines;
+  private readonly picker: Picker;
+  private readonly box: QueryBox;
+  private readonly ranges: RangeBox;
+  private readonly controls: Controls;
+  private readonly status: StatusBar;
+
+  constructor() {
+    applyTheme();
+    this.map = new Heatmap(byId<HTMLCanvasElement>("cells"), this.table, this.options());
+    this.pointer = new Pointer(this.map, byId<HTMLCanvasElement>("overlay"), byId("tip"), byId("voice"), {
+      zoom: (start, end) => this.zoom({ start, end }),
+      threshold: (value) => this.setThreshold(value),
+      unit: () => this.unit,
+      quantiles: () => this.state.quantiles,
+      back: () => this.back(),
+      toggleLive: () => this.toggleLive(),
+    });
+    this.lines = new Lines(byId("lines"), (start, end) => this.zoom({ start: Math.floor(start), end: Math.ceil(end) }));
+    this.picker = new Picker(byId("series"), (query) => this.change({ query }));
+    this.box = new QueryBox((query) => this.change({ query }, true));
+    this.ranges = new RangeBox((range) => this.zoom(range), () => this.span());
+    this.controls = new Controls(byId("controls"), (part) => this.change(part));
+    this.status = new StatusBar(byId("status"));
+    this.listen();
+    void this.picker.reload().then(() => this.showTitle());
+    this.showState();
+    void this.load();
+  }
+
+  private listen(): void {
+    byId("back").append(icon("M9.5 3.5 5 8l4.5 4.5"));
+    byId("back").addEventListener("click", () => this.back());
+    byId("live").addEventListener("click", () => this.toggleLive());
+    byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
+    byId("theme").addEventListener("click", () => {
+      toggleTheme();
+      this.repaint();
+    });
+    onSystemTheme(() => {
+      applyTheme();
+      this.repaint();
+    });
+    window.addEventListener("popstate", () => {
+      const next = parseState(location.search);
+      const same = sameData(this.state, next);
+      this.state = next;
+      this.showState();
+      if (!same) void this.load();
+    });
+    new ResizeObserver(() => this.resize()).observe(byId("map").parentElement as HTMLElement);
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "/" || event.target instanceof HTMLInputElement) return;
+      event.preventDefault();
+      this.box.focus();
+    });
+    document.addEventListener("visibilitychange", () => {
+      // A hidden page misses nothing that it cannot ask for when it is looked at again.
+      if (!document.hidden && isLive(this.state.range)) void this.load();
+    });
+  }
+
+  private options(): Options {
+    const { palette, scaling, density, quantiles, threshold } = this.state;
+    return { theme: currentTheme(), palette, scaling, density, quantiles, threshold, unit: this.unit };
+  }
+
+  /** Takes a part of the state, writes the address, and asks again when the data would differ. */
+  private change(part: Partial<State>, force = false): void {
+    const before = this.state;
+    this.state = { ...before, ...part };
+    const address = location.pathname + formatState(this.state);
+    if (before.query === this.state.query && sameData(before, this.state)) history.replaceState(null, "", address);
+    else history.pushState(null, "", address);
+    this.showState();
+    if (force || !sameData(before, this.state)) void this.load();
+  }
+
+  private zoom(range: Range): void {
+    this.rangesBefore.push(this.state.range);
+    this.change({ range });
+  }
+
+  private back(): void {
+    const range = this.rangesBefore.pop();
+    if (range !== undefined) this.change({ range });
+  }
+
+  private toggleLive(): void {
+    if (isLive(this.state.range)) {
+      const { start, end } = this.span();
+      this.rangesBefore.push(this.state.range);
+      this.change({ range: { start, end } });
+    } else {
+      const before = [...this.rangesBefore].reverse().find(isLive);
+      this.change({ range: before ?? { last: 300 } });
+    }
+  }
+
+  private setThreshold(value: number | null): void {
+    const merged = this.map.merged;
+    // Bins cannot be split, so the line goes to the edge of the bin that it would cut: there the share is exact.
+    this.change({ threshold: value === null || merged === null ? null : snapToEdge(this.table, merged, value) });
+  }
+
+  /** Start and end of what is asked for, on the grid of its step. */
+  private span(): { start: number; end: number; step: number } {
+    const { range } = this.state;
+    const seconds = isLive(range) ? range.last : range.end - range.start;
+    const step = this.map.stepFor(seconds);
+    const now = Math.floor(serverNow());
+    const end = Math.ceil((isLive(range) ? now : range.end) / step) * step;
+    const start = isLive(range) ? end - Math.ceil(range.last / step) * step : Math.floor(range.start / step) * step;
+    return { start, end, step };
+  }
+
+  private async load(): Promise<void> {
+    const turn = ++this.turn;
+    this.abort.abort();
+    this.abort = new AbortController();
+    clearTimeout(this.linesTimer);
+    this.sinceLoad = 0;
+    const { query } = this.state;
+    const { start, end, step } = this.span();
+    this.follow();
+    try {
+      const answer = await this.ask(query, start, end, step);
+      if (turn !== this.turn) return;
+      this.box.fail(null, query);
+      this.box.keep(query);
+      this.lost(false);
+      if ("columns" in answer.data) this.showHeatmap(answer as Answer<HeatmapData>, start, end, step);
+      else this.showFloats(answer as Answer<QueryData>, start, end, step);
+    } catch (cause) {
+      if (turn === this.turn) this.fail(cause, query);
+    }
+  }
+
+  /** Histograms when the expression has any in this range, otherwise numbers or texts. */
+  private async ask(query: string, start: number, end: number, step: number): Promise<Answer<HeatmapData | QueryData>> {
+    const { signal } = this.abort;
+    const type = this.picker.meta(parseSelector(query)?.name ?? "")?.type;
+    if (type === "gauge" || type === "counter" || type === "text") return fetchRange(query, start, end, step, signal);
+    let refusal: unknown = null;
+    try {
+      // The column at `start` covers what lies before it.
+      const heat = await fetchHeatmap(query, start + step, end, step, signal);
+      if (heat.data.columns.length > 0 || heat.data.series > 0) return heat;
+    } catch (cause) {
+      if (!(cause instanceof ApiError) || cause.status === 0 || cause.status >= 500) throw cause;
+      refusal = cause;
+    }
+    try {
+      return await fetchRange(query, start, end, step, signal);
+    } catch (cause) {
+      throw refusal ?? cause;
+    }
+  }
+
+  private fail(cause: unknown, query: string): void {
+    if (cause instanceof DOMException && cause.name === "AbortError") return;
+    if (cause instanceof ApiError && cause.status !== 0 && cause.status < 500) {
+      this.live?.close();
+      this.live = null;
+      this.status.setLink("paused");
+      this.box.fail(cause.message, query);
+      if (this.shown === "empty") this.show("empty", () => drawEmpty(byId("empty"), { kind: "refused" }));
+      return;
+    }
+    this.lost(true, cause instanceof Error ? cause.message : String(cause));
+    const turn = this.turn;
+    setTimeout(() => turn === this.turn && void this.load(), 2_000);
+  }
+
+  private showHeatmap({ data, warnings, infos }: Answer<HeatmapData>, start: number, end: number, step: number): void {
+    this.unit = data.unit;
+    this.seriesCount = data.series;
+    this.floats = null;
+    drawNotices(byId("notices"), warnings, infos);
+    this.showTitle();
+    this.show("map");
+    this.map.setUnit(this.options());
+    this.map.load(data.columns.map((column) => this.table.column(column)), step, start, end);
+    if (data.columns.length === 0) this.showNothing();
+    this.refresh();
+  }
+
+  private showFloats({ data, warnings, infos }: Answer<QueryData>, start: number, end: number, step: number): void {
+    this.floats = data;
+    const list = data.resultType === "matrix" || data.resultType === "vector" ? data.result : [];
+    const more = list.length > LINES_MAX ? [`The first ${LINES_MAX} of ${list.length} series are drawn. Aggregate, for example with sum by (...), to see all.`] : [];
+    drawNotices(byId("notices"), [...warnings, ...more], infos);
+    this.unit = this.picker.meta(parseSelector(this.state.query)?.name ?? "")?.unit ?? "";
+    this.showTitle();
+    if (list.length === 0 && data.resultType !== "string") this.showNothing();
+    else if (hasText(data)) this.show("table", () => drawTable(byId("table"), data));
+    else {
+      this.show("lines");
+      this.lines.show(list, this.unit, start, end, step);
+    }
+    byId("facts").replaceChildren();
+    if (isLive(this.state.range)) this.linesTimer = setTimeout(() => void this.load(), Math.max(LINES_EVERY_MS, step * 1000));
+  }
+
+  private showNothing(): void {
+    const selector = parseSelector(this.state.query);
+    const known = selector === null || this.picker.has(selector.name);
+    this.show("empty", () =>
+      drawEmpty(byId("empty"), {
+        kind: known ? "none" : "unknown",
+        name: selector?.name ?? this.state.query,
+        widen: () => this.zoom({ last: 86400 }),
+        first: () => this.change({ query: parseState("").query }),
+      }),
+    );
+  }
+
+  /** Shows one of the pictures and hides the others. */
+  private show(what: Shown, draw: () => void = () => undefined): void {
+    for (const id of ["map", "lines", "table", "empty"]) byId(id).hidden = id !== what;
+    byId("controls").hidden = what !== "map";
+    if (what !== "map") byId("facts").replaceChildren();
+    if (what !== "lines") this.lines.clear();
+    const appears = this.shown !== what;
+    this.shown = what;
+    if (appears && what === "map") this.map.resize();
+    draw();
+  }
+
+  private showState(): void {
+    const { state } = this;
+    this.box.show(state.query);
+    this.picker.show(state.query);
+    this.ranges.show(state.range);
+    this.controls.show(state);
+    this.showTitle();
+    byId("live").setAttribute("aria-pressed", String(isLive(state.range)));
+    (byId("live").querySelector("span") as HTMLElement).textContent = isLive(state.range) ? "Live" : "Paused";
+    byId<HTMLButtonElement>("back").disabled = this.rangesBefore.length === 0;
+    this.map.setOptions(this.options());
+    this.refresh();
+  }
+
+  private showTitle(): void {
+    const selector = parseSelector(this.state.query);
+    const meta = selector === null ? undefined : this.picker.meta(selector.name);
+    byId("title").textContent = this.state.query;
+    byId("help").textContent = meta?.help ?? "";
+    document.title = `${this.state.query} · Ogive`;
+  }
+
+  /** What depends on the picture: legend, facts, cursor. */
+  private refresh(): void {
+    this.pointer.refresh();
+    if (this.shown !== "map" || this.map.merged === null) return;
+    this.controls.showLegend(this.map.colours, this.map.max, this.state);
+    const seconds = this.map.columns.size * this.map.step;
+    const view = { table: this.table, merged: this.map.merged, unit: this.unit, seconds, series: this.seriesCount, threshold: this.state.threshold };
+    drawFacts(byId("facts"), view, () => this.change({ threshold: null }));
+  }
+
+  private repaint(): void {
+    this.map.setOptions(this.options());
+    this.refresh();
+    if (this.floats !== null) void this.load();
+  }
+
+  private resize(): void {
+    if (this.shown === "lines") this.lines.resize();
+    if (this.shown !== "map") return;
+    this.map.resize();
+    this.refresh();
+  }
+
+  /** Opens, keeps or closes the stream as the state wants it. */
+  private follow(): void {
+    const wanted = isLive(this.state.range) ? this.state.query : "";
+    if (wanted === this.liveQuery && (this.live !== null || wanted === "")) return;
+    this.live?.close();
+    this.live = null;
+    this.liveQuery = wanted;
+    this.status.setLink(wanted === "" ? "paused" : "connecting");
+    if (wanted === "") return this.lost(false);
+    this.live = new Live(liveAddress(wanted), {
+      column: (column) => {
+        this.status.setLast(column.t);
+        this.tick(this.table.column(column));
+      },
+      link: (link, again) => this.linked(link, again),
+      // The range answer says what is wrong with an expression; a stream that cannot be is no news.
+      refused: () => this.status.setLink("paused"),
+    });
+  }
+
+  private linked(link: Link, again: boolean): void {
+    this.status.setLink(link);
+    byId("live").classList.toggle("lost", link === "lost");
+    if (link === "lost") this.lost(true, "The server does not answer.");
+    else if (link === "open") {
+      this.lost(false);
+      if (again) void this.load();
+    }
+  }
+
+  private lost(lost: boolean, why = ""): void {
+    byId("lost").hidden = !lost;
+    if (lost) byId("lost").textContent = `${why} What you see is old. Trying again…`;
+  }
+
+  /** A second has closed. One-second columns are drawn as they come; wider ones are asked for, so that they are exact. */
+  private tick(column: ReturnType<BinTable["column"]>): void {
+    if (document.hidden) return;
+    if (++this.sinceLoad >= RELOAD_COLUMNS || (this.shown === "empty" && column.count > 0)) return void this.load();
+    if (this.shown !== "map") return;
+    if (this.map.step === 1) {
+      this.map.add(column, true);
+      this.refresh();
+    } else void this.fetchTail(column.t);
+  }
+
+  private async fetchTail(t: number): Promise<void> {
+    if (this.tail) return;
+    this.tail = true;
+    const { turn } = this;
+    const { step } = this.map;
+    const end = Math.ceil(t / step) * step;
+    try {
+      // The column before is asked for as well: its last seconds may have come after it was asked for last.
+      const { data } = await fetchHeatmap(this.state.query, end - step, end, step, this.abort.signal);
+      if (turn !== this.turn) return;
+      for (const column of data.columns) this.map.add(this.table.column(column), true);
+      this.refresh();
+    } catch {
+      // The stream says when the server is gone; a single missed column comes with the next.
+    } finally {
+      this.tail = false;
+    }
+  }
+}
+
+new Page();

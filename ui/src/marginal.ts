@@ -1,0 +1,53 @@
+/** The distribution of all that is in view, on the heat map's own value axis, with its ogive: the cumulative curve. */
+
+import type { Merged } from "./bins.ts";
+import type { Heatmap } from "./heatmap.ts";
+import { ink } from "./theme.ts";
+
+/** Draws bars whose length is the amount of a bin, and the share of samples at or below each edge. */
+export function drawMarginal(context: CanvasRenderingContext2D, map: Heatmap, merged: Merged, weight: (id: number) => number): void {
+  const { sideLeft: left, sideWidth: width, top, plotHeight } = map.layout;
+  context.strokeStyle = ink("line");
+  context.lineWidth = 1;
+  context.strokeRect(left - 0.5, top - 0.5, width + 1, plotHeight + 1);
+  const amounts = merged.ids.map((id, i) => (merged.counts[i] as number) * weight(id));
+  const max = Math.max(...amounts, 0);
+  if (max <= 0) return;
+  context.fillStyle = ink("bar");
+  merged.ids.forEach((id, i) => {
+    const [from, to] = map.binSpan(id);
+    const gap = to - from > 3 ? 0.5 : 0;
+    context.fillRect(left, from, Math.max(1, ((amounts[i] as number) / max) * (width - 6)), to - from - gap);
+  });
+  drawOgive(context, map, merged, left, width);
+  context.font = `11px ${ink("font-numbers")}`;
+  context.fillStyle = ink("muted");
+  context.textBaseline = "middle";
+  const labelY = top + plotHeight + 16;
+  context.textAlign = "left";
+  context.fillText("0", left, labelY);
+  context.textAlign = "center";
+  context.fillText("share ≤", left + width / 2, labelY);
+  context.textAlign = "right";
+  context.fillText("100 %", left + width, labelY);
+}
+
+function drawOgive(context: CanvasRenderingContext2D, map: Heatmap, merged: Merged, left: number, width: number): void {
+  const bottom = map.layout.top + map.layout.plotHeight;
+  context.beginPath();
+  context.moveTo(left, bottom);
+  let share = 0;
+  merged.ids.forEach((id, i) => {
+    const [from, to] = map.binSpan(id);
+    context.lineTo(left + share * width, to);
+    share += (merged.counts[i] as number) / merged.total;
+    context.lineTo(left + share * width, from);
+  });
+  context.lineTo(left + width, map.layout.top);
+  context.strokeStyle = ink("halo");
+  context.lineWidth = 3.5;
+  context.stroke();
+  context.strokeStyle = ink("accent");
+  context.lineWidth = 1.75;
+  context.stroke();
+}

@@ -1,0 +1,283 @@
+/**
+ * What mouse, touch and keyboard do on the heat map: read a cell, choose a range by dragging, set a threshold.
+ *
+ * Invariants: the cursor is a slot and a value, not a pixel, so it stays where it is when the picture moves or changes
+ * size; mouse and keyboard move the same cursor and fill the same box.
+ */
+
+import { binAt, countUpTo, shareBelow, type Column } from "./bins.ts";
+import { el } from "./dom.ts";
+import { formatClock, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
+import { cssName, markOf, pill, quantileLabel, type Heatmap } from "./heatmap.ts";
+import type { QuantileName } from "./state.ts";
+import { ink } from "./theme.ts";
+
+export interface PointerHandlers {
+  zoom(start: number, end: number): void;
+  threshold(value: number | null): void;
+  unit(): string;
+  quantiles(): readonly QuantileName[];
+  back(): void;
+  toggleLive(): void;
+}
+
+interface Cursor {
+  slot: number;
+  value: number;
+}
+
+/** A drag shorter than this is a click. */
+const DRAG_PIXELS = 6;
+
+export class Pointer {
+  private cursor: Cursor | null = null;
+  private drag: { from: number; to: number } | null = null;
+  private onAxis = false;
+  private readonly context: CanvasRenderingContext2D;
+
+  constructor(
+    private readonly map: Heatmap,
+    private readonly overlay: HTMLCanvasElement,
+    private readonly box: HTMLElement,
+    private readonly voice: HTMLElement,
+    private readonly handlers: PointerHandlers,
+  ) {
+    const context = overlay.getContext("2d");
+    if (context === null) throw new Error("this browser has no 2d canvas");
+    this.context = context;
+    overlay.addEventListener("pointermove", (event) => this.move(event));
+    overlay.addEventListener("pointerdown", (event) => this.down(event));
+    overlay.addEventListener("pointerup", (event) => this.up(event));
+    overlay.addEventListener("pointercancel", () => this.stop());
+    overlay.addEventListener("pointerleave", () => this.leave());
+    overlay.addEventListener("dblclick", (event) => {
+      if (this.place(event).x < this.map.layout.left) this.handlers.threshold(null);
+    });
+    overlay.addEventListener("keydown", (event) => this.key(event));
+    overlay.addEventListener("blur", () => this.leave());
+  }
+
+  /** Draws again what is under the cursor, after the picture below has changed. */
+  refresh(): void {
+    const { layout } = this.map;
+    const ratio = Math.max(1, window.devicePixelRatio || 1);
+    const [width, height] = [Math.round(layout.width * ratio), Math.round(layout.height * ratio)];
+    if (this.overlay.width !== width) this.overlay.width = width;
+    if (this.overlay.height !== height) this.overlay.height = height;
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context.clearRect(0, 0, layout.width, layout.height);
+    if (this.cursor !== null && (this.cursor.slot < this.map.first || this.cursor.slot > this.map.last)) this.cursor = null;
+    this.drawDrag();
+    if (this.cursor === null || this.drag !== null || this.map.axis === null) this.box.hidden = true;
+    else this.drawCursor(this.cursor);
+  }
+
+  private place(event: MouseEvent): { x: number; y: number } {
+    const box = this.overlay.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  }
+
+  private move(event: PointerEvent): void {
+    const { x, y } = this.place(event);
+    const { left, top, plotHeight } = this.map.layout;
+    const inside = y >= top && y <= top + plotHeight;
+    this.overlay.style.cursor = x < left && inside ? "ns-resize" : "crosshair";
+    if (this.onAxis) return this.setThreshold(y);
+    if (this.drag !== null) this.drag.to = x;
+    const slot = inside ? this.map.slotAt(x) : null;
+    this.cursor = slot === null ? null : { slot, value: this.map.valueAt(y) };
+    this.refresh();
+  }
+
+  private down(event: PointerEvent): void {
+    if (event.button !== 0) return;
+    const { x, y } = this.place(event);
+    const { left, top, plotHeight } = this.map.layout;
+    if (y < top || y > top + plotHeight) return;
+    this.overlay.setPointerCapture(event.pointerId);
+    if (x < left) {
+      this.onAxis = true;
+      this.setThreshold(y);
+    } else if (this.map.slotAt(x) !== null) this.drag = { from: x, to: x };
+  }
+
+  private up(event: PointerEvent): void {
+    const drag = this.drag;
+    this.stop();
+    if (drag === null || Math.abs(this.place(event).x - drag.from) < DRAG_PIXELS) return;
+    const ends = [this.map.timeAt(drag.from), this.map.timeAt(drag.to)].sort((a, b) => a - b) as [number, number];
+    this.handlers.zoom(Math.floor(ends[0]), Math.max(Math.floor(ends[0]) + 5, Math.ceil(ends[1])));
+  }
+
+  private stop(): void {
+    this.drag = null;
+    this.onAxis = false;
+    this.refresh();
+  }
+
+  private leave(): void {
+    if (this.drag !== null || this.onAxis) return;
+    this.cursor = null;
+    this.refresh();
+  }
+
+  private setThreshold(y: number): void {
+    const value = this.map.valueAt(y);
+    if (Number.isFinite(value)) this.handlers.threshold(value);
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const jump = event.shiftKey ? 10 : 1;
+    switch (event.key) {
+      case "ArrowLeft":
+        return this.step(event, -jump, 0);
+      case "ArrowRight":
+        return this.step(event, jump, 0);
+      case "ArrowUp":
+        return this.step(event, 0, 1);
+      case "ArrowDown":
+        return this.step(event, 0, -1);
+      case "Home":
+        return this.step(event, -Infinity, 0);
+      case "End":
+        return this.step(event, Infinity, 0);
+      case "Enter":
+      case "t":
+        event.preventDefault();
+        if (this.cursor !== null) this.handlers.threshold(this.cursor.value);
+        return;
+      case "Escape":
+        this.cursor = null;
+        this.handlers.threshold(null);
+        return this.refresh();
+      case "Backspace":
+        event.preventDefault();
+        return this.handlers.back();
+      case " ":
+        event.preventDefault();
+        return this.handlers.toggleLive();
+    }
+  }
+
+  /** Moves by columns, or to the next bin that holds something. */
+  private step(event: KeyboardEvent, columns: number, bins: number): void {
+    event.preventDefault();
+    const { map } = this;
+    const cursor = this.cursor ?? this.start();
+    if (cursor === null) return;
+    cursor.slot = Math.min(map.last, Math.max(map.first, cursor.slot + columns));
+    const column = map.columns.get(cursor.slot);
+    if (bins !== 0 && column !== undefined) cursor.value = this.nextBin(column, cursor.value, bins);
+    this.cursor = cursor;
+    this.refresh();
+    this.voice.textContent = this.box.innerText.replace(/\n/g, ", ");
+  }
+
+  private start(): Cursor | null {
+    for (let slot = this.map.last; slot >= this.map.first; slot--) {
+      const column = this.map.columns.get(slot);
+      if (column === undefined || column.ids.length === 0) continue;
+      const median = markOf(column, this.map.table, "0.5");
+      return { slot, value: median?.value ?? this.inside(column, 0) };
+    }
+    return null;
+  }
+
+  /** A value that is inside of a bin and of no other. */
+  private inside(column: Column, index: number): number {
+    const id = column.ids[index] as number;
+    const [from, to] = this.map.binSpan(id);
+    const value = this.map.valueAt((from + to) / 2);
+    const [lo, hi] = [this.map.table.lo[id] as number, this.map.table.hi[id] as number];
+    return value > lo && value < hi ? value : lo > 0 && Number.isFinite(hi) ? Math.sqrt(lo * hi) : (Math.max(lo, -1e300) + Math.min(hi, 1e300)) / 2;
+  }
+
+  private nextBin(column: Column, value: number, way: number): number {
+    const { table } = this.map;
+    if (way > 0) {
+      for (let i = 0; i < column.ids.length; i++) if ((table.lo[column.ids[i] as number] as number) >= value) return this.inside(column, i);
+    } else {
+      for (let i = column.ids.length - 1; i >= 0; i--) if ((table.hi[column.ids[i] as number] as number) <= value) return this.inside(column, i);
+    }
+    return value;
+  }
+
+  private drawDrag(): void {
+    if (this.drag === null) return;
+    const { left, top, plotWidth, plotHeight } = this.map.layout;
+    const clamp = (x: number): number => Math.min(left + plotWidth, Math.max(left, x));
+    const [from, to] = [clamp(this.drag.from), clamp(this.drag.to)].sort((a, b) => a - b) as [number, number];
+    this.context.fillStyle = ink("select");
+    this.context.fillRect(from, top, to - from, plotHeight);
+    this.context.strokeStyle = ink("accent");
+    this.context.strokeRect(from, top - 0.5, to - from, plotHeight + 1);
+  }
+
+  private drawCursor(cursor: Cursor): void {
+    const { map, context } = this;
+    const { left, top, plotWidth, plotHeight } = map.layout;
+    const [x0, x1] = map.slotSpan(cursor.slot);
+    const column = map.columns.get(cursor.slot);
+    const index = column === undefined ? -1 : binAt(map.table, column, cursor.value);
+    const y = map.yOf(cursor.value);
+    context.fillStyle = ink("cross");
+    context.fillRect(left, Math.round(y), plotWidth, 1);
+    context.fillRect(Math.round((x0 + x1) / 2), top, 1, plotHeight);
+    if (column !== undefined && index >= 0) {
+      const [from, to] = map.binSpan(column.ids[index] as number);
+      context.strokeStyle = ink("cursor-halo");
+      context.lineWidth = 4;
+      context.strokeRect(x0 - 1, from - 1, x1 - x0 + 2, to - from + 2);
+      context.strokeStyle = ink("cursor");
+      context.lineWidth = 1.5;
+      context.strokeRect(x0 - 1, from - 1, x1 - x0 + 2, to - from + 2);
+    }
+    pill(context, formatValue(cursor.value, this.handlers.unit(), 3), left - 4, y, ink("pill"), ink("on-pill"));
+    this.fillBox(cursor, column, index);
+    this.box.hidden = false;
+    this.putBox((x0 + x1) / 2, y);
+  }
+
+  /** Beside the cursor, on the side that has room, and never outside of the picture. */
+  private putBox(x: number, y: number): void {
+    const { width, height } = this.map.layout;
+    const [w, h] = [this.box.offsetWidth, this.box.offsetHeight];
+    const left = x + 18 + w > width ? x - 18 - w : x + 18;
+    this.box.style.transform = `translate(${Math.max(4, Math.round(left))}px, ${Math.round(Math.min(Math.max(4, y - h / 2), height - h - 4))}px)`;
+  }
+
+  private fillBox(cursor: Cursor, column: Column | undefined, index: number): void {
+    const { map } = this;
+    const unit = this.handlers.unit();
+    const end = cursor.slot * map.step;
+    const when = el("div", { class: "when" }, el("b", {}, formatClock(end)), ` ${formatDate(end)} · ${formatDuration(map.step)}`);
+    if (column === undefined) {
+      this.box.replaceChildren(when, el("div", { class: "none" }, "No data in this column."));
+      return;
+    }
+    const rows: [string, string, string?][] = [];
+    if (index >= 0) {
+      const id = column.ids[index] as number;
+      const count = column.counts[index] as number;
+      const range = `${formatValue(map.table.lo[id] as number, unit, 4)} – ${formatValue(map.table.hi[id] as number, unit, 4)}`;
+      rows.push(["bin", range], ["count", formatCount(count), "count"]);
+      rows.push(["share of column", formatShare(count / column.count)], ["at or below", formatShare(countUpTo(column, index) / column.count)]);
+    } else {
+      const one = { ids: [...column.ids], counts: [...column.counts], total: column.count, min: null, max: null, sum: null };
+      rows.push(["at", formatValue(cursor.value, unit, 3)], ["count", "0", "count"]);
+      rows.push(["below", formatShare(shareBelow(map.table, one, cursor.value).lo)]);
+    }
+    rows.push(["column", formatCount(column.countText)]);
+    const list = el("dl", {});
+    for (const [name, value, key] of rows) list.append(el("dt", {}, name), el("dd", key === undefined ? {} : { "data-key": key }, value));
+    const marks = el("div", { class: "marks" });
+    for (const name of this.handlers.quantiles()) {
+      const mark = markOf(column, map.table, name);
+      if (mark === null) continue;
+      const text = mark.lo === mark.hi ? formatValue(mark.value, unit, 4) : `${formatValue(mark.lo, unit, 3)} – ${formatValue(mark.hi, unit, 3)}`;
+      marks.append(el("span", { class: `q q-${cssName(name)}` }, quantileLabel(name)), el("span", {}, text));
+    }
+    this.box.replaceChildren(when, list, ...(marks.childElementCount > 0 ? [marks] : []));
+  }
+}

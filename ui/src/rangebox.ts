@@ -1,0 +1,84 @@
+/** The choice of the time range: the last so long, or two instants. */
+
+import { byId, el, icon } from "./dom.ts";
+import { formatClock, formatDate, formatDuration, parseDuration } from "./format.ts";
+import { parseInstant, type Range } from "./state.ts";
+
+export const PRESETS = [60, 300, 900, 3600, 21600, 86400];
+
+/** What the button says. Pure. */
+export function rangeText(range: Range): string {
+  if ("last" in range) return `Last ${formatDuration(range.last)}`;
+  const [from, to] = [formatDate(range.start), formatDate(range.end)];
+  const end = from === to ? formatClock(range.end) : `${to} ${formatClock(range.end)}`;
+  return `${from} ${formatClock(range.start)} – ${end}`;
+}
+
+export class RangeBox {
+  private readonly button = byId<HTMLButtonElement>("range-button");
+  private readonly menu = byId("range-menu");
+  private readonly from = el("input", { type: "text", "aria-label": "From", spellcheck: false });
+  private readonly to = el("input", { type: "text", "aria-label": "To", spellcheck: false });
+  private readonly why = el("div", { class: "why", role: "alert" });
+  private range: Range = { last: 300 };
+
+  constructor(
+    private readonly choose: (range: Range) => void,
+    private readonly shown: () => { start: number; end: number },
+  ) {
+    this.button.addEventListener("click", () => this.open(this.menu.hidden === true));
+    document.addEventListener("pointerdown", (event) => {
+      if (!this.menu.contains(event.target as Node) && !this.button.contains(event.target as Node)) this.open(false);
+    });
+    this.menu.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      this.open(false);
+      this.button.focus();
+    });
+  }
+
+  show(range: Range): void {
+    this.range = range;
+    this.button.replaceChildren(rangeText(range), " ", icon("M4.5 6.5 8 10l3.5-3.5"));
+  }
+
+  private open(open: boolean): void {
+    this.menu.hidden = !open;
+    this.button.setAttribute("aria-expanded", String(open));
+    if (!open) return;
+    const presets = PRESETS.map((last) => {
+      const on = "last" in this.range && this.range.last === last;
+      return el("button", { type: "button", "aria-pressed": String(on), click: () => this.take({ last }) }, `Last ${formatDuration(last)}`);
+    });
+    const { start, end } = this.shown();
+    this.from.value = `${formatDate(start)} ${formatClock(start)}`;
+    this.to.value = `${formatDate(end)} ${formatClock(end)}`;
+    this.why.textContent = "";
+    const form = el(
+      "form",
+      { class: "custom", submit: (event: Event) => this.custom(event) },
+      el("label", {}, "From", this.from),
+      el("label", {}, "To", this.to),
+      this.why,
+      el("button", { type: "submit" }, "Show this range"),
+    );
+    this.menu.replaceChildren(el("div", { class: "presets" }, ...presets), form);
+    presets[0]?.focus();
+  }
+
+  private custom(event: Event): void {
+    event.preventDefault();
+    const last = parseDuration(this.from.value);
+    const start = parseInstant(this.from.value);
+    const end = parseInstant(this.to.value);
+    if (start === null && last !== null && last > 0) return this.take({ last });
+    if (start === null || end === null) this.why.textContent = "Write a time as 2026-03-01 14:05:00, or a length such as 45m.";
+    else if (end <= start) this.why.textContent = "The end must come after the beginning.";
+    else this.take({ start, end });
+  }
+
+  private take(range: Range): void {
+    this.open(false);
+    this.choose(range);
+  }
+}

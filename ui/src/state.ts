@@ -1,0 +1,111 @@
+/** What the page shows, as the address says it. Pure: the address in, the state out, and back. */
+
+import { formatDuration, parseDuration } from "./format.ts";
+import { PALETTE_NAMES, type PaletteName, type Scaling } from "./colour.ts";
+
+/** The first thing anybody sees: a thousand real measurements a second and CPU, with nothing set up. */
+export const DEFAULT_QUERY = "ogive_hiccup_seconds";
+
+export const QUANTILES = ["0.5", "0.9", "0.99", "0.999", "max"] as const;
+export type QuantileName = (typeof QUANTILES)[number];
+
+/** The last so many seconds, moving with the clock; or two fixed instants, in seconds since the epoch. */
+export interface LiveRange {
+  readonly last: number;
+}
+export type Range = LiveRange | { readonly start: number; readonly end: number };
+
+export interface State {
+  readonly query: string;
+  readonly range: Range;
+  readonly scaling: Scaling;
+  readonly density: boolean;
+  readonly palette: PaletteName;
+  readonly quantiles: readonly QuantileName[];
+  readonly threshold: number | null;
+}
+
+export const DEFAULTS: State = {
+  query: DEFAULT_QUERY,
+  range: { last: 300 },
+  scaling: "sqrt",
+  // On: bins of a log-linear histogram are nine times wider (on the log axis) just above a power of ten than just
+  // below it, so plain counts jump there and paint a band at every decade that the data do not have. Count per log
+  // width shows a smooth distribution smooth. The exact count stays one hover away.
+  density: true,
+  palette: "ember",
+  quantiles: ["0.5", "0.99"],
+  threshold: null,
+};
+
+/** Longest and shortest range: 10 years and 5 columns of a second. */
+const RANGE_MIN = 5;
+const RANGE_MAX = 10 * 365 * 86400;
+
+export function isLive(range: Range): range is LiveRange {
+  return "last" in range;
+}
+
+/** Reads the query part of an address. What is missing or senseless takes its default. */
+export function parseState(search: string): State {
+  const params = new URLSearchParams(search);
+  const scaling = params.get("scale");
+  const palette = params.get("colours");
+  const quantiles = params.get("q");
+  const threshold = Number(params.get("threshold") ?? NaN);
+  return {
+    query: params.get("query") ?? DEFAULTS.query,
+    range: parseRange(params),
+    scaling: scaling === "linear" || scaling === "sqrt" || scaling === "log" ? scaling : DEFAULTS.scaling,
+    density: params.has("density") ? params.get("density") !== "0" : DEFAULTS.density,
+    palette: PALETTE_NAMES.find((name) => name === palette) ?? DEFAULTS.palette,
+    quantiles: quantiles === null ? DEFAULTS.quantiles : QUANTILES.filter((q) => quantiles.split(",").includes(q)),
+    threshold: Number.isFinite(threshold) ? threshold : null,
+  };
+}
+
+function parseRange(params: URLSearchParams): Range {
+  const start = Number(params.get("start") ?? NaN);
+  const end = Number(params.get("end") ?? NaN);
+  if (Number.isFinite(start) && Number.isFinite(end) && end - start >= 1 && end - start <= RANGE_MAX) return { start, end };
+  const last = parseDuration(params.get("range") ?? "");
+  return last === null || !(last > 0) ? DEFAULTS.range : { last: Math.min(RANGE_MAX, Math.max(RANGE_MIN, last)) };
+}
+
+/** Writes the address; what has its default value is left out, so the first page has a bare address. */
+export function formatState(state: State): string {
+  const params = new URLSearchParams();
+  if (state.query !== DEFAULTS.query) params.set("query", state.query);
+  if ("start" in state.range) {
+    params.set("start", String(state.range.start));
+    params.set("end", String(state.range.end));
+  } else if (!isLive(DEFAULTS.range) || state.range.last !== DEFAULTS.range.last) {
+    params.set("range", formatDuration(state.range.last));
+  }
+  if (state.scaling !== DEFAULTS.scaling) params.set("scale", state.scaling);
+  if (state.density !== DEFAULTS.density) params.set("density", state.density ? "1" : "0");
+  if (state.palette !== DEFAULTS.palette) params.set("colours", state.palette);
+  if (state.quantiles.join() !== DEFAULTS.quantiles.join()) params.set("q", state.quantiles.join());
+  if (state.threshold !== null) params.set("threshold", String(state.threshold));
+  const text = params.toString().replace(/%2C/g, ",");
+  return text === "" ? "" : `?${text}`;
+}
+
+/** True when two states ask the server for the same data. */
+export function sameData(a: State, b: State): boolean {
+  return a.query === b.query && JSON.stringify(a.range) === JSON.stringify(b.range);
+}
+
+/** Reads what a person types as an instant: epoch seconds, or a local date and time such as `2026-03-01 14:05`. */
+export function parseInstant(text: string): number | null {
+  const trimmed = text.trim();
+  if (/^\d{9,11}(\.\d+)?$/.test(trimmed)) return Number(trimmed);
+  const match = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?)?(Z)?$/.exec(trimmed);
+  if (match === null) return null;
+  const [year, month, day, hour, minute, second] = match.slice(1, 7).map((part) => Number(part ?? 0)) as [number, number, number, number, number, number];
+  const millis =
+    match[7] === "Z"
+      ? Date.UTC(year, month - 1, day, hour, minute, second)
+      : new Date(year, month - 1, day, hour, minute, second).getTime();
+  return Number.isNaN(millis) ? null : millis / 1000;
+}
