@@ -151,6 +151,11 @@ impl<C: Count> Bins<C> {
         self.index.binary_search(&index).map_or(C::ZERO, |at| self.count[at])
     }
 
+    /// Count of bin `index` to change in place, if it is held.
+    pub fn get_mut(&mut self, index: i32) -> Option<&mut C> {
+        self.index.binary_search(&index).ok().map(|at| &mut self.count[at])
+    }
+
     /// `(index, count)` by ascending index.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (i32, C)> + ExactSizeIterator + '_ {
         self.index.iter().copied().zip(self.count.iter().copied())

@@ -10,7 +10,7 @@ impl<C: Count> Histogram<C> {
     /// Mean of the samples: exact when the sum is known, from midpoints otherwise. `None` without samples.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        let total = self.total().to_f64();
+        let total = self.total_as_float();
         match self.sum {
             _ if total == 0.0 || total.is_nan() => None,
             Some(sum) => Some(sum / total),
@@ -21,7 +21,7 @@ impl<C: Count> Histogram<C> {
     /// Mean of the bins' midpoints. `None` without samples.
     #[must_use]
     pub fn mean_of_bins(&self) -> Option<f64> {
-        let total = self.total().to_f64();
+        let total = self.total_as_float();
         if total == 0.0 || total.is_nan() {
             return None;
         }
@@ -32,7 +32,7 @@ impl<C: Count> Histogram<C> {
     /// samples.
     #[must_use]
     pub fn stddev(&self) -> Option<f64> {
-        let total = self.total().to_f64();
+        let total = self.total_as_float();
         let mean = self.mean_of_bins()?;
         // The largest deviation scales the squares, so that they neither overflow nor vanish.
         let scale = self.midpoints().map(|(middle, _)| (middle - mean).abs()).fold(0.0, f64::max);
@@ -59,7 +59,7 @@ impl<C: Count> Histogram<C> {
     /// NaN without samples.
     #[must_use]
     pub fn openhistogram_moment(&self, k: i32) -> f64 {
-        let total = self.total().to_f64();
+        let total = self.total_as_float();
         if total == 0.0 {
             return f64::NAN;
         }

@@ -36,7 +36,7 @@ impl<C: Count> Histogram<C> {
     /// `None` when there are no samples (those in `nan` do not count) or `q` is outside.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Quantile> {
-        let total = self.total().to_f64();
+        let total = self.total_as_float();
         if !(0.0..=1.0).contains(&q) || total.is_nan() || total <= 0.0 {
             return None;
         }
@@ -66,7 +66,7 @@ impl<C: Count> Histogram<C> {
     /// NaN when there are no samples or `q` is outside 0..=1.
     #[must_use]
     pub fn quantile_type1(&self, q: f64) -> f64 {
-        let total = self.total().to_f64();
+        let total = self.total_as_float();
         if (0.0..=1.0).contains(&q) { self.spread(total * q, total) } else { f64::NAN }
     }
 
@@ -74,7 +74,7 @@ impl<C: Count> Histogram<C> {
     /// NaN when there are no samples or `q` is outside 0..=1.
     #[must_use]
     pub fn quantile_type7(&self, q: f64) -> f64 {
-        let total = self.total().to_f64();
+        let total = self.total_as_float();
         if (0.0..=1.0).contains(&q) { self.spread(((total - 1.0) * q + 1.0).floor(), total) } else { f64::NAN }
     }
 
@@ -112,6 +112,11 @@ impl<C: Count> Histogram<C> {
         })
     }
 
+    /// All samples but `nan`, added up as floats: beyond 2^64 it rounds instead of saturating.
+    pub(crate) fn total_as_float(&self) -> f64 {
+        self.ascending().map(|(_, _, count)| count.to_f64()).sum()
+    }
+
     /// `(positive, index or zero bin, count)` in real-axis order, without computing edges.
     pub(crate) fn ascending(&self) -> impl Iterator<Item = (bool, Option<i32>, C)> + '_ {
         let negative = self.negative.iter().rev().map(|(index, count)| (false, Some(index), count));
@@ -123,14 +128,18 @@ impl<C: Count> Histogram<C> {
     /// NaN. This is OpenHistogram's inverse quantile; a zero bin of no width counts as below every `x` above zero.
     #[must_use]
     pub fn fraction_below(&self, x: f64) -> f64 {
-        let total = self.total().to_f64();
+        let total = self.total_as_float();
         if x.is_nan() || total.is_nan() || total <= 0.0 {
             return f64::NAN;
         }
         let mut below = 0.0;
         for bucket in self.buckets() {
-            if x >= bucket.hi && !(bucket.hi == 0.0 && bucket.lo == 0.0 && x == 0.0) {
+            // A zero bin of no width still reaches to where the scheme's first bin begins.
+            let hi = if bucket.lo == bucket.hi { self.scheme.zero_reach() } else { bucket.hi };
+            if x >= hi {
                 below += bucket.count.to_f64();
+            } else if bucket.lo == bucket.hi {
+                break;
             } else if x > bucket.lo {
                 below += bucket.count.to_f64() * share_below(x, bucket.lo, bucket.hi);
                 break;

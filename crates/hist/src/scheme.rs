@@ -146,6 +146,11 @@ impl Scheme {
         if positive { middle } else { -middle }
     }
 
+    /// The least distance from zero that a zero bin of threshold 0 does not hold.
+    pub(crate) fn zero_reach(&self) -> f64 {
+        if *self == Self::LogLinear10 { crate::powers::power_of_ten(-128) } else { f64::from_bits(1) }
+    }
+
     /// Which edges the bins of one sign include.
     #[must_use]
     pub fn closed(&self, positive: bool) -> Closed {

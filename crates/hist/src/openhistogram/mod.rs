@@ -10,10 +10,13 @@
 //! Limits: 46,082 bins; memory at most the input's length times 16 (a bin of 4 bytes becomes an entry of 12).
 
 mod label;
+mod placement;
 mod reader;
+mod transform;
 mod writer;
 
 pub use label::{bin_of_label, label_of_bin};
+pub use placement::{ForeignBucket, Placement, from_buckets};
 pub use reader::{Repairs, decode, decode_base64};
 pub use writer::{encode, encode_base64};
 

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::{Count, DecimalBin, Error, Histogram, Scheme};
+use crate::{DecimalBin, Error, Histogram, Scheme};
 
 /// The byte form.
 ///
@@ -49,4 +49,4 @@ fn bins_in_order(histogram: &Histogram) -> impl Iterator<Item = (DecimalBin, u64
     std::iter::once((DecimalBin::NAN, histogram.nan)).chain(bins)
 }
 
-const _: () = assert!(u64::CUTS_AT_ZERO && super::BINS_MAX <= u16::MAX as usize);
+const _: () = assert!(super::BINS_MAX <= u16::MAX as usize, "the bin count field holds every bin");
