@@ -1,0 +1,286 @@
+//! A histogram as rows of bars in a terminal, its values on a logarithmic axis.
+//!
+//! Invariants: every counted sample is in exactly one row; rows of one picture split a decade alike; no line is
+//! wider than asked. Bins fold into rows by a [`Level`]: the finest whose rows fit the height.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use ogive_hist::{Histogram, Scheme};
+
+use crate::cli::format::{human, thousands};
+
+/// How to draw.
+#[derive(Clone, Debug)]
+pub(crate) struct Style {
+    /// Columns of the terminal.
+    pub(crate) width: usize,
+    /// Most rows of bars.
+    pub(crate) rows_max: usize,
+    /// Only ASCII.
+    pub(crate) ascii: bool,
+    /// With ANSI colours.
+    pub(crate) color: bool,
+    /// Base unit behind the values.
+    pub(crate) unit: String,
+}
+
+/// A way to cut the decades: rows start at these mantissas (tenths), or span several decades.
+struct Level {
+    mantissas: &'static [u8],
+    decades: i32,
+}
+
+const fn every<const N: usize>(step: u8) -> [u8; N] {
+    let mut out = [0; N];
+    let mut at = 0;
+    while at < N {
+        out[at] = 10 + at as u8 * step;
+        at += 1;
+    }
+    out
+}
+
+/// From one row a bin to one row for 64 decades.
+const LEVELS: [Level; 11] = [
+    Level { mantissas: &every::<90>(1), decades: 1 },
+    Level { mantissas: &every::<45>(2), decades: 1 },
+    Level { mantissas: &every::<18>(5), decades: 1 },
+    Level { mantissas: &every::<9>(10), decades: 1 },
+    Level { mantissas: &[10, 15, 20, 30, 50, 70], decades: 1 },
+    Level { mantissas: &[10, 20, 50], decades: 1 },
+    Level { mantissas: &[10, 30], decades: 1 },
+    Level { mantissas: &[10], decades: 1 },
+    Level { mantissas: &[10], decades: 3 },
+    Level { mantissas: &[10], decades: 12 },
+    Level { mantissas: &[10], decades: 64 },
+];
+
+impl Level {
+    /// Row of the bin at `mantissa/10 * 10^exponent`, counted away from zero. Exponents run from -128.
+    fn row(&self, mantissa: u8, exponent: i32) -> i32 {
+        let within = self.mantissas.partition_point(|start| *start <= mantissa) as i32 - 1;
+        exponent.div_euclid(self.decades) * self.mantissas.len() as i32 + within
+    }
+
+    /// The edge of `row` nearer zero.
+    fn edge(&self, row: i32) -> f64 {
+        let count = self.mantissas.len() as i32;
+        let exponent = row.div_euclid(count) * self.decades;
+        let tenths = self.mantissas[row.rem_euclid(count) as usize];
+        format!("{tenths}e{}", exponent - 1).parse().expect("a decimal number")
+    }
+}
+
+/// Where a row lies on the real axis.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Place {
+    /// Below zero; the key is the row away from zero, negated so that places ascend.
+    Negative(i32),
+    Zero,
+    Positive(i32),
+}
+
+/// One line of the picture: a row with its count, or rows left out because they are empty.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Line {
+    Row(Place, u64),
+    Gap,
+}
+
+/// Draws `histogram`, a mark beside the row that holds each of `marks` (name, value).
+pub(crate) fn draw(histogram: &Histogram, marks: &[(String, f64)], style: &Style) -> String {
+    let Some((level, lines)) = LEVELS.iter().map(|level| (level, lines(histogram, level))).find(|(level, lines)| {
+        lines.len() <= style.rows_max || std::ptr::eq(*level, LEVELS.last().expect("there are levels"))
+    }) else {
+        return String::new();
+    };
+    let texts: Vec<Texts> = lines.iter().map(|line| Texts::of(*line, level, marks, histogram, style)).collect();
+    let widest = |of: fn(&Texts) -> &str| texts.iter().map(|text| of(text).chars().count()).max().unwrap_or(0);
+    let (label, count, mark) = (widest(|text| &text.label), widest(|text| &text.count), widest(|text| &text.mark));
+    // Spaces, axis and the share of seven columns.
+    let bar = style.width.saturating_sub(label + count + mark + 13).max(8);
+    let top = lines.iter().map(|line| line.count()).max().unwrap_or(0).max(1);
+    let mut out = String::new();
+    for (line, text) in lines.iter().zip(&texts) {
+        let drawn = text.line(line.count(), top, [label, bar, count], style);
+        out.push_str(drawn.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+impl Line {
+    const fn count(self) -> u64 {
+        match self {
+            Self::Row(_, count) => count,
+            Self::Gap => 0,
+        }
+    }
+}
+
+/// Counts by place at `level`, with the empty rows between them.
+fn lines(histogram: &Histogram, level: &Level) -> Vec<Line> {
+    assert_eq!(histogram.scheme, Scheme::LogLinear10, "only decimal log-linear bins fold into these rows");
+    let row = |index: i32| level.row((index % 90 + 10) as u8, index / 90 - 128);
+    let mut places: BTreeMap<Place, u64> = BTreeMap::new();
+    let mut add = |place, count: u64| {
+        if count > 0 {
+            let sum = places.entry(place).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    };
+    histogram.negative.iter().for_each(|(index, count)| add(Place::Negative(-row(index)), count));
+    histogram.positive.iter().for_each(|(index, count)| add(Place::Positive(row(index)), count));
+    add(Place::Zero, histogram.zero);
+    let mut out = Vec::new();
+    let mut before: Option<Place> = None;
+    for (place, count) in places {
+        let empty = match (before, place) {
+            (Some(Place::Negative(from)), Place::Negative(to)) => Some(from + 1..to).map(|r| (r, true)),
+            (Some(Place::Positive(from)), Place::Positive(to)) => Some(from + 1..to).map(|r| (r, false)),
+            _ => None,
+        };
+        match empty {
+            Some((rows, _)) if rows.len() > 3 => out.push(Line::Gap),
+            Some((rows, true)) => out.extend(rows.map(|row| Line::Row(Place::Negative(row), 0))),
+            Some((rows, false)) => out.extend(rows.map(|row| Line::Row(Place::Positive(row), 0))),
+            None => {}
+        }
+        out.push(Line::Row(place, count));
+        before = Some(place);
+    }
+    out
+}
+
+/// What stands around a bar.
+struct Texts {
+    label: String,
+    count: String,
+    share: String,
+    mark: String,
+}
+
+impl Texts {
+    fn of(line: Line, level: &Level, marks: &[(String, f64)], histogram: &Histogram, style: &Style) -> Self {
+        let Line::Row(place, count) = line else {
+            let label = if style.ascii { "..." } else { "⋮" }.to_string();
+            return Self { label, count: String::new(), share: String::new(), mark: String::new() };
+        };
+        // The left edge and the right one, so that a mark finds the row it lies in.
+        let (lo, hi) = match place {
+            Place::Negative(row) => (-level.edge(-row + 1), -level.edge(-row)),
+            Place::Zero => (0.0, 0.0),
+            Place::Positive(row) => (level.edge(row), level.edge(row + 1)),
+        };
+        let inside = |value: f64| match place {
+            Place::Negative(_) => lo < value && value <= hi,
+            Place::Zero => value.abs() < 1e-128,
+            Place::Positive(_) => lo <= value && value < hi,
+        };
+        let names: Vec<&str> = marks.iter().filter(|mark| inside(mark.1)).map(|mark| &*mark.0).collect();
+        let arrow = if style.ascii { "<" } else { "◂" };
+        let mark = if names.is_empty() { String::new() } else { format!(" {arrow} {}", names.join(" ")) };
+        let share = format!("{:.2}%", count as f64 / histogram.count.max(1) as f64 * 100.0);
+        // A row is called by its edge nearer zero, as a bin is.
+        let label = human(if matches!(place, Place::Negative(_)) { hi } else { lo }, &style.unit);
+        let label = if style.ascii { label.replace('µ', "u") } else { label };
+        Self { label, count: thousands(count), share, mark }
+    }
+
+    fn line(&self, count: u64, top: u64, [label, bar, counts]: [usize; 3], style: &Style) -> String {
+        let (dim, blue, gold, reset) =
+            if style.color { ("\x1b[2m", "\x1b[36m", "\x1b[33m", "\x1b[0m") } else { ("", "", "", "") };
+        let axis = if style.ascii { "|" } else { "┤" };
+        let drawn = bar_text(count as f64 / top as f64, bar, count > 0, style.ascii);
+        let mut out = String::new();
+        write!(out, "{:>label$} {dim}{axis}{reset}{blue}{drawn:<bar$}{reset} ", self.label).expect("writes to memory");
+        write!(out, "{:>counts$} {dim}{:>7}{reset}{gold}{}{reset}", self.count, self.share, self.mark)
+            .expect("writes to memory");
+        out
+    }
+}
+
+/// A bar of `share` times `width` columns, in eighths of a column where the characters allow it. What was counted
+/// is always visible.
+fn bar_text(share: f64, width: usize, some: bool, ascii: bool) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if ascii {
+        let full = (share * width as f64).round() as usize;
+        return if full == 0 && some { ".".into() } else { "#".repeat(full) };
+    }
+    let eighths = ((share * width as f64 * 8.0).round() as usize).max(usize::from(some));
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn style(width: usize, rows_max: usize) -> Style {
+        Style { width, rows_max, ascii: false, color: false, unit: "s".into() }
+    }
+
+    fn of(values: impl IntoIterator<Item = f64>) -> Histogram {
+        let mut histogram = Histogram::log_linear();
+        values.into_iter().for_each(|value| histogram.record(value));
+        histogram
+    }
+
+    #[test]
+    fn a_small_picture_is_as_drawn() {
+        let histogram = of([0.010, 0.011, 0.011, 0.0115, 0.0111, 0.012, -0.5, 0.0]);
+        let marks = [("p50".to_string(), 0.0111)];
+        let expected = "\
+-500ms ┤███████▌                       1  12.50%
+    0s ┤███████▌                       1  12.50%
+  10ms ┤███████▌                       1  12.50%
+  11ms ┤██████████████████████████████ 4  50.00% ◂ p50
+  12ms ┤███████▌                       1  12.50%
+";
+        assert_eq!(draw(&histogram, &marks, &style(56, 20)), expected);
+    }
+
+    #[test]
+    fn long_gaps_fold_into_one_line() {
+        let drawn = draw(&of([1e-9, 1e9]), &[], &style(60, 4));
+        assert_eq!(drawn.lines().count(), 3, "{drawn}");
+        assert!(drawn.contains('⋮'));
+    }
+
+    #[test]
+    fn ascii_has_only_ascii() {
+        let drawn = draw(&of([1e-6, 2e-6, 0.5]), &[("p50".into(), 2e-6)], &Style { ascii: true, ..style(60, 20) });
+        assert!(drawn.is_ascii(), "{drawn}");
+        assert!(drawn.contains("1us"), "{drawn}");
+    }
+
+    #[test]
+    fn bars_show_eighths_and_never_hide_a_count() {
+        assert_eq!(bar_text(1.0, 3, true, false), "███");
+        assert_eq!(bar_text(0.5, 3, true, false), "█▌");
+        assert_eq!(bar_text(0.0, 3, true, false), "▏");
+        assert_eq!(bar_text(0.0, 3, false, false), "");
+        assert_eq!(bar_text(0.0, 3, true, true), ".");
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_conserved_and_lines_fit(
+            values in proptest::collection::vec((-1.0f64..1.0, -40i32..40), 1..200),
+            width in 50usize..200,
+            rows_max in 5usize..60,
+        ) {
+            let histogram = of(values.iter().map(|(mantissa, exponent)| mantissa * 10f64.powi(*exponent)));
+            for level in &LEVELS {
+                let sum: u64 = lines(&histogram, level).iter().map(|line| line.count()).sum();
+                prop_assert_eq!(sum, values.len() as u64);
+            }
+            let drawn = draw(&histogram, &[], &style(width, rows_max));
+            prop_assert!(drawn.lines().count() <= rows_max.max(9), "{}", drawn);
+            prop_assert!(drawn.lines().all(|line| line.chars().count() <= width), "{}", drawn);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The command line: what a user types, and what each command needs of the terminal.
+
+mod format;
+mod hist;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// Something was found that the caller asked about: bad numbers, a failed check.
+pub(crate) const EXIT_FINDING: u8 = 1;
+
+/// Every measurement, kept as histograms: measure, store, ask.
+#[derive(Parser, Debug)]
+#[command(name = "ogive", version, about, long_about = None, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 fine, 1 a finding, 2 wrong usage, 3 the server cannot be reached.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Colours on standard output.
+    #[arg(long, global = true, value_enum, default_value = "auto", env = "OGIVE_COLOR")]
+    color: Color,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Hist(hist::Hist),
+    /// Prints the completion script of a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Color {
+    /// When a person watches and NO_COLOR is not set.
+    Auto,
+    Always,
+    Never,
+}
+
+/// What standard output can show.
+#[derive(Clone, Debug)]
+pub(crate) struct Terminal {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) unicode: bool,
+    pub(crate) color: bool,
+}
+
+impl Terminal {
+    fn detect(color: Color) -> Self {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let stdout = std::io::stdout().is_terminal();
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let size = terminal_size::terminal_size();
+        let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok());
+        Self {
+            // 200: bars longer than that tell no more.
+            width: size.map(|(width, _)| usize::from(width.0)).or(columns).unwrap_or(80).clamp(40, 200),
+            height: size.map_or(40, |(_, height)| usize::from(height.0)),
+            unicode: unicode(),
+            color: match color {
+                Color::Always => true,
+                Color::Never => false,
+                Color::Auto => stdout && !dumb && !set("NO_COLOR"),
+            },
+        }
+    }
+}
+
+/// Whether the locale's characters are UTF-8; without any locale set, a pipe is taken to carry UTF-8.
+fn unicode() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    locale.is_empty() || locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// Runs the command that the arguments name; the process ends with the code.
+#[must_use]
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let terminal = Terminal::detect(cli.color);
+    let outcome = match &cli.command {
+        Command::Hist(options) => hist::run(options, &terminal),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "ogive", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("ogive: {error:#}");
+        ExitCode::from(EXIT_FINDING)
+    })
+}

@@ -1,0 +1,122 @@
+//! `ogive hist` as a user runs it.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+fn ogive(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ogive"))
+        .args(arguments)
+        .env_remove("OGIVE_COLOR")
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn out(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn err(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+#[test]
+fn json_has_exactly_the_fields_of_the_contract() {
+    let output = ogive(&["hist", "--json", "-q", "0.5,1"], "1 2 3\n4ms 4000us,4000000ns\n");
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+    let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut expected = ["count", "sum", "min", "max", "mean", "quantiles", "b64"];
+    expected.sort_unstable();
+    assert_eq!(keys, expected);
+    assert_eq!(value["count"], 6);
+    assert_eq!(value["min"], 0.004);
+    assert_eq!(value["max"], 3.0);
+    assert!((value["sum"].as_f64().unwrap() - 6.012).abs() < 1e-12);
+    let quantile = value["quantiles"][1].as_object().unwrap();
+    assert_eq!(quantile.keys().map(String::as_str).collect::<Vec<_>>(), ["hi", "lo", "q", "value"]);
+    assert_eq!(quantile["value"], 3.0);
+}
+
+#[test]
+fn base64_merges_back_to_the_same_histogram() {
+    let numbers: String = (0..1000).map(|i| format!("{}us\n", i * i)).collect();
+    let (first, second) = numbers.split_at(numbers.len() / 2 + numbers[numbers.len() / 2..].find('\n').unwrap() + 1);
+    let whole = ogive(&["hist", "--b64"], &numbers);
+    let parts: String = [first, second].map(|part| out(&ogive(&["hist", "--b64"], part)).to_string()).concat();
+    let merged = ogive(&["hist", "--merge", "--b64"], &parts);
+    assert_eq!(merged.status.code(), Some(0), "{}", err(&merged));
+    assert_eq!(out(&merged), out(&whole));
+    let bad = ogive(&["hist", "--merge", "--json"], &format!("{parts}\nnot*base64\n"));
+    assert_eq!(bad.status.code(), Some(1));
+    assert!(err(&bad).contains("line 4") || err(&bad).contains("line 3"), "{}", err(&bad));
+}
+
+#[test]
+fn bad_numbers_are_reported_with_their_line_and_skipped() {
+    let output = ogive(&["hist", "--json"], "latency\n1\n2 x7 3parsec\nnan\n");
+    assert_eq!(output.status.code(), Some(1));
+    let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+    assert_eq!(value["count"], 2);
+    for part in ["line 1: \"latency\"", "line 3: \"x7\"", "parsec", "line 4: \"nan\""] {
+        assert!(err(&output).contains(part), "{part} is not in {}", err(&output));
+    }
+    let many = ogive(&["hist"], &"x\n".repeat(1000));
+    assert!(err(&many).contains("990 more"), "{}", err(&many));
+    assert_eq!(err(&many).lines().count(), 11);
+    let strict = ogive(&["hist", "--strict"], "1\nx\n2\n");
+    assert_eq!((strict.status.code(), out(&strict)), (Some(1), ""));
+    assert!(err(&strict).contains("line 2"));
+}
+
+#[test]
+fn units_of_two_dimensions_do_not_mix() {
+    let output = ogive(&["hist", "--json"], "1ms\n1KiB\n");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("line 2") && err(&output).contains("split"), "{}", err(&output));
+}
+
+#[test]
+fn the_picture_fits_and_knows_its_terminal() {
+    let numbers: String = (1..500).map(|i| format!("{i}ms\n")).collect();
+    let plain = ogive(&["hist"], &numbers);
+    assert!(out(&plain).contains('█') && out(&plain).contains("p99"), "{}", out(&plain));
+    assert!(!out(&plain).contains('\x1b'));
+    assert!(out(&plain).lines().all(|line| line.chars().count() <= 80), "{}", out(&plain));
+    let ascii = ogive(&["hist", "--ascii"], &numbers);
+    assert!(out(&ascii).is_ascii(), "{}", out(&ascii));
+    assert!(out(&ogive(&["--color", "always", "hist"], &numbers)).contains('\x1b'));
+}
+
+#[test]
+fn empty_input_is_no_error() {
+    let output = ogive(&["hist", "--json"], "");
+    assert_eq!(output.status.code(), Some(0));
+    let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+    assert_eq!((&value["count"], &value["mean"], &value["b64"]), (&0.into(), &serde_json::Value::Null, &"AAA=".into()));
+    assert!(out(&ogive(&["hist"], "")).contains("no numbers"));
+}
+
+#[test]
+fn wrong_usage_is_exit_code_two() {
+    for arguments in
+        [&["hist", "--quantiles", "1.5"][..], &["hist", "--unit", "parsec"], &["nothing"], &["hist", "--json", "--b64"]]
+    {
+        assert_eq!(ogive(arguments, "").status.code(), Some(2), "{arguments:?}");
+    }
+    assert_eq!(ogive(&["--version"], "").status.code(), Some(0));
+}
+
+#[test]
+fn completions_name_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = ogive(&["completions", shell], "");
+        assert_eq!(output.status.code(), Some(0));
+        assert!(out(&output).contains("hist"), "{shell}");
+    }
+}
