@@ -59,6 +59,10 @@ impl<'a> Cursor<'a> {
         Broken { offset: self.at, problem: problem.into() }
     }
 
+    pub(crate) const fn position(&self) -> usize {
+        self.at
+    }
+
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
@@ -87,6 +91,10 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn u32(&mut self) -> Result<u32, Broken> {
         Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Broken> {
+        Ok(u64::from_le_bytes(self.array()?))
     }
 
     pub(crate) fn varint(&mut self) -> Result<u64, Broken> {

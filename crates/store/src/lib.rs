@@ -2,11 +2,17 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod codec;
 mod error;
+
+#[cfg(test)]
+mod testing;
 
 pub mod block;
 pub mod manifest;
+pub mod merge;
 
-pub use block::{BlockId, BlockMeta};
+pub use block::{Block, BlockId, BlockMeta, Budget};
 pub use error::Error;
 pub use manifest::Manifest;
+pub use merge::merge;

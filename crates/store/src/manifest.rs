@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ogive_journal::Disk;
+use ogive_journal::{Disk, Position};
 
 use crate::block::{BLOCK_SUFFIX, BlockId, BlockMeta};
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
@@ -35,7 +35,7 @@ pub struct Manifest {
     /// The id that the next block gets.
     pub next_block: u64,
     /// Where in the journal the replay begins: everything before it is in the blocks.
-    pub replay_from: u64,
+    pub replay_from: Position,
     /// What ingest remembers of each source's sequence numbers at `replay_from`, in its own coding.
     pub windows: Vec<u8>,
 }
@@ -105,7 +105,7 @@ impl Manifest {
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         put_varint(&mut body, self.next_block);
-        put_varint(&mut body, self.replay_from);
+        put_varint(&mut body, self.replay_from.0);
         put_bytes(&mut body, &self.windows);
         put_varint(&mut body, self.blocks.len() as u64);
         for meta in &self.blocks {
@@ -156,7 +156,7 @@ impl Manifest {
 
     fn decode_body(body: &[u8]) -> Result<Self, Broken> {
         let mut cursor = Cursor::new(body);
-        let (next_block, replay_from) = (cursor.varint()?, cursor.varint()?);
+        let (next_block, replay_from) = (cursor.varint()?, Position(cursor.varint()?));
         let windows = cursor.length_and_bytes()?.to_vec();
         let mut blocks: Vec<BlockMeta> = Vec::new();
         for _ in 0..cursor.count(BLOCKS_MAX, "blocks")? {

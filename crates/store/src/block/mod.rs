@@ -7,6 +7,18 @@
 //! Failure: bytes that fail their checksum are [`crate::Error::Corrupt`] with path and offset; the rest of the
 //! block can still be read.
 
+mod format;
+mod index;
+mod postings;
+mod reader;
+mod series;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use reader::{Block, Budget};
+pub use writer::write;
+
 /// Identity of a block in its store. Ids rise in the order of flushing: what a later block holds arrived later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlockId(pub u64);
@@ -43,4 +55,10 @@ pub fn parse_file_name(name: &str) -> Option<BlockId> {
     let digits = name.strip_suffix(BLOCK_SUFFIX).filter(|digits| digits.len() == 16)?;
     let id = BlockId(u64::from_str_radix(digits, 16).ok()?);
     (file_name(id) == name).then_some(id)
+}
+
+/// The key of a label in the fst: UTF-8 has no byte 0xFF, so name and value come apart again, and all values of
+/// a name lie together in their order.
+fn label_key(name: &str, value: &str) -> Vec<u8> {
+    [name.as_bytes(), &[0xff], value.as_bytes()].concat()
 }

@@ -1,0 +1,170 @@
+//! The frame of a block file: header, sections, footer, trailer.
+//!
+//! Format: docs/formats/block.md. Everything is little-endian.
+
+use std::path::Path;
+
+use crate::bytes::{Broken, Cursor};
+use crate::{Error, bytes};
+
+pub(crate) const MAGIC: [u8; 8] = *b"OGIVEBLK";
+pub(crate) const MAGIC_END: [u8; 8] = *b"OGIVEEND";
+pub(crate) const VERSION: u32 = 1;
+/// Magic, version, checksum of both.
+pub(crate) const HEADER_BYTES: u64 = 8 + 4 + 4;
+/// Offset and length of the footer, its checksum, magic.
+pub(crate) const TRAILER_BYTES: u64 = 8 + 4 + 4 + 8;
+const _: () = assert!(HEADER_BYTES == 16 && TRAILER_BYTES == 24);
+/// The series that one page describes: small enough to decode for one, large enough to share names.
+pub(crate) const PAGE_SERIES: usize = 64;
+/// 1 GiB: the index of ten million series; past it a block should be several.
+pub(crate) const SECTION_BYTES_MAX: u64 = 1 << 30;
+
+/// What the sections are, in the order of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum SectionId {
+    /// The chunks of all series, one after the other.
+    Chunks = 1,
+    /// Pages of 64 series: labels, kind, time range and chunks of each.
+    Series = 2,
+    /// Where the pages are, with their checksums.
+    Pages = 3,
+    /// The distinct labels: an fst from name, 0xFF, value to the label's number.
+    Labels = 4,
+    /// For each label the series that carry it.
+    Postings = 5,
+    /// Time range, numbers and units.
+    Summary = 6,
+}
+
+impl SectionId {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Chunks, Self::Series, Self::Pages, Self::Labels, Self::Postings, Self::Summary];
+}
+
+/// Where a section is and what its bytes sum up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) checksum: u32,
+}
+
+pub(crate) fn header() -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    let checksum = crc32c::crc32c(&out);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+pub(crate) fn check_header(header: &[u8], path: &Path) -> Result<(), Error> {
+    let corrupt = |offset: u64, problem: String| Error::Corrupt { path: path.into(), offset, problem };
+    let mut cursor = Cursor::new(header);
+    let mut read = || Ok::<_, Broken>((cursor.take(MAGIC.len())? == MAGIC, cursor.u32()?, cursor.u32()?));
+    let (magic, version, expected) = read().map_err(|broken| corrupt(broken.offset as u64, broken.problem))?;
+    if !magic {
+        return Err(corrupt(0, "it does not begin as a block does".into()));
+    }
+    let found = crc32c::crc32c(&header[..12]);
+    if found != expected {
+        return Err(corrupt(8, format!("checksum {found:08x} where {expected:08x} was written")));
+    }
+    if version > VERSION {
+        return Err(Error::TooNew { path: path.into(), found: version, known: VERSION });
+    }
+    Ok(())
+}
+
+/// Footer and trailer for `sections`, which end at `offset`.
+pub(crate) fn footer(sections: &[Section; SectionId::ALL.len()], offset: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (id, section) in SectionId::ALL.into_iter().zip(sections) {
+        out.extend_from_slice(&(id as u32).to_le_bytes());
+        out.extend_from_slice(&section.offset.to_le_bytes());
+        out.extend_from_slice(&section.length.to_le_bytes());
+        out.extend_from_slice(&section.checksum.to_le_bytes());
+    }
+    let (length, checksum) = (out.len() as u32, crc32c::crc32c(&out));
+    out.extend_from_slice(&offset.to_le_bytes());
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out.extend_from_slice(&MAGIC_END);
+    out
+}
+
+/// The place and the checksum of the footer, from the trailer of a file of `file_bytes`.
+pub(crate) fn parse_trailer(trailer: &[u8], file_bytes: u64) -> Result<Section, Broken> {
+    let mut cursor = Cursor::new(trailer);
+    let (offset, length, checksum) = (cursor.u64()?, u64::from(cursor.u32()?), cursor.u32()?);
+    if cursor.rest() != MAGIC_END {
+        return Err(cursor.broken("it does not end as a block does"));
+    }
+    let end = offset.checked_add(length).and_then(|end| end.checked_add(TRAILER_BYTES));
+    if end != Some(file_bytes) || offset < HEADER_BYTES {
+        return Err(Broken { offset: 0, problem: format!("a footer of {length} bytes at {offset} in {file_bytes}") });
+    }
+    Ok(Section { offset, length, checksum })
+}
+
+/// The sections, which lie end to end from the header to the footer at `end`.
+pub(crate) fn parse_footer(bytes: &[u8], end: u64) -> Result<[Section; SectionId::ALL.len()], Broken> {
+    let mut cursor = Cursor::new(bytes);
+    let mut sections = [Section { offset: 0, length: 0, checksum: 0 }; SectionId::ALL.len()];
+    let mut next = HEADER_BYTES;
+    for (id, section) in SectionId::ALL.into_iter().zip(&mut sections) {
+        let found = cursor.u32()?;
+        *section = Section { offset: cursor.u64()?, length: cursor.u64()?, checksum: cursor.u32()? };
+        if found != id as u32 || section.offset != next || section.length > end - next {
+            return Err(cursor.broken(format!("section {found} is {section:?} where {id:?} begins at {next}")));
+        }
+        next += section.length;
+    }
+    if next != end || !cursor.is_empty() {
+        return Err(cursor.broken(format!("the sections end at {next} and not at {end}")));
+    }
+    Ok(sections)
+}
+
+/// What a block says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) time_min: i64,
+    pub(crate) time_max: i64,
+    pub(crate) series: u64,
+    pub(crate) samples: u64,
+    pub(crate) units: Vec<String>,
+}
+
+/// 4,096 distinct units: a thousand times what one meets.
+pub(crate) const UNITS_MAX: usize = 4096;
+
+impl Summary {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        bytes::put_signed(&mut out, self.time_min);
+        bytes::put_signed(&mut out, self.time_max);
+        bytes::put_varint(&mut out, self.series);
+        bytes::put_varint(&mut out, self.samples);
+        bytes::put_varint(&mut out, self.units.len() as u64);
+        self.units.iter().for_each(|unit| bytes::put_bytes(&mut out, unit.as_bytes()));
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+        let mut cursor = Cursor::new(bytes);
+        let mut summary = Self {
+            time_min: cursor.signed()?,
+            time_max: cursor.signed()?,
+            series: cursor.varint()?,
+            samples: cursor.varint()?,
+            units: Vec::new(),
+        };
+        for _ in 0..cursor.count(UNITS_MAX, "units")? {
+            let unit = std::str::from_utf8(cursor.length_and_bytes()?);
+            summary.units.push(unit.map_err(|error| cursor.broken(error.to_string()))?.to_owned());
+        }
+        Ok(summary)
+    }
+}

@@ -1,0 +1,186 @@
+//! The index of a block in memory: labels, postings, and where the series pages are.
+
+use std::ops::Range;
+
+use fst::{IntoStreamer, Streamer};
+use ogive_model::{MatchOp, Matcher};
+use roaring::RoaringBitmap;
+
+use crate::block::format::{PAGE_SERIES, Section, Summary};
+use crate::block::postings::Postings;
+use crate::bytes::{Broken, Cursor};
+
+pub(crate) struct Index {
+    series: u32,
+    pages: Vec<Section>,
+    labels: fst::Map<Vec<u8>>,
+    postings: Postings,
+}
+
+/// Bytes of the sections that an index is made of, checked.
+pub(crate) struct IndexBytes {
+    pub(crate) pages: Vec<u8>,
+    pub(crate) labels: Vec<u8>,
+    pub(crate) postings: Vec<u8>,
+}
+
+impl Index {
+    /// The index of a block with `summary` whose series pages fill `place`.
+    pub(crate) fn parse(bytes: IndexBytes, summary: &Summary, place: Section) -> Result<Self, Broken> {
+        let series = u32::try_from(summary.series)
+            .map_err(|_| Broken { offset: 0, problem: format!("{} series", summary.series) })?;
+        let pages = parse_pages(&bytes.pages, series as usize, place)?;
+        let labels = fst::Map::new(bytes.labels).map_err(|error| Broken { offset: 0, problem: error.to_string() })?;
+        let postings = Postings::parse(bytes.postings)?;
+        if labels.len() != postings.len() {
+            let problem = format!("{} labels and {} postings", labels.len(), postings.len());
+            return Err(Broken { offset: 0, problem });
+        }
+        Ok(Self { series, pages, labels, postings })
+    }
+
+    /// Bytes held in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.labels.as_fst().as_bytes().len() + self.postings.memory_bytes() + self.pages.len() * size_of::<Section>()
+    }
+
+    /// The page that describes `series`, its place, and the series that it describes.
+    pub(crate) fn page_of(&self, series: u32) -> (usize, Section, Range<u32>) {
+        let page = series as usize / PAGE_SERIES;
+        let first = (page * PAGE_SERIES) as u32;
+        (page, self.pages[page], first..(first + PAGE_SERIES as u32).min(self.series))
+    }
+
+    /// Name and value of a label.
+    pub(crate) fn label(&self, number: u32) -> Option<(String, String)> {
+        split_key(&self.labels.as_fst().get_key(u64::from(number))?)
+    }
+
+    /// The series that all of `matchers` accept.
+    pub(crate) fn matching(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, Broken> {
+        let mut found = RoaringBitmap::new();
+        found.insert_range(0..self.series);
+        // What leaves few series is cheap and comes first.
+        let mut ordered: Vec<&Matcher> = matchers.iter().collect();
+        ordered.sort_by_key(|matcher| (matcher.matches_empty(), matcher.op != MatchOp::Equal));
+        for matcher in ordered {
+            if found.is_empty() {
+                break;
+            }
+            // A series without the label has the empty value, and the index knows only those that have it.
+            if matcher.matches_empty() {
+                found -= self.carrying(&matcher.name, |value| !matcher.matches(value))?;
+            } else if matcher.op == MatchOp::Equal {
+                found &= self.carrying_exactly(&matcher.name, &matcher.value)?;
+            } else {
+                found &= self.carrying(&matcher.name, |value| matcher.matches(value))?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn carrying_exactly(&self, name: &str, value: &str) -> Result<RoaringBitmap, Broken> {
+        let mut found = RoaringBitmap::new();
+        if let Some(number) = self.labels.get(super::label_key(name, value)) {
+            self.postings.add_to(&mut found, number as u32, self.series)?;
+        }
+        Ok(found)
+    }
+
+    /// The series whose label `name` is there with a value that `accept` takes.
+    fn carrying(&self, name: &str, mut accept: impl FnMut(&str) -> bool) -> Result<RoaringBitmap, Broken> {
+        let mut found = RoaringBitmap::new();
+        self.each_value(name, |value, number| {
+            if accept(value) { self.postings.add_to(&mut found, number, self.series) } else { Ok(()) }
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `each` with every value of label `name`, ascending, and the label's number.
+    fn each_value(&self, name: &str, mut each: impl FnMut(&str, u32) -> Result<(), Broken>) -> Result<(), Broken> {
+        let first = super::label_key(name, "");
+        let mut end = first.clone();
+        end.push(0xff);
+        let mut stream = self.labels.range().ge(&first).lt(&end).into_stream();
+        while let Some((key, number)) = stream.next() {
+            let value = std::str::from_utf8(&key[first.len()..])
+                .map_err(|error| Broken { offset: 0, problem: error.to_string() })?;
+            each(value, number as u32)?;
+        }
+        Ok(())
+    }
+
+    /// The values of label `name` that a series of `among` carries, ascending. None is every series.
+    pub(crate) fn values(&self, name: &str, among: Option<&RoaringBitmap>) -> Result<Vec<String>, Broken> {
+        let mut values = Vec::new();
+        self.each_value(name, |value, number| {
+            if self.carried(number, among)? {
+                values.push(value.to_owned());
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// The label names that a series of `among` carries, ascending. None is every series.
+    pub(crate) fn names(&self, among: Option<&RoaringBitmap>) -> Result<Vec<String>, Broken> {
+        let mut names = Vec::new();
+        let mut after: Vec<u8> = Vec::new();
+        loop {
+            let mut stream = self.labels.range().ge(&after).into_stream();
+            let Some((key, _)) = stream.next() else { break };
+            let Some((name, _)) = split_key(key) else {
+                return Err(Broken { offset: 0, problem: "a label without its separator".into() });
+            };
+            after = super::label_key(&name, "");
+            after.push(0xff);
+            if self.name_carried(&name, among)? {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn name_carried(&self, name: &str, among: Option<&RoaringBitmap>) -> Result<bool, Broken> {
+        if among.is_none() {
+            return Ok(true);
+        }
+        let mut carried = false;
+        self.each_value(name, |_, number| {
+            carried = carried || self.carried(number, among)?;
+            Ok(())
+        })?;
+        Ok(carried)
+    }
+
+    fn carried(&self, number: u32, among: Option<&RoaringBitmap>) -> Result<bool, Broken> {
+        let Some(among) = among else { return Ok(true) };
+        let mut carriers = RoaringBitmap::new();
+        self.postings.add_to(&mut carriers, number, self.series)?;
+        Ok(!carriers.is_disjoint(among))
+    }
+}
+
+fn split_key(key: &[u8]) -> Option<(String, String)> {
+    let split = key.iter().position(|byte| *byte == 0xff)?;
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+    Some((text(&key[..split])?, text(&key[split + 1..])?))
+}
+
+/// The pages, which fill `place` one after the other.
+fn parse_pages(bytes: &[u8], series: usize, place: Section) -> Result<Vec<Section>, Broken> {
+    let mut cursor = Cursor::new(bytes);
+    let mut pages = Vec::with_capacity(series.div_ceil(PAGE_SERIES).min(bytes.len()));
+    let mut offset = place.offset;
+    for _ in 0..series.div_ceil(PAGE_SERIES) {
+        let length = cursor.varint()?;
+        let checksum = cursor.u32()?;
+        pages.push(Section { offset, length, checksum });
+        offset = offset.saturating_add(length);
+    }
+    if offset != place.offset + place.length || !cursor.is_empty() {
+        return Err(cursor.broken(format!("the pages end at {offset} in {place:?}")));
+    }
+    Ok(pages)
+}

@@ -1,0 +1,371 @@
+//! Reading a block: its frame when it is opened, its index with the first question, chunks as they are needed.
+//!
+//! Invariants: nothing is used before its checksum was compared; a selection never gives samples of a part that
+//! failed.
+//! Threads: any number at once; the index is shared, reads are positioned.
+//! Limits: in memory are the index (until [`Block::release_index`]) and what a selection returns, within its
+//! `samples_max` and one chunk.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ogive_journal::{Disk, DiskFile};
+use ogive_model::{Kind, Labels, Matcher, Selection, SeriesData, SeriesMeta, TimeRange};
+
+use crate::Error;
+use crate::block::format::{self, Section, SectionId, Summary};
+use crate::block::index::{Index, IndexBytes};
+use crate::block::series::{self, ChunkEntry, Entry};
+use crate::bytes::Broken;
+use crate::codec::chunk::Chunk;
+
+/// What a selection may still read.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    left: usize,
+    limit: usize,
+}
+
+impl Budget {
+    /// `limit` samples.
+    #[must_use]
+    pub const fn new(limit: usize) -> Self {
+        Self { left: limit, limit }
+    }
+
+    /// Takes `samples` off.
+    ///
+    /// # Errors
+    /// [`Error::TooManySamples`] when there are fewer left.
+    pub fn take(&mut self, samples: usize) -> Result<(), Error> {
+        match self.left.checked_sub(samples) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(Error::TooManySamples { limit: self.limit }),
+        }
+    }
+}
+
+/// An open block.
+pub struct Block {
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+    sections: [Section; SectionId::ALL.len()],
+    summary: Summary,
+    index: Mutex<Option<Arc<Index>>>,
+}
+
+impl Block {
+    /// Opens the block at `path`: reads its frame and what it says of itself.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::TooNew`], or the disk's.
+    pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
+        let file = disk.open_read(path)?;
+        let bytes = file.length()?;
+        if bytes < format::HEADER_BYTES + format::TRAILER_BYTES {
+            let problem = format!("{bytes} bytes are too few for a block");
+            return Err(Error::Corrupt { path: path.into(), offset: 0, problem });
+        }
+        let mut block = Self {
+            path: path.into(),
+            file,
+            sections: [Section { offset: 0, length: 0, checksum: 0 }; SectionId::ALL.len()],
+            summary: Summary::default(),
+            index: Mutex::new(None),
+        };
+        format::check_header(&block.read(0, format::HEADER_BYTES)?, path)?;
+        let trailer = block.read(bytes - format::TRAILER_BYTES, format::TRAILER_BYTES)?;
+        let footer = format::parse_trailer(&trailer, bytes)
+            .map_err(|broken| block.corrupt(bytes - format::TRAILER_BYTES, broken))?;
+        block.sections = format::parse_footer(&block.checked(footer)?, footer.offset)
+            .map_err(|broken| block.corrupt(footer.offset, broken))?;
+        let summary = block.section(SectionId::Summary);
+        block.summary =
+            Summary::decode(&block.checked(summary)?).map_err(|broken| block.corrupt(summary.offset, broken))?;
+        Ok(block)
+    }
+
+    /// Times of the first and the last sample.
+    #[must_use]
+    pub const fn time_bounds(&self) -> (i64, i64) {
+        (self.summary.time_min, self.summary.time_max)
+    }
+
+    /// Whether a sample of the block can be inside `range`.
+    #[must_use]
+    pub const fn overlaps(&self, range: TimeRange) -> bool {
+        range.start_ms < self.summary.time_max && self.summary.time_min <= range.end_ms
+    }
+
+    /// Number of series.
+    #[must_use]
+    pub const fn series_count(&self) -> u64 {
+        self.summary.series
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub const fn sample_count(&self) -> u64 {
+        self.summary.samples
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The matching series with their samples, ascending by (labels, kind). See [`ogive_model::Select`].
+    ///
+    /// # Errors
+    /// [`Error::TooManySamples`], [`Error::Corrupt`], or the disk's.
+    pub fn select(&self, selection: &Selection, budget: &mut Budget) -> Result<Vec<SeriesData>, Error> {
+        let mut found = Vec::new();
+        if !self.overlaps(selection.range) {
+            return Ok(found);
+        }
+        let index = self.index()?;
+        let matching = self.matching(&index, &selection.matchers)?;
+        let mut names = LabelNames { block: self, index: &index, known: HashMap::new() };
+        let mut page: Option<(usize, u32, Vec<Entry>)> = None;
+        for series in matching {
+            let (number, place, described) = index.page_of(series);
+            if page.as_ref().is_none_or(|page| page.0 != number) {
+                let bytes = self.checked(place)?;
+                let entries = series::get_page(&bytes, described.len());
+                page = Some((number, described.start, entries.map_err(|broken| self.corrupt(place.offset, broken))?));
+            }
+            let (_, first, entries) = page.as_ref().expect("the page was read above");
+            let entry = &entries[(series - first) as usize];
+            if let Some(data) = self.read_series(entry, selection, budget, &mut names)? {
+                found.push(data);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The label names of the series that `matchers` accept, ascending.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or the disk's.
+    pub fn label_names(&self, matchers: &[Matcher]) -> Result<Vec<String>, Error> {
+        let index = self.index()?;
+        let among = if matchers.is_empty() { None } else { Some(self.matching(&index, matchers)?) };
+        index.names(among.as_ref()).map_err(|broken| self.corrupt_section(SectionId::Labels, broken))
+    }
+
+    /// The values of label `name` of the series that `matchers` accept, ascending.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or the disk's.
+    pub fn label_values(&self, name: &str, matchers: &[Matcher]) -> Result<Vec<String>, Error> {
+        let index = self.index()?;
+        let among = if matchers.is_empty() { None } else { Some(self.matching(&index, matchers)?) };
+        index.values(name, among.as_ref()).map_err(|broken| self.corrupt_section(SectionId::Labels, broken))
+    }
+
+    /// Reads every byte and compares every checksum.
+    ///
+    /// # Errors
+    /// The first that differs, as [`Error::Corrupt`].
+    pub fn verify(&self) -> Result<(), Error> {
+        for section in self.sections {
+            let mut checksum = 0;
+            let mut done = 0;
+            while done < section.length {
+                let length = (section.length - done).min(VERIFY_BYTES);
+                checksum = crc32c::crc32c_append(checksum, &self.read(section.offset + done, length)?);
+                done += length;
+            }
+            self.compare(section, checksum)?;
+        }
+        self.index().map(|_| ())
+    }
+
+    /// Forgets the index until the next question, and tells how many bytes it took.
+    pub fn release_index(&self) -> usize {
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner).take();
+        index.map_or(0, |index| index.memory_bytes())
+    }
+
+    fn matching(&self, index: &Index, matchers: &[Matcher]) -> Result<roaring::RoaringBitmap, Error> {
+        index.matching(matchers).map_err(|broken| self.corrupt_section(SectionId::Postings, broken))
+    }
+
+    fn index(&self) -> Result<Arc<Index>, Error> {
+        let mut held = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = &*held {
+            return Ok(Arc::clone(index));
+        }
+        let bytes = IndexBytes {
+            pages: self.checked(self.section(SectionId::Pages))?,
+            labels: self.checked(self.section(SectionId::Labels))?,
+            postings: self.checked(self.section(SectionId::Postings))?,
+        };
+        let index = Index::parse(bytes, &self.summary, self.section(SectionId::Series))
+            .map_err(|broken| self.corrupt_section(SectionId::Pages, broken))?;
+        let index = Arc::new(index);
+        *held = Some(Arc::clone(&index));
+        Ok(index)
+    }
+
+    /// The samples of one series inside the selection; None when there are none.
+    fn read_series(
+        &self,
+        entry: &Entry,
+        selection: &Selection,
+        budget: &mut Budget,
+        names: &mut LabelNames<'_>,
+    ) -> Result<Option<SeriesData>, Error> {
+        let mut data = SeriesData {
+            labels: Labels::empty(),
+            meta: SeriesMeta {
+                kind: entry.kind,
+                temporality: entry.temporality,
+                unit: self.unit(entry.unit)?,
+                width_ms: entry.width_ms,
+            },
+            floats: Default::default(),
+            histograms: Default::default(),
+            texts: Default::default(),
+        };
+        let range = selection.range;
+        let mut any = false;
+        for chunk in
+            entry.chunks.iter().filter(|chunk| range.start_ms < chunk.time_max && chunk.time_min <= range.end_ms)
+        {
+            if !selection.labels_only {
+                any |= self.read_chunk(chunk, range, budget, &mut data)?;
+            } else if range.contains(chunk.time_min) || range.contains(chunk.time_max) {
+                any = true;
+            } else {
+                // The range is inside the chunk and may fall between two samples: only the times can tell.
+                let bytes = self.chunk_bytes(chunk)?;
+                let opened = Chunk::open(&bytes).map_err(|broken| self.corrupt(chunk.offset, broken))?;
+                any |= !opened.rows(range).is_empty();
+            }
+            if any && selection.labels_only {
+                break;
+            }
+        }
+        if any {
+            data.labels = names.labels(&entry.labels)?;
+        }
+        Ok(any.then_some(data))
+    }
+
+    /// Appends the samples of a chunk inside `range` to `data`; tells whether there were any.
+    fn read_chunk(
+        &self,
+        chunk: &ChunkEntry,
+        range: TimeRange,
+        budget: &mut Budget,
+        data: &mut SeriesData,
+    ) -> Result<bool, Error> {
+        let bytes = self.chunk_bytes(chunk)?;
+        let corrupt = |broken| self.corrupt(chunk.offset, broken);
+        let opened = Chunk::open(&bytes).map_err(corrupt)?;
+        let rows = opened.rows(range);
+        let any = !rows.is_empty();
+        match data.meta.kind {
+            Kind::Float => {
+                budget.take(rows.len())?;
+                opened.floats(rows, &mut data.floats).map_err(corrupt)?;
+            }
+            Kind::Histogram => {
+                budget.take(opened.histograms(rows, &mut data.histograms).map_err(corrupt)?)?;
+            }
+            Kind::Text => {
+                budget.take(rows.len())?;
+                opened.texts(rows, &mut data.texts).map_err(corrupt)?;
+            }
+        }
+        Ok(any)
+    }
+
+    fn chunk_bytes(&self, chunk: &ChunkEntry) -> Result<Vec<u8>, Error> {
+        self.checked(Section { offset: chunk.offset, length: u64::from(chunk.length), checksum: chunk.checksum })
+    }
+
+    fn unit(&self, unit: u32) -> Result<String, Error> {
+        let found = self.summary.units.get(unit as usize).cloned();
+        found.ok_or_else(|| {
+            let problem = format!("unit {unit} of {}", self.summary.units.len());
+            self.corrupt_section(SectionId::Series, Broken { offset: 0, problem })
+        })
+    }
+
+    const fn section(&self, id: SectionId) -> Section {
+        self.sections[id as usize - 1]
+    }
+
+    /// The bytes of a section, compared with their checksum.
+    fn checked(&self, section: Section) -> Result<Vec<u8>, Error> {
+        if section.length > format::SECTION_BYTES_MAX {
+            let problem = format!("{} bytes to read at once", section.length);
+            return Err(Error::Corrupt { path: self.path.clone(), offset: section.offset, problem });
+        }
+        let bytes = self.read(section.offset, section.length)?;
+        self.compare(section, crc32c::crc32c(&bytes))?;
+        Ok(bytes)
+    }
+
+    fn compare(&self, section: Section, found: u32) -> Result<(), Error> {
+        if found == section.checksum {
+            return Ok(());
+        }
+        let problem = format!(
+            "the checksum of {} bytes is {found:08x} where {:08x} was written",
+            section.length, section.checksum
+        );
+        Err(Error::Corrupt { path: self.path.clone(), offset: section.offset, problem })
+    }
+
+    fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; usize::try_from(length).expect("a section fits memory")];
+        match self.file.read_exact_at(offset, &mut bytes) {
+            Ok(()) => Ok(bytes),
+            Err(ogive_journal::Error::Truncated { end, .. }) => {
+                let problem = format!("the file ends before byte {end}");
+                Err(Error::Corrupt { path: self.path.clone(), offset, problem })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn corrupt(&self, base: u64, broken: Broken) -> Error {
+        Error::Corrupt { path: self.path.clone(), offset: base + broken.offset as u64, problem: broken.problem }
+    }
+
+    fn corrupt_section(&self, id: SectionId, broken: Broken) -> Error {
+        self.corrupt(self.section(id).offset, broken)
+    }
+}
+
+/// 1 MiB a read of the whole file.
+const VERIFY_BYTES: u64 = 1 << 20;
+
+/// Labels by number, each looked up once a selection.
+struct LabelNames<'a> {
+    block: &'a Block,
+    index: &'a Index,
+    known: HashMap<u32, (String, String)>,
+}
+
+impl LabelNames<'_> {
+    fn labels(&mut self, numbers: &[u32]) -> Result<Labels, Error> {
+        let corrupt = |problem: String| self.block.corrupt_section(SectionId::Labels, Broken { offset: 0, problem });
+        for number in numbers {
+            if !self.known.contains_key(number) {
+                let label =
+                    self.index.label(*number).ok_or_else(|| corrupt(format!("no label has number {number}")))?;
+                self.known.insert(*number, label);
+            }
+        }
+        Labels::new(numbers.iter().map(|number| self.known[number].clone())).map_err(|error| corrupt(error.to_string()))
+    }
+}

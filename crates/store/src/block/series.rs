@@ -1,0 +1,169 @@
+//! Series pages: what each series is and where its chunks are.
+//!
+//! Invariants: the chunks of a page lie end to end from the page's base, in the order of its series.
+//! Format: docs/formats/block.md, "Series page". A series shares the first labels of the one before it.
+
+use ogive_model::{Kind, Temporality};
+
+use crate::block::format::PAGE_SERIES;
+use crate::bytes::{Broken, Cursor, put_signed, put_varint};
+
+/// A series in a block: everything but its samples, labels by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) labels: Vec<u32>,
+    pub(crate) kind: Kind,
+    pub(crate) temporality: Temporality,
+    pub(crate) unit: u32,
+    pub(crate) width_ms: u32,
+    pub(crate) chunks: Vec<ChunkEntry>,
+}
+
+/// Where a chunk is and what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkEntry {
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+    pub(crate) checksum: u32,
+    pub(crate) samples: u32,
+    pub(crate) time_min: i64,
+    pub(crate) time_max: i64,
+}
+
+/// Labels of one series; the model takes no more.
+const LABELS_MAX: usize = ogive_model::Labels::COUNT_MAX;
+/// 16 Mi chunks of one series in one block: 68 years of 1 s cells.
+const CHUNKS_MAX: usize = 1 << 24;
+/// 64 MiB: four texts of the largest size that is taken.
+pub(crate) const CHUNK_BYTES_MAX: usize = 64 << 20;
+
+/// Appends a page of at least one and at most [`PAGE_SERIES`] series.
+pub(crate) fn put_page(out: &mut Vec<u8>, entries: &[Entry]) {
+    assert!(!entries.is_empty() && entries.len() <= PAGE_SERIES, "a page of {} series", entries.len());
+    put_varint(out, entries[0].chunks[0].offset);
+    let mut before: &[u32] = &[];
+    let mut time = 0;
+    for entry in entries {
+        let shared = before.iter().zip(&entry.labels).take_while(|(a, b)| a == b).count();
+        put_varint(out, shared as u64);
+        put_varint(out, (entry.labels.len() - shared) as u64);
+        entry.labels[shared..].iter().for_each(|label| put_varint(out, u64::from(*label)));
+        before = &entry.labels;
+        out.push(entry.kind as u8 | (entry.temporality as u8) << 4);
+        put_varint(out, u64::from(entry.unit));
+        put_varint(out, u64::from(entry.width_ms));
+        put_varint(out, entry.chunks.len() as u64);
+        for chunk in &entry.chunks {
+            put_varint(out, u64::from(chunk.length));
+            out.extend_from_slice(&chunk.checksum.to_le_bytes());
+            put_varint(out, u64::from(chunk.samples));
+            put_signed(out, chunk.time_min.wrapping_sub(time));
+            put_varint(out, chunk.time_max.wrapping_sub(chunk.time_min).cast_unsigned());
+            time = chunk.time_min;
+        }
+    }
+}
+
+/// Reads a page of `count` series.
+pub(crate) fn get_page(bytes: &[u8], count: usize) -> Result<Vec<Entry>, Broken> {
+    let mut cursor = Cursor::new(bytes);
+    let mut place = Place { offset: cursor.varint()?, time: 0 };
+    let mut entries: Vec<Entry> = Vec::with_capacity(count.min(PAGE_SERIES));
+    for _ in 0..count {
+        let before = entries.last().map_or(&[][..], |entry| &entry.labels);
+        let entry = get_entry(&mut cursor, before, &mut place)?;
+        entries.push(entry);
+    }
+    if cursor.is_empty() { Ok(entries) } else { Err(cursor.broken("bytes follow the last series")) }
+}
+
+struct Place {
+    offset: u64,
+    time: i64,
+}
+
+fn get_entry(cursor: &mut Cursor<'_>, before: &[u32], place: &mut Place) -> Result<Entry, Broken> {
+    let shared = cursor.count(before.len(), "labels shared")?;
+    let own = cursor.count(LABELS_MAX, "labels")?;
+    let mut labels = before[..shared].to_vec();
+    for _ in 0..own {
+        labels.push(cursor.count(u32::MAX as usize, "as a label")? as u32);
+    }
+    let byte = cursor.byte()?;
+    let (Some(kind), Some(temporality)) = (kind_of(byte & 15), temporality_of(byte >> 4)) else {
+        return Err(cursor.broken(format!("{byte:#04x} is no kind and temporality")));
+    };
+    let unit = cursor.count(u32::MAX as usize, "as a unit")? as u32;
+    let width_ms = cursor.count(u32::MAX as usize, "milliseconds")? as u32;
+    let mut chunks = Vec::new();
+    for _ in 0..cursor.count(CHUNKS_MAX, "chunks")? {
+        let length = cursor.count(CHUNK_BYTES_MAX, "bytes of a chunk")? as u32;
+        let checksum = cursor.u32()?;
+        let samples = cursor.count(u32::MAX as usize, "samples")? as u32;
+        let time_min = place.time.wrapping_add(cursor.signed()?);
+        let time_max = time_min.wrapping_add(cursor.varint()?.cast_signed());
+        chunks.push(ChunkEntry { offset: place.offset, length, checksum, samples, time_min, time_max });
+        place.offset = place.offset.saturating_add(u64::from(length));
+        place.time = time_min;
+    }
+    Ok(Entry { labels, kind, temporality, unit, width_ms, chunks })
+}
+
+const fn kind_of(code: u8) -> Option<Kind> {
+    match code {
+        0 => Some(Kind::Float),
+        1 => Some(Kind::Histogram),
+        2 => Some(Kind::Text),
+        _ => None,
+    }
+}
+
+const fn temporality_of(code: u8) -> Option<Temporality> {
+    match code {
+        0 => Some(Temporality::Gauge),
+        1 => Some(Temporality::Cumulative),
+        2 => Some(Temporality::Delta),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(labels: Vec<u32>, chunks: Vec<(u32, i64, i64)>) -> Entry {
+        let mut offset = 0;
+        let chunks = chunks.into_iter().map(|(length, a, b)| {
+            let chunk =
+                ChunkEntry { offset, length, checksum: length ^ 7, samples: 3, time_min: a.min(b), time_max: a.max(b) };
+            offset += u64::from(length);
+            chunk
+        });
+        let chunks = chunks.collect();
+        Entry { labels, kind: Kind::Text, temporality: Temporality::Delta, unit: 3, width_ms: 1000, chunks }
+    }
+
+    proptest! {
+        #[test]
+        fn any_page_comes_back(shapes in proptest::collection::vec((
+            proptest::collection::vec(0..40_u32, 0..6),
+            proptest::collection::vec((0..9000_u32, any::<i64>(), any::<i64>()), 1..4),
+        ), 1..PAGE_SERIES)) {
+            let mut entries: Vec<Entry> = shapes.into_iter().map(|(labels, chunks)| entry(labels, chunks)).collect();
+            let mut offset = 700;
+            for chunk in entries.iter_mut().flat_map(|entry| &mut entry.chunks) {
+                chunk.offset = offset;
+                offset += u64::from(chunk.length);
+            }
+            let mut out = Vec::new();
+            put_page(&mut out, &entries);
+            prop_assert_eq!(get_page(&out, entries.len()).unwrap(), entries);
+        }
+
+        #[test]
+        fn any_bytes_are_a_page_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300), count in 0..70_usize) {
+            let _ = get_page(&bytes, count);
+        }
+    }
+}

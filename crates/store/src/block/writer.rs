@@ -1,0 +1,277 @@
+//! Writing a block: series come one after the other, their chunks go to the disk at once.
+//!
+//! Limits: what stays in memory until the end is one series with its samples, [`BUFFER_BYTES`] of chunks, and
+//! the index: about 100 bytes a series and its distinct labels.
+//! Failure: after an error nothing with a block's name is there; what was begun is removed, now or at the next
+//! start.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use ogive_journal::{Disk, DiskFile};
+use ogive_model::{Kind, Labels, SeriesData};
+
+use crate::Error;
+use crate::block::format::{self, PAGE_SERIES, Section, Summary};
+use crate::block::series::{self, ChunkEntry, Entry};
+use crate::block::{BlockId, BlockMeta, file_name, postings};
+use crate::bytes::put_varint;
+use crate::codec::chunk;
+
+/// 1 MiB goes to the disk in one write: few calls, little memory.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Writes the samples of `series`, which ascend by (labels, kind), as block `id` into `directory`. Series without
+/// samples are left out; when nothing is left no file is made. The block is durable when this returns, and no
+/// manifest names it yet.
+///
+/// # Errors
+/// The first error of `series`, or the disk's.
+///
+/// # Panics
+/// When series or times do not ascend.
+pub fn write(
+    disk: &dyn Disk,
+    directory: &Path,
+    id: BlockId,
+    series: impl IntoIterator<Item = Result<SeriesData, Error>>,
+) -> Result<Option<BlockMeta>, Error> {
+    let path = directory.join(file_name(id));
+    let temporary = directory.join(format!("{}.new", file_name(id)));
+    match disk.remove(&temporary) {
+        Ok(()) | Err(ogive_journal::Error::NotFound { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let written = Writer::create(disk, temporary.clone()).and_then(|mut writer| {
+        for series in series {
+            writer.add(&series?)?;
+        }
+        writer.finish(id)
+    });
+    if !matches!(written, Ok(Some(_))) {
+        // Best effort: what stays is removed at the next start, and the first error is what counts.
+        let _ = disk.remove(&temporary);
+        return written;
+    }
+    disk.rename(&temporary, &path)?;
+    disk.sync_dir(directory)?;
+    written
+}
+
+struct Writer {
+    file: Box<dyn DiskFile>,
+    buffer: Vec<u8>,
+    /// Bytes before the buffer.
+    written: u64,
+    /// Checksum of the section that is being written.
+    checksum: u32,
+    entries: Vec<Entry>,
+    labels: LabelTable,
+    summary: Summary,
+    /// The last series taken: the next one is above it.
+    last: Option<(Labels, Kind)>,
+}
+
+impl Writer {
+    fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self, Error> {
+        let mut file = disk.create(&path)?;
+        let header = format::header();
+        file.write_all(&header)?;
+        let summary =
+            Summary { time_min: i64::MAX, time_max: i64::MIN, units: vec![String::new()], ..Summary::default() };
+        Ok(Self {
+            file,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+            written: header.len() as u64,
+            checksum: 0,
+            entries: Vec::new(),
+            labels: LabelTable::default(),
+            summary,
+            last: None,
+        })
+    }
+
+    fn offset(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    fn add(&mut self, data: &SeriesData) -> Result<(), Error> {
+        check_series(data, self.last.as_ref());
+        self.last = Some((data.labels.clone(), data.meta.kind));
+        let times = chunk::sample_times(data);
+        let (Some(first), Some(last)) = (times.first(), times.last()) else { return Ok(()) };
+        self.summary.time_min = self.summary.time_min.min(*first);
+        self.summary.time_max = self.summary.time_max.max(*last);
+        self.summary.series += 1;
+        self.summary.samples += times.len() as u64;
+        let mut chunks = Vec::new();
+        for rows in chunk::cut(data) {
+            let start = self.buffer.len();
+            let offset = self.offset();
+            chunk::put(&mut self.buffer, data, rows.clone());
+            let bytes = &self.buffer[start..];
+            chunks.push(ChunkEntry {
+                offset,
+                length: u32::try_from(bytes.len()).expect("chunks are limited"),
+                checksum: crc32c::crc32c(bytes),
+                samples: rows.len() as u32,
+                time_min: times[rows.start],
+                time_max: times[rows.end - 1],
+            });
+            self.spill(BUFFER_BYTES)?;
+        }
+        let series = u32::try_from(self.entries.len()).expect("a block has below 2^32 series");
+        let unit = self.unit(&data.meta.unit);
+        self.entries.push(Entry {
+            labels: data.labels.iter().map(|(name, value)| self.labels.number(name, value, series)).collect(),
+            kind: data.meta.kind,
+            temporality: data.meta.temporality,
+            unit,
+            width_ms: data.meta.width_ms,
+            chunks,
+        });
+        Ok(())
+    }
+
+    /// Number of a unit; 0 is the empty one, and what is too much becomes empty: a unit only tells a reader what
+    /// to print.
+    fn unit(&mut self, unit: &str) -> u32 {
+        let units = &mut self.summary.units;
+        if let Some(at) = units.iter().position(|held| held == unit) {
+            return at as u32;
+        }
+        if units.len() == format::UNITS_MAX {
+            return 0;
+        }
+        units.push(unit.to_owned());
+        units.len() as u32 - 1
+    }
+
+    /// Writes the buffer out once it holds `least` bytes.
+    fn spill(&mut self, least: usize) -> Result<(), Error> {
+        if self.buffer.len() < least {
+            return Ok(());
+        }
+        self.checksum = crc32c::crc32c_append(self.checksum, &self.buffer);
+        self.file.write_all(&self.buffer)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Ends the section that began at `start`.
+    fn end_section(&mut self, start: u64) -> Result<Section, Error> {
+        self.spill(0)?;
+        let section = Section { offset: start, length: self.written - start, checksum: self.checksum };
+        self.checksum = 0;
+        Ok(section)
+    }
+
+    fn finish(mut self, id: BlockId) -> Result<Option<BlockMeta>, Error> {
+        if self.entries.is_empty() {
+            return Ok(None);
+        }
+        let chunks = self.end_section(format::HEADER_BYTES)?;
+        let (labels, lists) = std::mem::take(&mut self.labels).into_sorted(&mut self.entries);
+        let (series, pages) = self.write_pages()?;
+        let pages = self.write_section(pages)?;
+        let labels = self.write_section(labels)?;
+        let mut bytes = Vec::new();
+        postings::put(&mut bytes, lists.iter().map(Vec::as_slice));
+        let postings = self.write_section(bytes)?;
+        let summary = self.write_section(self.summary.encode())?;
+        let footer = format::footer(&[chunks, series, pages, labels, postings, summary], self.written);
+        self.buffer.extend_from_slice(&footer);
+        self.spill(0)?;
+        self.file.sync()?;
+        Ok(Some(BlockMeta {
+            id,
+            time_min: self.summary.time_min,
+            time_max: self.summary.time_max,
+            series: self.summary.series,
+            samples: self.summary.samples,
+            bytes: self.written,
+        }))
+    }
+
+    fn write_section(&mut self, bytes: Vec<u8>) -> Result<Section, Error> {
+        let start = self.offset();
+        self.buffer.extend_from_slice(&bytes);
+        self.end_section(start)
+    }
+
+    /// Writes the series pages and returns their section beside the bytes that name them.
+    fn write_pages(&mut self) -> Result<(Section, Vec<u8>), Error> {
+        let start = self.offset();
+        let mut names = Vec::new();
+        for entries in std::mem::take(&mut self.entries).chunks(PAGE_SERIES) {
+            let page = self.buffer.len();
+            series::put_page(&mut self.buffer, entries);
+            let bytes = &self.buffer[page..];
+            put_varint(&mut names, bytes.len() as u64);
+            names.extend_from_slice(&crc32c::crc32c(bytes).to_le_bytes());
+            self.spill(BUFFER_BYTES)?;
+        }
+        Ok((self.end_section(start)?, names))
+    }
+}
+
+/// What a writer asserts of its input.
+fn check_series(data: &SeriesData, last: Option<&(Labels, Kind)>) {
+    let key = (&data.labels, data.meta.kind);
+    if let Some(last) = last {
+        assert!((&last.0, last.1) < key, "series {:?} follows {last:?}", key);
+    }
+    let times = chunk::sample_times(data);
+    let values = match data.meta.kind {
+        Kind::Float => data.floats.values.len(),
+        Kind::Histogram => data.histograms.values.len(),
+        Kind::Text => data.texts.values.len(),
+    };
+    assert!(times.len() == values, "{} times and {values} values of {:?}", times.len(), data.labels);
+    let strict = data.meta.kind != Kind::Text;
+    let ascend = times.windows(2).all(|pair| pair[0] < pair[1] || (!strict && pair[0] == pair[1]));
+    assert!(ascend, "times of {:?} do not ascend", data.labels);
+}
+
+/// The distinct labels in the order in which they were met, with the series that carry each.
+#[derive(Default)]
+struct LabelTable {
+    numbers: HashMap<Box<[u8]>, u32>,
+    lists: Vec<Vec<u32>>,
+}
+
+impl LabelTable {
+    fn number(&mut self, name: &str, value: &str, series: u32) -> u32 {
+        let next = u32::try_from(self.lists.len()).expect("a block has below 2^32 labels");
+        let key = super::label_key(name, value);
+        let number = match self.numbers.get(&key[..]) {
+            Some(number) => *number,
+            None => {
+                self.numbers.insert(key.into(), next);
+                self.lists.push(Vec::new());
+                next
+            }
+        };
+        self.lists[number as usize].push(series);
+        number
+    }
+
+    /// The fst of all labels and their lists, both in the order of their keys; `entries` are renumbered.
+    fn into_sorted(mut self, entries: &mut [Entry]) -> (Vec<u8>, Vec<Vec<u32>>) {
+        let mut sorted: Vec<(Box<[u8]>, u32)> = self.numbers.drain().collect();
+        sorted.sort_unstable();
+        let mut renumbered = vec![0; sorted.len()];
+        let mut lists = Vec::with_capacity(sorted.len());
+        let mut fst = fst::MapBuilder::memory();
+        for (number, (key, met)) in sorted.iter().enumerate() {
+            renumbered[*met as usize] = number as u32;
+            lists.push(std::mem::take(&mut self.lists[*met as usize]));
+            fst.insert(key, number as u64).expect("distinct sorted keys go into memory");
+        }
+        for label in entries.iter_mut().flat_map(|entry| &mut entry.labels) {
+            *label = renumbered[*label as usize];
+        }
+        (fst.into_inner().expect("memory takes every write"), lists)
+    }
+}

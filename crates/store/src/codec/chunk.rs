@@ -1,0 +1,160 @@
+//! Chunk: consecutive samples of one series, encoded together and read together.
+//!
+//! Invariants: times ascend (strictly, but for texts); a chunk of histograms has one scheme and count type.
+//! Format: docs/formats/block.md, "Chunk". The checksum stands where the chunk is named, in the series page.
+//! Limits: the constants below, and those of each kind's module.
+
+use std::ops::Range;
+
+use ogive_model::{FloatColumn, HistogramColumn, Kind, SeriesData, TextColumn, TimeRange};
+
+use crate::bytes::{Broken, Cursor, put_varint};
+use crate::codec::{floats, histograms, integers, texts, times};
+
+/// 4,096 floats: `pco` is at its best and one chunk is 68 minutes of 1 s cells, 4 to 8 KiB.
+pub(crate) const FLOATS_MAX: usize = 4096;
+/// 1,024 texts, within 64 KiB.
+pub(crate) const TEXTS_MAX: usize = 1024;
+/// The most samples that a chunk of any kind holds.
+const SAMPLES_MAX: usize = 4096;
+const _: () = assert!(FLOATS_MAX <= SAMPLES_MAX && TEXTS_MAX <= SAMPLES_MAX);
+const _: () = assert!(histograms::CHUNK_CELLS_MAX <= SAMPLES_MAX);
+
+/// How the samples of `series` are cut into chunks.
+pub(crate) fn cut(series: &SeriesData) -> Vec<Range<usize>> {
+    let count = sample_times(series).len();
+    let mut chunks = Vec::new();
+    let mut start = 0;
+    while start < count {
+        let length = match series.meta.kind {
+            Kind::Float => FLOATS_MAX.min(count - start),
+            Kind::Histogram => histograms::fitting(&series.histograms.values[start..]),
+            Kind::Text => fitting_texts(&series.texts.values[start..]),
+        };
+        assert!(length > 0, "a chunk without samples at {start} of {count}");
+        chunks.push(start..start + length);
+        start += length;
+    }
+    chunks
+}
+
+/// The times of the column that the kind of `series` fills.
+pub(crate) fn sample_times(series: &SeriesData) -> &[i64] {
+    match series.meta.kind {
+        Kind::Float => &series.floats.times,
+        Kind::Histogram => &series.histograms.times,
+        Kind::Text => &series.texts.times,
+    }
+}
+
+fn fitting_texts(values: &[String]) -> usize {
+    let mut bytes = 0;
+    let fits = |value: &&String| {
+        bytes += value.len();
+        bytes <= texts::CHUNK_BYTES_MAX
+    };
+    values.iter().take(TEXTS_MAX).take_while(fits).count().max(1)
+}
+
+/// Appends the samples of `rows` of `series`.
+pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>) {
+    put_varint(out, rows.len() as u64);
+    times::put(out, &sample_times(series)[rows.clone()]);
+    match series.meta.kind {
+        Kind::Float => {
+            put_starts(out, &series.floats.starts, rows.clone());
+            floats::put(out, &series.floats.values[rows]);
+        }
+        Kind::Histogram => {
+            put_starts(out, &series.histograms.starts, rows.clone());
+            let values = &series.histograms.values[rows];
+            histograms::put(out, &histograms::Shape::of(&values[0]), values);
+        }
+        Kind::Text => texts::put(out, &series.texts.values[rows]),
+    }
+}
+
+fn put_starts(out: &mut Vec<u8>, starts: &[i64], rows: Range<usize>) {
+    let known = starts.get(rows).filter(|starts| starts.iter().any(|start| *start != 0));
+    out.push(u8::from(known.is_some()));
+    integers::put(out, known.unwrap_or_default());
+}
+
+/// A chunk whose times are decoded and whose values are not yet.
+pub(crate) struct Chunk<'a> {
+    cursor: Cursor<'a>,
+    times: Vec<i64>,
+}
+
+impl<'a> Chunk<'a> {
+    /// Reads the times of a chunk.
+    pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, Broken> {
+        let mut cursor = Cursor::new(bytes);
+        let count = cursor.count(SAMPLES_MAX, "samples")?;
+        let times = times::get(&mut cursor, count)?;
+        Ok(Self { cursor, times })
+    }
+
+    /// The samples inside `range`.
+    pub(crate) fn rows(&self, range: TimeRange) -> Range<usize> {
+        let end = self.times.partition_point(|time| *time <= range.end_ms);
+        let start = self.times.partition_point(|time| *time <= range.start_ms);
+        start.min(end)..end
+    }
+
+    /// Appends the floats of `rows` to `column`.
+    pub(crate) fn floats(mut self, rows: Range<usize>, column: &mut FloatColumn) -> Result<(), Broken> {
+        let starts = self.starts()?;
+        let values = floats::get(&mut self.cursor, self.times.len())?;
+        self.end()?;
+        extend_starts(&mut column.starts, column.times.len(), &starts, rows.clone());
+        column.times.extend_from_slice(&self.times[rows.clone()]);
+        column.values.extend_from_slice(&values[rows]);
+        Ok(())
+    }
+
+    /// Appends the histograms of `rows` to `column` and returns what they weigh.
+    pub(crate) fn histograms(mut self, rows: Range<usize>, column: &mut HistogramColumn) -> Result<usize, Broken> {
+        let starts = self.starts()?;
+        let values = histograms::get(&mut self.cursor, self.times.len(), rows.clone())?;
+        self.end()?;
+        let weight = values.iter().map(histograms::weight).sum();
+        extend_starts(&mut column.starts, column.times.len(), &starts, rows.clone());
+        column.times.extend_from_slice(&self.times[rows]);
+        column.values.extend(values);
+        Ok(weight)
+    }
+
+    /// Appends the texts of `rows` to `column`.
+    pub(crate) fn texts(mut self, rows: Range<usize>, column: &mut TextColumn) -> Result<(), Broken> {
+        let values = texts::get(&mut self.cursor, self.times.len())?;
+        self.end()?;
+        column.times.extend_from_slice(&self.times[rows.clone()]);
+        column.values.extend(values.into_iter().skip(rows.start).take(rows.len()));
+        Ok(())
+    }
+
+    fn starts(&mut self) -> Result<Vec<i64>, Broken> {
+        match self.cursor.byte()? {
+            0 => Ok(Vec::new()),
+            1 => integers::get(&mut self.cursor, self.times.len()),
+            tag => Err(self.cursor.broken(format!("{tag} does not say whether starts are written"))),
+        }
+    }
+
+    fn end(&self) -> Result<(), Broken> {
+        if self.cursor.is_empty() { Ok(()) } else { Err(self.cursor.broken("bytes follow the last value")) }
+    }
+}
+
+/// Keeps starts empty as long as none is known, and one a time from then on.
+fn extend_starts(column: &mut Vec<i64>, held: usize, starts: &[i64], rows: Range<usize>) {
+    if column.is_empty() && starts.is_empty() {
+        return;
+    }
+    column.resize(held, 0);
+    match starts.get(rows.clone()) {
+        Some(starts) => column.extend_from_slice(starts),
+        None => column.resize(held + rows.len(), 0),
+    }
+}

@@ -1,0 +1,196 @@
+//! A column of floats, kept bit for bit: NaN payloads, infinities and -0 included.
+//!
+//! Numbers that people and programs write have few decimal digits, so the column is first tried as integers
+//! over a power of ten, with the values that do not fit beside it. Otherwise `pco` works on the floats, and
+//! where that does not return every bit, integer coding works on their bits.
+//! Format: one tag byte, then as the tag says. The number of values is known from outside.
+
+use crate::bytes::{Broken, Cursor};
+use crate::codec::integers;
+
+const CONSTANT: u8 = 0;
+const DECIMAL: u8 = 1;
+const PCO: u8 = 2;
+const BITS: u8 = 3;
+
+/// 10^9: nanoseconds in seconds. Each further digit costs 3.3 bits, and past this `pco` is as good.
+const EXPONENT_MAX: usize = 9;
+const POWERS: [f64; EXPONENT_MAX + 1] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+/// 2^53: every integer up to it is a float.
+const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
+/// One value in 16 may be an exception; each costs 9 bytes.
+const EXCEPTIONS_SHIFT: u32 = 4;
+/// Below this many values the header of `pco` costs more than it saves.
+const PCO_COUNT_MIN: usize = 32;
+
+/// Appends `values` in the first form that holds them exactly.
+pub(crate) fn put(out: &mut Vec<u8>, values: &[f64]) {
+    let Some((first, rest)) = values.split_first() else { return };
+    if rest.iter().all(|value| value.to_bits() == first.to_bits()) {
+        out.push(CONSTANT);
+        out.extend_from_slice(&first.to_bits().to_le_bytes());
+    } else if let Some(decimal) = Decimal::of(values) {
+        decimal.put(out, values);
+    } else if let Some(bytes) = exact_pco(values) {
+        out.push(PCO);
+        crate::bytes::put_bytes(out, &bytes);
+    } else {
+        out.push(BITS);
+        let bits: Vec<i64> = values.iter().map(|value| value.to_bits() as i64).collect();
+        integers::put(out, &bits);
+    }
+}
+
+/// Reads a column of `count` values.
+pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<f64>, Broken> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    match cursor.byte()? {
+        CONSTANT => Ok(vec![f64::from_bits(cursor.u64()?); count]),
+        DECIMAL => get_decimal(cursor, count),
+        PCO => {
+            let bytes = cursor.length_and_bytes()?;
+            integers::pco_values(bytes, count).map_err(|error| cursor.broken(error))
+        }
+        BITS => Ok(integers::get(cursor, count)?.into_iter().map(|bits| f64::from_bits(bits as u64)).collect()),
+        tag => Err(cursor.broken(format!("{tag} is no float coding"))),
+    }
+}
+
+/// A column as integers over a power of ten, with exceptions.
+struct Decimal {
+    exponent: usize,
+    /// One a value; an exception repeats the value before it.
+    integers: Vec<i64>,
+    exceptions: Vec<usize>,
+}
+
+impl Decimal {
+    fn of(values: &[f64]) -> Option<Self> {
+        let exceptions_max = values.len() >> EXCEPTIONS_SHIFT;
+        let mut exponent = 0;
+        let mut misses = 0;
+        for value in values {
+            match (exponent..=EXPONENT_MAX).find(|exponent| decimal_of(*value, *exponent).is_some()) {
+                Some(fitting) => exponent = fitting,
+                None => misses += 1,
+            }
+            if misses > exceptions_max {
+                return None;
+            }
+        }
+        let mut column = Self { exponent, integers: Vec::with_capacity(values.len()), exceptions: Vec::new() };
+        for (at, value) in values.iter().enumerate() {
+            let integer = decimal_of(*value, exponent).unwrap_or_else(|| {
+                column.exceptions.push(at);
+                column.integers.last().copied().unwrap_or(0)
+            });
+            column.integers.push(integer);
+        }
+        (column.exceptions.len() <= exceptions_max).then_some(column)
+    }
+
+    fn put(&self, out: &mut Vec<u8>, values: &[f64]) {
+        out.extend_from_slice(&[DECIMAL, self.exponent as u8]);
+        integers::put_positions(out, &self.exceptions);
+        for at in &self.exceptions {
+            out.extend_from_slice(&values[*at].to_bits().to_le_bytes());
+        }
+        integers::put(out, &self.integers);
+    }
+}
+
+/// The integer that gives back every bit of `value` when it is divided by the power of ten.
+fn decimal_of(value: f64, exponent: usize) -> Option<i64> {
+    let scaled = (value * POWERS[exponent]).round_ties_even();
+    // NaN and infinities become integers too, and do not come back from them.
+    let integer = scaled as i64;
+    let exact = scaled.abs() <= INTEGER_MAX && (integer as f64 / POWERS[exponent]).to_bits() == value.to_bits();
+    exact.then_some(integer)
+}
+
+fn get_decimal(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<f64>, Broken> {
+    let exponent = usize::from(cursor.byte()?);
+    let Some(power) = POWERS.get(exponent) else {
+        return Err(cursor.broken(format!("a power of ten of {exponent}")));
+    };
+    let exceptions = integers::get_positions(cursor, count)?;
+    let bits = exceptions.iter().map(|_| cursor.u64()).collect::<Result<Vec<_>, _>>()?;
+    let mut values: Vec<f64> = integers::get(cursor, count)?.into_iter().map(|value| value as f64 / power).collect();
+    for (at, bits) in exceptions.into_iter().zip(bits) {
+        values[at] = f64::from_bits(bits);
+    }
+    Ok(values)
+}
+
+/// `pco` on floats, when it returns every bit.
+fn exact_pco(values: &[f64]) -> Option<Vec<u8>> {
+    if values.len() < PCO_COUNT_MIN {
+        return None;
+    }
+    let bytes = integers::pco_bytes(values)?;
+    let back = integers::pco_values::<f64>(&bytes, values.len()).ok()?;
+    let exact = back.iter().zip(values).all(|(back, value)| back.to_bits() == value.to_bits());
+    exact.then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Bytes that the column takes.
+    fn check(values: &[f64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, values);
+        let mut cursor = Cursor::new(&out);
+        let back = get(&mut cursor, values.len()).unwrap();
+        assert!(cursor.is_empty());
+        let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&back), bits(values));
+        out
+    }
+
+    #[test]
+    fn each_shape_finds_its_coding() {
+        assert_eq!(check(&[-0.0; 100])[0], CONSTANT);
+        assert_eq!(check(&[1.1, 2.2, 3.25])[..2], [DECIMAL, 2]);
+        assert_eq!(check(&[0.000_000_001, 1.5])[..2], [DECIMAL, 9]);
+        let roots: Vec<f64> = (0..500).map(|i| f64::from(i).sqrt()).collect();
+        assert_eq!(check(&roots)[0], PCO);
+        assert_eq!(check(&roots[..20])[0], BITS);
+    }
+
+    #[test]
+    fn odd_values_are_exceptions_and_come_back() {
+        let stale = f64::from_bits(0x7ff0_0000_0000_0002);
+        let mut values: Vec<f64> = (0..160).map(f64::from).collect();
+        for (at, odd) in [(0, stale), (3, -0.0), (77, f64::NEG_INFINITY), (159, f64::MIN_POSITIVE / 8.0)] {
+            values[at] = odd;
+        }
+        assert_eq!(check(&values)[0], DECIMAL);
+        assert_eq!(check(&[stale, -0.0, 0.0, f64::MAX, f64::from_bits(u64::MAX)])[0], BITS);
+        assert_eq!(check(&[9_007_199_254_740_993.0, 1.0])[0], DECIMAL);
+        assert_eq!(check(&[9_007_199_254_740_994.0, 1.0])[0], BITS);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bits_come_back(bits in proptest::collection::vec(any::<u64>(), 0..200)) {
+            check(&bits.into_iter().map(f64::from_bits).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn any_decimals_come_back(values in proptest::collection::vec(-1_000_000..1_000_000_i32, 1..300), digits in 0..12_i32) {
+            check(&values.into_iter().map(|value| f64::from(value) / 10_f64.powi(digits)).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn any_bytes_are_values_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), count in 0..400_usize) {
+            if bytes.first() != Some(&PCO) && !bytes.contains(&3) {
+                let _ = get(&mut Cursor::new(&bytes), count);
+            }
+        }
+    }
+}

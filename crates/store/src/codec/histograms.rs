@@ -1,0 +1,365 @@
+//! A column of histograms of one scheme and one count type.
+//!
+//! Invariants: every field comes back bit for bit, but for bins that hold a count of zero: they say nothing
+//! and are left out. All values of a column share a [`Shape`].
+//! Format: docs/formats/block.md, "Histograms".
+
+use std::sync::Arc;
+
+use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
+use ogive_model::HistogramValue;
+
+use crate::bytes::{Broken, Cursor, put_signed, put_varint};
+use crate::codec::{floats, integers, matrix};
+
+/// 256 cells: four minutes of 1 s cells; larger chunks save under 3 % and make each read of a minute dearer.
+pub(crate) const CHUNK_CELLS_MAX: usize = 256;
+/// 2 Mi counts, 16 MiB decoded: 256 cells of 8,192 bins. One cell alone may hold more.
+pub(crate) const CHUNK_COUNTS_MAX: usize = 2 << 20;
+/// 4 Mi bins in one histogram, 32 MiB decoded: both signs of the default scheme have 46,080.
+const BINS_MAX: usize = 4 << 20;
+/// 64 Ki bounds: what one may write by hand is a thousand times less.
+const BOUNDS_MAX: usize = 1 << 16;
+
+/// What all histograms of a chunk have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    float: bool,
+    scheme: Scheme,
+}
+
+impl Shape {
+    pub(crate) fn of(value: &HistogramValue) -> Self {
+        match value {
+            HistogramValue::Integer(histogram) => Self { float: false, scheme: histogram.scheme.clone() },
+            HistogramValue::Float(histogram) => Self { float: true, scheme: histogram.scheme.clone() },
+        }
+    }
+
+    pub(crate) fn fits(&self, value: &HistogramValue) -> bool {
+        match value {
+            HistogramValue::Integer(histogram) => !self.float && same_scheme(&self.scheme, &histogram.scheme),
+            HistogramValue::Float(histogram) => self.float && same_scheme(&self.scheme, &histogram.scheme),
+        }
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.float));
+        match &self.scheme {
+            Scheme::LogLinear10 => out.push(LOG_LINEAR_10),
+            Scheme::Exp2 { scale } => out.extend_from_slice(&[EXP_2, scale.cast_unsigned()]),
+            Scheme::Custom { bounds } => {
+                out.push(CUSTOM);
+                put_varint(out, bounds.len() as u64);
+                floats::put(out, bounds);
+            }
+        }
+    }
+
+    fn get(cursor: &mut Cursor<'_>) -> Result<Self, Broken> {
+        let float = match cursor.byte()? {
+            0 => false,
+            1 => true,
+            tag => return Err(cursor.broken(format!("{tag} is no count type"))),
+        };
+        let scheme = match cursor.byte()? {
+            LOG_LINEAR_10 => Scheme::LogLinear10,
+            EXP_2 => Scheme::Exp2 { scale: cursor.byte()?.cast_signed() },
+            CUSTOM => {
+                let count = cursor.count(BOUNDS_MAX, "bounds")?;
+                Scheme::Custom { bounds: floats::get(cursor, count)?.into() }
+            }
+            tag => return Err(cursor.broken(format!("{tag} is no scheme"))),
+        };
+        Ok(Self { float, scheme })
+    }
+}
+
+const LOG_LINEAR_10: u8 = 0;
+const EXP_2: u8 = 1;
+const CUSTOM: u8 = 2;
+
+fn same_scheme(a: &Scheme, b: &Scheme) -> bool {
+    match (a, b) {
+        (Scheme::Custom { bounds: a }, Scheme::Custom { bounds: b }) => {
+            Arc::ptr_eq(a, b) || a.iter().map(|bound| bound.to_bits()).eq(b.iter().map(|bound| bound.to_bits()))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// How counts of a type are written.
+trait StoredCount: Count {
+    fn put_column(out: &mut Vec<u8>, values: &[Self]);
+    fn get_column(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Self>, Broken>;
+    /// Column after column of `rows` values.
+    fn put_matrix(out: &mut Vec<u8>, values: &[Self], rows: usize);
+    fn get_matrix(cursor: &mut Cursor<'_>, columns: usize, rows: usize) -> Result<Vec<Self>, Broken>;
+    fn same(self, other: Self) -> bool;
+}
+
+impl StoredCount for u64 {
+    fn put_column(out: &mut Vec<u8>, values: &[Self]) {
+        integers::put(out, &values.iter().map(|value| value.cast_signed()).collect::<Vec<_>>());
+    }
+    fn get_column(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Self>, Broken> {
+        Ok(integers::get(cursor, count)?.into_iter().map(i64::cast_unsigned).collect())
+    }
+    fn put_matrix(out: &mut Vec<u8>, values: &[Self], rows: usize) {
+        matrix::put(out, &values.iter().map(|value| value.cast_signed()).collect::<Vec<_>>(), rows);
+    }
+    fn get_matrix(cursor: &mut Cursor<'_>, columns: usize, rows: usize) -> Result<Vec<Self>, Broken> {
+        Ok(matrix::get(cursor, columns, rows)?.into_iter().map(i64::cast_unsigned).collect())
+    }
+    fn same(self, other: Self) -> bool {
+        self == other
+    }
+}
+
+impl StoredCount for f64 {
+    fn put_column(out: &mut Vec<u8>, values: &[Self]) {
+        floats::put(out, values);
+    }
+    fn get_column(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Self>, Broken> {
+        floats::get(cursor, count)
+    }
+    fn put_matrix(out: &mut Vec<u8>, values: &[Self], rows: usize) {
+        values.chunks_exact(rows).for_each(|column| floats::put(out, column));
+    }
+    fn get_matrix(cursor: &mut Cursor<'_>, columns: usize, rows: usize) -> Result<Vec<Self>, Broken> {
+        let mut values = Vec::with_capacity(columns * rows);
+        for _ in 0..columns {
+            values.extend(floats::get(cursor, rows)?);
+        }
+        Ok(values)
+    }
+    fn same(self, other: Self) -> bool {
+        self.to_bits() == other.to_bits()
+    }
+}
+
+/// Appends histograms of `shape`.
+pub(crate) fn put(out: &mut Vec<u8>, shape: &Shape, values: &[HistogramValue]) {
+    shape.put(out);
+    if shape.float {
+        put_typed(out, &values.iter().map(float).collect::<Vec<_>>());
+    } else {
+        put_typed(out, &values.iter().map(integer).collect::<Vec<_>>());
+    }
+}
+
+fn float(value: &HistogramValue) -> &Histogram<f64> {
+    let HistogramValue::Float(histogram) = value else { panic!("an integer histogram in a chunk of float ones") };
+    histogram
+}
+
+fn integer(value: &HistogramValue) -> &Histogram<u64> {
+    let HistogramValue::Integer(histogram) = value else { panic!("a float histogram in a chunk of integer ones") };
+    histogram
+}
+
+/// Reads `count` histograms and gives those of `wanted`.
+pub(crate) fn get(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    wanted: std::ops::Range<usize>,
+) -> Result<Vec<HistogramValue>, Broken> {
+    let shape = Shape::get(cursor)?;
+    Ok(if shape.float {
+        get_typed(cursor, &shape.scheme, count, wanted)?.into_iter().map(HistogramValue::Float).collect()
+    } else {
+        get_typed(cursor, &shape.scheme, count, wanted)?.into_iter().map(HistogramValue::Integer).collect()
+    })
+}
+
+fn put_typed<C: StoredCount>(out: &mut Vec<u8>, values: &[&Histogram<C>]) {
+    let column = |field: fn(&Histogram<C>) -> C| values.iter().map(|value| field(value)).collect::<Vec<C>>();
+    integers::put(out, &values.iter().map(|value| reset_code(value.reset)).collect::<Vec<_>>());
+    floats::put(out, &values.iter().map(|value| value.zero_threshold).collect::<Vec<_>>());
+    C::put_column(out, &column(|value| value.zero));
+    C::put_column(out, &column(|value| value.nan));
+    put_optional(out, values.iter().map(|value| value.sum));
+    put_optional(out, values.iter().map(|value| value.min));
+    put_optional(out, values.iter().map(|value| value.max));
+    let added = values.iter().all(|value| value.count.same(sum_of_bins(value)));
+    out.push(u8::from(added));
+    if !added {
+        C::put_column(out, &column(|value| value.count));
+    }
+    put_bins(out, &values.iter().map(|value| &value.negative).collect::<Vec<_>>());
+    put_bins(out, &values.iter().map(|value| &value.positive).collect::<Vec<_>>());
+}
+
+fn get_typed<C: StoredCount>(
+    cursor: &mut Cursor<'_>,
+    scheme: &Scheme,
+    count: usize,
+    wanted: std::ops::Range<usize>,
+) -> Result<Vec<Histogram<C>>, Broken> {
+    let resets = integers::get(cursor, count)?;
+    let thresholds = floats::get(cursor, count)?;
+    let (zeros, nans) = (C::get_column(cursor, count)?, C::get_column(cursor, count)?);
+    let sums = get_optional(cursor, count)?;
+    let (mins, maxs) = (get_optional(cursor, count)?, get_optional(cursor, count)?);
+    let counts = match cursor.byte()? {
+        0 => Some(C::get_column(cursor, count)?),
+        1 => None,
+        tag => return Err(cursor.broken(format!("{tag} does not say whether counts are written"))),
+    };
+    let negative = get_bins(cursor, count, wanted.clone())?;
+    let positive = get_bins(cursor, count, wanted.clone())?;
+    let mut values = Vec::with_capacity(wanted.len());
+    for ((at, negative), positive) in wanted.zip(negative).zip(positive) {
+        let mut value = Histogram {
+            scheme: scheme.clone(),
+            zero_threshold: thresholds[at],
+            zero: zeros[at],
+            nan: nans[at],
+            negative,
+            positive,
+            count: C::ZERO,
+            sum: sums[at],
+            min: mins[at],
+            max: maxs[at],
+            reset: reset_of(resets[at]).ok_or_else(|| cursor.broken(format!("{} is no reset hint", resets[at])))?,
+        };
+        value.count = counts.as_ref().map_or_else(|| sum_of_bins(&value), |counts| counts[at]);
+        values.push(value);
+    }
+    Ok(values)
+}
+
+/// The count that needs no writing: zero bin, NaN, negative bins, positive bins, added in this order.
+fn sum_of_bins<C: Count>(value: &Histogram<C>) -> C {
+    let bins = value.negative.counts().iter().chain(value.positive.counts());
+    bins.filter(|count| **count != C::ZERO).fold(value.zero.plus(value.nan), |sum, count| sum.plus(*count))
+}
+
+const fn reset_code(reset: CounterReset) -> i64 {
+    match reset {
+        CounterReset::Unknown => 0,
+        CounterReset::Reset => 1,
+        CounterReset::NotReset => 2,
+        CounterReset::Gauge => 3,
+    }
+}
+
+const fn reset_of(code: i64) -> Option<CounterReset> {
+    match code {
+        0 => Some(CounterReset::Unknown),
+        1 => Some(CounterReset::Reset),
+        2 => Some(CounterReset::NotReset),
+        3 => Some(CounterReset::Gauge),
+        _ => None,
+    }
+}
+
+/// Which rows have a value, then the values that are there.
+fn put_optional(out: &mut Vec<u8>, values: impl Iterator<Item = Option<f64>> + Clone) {
+    integers::put(out, &values.clone().map(|value| i64::from(value.is_some())).collect::<Vec<_>>());
+    floats::put(out, &values.flatten().collect::<Vec<_>>());
+}
+
+fn get_optional(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Option<f64>>, Broken> {
+    let present = integers::get(cursor, count)?;
+    let mut values = floats::get(cursor, present.iter().filter(|present| **present == 1).count())?.into_iter();
+    Ok(present.into_iter().map(|present| if present == 1 { values.next() } else { None }).collect())
+}
+
+/// The union of the indexes that hold something, then a matrix of counts.
+fn put_bins<C: StoredCount>(out: &mut Vec<u8>, rows: &[&Bins<C>]) {
+    let union = union(rows);
+    put_varint(out, union.len() as u64);
+    if union.is_empty() {
+        return;
+    }
+    put_signed(out, i64::from(union[0]));
+    let steps: Vec<i64> = union.windows(2).map(|pair| i64::from(pair[1]) - i64::from(pair[0])).collect();
+    integers::put(out, &steps);
+    let mut values = vec![C::ZERO; union.len() * rows.len()];
+    for (row, bins) in rows.iter().enumerate() {
+        let mut at = 0;
+        for (index, count) in bins.iter().filter(|(_, count)| *count != C::ZERO) {
+            at += union[at..].iter().position(|held| *held == index).expect("the union holds every index");
+            values[at * rows.len() + row] = count;
+        }
+    }
+    C::put_matrix(out, &values, rows.len());
+}
+
+/// The indexes that hold something in any row, ascending.
+fn union<C: Count>(rows: &[&Bins<C>]) -> Vec<i32> {
+    let held = rows.iter().flat_map(|bins| bins.iter().filter(|(_, count)| *count != C::ZERO).map(|(index, _)| index));
+    let mut union: Vec<i32> = held.collect();
+    union.sort_unstable();
+    union.dedup();
+    union
+}
+
+fn get_bins<C: StoredCount>(
+    cursor: &mut Cursor<'_>,
+    rows: usize,
+    wanted: std::ops::Range<usize>,
+) -> Result<Vec<Bins<C>>, Broken> {
+    let columns = cursor.count(BINS_MAX, "bins")?;
+    if columns == 0 {
+        return Ok(vec![Bins::new(); wanted.len()]);
+    }
+    if rows > 1 && columns.saturating_mul(rows) > CHUNK_COUNTS_MAX {
+        return Err(cursor.broken(format!("{columns} bins in {rows} cells")));
+    }
+    let mut index = cursor.signed()?;
+    let steps = integers::get(cursor, columns - 1)?;
+    let mut union = Vec::with_capacity(columns);
+    for step in std::iter::once(0).chain(steps) {
+        index = index.saturating_add(step);
+        let bin = i32::try_from(index).map_err(|_| cursor.broken(format!("a bin {index}")))?;
+        if union.last().is_some_and(|last| *last >= bin) {
+            return Err(cursor.broken(format!("bin {bin} does not ascend")));
+        }
+        union.push(bin);
+    }
+    let values = C::get_matrix(cursor, columns, rows)?;
+    let mut bins = vec![Bins::new(); wanted.len()];
+    for (bin, column) in union.into_iter().zip(values.chunks_exact(rows)) {
+        for (bins, count) in bins.iter_mut().zip(&column[wanted.clone()]) {
+            if *count != C::ZERO {
+                bins.push(bin, *count);
+            }
+        }
+    }
+    Ok(bins)
+}
+
+/// How many of the first of `values` go into one chunk: as many as share the first one's shape, up to the
+/// limits, and at least one.
+pub(crate) fn fitting(values: &[HistogramValue]) -> usize {
+    let shape = Shape::of(&values[0]);
+    let cells = values.iter().take(CHUNK_CELLS_MAX).take_while(|value| shape.fits(value)).count();
+    // An upper bound that needs no set: the indexes between the least and the greatest.
+    let mut spans = [(i32::MAX, i32::MIN); 2];
+    for (at, value) in values[..cells].iter().enumerate() {
+        for (span, indexes) in spans.iter_mut().zip(indexes(value)) {
+            if let (Some(first), Some(last)) = (indexes.first(), indexes.last()) {
+                *span = (span.0.min(*first), span.1.max(*last));
+            }
+        }
+        let bins: i64 = spans.iter().map(|(first, last)| (i64::from(*last) - i64::from(*first) + 1).max(0)).sum();
+        if at > 0 && bins.saturating_mul(at as i64 + 1) > CHUNK_COUNTS_MAX as i64 {
+            return at;
+        }
+    }
+    cells
+}
+
+fn indexes(value: &HistogramValue) -> [&[i32]; 2] {
+    match value {
+        HistogramValue::Integer(value) => [value.negative.indexes(), value.positive.indexes()],
+        HistogramValue::Float(value) => [value.negative.indexes(), value.positive.indexes()],
+    }
+}
+
+/// Bins of both signs, one at least: what a histogram costs a selection.
+pub(crate) fn weight(value: &HistogramValue) -> usize {
+    indexes(value).iter().map(|indexes| indexes.len()).sum::<usize>().max(1)
+}
