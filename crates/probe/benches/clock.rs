@@ -1,0 +1,139 @@
+//! What does a reading cost beside a bare `rdtsc`, the system's clock and the `quanta` crate?
+//!
+//! All variants run in turn in each round of one process, so that what disturbs one disturbs all; the table gives the
+//! median over the rounds of nanoseconds per call, its ratio to `rdtsc` with the spread of that ratio from round to
+//! round (10th and 90th percentile), and the same ratio to `clock_gettime`.
+//!
+//! Run: `cargo bench -p ogive-probe --bench clock`
+
+use ogive_probe::Clock;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 300;
+const CALLS: u32 = 1_000;
+
+struct Variant {
+    name: &'static str,
+    run: Box<dyn FnMut()>,
+    ns: Vec<f64>,
+}
+
+fn variant(name: &'static str, mut call: impl FnMut() -> u64 + 'static) -> Variant {
+    let run = Box::new(move || {
+        for _ in 0..CALLS {
+            black_box(call());
+        }
+    });
+    Variant { name, run, ns: Vec::with_capacity(ROUNDS) }
+}
+
+fn system_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(target_arch = "x86_64")]
+fn raw_variants() -> Vec<Variant> {
+    use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
+    let rdtsc = || {
+        // SAFETY: RDTSC exists on every x86-64.
+        unsafe { _rdtsc() }
+    };
+    let fenced = || {
+        // SAFETY: so do LFENCE and RDTSC.
+        unsafe {
+            _mm_lfence();
+            _rdtsc()
+        }
+    };
+    let rdtscp = || {
+        let mut processor = 0;
+        // SAFETY: RDTSCP exists on every x86-64 that has an invariant counter.
+        unsafe { __rdtscp(&raw mut processor) }
+    };
+    vec![variant("rdtsc", rdtsc), variant("lfence; rdtsc", fenced), variant("rdtscp", rdtscp)]
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn raw_variants() -> Vec<Variant> {
+    vec![variant("ticks (bare)", || Clock::global().ticks())]
+}
+
+fn variants() -> Vec<Variant> {
+    let clock = Clock::global();
+    let quanta = quanta::Clock::new();
+    let epoch = Instant::now();
+    let mut all = raw_variants();
+    all.extend([
+        variant("clock_gettime MONOTONIC", system_ns),
+        variant("std Instant::now", move || epoch.elapsed().as_nanos() as u64),
+        variant("quanta raw", {
+            let quanta = quanta.clone();
+            move || quanta.raw()
+        }),
+        variant("quanta now", {
+            let first = quanta.now();
+            move || (quanta.now() - first).as_nanos() as u64
+        }),
+        variant("ogive ticks", move || clock.ticks()),
+        variant("ogive ticks_ordered", move || clock.ticks_ordered()),
+        variant("ogive now_unordered", move || clock.now_unordered()),
+        variant("ogive now", move || clock.now()),
+        variant("ogive wall", move || clock.wall() as u64),
+    ]);
+    all
+}
+
+fn percentile(sorted: &[f64], q: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * q).round() as usize]
+}
+
+fn ratios(of: &[f64], to: &[f64]) -> [f64; 3] {
+    let mut ratios: Vec<f64> = of.iter().zip(to).map(|(of, to)| of / to).collect();
+    ratios.sort_by(f64::total_cmp);
+    [0.1, 0.5, 0.9].map(|q| percentile(&ratios, q))
+}
+
+fn machine() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");
+    let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let source = std::fs::read_to_string(source).unwrap_or_default();
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    format!("{} | clock source {} | load {}", model.trim_start_matches(['\t', ' ', ':']), source.trim(), load.trim())
+}
+
+fn main() {
+    let mut variants = variants();
+    std::thread::sleep(Duration::from_millis(500)); // The counter takes over from the system's clock.
+    for round in 0..ROUNDS + 10 {
+        for variant in &mut variants {
+            let start = system_ns();
+            (variant.run)();
+            let ns = (system_ns() - start) as f64 / f64::from(CALLS);
+            if round >= 10 {
+                variant.ns.push(ns);
+            }
+        }
+    }
+    println!("{}", machine());
+    println!("{:?}", Clock::global().status());
+    println!("{:<26} {:>8} {:>8}   {:<24} {:<24}", "", "min ns", "p50 ns", "x first row (p10..p90)", "x clock_gettime");
+    let first = variants[0].ns.clone();
+    let system = variants.iter().find(|v| v.name.starts_with("clock_gettime")).expect("is listed").ns.clone();
+    for variant in &variants {
+        let mut sorted = variant.ns.clone();
+        sorted.sort_by(f64::total_cmp);
+        let [low, middle, high] = ratios(&variant.ns, &first);
+        let [system_low, system_middle, system_high] = ratios(&variant.ns, &system);
+        println!(
+            "{:<26} {:>8.2} {:>8.2}   {middle:.2} ({low:.2}..{high:.2})         {system_middle:.2} ({system_low:.2}..{system_high:.2})",
+            variant.name,
+            sorted[0],
+            percentile(&sorted, 0.5),
+        );
+    }
+}

@@ -1,0 +1,386 @@
+//! A clock that costs little, keeps the line of CLOCK_MONOTONIC, and never goes back.
+//!
+//! *Invariants*: [`Clock::now`] never falls in a thread, nor across threads when one has heard from the other. It stays
+//! within `err_ns` ([`Clock::now_bounded`]) of CLOCK_MONOTONIC while that is not slewed anew. It works from the first
+//! call, before calibration, in a child of fork and when the calibration thread gets no CPU, by asking the operating
+//! system. Nothing runs before `main`, and nothing blocks.
+//!
+//! *Threads*: a [`Clock`] is a copyable handle; every method may be called from any thread. One thread, `ogive-clock`,
+//! serves the whole process; see [`service`].
+//!
+//! *Limits*: a reading cannot be finer than the counter's step ([`Status::quantum_ns`]). A time service that begins to
+//! slew CLOCK_MONOTONIC is followed within some periods of 100 ms; until then the error can exceed `err_ns` by the slew's
+//! rate times that. Two CPUs whose counters differ (the kernel then gives up the clock source `tsc`) are not looked for.
+//!
+//! *Failure*: see [`calibrate`]; whatever is wrong with the counter, the operating system's clock takes over.
+
+mod calibrate;
+mod latch;
+mod rate;
+mod segment;
+mod service;
+#[cfg(test)]
+mod simulation;
+
+pub use segment::Mode;
+
+use crate::counter::{self, Source};
+use crate::memory::Machine;
+use crate::os;
+use latch::Latch;
+use segment::Segment;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+/// The calibration thread of this process: not asked for, or asked for.
+const SERVICE_NONE: u8 = 0;
+const SERVICE_STARTED: u8 = 1;
+
+/// A line that ended is a floor for the system's clock only while they differ by less than this: the counter has not
+/// jumped, so the line was right until its end.
+const FLOOR_BELIEVED_NS: u64 = 100_000;
+/// Ticks that a reading may be before its segment's start because two CPUs' counters are not quite equal.
+const SKEW_TICKS: u64 = 4_096;
+/// Turns of the slow path before it takes what it has: each turn means that a publication came in between.
+const SLOW_TURNS: usize = 8;
+
+static GLOBAL: Inner = Inner::new();
+
+/// Set in a child of fork, whose calibration thread is gone.
+static CHILD: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn after_fork_in_child() {
+    // ORDERING: Relaxed; the child has one thread, and thread creation orders the rest.
+    CHILD.store(true, Ordering::Relaxed);
+}
+
+/// A clock: the machine's, or one that is moved by hand. Copy it freely.
+#[derive(Clone, Copy)]
+pub struct Clock {
+    inner: &'static Inner,
+}
+
+struct Inner {
+    latch: Latch<Machine>,
+    source: AtomicU8,
+    service: AtomicU8,
+    quantum_ticks: AtomicU64,
+    /// Megahertz, the bits of an f64; 0 before it is known.
+    frequency_mhz_bits: AtomicU64,
+    fallbacks: AtomicU64,
+    backsteps: AtomicU64,
+    rejected: AtomicU64,
+    manual_ns: AtomicU64,
+    manual_wall_offset_ns: AtomicU64,
+}
+
+/// A reading with a bound on its error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounded {
+    /// Nanoseconds on the CLOCK_MONOTONIC line.
+    pub ns: u64,
+    /// CLOCK_MONOTONIC was within this of `ns`.
+    pub err_ns: u64,
+    /// An interval between readings of different epochs means nothing: the line was broken in between.
+    pub epoch: u16,
+    /// Where the reading came from.
+    pub mode: Mode,
+}
+
+/// The state of a clock.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Where readings come from now.
+    pub mode: Mode,
+    /// What ticks are ticks of.
+    pub source: Source,
+    /// Ticks a second as calibrated; 1,000,000,000 when ticks are nanoseconds; 0 before it is known.
+    pub frequency_hz: u64,
+    /// The finest difference that two readings can have.
+    pub quantum_ns: f64,
+    /// Bound on the error of `frequency_hz`, parts per billion.
+    pub ppb: u16,
+    /// Bound on |now - CLOCK_MONOTONIC|.
+    pub err_ns: u64,
+    /// Breaks of the line so far.
+    pub epoch: u16,
+    /// Publications by the calibration thread.
+    pub published: u64,
+    /// Publications so late that a reader may have seen time go back by half a nanosecond or more.
+    pub backsteps: u64,
+    /// Times that the operating system's clock had to take over.
+    pub fallbacks: u64,
+    /// Calibration samples not used, because something interrupted them.
+    pub rejected: u64,
+}
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Clock").field("source", &self.inner.source()).finish_non_exhaustive()
+    }
+}
+
+impl Clock {
+    /// The machine's clock. The first call starts the calibration thread and does not wait for it.
+    #[inline]
+    #[must_use]
+    pub fn global() -> Self {
+        // ORDERING: Acquire; pairs with the Release in `start`, so that the source is known to whoever sees it started.
+        if GLOBAL.service.load(Ordering::Acquire) != SERVICE_STARTED {
+            start(&GLOBAL);
+        }
+        Self { inner: &GLOBAL }
+    }
+
+    /// A clock that stands still at `now_ns` and `wall_ns` until [`Clock::advance`] moves it. For tests and simulations.
+    ///
+    /// Each one stays in memory for the life of the process, about 300 bytes.
+    #[must_use]
+    pub fn manual(now_ns: u64, wall_ns: i64) -> Self {
+        let inner = Inner::new();
+        // ORDERING: Relaxed throughout; nobody else has the clock yet.
+        inner.source.store(Source::Manual as u8, Ordering::Relaxed);
+        inner.service.store(SERVICE_STARTED, Ordering::Relaxed);
+        inner.manual_ns.store(now_ns, Ordering::Relaxed);
+        inner.manual_wall_offset_ns.store(wall_ns.wrapping_sub(now_ns as i64) as u64, Ordering::Relaxed);
+        Self { inner: Box::leak(Box::new(inner)) }
+    }
+
+    /// Moves a manual clock forward; its wall clock goes along.
+    ///
+    /// # Panics
+    /// When the clock is the machine's.
+    pub fn advance(self, ns: u64) {
+        assert_eq!(self.inner.source(), Source::Manual, "only a manual clock can be moved");
+        // ORDERING: Relaxed; tests order their reads by other means, and a clock publishes nothing but itself.
+        self.inner.manual_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// The counter, not ordered with the instructions around it: the cheapest stamp there is. Convert two of them later
+    /// with [`Clock::ns_between`]. Without a usable counter, ticks are nanoseconds.
+    ///
+    /// A processor may read it some tens of nanoseconds before earlier loads are done. Use it for intervals above
+    /// 200 ns in one thread; use [`Clock::ticks_ordered`] for shorter ones and for what crosses threads.
+    #[inline]
+    #[must_use]
+    pub fn ticks(self) -> u64 {
+        let source = self.inner.source();
+        if source.is_counter() { counter::read() } else { self.inner.ticks_without_counter(source) }
+    }
+
+    /// The counter, read after all earlier instructions of this thread are done.
+    #[inline]
+    #[must_use]
+    pub fn ticks_ordered(self) -> u64 {
+        let source = self.inner.source();
+        if source.is_counter() { order(source) } else { self.inner.ticks_without_counter(source) }
+    }
+
+    /// Nanoseconds on the CLOCK_MONOTONIC line, read after all earlier instructions of this thread are done.
+    #[inline]
+    #[must_use]
+    pub fn now(self) -> u64 {
+        let source = self.inner.source();
+        if source.is_counter() { self.inner.convert(order(source)) } else { self.inner.ticks_without_counter(source) }
+    }
+
+    /// As [`Clock::now`], not ordered: cheaper by a third, and up to some 150 ns early as another thread sees it.
+    /// For intervals above 200 ns that begin and end in one thread.
+    #[inline]
+    #[must_use]
+    pub fn now_unordered(self) -> u64 {
+        let source = self.inner.source();
+        if source.is_counter() { self.inner.convert(counter::read()) } else { self.inner.ticks_without_counter(source) }
+    }
+
+    /// Nanoseconds since the Unix epoch. It steps when somebody sets the wall clock, at most 100 ms after that.
+    #[inline]
+    #[must_use]
+    pub fn wall(self) -> i64 {
+        let source = self.inner.source();
+        if source.is_counter() {
+            let segment = self.inner.latch.load();
+            if let Some(ns) = segment.line(order(source), self.inner.latch.shift()) {
+                return (ns as i64).wrapping_add(segment.wall_offset_ns);
+            }
+        }
+        self.inner.wall_without_counter(source)
+    }
+
+    /// A reading with a bound on its error.
+    #[must_use]
+    pub fn now_bounded(self) -> Bounded {
+        let source = self.inner.source();
+        let segment = self.inner.latch.load();
+        if source.is_counter()
+            && let Some(ns) = segment.line(order(source), self.inner.latch.shift())
+        {
+            let err_ns = segment.err_after(ns.saturating_sub(segment.base_ns));
+            return Bounded { ns, err_ns, epoch: segment.epoch, mode: Mode::Counter };
+        }
+        // While a floor holds the system's clock back, the difference is the error.
+        let ns = self.now();
+        let err_ns = if source == Source::Manual { 0 } else { os::monotonic_ns().abs_diff(ns) };
+        Bounded { ns, err_ns, epoch: segment.epoch, mode: Mode::Os }
+    }
+
+    /// Nanoseconds from one stamp of [`Clock::ticks`] or [`Clock::ticks_ordered`] to a later one; 0 when it is earlier,
+    /// and good to 1 % in the first 20 ms of the clock.
+    #[must_use]
+    pub fn ns_between(self, from: u64, to: u64) -> u64 {
+        let ticks = to.saturating_sub(from);
+        if !self.inner.source().is_counter() {
+            return ticks;
+        }
+        (ticks as f64 * self.inner.ns_per_tick()) as u64
+    }
+
+    /// The state of the clock.
+    #[must_use]
+    pub fn status(self) -> Status {
+        let inner = self.inner;
+        let source = inner.source();
+        let segment = inner.latch.load();
+        let bounded = self.now_bounded();
+        // ORDERING: Relaxed throughout; figures for people.
+        let counter_mhz = f64::from_bits(inner.frequency_mhz_bits.load(Ordering::Relaxed));
+        let quantum_ticks = inner.quantum_ticks.load(Ordering::Relaxed) as f64;
+        let (frequency_hz, quantum_ns) = match source.is_counter() {
+            true if counter_mhz > 0.0 => ((counter_mhz * 1e6).round() as u64, quantum_ticks * 1e3 / counter_mhz),
+            true => (0, 0.0),
+            false => (1_000_000_000, 1.0),
+        };
+        Status {
+            mode: bounded.mode,
+            source,
+            frequency_hz,
+            quantum_ns,
+            ppb: segment.drift_ppb,
+            err_ns: bounded.err_ns,
+            epoch: bounded.epoch,
+            published: inner.latch.index(),
+            backsteps: inner.backsteps.load(Ordering::Relaxed),
+            fallbacks: inner.fallbacks.load(Ordering::Relaxed),
+            rejected: inner.rejected.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The counter after all earlier instructions. `source` is a counter, which `detect` has found.
+#[inline(always)]
+fn order(source: Source) -> u64 {
+    if source == Source::TscRdtscp { counter::read_rdtscp() } else { counter::read_fenced() }
+}
+
+#[cold]
+fn start(inner: &'static Inner) {
+    if inner.source() == Source::Undetected {
+        let source = counter::detect();
+        if source.is_counter() {
+            os::on_fork_in_child(after_fork_in_child);
+        }
+        // ORDERING: Relaxed; detection gives every thread the same answer, and `service` below publishes it.
+        inner.source.store(source as u8, Ordering::Relaxed);
+    }
+    // ORDERING: AcqRel; Release pairs with the Acquire in `Clock::global`. Only the thread that changes it spawns.
+    let before = inner.service.swap(SERVICE_STARTED, Ordering::AcqRel);
+    if before == SERVICE_NONE && inner.source().is_counter() {
+        service::spawn(inner);
+    }
+}
+
+impl Inner {
+    const fn new() -> Self {
+        Self {
+            latch: Latch::for_static(),
+            source: AtomicU8::new(Source::Undetected as u8),
+            service: AtomicU8::new(SERVICE_NONE),
+            quantum_ticks: AtomicU64::new(1),
+            frequency_mhz_bits: AtomicU64::new(0),
+            fallbacks: AtomicU64::new(0),
+            backsteps: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            manual_ns: AtomicU64::new(0),
+            manual_wall_offset_ns: AtomicU64::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn source(&self) -> Source {
+        // ORDERING: Relaxed; whoever has the clock got it after the Acquire in `Clock::global`.
+        Source::from_u8(self.source.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn convert(&self, ticks: u64) -> u64 {
+        match self.latch.load().line(ticks, self.latch.shift()) {
+            Some(ns) => ns,
+            None => self.convert_slow(),
+        }
+    }
+
+    /// The segment in force is not for this reading: it is the system's, or has ended, or began a moment later.
+    #[cold]
+    fn convert_slow(&self) -> u64 {
+        // ORDERING: Relaxed; a child of fork sees its own flag, and swap lets one thread through.
+        if CHILD.load(Ordering::Relaxed) && CHILD.swap(false, Ordering::Relaxed) {
+            service::spawn(&GLOBAL);
+        }
+        let mut reading = 0;
+        for _ in 0..SLOW_TURNS {
+            let index = self.latch.index();
+            let segment = self.latch.load();
+            let ticks = order(self.source());
+            if let Some(ns) = segment.line(ticks, self.latch.shift()) {
+                return ns;
+            }
+            reading = read_system(&segment, ticks, self.latch.shift());
+            if self.latch.index() == index {
+                return reading;
+            }
+        }
+        reading
+    }
+
+    #[cold]
+    fn ticks_without_counter(&self, source: Source) -> u64 {
+        // ORDERING: Relaxed; a clock publishes nothing but itself.
+        if source == Source::Manual { self.manual_ns.load(Ordering::Relaxed) } else { os::monotonic_ns() }
+    }
+
+    #[cold]
+    fn wall_without_counter(&self, source: Source) -> i64 {
+        if source != Source::Manual {
+            return os::realtime_ns();
+        }
+        // ORDERING: Relaxed; as above.
+        let offset = self.manual_wall_offset_ns.load(Ordering::Relaxed) as i64;
+        (self.manual_ns.load(Ordering::Relaxed) as i64).wrapping_add(offset)
+    }
+
+    /// Nanoseconds a tick: the calibrated rate, or a guess before there is one.
+    fn ns_per_tick(&self) -> f64 {
+        // ORDERING: Relaxed; one word, whole in itself.
+        let mhz = f64::from_bits(self.frequency_mhz_bits.load(Ordering::Relaxed));
+        if mhz > 0.0 { 1e3 / mhz } else { counter::nominal_ns_per_tick() }
+    }
+}
+
+/// The system's clock, not below what the ended (or not yet begun) segment can have shown.
+fn read_system(segment: &Segment, ticks: u64, shift: u32) -> u64 {
+    floored(segment, ticks, shift, os::monotonic_ns())
+}
+
+/// `system_ns`, not below what `segment` can have shown to somebody before `ticks`.
+fn floored(segment: &Segment, ticks: u64, shift: u32, system_ns: u64) -> u64 {
+    if segment.mode == Mode::Os {
+        return system_ns.max(segment.base_ns);
+    }
+    let early = segment.base_ticks.saturating_sub(ticks);
+    if early > 0 && early <= SKEW_TICKS {
+        return segment.base_ns;
+    }
+    let end = if early > 0 { 0 } else { segment.max_age };
+    let floor = segment.ceiling_at(end, shift);
+    if floor.saturating_sub(system_ns) < FLOOR_BELIEVED_NS { system_ns.max(floor) } else { system_ns }
+}

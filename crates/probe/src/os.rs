@@ -1,0 +1,132 @@
+//! The operating system's side: its clocks, its opinion of the counter, its forks.
+//!
+//! With `threads`, all `unsafe` calls into libc are here, each behind a safe function. *Failure*: a call that the kernel refuses gives
+//! `None`, `false` or an error value; the caller then does without.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+#[inline]
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC) as u64
+}
+
+/// Nanoseconds of CLOCK_REALTIME since the Unix epoch.
+#[inline]
+pub(crate) fn realtime_ns() -> i64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
+/// Nanoseconds of CLOCK_BOOTTIME: CLOCK_MONOTONIC plus the time spent suspended.
+pub(crate) fn boottime_ns() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        clock_ns(libc::CLOCK_BOOTTIME) as u64
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        monotonic_ns()
+    }
+}
+
+#[inline]
+fn clock_ns(clock: libc::clockid_t) -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid, writable timespec for the whole call.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    debug_assert_eq!(result, 0, "clock_gettime({clock}) failed");
+    // The fields are narrower than i64 on 32-bit targets.
+    #[allow(clippy::unnecessary_cast)]
+    (time.tv_sec as i64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as i64)
+}
+
+/// True when reading the counter raises a signal in this process (`prctl(PR_SET_TSC)`).
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) fn counter_traps() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        let mut state: libc::c_int = 0;
+        // SAFETY: PR_GET_TSC writes one int through its second argument, which is valid for the call.
+        let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut state) };
+        result == 0 && state == libc::PR_TSC_SIGSEGV
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        false
+    }
+}
+
+/// The kernel's current clock source, read again from one kept descriptor.
+#[derive(Debug)]
+pub(crate) struct ClockSourceFile {
+    descriptor: libc::c_int,
+}
+
+/// 31 bytes is the longest name that the kernel keeps (`CS_NAME_LEN` is 32), and a line feed follows it.
+const CLOCK_SOURCE_NAME_MAX: usize = 32;
+
+const CLOCK_SOURCE_PATH: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+impl ClockSourceFile {
+    /// Opens the file; `None` where sysfs is hidden or the system has none.
+    pub(crate) fn open() -> Option<Self> {
+        // SAFETY: the path is a NUL-terminated constant; O_CLOEXEC keeps the descriptor out of executed programs.
+        let descriptor = unsafe { libc::open(CLOCK_SOURCE_PATH.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        (descriptor >= 0).then_some(Self { descriptor })
+    }
+
+    /// The name now; `None` when it cannot be read.
+    pub(crate) fn read(&self) -> Option<String> {
+        let mut name = [0_u8; CLOCK_SOURCE_NAME_MAX];
+        // SAFETY: the buffer is valid for `name.len()` bytes, and the descriptor is ours until drop.
+        let length = unsafe { libc::pread(self.descriptor, name.as_mut_ptr().cast(), name.len(), 0) };
+        let length = usize::try_from(length).ok()?;
+        let text = std::str::from_utf8(&name[..length]).ok()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+}
+
+impl Drop for ClockSourceFile {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor came from `open` and is closed only here.
+        unsafe { libc::close(self.descriptor) };
+    }
+}
+
+/// Calls `handler` in each child of fork. The handler may only do what a signal handler may.
+pub(crate) fn on_fork_in_child(handler: extern "C" fn()) -> bool {
+    #[cfg(not(miri))]
+    {
+        // SAFETY: `handler` is a plain function that lives as long as the program; there are no other handlers.
+        unsafe { libc::pthread_atfork(None, None, Some(handler)) == 0 }
+    }
+    #[cfg(miri)]
+    {
+        let _ = handler;
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_advance_and_agree_on_order() {
+        let first = monotonic_ns();
+        assert!(monotonic_ns() >= first);
+        assert!(boottime_ns() >= first);
+        assert!(realtime_ns() > 1_600_000_000_000_000_000, "the wall clock is past the year 2020");
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn the_clock_source_reads_the_same_twice() {
+        if let Some(file) = ClockSourceFile::open() {
+            let name = file.read();
+            assert!(name.is_some());
+            assert_eq!(file.read(), name, "a kept descriptor reads from the start again");
+        }
+    }
+}
