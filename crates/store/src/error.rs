@@ -34,6 +34,14 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// A block could not be opened when the store was. Look at its file, then start again.
+    #[error("block {block:016x} could not be opened: {problem}")]
+    Unreadable {
+        /// Its id.
+        block: u64,
+        /// What the disk said then.
+        problem: String,
+    },
     /// The disk did not do what was asked.
     #[error(transparent)]
     Disk(#[from] ogive_journal::Error),
@@ -52,7 +60,7 @@ impl From<Error> for SelectError {
         match error {
             Error::TooManySamples { limit } => Self::TooManySamples { limit },
             Error::Corrupt { .. } => Self::Corrupt(error.to_string()),
-            Error::TooNew { .. } | Error::Disk(_) => Self::Unavailable(error.to_string()),
+            Error::TooNew { .. } | Error::Unreadable { .. } | Error::Disk(_) => Self::Unavailable(error.to_string()),
         }
     }
 }

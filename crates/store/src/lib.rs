@@ -9,10 +9,12 @@ mod error;
 mod testing;
 
 pub mod block;
+pub mod blocks;
 pub mod manifest;
 pub mod merge;
 
 pub use block::{Block, BlockId, BlockMeta, Budget};
+pub use blocks::Blocks;
 pub use error::Error;
 pub use manifest::Manifest;
 pub use merge::merge;

@@ -179,3 +179,94 @@ impl Manifest {
         Ok(Self { blocks, next_block, replay_from, windows })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ogive_journal::SimulatedDisk;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sample(blocks: u64) -> Manifest {
+        let block = |id| BlockMeta {
+            id: BlockId(id * 3),
+            time_min: -5,
+            time_max: i64::MAX,
+            series: 1,
+            samples: id,
+            bytes: 900,
+        };
+        Manifest {
+            blocks: (0..blocks).map(block).collect(),
+            next_block: blocks * 3 + 1,
+            replay_from: Position(77),
+            windows: vec![1, 2, 3],
+        }
+    }
+
+    #[test]
+    fn a_manifest_comes_back_and_damage_is_found() {
+        let path = Path::new("/store/MANIFEST");
+        let bytes = sample(3).encode();
+        assert_eq!(Manifest::decode(&bytes, path).unwrap(), sample(3));
+        for length in 0..bytes.len() {
+            assert!(matches!(Manifest::decode(&bytes[..length], path), Err(Error::Corrupt { .. })), "cut at {length}");
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let found = Manifest::decode(&flipped, path);
+            assert!(matches!(found, Err(Error::Corrupt { .. } | Error::TooNew { .. })), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn replacing_is_whole_whenever_the_power_goes() {
+        let directory = Path::new("/store");
+        for run in 0_u64.. {
+            let changes = 1 + run / 8;
+            let disk = SimulatedDisk::new(run);
+            disk.create_dir_all(directory).unwrap();
+            sample(1).replace(&disk, directory).unwrap();
+            disk.cut_power_after(changes);
+            let replaced = sample(2).replace(&disk, directory);
+            let powered = disk.is_powered();
+            disk.restart();
+            let found = Manifest::open(&disk, directory).unwrap();
+            assert!(found == sample(2) || (replaced.is_err() && found == sample(1)), "{changes}: {found:?}");
+            if powered {
+                assert!(changes > 4, "{changes} changes are too few to replace a file");
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn files_that_no_manifest_names_are_removed_and_others_stay() {
+        let (disk, directory) = (SimulatedDisk::new(0), Path::new("/store"));
+        disk.create_dir_all(directory).unwrap();
+        sample(2).replace(&disk, directory).unwrap();
+        let names = [
+            ("0000000000000003.block", true),
+            ("0000000000000004.block", false),
+            ("0000000000000005.block.new", false),
+            ("MANIFEST.new", false),
+            ("LOCK", true),
+            ("000000000000000A.block", true),
+            ("notes.new", true),
+        ];
+        names.iter().for_each(|(name, _)| disk.put(&directory.join(name), Vec::new()));
+        Manifest::open(&disk, directory).unwrap();
+        let left = disk.list(directory).unwrap();
+        for (name, stays) in names {
+            assert_eq!(left.contains(&directory.join(name)), stays, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_manifest_or_an_error(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Manifest::decode_body(&body);
+        }
+    }
+}

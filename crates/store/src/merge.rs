@@ -176,3 +176,128 @@ fn add_texts(earlier: &mut TextColumn, later: TextColumn) {
     earlier.times.extend(later.times);
     earlier.values.extend(later.values);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{any_source, bits, empty};
+    use ogive_model::Labels;
+
+    /// The merge, one sample after the other into a map.
+    fn model(sources: &[Vec<SeriesData>]) -> Vec<SeriesData> {
+        let mut all: BTreeMap<(Labels, Kind), SeriesData> = BTreeMap::new();
+        for data in sources.iter().flatten() {
+            let fresh = || empty(data.labels.clone(), data.meta.kind, data.meta.temporality);
+            let held = all.entry((data.labels.clone(), data.meta.kind)).or_insert_with(fresh);
+            held.meta = data.meta.clone();
+            let delta = data.meta.temporality == Temporality::Delta;
+            for (at, (time, value)) in data.floats.times.iter().zip(&data.floats.values).enumerate() {
+                let start = data.floats.starts.get(at).copied().unwrap_or(0);
+                put(
+                    &mut held.floats.times,
+                    &mut held.floats.values,
+                    &mut held.floats.starts,
+                    (*time, *value, start),
+                    |a, b| {
+                        if delta { a + b } else { b }
+                    },
+                );
+            }
+            for (at, (time, value)) in data.histograms.times.iter().zip(&data.histograms.values).enumerate() {
+                let start = data.histograms.starts.get(at).copied().unwrap_or(0);
+                let column = &mut held.histograms;
+                put(
+                    &mut column.times,
+                    &mut column.values,
+                    &mut column.starts,
+                    (*time, value.clone(), start),
+                    |a, b| {
+                        if delta { add_cell(a, b) } else { b }
+                    },
+                );
+            }
+            for (time, value) in data.texts.times.iter().zip(&data.texts.values) {
+                let at = held.texts.times.partition_point(|held| held <= time);
+                held.texts.times.insert(at, *time);
+                held.texts.values.insert(at, value.clone());
+            }
+        }
+        let mut merged: Vec<SeriesData> = all.into_values().collect();
+        for data in &mut merged {
+            for starts in [&mut data.floats.starts, &mut data.histograms.starts] {
+                if starts.iter().all(|start| *start == 0) {
+                    starts.clear();
+                }
+            }
+        }
+        merged
+    }
+
+    fn put<T: Clone>(
+        times: &mut Vec<i64>,
+        values: &mut Vec<T>,
+        starts: &mut Vec<i64>,
+        sample: (i64, T, i64),
+        join: impl Fn(T, T) -> T,
+    ) {
+        match times.binary_search(&sample.0) {
+            Ok(at) => {
+                values[at] = join(values[at].clone(), sample.1);
+                starts[at] = if sample.2 != 0 { sample.2 } else { starts[at] };
+            }
+            Err(at) => {
+                times.insert(at, sample.0);
+                values.insert(at, sample.1);
+                starts.insert(at, sample.2);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sources_merge_as_one_sample_after_the_other_does(sources in proptest::collection::vec(any_source(8, 30), 0..5)) {
+            let expected = model(&sources);
+            prop_assert_eq!(bits(&merge(sources)), bits(&expected));
+        }
+    }
+
+    fn cell(value: f64) -> HistogramValue {
+        let mut histogram = Histogram::log_linear();
+        histogram.record(value);
+        HistogramValue::Integer(histogram)
+    }
+
+    #[test]
+    fn two_parts_of_a_cell_count_once_each_and_a_cumulative_value_is_replaced() {
+        let labels = || Labels::new([("__name__", "m")]).unwrap();
+        let source = |temporality, value: f64| {
+            let mut data = empty(labels(), Kind::Histogram, temporality);
+            data.histograms.times = vec![1000];
+            data.histograms.values = vec![cell(value)];
+            vec![data]
+        };
+        let count = |temporality| {
+            let merged = merge(vec![source(temporality, 1.0), source(temporality, 2.0)]);
+            let HistogramValue::Integer(histogram) = &merged[0].histograms.values[0] else { panic!("integer counts") };
+            histogram.total()
+        };
+        assert_eq!(count(Temporality::Delta), 2);
+        assert_eq!(count(Temporality::Cumulative), 1);
+    }
+
+    #[test]
+    fn integer_and_float_parts_make_a_float_cell_and_strangers_stay_apart() {
+        let HistogramValue::Integer(integer) = cell(1.0) else { unreachable!() };
+        let float = HistogramValue::Float(integer.to_float());
+        for (a, b) in [(cell(1.0), float.clone()), (float.clone(), cell(1.0)), (float.clone(), float)] {
+            let HistogramValue::Float(sum) = add_cell(a, b) else { panic!("float counts") };
+            assert_eq!(sum.count, 2.0);
+        }
+        let stranger = HistogramValue::Integer(Histogram::new(ogive_hist::Scheme::Exp2 { scale: 3 }));
+        assert_eq!(add_cell(cell(1.0), stranger.clone()), stranger);
+    }
+}

@@ -186,6 +186,13 @@ impl Block {
         self.index().map(|_| ())
     }
 
+    /// Bytes of the index that is in memory.
+    #[must_use]
+    pub fn index_bytes(&self) -> usize {
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        index.as_ref().map_or(0, |index| index.memory_bytes())
+    }
+
     /// Forgets the index until the next question, and tells how many bytes it took.
     pub fn release_index(&self) -> usize {
         let index = self.index.lock().unwrap_or_else(PoisonError::into_inner).take();

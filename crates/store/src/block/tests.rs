@@ -62,3 +62,204 @@ proptest! {
         }
     }
 }
+
+/// A small block of every kind, whose chunks take every coding, in one place for all tests of damage.
+fn small_source() -> Vec<SeriesData> {
+    use crate::testing::empty;
+    use ogive_hist::Histogram;
+    use ogive_model::{HistogramValue, Kind, Labels, Temporality};
+    let labels = |name: &str| Labels::new([("__name__", name), ("host", "a")]).unwrap();
+    let mut gauge = empty(labels("gauge"), Kind::Float, Temporality::Gauge);
+    gauge.floats.times = (0..40).map(|i| i * 1000).collect();
+    gauge.floats.values = (0..40).map(|i| f64::from(i).sqrt()).collect();
+    let mut counter = empty(labels("requests_total"), Kind::Float, Temporality::Cumulative);
+    counter.floats.times = vec![1000, 2000, 4000];
+    counter.floats.values = vec![1.5, f64::NAN, 3.0];
+    counter.floats.starts = vec![500; 3];
+    let mut latency = empty(labels("seconds"), Kind::Histogram, Temporality::Delta);
+    latency.histograms.times = vec![1000, 2000];
+    for values in [[0.001, 0.002], [0.002, 4.0]] {
+        let mut histogram = Histogram::log_linear();
+        values.into_iter().for_each(|value| histogram.record(value));
+        latency.histograms.values.push(HistogramValue::Integer(histogram));
+    }
+    let mut log = empty(labels("log"), Kind::Text, Temporality::Gauge);
+    log.texts.times = vec![7, 7, 9];
+    log.texts.values = vec!["started ".repeat(12), String::new(), "stopped".into()];
+    let mut source = vec![gauge, counter, latency, log];
+    source.sort_by(|a, b| a.labels.cmp(&b.labels));
+    source
+}
+
+/// Everything that can be asked of a block, each answer apart.
+fn ask(disk: &SimulatedDisk, path: &Path) -> Vec<Result<Vec<String>, Error>> {
+    let block = match Block::open(disk, path) {
+        Ok(block) => block,
+        Err(error) => return vec![Err(error)],
+    };
+    let mut answers = vec![
+        select(&block, &everything()).map(|found| bits(&found)),
+        select(&block, &Selection { labels_only: true, ..everything() }).map(|found| bits(&found)),
+        block.label_names(&[]),
+        block.label_values("__name__", &[Matcher::new("host", MatchOp::Equal, "a").unwrap()]),
+    ];
+    for name in ["gauge", "requests_total", "seconds", "log"] {
+        let matchers = vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()];
+        answers.push(select(&block, &Selection { matchers, ..everything() }).map(|found| bits(&found)));
+    }
+    answers
+}
+
+/// Every answer is `right` or an error that names the file; tells whether there was an error.
+fn right_or_corrupt(disk: &SimulatedDisk, path: &Path, right: &[Result<Vec<String>, Error>], damage: &str) -> bool {
+    let answers = ask(disk, path);
+    let mut failed = false;
+    for (at, answer) in answers.iter().enumerate() {
+        match answer {
+            Ok(answer) => assert_eq!(answer, right[at].as_ref().unwrap(), "{damage}: answer {at} is wrong"),
+            Err(Error::Corrupt { path: named, offset, .. }) => {
+                assert_eq!(named, path);
+                assert!(*offset <= disk.length(path).unwrap(), "{damage}: offset {offset}");
+                failed = true;
+            }
+            Err(Error::TooNew { .. }) => failed = true,
+            Err(error) => panic!("{damage}: {error}"),
+        }
+    }
+    failed
+}
+
+#[test]
+fn a_flipped_bit_gives_the_right_answer_or_an_error_and_is_always_found() {
+    let disk = SimulatedDisk::new(0);
+    let path = write(&disk, &small_source()).unwrap();
+    let right = ask(&disk, &path);
+    let bytes = disk.read(&path).unwrap();
+    for bit in 0..bytes.len() * 8 {
+        let damage = format!("bit {} of byte {}", bit % 8, bit / 8);
+        disk.flip_bit(&path, bit);
+        right_or_corrupt(&disk, &path, &right, &damage);
+        let found = Block::open(&disk, &path).and_then(|block| block.verify());
+        assert!(found.is_err(), "{damage}: verify does not see it");
+        disk.flip_bit(&path, bit);
+    }
+    assert!(!right_or_corrupt(&disk, &path, &right, "none"));
+}
+
+#[test]
+fn damage_to_one_series_leaves_the_others_readable() {
+    let disk = SimulatedDisk::new(0);
+    let path = write(&disk, &small_source()).unwrap();
+    let right = ask(&disk, &path);
+    // The first chunk begins behind the header: it is the first series'.
+    disk.flip_bit(&path, 16 * 8);
+    let answers = ask(&disk, &path);
+    let wrong = answers.iter().filter(|answer| answer.is_err()).count();
+    assert_eq!(wrong, 2, "of everything and of the one series");
+    assert_eq!(answers.len(), right.len());
+}
+
+#[test]
+fn a_cut_block_is_an_error_at_every_length() {
+    let disk = SimulatedDisk::new(0);
+    let path = write(&disk, &small_source()).unwrap();
+    let bytes = disk.read(&path).unwrap();
+    for length in 0..bytes.len() {
+        disk.put(&path, bytes[..length].to_vec());
+        match Block::open(&disk, &path) {
+            Err(Error::Corrupt { path: named, .. }) => assert_eq!(named, path),
+            other => panic!("cut at {length}: {:?}", other.map(|_| ())),
+        }
+    }
+    let longer = [&bytes[..], &[0]].concat();
+    disk.put(&path, longer);
+    assert!(matches!(Block::open(&disk, &path), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn mangled_blocks_never_panic() {
+    let disk = SimulatedDisk::new(0);
+    let path = write(&disk, &small_source()).unwrap();
+    let right = ask(&disk, &path);
+    let bytes = disk.read(&path).unwrap();
+    // xorshift with a fixed seed: the same mangling at every run.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for round in 0..3000 {
+        let mut mangled = bytes.clone();
+        for _ in 0..=random(4) {
+            let at = random(mangled.len());
+            match random(4) {
+                0 => mangled[at] = random(256) as u8,
+                1 => mangled.truncate(at.max(1)),
+                2 => mangled.extend_from_within(at..),
+                _ => drop(mangled.drain(at..(at + random(9)).min(mangled.len()))),
+            }
+            if mangled.is_empty() {
+                mangled.push(0);
+            }
+        }
+        disk.put(&path, mangled);
+        right_or_corrupt(&disk, &path, &right, &format!("round {round}"));
+    }
+}
+
+#[test]
+fn a_selection_stops_at_its_limit() {
+    let disk = SimulatedDisk::new(0);
+    let path = write(&disk, &small_source()).unwrap();
+    let block = Block::open(&disk, &path).unwrap();
+    // 40 + 3 floats, 2 + 2 bins, 3 texts.
+    for (limit, enough) in [(50, true), (49, false), (0, false)] {
+        let found = select(&block, &Selection { samples_max: limit, ..everything() });
+        assert_eq!(found.is_ok(), enough, "limit {limit}");
+        assert!(enough || matches!(found, Err(Error::TooManySamples { limit: named }) if named == limit));
+    }
+    let labels = Selection { samples_max: 0, labels_only: true, ..everything() };
+    assert_eq!(select(&block, &labels).unwrap().len(), 4);
+}
+
+#[test]
+fn a_range_between_two_samples_has_no_series() {
+    let disk = SimulatedDisk::new(0);
+    let path = write(&disk, &small_source()).unwrap();
+    let block = Block::open(&disk, &path).unwrap();
+    let matchers = vec![Matcher::new("__name__", MatchOp::Equal, "requests_total").unwrap()];
+    for (start_ms, end_ms, some) in [(2000, 3999, false), (1999, 3999, true), (2000, 4000, true), (0, 999, false)] {
+        let range = TimeRange { start_ms, end_ms };
+        let selection = Selection { matchers: matchers.clone(), range, samples_max: 10, labels_only: true };
+        assert_eq!(select(&block, &selection).unwrap().len(), usize::from(some), "({start_ms}, {end_ms}]");
+    }
+}
+
+#[test]
+fn a_failed_write_leaves_no_block() {
+    // Power goes after each change in turn: then either the block is whole or it is not there.
+    let source = small_source();
+    for run in 0_u64.. {
+        let changes = 1 + run / 8;
+        let disk = SimulatedDisk::new(run);
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        disk.cut_power_after(changes);
+        let written = block::write(&disk, Path::new(DIRECTORY), BlockId(7), source.iter().cloned().map(Ok));
+        let powered = disk.is_powered();
+        disk.restart();
+        let path = Path::new(DIRECTORY).join(block::file_name(BlockId(7)));
+        match Block::open(&disk, &path) {
+            Ok(block) => assert_eq!(bits(&select(&block, &everything()).unwrap()), bits(&source)),
+            Err(Error::Disk(ogive_journal::Error::NotFound { .. })) => {
+                assert!(written.is_err(), "an acknowledged block is gone")
+            }
+            Err(error) => panic!("after {changes} changes: {error}"),
+        }
+        if powered {
+            assert!(changes >= 4, "{changes} changes are too few for a block");
+            break;
+        }
+    }
+}
