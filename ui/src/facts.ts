@@ -2,7 +2,7 @@
 
 import { quantileBin, shareBelow, type BinTable, type Merged } from "./bins.ts";
 import { el } from "./dom.ts";
-import { formatCompact, formatCount, formatShare, formatValue } from "./format.ts";
+import { formatBounds, formatCompact, formatCount, formatShare, formatValue } from "./format.ts";
 import { cssName, quantileLabel } from "./heatmap.ts";
 import type { QuantileName } from "./state.ts";
 
@@ -22,15 +22,14 @@ export function drawFacts(parent: HTMLElement, view: View, dropThreshold: () => 
   const { table, merged, unit } = view;
   const facts: Node[] = [];
   const rate = view.seconds > 0 ? merged.total / view.seconds : 0;
-  facts.push(fact("Samples in view", formatCount(merged.total), `${formatCompact(Number(rate.toPrecision(3)))} a second, ${view.series} series`, "total"));
+  facts.push(fact("Samples in view", formatCount(merged.total), `${formatCompact(Number(rate.toPrecision(3)))}/s · ${view.series} series`, "total"));
   for (const name of SHOWN) {
     const bin = quantileBin(table, merged, Number(name));
     if (bin === null) continue;
-    const value = Number.isFinite(bin.hi) ? `≤ ${formatValue(bin.hi, unit, 3)}` : `> ${formatValue(bin.lo, unit, 3)}`;
-    facts.push(fact(quantileLabel(name), value, `and above ${formatValue(bin.lo, unit, 3)}`, cssName(name), `q-${cssName(name)}`));
+    facts.push(fact(quantileLabel(name), formatBounds(bin.lo, bin.hi, unit), errorNote(bin.lo, bin.hi), cssName(name), `q-${cssName(name)}`));
   }
   if (merged.max !== null && merged.min !== null) {
-    facts.push(fact("max", formatValue(merged.max, unit, 4), `exact; min ${formatValue(merged.min, unit, 4)}`, "max", "q-max"));
+    facts.push(fact("max", formatValue(merged.max, unit, 4), `exact · min ${formatValue(merged.min, unit, 4)}`, "max", "q-max"));
   }
   if (view.threshold !== null) facts.push(thresholdFact(view, view.threshold, dropThreshold));
   parent.replaceChildren(...facts);
@@ -45,6 +44,12 @@ function fact(name: string, value: string, note: string, key: string, mark = "")
     el("div", { class: "value", title: value }, value),
     el("div", { class: "note", title: note }, note),
   );
+}
+
+/** Half the width of the bin over its middle: how far off the middle can be. */
+function errorNote(lo: number, hi: number): string {
+  const error = Math.abs((hi - lo) / (hi + lo));
+  return Number.isFinite(error) && hi + lo !== 0 ? `the bin, ± ${formatShare(error)}` : "the bin that holds it";
 }
 
 /** How much is at or below the threshold. Inside of a bin only bounds are known, and both are shown. */

@@ -88,6 +88,16 @@ function withUnit(text: string, name: string, suffix: string): string {
   return `${number} ${name}${suffix}`;
 }
 
+/** Two bounds that share a unit name it once: `66 – 67 µs`. */
+export function formatBounds(lo: number, hi: number, unit: string, digits = 3): string {
+  const [from, to] = [formatValue(lo, unit, digits), formatValue(hi, unit, digits)];
+  const split = (text: string): [string, string] => {
+    const at = text.indexOf(" ");
+    return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at)];
+  };
+  return split(from)[1] === split(to)[1] ? `${split(from)[0]} – ${to}` : `${from} – ${to}`;
+}
+
 /** A count in full: `12,345`. Counts above 2^53 arrive as text and are grouped as text. */
 export function formatCount(count: number | string): string {
   if (typeof count === "string") {
@@ -108,7 +118,7 @@ export function formatShare(share: number): string {
   if (share <= 0) return "0 %";
   if (share >= 1) return "100 %";
   const percent = share * 100;
-  for (let decimals = percent < 10 ? 2 : 1; decimals <= 8; decimals++) {
+  for (let decimals = percent < 10 || percent > 90 ? 2 : 1; decimals <= 8; decimals++) {
     const text = percent.toFixed(decimals);
     const seen = Number(text);
     if (seen > 0 && seen < 100) return `${text} %`;

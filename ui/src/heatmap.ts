@@ -8,7 +8,7 @@
 
 import { covers, DomainBuilder, niceCeil, stepFor, timeTicks, ValueAxis, type Domain } from "./axis.ts";
 import { merge, type BinTable, type Column, type Merged } from "./bins.ts";
-import { CellLayer, greatest, weightOf, type Look } from "./cells.ts";
+import { CellLayer, greatest, shadesOf, weightOf, type Look } from "./cells.ts";
 import { palette, paletteWords, type PaletteName, type Rgb, type Scaling, type Theme } from "./colour.ts";
 import { formatClock, formatDate, formatValue } from "./format.ts";
 import { drawMarginal } from "./marginal.ts";
@@ -54,6 +54,7 @@ export class Heatmap {
   private readonly cells: CellLayer;
   private readonly context: CanvasRenderingContext2D;
   private words: Uint32Array = new Uint32Array(0);
+  private shades: Uint32Array = new Uint32Array(0);
   private ratio = 1;
 
   constructor(
@@ -116,9 +117,9 @@ export class Heatmap {
   setOptions(options: Options): void {
     const before = this.options;
     this.options = options;
-    if (before.theme !== options.theme || before.palette !== options.palette) this.recolour();
-    const kept: (keyof Options)[] = ["theme", "palette", "scaling", "density"];
-    if (kept.some((key) => before[key] !== options[key])) this.fit();
+    const differs = (...keys: (keyof Options)[]): boolean => keys.some((key) => before[key] !== options[key]);
+    if (differs("theme", "palette", "scaling")) this.recolour();
+    if (differs("theme", "palette", "scaling", "density")) this.fit();
     else this.draw();
   }
 
@@ -155,11 +156,10 @@ export class Heatmap {
     return this.layout.left + ((t - this.start) / (this.end - this.start)) * this.layout.plotWidth;
   }
 
-  /** Top and bottom of a bin in CSS pixels of the canvas, as painted. */
+  /** Top and bottom of a bin in CSS pixels of the canvas. */
   binSpan(id: number): [number, number] {
     const [from, to] = (this.axis as ValueAxis).span(this.table.lo[id] as number, this.table.hi[id] as number);
-    const top = Math.round(from);
-    return [this.layout.top + top / this.ratio, this.layout.top + Math.max(top + 1, Math.round(to)) / this.ratio];
+    return [this.layout.top + from / this.ratio, this.layout.top + to / this.ratio];
   }
 
   yOf(value: number): number {
@@ -194,6 +194,7 @@ export class Heatmap {
   private recolour(): void {
     this.colours = palette(this.options.palette, this.options.theme);
     this.words = paletteWords(this.colours);
+    this.shades = shadesOf(this.words, this.options.scaling);
   }
 
   private outgrows(column: Column): boolean {
@@ -222,7 +223,8 @@ export class Heatmap {
   }
 
   private look(axis: ValueAxis): Look {
-    return { axis, words: this.words, scaling: this.options.scaling, density: this.options.density, max: this.max };
+    const { density } = this.options;
+    return { axis, shades: this.shades, empty: this.words[0] as number, density, max: this.max };
   }
 
   private summarise(): void {
@@ -235,10 +237,8 @@ export class Heatmap {
     context.clearRect(0, 0, layout.width, layout.height);
     this.drawGround();
     if (this.axis !== null) {
-      context.setTransform(1, 0, 0, 1, 0, 0);
       const width = Math.round(layout.plotWidth * ratio);
       this.cells.show(context, this.first, this.last, Math.round(layout.left * ratio), Math.round(layout.top * ratio), width);
-      context.setTransform(ratio, 0, 0, ratio, 0, 0);
     }
     this.drawAxes();
     if (this.axis === null) return;

@@ -34,6 +34,10 @@ type Shown = "map" | "lines" | "table" | "empty";
 /** Data that come late are seen after this many columns of the stream: the whole view is asked for anew. */
 const RELOAD_COLUMNS = 60;
 
+/** Events after which the stream is known to flow, and columns that are then asked for once more: the slowest load seen is far below 8 s. */
+const SETTLED_COLUMNS = 2;
+const TAIL_COLUMNS = 8;
+
 /** Lines have no stream: a live range is asked for again this often at most. */
 const LINES_EVERY_MS = 2_000;
 
@@ -371,18 +375,20 @@ class Page {
     if (this.map.step === 1) {
       this.map.add(column, true);
       this.refresh();
-    } else void this.fetchTail(column.t);
+      // Seconds that closed between the answer and the first event of the stream are in neither.
+      if (this.sinceLoad === SETTLED_COLUMNS) void this.fetchTail(column.t, TAIL_COLUMNS);
+    } else void this.fetchTail(column.t, 2);
   }
 
-  private async fetchTail(t: number): Promise<void> {
+  private async fetchTail(t: number, columns: number): Promise<void> {
     if (this.tail) return;
     this.tail = true;
     const { turn } = this;
     const { step } = this.map;
     const end = Math.ceil(t / step) * step;
     try {
-      // The column before is asked for as well: its last seconds may have come after it was asked for last.
-      const { data } = await fetchHeatmap(this.state.query, end - step, end, step, this.abort.signal);
+      // Columns before are asked for as well: their last seconds may have come after they were asked for last.
+      const { data } = await fetchHeatmap(this.state.query, end - step * (columns - 1), end, step, this.abort.signal);
       if (turn !== this.turn) return;
       for (const column of data.columns) this.map.add(this.table.column(column), true);
       this.refresh();

@@ -14,11 +14,13 @@ export function drawMarginal(context: CanvasRenderingContext2D, map: Heatmap, me
   const max = Math.max(...amounts, 0);
   if (max <= 0) return;
   context.fillStyle = ink("bar");
+  // One path: bars filled one by one would show seams where two share a pixel.
+  context.beginPath();
   merged.ids.forEach((id, i) => {
     const [from, to] = map.binSpan(id);
-    const gap = to - from > 3 ? 0.5 : 0;
-    context.fillRect(left, from, Math.max(1, ((amounts[i] as number) / max) * (width - 6)), to - from - gap);
+    context.rect(left, from, Math.max(1, ((amounts[i] as number) / max) * (width - 6)), Math.max(0.5, to - from));
   });
+  context.fill();
   drawOgive(context, map, merged, left, width);
   context.font = `11px ${ink("font-numbers")}`;
   context.fillStyle = ink("muted");

@@ -7,7 +7,7 @@
 
 import { binAt, countUpTo, shareBelow, type Column } from "./bins.ts";
 import { el } from "./dom.ts";
-import { formatClock, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
+import { formatBounds, formatClock, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
 import { cssName, markOf, pill, quantileLabel, type Heatmap } from "./heatmap.ts";
 import type { QuantileName } from "./state.ts";
 import { ink } from "./theme.ts";
@@ -260,7 +260,7 @@ export class Pointer {
     if (index >= 0) {
       const id = column.ids[index] as number;
       const count = column.counts[index] as number;
-      const range = `${formatValue(map.table.lo[id] as number, unit, 4)} – ${formatValue(map.table.hi[id] as number, unit, 4)}`;
+      const range = formatBounds(map.table.lo[id] as number, map.table.hi[id] as number, unit, 4);
       rows.push(["bin", range], ["count", formatCount(count), "count"]);
       rows.push(["share of column", formatShare(count / column.count)], ["at or below", formatShare(countUpTo(column, index) / column.count)]);
     } else {
@@ -275,7 +275,7 @@ export class Pointer {
     for (const name of this.handlers.quantiles()) {
       const mark = markOf(column, map.table, name);
       if (mark === null) continue;
-      const text = mark.lo === mark.hi ? formatValue(mark.value, unit, 4) : `${formatValue(mark.lo, unit, 3)} – ${formatValue(mark.hi, unit, 3)}`;
+      const text = mark.lo === mark.hi ? formatValue(mark.value, unit, 4) : formatBounds(mark.lo, mark.hi, unit);
       marks.append(el("span", { class: `q q-${cssName(name)}` }, quantileLabel(name)), el("span", {}, text));
     }
     this.box.replaceChildren(when, list, ...(marks.childElementCount > 0 ? [marks] : []));
