@@ -31,6 +31,7 @@ lint:
 	@scripts/need cargo cc
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 test-rust: ui

@@ -41,18 +41,7 @@ impl Batch {
     /// [`Error::TooLarge`] when the frame would pass [`FRAME_BYTES_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         let mut builder = planus::Builder::new();
-        let payload = builder.finish(encode::message(self), None);
-        let mut frame = Vec::with_capacity(HEADER_BYTES + payload.len());
-        frame.extend_from_slice(&MAGIC);
-        frame.extend_from_slice(&VERSION.to_le_bytes());
-        frame.extend_from_slice(&[0, 0]);
-        within("a batch's bytes", HEADER_BYTES + payload.len(), FRAME_BYTES_MAX)?;
-        let length = u32::try_from(payload.len()).expect("FRAME_BYTES_MAX is below 4 GiB");
-        frame.extend_from_slice(&length.to_le_bytes());
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(&frame), payload);
-        frame.extend_from_slice(&checksum.to_le_bytes());
-        frame.extend_from_slice(payload);
-        Ok(frame)
+        frame(builder.finish(encode::message(self), None))
     }
 
     /// Reads a frame.
@@ -62,6 +51,24 @@ impl Batch {
     pub fn decode(frame: &[u8]) -> Result<Self, Error> {
         decode::batch(payload(frame)?)
     }
+}
+
+/// A frame around `message`, whatever it holds.
+///
+/// # Errors
+/// [`Error::TooLarge`] when the frame would pass [`FRAME_BYTES_MAX`].
+pub fn frame(message: &[u8]) -> Result<Vec<u8>, Error> {
+    within("a batch's bytes", HEADER_BYTES + message.len(), FRAME_BYTES_MAX)?;
+    let length = u32::try_from(message.len()).expect("FRAME_BYTES_MAX is below 4 GiB");
+    let mut frame = Vec::with_capacity(HEADER_BYTES + message.len());
+    frame.extend_from_slice(&MAGIC);
+    frame.extend_from_slice(&VERSION.to_le_bytes());
+    frame.extend_from_slice(&[0, 0]);
+    frame.extend_from_slice(&length.to_le_bytes());
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&frame), message);
+    frame.extend_from_slice(&checksum.to_le_bytes());
+    frame.extend_from_slice(message);
+    Ok(frame)
 }
 
 /// The message inside a frame, once the frame is known to be whole.
