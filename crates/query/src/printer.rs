@@ -239,6 +239,7 @@ mod tests {
         check("a == bool 1", "a == bool 1");
         check("x[1h:1m] offset -5m @ start()", "x[1h:1m] @ start() offset -5m");
         check("x[1h:] @ -0.001", "x[1h:] @ -0.001");
+        check("0d + 1", "0s + 1");
         check("x[5m + step() * 2]", "x[5m + step() * 2s]");
         check("{\"my.metric\", \"l.x\"=~'y\"'}", r#"{"my.metric","l.x"=~"y\""}"#);
         check("{__name__=\"inf\"}", "{__name__=\"inf\"}");

@@ -39,7 +39,7 @@ const MILLIS_MAX: f64 = (i64::MAX / 1_000_000) as f64;
 /// Seconds as a duration when whole milliseconds make it exactly, else as a number.
 pub(super) fn literal(seconds: f64) -> String {
     let millis = (seconds * 1000.0).round();
-    if (1.0..=MILLIS_MAX).contains(&millis) && millis / 1000.0 == seconds {
+    if (0.0..=MILLIS_MAX).contains(&millis) && millis / 1000.0 == seconds {
         duration_text(millis as u64)
     } else {
         seconds.to_string()

@@ -1,0 +1,133 @@
+//! What must hold for every query of the conformance scripts, and for queries like them.
+
+mod notation;
+#[allow(dead_code)]
+#[path = "../promql/support/mod.rs"]
+mod support;
+
+use support::script::{self, CommandKind};
+
+/// Queries of the scripts, each once.
+fn queries() -> Vec<String> {
+    let (directory, _) = support::directory();
+    let commands = support::files(&directory).into_iter().flat_map(|path| script::read(&path).expect("a good script"));
+    let mut out: Vec<String> = commands
+        .filter_map(|command| match command.kind {
+            CommandKind::Eval(eval) => Some(eval.query),
+            _ => None,
+        })
+        .collect();
+    out.sort();
+    out.dedup();
+    out
+}
+
+#[test]
+fn every_query_parses_and_reads_back_from_its_canonical_text() {
+    for query in queries() {
+        let mut tree = ogive_query::parse(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        assert_eq!(tree.span.start, 0, "{query}");
+        let printed = tree.to_string();
+        let mut again = ogive_query::parse(&printed).unwrap_or_else(|error| panic!("{query} as {printed}: {error}"));
+        assert_eq!(again.to_string(), printed, "{query}");
+        tree.erase_spans();
+        again.erase_spans();
+        assert_eq!(tree, again, "{query} as {printed}");
+    }
+}
+
+/// A small generator, so that a seed gives the same texts everywhere (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ (x >> 31)) % limit as u64) as usize
+    }
+}
+
+/// Texts that mean something to the lexer.
+const FRAGMENTS: [&str; 32] = [
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "\"",
+    "'",
+    "`",
+    "\\",
+    ":",
+    ",",
+    "@",
+    "-",
+    "^",
+    "</",
+    ">/",
+    " offset ",
+    " by (",
+    "0x",
+    "1e",
+    "5m",
+    "step()",
+    "#",
+    "\n",
+    "é",
+    "😀",
+    "\0",
+    " on(",
+    " smoothed",
+    "__name__",
+    "Inf",
+];
+
+fn mutated(query: &str, other: &str, random: &mut Random) -> String {
+    let mut text: Vec<char> = query.chars().collect();
+    for _ in 0..=random.below(4) {
+        let at = random.below(text.len() + 1);
+        match random.below(4) {
+            0 => drop(text.splice(at..at, FRAGMENTS[random.below(FRAGMENTS.len())].chars())),
+            1 => text.truncate(at),
+            2 => {
+                let end = text.len().min(at + random.below(8));
+                text.drain(at..end);
+            }
+            _ => {
+                let tail: Vec<char> = other.chars().collect();
+                text.extend(&tail[random.below(tail.len() + 1)..]);
+            }
+        }
+    }
+    text.into_iter().collect()
+}
+
+#[test]
+fn mutated_queries_never_panic_and_read_back() {
+    let queries = queries();
+    let mut parsed = 0;
+    for seed in 0..20_000 {
+        let mut random = Random(seed);
+        let (query, other) = (&queries[random.below(queries.len())], &queries[random.below(queries.len())]);
+        let text = mutated(query, other, &mut random);
+        let run = || match ogive_query::parse(&text) {
+            Err(error) => {
+                assert!(error.span.start <= error.span.end && error.span.end as usize <= text.len());
+                0
+            }
+            Ok(mut tree) => {
+                let mut again = ogive_query::parse(&tree.to_string()).expect("its canonical text");
+                tree.erase_spans();
+                again.erase_spans();
+                assert_eq!(tree, again);
+                1
+            }
+        };
+        parsed += std::panic::catch_unwind(run).unwrap_or_else(|_| panic!("seed {seed}: {text:?}"));
+    }
+    // Mutations that are all refused would test nothing but the errors.
+    assert!(parsed > 1000, "only {parsed} mutations are queries");
+}
