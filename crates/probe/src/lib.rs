@@ -1,21 +1,39 @@
 //! What runs inside a measured process: a clock, a recorder that loses nothing, and a meter of hiccups.
 //!
 //! - [`Clock`]: nanoseconds for the price of reading the processor's counter, ordered between threads.
-//! - `unsafe` is fenced in `counter` (reading the counter) and `os` (calls into libc); nowhere else is it allowed.
+//! - [`Recorder`] and [`Writer`]: every duration counted in the thread that measured it, taken in snapshots that lose and
+//!   double nothing.
+//! - [`Stopwatch`] and [`Writer::timed`]: the two together.
+//! - [`HiccupMeter`]: how late the machine wakes a sleeping thread, on each CPU.
+//!
+//! `unsafe` is fenced in `counter` (reading the processor's counter), `os` and `threads` (calls into libc); nowhere else is
+//! it allowed. The protocols between threads (`clock::latch`, `recorder::turnstile`) are written over the operations in
+//! `memory`, so that their tests run them in loom's model of weak memory.
 //!
 //! ```
-//! let clock = ogive_probe::Clock::global();
-//! let start = clock.now();
-//! assert!(clock.now() >= start);
+//! use ogive_probe::{Clock, Recorder};
+//! let clock = Clock::global();
+//! let recorder = Recorder::new();
+//! let writer = recorder.handle();
+//! let total: u64 = writer.timed(clock, || (0..1_000).sum());
+//! let cell = recorder.snapshot();
+//! assert_eq!((total, cell.count), (499_500, 1));
 //! ```
 #![deny(unsafe_code)]
 
 mod clock;
 mod counter;
 mod error;
+mod hiccup;
 mod memory;
 mod os;
+mod recorder;
+mod stopwatch;
+mod threads;
 
 pub use clock::{Bounded, Clock, Mode, Status};
 pub use counter::Source;
 pub use error::Error;
+pub use hiccup::{CpuMeter, HiccupMeter, SLEEP_NS};
+pub use recorder::{Recorder, Writer, snapshot_all};
+pub use stopwatch::Stopwatch;

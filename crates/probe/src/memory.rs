@@ -1,11 +1,11 @@
 //! The few atomic operations that the protocols of this crate use, as traits, so that one source runs on the
 //! machine's memory and, in tests, on loom's model of it.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::threads;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// One 64-bit atomic word.
 pub(crate) trait Word: Send + Sync {
-    #[cfg(test)]
     fn new(value: u64) -> Self;
     fn load(&self, ordering: Ordering) -> u64;
     fn store(&self, value: u64, ordering: Ordering);
@@ -15,6 +15,12 @@ pub(crate) trait Word: Send + Sync {
 pub(crate) trait Memory {
     type U64: Word;
     fn fence(ordering: Ordering);
+    /// A full barrier between earlier stores and later loads: executed when `execute`, otherwise only the compiler is held
+    /// to it and [`Memory::heavy_fence`] of another thread makes the machine do it.
+    fn light_fence(execute: bool);
+    /// A full barrier here and in every other thread of the process that executes a light one; false when the system
+    /// refused, which it does not where light fences are told not to execute.
+    fn heavy_fence() -> bool;
     /// Lets the other threads run; called in each turn of a waiting loop.
     fn pause();
 }
@@ -23,7 +29,7 @@ pub(crate) trait Memory {
 pub(crate) enum Machine {}
 
 impl Word for AtomicU64 {
-    #[cfg(test)]
+    #[inline(always)]
     fn new(value: u64) -> Self {
         AtomicU64::new(value)
     }
@@ -42,6 +48,20 @@ impl Memory for Machine {
     #[inline(always)]
     fn fence(ordering: Ordering) {
         fence(ordering);
+    }
+    #[inline(always)]
+    fn light_fence(execute: bool) {
+        if execute {
+            // ORDERING: SeqCst; pairs with the SeqCst fence beside the process-wide barrier of a reader.
+            fence(Ordering::SeqCst);
+        } else {
+            compiler_fence(Ordering::SeqCst);
+        }
+    }
+    fn heavy_fence() -> bool {
+        // ORDERING: SeqCst; pairs with the executed light fences where there is no process-wide barrier.
+        fence(Ordering::SeqCst);
+        !threads::has_process_barrier() || threads::process_barrier()
     }
     fn pause() {
         std::hint::spin_loop();
@@ -70,6 +90,13 @@ impl Memory for Model {
     type U64 = loom::sync::atomic::AtomicU64;
     fn fence(ordering: Ordering) {
         loom::sync::atomic::fence(ordering);
+    }
+    fn light_fence(_execute: bool) {
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+    fn heavy_fence() -> bool {
+        loom::sync::atomic::fence(Ordering::SeqCst);
+        true
     }
     fn pause() {
         loom::thread::yield_now();

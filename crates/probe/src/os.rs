@@ -31,7 +31,7 @@ pub(crate) fn boottime_ns() -> u64 {
 }
 
 #[inline]
-fn clock_ns(clock: libc::clockid_t) -> i64 {
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec for the whole call.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };

@@ -15,8 +15,14 @@ const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 #[cfg(target_os = "linux")]
 const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
+/// True when [`process_barrier`] works in this process; asked once.
+pub(crate) fn has_process_barrier() -> bool {
+    static REGISTERED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *REGISTERED.get_or_init(register_process_barrier)
+}
+
 /// Asks for [`process_barrier`]; true when it will work in this process from now on (Linux 4.14 and later).
-pub(crate) fn register_process_barrier() -> bool {
+fn register_process_barrier() -> bool {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
         membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
@@ -29,7 +35,7 @@ pub(crate) fn register_process_barrier() -> bool {
 
 /// Makes every running thread of this process execute a full memory barrier before this returns.
 ///
-/// True when done; false when the kernel refused, which it does not after [`register_process_barrier`] gave true.
+/// True when done; false when the kernel refused, which it does not after [`has_process_barrier`] gave true.
 pub(crate) fn process_barrier() -> bool {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
