@@ -1,0 +1,247 @@
+//! What does one record cost, beside reading the clock and beside the hdrhistogram crate? And merge, and quantiles?
+//!
+//! All contenders run in turn, round after round, in one process, so that a noisy machine disturbs all alike; each
+//! round's ratio is taken within the round. Printed: nanoseconds per operation (median, least, greatest round) and the
+//! ratio to the first of its group (median). `cargo bench -p ogive-hist --bench record`; `ROUNDS=n` for more rounds.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use hdrhistogram::Histogram as Hdr;
+use ogive_hist::{FlatFloatRecorder, FlatRecorder, Histogram, NanosecondIndex};
+
+/// Values per round: 4 MiB of nanoseconds, more than a second-level cache holds, as a stream of values is.
+const VALUES: usize = 1 << 19;
+
+/// Rounds unless `ROUNDS` says otherwise.
+const ROUNDS: usize = 11;
+
+/// Something to time: its name, how many operations a run makes, and the run.
+struct Contender<'a> {
+    name: &'static str,
+    operations: usize,
+    run: Box<dyn FnMut() + 'a>,
+}
+
+fn contender<'a>(name: &'static str, operations: usize, run: impl FnMut() + 'a) -> Contender<'a> {
+    Contender { name, operations, run: Box::new(run) }
+}
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--list") {
+        return;
+    }
+    let rounds = std::env::var("ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
+    println!("machine: {}", machine());
+    let streams = [("log-normal", log_normal()), ("mixed", mixed()), ("constant", vec![123_456; VALUES])];
+    for (name, values) in &streams {
+        record(name, values, rounds);
+    }
+    merge_and_quantiles(&streams[1].1, rounds);
+}
+
+/// Recording a stream of nanoseconds.
+fn record(stream: &str, values: &[u64], rounds: usize) {
+    let seconds: Vec<f64> = values.iter().map(|nanoseconds| *nanoseconds as f64 / 1e9).collect();
+    let mut flat = FlatRecorder::new();
+    let mut timed = FlatRecorder::new();
+    let mut float = FlatFloatRecorder::new();
+    let mut sparse = Histogram::log_linear();
+    let mut hdr = hdr_histogram();
+    let few = values.len() / 16;
+    let mut contenders = vec![
+        contender("FlatRecorder::record (u64 ns)", values.len(), || {
+            values.iter().for_each(|nanoseconds| flat.record(*nanoseconds));
+            black_box(&mut flat);
+        }),
+        contender("FlatFloatRecorder::record (f64 s)", values.len(), || {
+            seconds.iter().for_each(|value| float.record(*value));
+            black_box(&mut float);
+        }),
+        contender("Histogram::record (sparse, f64 s)", few, || {
+            seconds[..few].iter().for_each(|value| sparse.record(*value));
+            black_box(&mut sparse);
+        }),
+        contender("hdrhistogram, 3 digits", values.len(), || {
+            values.iter().for_each(|nanoseconds| hdr.saturating_record(*nanoseconds));
+            black_box(&mut hdr);
+        }),
+        contender("NanosecondIndex::bin alone", values.len(), || {
+            for nanoseconds in values {
+                black_box(NanosecondIndex::bin(*nanoseconds));
+            }
+        }),
+        contender("rdtsc alone", values.len(), || {
+            for _ in 0..values.len() {
+                black_box(ticks());
+            }
+        }),
+        contender("rdtsc and FlatRecorder::record", values.len(), || {
+            let mut before = ticks();
+            for _ in 0..values.len() {
+                let now = ticks();
+                timed.record(now.wrapping_sub(before));
+                before = now;
+            }
+            black_box(&mut timed);
+        }),
+    ];
+    time(&format!("record, {stream}"), &mut contenders, rounds);
+}
+
+/// Merging two histograms of a mixed stream, and asking for four quantiles.
+fn merge_and_quantiles(values: &[u64], rounds: usize) {
+    const TIMES: usize = 2000;
+    const Q: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+    let (first, second) = values.split_at(values.len() / 2);
+    let of = |values: &[u64]| {
+        let mut recorder = FlatRecorder::new();
+        values.iter().for_each(|nanoseconds| recorder.record(*nanoseconds));
+        recorder.take()
+    };
+    let hdr_of = |values: &[u64]| {
+        let mut hdr = hdr_histogram();
+        values.iter().for_each(|nanoseconds| hdr.saturating_record(*nanoseconds));
+        hdr
+    };
+    let (left, right, hdr_left, hdr_right) = (of(first), of(second), hdr_of(first), hdr_of(second));
+    println!("\n{} and {} bins in the histograms that are merged", left.positive.len(), right.positive.len());
+    let (mut into, mut hdr_into) = (left.clone(), hdr_left.clone());
+    let mut contenders = vec![
+        contender("Histogram::merge", TIMES, || {
+            (0..TIMES).for_each(|_| into.merge(black_box(&right)).expect("both are of one scheme"));
+            black_box(&mut into);
+        }),
+        contender("hdrhistogram add", TIMES / 20, || {
+            (0..TIMES / 20).for_each(|_| hdr_into.add(black_box(&hdr_right)).expect("both have the same bounds"));
+            black_box(&mut hdr_into);
+        }),
+    ];
+    time("merge", &mut contenders, rounds);
+    let mut contenders = vec![
+        contender("Histogram::quantiles, four", TIMES, || {
+            for _ in 0..TIMES {
+                black_box(black_box(&left).quantiles(&Q));
+            }
+        }),
+        contender("Histogram::quantile, four times", TIMES, || {
+            for _ in 0..TIMES {
+                Q.iter().for_each(|q| {
+                    black_box(black_box(&left).quantile(*q));
+                });
+            }
+        }),
+        contender("hdrhistogram value_at_quantile, four", TIMES / 20, || {
+            for _ in 0..TIMES / 20 {
+                Q.iter().for_each(|q| {
+                    black_box(black_box(&hdr_left).value_at_quantile(*q));
+                });
+            }
+        }),
+    ];
+    time("four quantiles", &mut contenders, rounds);
+}
+
+/// 1 ns up to an hour, 3 digits.
+fn hdr_histogram() -> Hdr<u64> {
+    Hdr::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid")
+}
+
+/// Runs all contenders in turn and prints what each costs.
+fn time(group: &str, contenders: &mut [Contender<'_>], rounds: usize) {
+    let mut costs = vec![Vec::new(); contenders.len()];
+    for round in 0..=rounds {
+        for (contender, costs) in contenders.iter_mut().zip(&mut costs) {
+            let start = Instant::now();
+            (contender.run)();
+            let cost = start.elapsed().as_nanos() as f64 / contender.operations as f64;
+            // The first round warms up.
+            if round > 0 {
+                costs.push(cost);
+            }
+        }
+    }
+    println!(
+        "\n{group}: {rounds} rounds\n{:38} {:>9} {:>9} {:>9} {:>8}",
+        "", "median ns", "least", "greatest", "ratio"
+    );
+    for (contender, cost) in contenders.iter().zip(&costs) {
+        let mut ratios: Vec<f64> = cost.iter().zip(&costs[0]).map(|(cost, first)| cost / first).collect();
+        let mut sorted = cost.clone();
+        sorted.sort_by(f64::total_cmp);
+        ratios.sort_by(f64::total_cmp);
+        let (median, ratio) = (sorted[sorted.len() / 2], ratios[ratios.len() / 2]);
+        let (least, greatest) = (sorted[0], sorted[sorted.len() - 1]);
+        println!("{:38} {median:9.2} {least:9.2} {greatest:9.2} {ratio:8.2}", contender.name);
+    }
+}
+
+/// Latencies around 250 us: log-normal with sigma 1.
+fn log_normal() -> Vec<u64> {
+    let mut random = Random(42);
+    (0..VALUES).map(|_| (250_000.0 * random.normal().exp()) as u64).collect()
+}
+
+/// Three regimes that take turns (2 us, 300 us, 40 ms), and every eighth value tiny.
+fn mixed() -> Vec<u64> {
+    let mut random = Random(7);
+    let mut centre = 2_000.0;
+    (0..VALUES)
+        .map(|at| {
+            if random.next().is_multiple_of(64) {
+                centre = [2_000.0, 300_000.0, 40_000_000.0][(random.next() % 3) as usize];
+            }
+            if at % 8 == 0 { random.next() % 100 } else { (centre * (0.3 * random.normal()).exp()) as u64 }
+        })
+        .collect()
+}
+
+/// A small generator (xorshift64*): the stream must be the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 8
+    }
+
+    /// Twelve uniform numbers less six: normal enough for a load.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.next() as f64 / (1_u64 << 56) as f64).sum::<f64>() - 6.0
+    }
+}
+
+/// The time stamp counter, unordered.
+#[cfg(target_arch = "x86_64")]
+fn ticks() -> u64 {
+    // SAFETY: every x86_64 CPU has the instruction, and user space may read the counter unless CR4.TSD is set, which no
+    // supported kernel does by default; the instruction touches no memory.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Stands in where there is no rdtsc: the operating system's clock.
+#[cfg(not(target_arch = "x86_64"))]
+fn ticks() -> u64 {
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+    START.elapsed().as_nanos() as u64
+}
+
+/// What this ran on.
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = info.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.split(':').nth(1)).unwrap_or("?").trim().to_owned()
+    };
+    let cpus = info.lines().filter(|line| line.starts_with("processor")).count();
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("?").to_owned();
+    format!(
+        "{}, family {} model {}, {cpus} CPUs, load {load}",
+        field("model name"),
+        field("cpu family"),
+        field("model\t")
+    )
+}
