@@ -18,8 +18,10 @@ use crate::{DecimalBin, Histogram, NanosecondIndex, histogram_of_flat_bins, seco
 pub struct FlatRecorder {
     counts: Box<[u64; FLAT_BINS]>,
     sum: u128,
+    /// Least duration; `u64::MAX` before the first.
     min: u64,
-    max: u64,
+    /// Greatest duration less the least: one comparison then tells that neither changes.
+    span: u64,
 }
 
 impl Default for FlatRecorder {
@@ -32,18 +34,17 @@ impl FlatRecorder {
     /// An empty recorder.
     #[must_use]
     pub fn new() -> Self {
-        Self { counts: zeroed(), sum: 0, min: u64::MAX, max: 0 }
+        Self { counts: zeroed(), sum: 0, min: u64::MAX, span: 0 }
     }
 
     /// Counts one duration.
     #[inline]
     pub fn record(&mut self, nanoseconds: u64) {
+        self.reach(nanoseconds);
         let count = &mut self.counts[NanosecondIndex::bin(nanoseconds)];
         // 2^64 records take 500 years at one a nanosecond: no overflow to care for.
         *count = count.wrapping_add(1);
         self.sum = self.sum.wrapping_add(u128::from(nanoseconds));
-        self.min = self.min.min(nanoseconds);
-        self.max = self.max.max(nanoseconds);
     }
 
     /// Counts one duration `count` times.
@@ -52,11 +53,27 @@ impl FlatRecorder {
         if count == 0 {
             return;
         }
+        self.reach(nanoseconds);
         let held = &mut self.counts[NanosecondIndex::bin(nanoseconds)];
         *held = held.saturating_add(count);
         self.sum = self.sum.saturating_add(u128::from(nanoseconds) * u128::from(count));
+    }
+
+    /// Makes least and greatest reach a duration before it is counted; most do already.
+    #[inline]
+    fn reach(&mut self, nanoseconds: u64) {
+        if nanoseconds.wrapping_sub(self.min) > self.span {
+            self.widen(nanoseconds);
+        }
+    }
+
+    #[cold]
+    fn widen(&mut self, nanoseconds: u64) {
+        // Nothing and the greatest duration alone look alike, but for its count.
+        let empty = self.min == u64::MAX && self.counts[NanosecondIndex::bin(u64::MAX)] == 0;
+        let max = if empty { nanoseconds } else { (self.min + self.span).max(nanoseconds) };
         self.min = self.min.min(nanoseconds);
-        self.max = self.max.max(nanoseconds);
+        self.span = max - self.min;
     }
 
     /// What was recorded, in seconds.
@@ -66,7 +83,7 @@ impl FlatRecorder {
         if histogram.count > 0 {
             histogram.sum = Some(seconds_of_nanoseconds(self.sum));
             histogram.min = Some(seconds_of_nanoseconds(u128::from(self.min)));
-            histogram.max = Some(seconds_of_nanoseconds(u128::from(self.max)));
+            histogram.max = Some(seconds_of_nanoseconds(u128::from(self.min + self.span)));
         }
         histogram
     }
@@ -76,7 +93,7 @@ impl FlatRecorder {
     pub fn take(&mut self) -> Histogram {
         let histogram = self.snapshot();
         self.counts.fill(0);
-        (self.sum, self.min, self.max) = (0, u64::MAX, 0);
+        (self.sum, self.min, self.span) = (0, u64::MAX, 0);
         histogram
     }
 }
@@ -86,7 +103,8 @@ impl FlatRecorder {
 pub struct FlatFloatRecorder {
     counts: Box<[u64; FLAT_BINS]>,
     table: &'static [u64; FLOAT_CELLS],
-    sum: f64,
+    /// Parts of the sum: an addition waits for the one before it, so that four may go on at a time.
+    sums: [f64; 4],
     min: f64,
     max: f64,
     /// What has no flat bin: values below zero, tiny, huge or not a number.
@@ -121,7 +139,7 @@ impl FlatFloatRecorder {
         Self {
             counts: zeroed(),
             table: &FLOAT_TABLE,
-            sum: 0.0,
+            sums: [0.0; 4],
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
             other: Histogram::log_linear(),
@@ -141,9 +159,16 @@ impl FlatFloatRecorder {
         let flat = (entry & 2047) + u64::from(within >= entry & !2047);
         let count = &mut self.counts[flat as usize & (FLAT_BINS - 1)];
         *count = count.wrapping_add(1);
-        self.sum += value;
-        self.min = if value < self.min { value } else { self.min };
-        self.max = if value > self.max { value } else { self.max };
+        self.sums[flat as usize & 3] += value;
+        if value < self.min || value > self.max {
+            self.widen(value);
+        }
+    }
+
+    #[cold]
+    fn widen(&mut self, value: f64) {
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
     }
 
     /// Counts a value that has no flat bin.
@@ -157,7 +182,8 @@ impl FlatFloatRecorder {
     pub fn snapshot(&self) -> Histogram {
         let mut histogram = histogram_of_flat_bins(self.counts.iter().copied());
         if histogram.count > 0 {
-            (histogram.sum, histogram.min, histogram.max) = (Some(self.sum), Some(self.min), Some(self.max));
+            (histogram.sum, histogram.min, histogram.max) =
+                (Some(self.sums.iter().sum()), Some(self.min), Some(self.max));
         }
         histogram.merge(&self.other).expect("both are of the default scheme");
         histogram
@@ -168,7 +194,7 @@ impl FlatFloatRecorder {
     pub fn take(&mut self) -> Histogram {
         let histogram = self.snapshot();
         self.counts.fill(0);
-        (self.sum, self.min, self.max) = (0.0, f64::INFINITY, f64::NEG_INFINITY);
+        (self.sums, self.min, self.max) = ([0.0; 4], f64::INFINITY, f64::NEG_INFINITY);
         self.other = Histogram::log_linear();
         histogram
     }
@@ -258,6 +284,17 @@ mod tests {
         model.sum = found.sum;
         assert_eq!(found, model);
         assert_eq!(recorder.take(), Histogram::log_linear());
+    }
+
+    #[test]
+    fn least_and_greatest_are_exact_from_the_first_record_on() {
+        let mut recorder = FlatRecorder::new();
+        for values in [&[u64::MAX][..], &[0], &[5], &[5, 3], &[3, 5], &[0, u64::MAX], &[u64::MAX, 0, 7], &[7, 7, 7]] {
+            values.iter().for_each(|value| recorder.record(*value));
+            let histogram = recorder.take();
+            let exact = |value: Option<&u64>| value.map(|value| seconds_of_nanoseconds(u128::from(*value)));
+            assert_eq!((histogram.min, histogram.max), (exact(values.iter().min()), exact(values.iter().max())));
+        }
     }
 
     #[test]
