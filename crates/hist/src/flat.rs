@@ -93,15 +93,14 @@ pub fn histogram_of_flat_bins(counts: impl IntoIterator<Item = u64>) -> Histogra
     histogram
 }
 
-/// Nanoseconds as seconds, rounded once.
+/// The double nearest to a number of nanoseconds in seconds.
 #[must_use]
 pub fn seconds_of_nanoseconds(nanoseconds: u128) -> f64 {
-    const SECOND: u128 = 1_000_000_000;
-    // Below 2^53 the number is exact; above, whole seconds and the rest are each exact enough to round once.
+    // Below 2^53 (104 days) the number is an exact double; above, the decimal form rounds once as well.
     if nanoseconds < 1 << 53 {
-        nanoseconds as f64 / SECOND as f64
+        nanoseconds as f64 / 1e9
     } else {
-        (nanoseconds / SECOND) as f64 + (nanoseconds % SECOND) as f64 / SECOND as f64
+        format!("{nanoseconds}e-9").parse().expect("a decimal number parses")
     }
 }
 
@@ -242,6 +241,8 @@ mod tests {
             (1, 1e-9),
             (1_234_567_891, 1.234_567_891),
             (9_007_199_254_740_993, 9_007_199.254_740_993),
+            // Rounding to a double first, then dividing, gives ..448_084.
+            (61_983_035_790_448_089, 61_983_035.790_448_09),
             (u128::from(u64::MAX), 18_446_744_073.709_553),
         ] {
             assert_eq!(seconds_of_nanoseconds(nanoseconds), seconds, "{nanoseconds}");

@@ -1,5 +1,6 @@
 //! The histogram itself: a scheme, sparse bins of both signs, and what is known exactly beside them.
 
+use crate::powers::power_of_ten;
 use crate::{Bins, Closed, Count, DecimalBin, Place, Scheme};
 
 /// What the sender said about a cumulative histogram's history.
@@ -237,11 +238,18 @@ impl<C: Count> Histogram<C> {
     }
 }
 
-/// `value * 10^scale` as a double.
+/// The double nearest `value * 10^scale`.
 fn scaled(value: i64, scale: i32) -> f64 {
+    // Below 2^53 the integer is an exact double, and so is 10^22: one rounding remains.
     match scale {
-        0..=22 => value as f64 * crate::powers::power_of_ten(scale),
-        -22..=-1 => value as f64 / crate::powers::power_of_ten(-scale),
-        _ => format!("{value}e{scale}").parse().expect("a decimal number parses"),
+        _ if value.unsigned_abs() >= 1 << 53 => decimal(value, scale),
+        0..=22 => value as f64 * power_of_ten(scale),
+        -22..=-1 => value as f64 / power_of_ten(-scale),
+        _ => decimal(value, scale),
     }
+}
+
+/// The same by way of its decimal form.
+fn decimal(value: i64, scale: i32) -> f64 {
+    format!("{value}e{scale}").parse().expect("a decimal number parses")
 }
