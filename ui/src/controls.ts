@@ -13,12 +13,14 @@ export class Controls {
   private readonly from = el("span", {}, "0");
   private readonly to = el("span", {});
   private readonly middle = el("small", {});
-  private readonly legend = el("div", { class: "legend" }, this.from, this.ramp, this.to, this.middle);
 
   constructor(
     private readonly parent: HTMLElement,
+    legend: HTMLElement,
     private readonly change: (part: Partial<State>) => void,
-  ) {}
+  ) {
+    legend.append(this.from, this.ramp, this.to, this.middle);
+  }
 
   show(state: State): void {
     const focused = (document.activeElement as HTMLElement | null)?.dataset["control"];
@@ -38,7 +40,6 @@ export class Controls {
       group("Colour", scalings),
       group("", amounts),
       group("", palettes),
-      this.legend,
     );
     if (focused !== undefined) this.parent.querySelector<HTMLElement>(`[data-control="${focused}"]`)?.focus();
   }

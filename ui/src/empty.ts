@@ -21,13 +21,16 @@ export function drawEmpty(parent: HTMLElement, empty: Empty): void {
   }
   const address = new URL("v1/batch", document.baseURI).toString();
   const name = empty.name.replace(/[^\w:]/g, "");
-  const body = `{"source":"$(uuidgen)","sequence":1,
-  "series":[{"labels":{"__name__":"${name}"},"kind":"histogram","temporality":"delta","unit":"s","width_ms":1000}],
-  "samples":[{"series":0,"time_ms":'$(date +%s)000',"histogram":{"bins":{"1.2e-3":4,"3.5e-2":1}}}]}`;
+  const command = `curl ${address} -H 'content-type: application/json' -d '{
+  "source": "'$(uuidgen)'", "sequence": 1,
+  "series": [{"labels": {"__name__": "${name}"}, "kind": "histogram",
+              "temporality": "delta", "unit": "s", "width_ms": 1000}],
+  "samples": [{"series": 0, "time_ms": '$(date +%s)000',
+               "histogram": {"bins": {"1.2e-3": 4, "3.5e-2": 1}}}]}'`;
   parent.replaceChildren(
     el("h2", {}, `No series is called ${empty.name}`),
     el("p", {}, "Choose one from the list at the left, or send the first measurements of this one:"),
-    el("pre", {}, `curl ${address} -H 'content-type: application/json' -d '${body.replace("$(uuidgen)", "'$(uuidgen)'")}'`),
+    el("pre", {}, command),
     el("div", { class: "does" }, el("button", { type: "button", click: empty.first }, "ogive_hiccup_seconds")),
   );
 }

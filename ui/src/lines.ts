@@ -76,6 +76,8 @@ export class Lines {
       this.clear();
       this.names = names;
       this.plot = new uPlot(this.build(drawn, unit), data, this.parent);
+      // The legend's height is known only now.
+      this.resize();
     } else this.plot.setData(data, false);
     this.plot.batch(() => {
       this.plot?.setScale("x", { min: start, max: end });
@@ -88,7 +90,9 @@ export class Lines {
 
   private size(): { width: number; height: number } {
     const legend = this.parent.querySelector<HTMLElement>(".u-legend")?.offsetHeight ?? 34;
-    return { width: this.parent.clientWidth, height: Math.max(160, this.parent.clientHeight - legend) };
+    const { paddingLeft, paddingRight, paddingTop, paddingBottom } = getComputedStyle(this.parent);
+    const [across, along] = [parseFloat(paddingLeft) + parseFloat(paddingRight), parseFloat(paddingTop) + parseFloat(paddingBottom)];
+    return { width: this.parent.clientWidth - across, height: Math.max(160, this.parent.clientHeight - along - legend) };
   }
 
   private build(series: readonly Series[], unit: string): uPlot.Options {

@@ -80,7 +80,7 @@ class Page {
     this.picker = new Picker(byId("series"), (query) => this.change({ query }));
     this.box = new QueryBox((query) => this.change({ query }, true));
     this.ranges = new RangeBox((range) => this.zoom(range), () => this.span());
-    this.controls = new Controls(byId("controls"), (part) => this.change(part));
+    this.controls = new Controls(byId("controls"), byId("legend"), (part) => this.change(part));
     this.status = new StatusBar(byId("status"));
     this.listen();
     void this.picker.reload().then(() => this.showTitle());
@@ -187,6 +187,7 @@ class Page {
       const answer = await this.ask(query, start, end, step);
       if (turn !== this.turn) return;
       this.box.fail(null, query);
+      byId("map").classList.remove("old");
       this.box.keep(query);
       this.lost(false);
       if ("columns" in answer.data) this.showHeatmap(answer as Answer<HeatmapData>, start, end, step);
@@ -223,6 +224,7 @@ class Page {
       this.live?.close();
       this.live = null;
       this.status.setLink("paused");
+      byId("map").classList.add("old");
       this.box.fail(cause.message, query);
       if (this.shown === "empty") this.show("empty", () => drawEmpty(byId("empty"), { kind: "refused" }));
       return;
@@ -278,7 +280,7 @@ class Page {
   /** Shows one of the pictures and hides the others. */
   private show(what: Shown, draw: () => void = () => undefined): void {
     for (const id of ["map", "lines", "table", "empty"]) byId(id).hidden = id !== what;
-    byId("controls").hidden = what !== "map";
+    byId("controls").hidden = byId("legend").hidden = what !== "map";
     if (what !== "map") byId("facts").replaceChildren();
     if (what !== "lines") this.lines.clear();
     const appears = this.shown !== what;
@@ -348,7 +350,7 @@ class Page {
       },
       link: (link, again) => this.linked(link, again),
       // The range answer says what is wrong with an expression; a stream that cannot be is no news.
-      refused: () => this.status.setLink("paused"),
+      refused: () => this.status.setLink("asking"),
     });
   }
 

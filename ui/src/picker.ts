@@ -41,6 +41,11 @@ export function expressionFor(entry: Entry): string {
   return entry.meta?.type === "counter" ? `rate(${entry.name}[1m])` : entry.name;
 }
 
+/** A name that may be broken after its underscores and colons. */
+function breakable(name: string): Node[] {
+  return name.split(/(?<=[_:.])/).flatMap((part) => [document.createTextNode(part), document.createElement("wbr")]);
+}
+
 export class Picker {
   private entries: Entry[] = [];
   private labels = new Map<string, string[]>();
@@ -138,7 +143,7 @@ export class Picker {
       "button",
       { class: "item", type: "button", title: entry.meta?.help ?? "", "aria-current": String(current), click: () => this.choose(expressionFor(entry)) },
       glyph,
-      entry.name,
+      el("span", {}, ...breakable(entry.name)),
     );
     const selector = parseSelector(this.query);
     if (!current || selector === null || this.labels.size === 0) return [button];

@@ -8,10 +8,13 @@ import type { Link } from "./live.ts";
 /** The figures change slowly; this is for the eye. */
 const EVERY_MS = 5_000;
 
+/** `asking`: the result has no stream, so it is asked for again in turn. */
+type Shown = Link | "paused" | "asking";
+
 export class StatusBar {
   private status: Record<string, unknown> = {};
   private reached = true;
-  private link: Link | "paused" = "connecting";
+  private link: Shown = "connecting";
   private last: number | null = null;
 
   constructor(private readonly parent: HTMLElement) {
@@ -19,7 +22,7 @@ export class StatusBar {
     setInterval(() => void this.ask(), EVERY_MS);
   }
 
-  setLink(link: Link | "paused"): void {
+  setLink(link: Shown): void {
     this.link = link;
     this.draw();
   }
@@ -42,7 +45,7 @@ export class StatusBar {
 
   private draw(): void {
     const lost = !this.reached || this.link === "lost";
-    const words = { connecting: "connecting", open: "live", lost: "connection lost", paused: "paused" };
+    const words: Record<Shown, string> = { connecting: "connecting", open: "live", lost: "connection lost", paused: "paused", asking: "live by polling" };
     const parts: Node[] = [el("span", { class: `link ${lost ? "lost" : this.link}` }, lost ? words.lost : words[this.link])];
     if (this.last !== null) parts.push(pair("last column", formatClock(this.last)));
     const number = (key: string): number | null => (typeof this.status[key] === "number" ? (this.status[key] as number) : null);

@@ -1,0 +1,199 @@
+/** A real `ogive serve` on a free port with its own data directory, and a real Chromium. */
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { chromium, type Browser, type Page } from "playwright-core";
+import type { Heatmap } from "../src/api.ts";
+import { ValueAxis, type Domain } from "../src/axis.ts";
+import { palette, type PaletteName, type Rgb, type Theme } from "../src/colour.ts";
+
+const FLAGS = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** The binary under test: `OGIVE_BIN`, or what cargo built, the release first. */
+export function binary(): string {
+  const root = resolve(import.meta.dirname, "../..");
+  const places = [process.env["OGIVE_BIN"], join(root, "target/release/ogive"), join(root, "target/debug/ogive")];
+  const found = places.find((place) => place !== undefined && place !== "" && existsSync(place));
+  if (found === undefined) throw new Error("no ogive binary: build it with `cargo build --release -p ogive` or set OGIVE_BIN");
+  return found;
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  await new Promise<void>((done) => probe.listen(0, "127.0.0.1", done));
+  const { port } = probe.address() as AddressInfo;
+  await new Promise((done) => probe.close(done));
+  return port;
+}
+
+export class Server {
+  private child: ChildProcess | null = null;
+  private output = "";
+  readonly data = mkdtempSync(join(tmpdir(), "ogive-e2e-"));
+
+  private constructor(readonly port: number) {}
+
+  static async start(): Promise<Server> {
+    const server = new Server(await freePort());
+    await server.run();
+    return server;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** Starts the process (again, on the same port and data) and waits until it says that it is ready. */
+  async run(): Promise<void> {
+    const child = spawn(binary(), ["serve", "--data", this.data, "--listen", `127.0.0.1:${this.port}`], { stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (text: Buffer) => (this.output += text.toString()));
+    this.child = child;
+    for (let tries = 0; tries < 150; tries++) {
+      if (child.exitCode !== null) throw new Error(`ogive serve ended with ${child.exitCode}: ${this.output}`);
+      const ready = await fetch(`${this.url}/-/ready`).then((answer) => answer.ok, () => false);
+      if (ready) return;
+      await new Promise((done) => setTimeout(done, 100));
+    }
+    throw new Error(`ogive serve is not ready after 15 s: ${this.output}`);
+  }
+
+  async stop(): Promise<void> {
+    const { child } = this;
+    if (child === null || child.exitCode !== null) return;
+    const ended = new Promise((done) => child.once("exit", done));
+    child.kill("SIGTERM");
+    const late = setTimeout(() => child.kill("SIGKILL"), 5_000);
+    await ended;
+    clearTimeout(late);
+    this.child = null;
+  }
+
+  async end(): Promise<void> {
+    await this.stop();
+    rmSync(this.data, { recursive: true, force: true });
+  }
+
+  async json<T>(path: string, params: Record<string, string> = {}): Promise<T> {
+    const answer = await fetch(`${this.url}/${path}?${new URLSearchParams(params)}`);
+    return (await answer.json()) as T;
+  }
+
+  async heatmap(query: string, view: View): Promise<Heatmap> {
+    const params = { query, start: String(view.first * view.step), end: String(view.last * view.step), step: String(view.step), quantiles: "0.5,0.9,0.99,0.999" };
+    const body = await this.json<{ status: string; data: Heatmap; error?: string }>("v1/heatmap", params);
+    if (body.status !== "success") throw new Error(`/v1/heatmap: ${body.error}`);
+    return body.data;
+  }
+
+  async push(body: unknown): Promise<unknown> {
+    const answer = await fetch(`${this.url}/v1/batch`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`/v1/batch answered ${answer.status}: ${text}`);
+    return JSON.parse(text);
+  }
+}
+
+export function launch(): Promise<Browser> {
+  return chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: FLAGS });
+}
+
+/** What the heat map says about its geometry, in CSS pixels of its canvas. */
+export interface View {
+  left: number;
+  top: number;
+  plotWidth: number;
+  plotHeight: number;
+  ratio: number;
+  step: number;
+  first: number;
+  last: number;
+  domain: Domain;
+  max: number;
+  columns: number;
+  total: number;
+}
+
+/** Opens a page, and fails the test on any error that the page throws. */
+export async function open(browser: Browser, url: string, theme: Theme = "dark"): Promise<{ page: Page; errors: string[] }> {
+  const page = await browser.newPage({ viewport: { width: 1440, height: 900 }, colorScheme: theme });
+  const errors: string[] = [];
+  page.on("pageerror", (error) => errors.push(error.stack ?? error.message));
+  page.on("console", (message) => {
+    // Lost connections and refused expressions are logged by the browser itself.
+    if (message.type() === "error" && !/Failed to load resource|ERR_|net::/.test(message.text())) errors.push(message.text());
+  });
+  await page.goto(url);
+  return { page, errors };
+}
+
+export async function view(page: Page): Promise<View> {
+  return JSON.parse((await page.locator("#cells").getAttribute("data-view")) ?? "null") as View;
+}
+
+/** Waits for a picture that fulfils `wanted`. */
+export async function viewWhen(page: Page, wanted: (now: View) => boolean, limit = 15_000): Promise<View> {
+  const until = Date.now() + limit;
+  for (;;) {
+    const now = await view(page);
+    if (now !== null && wanted(now)) return now;
+    if (Date.now() > until) throw new Error(`the picture did not come to what was wanted within ${limit} ms; it is ${JSON.stringify(now)}`);
+    await page.waitForTimeout(100);
+  }
+}
+
+export type Point = [number, number];
+
+/** Colours of the heat map's canvas at points in CSS pixels. */
+export function pixels(page: Page, points: Point[]): Promise<Rgb[]> {
+  return page.evaluate((wanted) => {
+    const canvas = document.getElementById("cells") as HTMLCanvasElement;
+    const ratio = canvas.width / canvas.clientWidth;
+    const context = canvas.getContext("2d") as CanvasRenderingContext2D;
+    const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+    return wanted.map(([x, y]) => {
+      const at = (Math.floor(y * ratio) * canvas.width + Math.floor(x * ratio)) * 4;
+      return [data[at], data[at + 1], data[at + 2]] as [number, number, number];
+    });
+  }, points);
+}
+
+/** Where a column and a value are on the canvas, worked out apart from the page. */
+export class Places {
+  readonly axis: ValueAxis;
+  readonly width: number;
+
+  constructor(readonly view: View) {
+    this.axis = new ValueAxis(view.domain, Math.round(view.plotHeight * view.ratio), view.ratio);
+    this.width = view.plotWidth / (view.last - view.first + 1);
+  }
+
+  /** A point inside of a cell, `fx` and `fy` parts of the way from its top left corner. */
+  cell(slot: number, lo: number, hi: number, fx: number, fy: number): Point {
+    const [top, bottom] = this.span(lo, hi);
+    return [this.view.left + (slot - this.view.first + fx) * this.width, top + (bottom - top) * fy];
+  }
+
+  span(lo: number, hi: number): [number, number] {
+    const [from, to] = this.axis.span(lo, hi);
+    return [this.view.top + from / this.view.ratio, this.view.top + to / this.view.ratio];
+  }
+}
+
+/** Levels of a map that look like this pixel: -1 for none. */
+export function levelOf(colours: readonly Rgb[], pixel: Rgb): number {
+  return colours.findIndex((colour) => colour.every((part, i) => part === pixel[i]));
+}
+
+export const mapOf = (name: PaletteName, theme: Theme): Rgb[] => palette(name, theme);

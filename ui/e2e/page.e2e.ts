@@ -1,0 +1,340 @@
+import { mkdirSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { level } from "../src/colour.ts";
+import { formatCount, formatShare } from "../src/format.ts";
+import { launch, levelOf, mapOf, open, pixels, Places, Server, view, viewWhen, type Point } from "./harness.ts";
+
+const HICCUP = "ogive_hiccup_seconds";
+
+let server: Server;
+let browser: Browser;
+let startedAt: number;
+
+beforeAll(async () => {
+  browser = await launch();
+  startedAt = Date.now();
+  server = await Server.start();
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await server?.end();
+});
+
+/** Stops the picture, so that what is compared holds still, and leaves out seconds that may not be closed yet. */
+async function paused(query: string) {
+  const opened = await open(browser, `${server.url}/${query}`);
+  await viewWhen(opened.page, (now) => now.columns >= 4);
+  await opened.page.locator("#live").click();
+  await expect.poll(() => new URL(opened.page.url()).searchParams.has("start")).toBe(true);
+  await opened.page.waitForTimeout(1500);
+  return { ...opened, now: await view(opened.page) };
+}
+
+describe("the first page", () => {
+  test("shows a heat map of real measurements within 10 s of the start, without a click", async () => {
+    const { page, errors } = await open(browser, server.url);
+    const first = await viewWhen(page, (now) => now.columns >= 1 && now.total > 0, 10_000);
+    expect(Date.now() - startedAt).toBeLessThan(10_000);
+    expect(await page.locator("#query").inputValue()).toBe(HICCUP);
+    // Cells are there as colours: sample the newest columns and count the pixels that are levels of the map.
+    const colours = mapOf("ember", "dark");
+    const points: Point[] = [];
+    const places = new Places(first);
+    for (let slot = first.last - 2; slot <= first.last; slot++) {
+      for (let y = 0; y < first.plotHeight; y++) points.push([first.left + (slot - first.first + 0.5) * places.width, first.top + y + 0.5]);
+    }
+    const drawn = (await pixels(page, points)).filter((pixel) => levelOf(colours, pixel) > 0).length;
+    expect(drawn).toBeGreaterThan(5);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  test.each(["0", "1"])("colours of cells are those of the counts that the server returns (density %s)", async (density) => {
+    const { page, errors, now } = await paused(`?range=30s&q=&density=${density}`);
+    const { columns } = await server.heatmap(HICCUP, now);
+    const colours = mapOf("ember", "dark");
+    const places = new Places(now);
+    const wanted: { points: Point[]; level: number; text: string }[] = [];
+    for (const column of columns) {
+      const slot = Math.round(column.t / now.step);
+      for (const [lo, hi, count] of column.bins as [number, number, number][]) {
+        const [top, bottom] = places.span(lo, hi);
+        if (bottom - top < 5 || slot > now.last) continue;
+        const amount = density === "0" ? Number(count) : (Number(count) * Math.log(1.01)) / Math.log(hi / lo);
+        // Grid lines and the ends of the picture may cover one of the three points, not all.
+        const points = [0.3, 0.5, 0.7].map((part) => places.cell(slot, lo, hi, part, part));
+        wanted.push({ points, level: level(amount, now.max, "sqrt"), text: `[${lo}, ${hi}) at ${column.t} counts ${count}` });
+      }
+    }
+    expect(wanted.length).toBeGreaterThan(40);
+    const seen = await pixels(page, wanted.flatMap((cell) => cell.points));
+    const wrong = wanted.filter((cell, i) => {
+      const levels = seen.slice(i * 3, i * 3 + 3).map((pixel) => levelOf(colours, pixel));
+      return levels.filter((found) => found > 0 && Math.abs(found - cell.level) <= 1).length < 2;
+    });
+    expect(wrong.map((cell) => cell.text)).toEqual([]);
+    // Different counts have different colours, so that the comparison above says something.
+    expect(new Set(wanted.map((cell) => cell.level)).size).toBeGreaterThan(5);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  test("moves each second", async () => {
+    const { page } = await open(browser, `${server.url}/?range=1m&q=`);
+    const before = await viewWhen(page, (now) => now.columns >= 2);
+    const after = await viewWhen(page, (now) => now.last >= before.last + 3, 8_000);
+    expect(after.total).toBeGreaterThan(before.total);
+    const places = new Places(after);
+    const points: Point[] = [];
+    for (let y = 0; y < after.plotHeight; y++) points.push([after.left + (after.last - after.first - 0.5) * places.width, after.top + y + 0.5]);
+    const colours = mapOf("ember", "dark");
+    const levels = (await pixels(page, points)).map((pixel) => levelOf(colours, pixel));
+    expect(levels.filter((found) => found > 0).length).toBeGreaterThan(5);
+    await page.close();
+  });
+
+  test("leaves seconds before the first measurement blank: no data is not zero", async () => {
+    const { page, now } = await paused("?range=15m&q=");
+    const { columns } = await server.heatmap(HICCUP, now);
+    const slots = new Set(columns.map((column) => Math.ceil(column.t / now.step - 1e-6)));
+    const places = new Places(now);
+    const colours = mapOf("ember", "dark");
+    const of = (slot: number): Point[] => Array.from({ length: 40 }, (_, i) => [now.left + (slot - now.first + 0.5) * places.width, now.top + 20.5 + i * 7]);
+    const blank = Array.from({ length: 20 }, (_, i) => now.first + 2 + i).filter((slot) => !slots.has(slot));
+    expect(blank.length).toBeGreaterThan(10);
+    for (const slot of blank) expect((await pixels(page, of(slot))).some((pixel) => levelOf(colours, pixel) >= 0)).toBe(false);
+    const full = [...slots].filter((slot) => slot < now.last)[0] as number;
+    expect((await pixels(page, of(full))).some((pixel) => levelOf(colours, pixel) === 0)).toBe(true);
+    await page.close();
+  });
+});
+
+describe("reading the picture", () => {
+  test("the count under the mouse and under the keyboard's cursor is the server's count", async () => {
+    const { page, now } = await paused("?range=30s&q=0.5");
+    const { columns } = await server.heatmap(HICCUP, now);
+    const places = new Places(now);
+    const column = columns.filter((one) => one.t < (now.last - 1) * now.step).at(-1)!;
+    const slot = Math.round(column.t / now.step);
+    const box = (await page.locator("#overlay").boundingBox())!;
+    const bins = [...(column.bins as [number, number, number][])].sort((a, b) => Number(b[2]) - Number(a[2])).slice(0, 5);
+    for (const [lo, hi, count] of bins) {
+      const [x, y] = places.cell(slot, lo, hi, 0.5, 0.5);
+      await page.mouse.move(box.x + x, box.y + y);
+      expect(await page.locator("#tip dd[data-key=count]").innerText()).toBe(formatCount(Number(count)));
+      const text = await page.locator("#tip").innerText();
+      expect(text).toContain(formatShare(Number(count) / Number(column.count)));
+      const below = (column.bins as [number, number, number][]).filter((bin) => bin[0] <= lo).reduce((sum, bin) => sum + Number(bin[2]), 0);
+      expect(text).toContain(formatShare(below / Number(column.count)));
+    }
+    await page.mouse.move(5, 5);
+    await page.locator("#overlay").focus();
+    await page.keyboard.press("Home");
+    for (let i = now.first; i < slot; i++) await page.keyboard.press("ArrowRight");
+    for (let i = 0; i < 400; i++) await page.keyboard.press("ArrowDown");
+    const lowest = column.bins[0] as [number, number, number];
+    expect(await page.locator("#tip dd[data-key=count]").innerText()).toBe(formatCount(Number(lowest[2])));
+    await page.keyboard.press("ArrowUp");
+    expect(await page.locator("#tip dd[data-key=count]").innerText()).toBe(formatCount(Number(column.bins[1]?.[2])));
+    expect(await page.locator("#voice").innerText()).toContain("count");
+    await page.close();
+  });
+
+  test("a click on the value axis splits what is in view, exactly", async () => {
+    const { page, now } = await paused("?range=30s");
+    const box = (await page.locator("#overlay").boundingBox())!;
+    const places = new Places(now);
+    await page.mouse.click(box.x + 30, box.y + now.top + places.axis.y(1e-4) / now.ratio);
+    await expect.poll(() => new URL(page.url()).searchParams.get("threshold")).not.toBeNull();
+    const threshold = Number(new URL(page.url()).searchParams.get("threshold"));
+    const { columns } = await server.heatmap(HICCUP, now);
+    let below = 0;
+    let total = 0;
+    for (const column of columns) {
+      for (const [lo, hi, count] of column.bins as [number, number, number][]) {
+        total += Number(count);
+        if (hi <= threshold) below += Number(count);
+        else expect(lo).toBeGreaterThanOrEqual(threshold);
+      }
+    }
+    expect(await page.locator("[data-fact=threshold] .value").innerText()).toBe(formatShare(below / total));
+    await page.close();
+  });
+
+  test("dragging zooms into the time that was marked, and back leads back", async () => {
+    const { page } = await open(browser, `${server.url}/?range=1m`);
+    await viewWhen(page, (view) => view.columns >= 4);
+    const now = await view(page);
+    const box = (await page.locator("#overlay").boundingBox())!;
+    await page.mouse.move(box.x + now.left + now.plotWidth * 0.5, box.y + 100);
+    await page.mouse.down();
+    await page.mouse.move(box.x + now.left + now.plotWidth * 0.9, box.y + 140, { steps: 5 });
+    await page.mouse.up();
+    await expect.poll(() => new URL(page.url()).searchParams.has("start")).toBe(true);
+    const params = new URL(page.url()).searchParams;
+    const seconds = Number(params.get("end")) - Number(params.get("start"));
+    expect(seconds).toBeGreaterThanOrEqual(22);
+    expect(seconds).toBeLessThanOrEqual(27);
+    await page.locator("#back").click();
+    await expect.poll(() => new URL(page.url()).searchParams.get("range")).toBe("1m");
+    await page.close();
+  });
+});
+
+describe("asking", () => {
+  test("a refused expression shows the server's sentence and the place", async () => {
+    const { page } = await open(browser, server.url);
+    await viewWhen(page, (now) => now.columns >= 1);
+    const query = "sum(ogive_hiccup_seconds))";
+    await page.locator("#query").fill(query);
+    await page.keyboard.press("Enter");
+    const wanted = await server.json<{ status: string; error: string }>("v1/heatmap", { query, start: "1700000000", end: "1700000010", step: "1" });
+    expect(wanted.status).toBe("error");
+    await expect.poll(() => page.locator("#query-error strong").innerText()).toBe(wanted.error);
+    if (/\d+:\d+/.test(wanted.error)) expect(await page.locator("#query-error mark").count()).toBe(1);
+    await page.locator("#query").fill(HICCUP);
+    await page.keyboard.press("Enter");
+    await expect.poll(() => page.locator("#query-error").isVisible()).toBe(false);
+    await page.close();
+  });
+
+  test("numbers are drawn as lines", async () => {
+    const { page, errors } = await open(browser, `${server.url}/?range=1m&query=${encodeURIComponent(`histogram_quantile(0.9, ${HICCUP})`)}`);
+    await page.locator("#lines canvas").waitFor();
+    const coloured = (): Promise<number> =>
+      page.evaluate(() => {
+        const canvas = document.querySelector("#lines canvas") as HTMLCanvasElement;
+        const { data } = (canvas.getContext("2d") as CanvasRenderingContext2D).getImageData(0, 0, canvas.width, canvas.height);
+        let count = 0;
+        // The first hue of the lines is #56b4e9.
+        for (let i = 0; i < data.length; i += 4) if (data[i] === 0x56 && data[i + 1] === 0xb4 && data[i + 2] === 0xe9) count++;
+        return count;
+      });
+    await expect.poll(coloured, { timeout: 10_000 }).toBeGreaterThan(10);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  test("a click in the series list asks for it, and the address keeps it", async () => {
+    const { page } = await open(browser, server.url);
+    await page.locator("#series input").fill("hiccup");
+    await page.locator("#series .item", { hasText: HICCUP }).first().click();
+    await page.locator("#series .chip").first().click();
+    await expect.poll(() => new URL(page.url()).searchParams.get("query")).toMatch(/^ogive_hiccup_seconds\{\w+="[^"]*"\}$/);
+    await page.reload();
+    expect(await page.locator("#query").inputValue()).toMatch(/^ogive_hiccup_seconds\{/);
+    await viewWhen(page, (now) => now.columns >= 1);
+    await page.close();
+  });
+
+  test("a name that nobody sends says what to do", async () => {
+    const { page } = await open(browser, `${server.url}/?query=nobody_sends_this`);
+    await expect.poll(() => page.locator("#empty").innerText()).toContain("nobody_sends_this");
+    expect(await page.locator("#empty pre").innerText()).toContain("/v1/batch");
+    await page.close();
+  });
+});
+
+describe("data that are sent", () => {
+  const NAME = "e2e_known_seconds";
+
+  test("a known histogram is drawn as exactly its bins", async () => {
+    const end = Math.floor(Date.now() / 1000) - 5;
+    const batch = {
+      source: "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+      sequence: 1,
+      series: [{ labels: { __name__: NAME }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 }],
+      samples: [0, 1, 2, 4].map((ago) => ({ series: 0, time_ms: (end - ago) * 1000, histogram: { bins: { "1.2e-3": 400, "3.5e-2": 100 } } })),
+    };
+    expect(await server.push(batch)).toMatchObject({ accepted: 4, duplicate: 0 });
+    // The same again changes nothing.
+    expect(await server.push(batch)).toMatchObject({ accepted: 0, duplicate: 4 });
+    const { page, errors } = await open(browser, `${server.url}/?query=${NAME}&start=${end - 14}&end=${end + 1}&q=&density=0&scale=linear`);
+    const now = await viewWhen(page, (one) => one.columns === 4);
+    expect(now.total).toBe(2000);
+    const places = new Places(now);
+    const colours = mapOf("ember", "dark");
+    for (let slot = now.first; slot <= now.last; slot++) {
+      const sent = [0, 1, 2, 4].includes(end - slot * now.step);
+      const rows = Array.from({ length: now.plotHeight }, (_, y): Point => [now.left + (slot - now.first + 0.37) * places.width, now.top + y + 0.5]);
+      const levels = (await pixels(page, rows)).map((pixel) => levelOf(colours, pixel));
+      if (!sent) {
+        expect(levels.some((found) => found >= 0)).toBe(false);
+        continue;
+      }
+      for (const [lo, hi, count] of [[1.2e-3, 1.3e-3, 400], [3.5e-2, 3.6e-2, 100]] as const) {
+        const [top, bottom] = places.span(lo, hi).map((y) => y - now.top) as [number, number];
+        for (let y = Math.ceil(top); y < Math.floor(bottom); y++) expect(Math.abs((levels[y] as number) - level(count, now.max, "linear"))).toBeLessThanOrEqual(1);
+      }
+      const inBins = (y: number): boolean =>
+        [[1.2e-3, 1.3e-3], [3.5e-2, 3.6e-2]].some(([lo, hi]) => {
+          const [top, bottom] = places.span(lo as number, hi as number);
+          return y + now.top >= Math.floor(top) && y + now.top < Math.ceil(bottom);
+        });
+      expect(levels.filter((found, y) => found > 0 && !inBins(y))).toEqual([]);
+    }
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  test("a text series is a table", async () => {
+    const now = Date.now();
+    await server.push({
+      source: "6ba7b811-9dad-11d1-80b4-00c04fd430c8",
+      sequence: 1,
+      series: [{ labels: { __name__: "e2e_events" }, kind: "text" }],
+      samples: [{ series: 0, time_ms: now - 4000, text: "deployed <b>v2</b>" }],
+    });
+    const { page } = await open(browser, `${server.url}/?query=e2e_events`);
+    await expect.poll(() => page.locator("#table").innerText(), { timeout: 10_000 }).toContain("deployed <b>v2</b>");
+    await page.close();
+  });
+});
+
+describe("a server that goes and comes", () => {
+  test("the loss is said, and the picture goes on after the return", async () => {
+    const { page } = await open(browser, `${server.url}/?range=1m`);
+    const before = await viewWhen(page, (now) => now.columns >= 2);
+    await server.stop();
+    await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 15_000 }).toBe(true);
+    expect(await page.locator("#lost").innerText()).toContain("does not answer");
+    await server.run();
+    await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 20_000 }).toBe(false);
+    await viewWhen(page, (now) => now.last > before.last + 3, 20_000);
+    await page.close();
+  });
+});
+
+describe("how it looks", () => {
+  test.each(["dark", "light"] as const)("%s", async (theme) => {
+    const wide = await open(browser, `${server.url}/?q=0.5,0.9,0.99${process.env["OGIVE_SCREENSHOT"] === "1" ? "&range=2m" : "&range=30s"}`, theme);
+    const { page, errors } = wide;
+    // The README's picture shows a filled view.
+    const enough = process.env["OGIVE_SCREENSHOT"] === "1" ? 110 : 5;
+    const now = await viewWhen(page, (one) => one.columns >= enough, 150_000);
+    const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const lightness = Math.max(...(ground.match(/\d+/g) ?? []).map(Number));
+    expect(theme === "dark" ? lightness < 60 : lightness > 200).toBe(true);
+    const colours = mapOf("ember", theme);
+    const places = new Places(now);
+    const points: Point[] = [];
+    for (let slot = now.last - 4; slot < now.last; slot++) {
+      for (let y = 0; y < now.plotHeight; y++) points.push([now.left + (slot - now.first + 0.4) * places.width, now.top + y + 0.5]);
+    }
+    const levels = (await pixels(page, points)).map((pixel) => levelOf(colours, pixel));
+    expect(new Set(levels.filter((found) => found > 0)).size).toBeGreaterThan(5);
+    if (process.env["OGIVE_SCREENSHOT"] === "1") {
+      const path = resolve(import.meta.dirname, `../../docs/images/heatmap${theme === "dark" ? "" : "-light"}.png`);
+      mkdirSync(dirname(path), { recursive: true });
+      const box = (await page.locator("#overlay").boundingBox())!;
+      await page.mouse.move(box.x + now.left + now.plotWidth * 0.55, box.y + now.top + now.plotHeight * 0.5);
+      await page.waitForTimeout(300);
+      await page.screenshot({ path });
+    }
+    expect(errors).toEqual([]);
+    await page.close();
+  }, 180_000);
+});
