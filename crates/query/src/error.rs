@@ -48,6 +48,9 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// Retry, or stop: the caller no longer waits.
+    #[error("the query was cancelled before it had its answer")]
+    Cancelled,
     /// The store has no answer: see [`SelectError`].
     #[error(transparent)]
     Select(#[from] SelectError),

@@ -7,18 +7,10 @@
 //!                                     '--printer--> text
 //! ```
 //!
-//! The parser and the engine (in `eval`):
-//!
 //! ```text
-//! pub fn parse(text: &str) -> Result<Expr, ParseError>;
-//! pub struct Options { lookback_ms, samples_max, subquery_step_ms, delayed_name_removal, .. } // Default
-//! pub struct Engine { .. }                                                                    // Send + Sync
-//! impl Engine {
-//!     pub fn new(options: Options) -> Engine;
-//!     pub fn instant(&self, store: &dyn Select, query: &str, time_ms: i64) -> Result<QueryResult, Error>;
-//!     pub fn range(&self, store: &dyn Select, query: &str, start_ms: i64, end_ms: i64, step_ms: i64)
-//!         -> Result<QueryResult, Error>;
-//! }
+//! parse(text) -> Expr
+//! Engine::new(EngineOptions).instant(store, query, time_ms) -> QueryResult
+//!                           .range(store, query, start_ms, end_ms, step_ms) -> QueryResult
 //! ```
 #![forbid(unsafe_code)]
 
@@ -29,11 +21,13 @@ pub mod value;
 
 mod check;
 mod error;
+mod eval;
 mod lexer;
 mod parser;
 mod printer;
 
 pub use annotations::{Annotation, Annotations, Level};
 pub use error::{Error, ParseError};
+pub use eval::{Engine, EngineOptions};
 pub use parser::{DEPTH_MAX, TEXT_BYTES_MAX, parse};
-pub use value::{QueryResult, Value};
+pub use value::{QueryResult, QueryStats, Value};

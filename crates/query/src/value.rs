@@ -71,4 +71,15 @@ pub struct QueryResult {
     pub warnings: Vec<String>,
     /// Texts of the infos, `PromQL info: .. (line:col)`.
     pub infos: Vec<String>,
+    /// What it took.
+    pub stats: QueryStats,
+}
+
+/// What a query read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueryStats {
+    /// Series, each time that the store was asked.
+    pub series_read: usize,
+    /// Samples of those.
+    pub samples_read: usize,
 }

@@ -1,0 +1,55 @@
+//! `absent` and `absent_over_time`: one where nothing is.
+
+use std::collections::HashSet;
+
+use ogive_model::{Labels, METRIC_NAME, MatchOp, Matcher};
+
+use super::call::labels_now;
+use super::evaluator::Evaluator;
+use super::rows::{Cell, Grid, Row};
+use crate::Error;
+use crate::ast::{Call, Expr, ExprKind};
+use crate::value::Point;
+
+impl Evaluator<'_> {
+    pub(crate) fn absent(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
+        let rows = self.vector(&call.arguments[0], grid)?;
+        let found = (0..grid.count).map(|step| rows.iter().any(|row| row.cells[step].is_some())).collect();
+        Ok(missing(&call.arguments[0], found, false))
+    }
+
+    pub(crate) fn absent_over_time(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
+        let vector = self.range_vector(&call.arguments[0], grid)?;
+        let mut found = vec![false; grid.count];
+        for series in &vector.series {
+            self.check_cancelled()?;
+            for (found, window) in found.iter_mut().zip(vector.windows(series, grid)) {
+                *found |= window.is_some();
+            }
+        }
+        Ok(missing(&call.arguments[0], found, true))
+    }
+}
+
+/// One row of ones where nothing was found; none when something was everywhere.
+fn missing(argument: &Expr, found: Vec<bool>, drop_name: bool) -> Vec<Row> {
+    let cells: Vec<Cell> = found.into_iter().map(|found| (!found).then_some(Point::Float(1.0))).collect();
+    let row = Row { labels: labels_now(&labels_of(argument), true), drop_name, cells };
+    if row.is_blank() { Vec::new() } else { vec![row] }
+}
+
+/// The labels that a selector asks for with one `=` and nothing else.
+fn labels_of(argument: &Expr) -> Labels {
+    let matchers: &[Matcher] = match &argument.unparenthesised().kind {
+        ExprKind::VectorSelector(selector) => &selector.matchers,
+        ExprKind::MatrixSelector(matrix) => &matrix.selector.matchers,
+        _ => return Labels::empty(),
+    };
+    let mut labels = Labels::empty();
+    let mut seen = HashSet::new();
+    for matcher in matchers.iter().filter(|matcher| matcher.name != METRIC_NAME) {
+        let first = matcher.op == MatchOp::Equal && seen.insert(&matcher.name);
+        labels = labels.with(&matcher.name, if first { &matcher.value } else { "" });
+    }
+    labels
+}

@@ -1,0 +1,440 @@
+//! Binary operators.
+//!
+//! The "one" side of a match may hold several rows of one signature as long as no two of them hold something at
+//! the same instant; two that do are an error, whether or not the operator would keep the result.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ogive_hist::CounterReset;
+use ogive_model::Labels;
+
+use super::annotate::{self, Operation};
+use super::evaluator::Evaluator;
+use super::histogram::{Hist, Keep, add, compact, divide, equal, scale, subtract, trim};
+use super::matching::{Signatures, Steps, signature};
+use super::rows::{Grid, Output, Row, SAME_LABELSET, merged, without_metadata};
+use crate::ast::{Binary, BinaryOp, Cardinality, Matching, Span};
+use crate::value::Point;
+use crate::{Annotation, Error};
+
+impl Evaluator<'_> {
+    /// The value of a binary expression at `span`.
+    pub(crate) fn binary(&mut self, binary: &Binary, span: Span, grid: Grid) -> Result<Output, Error> {
+        let trims = matches!(binary.op, BinaryOp::TrimUpper | BinaryOp::TrimLower);
+        let needed = self.bins_needed;
+        self.bins_needed |= trims;
+        let sides = self.eval(&binary.left, grid).and_then(|left| Ok((left, self.eval(&binary.right, grid)?)));
+        self.bins_needed = needed;
+        match sides? {
+            (Output::Scalar(left), Output::Scalar(right)) => {
+                let apply = |(a, b)| scalar_operation(binary.op, a, b);
+                Ok(Output::Scalar(left.into_iter().zip(right).map(apply).collect()))
+            }
+            (Output::Vector(rows), Output::Scalar(numbers)) => self.with_scalar(binary, rows, &numbers, false, span),
+            (Output::Scalar(numbers), Output::Vector(rows)) => self.with_scalar(binary, rows, &numbers, true, span),
+            (Output::Vector(left), Output::Vector(right)) => {
+                let Some(matching) = &binary.matching else {
+                    return Err(Error::evaluate("an operator between vectors has no matching"));
+                };
+                let rows = if binary.op.is_set() {
+                    set_operation(binary.op, left, right, matching, grid.count)?
+                } else {
+                    self.matched(binary, matching, left, right, span, grid.count)?
+                };
+                self.check_size(&rows)?;
+                Ok(Output::Vector(rows))
+            }
+            _ => Err(Error::Evaluate { message: "operator not allowed on strings".to_owned(), span: Some(span) }),
+        }
+    }
+
+    /// A vector and a scalar; `swapped` when the scalar is on the left.
+    fn with_scalar(
+        &mut self,
+        binary: &Binary,
+        mut rows: Vec<Row>,
+        numbers: &[f64],
+        swapped: bool,
+        span: Span,
+    ) -> Result<Output, Error> {
+        let op = binary.op;
+        for cell in rows.iter_mut().flat_map(|row| row.cells.iter_mut().zip(numbers)) {
+            let (cell, number) = cell;
+            let Some(point) = cell.take() else { continue };
+            let scalar = Point::Float(*number);
+            let outcome = if swapped { operate(op, &scalar, &point, span) } else { operate(op, &point, &scalar, span) };
+            *cell = match outcome {
+                Outcome::Refused(note) => {
+                    self.note(note);
+                    None
+                }
+                Outcome::Done { value, keep, notes } => {
+                    notes.into_iter().for_each(|note| self.note(note));
+                    match (binary.return_bool, keep) {
+                        (true, keep) => Some(Point::Float(f64::from(u8::from(keep)))),
+                        // The vector's element is what a comparison keeps, on whichever side it stands.
+                        (false, true) if op.is_comparison() => Some(point),
+                        (false, true) => Some(value),
+                        (false, false) => None,
+                    }
+                }
+            };
+        }
+        rows.retain(|row| !row.is_blank());
+        if changes_meaning(op) || binary.return_bool {
+            rows = self.nameless(rows)?;
+        }
+        Ok(Output::Vector(rows))
+    }
+
+    fn matched(
+        &mut self,
+        binary: &Binary,
+        matching: &Matching,
+        left: Vec<Row>,
+        right: Vec<Row>,
+        span: Span,
+        steps: usize,
+    ) -> Result<Vec<Row>, Error> {
+        let swapped = matching.cardinality == Cardinality::OneToMany;
+        let (many, one) = if swapped { (right, left) } else { (left, right) };
+        let mut signatures = Signatures::default();
+        let many_numbers = signatures.of(&many, matching);
+        let one_numbers = signatures.of(&one, matching);
+        let mut join = Join {
+            binary,
+            matching,
+            swapped,
+            span,
+            steps,
+            out: Vec::new(),
+            at: HashMap::new(),
+            matched: vec![Steps::none(steps); signatures.count()],
+            inserted: HashMap::new(),
+            notes: Vec::new(),
+            delayed: self.options.delayed_name_removal,
+        };
+        join.check_one_side(&many, &one, &one_numbers)?;
+        let mut groups = vec![Vec::new(); signatures.count()];
+        for (row, number) in one.iter().zip(&one_numbers) {
+            groups[*number].push(row);
+        }
+        let fills = (matching.fill_left, matching.fill_right);
+        let (fill_many, fill_one) = if swapped { (fills.1, fills.0) } else { fills };
+        for (row, number) in many.iter().zip(&many_numbers) {
+            self.check_cancelled()?;
+            join.many_row(row, &groups[*number], *number, fill_one)?;
+        }
+        if let Some(fill) = fill_many {
+            for (row, number) in one.iter().zip(&one_numbers) {
+                join.unmatched_one(row, *number, fill)?;
+            }
+        }
+        let Join { out, notes, .. } = join;
+        notes.into_iter().for_each(|note| self.note(note));
+        Ok(out.into_iter().filter(|row| !row.is_blank()).collect())
+    }
+}
+
+/// One join of two vectors. "one" is the side whose signatures are unique, "many" the other.
+struct Join<'a> {
+    binary: &'a Binary,
+    matching: &'a Matching,
+    /// The "one" side is the left.
+    swapped: bool,
+    span: Span,
+    steps: usize,
+    out: Vec<Row>,
+    at: HashMap<Labels, usize>,
+    /// For each signature the instants at which a pair was found.
+    matched: Vec<Steps>,
+    /// For many-to-one: the instants at which a signature gave a row of results.
+    inserted: HashMap<(usize, usize), Steps>,
+    notes: Vec<Annotation>,
+    delayed: bool,
+}
+
+impl Join<'_> {
+    /// Two rows of one signature at one instant on the "one" side do not match uniquely.
+    fn check_one_side(&self, many: &[Row], one: &[Row], numbers: &[usize]) -> Result<(), Error> {
+        let fills = self.matching.fill_left.is_some() || self.matching.fill_right.is_some();
+        let mut relevant = Steps::none(self.steps);
+        many.iter().for_each(|row| relevant.fill(row));
+        let mut seen: HashMap<usize, (Steps, Vec<&Row>)> = HashMap::new();
+        for (row, number) in one.iter().zip(numbers) {
+            let (held, rows) = seen.entry(*number).or_insert_with(|| (Steps::none(self.steps), Vec::new()));
+            let clash = (0..self.steps)
+                .find(|step| row.cells[*step].is_some() && held.get(*step) && (fills || relevant.get(*step)));
+            if let Some(step) = clash {
+                let other = rows.iter().find(|other| other.cells[step].is_some()).map_or(row, |other| *other);
+                let side = if self.swapped { "left" } else { "right" };
+                let group = signature(&row.labels, self.matching);
+                let (row, other) = (braces(&row.labels), braces(&other.labels));
+                return Err(Error::evaluate(format!(
+                    "found duplicate series for the match group {} on the {side} hand-side of the operation: \
+                     [{row}, {other}];many-to-many matching not allowed: matching labels must be unique on one side",
+                    braces(&group)
+                )));
+            }
+            held.fill(row);
+            rows.push(row);
+        }
+        Ok(())
+    }
+
+    fn many_row(&mut self, row: &Row, ones: &[&Row], number: usize, fill: Option<f64>) -> Result<(), Error> {
+        let mut found = Steps::none(self.steps);
+        for other in ones {
+            let target = self.target(&row.labels, &other.labels, row.drop_name);
+            for step in 0..self.steps {
+                if let (Some(many), Some(one)) = (&row.cells[step], &other.cells[step]) {
+                    self.pair(many, one, number, target, step)?;
+                }
+            }
+            found.union(&Steps::filled(other));
+        }
+        if let Some(fill) = fill {
+            let labels = signature(&row.labels, self.matching);
+            let target = self.target(&row.labels, &labels, row.drop_name);
+            for step in 0..self.steps {
+                if let (Some(many), false) = (&row.cells[step], found.get(step)) {
+                    self.pair(many, &Point::Float(fill), number, target, step)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Pairs the instants of a "one" row that found nothing with a number.
+    fn unmatched_one(&mut self, row: &Row, number: usize, fill: f64) -> Result<(), Error> {
+        let labels = signature(&row.labels, self.matching);
+        let target = self.target(&labels, &row.labels, false);
+        for step in 0..self.steps {
+            if let (Some(one), false) = (&row.cells[step], self.matched[number].get(step)) {
+                self.pair(&Point::Float(fill), one, number, target, step)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Index of the row of results of a pair of rows.
+    fn target(&mut self, many: &Labels, one: &Labels, drop_name: bool) -> usize {
+        let labels = result_labels(many, one, self.binary, self.matching, self.delayed);
+        let drop_name = drop_name || self.binary.return_bool;
+        *self.at.entry(labels.clone()).or_insert_with(|| {
+            self.out.push(Row { labels, drop_name, cells: vec![None; self.steps] });
+            self.out.len() - 1
+        })
+    }
+
+    fn pair(&mut self, many: &Point, one: &Point, number: usize, target: usize, step: usize) -> Result<(), Error> {
+        let (left, right) = if self.swapped { (one, many) } else { (many, one) };
+        let (value, keep) = match operate(self.binary.op, left, right, self.span) {
+            Outcome::Refused(note) => {
+                self.notes.push(note);
+                return Ok(());
+            }
+            Outcome::Done { value, keep, notes } => {
+                self.notes.extend(notes);
+                (value, keep)
+            }
+        };
+        let again = self.matched[number].replace(step);
+        if self.matching.cardinality == Cardinality::OneToOne {
+            if again {
+                let message =
+                    "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)";
+                return Err(Error::evaluate(message));
+            }
+        } else {
+            let inserted = self.inserted.entry((number, target)).or_insert_with(|| Steps::none(self.steps));
+            if inserted.replace(step) {
+                let message = "multiple matches for labels: grouping labels must ensure unique matches";
+                return Err(Error::evaluate(message));
+            }
+        }
+        let cell = match (self.binary.return_bool, keep) {
+            (true, keep) => Point::Float(f64::from(u8::from(keep))),
+            (false, true) => value,
+            (false, false) => return Ok(()),
+        };
+        let place = &mut self.out[target].cells[step];
+        if place.is_some() {
+            return Err(Error::evaluate(SAME_LABELSET));
+        }
+        *place = Some(cell);
+        Ok(())
+    }
+}
+
+/// `{a="1"}` with the name among the labels, as messages show label sets.
+fn braces(labels: &Labels) -> String {
+    let pairs: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+    format!("{{{}}}", pairs.join(", "))
+}
+
+fn result_labels(many: &Labels, one: &Labels, binary: &Binary, matching: &Matching, delayed: bool) -> Labels {
+    let mut labels = if changes_meaning(binary.op) || (binary.return_bool && !delayed) {
+        without_metadata(many)
+    } else {
+        many.clone()
+    };
+    if matching.cardinality == Cardinality::OneToOne {
+        labels = labels.filtered(|name| matching.labels.iter().any(|label| label == name) == matching.on);
+    }
+    for name in &matching.include {
+        labels = labels.with(name, one.get(name));
+    }
+    labels
+}
+
+/// Whether what comes out is no longer the metric that went in.
+const fn changes_meaning(op: BinaryOp) -> bool {
+    use BinaryOp::{Add, Atan2, Divide, Modulo, Multiply, Power, Subtract};
+    matches!(op, Add | Subtract | Multiply | Divide | Modulo | Power | Atan2)
+}
+
+fn set_operation(
+    op: BinaryOp,
+    left: Vec<Row>,
+    right: Vec<Row>,
+    matching: &Matching,
+    steps: usize,
+) -> Result<Vec<Row>, Error> {
+    let mut signatures = Signatures::default();
+    let left_numbers = signatures.of(&left, matching);
+    let right_numbers = signatures.of(&right, matching);
+    let present = |rows: &[Row], numbers: &[usize]| {
+        let mut present = vec![Steps::none(steps); signatures.count()];
+        rows.iter().zip(numbers).for_each(|(row, number)| present[*number].fill(row));
+        present
+    };
+    let masked = |rows: Vec<Row>, numbers: &[usize], flags: &[Steps], keep: bool| -> Vec<Row> {
+        let mut rows = rows;
+        for (row, number) in rows.iter_mut().zip(numbers) {
+            for (step, cell) in row.cells.iter_mut().enumerate() {
+                if flags[*number].get(step) != keep {
+                    *cell = None;
+                }
+            }
+        }
+        rows.retain(|row| !row.is_blank());
+        rows
+    };
+    Ok(match op {
+        BinaryOp::And => masked(left, &left_numbers, &present(&right, &right_numbers), true),
+        BinaryOp::Unless => masked(left, &left_numbers, &present(&right, &right_numbers), false),
+        _ => {
+            let others = masked(right, &right_numbers, &present(&left, &left_numbers), false);
+            merged(left.into_iter().chain(others).collect())?
+        }
+    })
+}
+
+/// What an operator makes of two points.
+enum Outcome {
+    /// The kinds do not go together: no result, and a remark.
+    Refused(Annotation),
+    /// A value, and whether a comparison holds.
+    Done { value: Point, keep: bool, notes: Vec<Annotation> },
+}
+
+fn done(value: f64) -> Outcome {
+    Outcome::Done { value: Point::Float(value), keep: true, notes: Vec::new() }
+}
+
+fn done_histogram(value: Hist) -> Outcome {
+    Outcome::Done { value: Point::Histogram(Arc::new(value)), keep: true, notes: Vec::new() }
+}
+
+fn operate(op: BinaryOp, left: &Point, right: &Point, span: Span) -> Outcome {
+    let name = |point: &Point| if matches!(point, Point::Float(_)) { "float" } else { "histogram" };
+    let refused = || Outcome::Refused(annotate::incompatible_types(span, name(left), op, name(right)));
+    match (left, right) {
+        (Point::Float(a), Point::Float(b)) => match op {
+            BinaryOp::TrimUpper | BinaryOp::TrimLower => refused(),
+            _ if op.is_comparison() => {
+                Outcome::Done { value: left.clone(), keep: compare(op, *a, *b), notes: Vec::new() }
+            }
+            _ => done(arithmetic(op, *a, *b)),
+        },
+        (Point::Float(a), Point::Histogram(b)) if op == BinaryOp::Multiply => {
+            done_histogram(changed(b, |b| scale(b, *a)))
+        }
+        (Point::Histogram(a), Point::Float(b)) => match op {
+            BinaryOp::Multiply => done_histogram(changed(a, |a| scale(a, *b))),
+            BinaryOp::Divide => done_histogram(changed(a, |a| divide(a, *b))),
+            BinaryOp::TrimUpper => done_histogram(changed(a, |a| trim(a, *b, Keep::Below))),
+            BinaryOp::TrimLower => done_histogram(changed(a, |a| trim(a, *b, Keep::Above))),
+            _ => refused(),
+        },
+        (Point::Histogram(a), Point::Histogram(b)) => match op {
+            BinaryOp::Add | BinaryOp::Subtract => combine(op, a, b, span),
+            BinaryOp::Equal | BinaryOp::NotEqual => {
+                let keep = equal(a, b) == (op == BinaryOp::Equal);
+                Outcome::Done { value: left.clone(), keep, notes: Vec::new() }
+            }
+            _ => refused(),
+        },
+        _ => refused(),
+    }
+}
+
+fn changed(histogram: &Hist, change: impl Fn(&mut Hist)) -> Hist {
+    let mut out = histogram.clone();
+    change(&mut out);
+    compact(&mut out);
+    out
+}
+
+fn combine(op: BinaryOp, left: &Hist, right: &Hist, span: Span) -> Outcome {
+    let mut value = left.clone();
+    let (outcome, operation) = if op == BinaryOp::Add {
+        (add(&mut value, right), Operation::Addition)
+    } else {
+        (subtract(&mut value, right), Operation::Subtraction)
+    };
+    let Ok(combined) = outcome else { return Outcome::Refused(annotate::incompatible_layout(span, op)) };
+    if op == BinaryOp::Subtract {
+        value.reset = CounterReset::Gauge;
+    }
+    compact(&mut value);
+    let mut notes = Vec::new();
+    if combined.collision {
+        notes.push(annotate::reset_collision(span, operation));
+    }
+    if combined.reconciled {
+        notes.push(annotate::reconciled_bounds(span, operation));
+    }
+    Outcome::Done { value: Point::Histogram(Arc::new(value)), keep: true, notes }
+}
+
+fn arithmetic(op: BinaryOp, a: f64, b: f64) -> f64 {
+    match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Subtract => a - b,
+        BinaryOp::Multiply => a * b,
+        BinaryOp::Divide => a / b,
+        BinaryOp::Modulo => a % b,
+        BinaryOp::Power => a.powf(b),
+        BinaryOp::Atan2 => a.atan2(b),
+        // The parser lets no other operator stand between numbers.
+        _ => f64::NAN,
+    }
+}
+
+const fn compare(op: BinaryOp, a: f64, b: f64) -> bool {
+    match op {
+        BinaryOp::Equal => a == b,
+        BinaryOp::NotEqual => a != b,
+        BinaryOp::Less => a < b,
+        BinaryOp::LessOrEqual => a <= b,
+        BinaryOp::Greater => a > b,
+        _ => a >= b,
+    }
+}
+
+fn scalar_operation(op: BinaryOp, a: f64, b: f64) -> f64 {
+    if op.is_comparison() { f64::from(u8::from(compare(op, a, b))) } else { arithmetic(op, a, b) }
+}

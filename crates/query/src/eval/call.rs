@@ -1,0 +1,357 @@
+//! Function calls.
+
+use super::annotate;
+use super::evaluator::Evaluator;
+use super::functions::{self, RangeKernel, Site};
+use super::invariant;
+use super::rows::{Cell, Grid, Output, Row, without_metadata};
+use super::selectors::Give;
+use super::window::RangeVector;
+use crate::Error;
+use crate::ast::{Call, Edges, Expr, ExprKind, Span, ValueType};
+use crate::eval::kernel::Moment;
+use crate::value::Point;
+
+/// Functions that may look at samples outside of their window, as `anchored` selectors give them.
+const ANCHORED: [&str; 5] = ["changes", "delta", "increase", "rate", "resets"];
+/// The same for `smoothed`.
+const SMOOTHED: [&str; 3] = ["delta", "increase", "rate"];
+
+impl Evaluator<'_> {
+    /// The value of a call at `span`.
+    pub(crate) fn call(&mut self, call: &Call, span: Span, grid: Grid) -> Result<Output, Error> {
+        let before = (self.detect_resets, self.bins_needed);
+        match call.function.name {
+            "histogram_count" | "histogram_sum" | "histogram_avg" => self.detect_resets = true,
+            "histogram_quantile" | "histogram_quantiles" | "histogram_fraction" => self.bins_needed = true,
+            _ => {}
+        }
+        let output = self.dispatch(call, span, grid);
+        (self.detect_resets, self.bins_needed) = before;
+        output
+    }
+
+    fn dispatch(&mut self, call: &Call, span: Span, grid: Grid) -> Result<Output, Error> {
+        let name = call.function.name;
+        if let Some(kernel) = functions::range_kernel(name) {
+            return self.range_call(call, kernel, grid).map(Output::Vector);
+        }
+        if let Some(map) = functions::float_map(name) {
+            return self.mapped(&call.arguments[0], grid, |value, _| Some(map(value))).map(Output::Vector);
+        }
+        if let Some(part) = functions::date_part(name) {
+            return self.dated(call, part, grid).map(Output::Vector);
+        }
+        if call.function.returns == ValueType::Scalar {
+            return self.scalar_call(call, grid).map(Output::Scalar);
+        }
+        let rows = match name {
+            "absent" => self.absent(call, grid)?,
+            "absent_over_time" => self.absent_over_time(call, grid)?,
+            "clamp" | "clamp_max" | "clamp_min" => self.clamped(call, grid)?,
+            "round" => self.rounded(call, grid)?,
+            "vector" => {
+                let cells = self.scalar(&call.arguments[0], grid)?.into_iter().map(|v| Some(Point::Float(v))).collect();
+                vec![Row { labels: ogive_model::Labels::empty(), drop_name: false, cells }]
+            }
+            "timestamp" => self.sample_times(call, grid, Give::Time)?,
+            "start_timestamp" => self.sample_times(call, grid, Give::Start)?,
+            "label_replace" => self.label_replace(call, grid)?,
+            "label_join" => self.label_join(call, grid)?,
+            "sort" | "sort_desc" | "sort_by_label" | "sort_by_label_desc" => self.sorted(call, span, grid)?,
+            "info" => self.info(call, grid)?,
+            _ => self.histogram_call(call, grid)?,
+        };
+        Ok(Output::Vector(rows))
+    }
+
+    fn scalar_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<f64>, Error> {
+        let seconds = |millis: i64| millis as f64 / 1000.0;
+        let frame = self.frame;
+        let constant = |value: f64| Ok(vec![value; grid.count]);
+        match call.function.name {
+            "time" => Ok(grid.times().map(seconds).collect()),
+            "pi" => constant(std::f64::consts::PI),
+            "start" => constant(seconds(frame.start)),
+            "end" => constant(seconds(frame.end)),
+            "range" => constant(seconds(frame.end - frame.start)),
+            "step" => constant(seconds(frame.step)),
+            "scalar" => {
+                let rows = self.vector(&call.arguments[0], grid)?;
+                Ok((0..grid.count).map(|step| only_float(&rows, step)).collect())
+            }
+            name => {
+                let left = self.scalar(&call.arguments[0], grid)?;
+                let right = self.scalar(&call.arguments[1], grid)?;
+                let choose = if name == "max_of" { functions::greater } else { functions::lesser };
+                Ok(left.into_iter().zip(right).map(|(a, b)| choose(a, b)).collect())
+            }
+        }
+    }
+
+    /// Applies `map` to the floats of a vector; histograms have no place in the answer.
+    pub(crate) fn mapped(
+        &mut self,
+        argument: &Expr,
+        grid: Grid,
+        map: impl Fn(f64, usize) -> Option<f64>,
+    ) -> Result<Vec<Row>, Error> {
+        let mut rows = self.vector(argument, grid)?;
+        for row in &mut rows {
+            for (step, cell) in row.cells.iter_mut().enumerate() {
+                *cell = match cell {
+                    Some(Point::Float(value)) => map(*value, step).map(Point::Float),
+                    _ => None,
+                };
+            }
+        }
+        rows.retain(|row| !row.is_blank());
+        self.nameless(rows)
+    }
+
+    fn dated(&mut self, call: &Call, part: fn(Moment) -> i64, grid: Grid) -> Result<Vec<Row>, Error> {
+        if let Some(argument) = call.arguments.first() {
+            return self.mapped(argument, grid, |value, _| Some(part(Moment::at(value as i64)) as f64));
+        }
+        let cells = grid.times().map(|time| Some(Point::Float(part(Moment::at(time.div_euclid(1000))) as f64)));
+        Ok(vec![Row { labels: ogive_model::Labels::empty(), drop_name: false, cells: cells.collect() }])
+    }
+
+    fn clamped(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
+        let bound = |evaluator: &mut Self, index: usize| evaluator.scalar(&call.arguments[index], grid);
+        let (low, high) = match call.function.name {
+            "clamp_min" => (bound(self, 1)?, vec![f64::INFINITY; grid.count]),
+            "clamp_max" => (vec![f64::NEG_INFINITY; grid.count], bound(self, 1)?),
+            _ => (bound(self, 1)?, bound(self, 2)?),
+        };
+        self.mapped(&call.arguments[0], grid, |value, step| {
+            let (low, high) = (low[step], high[step]);
+            if high < low { None } else { Some(functions::greater(low, functions::lesser(high, value))) }
+        })
+    }
+
+    fn rounded(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
+        let nearest = match call.arguments.get(1) {
+            Some(argument) => self.scalar(argument, grid)?,
+            None => vec![1.0; grid.count],
+        };
+        self.mapped(&call.arguments[0], grid, |value, step| {
+            // Multiplying by the inverse keeps decimal steps such as 0.1 accurate.
+            let inverse = 1.0 / nearest[step];
+            Some((value * inverse + 0.5).floor() / inverse)
+        })
+    }
+
+    /// `timestamp` and `start_timestamp`: of the samples when the argument is a selector; else `timestamp` is
+    /// that of the evaluation, and start times are not known.
+    fn sample_times(&mut self, call: &Call, grid: Grid, give: Give) -> Result<Vec<Row>, Error> {
+        let argument = call.arguments[0].unparenthesised();
+        if let ExprKind::VectorSelector(selector) = &argument.kind {
+            if give == Give::Start && !self.options.start_times {
+                return Ok(Vec::new());
+            }
+            let rows = self.picked(selector, grid, give)?;
+            return self.nameless(rows);
+        }
+        if give == Give::Start {
+            return Ok(Vec::new());
+        }
+        let mut rows = self.vector(argument, grid)?;
+        for row in &mut rows {
+            for (time, cell) in grid.times().zip(&mut row.cells) {
+                *cell = cell.as_ref().map(|_| Point::Float(time as f64 / 1000.0));
+            }
+        }
+        self.nameless(rows)
+    }
+
+    fn range_call(&mut self, call: &Call, kernel: RangeKernel, grid: Grid) -> Result<Vec<Row>, Error> {
+        let name = call.function.name;
+        let is_range = |argument: &&Expr| argument.value_type() == ValueType::Matrix;
+        let position = call.arguments.iter().position(|argument| is_range(&argument)).unwrap_or(0);
+        let range = &call.arguments[position];
+        let mut parameters = Vec::new();
+        for argument in call.arguments.iter().filter(|argument| !is_range(argument)) {
+            parameters.push(self.scalar(argument, grid)?);
+        }
+        let grid_of_windows = if invariant::is_invariant(range) { Grid::single(grid.start) } else { grid };
+        check_edges(range, name)?;
+        let vector = self.range_vector(range, grid_of_windows)?;
+        let span = call.arguments[0].unparenthesised().span;
+        let keeps_name = matches!(name, "last_over_time" | "first_over_time");
+        let mut rows = Vec::with_capacity(vector.series.len());
+        let mut samples = 0;
+        for index in 0..vector.series.len() {
+            self.check_cancelled()?;
+            let row = self.range_row(&vector, index, (kernel, name, span), &parameters, grid)?;
+            let Some(mut row) = row else { continue };
+            if keeps_name {
+                row.drop_name = vector.series[index].drop_name;
+            }
+            samples += row.samples();
+            self.check_samples(samples)?;
+            rows.push(row);
+        }
+        if keeps_name { Ok(rows) } else { self.nameless(rows) }
+    }
+
+    /// The answer of a range function for one series; None when it is blank.
+    fn range_row(
+        &mut self,
+        vector: &RangeVector,
+        index: usize,
+        (kernel, name, span): (RangeKernel, &'static str, Span),
+        parameters: &[Vec<f64>],
+        grid: Grid,
+    ) -> Result<Option<Row>, Error> {
+        let series = &vector.series[index];
+        let counter = matches!(name, "rate" | "increase");
+        let cells = if series.delta
+            && let Some(cells) = super::delta::merged_cells(vector, series, name, grid, &mut self.site(span))
+        {
+            cells
+        } else {
+            // Other functions look at each cell by itself, with float counts.
+            let floats = (!series.cells.is_empty()).then(|| super::delta::with_floats(series));
+            let series = floats.as_ref().unwrap_or(series);
+            let mut at = vec![0.0; parameters.len()];
+            let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
+            for (step, window) in vector.windows(series, grid).enumerate() {
+                for (value, column) in at.iter_mut().zip(parameters) {
+                    *value = column[step];
+                }
+                let cell = window.map_or(Ok(None), |window| kernel(&window, &at, &mut self.site(span)));
+                cells.push(cell?);
+            }
+            let metric = series.labels.metric_name();
+            if counter && !metric.is_empty() && cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
+                self.note_suspicious_name(metric, span);
+            }
+            cells
+        };
+        let row = Row { labels: series.labels.clone(), drop_name: series.drop_name, cells };
+        Ok((!row.is_blank()).then_some(row))
+    }
+
+    fn note_suspicious_name(&mut self, metric: &str, span: Span) {
+        let usual = ["_total", "_sum", "_count", "_bucket"];
+        if !usual.iter().any(|ending| metric.ends_with(ending)) {
+            self.note(annotate::maybe_not_a_counter(span, metric));
+        }
+    }
+
+    fn sorted(&mut self, call: &Call, span: Span, grid: Grid) -> Result<Vec<Row>, Error> {
+        let mut rows = self.vector(&call.arguments[0], grid)?;
+        if self.frame.step != 0 {
+            self.note(annotate::sort_in_range(span));
+        }
+        let descending = call.function.name.ends_with("_desc");
+        if call.function.name.starts_with("sort_by_label") {
+            let labels: Vec<&str> = call.arguments[1..].iter().map(text_argument).collect();
+            rows.sort_by(|a, b| {
+                let order = functions::by_labels(&a.labels, &b.labels, &labels);
+                if descending { order.reverse() } else { order }
+            });
+            return Ok(rows);
+        }
+        for cell in rows.iter_mut().flat_map(|row| &mut row.cells) {
+            if matches!(cell, Some(Point::Histogram(_))) {
+                *cell = None;
+            }
+        }
+        rows.retain(|row| !row.is_blank());
+        if grid.count == 1 {
+            rows.sort_by(|a, b| functions::by_value(first_float(a), first_float(b), descending));
+        }
+        Ok(rows)
+    }
+
+    fn label_replace(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
+        let [target, replacement, source, pattern] = [1, 2, 3, 4].map(|index| text_argument(&call.arguments[index]));
+        let regex = functions::anchored_regex(pattern)
+            .map_err(|_| Error::evaluate(format!("invalid regular expression in label_replace(): {pattern}")))?;
+        if target.is_empty() {
+            return Err(Error::evaluate(format!("invalid destination label name in label_replace(): {target}")));
+        }
+        let mut rows = self.vector(&call.arguments[0], grid)?;
+        for row in &mut rows {
+            let Some(value) = functions::replaced(&regex, row.labels.get(source), replacement) else { continue };
+            relabel(row, target, &value);
+        }
+        super::rows::merged(rows)
+    }
+
+    fn label_join(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
+        let [target, separator] = [1, 2].map(|index| text_argument(&call.arguments[index]));
+        let sources: Vec<&str> = call.arguments[3..].iter().map(text_argument).collect();
+        if target.is_empty() {
+            return Err(Error::evaluate(format!("invalid destination label name in label_join(): {target}")));
+        }
+        let mut rows = self.vector(&call.arguments[0], grid)?;
+        for row in &mut rows {
+            let values: Vec<&str> = sources.iter().map(|source| row.labels.get(source)).collect();
+            let value = values.join(separator);
+            relabel(row, target, &value);
+        }
+        super::rows::merged(rows)
+    }
+
+    /// Where annotations about the expression at `span` go.
+    pub(crate) fn site(&mut self, span: Span) -> Site<'_> {
+        Site { span, notes: self.notes_mut() }
+    }
+}
+
+/// Sets a label. A name that is set stays, whatever happened to the one before.
+fn relabel(row: &mut Row, target: &str, value: &str) {
+    row.labels = row.labels.with(target, value);
+    if target == ogive_model::METRIC_NAME {
+        row.drop_name = false;
+    }
+}
+
+/// The text of an argument, which the parser has found to be one.
+pub(crate) fn text_argument(expr: &Expr) -> &str {
+    match &expr.unparenthesised().kind {
+        ExprKind::String(text) => text,
+        _ => "",
+    }
+}
+
+fn check_edges(range: &Expr, name: &str) -> Result<(), Error> {
+    let ExprKind::MatrixSelector(matrix) = &range.unparenthesised().kind else { return Ok(()) };
+    let (edges, allowed): (&str, &[&str]) = match matrix.selector.edges {
+        Edges::Plain => return Ok(()),
+        Edges::Anchored => ("anchored", &ANCHORED),
+        Edges::Smoothed => ("smoothed", &SMOOTHED),
+    };
+    if allowed.contains(&name) {
+        return Ok(());
+    }
+    let allowed = allowed.join(", ");
+    Err(Error::evaluate(format!("{edges} modifier can only be used with: {allowed} - not with {name}")))
+}
+
+fn first_float(row: &Row) -> f64 {
+    match row.cells.first() {
+        Some(Some(Point::Float(value))) => *value,
+        _ => f64::NAN,
+    }
+}
+
+/// The float of the only row that has one at `step`, NaN otherwise.
+fn only_float(rows: &[Row], step: usize) -> f64 {
+    let mut floats = rows.iter().filter_map(|row| match row.cells[step] {
+        Some(Point::Float(value)) => Some(value),
+        _ => None,
+    });
+    match (floats.next(), floats.next()) {
+        (Some(value), None) => value,
+        _ => f64::NAN,
+    }
+}
+
+/// Labels of a row whose name goes now when names go at once.
+pub(crate) fn labels_now(labels: &ogive_model::Labels, delayed: bool) -> ogive_model::Labels {
+    if delayed { labels.clone() } else { without_metadata(labels) }
+}

@@ -1,0 +1,223 @@
+//! One query: dispatch over the nodes, limits, annotations and statistics.
+
+use std::collections::HashMap;
+
+use ogive_model::Select;
+
+use super::engine::EngineOptions;
+use super::invariant;
+use super::rows::{Grid, Output, Row, merged, without_metadata};
+use super::selectors::Fetched;
+use crate::ast::{At, DurationError, DurationExpr, DurationScope, Expr, ExprKind, TimeShift, UnaryOp};
+use crate::eval::histogram::scale;
+use crate::value::{Point, QueryStats};
+use crate::{Annotation, Annotations, Error};
+
+/// The instants that the whole query asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    /// The first, milliseconds.
+    pub(crate) start: i64,
+    /// The last.
+    pub(crate) end: i64,
+    /// Between two; 0 when there is one.
+    pub(crate) step: i64,
+}
+
+/// Evaluation of one query.
+pub(crate) struct Evaluator<'a> {
+    pub(crate) options: &'a EngineOptions,
+    pub(crate) store: &'a dyn Select,
+    pub(crate) frame: Frame,
+    /// What was read already, by selector and window: the same selector often occurs twice.
+    pub(crate) read: HashMap<String, Fetched>,
+    /// Cumulative histograms are compared with their predecessors when read: their hints feed a warning. Asked
+    /// for by `histogram_count` and its like, whose users see no bins.
+    pub(crate) detect_resets: bool,
+    /// Some node above looks at bins: then hints stay as they were stored.
+    pub(crate) bins_needed: bool,
+    cancelled: &'a dyn Fn() -> bool,
+    notes: Annotations,
+    pub(crate) stats: QueryStats,
+}
+
+impl<'a> Evaluator<'a> {
+    pub(crate) fn new(
+        options: &'a EngineOptions,
+        store: &'a dyn Select,
+        frame: Frame,
+        cancelled: &'a dyn Fn() -> bool,
+    ) -> Self {
+        Self {
+            options,
+            store,
+            frame,
+            read: HashMap::new(),
+            detect_resets: false,
+            bins_needed: false,
+            cancelled,
+            notes: Annotations::new(),
+            stats: QueryStats::default(),
+        }
+    }
+
+    /// What was remarked and counted.
+    pub(crate) fn finish(self) -> (Annotations, QueryStats) {
+        (self.notes, self.stats)
+    }
+
+    /// Remarks something.
+    pub(crate) fn note(&mut self, annotation: Annotation) {
+        self.notes.add(annotation);
+    }
+
+    /// Where remarks go.
+    pub(crate) const fn notes_mut(&mut self) -> &mut Annotations {
+        &mut self.notes
+    }
+
+    /// Fails when the caller no longer waits.
+    pub(crate) fn check_cancelled(&self) -> Result<(), Error> {
+        if (self.cancelled)() { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
+    /// Fails when `rows` hold more than one value may.
+    pub(crate) fn check_size(&self, rows: &[Row]) -> Result<(), Error> {
+        self.check_samples(rows.iter().map(Row::samples).sum())
+    }
+
+    /// Fails when `samples` are more than one value may hold.
+    pub(crate) fn check_samples(&self, samples: usize) -> Result<(), Error> {
+        let limit = self.options.samples_max;
+        if samples > limit { Err(Error::TooManySamples { limit }) } else { Ok(()) }
+    }
+
+    /// What durations may refer to.
+    pub(crate) fn scope(&self) -> DurationScope {
+        DurationScope { step_ms: self.frame.step, range_ms: self.frame.end - self.frame.start }
+    }
+
+    /// A duration above zero.
+    pub(crate) fn positive(&self, duration: &DurationExpr) -> Result<i64, Error> {
+        duration.positive_ms(self.scope()).map_err(duration_error)
+    }
+
+    /// `offset` in milliseconds and the instant of `@`.
+    pub(crate) fn shift(&self, shift: &TimeShift) -> Result<Shift, Error> {
+        let offset = shift.offset.as_ref().map_or(Ok(0), |offset| offset.signed_ms(self.scope()));
+        let at = shift.at.map(|at| match at {
+            At::Time(time) => time,
+            At::Start => self.frame.start,
+            At::End => self.frame.end,
+        });
+        Ok(Shift { offset: offset.map_err(duration_error)?, at })
+    }
+
+    /// The value of `expr` at every instant of `grid`.
+    pub(crate) fn eval(&mut self, expr: &Expr, grid: Grid) -> Result<Output, Error> {
+        self.check_cancelled()?;
+        if grid.count > 1 && invariant::is_worth_sharing(expr) {
+            let once = self.eval(expr, Grid::single(grid.start))?;
+            return self.repeated(once, grid.count);
+        }
+        match &expr.kind {
+            ExprKind::Number(number) => Ok(Output::Scalar(vec![number.value; grid.count])),
+            ExprKind::String(text) => Ok(Output::Text(text.clone())),
+            ExprKind::Paren(inner) => self.eval(inner, grid),
+            ExprKind::VectorSelector(selector) => self.instant_selector(selector, expr.span, grid),
+            ExprKind::Unary(op, inner) => self.unary(*op, inner, grid),
+            ExprKind::Binary(binary) => self.binary(binary, expr.span, grid),
+            ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, expr.span, grid),
+            ExprKind::Call(call) => self.call(call, expr.span, grid),
+            ExprKind::MatrixSelector(_) | ExprKind::Subquery(_) => {
+                Err(Error::Evaluate { message: "a range vector has no value here".to_owned(), span: Some(expr.span) })
+            }
+        }
+    }
+
+    /// The rows of `expr`, which the parser has found to be a vector.
+    pub(crate) fn vector(&mut self, expr: &Expr, grid: Grid) -> Result<Vec<Row>, Error> {
+        match self.eval(expr, grid)? {
+            Output::Vector(rows) => Ok(rows),
+            Output::Scalar(_) | Output::Text(_) => {
+                Err(Error::Evaluate { message: "expected an instant vector".to_owned(), span: Some(expr.span) })
+            }
+        }
+    }
+
+    /// The numbers of `expr`, which the parser has found to be a scalar.
+    pub(crate) fn scalar(&mut self, expr: &Expr, grid: Grid) -> Result<Vec<f64>, Error> {
+        match self.eval(expr, grid)? {
+            Output::Scalar(values) => Ok(values),
+            Output::Vector(_) | Output::Text(_) => {
+                Err(Error::Evaluate { message: "expected a scalar".to_owned(), span: Some(expr.span) })
+            }
+        }
+    }
+
+    fn repeated(&self, once: Output, count: usize) -> Result<Output, Error> {
+        Ok(match once {
+            Output::Scalar(values) => Output::Scalar(vec![values[0]; count]),
+            Output::Text(text) => Output::Text(text),
+            Output::Vector(mut rows) => {
+                for row in &mut rows {
+                    row.cells = vec![row.cells[0].clone(); count];
+                }
+                self.check_size(&rows)?;
+                Output::Vector(rows)
+            }
+        })
+    }
+
+    fn unary(&mut self, op: UnaryOp, inner: &Expr, grid: Grid) -> Result<Output, Error> {
+        let output = self.eval(inner, grid)?;
+        if op == UnaryOp::Plus {
+            return Ok(output);
+        }
+        match output {
+            Output::Scalar(values) => Ok(Output::Scalar(values.into_iter().map(|value| -value).collect())),
+            Output::Text(text) => Ok(Output::Text(text)),
+            Output::Vector(mut rows) => {
+                for point in rows.iter_mut().flat_map(|row| row.cells.iter_mut().flatten()) {
+                    match point {
+                        Point::Float(value) => *value = -*value,
+                        Point::Histogram(histogram) => scale(std::sync::Arc::make_mut(histogram), -1.0),
+                    }
+                }
+                self.nameless(rows).map(Output::Vector)
+            }
+        }
+    }
+
+    /// Takes the names from rows: at once, or when the query ends.
+    pub(crate) fn nameless(&self, mut rows: Vec<Row>) -> Result<Vec<Row>, Error> {
+        if self.options.delayed_name_removal {
+            rows.iter_mut().for_each(|row| row.drop_name = true);
+            return Ok(rows);
+        }
+        for row in &mut rows {
+            row.labels = without_metadata(&row.labels);
+        }
+        merged(rows)
+    }
+}
+
+/// `offset` and `@`, resolved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shift {
+    /// Milliseconds back.
+    pub(crate) offset: i64,
+    /// The instant that replaces the instants of the grid.
+    pub(crate) at: Option<i64>,
+}
+
+impl Shift {
+    /// The instant that a node reads at when it is evaluated at `time`.
+    pub(crate) fn apply(self, time: i64) -> i64 {
+        self.at.unwrap_or(time).saturating_sub(self.offset)
+    }
+}
+
+fn duration_error(error: DurationError) -> Error {
+    Error::Evaluate { message: error.message, span: Some(error.span) }
+}

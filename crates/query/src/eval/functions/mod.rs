@@ -1,0 +1,65 @@
+//! Kernels of functions: what they do with one window, one number or one row.
+
+mod extended;
+mod histogram;
+mod labels;
+mod over_time;
+mod rate;
+mod scalars;
+
+pub(crate) use extended::extended_floats;
+pub(crate) use labels::{anchored_regex, by_labels, by_value, replaced};
+pub(crate) use scalars::{date_part, float_map, greater, lesser};
+
+use crate::ast::Span;
+use crate::eval::rows::Cell;
+use crate::eval::window::Window;
+use crate::{Annotation, Annotations, Error};
+
+/// Where annotations about one argument go.
+pub(crate) struct Site<'a> {
+    pub(crate) span: Span,
+    pub(crate) notes: &'a mut Annotations,
+}
+
+impl Site<'_> {
+    pub(crate) fn note(&mut self, annotation: Annotation) {
+        self.notes.add(annotation);
+    }
+}
+
+/// What a range function does with one window and its other arguments. Windows hold at least one sample.
+pub(crate) type RangeKernel = fn(&Window<'_>, &[f64], &mut Site<'_>) -> Result<Cell, Error>;
+
+/// The kernel of the range function called `name`.
+pub(crate) fn range_kernel(name: &str) -> Option<RangeKernel> {
+    Some(match name {
+        "avg_over_time" => over_time::avg,
+        "changes" => over_time::changes,
+        "count_over_time" => over_time::count,
+        "delta" => rate::delta,
+        "deriv" => over_time::deriv,
+        "double_exponential_smoothing" => over_time::double_exponential_smoothing,
+        "first_over_time" => over_time::first,
+        "idelta" => rate::idelta,
+        "increase" => rate::increase,
+        "irate" => rate::irate,
+        "last_over_time" => over_time::last,
+        "mad_over_time" => over_time::mad,
+        "max_over_time" => over_time::max,
+        "min_over_time" => over_time::min,
+        "predict_linear" => over_time::predict_linear,
+        "present_over_time" => over_time::present,
+        "quantile_over_time" => over_time::quantile,
+        "rate" => rate::rate,
+        "resets" => over_time::resets,
+        "stddev_over_time" => over_time::stddev,
+        "stdvar_over_time" => over_time::stdvar,
+        "sum_over_time" => over_time::sum,
+        "ts_of_first_over_time" => over_time::time_of_first,
+        "ts_of_last_over_time" => over_time::time_of_last,
+        "ts_of_max_over_time" => over_time::time_of_max,
+        "ts_of_min_over_time" => over_time::time_of_min,
+        _ => return None,
+    })
+}

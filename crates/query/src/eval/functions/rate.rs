@@ -1,0 +1,323 @@
+//! `rate`, `increase`, `delta` and their instant forms.
+//!
+//! Between the first and the last sample of a window the increase is exact, resets included; it is then
+//! extrapolated to the edges of the window when the samples come close to them (closer than 1.1 of their mean
+//! spacing), else by half a spacing, and for counters never below zero. A start time inside the window stands for
+//! a sample of zero.
+
+use std::sync::Arc;
+
+use ogive_hist::CounterReset;
+
+use super::Site;
+use super::extended;
+use crate::Error;
+use crate::ast::Edges;
+use crate::eval::annotate::{self, Operation};
+use crate::eval::histogram::{Hist, Incompatible, add, compact, detect_reset, divide, is_custom, scale, subtract};
+use crate::eval::rows::Cell;
+use crate::eval::window::Window;
+use crate::value::Point;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// A counter: falling values are resets.
+    pub(super) counter: bool,
+    /// Per second.
+    pub(super) per_second: bool,
+}
+
+pub(super) fn rate(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Result<Cell, Error> {
+    Ok(extrapolated(window, Kind { counter: true, per_second: true }, site))
+}
+
+pub(super) fn increase(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Result<Cell, Error> {
+    Ok(extrapolated(window, Kind { counter: true, per_second: false }, site))
+}
+
+pub(super) fn delta(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Result<Cell, Error> {
+    Ok(extrapolated(window, Kind { counter: false, per_second: false }, site))
+}
+
+fn extrapolated(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
+    if !window.floats.is_empty() && !window.histograms.is_empty() {
+        site.note(annotate::mixed_floats_histograms(site.span, window.metric()));
+        return None;
+    }
+    if window.edges != Edges::Plain {
+        return extended::rate(window, kind, site);
+    }
+    if window.histograms.is_empty() { float_rate(window, kind, site) } else { histogram_rate(window, kind, site) }
+}
+
+/// Geometry of the samples in a window.
+struct Coverage {
+    first: i64,
+    last: i64,
+    /// Intervals between samples.
+    gaps: usize,
+}
+
+impl Coverage {
+    fn of(times: &[i64]) -> Self {
+        Self { first: times[0], last: times[times.len() - 1], gaps: times.len() - 1 }
+    }
+
+    /// By how much the increase between the samples is to be multiplied. `start` is a start time inside the window
+    /// before the first sample; `zero_after` is how many seconds before the first sample the counter was zero.
+    fn factor(&self, window: &Window<'_>, start: Option<i64>, zero_before: Option<f64>) -> f64 {
+        let seconds = |from: i64, to: i64| (to - from) as f64 / 1000.0;
+        let mut to_start = seconds(window.start, self.first);
+        let mut to_end = seconds(self.last, window.end);
+        let mut sampled = seconds(self.first, self.last);
+        let mean = if self.gaps > 0 { sampled / self.gaps as f64 } else { 0.0 };
+        let close = mean * 1.1;
+        if let Some(start) = start {
+            to_start = 0.0;
+            sampled = seconds(start, self.last);
+        } else {
+            if to_start >= close {
+                to_start = mean / 2.0;
+            }
+            if let Some(zero) = zero_before {
+                to_start = to_start.min(zero);
+            }
+        }
+        if to_end >= close {
+            to_end = mean / 2.0;
+        }
+        if sampled == 0.0 { 1.0 } else { (sampled + to_start + to_end) / sampled }
+    }
+}
+
+/// The start time of the first sample when it lies inside the window.
+fn start_inside(window: &Window<'_>, starts: &[i64], first: i64) -> Option<i64> {
+    starts.first().copied().filter(|start| *start != 0 && *start > window.start && *start < first)
+}
+
+fn float_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
+    let (times, values) = (window.float_times(), window.float_values());
+    let starts = window.float_starts();
+    let coverage = Coverage::of(times);
+    let (first, last) = (values[0], values[values.len() - 1]);
+    let mut result = last - first;
+    if kind.counter {
+        note_overlap(window, times, starts, site);
+        for index in 1..values.len() {
+            if values[index] < values[index - 1] || restarted(times, starts, index) {
+                result += values[index - 1];
+            }
+        }
+    }
+    let start = if kind.counter { start_inside(window, starts, coverage.first) } else { None };
+    if start.is_some() {
+        result += first;
+    } else if coverage.gaps == 0 {
+        return None;
+    }
+    let sampled = (coverage.last - coverage.first) as f64 / 1000.0;
+    let zero = (kind.counter && result > 0.0 && first >= 0.0).then(|| sampled * (first / result));
+    let mut factor = coverage.factor(window, start, zero);
+    if kind.per_second {
+        factor /= window.seconds();
+    }
+    Some(Point::Float(result * factor))
+}
+
+fn histogram_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
+    let (times, values) = (window.histogram_times(), window.histogram_values());
+    let starts = window.histogram_starts();
+    let coverage = Coverage::of(times);
+    let mut result = if values.len() > 1 { Some(histogram_increase(window, kind.counter, site)?) } else { None };
+    let start = if kind.counter { start_inside(window, starts, coverage.first) } else { None };
+    if start.is_some() {
+        match &mut result {
+            None => result = Some((*values[0]).clone()),
+            Some(sum) => combined(add(sum, &values[0]), Operation::Addition, window, site)?,
+        }
+    }
+    let mut result = result?;
+    let sampled = (coverage.last - coverage.first) as f64 / 1000.0;
+    let first = values[0].count;
+    let zero = (kind.counter && result.count > 0.0 && first >= 0.0).then(|| sampled * (first / result.count));
+    let mut factor = coverage.factor(window, start, zero);
+    if kind.per_second {
+        factor /= window.seconds();
+    }
+    scale(&mut result, factor);
+    result.reset = CounterReset::Gauge;
+    Some(Point::Histogram(Arc::new(result)))
+}
+
+/// What adding or subtracting told; None when the schemes do not mix.
+pub(super) fn combined(
+    outcome: Result<crate::eval::histogram::Combined, Incompatible>,
+    operation: Operation,
+    window: &Window<'_>,
+    site: &mut Site<'_>,
+) -> Option<()> {
+    match outcome {
+        Ok(combined) => {
+            if combined.reconciled {
+                site.note(annotate::reconciled_bounds(site.span, operation));
+            }
+            Some(())
+        }
+        Err(Incompatible) => {
+            site.note(annotate::mixed_schemes(site.span, window.metric()));
+            None
+        }
+    }
+}
+
+/// The increase between the first and the last of at least two histograms.
+fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -> Option<Hist> {
+    let (times, values) = (window.histogram_times(), window.histogram_values());
+    let starts = window.histogram_starts();
+    let (first, last) = (&values[0], &values[values.len() - 1]);
+    let metric = window.metric();
+    let gauge = |histogram: &Hist| histogram.reset == CounterReset::Gauge;
+    if counter && (gauge(first) || gauge(last)) {
+        site.note(annotate::not_a_counter(site.span, metric));
+    }
+    // When the counter began anew after the first sample, its bins do not matter: only that it was before.
+    let restarts_at_second = counter && (restarted(times, starts, 1) || detect_reset(&values[1], first));
+    let nothing = Hist::new(values[1].scheme.clone());
+    let base: &Hist = if restarts_at_second { &nothing } else { first };
+    let custom = is_custom(base);
+    if is_custom(last) != custom {
+        site.note(annotate::mixed_schemes(site.span, metric));
+        return None;
+    }
+    if counter {
+        for value in &values[1..values.len() - 1] {
+            if gauge(value) {
+                site.note(annotate::not_a_counter(site.span, metric));
+            }
+            if is_custom(value) != custom {
+                site.note(annotate::mixed_schemes(site.span, metric));
+                return None;
+            }
+        }
+    } else if !gauge(first) || !gauge(last) {
+        site.note(annotate::not_a_gauge(site.span, metric));
+    }
+    let mut result = (**last).clone();
+    combined(subtract(&mut result, base), Operation::Subtraction, window, site)?;
+    if counter {
+        note_overlap(window, times, starts, site);
+        let mut previous = base;
+        for (index, value) in values.iter().enumerate().skip(1) {
+            let reset = restarted(times, starts, index) || detect_reset(value, previous);
+            if reset && !(index == 1 && restarts_at_second) {
+                combined(add(&mut result, previous), Operation::Addition, window, site)?;
+            }
+            previous = value;
+        }
+    }
+    result.reset = CounterReset::Gauge;
+    compact(&mut result);
+    Some(result)
+}
+
+/// Whether the start time of sample `index` says that its counter began after the sample before.
+///
+/// A start at the very time of the sample before is a cell that follows a cell, when that one's own start is
+/// known and before it; a cumulative series of unknown start looks the same but for that.
+pub(super) fn restarted(times: &[i64], starts: &[i64], index: usize) -> bool {
+    let (Some(&start), Some(&previous_start)) = (starts.get(index), starts.get(index - 1)) else { return false };
+    let previous = times[index - 1];
+    if start == 0 || start >= times[index] || start < previous {
+        return false;
+    }
+    start > previous || (previous_start != 0 && previous_start < previous)
+}
+
+/// Warns once about a sample that began before the sample before ended, yet not together with it.
+fn note_overlap(window: &Window<'_>, times: &[i64], starts: &[i64], site: &mut Site<'_>) {
+    let overlaps = |index: usize| {
+        let (start, previous) = (starts[index], starts[index - 1]);
+        start != 0 && start < times[index - 1] && start != previous
+    };
+    if (1..starts.len()).any(overlaps) {
+        site.note(annotate::start_overlap(site.span, window.metric()));
+    }
+}
+
+pub(super) fn irate(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Result<Cell, Error> {
+    Ok(between_last_two(window, true, site))
+}
+
+pub(super) fn idelta(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Result<Cell, Error> {
+    Ok(between_last_two(window, false, site))
+}
+
+/// A sample of either kind, by its index in the window.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Sample {
+    Float(usize),
+    Histogram(usize),
+}
+
+fn between_last_two(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -> Cell {
+    let tail = |count: usize| count.saturating_sub(2)..count;
+    let floats = tail(window.floats.len()).map(|index| (window.float_times()[index], Sample::Float(index)));
+    let histograms =
+        tail(window.histograms.len()).map(|index| (window.histogram_times()[index], Sample::Histogram(index)));
+    let mut samples: Vec<(i64, Sample)> = floats.chain(histograms).collect();
+    samples.sort_unstable();
+    let [.., (from, before), (to, after)] = samples[..] else { return None };
+    if from == to {
+        return None;
+    }
+    let seconds = (to - from) as f64 / 1000.0;
+    match (before, after) {
+        (Sample::Float(before), Sample::Float(after)) => {
+            let values = window.float_values();
+            let (old, new) = (values[before], values[after]);
+            let reset = counter && (new < old || restarted(window.float_times(), window.float_starts(), after));
+            let change = if reset { new } else { new - old };
+            Some(Point::Float(if counter { change / seconds } else { change }))
+        }
+        (Sample::Histogram(before), Sample::Histogram(after)) => {
+            let change = histogram_change(window, before, after, counter, site)?;
+            Some(Point::Histogram(Arc::new(if counter { divided(change, seconds) } else { change })))
+        }
+        _ => {
+            site.note(annotate::mixed_floats_histograms(site.span, window.metric()));
+            None
+        }
+    }
+}
+
+fn divided(mut histogram: Hist, by: f64) -> Hist {
+    divide(&mut histogram, by);
+    histogram
+}
+
+fn histogram_change(
+    window: &Window<'_>,
+    before: usize,
+    after: usize,
+    counter: bool,
+    site: &mut Site<'_>,
+) -> Option<Hist> {
+    let values = window.histogram_values();
+    let (old, new) = (&values[before], &values[after]);
+    let gauges = [old, new].map(|histogram| histogram.reset == CounterReset::Gauge);
+    if counter && gauges.contains(&true) {
+        site.note(annotate::not_a_counter(site.span, window.metric()));
+    }
+    if !counter && gauges.contains(&false) {
+        site.note(annotate::not_a_gauge(site.span, window.metric()));
+    }
+    let mut change = (**new).clone();
+    let restarts = restarted(window.histogram_times(), window.histogram_starts(), after);
+    if !counter || !(restarts || detect_reset(new, old)) {
+        combined(subtract(&mut change, old), Operation::Subtraction, window, site)?;
+    }
+    change.reset = CounterReset::Gauge;
+    compact(&mut change);
+    Some(change)
+}

@@ -1,0 +1,245 @@
+//! Sum, difference and scaling.
+//!
+//! Failure: histograms of different families ([`Incompatible`]); the receiver is then unchanged.
+
+use std::borrow::Cow;
+
+use ogive_hist::{Bins, CounterReset, Scheme};
+
+use super::{Hist, layout};
+
+/// What happened on the way to a sum or a difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Combined {
+    /// One side claims a counter reset and the other that there was none.
+    pub(crate) collision: bool,
+    /// Custom bounds differed: the result has only the common ones.
+    pub(crate) reconciled: bool,
+}
+
+/// The bins of the two follow different families of schemes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Incompatible;
+
+/// Adds `other` to `into`.
+pub(crate) fn add(into: &mut Hist, other: &Hist) -> Result<Combined, Incompatible> {
+    combine(into, other, |left, right| left + right)
+}
+
+/// Takes `other` from `into`; minimum and maximum are then unknown.
+pub(crate) fn subtract(into: &mut Hist, other: &Hist) -> Result<Combined, Incompatible> {
+    let combined = combine(into, other, |left, right| left - right)?;
+    into.min = None;
+    into.max = None;
+    Ok(combined)
+}
+
+fn combine(into: &mut Hist, other: &Hist, apply: impl Fn(f64, f64) -> f64) -> Result<Combined, Incompatible> {
+    let mut other = Cow::Borrowed(other);
+    let reconciled = align(into, &mut other)?;
+    let collision = combine_reset(into, other.reset);
+    (into.min, into.max) = extremes(into, &other);
+    into.sum = match (into.sum, other.sum) {
+        (Some(left), Some(right)) => Some(apply(left, right)),
+        (left, right) => sum_when_known(left, right.map(|right| apply(0.0, right)), into.count, other.count),
+    };
+    into.count = apply(into.count, other.count);
+    into.zero = apply(into.zero, other.zero);
+    into.nan = apply(into.nan, other.nan);
+    into.positive = zip_bins(&into.positive, &other.positive, &apply);
+    into.negative = zip_bins(&into.negative, &other.negative, &apply);
+    Ok(Combined { collision, reconciled })
+}
+
+/// The sum of two histograms of which at most one has a known sum: known when the other is empty.
+pub(super) fn sum_when_known(left: Option<f64>, right: Option<f64>, left_count: f64, right_count: f64) -> Option<f64> {
+    match (left, right) {
+        (left, None) if right_count == 0.0 => left,
+        (None, right) if left_count == 0.0 => right,
+        _ => None,
+    }
+}
+
+fn is_blank(histogram: &Hist) -> bool {
+    histogram.count == 0.0
+}
+
+/// Least and greatest sample of both, when known of all that have samples.
+pub(super) fn extremes(left: &Hist, right: &Hist) -> (Option<f64>, Option<f64>) {
+    let pick = |a: Option<f64>, b: Option<f64>, choose: fn(f64, f64) -> f64| match (a, b) {
+        (Some(a), Some(b)) => Some(choose(a, b)),
+        (a, None) if is_blank(right) => a,
+        (None, b) if is_blank(left) => b,
+        _ => None,
+    };
+    (pick(left.min, right.min, f64::min), pick(left.max, right.max, f64::max))
+}
+
+/// Gives both one scheme and one zero threshold. True when custom bounds had to go.
+pub(super) fn align(left: &mut Hist, right: &mut Cow<'_, Hist>) -> Result<bool, Incompatible> {
+    match (&left.scheme, &right.scheme) {
+        (Scheme::LogLinear10, Scheme::LogLinear10) => Ok(false),
+        (Scheme::Exp2 { scale: a }, Scheme::Exp2 { scale: b }) => {
+            let (a, b) = (*a, *b);
+            layout::reconcile_zero(left, right);
+            if a > b {
+                layout::downscale(left, b);
+            } else if b > a {
+                layout::downscale(right.to_mut(), a);
+            }
+            Ok(false)
+        }
+        (Scheme::Custom { bounds: a }, Scheme::Custom { bounds: b }) => {
+            if a == b {
+                return Ok(false);
+            }
+            let common = layout::common_bounds(a, b);
+            layout::rebound(left, &common);
+            layout::rebound(right.to_mut(), &common);
+            Ok(true)
+        }
+        _ => Err(Incompatible),
+    }
+}
+
+/// The hint of a combination. True when the two sides contradict each other.
+pub(super) fn combine_reset(into: &mut Hist, other: CounterReset) -> bool {
+    use CounterReset::{Gauge, Unknown};
+    match (into.reset, other) {
+        (left, right) if left == right => {}
+        (Gauge, _) => {}
+        (_, Gauge) => into.reset = Gauge,
+        (Unknown, _) => {}
+        (_, Unknown) => into.reset = Unknown,
+        _ => {
+            into.reset = Unknown;
+            return true;
+        }
+    }
+    false
+}
+
+/// Combines bins of equal index; one that only one side holds meets zero.
+pub(super) fn zip_bins(left: &Bins<f64>, right: &Bins<f64>, apply: impl Fn(f64, f64) -> f64) -> Bins<f64> {
+    if left.indexes() == right.indexes() {
+        let mut out = left.clone();
+        for (count, other) in out.counts_mut().iter_mut().zip(right.counts()) {
+            *count = apply(*count, *other);
+        }
+        return out;
+    }
+    let mut out = Bins::new();
+    let (mut a, mut b) = (left.iter().peekable(), right.iter().peekable());
+    loop {
+        match (a.peek().copied(), b.peek().copied()) {
+            (Some((i, x)), Some((j, y))) if i == j => {
+                out.push(i, apply(x, y));
+                a.next();
+                b.next();
+            }
+            (Some((i, x)), other) if other.is_none_or(|(j, _)| i < j) => {
+                out.push(i, apply(x, 0.0));
+                a.next();
+            }
+            (_, Some((j, y))) => {
+                out.push(j, apply(0.0, y));
+                b.next();
+            }
+            _ => return out,
+        }
+    }
+}
+
+/// Multiplies all counts and the sum. A negative factor makes a gauge.
+pub(crate) fn scale(histogram: &mut Hist, factor: f64) {
+    each_count(histogram, |count| count * factor);
+    if factor < 0.0 {
+        histogram.reset = CounterReset::Gauge;
+    }
+}
+
+/// Divides all counts and the sum. Division by zero leaves no bins.
+pub(crate) fn divide(histogram: &mut Hist, divisor: f64) {
+    each_count(histogram, |count| count / divisor);
+    if divisor < 0.0 {
+        histogram.reset = CounterReset::Gauge;
+    }
+    if divisor == 0.0 {
+        histogram.positive = Bins::new();
+        histogram.negative = Bins::new();
+    }
+}
+
+fn each_count(histogram: &mut Hist, apply: impl Fn(f64) -> f64) {
+    histogram.count = apply(histogram.count);
+    histogram.sum = histogram.sum.map(&apply);
+    histogram.zero = apply(histogram.zero);
+    histogram.nan = apply(histogram.nan);
+    for bins in [&mut histogram.positive, &mut histogram.negative] {
+        for count in bins.counts_mut() {
+            *count = apply(*count);
+        }
+    }
+}
+
+/// Removes empty bins.
+pub(crate) fn compact(histogram: &mut Hist) {
+    for bins in [&mut histogram.positive, &mut histogram.negative] {
+        if bins.counts().contains(&0.0) {
+            *bins = bins.iter().filter(|(_, count)| *count != 0.0).collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exponential(scale: i8, bins: &[(i32, f64)]) -> Hist {
+        let mut histogram = Hist::new(Scheme::Exp2 { scale });
+        histogram.positive = bins.iter().copied().collect();
+        histogram.count = bins.iter().map(|bin| bin.1).sum();
+        histogram.sum = Some(histogram.count);
+        histogram
+    }
+
+    #[test]
+    fn different_scales_add_at_the_smaller() {
+        let mut left = exponential(0, &[(0, 1.0), (1, 2.0)]);
+        add(&mut left, &exponential(-1, &[(1, 5.0)])).unwrap();
+        assert_eq!(left.scheme, Scheme::Exp2 { scale: -1 });
+        assert_eq!(left.positive, [(0, 1.0), (1, 7.0)].into_iter().collect());
+        assert_eq!((left.count, left.sum), (8.0, Some(8.0)));
+    }
+
+    #[test]
+    fn families_do_not_mix_and_the_receiver_stays() {
+        let mut left = exponential(0, &[(0, 1.0)]);
+        let before = left.clone();
+        assert_eq!(add(&mut left, &Hist::new(Scheme::LogLinear10)), Err(Incompatible));
+        assert_eq!(left, before);
+    }
+
+    #[test]
+    fn contradicting_hints_are_told() {
+        let mut left = exponential(0, &[]);
+        left.reset = CounterReset::Reset;
+        let mut right = left.clone();
+        right.reset = CounterReset::NotReset;
+        assert!(add(&mut left, &right).unwrap().collision);
+        assert_eq!(left.reset, CounterReset::Unknown);
+        assert!(!add(&mut left, &right).unwrap().collision);
+    }
+
+    #[test]
+    fn a_sum_is_known_only_when_both_are() {
+        let mut known = exponential(0, &[(0, 1.0)]);
+        let mut unknown = known.clone();
+        unknown.sum = None;
+        let mut empty = Hist::new(Scheme::Exp2 { scale: 0 });
+        add(&mut empty, &known).unwrap();
+        assert_eq!(empty.sum, Some(1.0));
+        add(&mut known, &unknown).unwrap();
+        assert_eq!(known.sum, None);
+    }
+}

@@ -1,0 +1,80 @@
+//! Float histograms as PromQL computes with them: addition with layout reconciliation, counter resets,
+//! quantiles, fractions, trimming and text.
+//!
+//! Semantics: native histograms of Prometheus 3 (<https://prometheus.io/docs/specs/native_histograms/>), and
+//! the same operations on log-linear bins. Histograms of one scheme family combine; others never do.
+
+mod arithmetic;
+mod buckets;
+mod classic;
+mod layout;
+mod reset;
+mod statistics;
+mod sum;
+mod text;
+mod trim;
+
+pub(crate) use arithmetic::{Combined, Incompatible, add, compact, divide, scale, subtract};
+pub(crate) use buckets::{Bucket, is_custom};
+pub(crate) use classic::{ClassicBucket, classic_fraction, classic_quantile};
+pub(crate) use reset::{detect_reset, equal};
+pub(crate) use statistics::{NanNote, fraction, quantile, variance};
+pub(crate) use sum::{HistogramMean, HistogramSum};
+pub(crate) use text::text;
+pub(crate) use trim::{Keep, trim};
+
+use ogive_hist::{Bins, Histogram};
+use ogive_model::HistogramValue;
+
+/// The histogram of query arithmetic.
+pub(crate) type Hist = Histogram<f64>;
+
+/// Staleness marker of Prometheus: a NaN with these bits says that the series ended.
+pub(crate) const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
+
+/// Whether `value` is the staleness marker.
+pub(crate) fn is_stale(value: f64) -> bool {
+    value.to_bits() == STALE_BITS
+}
+
+/// Whether a stored histogram is a staleness marker: its sum is one.
+pub(crate) fn is_stale_histogram(value: &HistogramValue) -> bool {
+    let sum = match value {
+        HistogramValue::Integer(histogram) => histogram.sum,
+        HistogramValue::Float(histogram) => histogram.sum,
+    };
+    sum.is_some_and(is_stale)
+}
+
+/// A stored histogram with float counts.
+pub(crate) fn to_float(value: &HistogramValue) -> Hist {
+    match value {
+        HistogramValue::Float(histogram) => histogram.clone(),
+        HistogramValue::Integer(histogram) => integer_to_float(histogram),
+    }
+}
+
+/// A histogram of integer counts with float counts.
+pub(crate) fn integer_to_float(histogram: &Histogram<u64>) -> Hist {
+    let floats = |bins: &Bins<u64>| bins.iter().map(|(index, count)| (index, count as f64)).collect();
+    Hist {
+        scheme: histogram.scheme.clone(),
+        zero_threshold: histogram.zero_threshold,
+        zero: histogram.zero as f64,
+        nan: histogram.nan as f64,
+        negative: floats(&histogram.negative),
+        positive: floats(&histogram.positive),
+        count: histogram.count as f64,
+        sum: histogram.sum,
+        min: histogram.min,
+        max: histogram.max,
+        reset: histogram.reset,
+    }
+}
+
+/// The sum, or when it is not known, an estimate from the middles of the bins.
+pub(crate) fn sum_or_estimate(histogram: &Hist) -> f64 {
+    histogram.sum.unwrap_or_else(|| {
+        buckets::ascending(histogram).map(|bucket| buckets::middle(histogram, &bucket) * bucket.count).sum()
+    })
+}

@@ -1,0 +1,40 @@
+//! Which parts of an expression have the same value at every instant.
+
+use crate::ast::{Expr, ExprKind};
+
+/// Functions whose value depends on the instant even when their arguments do not.
+const TIME_DEPENDENT: [&str; 16] = [
+    "day_of_month",
+    "day_of_week",
+    "day_of_year",
+    "days_in_month",
+    "end",
+    "hour",
+    "minute",
+    "month",
+    "predict_linear",
+    "range",
+    "start",
+    "start_timestamp",
+    "step",
+    "time",
+    "timestamp",
+    "year",
+];
+
+/// Whether the value of `expr` is the same at every instant.
+pub(crate) fn is_invariant(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Number(_) | ExprKind::String(_) => true,
+        ExprKind::VectorSelector(selector) => selector.shift.at.is_some(),
+        ExprKind::MatrixSelector(matrix) => matrix.selector.shift.at.is_some(),
+        ExprKind::Subquery(subquery) => subquery.shift.at.is_some(),
+        ExprKind::Call(call) if TIME_DEPENDENT.contains(&call.function.name) => false,
+        _ => expr.children().into_iter().all(is_invariant),
+    }
+}
+
+/// Whether the instant of an inner selector decides, however deep: then evaluating once saves work.
+pub(crate) fn is_worth_sharing(expr: &Expr) -> bool {
+    !matches!(expr.kind, ExprKind::Number(_) | ExprKind::String(_)) && is_invariant(expr)
+}

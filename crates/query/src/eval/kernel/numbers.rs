@@ -1,0 +1,73 @@
+//! Numbers as texts, the way Prometheus writes them into labels and messages.
+
+/// Shortest digits, with an exponent of at least two digits below 1e-4 and from 1e6 on.
+pub(crate) fn general(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        return format!("{value}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+/// Shortest digits without an exponent.
+pub(crate) fn fixed(value: f64) -> String {
+    if value.is_finite() { format!("{value}") } else { general(value) }
+}
+
+/// As the OpenMetrics text format writes a bound: `1.0`, `0.25`, `+Inf`.
+pub(crate) fn open_metrics(value: f64) -> String {
+    let text = general(value);
+    if value.is_finite() && !text.contains(['e', '.']) { text + ".0" } else { text }
+}
+
+/// A float as `le` labels hold it; None when the text is none.
+pub(crate) fn parse_float(text: &str) -> Option<f64> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.len() > 2 && digits[..2].eq_ignore_ascii_case("0x") {
+        let value = u64::from_str_radix(&digits[2..], 16).ok()? as f64;
+        return Some(if text.starts_with('-') { -value } else { value });
+    }
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_numbers() {
+        let check = |value: f64, expected: &str| assert_eq!(general(value), expected);
+        check(20.0, "20");
+        check(0.001, "0.001");
+        check(0.00001, "1e-05");
+        check(100_000.0, "100000");
+        check(1.5e6, "1.5e+06");
+        check(0.0, "0");
+        check(-2.5, "-2.5");
+        check(f64::NAN, "NaN");
+        check(f64::INFINITY, "+Inf");
+        assert_eq!(fixed(1e22), "10000000000000000000000");
+        assert_eq!(open_metrics(0.0), "0.0");
+        assert_eq!(open_metrics(0.25), "0.25");
+        assert_eq!(open_metrics(f64::NEG_INFINITY), "-Inf");
+    }
+
+    #[test]
+    fn bounds_are_read() {
+        assert_eq!(parse_float("+Inf"), Some(f64::INFINITY));
+        assert_eq!(parse_float("+inf"), Some(f64::INFINITY));
+        assert_eq!(parse_float(".2"), Some(0.2));
+        assert_eq!(parse_float("2.0e-1"), Some(0.2));
+        assert_eq!(parse_float(""), None);
+        assert_eq!(parse_float("Hello World"), None);
+    }
+}

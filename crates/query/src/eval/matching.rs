@@ -1,0 +1,81 @@
+//! Vector matching: which rows of two sides belong together.
+
+use std::collections::HashMap;
+
+use ogive_model::{Labels, METRIC_NAME};
+
+use super::rows::Row;
+use crate::ast::Matching;
+
+/// The labels that decide about a match.
+pub(crate) fn signature(labels: &Labels, matching: &Matching) -> Labels {
+    let listed = |name: &str| matching.labels.iter().any(|label| label == name);
+    if matching.on { labels.filtered(listed) } else { labels.filtered(|name| name != METRIC_NAME && !listed(name)) }
+}
+
+/// Numbers for signatures; equal signatures have one number on both sides.
+#[derive(Default)]
+pub(crate) struct Signatures {
+    numbers: HashMap<Labels, usize>,
+}
+
+impl Signatures {
+    /// The number of each row's signature.
+    pub(crate) fn of(&mut self, rows: &[Row], matching: &Matching) -> Vec<usize> {
+        rows.iter()
+            .map(|row| {
+                let next = self.numbers.len();
+                *self.numbers.entry(signature(&row.labels, matching)).or_insert(next)
+            })
+            .collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.numbers.len()
+    }
+}
+
+/// Flags, one an instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Steps(Vec<u64>);
+
+impl Steps {
+    /// All false.
+    pub(crate) fn none(count: usize) -> Self {
+        Self(vec![0; count.div_ceil(64)])
+    }
+
+    /// True where `row` holds something.
+    pub(crate) fn filled(row: &Row) -> Self {
+        let mut out = Self::none(row.cells.len());
+        out.fill(row);
+        out
+    }
+
+    /// Sets the flag at each instant at which `row` holds something.
+    pub(crate) fn fill(&mut self, row: &Row) {
+        for (step, _) in row.cells.iter().enumerate().filter(|(_, cell)| cell.is_some()) {
+            self.set(step);
+        }
+    }
+
+    pub(crate) fn set(&mut self, step: usize) {
+        self.0[step / 64] |= 1 << (step % 64);
+    }
+
+    pub(crate) fn get(&self, step: usize) -> bool {
+        self.0[step / 64] >> (step % 64) & 1 == 1
+    }
+
+    /// Sets the flag; true when it was set.
+    pub(crate) fn replace(&mut self, step: usize) -> bool {
+        let before = self.get(step);
+        self.set(step);
+        before
+    }
+
+    pub(crate) fn union(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
+    }
+}

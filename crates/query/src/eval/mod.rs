@@ -1,0 +1,40 @@
+//! The evaluator: expressions over the series of a [`Select`](ogive_model::Select).
+//!
+//! ```text
+//! Engine --- Evaluator (one query) --- selectors   fetch once, pick per step
+//!                |                  |- window      ranges that slide over the columns
+//!                |                  |- functions   kernels over ranges and vectors
+//!                |                  |- binary      matching and operators
+//!                |                  '- aggregate   groups
+//!                '- Grid (the instants), Row (labels and one cell an instant)
+//! ```
+//!
+//! Every node is evaluated once for all instants of its grid; what does not depend on the instant is
+//! evaluated at one of them. Each selector reads the store once.
+//!
+//! Invariants: rows hold one cell for each instant of their grid; row order is that of the store until an
+//! operator gives another.
+//! Limits: samples read, points held by one intermediate value, and a cancel check once a series.
+//! Failure: [`Error`](crate::Error); what is only doubtful becomes an annotation.
+
+mod absent;
+mod aggregate;
+mod annotate;
+mod binary;
+mod call;
+mod delta;
+mod engine;
+mod evaluator;
+mod functions;
+mod histogram;
+mod info;
+mod invariant;
+mod kernel;
+mod matching;
+mod rows;
+mod selectors;
+mod subquery;
+mod topk;
+mod window;
+
+pub use engine::{Engine, EngineOptions};

@@ -1,0 +1,352 @@
+//! Instant selectors: the newest sample at or before each instant, within the lookback.
+//!
+//! Invariants: the store is read once for all instants; a staleness marker ends its series until the next sample.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use ogive_hist::CounterReset;
+use ogive_model::{HistogramValue, Selection, SeriesData, TimeRange};
+
+use super::annotate;
+use super::evaluator::{Evaluator, Shift};
+use super::histogram::{Hist, add, detect_reset, is_stale, is_stale_histogram, scale, subtract, to_float};
+use super::rows::{Cell, Grid, Output, Row, histogram_size};
+use crate::Error;
+use crate::ast::{Edges, Span, VectorSelector};
+use crate::value::Point;
+
+/// Series with their samples in a window, shared by all nodes that read the same.
+pub(crate) type Fetched = Arc<Vec<SeriesData>>;
+
+/// What an instant selector gives of the sample that it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Give {
+    /// Its value.
+    Value,
+    /// Its time in seconds.
+    Time,
+    /// When its counting began, in seconds.
+    Start,
+}
+
+impl Evaluator<'_> {
+    /// Reads the series of `selector` with their samples in `window`.
+    pub(crate) fn fetch(&mut self, selector: &VectorSelector, window: TimeRange) -> Result<Fetched, Error> {
+        let key = self.read_key(selector, window);
+        if let Some(found) = self.read.get(&key) {
+            return Ok(found.clone());
+        }
+        let selection = Selection {
+            matchers: selector.matchers.clone(),
+            range: window,
+            samples_max: self.options.samples_read_max,
+            labels_only: false,
+        };
+        let mut series = self.store.select(&selection)?;
+        let limit = self.options.series_max;
+        if series.len() > limit {
+            let message = format!("the selector matches {} series, more than {limit}; narrow it", series.len());
+            return Err(Error::evaluate(message));
+        }
+        self.stats.series_read += series.len();
+        self.stats.samples_read +=
+            series.iter().map(|one| one.floats.times.len() + one.histograms.times.len()).sum::<usize>();
+        if self.detects() {
+            series.iter_mut().for_each(hint_resets);
+        }
+        let fetched = Arc::new(series);
+        self.read.insert(key, fetched.clone());
+        Ok(fetched)
+    }
+
+    fn detects(&self) -> bool {
+        self.detect_resets && !self.bins_needed
+    }
+
+    fn read_key(&self, selector: &VectorSelector, window: TimeRange) -> String {
+        let mut key = format!("{} {} {}", self.detects(), window.start_ms, window.end_ms);
+        for matcher in &selector.matchers {
+            let _ = write!(key, " {:?}{:?}{:?}", matcher.name, matcher.op, matcher.value);
+        }
+        key
+    }
+
+    /// The value of an instant selector at `span`.
+    pub(crate) fn instant_selector(
+        &mut self,
+        selector: &VectorSelector,
+        span: Span,
+        grid: Grid,
+    ) -> Result<Output, Error> {
+        if selector.edges == Edges::Smoothed {
+            return self.smoothed_selector(selector, span, grid).map(Output::Vector);
+        }
+        self.picked(selector, grid, Give::Value).map(Output::Vector)
+    }
+
+    /// One row a series with what `give` says of each found sample.
+    pub(crate) fn picked(&mut self, selector: &VectorSelector, grid: Grid, give: Give) -> Result<Vec<Row>, Error> {
+        let shift = self.shift(&selector.shift)?;
+        self.picked_at(selector, shift, grid, give)
+    }
+
+    /// As [`Evaluator::picked`], at the times that `shift` says.
+    pub(crate) fn picked_at(
+        &mut self,
+        selector: &VectorSelector,
+        shift: Shift,
+        grid: Grid,
+        give: Give,
+    ) -> Result<Vec<Row>, Error> {
+        let lookback = self.options.lookback_ms;
+        let window = TimeRange { start_ms: shift.apply(grid.start) - lookback, end_ms: shift.apply(grid.end()) };
+        let fetched = self.fetch(selector, window)?;
+        let mut rows = Vec::with_capacity(fetched.len());
+        let mut samples = 0;
+        for series in fetched.iter() {
+            self.check_cancelled()?;
+            let cells = instant_cells(series, grid, shift, lookback, give);
+            let row = Row { labels: series.labels.clone(), drop_name: false, cells };
+            if !row.is_blank() {
+                samples += row.samples();
+                self.check_samples(samples)?;
+                rows.push(row);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// A `smoothed` instant selector: values between two samples are interpolated, after the last carried on.
+    fn smoothed_selector(&mut self, selector: &VectorSelector, span: Span, grid: Grid) -> Result<Vec<Row>, Error> {
+        let shift = self.shift(&selector.shift)?;
+        let lookback = self.options.lookback_ms;
+        let window =
+            TimeRange { start_ms: shift.apply(grid.start) - lookback, end_ms: shift.apply(grid.end()) + lookback };
+        let fetched = self.fetch(selector, window)?;
+        let mut rows = Vec::with_capacity(fetched.len());
+        for series in fetched.iter() {
+            self.check_cancelled()?;
+            let samples = Smoothing::new(series);
+            let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
+            for time in grid.times() {
+                let (cell, problem) = samples.at(shift.apply(time), lookback);
+                match problem {
+                    Some(Problem::Mixed) => {
+                        self.note(annotate::mixed_floats_histograms(span, series.labels.metric_name()));
+                    }
+                    Some(Problem::Schemes) => self.note(annotate::mixed_schemes(span, series.labels.metric_name())),
+                    None => {}
+                }
+                cells.push(cell);
+            }
+            let row = Row { labels: series.labels.clone(), drop_name: false, cells };
+            if !row.is_blank() {
+                rows.push(row);
+            }
+        }
+        self.check_size(&rows)?;
+        Ok(rows)
+    }
+}
+
+/// Moves `cursor` past all times at or before `reference`; the index of the last of them.
+fn advance(times: &[i64], cursor: &mut usize, reference: i64) -> Option<usize> {
+    while times.get(*cursor).is_some_and(|time| *time <= reference) {
+        *cursor += 1;
+    }
+    cursor.checked_sub(1)
+}
+
+fn instant_cells(series: &SeriesData, grid: Grid, shift: Shift, lookback: i64, give: Give) -> Vec<Cell> {
+    let (mut float_cursor, mut histogram_cursor) = (0, 0);
+    let mut converted: Option<(usize, Arc<Hist>)> = None;
+    let mut cells = Vec::with_capacity(grid.count);
+    for time in grid.times() {
+        let reference = shift.apply(time);
+        let float = advance(&series.floats.times, &mut float_cursor, reference);
+        let histogram = advance(&series.histograms.times, &mut histogram_cursor, reference);
+        let float_time = float.map(|index| series.floats.times[index]);
+        let histogram_time = histogram.map(|index| series.histograms.times[index]);
+        let newest = float_time.max(histogram_time);
+        let Some(found) = newest.filter(|found| *found > reference - lookback) else {
+            cells.push(None);
+            continue;
+        };
+        let cell = if histogram_time == newest {
+            let index = histogram.expect("its time was found");
+            histogram_cell(series, index, found, give, &mut converted)
+        } else {
+            let index = float.expect("its time was found");
+            float_cell(series, index, found, give)
+        };
+        cells.push(cell);
+    }
+    cells
+}
+
+fn float_cell(series: &SeriesData, index: usize, time: i64, give: Give) -> Cell {
+    let value = series.floats.values[index];
+    if is_stale(value) {
+        return None;
+    }
+    Some(Point::Float(match give {
+        Give::Value => value,
+        Give::Time => time as f64 / 1000.0,
+        Give::Start => series.floats.starts.get(index).copied().unwrap_or(0) as f64 / 1000.0,
+    }))
+}
+
+fn histogram_cell(
+    series: &SeriesData,
+    index: usize,
+    time: i64,
+    give: Give,
+    converted: &mut Option<(usize, Arc<Hist>)>,
+) -> Cell {
+    let value = &series.histograms.values[index];
+    if is_stale_histogram(value) {
+        return None;
+    }
+    match give {
+        Give::Value => {
+            // A step finer than the samples meets the same one again.
+            if converted.as_ref().is_none_or(|(at, _)| *at != index) {
+                *converted = Some((index, Arc::new(to_float(value))));
+            }
+            converted.as_ref().map(|(_, histogram)| Point::Histogram(histogram.clone()))
+        }
+        Give::Time => Some(Point::Float(time as f64 / 1000.0)),
+        Give::Start => Some(Point::Float(series.histograms.starts.get(index).copied().unwrap_or(0) as f64 / 1000.0)),
+    }
+}
+
+/// Compares each histogram of a series with the one before it, where the sender has not said how they relate.
+fn hint_resets(series: &mut SeriesData) {
+    let mut previous: Option<Hist> = None;
+    for value in &mut series.histograms.values {
+        if is_stale_histogram(value) {
+            previous = None;
+            continue;
+        }
+        let mut current = to_float(value);
+        if let (CounterReset::Unknown, Some(previous)) = (current.reset, &previous) {
+            let reset = detect_reset(&current, previous);
+            current.reset = if reset { CounterReset::Reset } else { CounterReset::NotReset };
+            *value = HistogramValue::Float(current.clone());
+        }
+        // The comparison of the next one looks at the counts alone.
+        previous = Some(current);
+    }
+}
+
+/// Samples that a histogram or a float counts as, for limits.
+pub(crate) fn value_size(value: &HistogramValue) -> usize {
+    match value {
+        HistogramValue::Integer(histogram) => 8 + histogram.positive.len() + histogram.negative.len(),
+        HistogramValue::Float(histogram) => histogram_size(histogram),
+    }
+}
+
+/// Why smoothing has no value.
+enum Problem {
+    Mixed,
+    Schemes,
+}
+
+/// The samples of one series without staleness markers.
+struct Smoothing {
+    floats: Vec<(i64, f64)>,
+    histograms: Vec<(i64, Arc<Hist>)>,
+}
+
+impl Smoothing {
+    fn new(series: &SeriesData) -> Self {
+        let floats = series.floats.times.iter().copied().zip(series.floats.values.iter().copied());
+        let histograms = series.histograms.times.iter().copied().zip(&series.histograms.values);
+        Self {
+            floats: floats.filter(|(_, value)| !is_stale(*value)).collect(),
+            histograms: histograms
+                .filter(|(_, value)| !is_stale_histogram(value))
+                .map(|(time, value)| (time, Arc::new(to_float(value))))
+                .collect(),
+        }
+    }
+
+    fn at(&self, time: i64, lookback: i64) -> (Cell, Option<Problem>) {
+        let floats = around(&self.floats, time, lookback);
+        let histograms = around(&self.histograms, time, lookback);
+        match (floats.is_empty(), histograms.is_empty()) {
+            (false, false) => (None, Some(Problem::Mixed)),
+            (false, true) => (smoothed_float(floats, time).map(Point::Float), None),
+            (true, _) => match smoothed_histogram(histograms, time) {
+                Ok(value) => (value.map(Point::Histogram), None),
+                Err(problem) => (None, Some(problem)),
+            },
+        }
+    }
+}
+
+/// The samples in (time - lookback, time + lookback].
+fn around<T>(samples: &[(i64, T)], time: i64, lookback: i64) -> &[(i64, T)] {
+    let from = samples.partition_point(|sample| sample.0 <= time - lookback);
+    let to = samples.partition_point(|sample| sample.0 <= time + lookback);
+    &samples[from..to]
+}
+
+fn smoothed_float(samples: &[(i64, f64)], time: i64) -> Option<f64> {
+    let next = samples.partition_point(|sample| sample.0 < time);
+    match (next.checked_sub(1).map(|index| samples[index]), samples.get(next)) {
+        (_, Some((at, value))) if *at == time => Some(*value),
+        (Some(before), Some(after)) => Some(interpolate_float(before, *after, time, false)),
+        (Some((_, value)), None) => Some(value),
+        (None, _) => None,
+    }
+}
+
+fn smoothed_histogram(samples: &[(i64, Arc<Hist>)], time: i64) -> Result<Option<Arc<Hist>>, Problem> {
+    let next = samples.partition_point(|sample| sample.0 < time);
+    match (next.checked_sub(1).map(|index| &samples[index]), samples.get(next)) {
+        (_, Some((at, value))) if *at == time => Ok(Some(value.clone())),
+        (Some((from, before)), Some((to, after))) => {
+            let counter = after.reset != CounterReset::Gauge;
+            match interpolate_histogram((*from, before), (*to, after), time, counter) {
+                Some((value, _)) => Ok(Some(Arc::new(value))),
+                None => Err(Problem::Schemes),
+            }
+        }
+        (Some((_, value)), None) => Ok(Some(value.clone())),
+        (None, _) => Ok(None),
+    }
+}
+
+/// The value at `time` on the line between two samples. A counter that fell begins at zero.
+pub(crate) fn interpolate_float(before: (i64, f64), after: (i64, f64), time: i64, counter: bool) -> f64 {
+    let from = if counter && after.1 < before.1 { 0.0 } else { before.1 };
+    from + (after.1 - from) * (time - before.0) as f64 / (after.0 - before.0) as f64
+}
+
+/// As [`interpolate_float`]; None when the schemes do not mix. Also whether custom bounds had to go.
+pub(crate) fn interpolate_histogram(
+    before: (i64, &Hist),
+    after: (i64, &Hist),
+    time: i64,
+    counter: bool,
+) -> Option<(Hist, bool)> {
+    if time == before.0 {
+        return Some((before.1.clone(), false));
+    }
+    if time == after.0 {
+        return Some((after.1.clone(), false));
+    }
+    let share = (time - before.0) as f64 / (after.0 - before.0) as f64;
+    let mut value = after.1.clone();
+    if counter && detect_reset(after.1, before.1) {
+        scale(&mut value, share);
+        return Some((value, false));
+    }
+    let difference = subtract(&mut value, before.1).ok()?;
+    scale(&mut value, share);
+    let sum = add(&mut value, before.1).ok()?;
+    Some((value, difference.reconciled || sum.reconciled))
+}

@@ -1,0 +1,59 @@
+//! Subqueries: an expression evaluated at instants that are multiples of the step, whatever the query's own.
+
+use super::evaluator::Evaluator;
+use super::rows::{Grid, Output, Row};
+use super::window::{RangeVector, from_subquery, row_columns};
+use crate::Error;
+use crate::ast::Subquery;
+use crate::value::Point;
+
+impl Evaluator<'_> {
+    /// The range vector of `subquery` for windows that end at the instants of `grid`.
+    pub(crate) fn subquery(&mut self, subquery: &Subquery, grid: Grid) -> Result<RangeVector, Error> {
+        let range_ms = self.positive(&subquery.range)?;
+        let step = match &subquery.step {
+            Some(step) => self.positive(step)?,
+            None => self.options.subquery_step_ms,
+        };
+        // A step below a millisecond rounds down to none.
+        let step = step.max(1);
+        let shift = self.shift(&subquery.shift)?;
+        let inner = inner_grid(shift.apply(grid.start) - range_ms, shift.apply(grid.end()), step);
+        // Hints on samples do not survive the resampling: they need not be found.
+        let needed = std::mem::replace(&mut self.bins_needed, true);
+        let output = if inner.count == 0 { Ok(Output::Vector(Vec::new())) } else { self.eval(&subquery.expr, inner) };
+        self.bins_needed = needed;
+        let rows = match output? {
+            Output::Vector(rows) => rows,
+            Output::Scalar(values) => {
+                let cells = values.into_iter().map(|value| Some(Point::Float(value))).collect();
+                vec![Row { labels: ogive_model::Labels::empty(), drop_name: false, cells }]
+            }
+            Output::Text(_) => Vec::new(),
+        };
+        self.check_size(&rows)?;
+        let series = rows.into_iter().map(|row| row_columns(row, inner)).collect();
+        Ok(from_subquery(series, range_ms, shift))
+    }
+}
+
+/// The multiples of `step` in (start, end].
+fn inner_grid(start: i64, end: i64, step: i64) -> Grid {
+    Grid::new((start.div_euclid(step) + 1) * step, end, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_multiples_of_the_step_whatever_the_window() {
+        let check = |(start, end, step), expected: &[i64]| {
+            assert_eq!(inner_grid(start, end, step).times().collect::<Vec<_>>(), expected);
+        };
+        check((0, 30, 10), &[10, 20, 30]);
+        check((-1, 29, 10), &[0, 10, 20]);
+        check((-55, -20, 10), &[-50, -40, -30, -20]);
+        check((7, 9, 10), &[]);
+    }
+}

@@ -1,0 +1,310 @@
+//! Range vectors: for each instant the samples of a series in a window that ends there.
+//!
+//! Invariants: windows are left-open; both edges only move forward, so that a pass over all instants reads each
+//! sample a bounded number of times. Staleness markers are left out.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use ogive_hist::{CounterReset, Histogram};
+use ogive_model::{HistogramValue, Labels, SeriesData, Temporality, TimeRange};
+
+use super::evaluator::{Evaluator, Shift};
+use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
+use super::rows::Grid;
+use super::selectors::value_size;
+use crate::Error;
+use crate::ast::{Edges, Expr, ExprKind, MatrixSelector};
+use crate::value::{Point, Series};
+
+/// The samples of one series that range functions see.
+#[derive(Clone, Debug)]
+pub(crate) struct RangeSeries {
+    pub(crate) labels: Labels,
+    pub(crate) drop_name: bool,
+    /// Samples are cells: what happened in an interval, not since some start.
+    pub(crate) delta: bool,
+    /// Milliseconds that a cell covers; 0 when it is not known.
+    pub(crate) width_ms: u32,
+    pub(crate) float_times: Vec<i64>,
+    pub(crate) floats: Vec<f64>,
+    pub(crate) float_starts: Vec<i64>,
+    pub(crate) histogram_times: Vec<i64>,
+    pub(crate) histograms: Vec<Arc<Hist>>,
+    pub(crate) histogram_starts: Vec<i64>,
+    /// Delta histograms of integer counts stay as they are: their exact sums are integer sums.
+    pub(crate) cells: Vec<Histogram<u64>>,
+}
+
+/// A range vector with the geometry of its windows.
+pub(crate) struct RangeVector {
+    pub(crate) series: Vec<RangeSeries>,
+    /// Length of the windows, milliseconds.
+    pub(crate) range_ms: i64,
+    pub(crate) shift: Shift,
+    pub(crate) edges: Edges,
+    /// How much further than the window the samples reach at its start and at its end.
+    before: i64,
+    after: i64,
+}
+
+/// One series at one instant.
+pub(crate) struct Window<'a> {
+    pub(crate) series: &'a RangeSeries,
+    /// Which floats are inside.
+    pub(crate) floats: Range<usize>,
+    /// Which histograms (or cells) are inside.
+    pub(crate) histograms: Range<usize>,
+    /// The instant of evaluation.
+    pub(crate) time: i64,
+    /// Start of the window, excluded.
+    pub(crate) start: i64,
+    /// End of the window, included.
+    pub(crate) end: i64,
+    pub(crate) edges: Edges,
+}
+
+impl<'a> Window<'a> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.floats.is_empty() && self.histograms.is_empty()
+    }
+
+    /// Length in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        (self.end - self.start) as f64 / 1000.0
+    }
+
+    pub(crate) fn metric(&self) -> &'a str {
+        self.series.labels.metric_name()
+    }
+
+    pub(crate) fn float_times(&self) -> &'a [i64] {
+        &self.series.float_times[self.floats.clone()]
+    }
+
+    pub(crate) fn float_values(&self) -> &'a [f64] {
+        &self.series.floats[self.floats.clone()]
+    }
+
+    pub(crate) fn histogram_times(&self) -> &'a [i64] {
+        &self.series.histogram_times[self.histograms.clone()]
+    }
+
+    pub(crate) fn histogram_values(&self) -> &'a [Arc<Hist>] {
+        &self.series.histograms[self.histograms.clone()]
+    }
+
+    /// Start times of the floats; empty when none is known.
+    pub(crate) fn float_starts(&self) -> &'a [i64] {
+        self.series.float_starts.get(self.floats.clone()).unwrap_or_default()
+    }
+
+    /// Start times of the histograms; empty when none is known.
+    pub(crate) fn histogram_starts(&self) -> &'a [i64] {
+        self.series.histogram_starts.get(self.histograms.clone()).unwrap_or_default()
+    }
+}
+
+impl RangeVector {
+    /// The windows of one series, instant by instant; None where it has no sample.
+    pub(crate) fn windows<'a>(
+        &'a self,
+        series: &'a RangeSeries,
+        grid: Grid,
+    ) -> impl Iterator<Item = Option<Window<'a>>> + 'a {
+        let mut floats = Slide::default();
+        let mut histograms = Slide::default();
+        grid.times().map(move |time| {
+            let end = self.shift.apply(time);
+            let start = end - self.range_ms;
+            let window = Window {
+                series,
+                floats: floats.to(&series.float_times, start - self.before, end + self.after),
+                histograms: histograms.to(&series.histogram_times, start - self.before, end + self.after),
+                time,
+                start,
+                end,
+                edges: self.edges,
+            };
+            (!window.is_empty()).then_some(window)
+        })
+    }
+}
+
+/// The run of indexes whose times are in a window that only moves forward.
+#[derive(Default)]
+struct Slide {
+    from: usize,
+    to: usize,
+}
+
+impl Slide {
+    fn to(&mut self, times: &[i64], start: i64, end: i64) -> Range<usize> {
+        while times.get(self.to).is_some_and(|time| *time <= end) {
+            self.to += 1;
+        }
+        while self.from < self.to && times[self.from] <= start {
+            self.from += 1;
+        }
+        self.from..self.to
+    }
+}
+
+impl Evaluator<'_> {
+    /// The range vector of a matrix selector or a subquery.
+    pub(crate) fn range_vector(&mut self, expr: &Expr, grid: Grid) -> Result<RangeVector, Error> {
+        match &expr.unparenthesised().kind {
+            ExprKind::MatrixSelector(matrix) => self.matrix_selector(matrix, grid),
+            ExprKind::Subquery(subquery) => self.subquery(subquery, grid),
+            _ => Err(Error::Evaluate { message: "expected a range vector".to_owned(), span: Some(expr.span) }),
+        }
+    }
+
+    fn matrix_selector(&mut self, matrix: &MatrixSelector, grid: Grid) -> Result<RangeVector, Error> {
+        let range_ms = self.positive(&matrix.range)?;
+        let shift = self.shift(&matrix.selector.shift)?;
+        let lookback = self.options.lookback_ms;
+        let edges = matrix.selector.edges;
+        let (before, after) = match edges {
+            Edges::Plain => (0, 0),
+            Edges::Anchored => (lookback, 0),
+            Edges::Smoothed => (lookback, lookback),
+        };
+        let window = TimeRange {
+            start_ms: shift.apply(grid.start) - range_ms - before,
+            end_ms: shift.apply(grid.end()) + after,
+        };
+        let fetched = self.fetch(&matrix.selector, window)?;
+        let mut samples = 0;
+        let mut series = Vec::with_capacity(fetched.len());
+        for one in fetched.iter() {
+            self.check_cancelled()?;
+            samples += one.floats.times.len() + one.histograms.values.iter().map(value_size).sum::<usize>();
+            self.check_samples(samples)?;
+            series.push(columns(one, self.options.start_times));
+        }
+        Ok(RangeVector { series, range_ms, shift, edges, before, after })
+    }
+
+    /// The samples of a range vector as they are, for a query that asks for nothing else.
+    pub(crate) fn top_level_range(&mut self, expr: &Expr, time: i64) -> Result<Vec<Series>, Error> {
+        let grid = Grid::single(time);
+        let vector = self.range_vector(expr, grid)?;
+        let mut out = Vec::new();
+        for series in &vector.series {
+            let Some(window) = vector.windows(series, grid).next().flatten() else { continue };
+            let mut found = Series { labels: series.labels.clone(), floats: Vec::new(), histograms: Vec::new() };
+            if vector.edges == Edges::Plain {
+                found.floats =
+                    window.float_times().iter().copied().zip(window.float_values().iter().copied()).collect();
+                let cells = &series.cells;
+                found.histograms = window
+                    .histograms
+                    .clone()
+                    .map(|index| {
+                        let value = series.histograms.get(index).cloned();
+                        let value =
+                            value.unwrap_or_else(|| Arc::new(super::histogram::integer_to_float(&cells[index])));
+                        (series.histogram_times[index], value)
+                    })
+                    .collect();
+            } else {
+                found.floats = super::functions::extended_floats(&window);
+            }
+            if !(found.floats.is_empty() && found.histograms.is_empty()) {
+                out.push(found);
+            }
+        }
+        out.sort_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(out)
+    }
+}
+
+/// The columns of a stored series without staleness markers.
+fn columns(series: &SeriesData, start_times: bool) -> RangeSeries {
+    let floats = &series.floats;
+    let keep: Vec<usize> = (0..floats.times.len()).filter(|index| !is_stale(floats.values[*index])).collect();
+    let all = keep.len() == floats.times.len();
+    let take_times = |times: &[i64]| if all { times.to_vec() } else { pick(times, &keep) };
+    let starts = |starts: &[i64], times: &[i64]| start_times && !starts.is_empty() && starts.len() == times.len();
+    let histograms = &series.histograms;
+    let kept: Vec<usize> =
+        (0..histograms.times.len()).filter(|index| !is_stale_histogram(&histograms.values[*index])).collect();
+    let delta = series.meta.temporality == Temporality::Delta;
+    let cells = if delta { integer_cells(&histograms.values, &kept) } else { None };
+    RangeSeries {
+        labels: series.labels.clone(),
+        drop_name: false,
+        delta,
+        width_ms: series.meta.width_ms,
+        float_times: take_times(&floats.times),
+        floats: if all { floats.values.clone() } else { keep.iter().map(|index| floats.values[*index]).collect() },
+        float_starts: if starts(&floats.starts, &floats.times) { take_times(&floats.starts) } else { Vec::new() },
+        histogram_times: pick(&histograms.times, &kept),
+        histograms: if cells.is_some() {
+            Vec::new()
+        } else {
+            kept.iter().map(|index| Arc::new(to_float(&histograms.values[*index]))).collect()
+        },
+        histogram_starts: if starts(&histograms.starts, &histograms.times) {
+            pick(&histograms.starts, &kept)
+        } else {
+            Vec::new()
+        },
+        cells: cells.unwrap_or_default(),
+    }
+}
+
+fn pick(times: &[i64], keep: &[usize]) -> Vec<i64> {
+    keep.iter().map(|index| times[*index]).collect()
+}
+
+/// The values when all of them are integer histograms.
+fn integer_cells(values: &[HistogramValue], keep: &[usize]) -> Option<Vec<Histogram<u64>>> {
+    keep.iter()
+        .map(|index| match &values[*index] {
+            HistogramValue::Integer(histogram) => Some(histogram.clone()),
+            HistogramValue::Float(_) => None,
+        })
+        .collect()
+}
+
+/// A row as the samples of a range vector, and the instants of its cells.
+pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> RangeSeries {
+    let mut out = RangeSeries {
+        labels: row.labels,
+        drop_name: row.drop_name,
+        delta: false,
+        width_ms: 0,
+        float_times: Vec::new(),
+        floats: Vec::new(),
+        float_starts: Vec::new(),
+        histogram_times: Vec::new(),
+        histograms: Vec::new(),
+        histogram_starts: Vec::new(),
+        cells: Vec::new(),
+    };
+    for (time, cell) in grid.times().zip(row.cells) {
+        match cell {
+            None => {}
+            Some(Point::Float(value)) => {
+                out.float_times.push(time);
+                out.floats.push(value);
+            }
+            Some(Point::Histogram(mut value)) => {
+                // Between two instants resets may be missed or seen twice: the hints of samples do not hold.
+                if matches!(value.reset, CounterReset::Reset | CounterReset::NotReset) {
+                    Arc::make_mut(&mut value).reset = CounterReset::Unknown;
+                }
+                out.histogram_times.push(time);
+                out.histograms.push(value);
+            }
+        }
+    }
+    out
+}
+
+/// A range vector over the rows of a subquery.
+pub(crate) fn from_subquery(series: Vec<RangeSeries>, range_ms: i64, shift: Shift) -> RangeVector {
+    RangeVector { series, range_ms, shift, edges: Edges::Plain, before: 0, after: 0 }
+}
