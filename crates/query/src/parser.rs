@@ -22,8 +22,8 @@ use crate::lexer::{Symbol, Token, TokenKind, tokens};
 /// 256 KiB: dashboards send generated queries of tens of KiB; ten times that is still read in milliseconds.
 pub const TEXT_BYTES_MAX: usize = 256 * 1024;
 
-/// 128 nodes on the longest way from the root to a leaf: hand-written queries stay below 20, and a level costs
-/// parser and evaluator at most 8 KiB of stack in a debug build, half of a 2 MiB thread in all.
+/// 128 nodes on the longest way from the root to a leaf: hand-written queries stay below 20, and reading a query of that
+/// depth takes less than 512 KiB of stack in a debug build, a quarter of a 2 MiB thread.
 pub const DEPTH_MAX: usize = 128;
 
 /// The tree of a query.

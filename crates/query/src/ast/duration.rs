@@ -81,7 +81,8 @@ impl DurationExpr {
         if seconds.is_nan() || seconds.abs() >= i64::MAX as f64 / 1e9 {
             return Err(self.error("duration is out of range"));
         }
-        Ok((seconds * 1000.0) as i64)
+        // By way of nanoseconds, as Prometheus counts: 1.003 s in floats lies below 1003 ms.
+        Ok(((seconds * 1e9).round() / 1e6) as i64)
     }
 
     /// Milliseconds, above zero: for ranges and steps.
@@ -174,6 +175,8 @@ mod tests {
         check(DurationOp::MinOf, Step, Range, 5000);
         check(DurationOp::MaxOf, Step, Range, 10_000);
         check(DurationOp::Power, Literal(2.0), Literal(3.0), 8000);
+        check(DurationOp::Multiply, Literal(1.003), Literal(1.0), 1003);
+        check(DurationOp::Multiply, Literal(0.0019), Literal(1.0), 1);
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub(crate) fn quantile(q: f64, histogram: &Hist) -> (f64, NanNote) {
     } else {
         reach(buckets::ascending(histogram).rev(), rank)
     };
-    let Some(bucket) = found else { return (f64::NAN, NanNote::None) };
+    // Samples and no bin: all of them are NaN.
+    let Some(bucket) = found else { return (f64::NAN, if nan_sum { NanNote::Result } else { NanNote::None }) };
     let seen = seen.min(total);
     if seen < rank && nan_sum {
         return (f64::NAN, NanNote::Result);

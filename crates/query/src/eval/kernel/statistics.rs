@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_mean_does_not_overflow() {
-        assert_eq!(FloatMean::of(&[9.988465674311579e307; 3]), 9.988465674311579e307);
+        assert_eq!(FloatMean::of(&[9.988_465_674_311_58e307; 3]), 9.988_465_674_311_58e307);
         assert_eq!(FloatMean::of(&[52.0; 12]), 52.0);
     }
 

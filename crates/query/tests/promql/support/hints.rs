@@ -1,7 +1,7 @@
 //! Counter reset hints as a Prometheus store gives them back.
 //!
-//! Its chunks remember only how each of them began: the samples behind the first of a chunk go on from the one
-//! before them, and a reset that the store finds begins a new chunk.
+//! A sample behind the first of a chunk goes on from the one before it. A gauge, a reset, or another scheme begins a
+//! new chunk, whose first sample has no hint, unless its sender gave one (github.com/prometheus/prometheus, issue 15346).
 
 use std::collections::BTreeMap;
 
@@ -30,16 +30,13 @@ fn hint(before: Option<&Histogram<f64>>, now: &Histogram<f64>) -> CounterReset {
     if before.reset == CounterReset::Gauge {
         return CounterReset::Unknown;
     }
-    if now.count < before.count {
-        return CounterReset::Reset;
-    }
-    if now.scheme != before.scheme || now.zero_threshold != before.zero_threshold {
-        return CounterReset::Unknown;
-    }
-    let fell = now.zero < before.zero
+    let fell = now.count < before.count
+        || now.zero < before.zero
         || any_fell(&before.positive, &now.positive)
         || any_fell(&before.negative, &now.negative);
-    if fell { CounterReset::Reset } else { CounterReset::NotReset }
+    // A new chunk says nothing of the one before it, even when a reset made it begin.
+    let new_chunk = fell || now.scheme != before.scheme || now.zero_threshold != before.zero_threshold;
+    if new_chunk { CounterReset::Unknown } else { CounterReset::NotReset }
 }
 
 fn any_fell(before: &Bins<f64>, now: &Bins<f64>) -> bool {
