@@ -320,7 +320,13 @@ fn get_bins<C: StoredCount>(
         union.push(bin);
     }
     let values = C::get_matrix(cursor, columns, rows)?;
-    let mut bins = vec![Bins::new(); wanted.len()];
+    let mut held = vec![0; wanted.len()];
+    for column in values.chunks_exact(rows) {
+        for (held, count) in held.iter_mut().zip(&column[wanted.clone()]) {
+            *held += usize::from(*count != C::ZERO);
+        }
+    }
+    let mut bins: Vec<Bins<C>> = held.into_iter().map(Bins::with_capacity).collect();
     for (bin, column) in union.into_iter().zip(values.chunks_exact(rows)) {
         for (bins, count) in bins.iter_mut().zip(&column[wanted.clone()]) {
             if *count != C::ZERO {

@@ -1,0 +1,196 @@
+//! What does a stored sample cost, in bytes and in time?
+//!
+//! `cargo bench -p ogive-store --bench block` writes blocks of realistic streams to a simulated disk and reads
+//! them back. Bytes are those of the whole file: index, footer and all. Times are of the calling thread, the
+//! least of some rounds, with checksums and the copy to and from the simulated disk in them.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use ogive_hist::{Histogram, openhistogram};
+use ogive_journal::{Disk, SimulatedDisk};
+use ogive_model::{
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Selection, SeriesData, SeriesMeta, Temporality,
+    TextColumn, TimeRange,
+};
+use ogive_store::{Block, BlockId, Budget, block};
+
+const ROUNDS: usize = 3;
+
+/// xorshift64* with normal and log-normal values on top.
+struct Random(u64);
+
+impl Random {
+    fn uniform(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        (-2.0 * (1.0 - self.uniform()).ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    fn log_normal(&mut self, median: f64, sigma: f64) -> f64 {
+        median * (sigma * self.normal()).exp()
+    }
+}
+
+fn series(number: usize, kind: Kind, temporality: Temporality) -> SeriesData {
+    let labels = [
+        ("__name__", "rpc_seconds".to_owned()),
+        ("host", format!("host-{:03}", number / 10)),
+        ("route", format!("/v1/orders/{number:04}")),
+        ("status", "200".to_owned()),
+    ];
+    SeriesData {
+        labels: Labels::new(labels).expect("good labels"),
+        meta: SeriesMeta { kind, temporality, unit: "s".into(), width_ms: 1000 },
+        floats: FloatColumn::default(),
+        histograms: HistogramColumn::default(),
+        texts: TextColumn::default(),
+    }
+}
+
+fn times(cells: usize) -> Vec<i64> {
+    (0..cells as i64).map(|cell| 1_700_000_000_000 + cell * 1000).collect()
+}
+
+/// Cells of a service with a cache hit, a disk read and a slow path; the load swings by 30 %.
+fn latencies(random: &mut Random, cells: usize, per_cell: f64, modes: &[(f64, f64, f64)]) -> Vec<Histogram> {
+    let cell = |cell: usize, random: &mut Random| {
+        let mut histogram = Histogram::log_linear();
+        let load = per_cell * (1.0 + 0.3 * (cell as f64 / 300.0).sin());
+        let count = load + load.sqrt() * random.normal();
+        for _ in 0..count.max(1.0) as usize {
+            let mut pick = random.uniform();
+            let mode = modes.iter().find(|mode| {
+                pick -= mode.0;
+                pick < 0.0
+            });
+            let (_, median, sigma) = mode.unwrap_or(&modes[0]);
+            // Clocks tick in nanoseconds.
+            histogram.record((random.log_normal(*median, *sigma) * 1e9).round() / 1e9);
+        }
+        histogram
+    };
+    (0..cells).map(|at| cell(at, random)).collect()
+}
+
+struct Cost {
+    bytes: u64,
+    write_ns: f64,
+    read_ns: f64,
+}
+
+/// Writes and reads a block of `source`; times are of one of its `samples`.
+fn measure(source: &[SeriesData], samples: usize) -> Cost {
+    let directory = Path::new("/bench");
+    let mut cost = Cost { bytes: 0, write_ns: f64::MAX, read_ns: f64::MAX };
+    for _ in 0..ROUNDS {
+        let disk = SimulatedDisk::new(1);
+        disk.create_dir_all(directory).expect("a directory");
+        let copy: Vec<_> = source.iter().cloned().map(Ok).collect();
+        let start = Instant::now();
+        let meta = block::write(&disk, directory, BlockId(1), copy).expect("written").expect("not empty");
+        cost.write_ns = cost.write_ns.min(start.elapsed().as_nanos() as f64 / samples as f64);
+        cost.bytes = meta.bytes;
+        let path = directory.join(block::file_name(BlockId(1)));
+        let block = Block::open(&disk, &path).expect("opened");
+        let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false };
+        block.label_names(&[]).expect("the index is read");
+        let start = Instant::now();
+        let found = black_box(block.select(&all, &mut Budget::new(usize::MAX)).expect("read"));
+        cost.read_ns = cost.read_ns.min(start.elapsed().as_nanos() as f64 / samples as f64);
+        drop(found);
+    }
+    cost
+}
+
+fn histograms(name: &str, per_cell: f64, modes: &[(f64, f64, f64)]) {
+    const SERIES: usize = 4;
+    const CELLS: usize = 1024;
+    let mut random = Random(0x5eed);
+    let (mut source, mut raw) = (Vec::new(), Vec::new());
+    let mut bins = 0;
+    for number in 0..SERIES {
+        let mut data = series(number, Kind::Histogram, Temporality::Delta);
+        data.histograms.times = times(CELLS);
+        for histogram in latencies(&mut random, CELLS, per_cell, modes) {
+            bins += histogram.positive.len();
+            raw.extend(openhistogram::encode(&histogram).expect("a histogram of the default scheme"));
+            data.histograms.values.push(HistogramValue::Integer(histogram));
+        }
+        source.push(data);
+    }
+    let count = (SERIES * CELLS) as f64;
+    let zstd = zstd::bulk::compress(&raw, 3).expect("compressed").len() as f64 / count;
+    let cost = measure(&source, SERIES * CELLS);
+    let without = {
+        let mut bare = source.clone();
+        let all = bare.iter_mut().flat_map(|data| &mut data.histograms.values);
+        all.for_each(|value| {
+            if let HistogramValue::Integer(value) = value {
+                (value.sum, value.min, value.max) = (None, None, None);
+            }
+        });
+        measure(&bare, SERIES * CELLS).bytes as f64 / count
+    };
+    println!(
+        "{name:<34} bins {:>5.1}  OpenHistogram {:>6.1}  zstd-3 of it {:>6.1}  block {:>6.1} (bins only {without:>6.1}) B/histogram  write {:>6.0} ns  read {:>6.0} ns",
+        bins as f64 / count,
+        raw.len() as f64 / count,
+        zstd,
+        cost.bytes as f64 / count,
+        cost.write_ns,
+        cost.read_ns,
+    );
+}
+
+fn floats(name: &str, temporality: Temporality, next: impl Fn(&mut Random, f64) -> f64) {
+    const SERIES: usize = 100;
+    const CELLS: usize = 4096;
+    let mut random = Random(0x5eed);
+    let source: Vec<SeriesData> = (0..SERIES)
+        .map(|number| {
+            let mut data = series(number, Kind::Float, temporality);
+            data.floats.times = times(CELLS);
+            let mut value = 0.0;
+            data.floats.values = (0..CELLS)
+                .map(|_| {
+                    value = next(&mut random, value);
+                    value
+                })
+                .collect();
+            data
+        })
+        .collect();
+    let samples = SERIES * CELLS;
+    let cost = measure(&source, samples);
+    println!(
+        "{name:<34} {:>6.3} B/sample  write {:>5.1} ns  read {:>5.1} ns",
+        cost.bytes as f64 / samples as f64,
+        cost.write_ns,
+        cost.read_ns
+    );
+}
+
+fn main() {
+    let service = [(0.6, 0.0012, 0.5), (0.3, 0.009, 0.4), (0.1, 0.11, 0.5)];
+    let single = [(1.0, 0.012, 0.7)];
+    histograms("1 s cells, 200/s, three modes", 200.0, &service);
+    histograms("1 s cells, 10k/s, three modes", 10_000.0, &service);
+    histograms("1 s cells, 200/s, log-normal 0.7", 200.0, &single);
+    histograms("1 s cells, 10k/s, log-normal 0.7", 10_000.0, &single);
+    floats("counters", Temporality::Cumulative, |random, value| value + (random.uniform() * 40.0).floor());
+    floats("gauges, two decimals", Temporality::Gauge, |random, value| {
+        ((value + random.normal() * 0.3) * 100.0).round() / 100.0
+    });
+    floats("latencies, microseconds", Temporality::Gauge, |random, _| {
+        (random.log_normal(0.012, 0.7) * 1e6).round() / 1e6
+    });
+    floats("noise in every bit", Temporality::Gauge, |random, _| random.normal());
+    floats("constant", Temporality::Gauge, |_, _| 1.0);
+}
