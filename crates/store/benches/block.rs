@@ -99,7 +99,8 @@ fn measure(source: &[SeriesData], samples: usize) -> Cost {
         cost.bytes = meta.bytes;
         let path = directory.join(block::file_name(BlockId(1)));
         let block = Block::open(&disk, &path).expect("opened");
-        let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false };
+        let all =
+            Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false };
         block.label_names(&[]).expect("the index is read");
         let start = Instant::now();
         let found = black_box(block.select(&all, &mut Budget::new(usize::MAX)).expect("read"));

@@ -269,4 +269,29 @@ mod tests {
             let _ = Manifest::decode_body(&body);
         }
     }
+
+    /// The bytes that docs/formats/manifest.md shows.
+    #[test]
+    fn the_example_of_the_format_page_is_what_is_written_and_read() {
+        let block = |id, time_min| BlockMeta {
+            id: BlockId(id),
+            time_min,
+            time_max: time_min + 7_199_000,
+            series: 2,
+            samples: 14_400,
+            bytes: 5_000,
+        };
+        let manifest = Manifest {
+            blocks: vec![block(7, 1_700_000_001_000), block(9, 1_700_007_201_000)],
+            next_block: 10,
+            replay_from: Position(4711),
+            windows: vec![1, 2, 3],
+        };
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let kept = std::fs::read(root.join("vectors/manifest/MANIFEST")).unwrap();
+        assert_eq!(manifest.encode(), kept, "the format changed: its version must rise");
+        assert_eq!(Manifest::decode(&kept, Path::new(MANIFEST_FILE)).unwrap(), manifest);
+        let page = std::fs::read_to_string(root.join("docs/formats/manifest.md")).unwrap();
+        crate::testing::check_page(&page, &kept);
+    }
 }

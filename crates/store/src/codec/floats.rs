@@ -26,11 +26,11 @@ const PCO_COUNT_MIN: usize = 32;
 /// Appends `values` in the first form that holds them exactly.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[f64]) {
     let Some((first, rest)) = values.split_first() else { return };
-    if rest.iter().all(|value| value.to_bits() == first.to_bits()) {
+    if let Some(decimal) = Decimal::of(values) {
+        decimal.put(out, values);
+    } else if rest.iter().all(|value| value.to_bits() == first.to_bits()) {
         out.push(CONSTANT);
         out.extend_from_slice(&first.to_bits().to_le_bytes());
-    } else if let Some(decimal) = Decimal::of(values) {
-        decimal.put(out, values);
     } else if let Some(bytes) = exact_pco(values) {
         out.push(PCO);
         crate::bytes::put_bytes(out, &bytes);
@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn each_shape_finds_its_coding() {
-        assert_eq!(check(&[-0.0; 100])[0], CONSTANT);
+        assert_eq!(check(&[-0.0; 100]).len(), 9);
+        assert_eq!(check(&[2.5; 100]), [DECIMAL, 1, 0, 0, 50]);
         assert_eq!(check(&[1.1, 2.2, 3.25])[..2], [DECIMAL, 2]);
         assert_eq!(check(&[0.000_000_001, 1.5])[..2], [DECIMAL, 9]);
         let roots: Vec<f64> = (0..500).map(|i| f64::from(i).sqrt()).collect();
