@@ -11,7 +11,7 @@ use ogive_model::Labels;
 
 use super::annotate::{self, Operation};
 use super::evaluator::Evaluator;
-use super::histogram::{Hist, Keep, add, compact, divide, equal, scale, subtract, trim};
+use super::histogram::{Hist, Keep, add, divide, equal, scale, subtract, trim};
 use super::matching::{Signatures, Steps, signature};
 use super::rows::{Grid, Output, Row, SAME_LABELSET, merged, without_metadata};
 use crate::ast::{Binary, BinaryOp, Cardinality, Matching, Span};
@@ -186,7 +186,7 @@ impl Join<'_> {
     fn many_row(&mut self, row: &Row, ones: &[&Row], number: usize, fill: Option<f64>) -> Result<(), Error> {
         let mut found = Steps::none(self.steps);
         for other in ones {
-            let target = self.target(&row.labels, &other.labels, row.drop_name);
+            let target = self.target(&row.labels, &other.labels);
             for step in 0..self.steps {
                 if let (Some(many), Some(one)) = (&row.cells[step], &other.cells[step]) {
                     self.pair(many, one, number, target, step)?;
@@ -196,7 +196,7 @@ impl Join<'_> {
         }
         if let Some(fill) = fill {
             let labels = signature(&row.labels, self.matching);
-            let target = self.target(&row.labels, &labels, row.drop_name);
+            let target = self.target(&row.labels, &labels);
             for step in 0..self.steps {
                 if let (Some(many), false) = (&row.cells[step], found.get(step)) {
                     self.pair(many, &Point::Float(fill), number, target, step)?;
@@ -209,7 +209,7 @@ impl Join<'_> {
     /// Pairs the instants of a "one" row that found nothing with a number.
     fn unmatched_one(&mut self, row: &Row, number: usize, fill: f64) -> Result<(), Error> {
         let labels = signature(&row.labels, self.matching);
-        let target = self.target(&labels, &row.labels, false);
+        let target = self.target(&labels, &row.labels);
         for step in 0..self.steps {
             if let (Some(one), false) = (&row.cells[step], self.matched[number].get(step)) {
                 self.pair(&Point::Float(fill), one, number, target, step)?;
@@ -218,10 +218,11 @@ impl Join<'_> {
         Ok(())
     }
 
-    /// Index of the row of results of a pair of rows.
-    fn target(&mut self, many: &Labels, one: &Labels, drop_name: bool) -> usize {
+    /// Index of the row of results of a pair of rows. A comparison that filters keeps a name that an operator below
+    /// it had marked to go, as Prometheus does when names go late.
+    fn target(&mut self, many: &Labels, one: &Labels) -> usize {
         let labels = result_labels(many, one, self.binary, self.matching, self.delayed);
-        let drop_name = drop_name || self.binary.return_bool;
+        let drop_name = self.binary.return_bool;
         *self.at.entry(labels.clone()).or_insert_with(|| {
             self.out.push(Row { labels, drop_name, cells: vec![None; self.steps] });
             self.out.len() - 1
@@ -384,7 +385,7 @@ fn operate(op: BinaryOp, left: &Point, right: &Point, span: Span) -> Outcome {
 fn changed(histogram: &Hist, change: impl Fn(&mut Hist)) -> Hist {
     let mut out = histogram.clone();
     change(&mut out);
-    compact(&mut out);
+    out.compact();
     out
 }
 
@@ -399,7 +400,7 @@ fn combine(op: BinaryOp, left: &Hist, right: &Hist, span: Span) -> Outcome {
     if op == BinaryOp::Subtract {
         value.reset = CounterReset::Gauge;
     }
-    compact(&mut value);
+    value.compact();
     let mut notes = Vec::new();
     if combined.collision {
         notes.push(annotate::reset_collision(span, operation));

@@ -13,7 +13,7 @@ use ogive_hist::{Bins, CounterReset, Histogram};
 
 use super::annotate;
 use super::functions::{self, Site};
-use super::histogram::{Hist, integer_to_float, scale};
+use super::histogram::{Hist, scale};
 use super::kernel::{FloatSum, kahan_add};
 use super::rows::{Cell, Grid};
 use super::window::{RangeSeries, RangeVector, Window};
@@ -101,7 +101,7 @@ pub(crate) fn with_floats(series: &RangeSeries) -> RangeSeries {
     if series.cells.is_empty() {
         return series.clone();
     }
-    let histograms = series.cells.iter().map(|cell| Arc::new(integer_to_float(cell))).collect();
+    let histograms = series.cells.iter().map(|cell| Arc::new(cell.to_float())).collect();
     RangeSeries { histograms, cells: Vec::new(), ..series.clone() }
 }
 

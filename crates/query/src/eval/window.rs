@@ -203,8 +203,7 @@ impl Evaluator<'_> {
                     .clone()
                     .map(|index| {
                         let value = series.histograms.get(index).cloned();
-                        let value =
-                            value.unwrap_or_else(|| Arc::new(super::histogram::integer_to_float(&cells[index])));
+                        let value = value.unwrap_or_else(|| Arc::new(cells[index].to_float()));
                         (series.histogram_times[index], value)
                     })
                     .collect();

@@ -8,7 +8,7 @@ use super::Site;
 use super::rate::{Kind, combined};
 use crate::ast::Edges;
 use crate::eval::annotate::{self, Operation};
-use crate::eval::histogram::{Hist, add, compact, detect_reset, divide, is_custom, subtract};
+use crate::eval::histogram::{Hist, add, detect_reset, divide, is_custom, subtract};
 use crate::eval::rows::Cell;
 use crate::eval::selectors::{interpolate_float, interpolate_histogram};
 use crate::eval::window::Window;
@@ -126,7 +126,7 @@ fn histogram_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Optio
         divide(&mut result, window.seconds());
     }
     result.reset = CounterReset::Gauge;
-    compact(&mut result);
+    result.compact();
     Some(result)
 }
 

@@ -11,7 +11,7 @@ use crate::eval::annotate;
 use crate::eval::call::text_argument;
 use crate::eval::evaluator::Evaluator;
 use crate::eval::histogram::{
-    ClassicBucket, Hist, NanNote, classic_fraction, classic_quantile, fraction, quantile, sum_or_estimate, variance,
+    ClassicBucket, Hist, NanNote, classic_fraction, classic_quantile, fraction, quantile, variance,
 };
 use crate::eval::kernel::{open_metrics, parse_float};
 use crate::eval::rows::{Cell, Grid, Row, merged};
@@ -28,8 +28,8 @@ impl Evaluator<'_> {
             "histogram_quantiles" => return self.quantiles_call(call, grid),
             "histogram_fraction" => return self.fraction_call(call, grid),
             "histogram_count" => |histogram| histogram.count,
-            "histogram_sum" => sum_or_estimate,
-            "histogram_avg" => |histogram| sum_or_estimate(histogram) / histogram.count,
+            "histogram_sum" => Hist::sum_or_estimate,
+            "histogram_avg" => |histogram| histogram.sum_or_estimate() / histogram.count,
             "histogram_stddev" => |histogram| variance(histogram).sqrt(),
             "histogram_stdvar" => variance,
             name => return Err(Error::evaluate(format!("function {name} is not implemented"))),

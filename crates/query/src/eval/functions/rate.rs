@@ -14,7 +14,7 @@ use super::extended;
 use crate::Error;
 use crate::ast::Edges;
 use crate::eval::annotate::{self, Operation};
-use crate::eval::histogram::{Hist, Incompatible, add, compact, detect_reset, divide, is_custom, scale, subtract};
+use crate::eval::histogram::{Hist, Incompatible, add, detect_reset, divide, is_custom, scale, subtract};
 use crate::eval::rows::Cell;
 use crate::eval::window::Window;
 use crate::value::Point;
@@ -217,7 +217,7 @@ fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -
         }
     }
     result.reset = CounterReset::Gauge;
-    compact(&mut result);
+    result.compact();
     Some(result)
 }
 
@@ -318,6 +318,6 @@ fn histogram_change(
         combined(subtract(&mut change, old), Operation::Subtraction, window, site)?;
     }
     change.reset = CounterReset::Gauge;
-    compact(&mut change);
+    change.compact();
     Some(change)
 }

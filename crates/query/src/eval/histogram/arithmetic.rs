@@ -83,9 +83,9 @@ pub(super) fn align(left: &mut Hist, right: &mut Cow<'_, Hist>) -> Result<bool, 
             let (a, b) = (*a, *b);
             layout::reconcile_zero(left, right);
             if a > b {
-                layout::downscale(left, b);
+                left.downscale(b);
             } else if b > a {
-                layout::downscale(right.to_mut(), a);
+                right.to_mut().downscale(a);
             }
             Ok(false)
         }
@@ -178,15 +178,6 @@ fn each_count(histogram: &mut Hist, apply: impl Fn(f64) -> f64) {
     for bins in [&mut histogram.positive, &mut histogram.negative] {
         for count in bins.counts_mut() {
             *count = apply(*count);
-        }
-    }
-}
-
-/// Removes empty bins.
-pub(crate) fn compact(histogram: &mut Hist) {
-    for bins in [&mut histogram.positive, &mut histogram.negative] {
-        if bins.counts().contains(&0.0) {
-            *bins = bins.iter().filter(|(_, count)| *count != 0.0).collect();
         }
     }
 }

@@ -22,33 +22,6 @@ pub(crate) fn is_custom(histogram: &Hist) -> bool {
     matches!(histogram.scheme, Scheme::Custom { .. })
 }
 
-/// Bounds of bin `index` on the positive side, or for `Custom` on the whole axis.
-pub(crate) fn positive_bounds(scheme: &Scheme, index: i32) -> (f64, f64) {
-    match scheme {
-        Scheme::LogLinear10 => log_linear_bounds(index),
-        Scheme::Exp2 { scale } => (exp2_bound(index - 1, *scale), exp2_bound(index, *scale)),
-        Scheme::Custom { bounds } => {
-            let at = |i: i32| usize::try_from(i).ok().and_then(|i| bounds.get(i).copied());
-            let lower = if index == 0 { f64::NEG_INFINITY } else { at(index - 1).unwrap_or(f64::INFINITY) };
-            (lower, at(index).unwrap_or(f64::INFINITY))
-        }
-    }
-}
-
-/// 2^(index * 2^-scale), the upper bound of exponential bin `index`.
-fn exp2_bound(index: i32, scale: i8) -> f64 {
-    (f64::from(index) * (-f64::from(scale)).exp2()).exp2()
-}
-
-/// Bin `(exp + 128) * 90 + (val - 10)` holds [val/10 * 10^exp, (val+1)/10 * 10^exp). Both bounds are the
-/// correctly rounded decimal numbers, by way of the parser of the standard library.
-fn log_linear_bounds(index: i32) -> (f64, f64) {
-    let exponent = index.div_euclid(90) - 128 - 1;
-    let mantissa = index.rem_euclid(90) + 10;
-    let decimal = |mantissa: i32| format!("{mantissa}e{exponent}").parse().unwrap_or(f64::NAN);
-    (decimal(mantissa), decimal(mantissa + 1))
-}
-
 /// Whether values are spread evenly inside the bins of `scheme`.
 fn is_linear(scheme: &Scheme) -> bool {
     !matches!(scheme, Scheme::Exp2 { .. })
@@ -56,18 +29,17 @@ fn is_linear(scheme: &Scheme) -> bool {
 
 /// The bins above zero (all bins of `Custom`), ascending, empty ones included.
 pub(crate) fn positive(histogram: &Hist) -> impl DoubleEndedIterator<Item = Bucket> + '_ {
-    histogram.positive.iter().map(|(index, count)| {
-        let (lower, upper) = positive_bounds(&histogram.scheme, index);
-        Bucket { lower, upper, count, linear: is_linear(&histogram.scheme) }
-    })
+    histogram.positive.iter().map(|(index, count)| bin(histogram, true, index, count))
+}
+
+fn bin(histogram: &Hist, positive: bool, index: i32, count: f64) -> Bucket {
+    let (lower, upper) = histogram.scheme.bounds(positive, index);
+    Bucket { lower, upper, count, linear: is_linear(&histogram.scheme) }
 }
 
 /// The bins below zero by distance from zero, empty ones included.
 pub(crate) fn negative(histogram: &Hist) -> impl DoubleEndedIterator<Item = Bucket> + '_ {
-    histogram.negative.iter().map(|(index, count)| {
-        let (near, far) = positive_bounds(&histogram.scheme, index);
-        Bucket { lower: -far, upper: -near, count, linear: is_linear(&histogram.scheme) }
-    })
+    histogram.negative.iter().map(|(index, count)| bin(histogram, false, index, count))
 }
 
 /// The zero bin. Values in it are not negative when the histogram has no bins below zero, and the other way round.
@@ -86,18 +58,58 @@ fn populated(bins: &ogive_hist::Bins<f64>) -> bool {
     bins.counts().iter().any(|count| *count != 0.0)
 }
 
+/// One populated bin whose bounds are not looked up yet: most walks need the bounds of one bin only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Place {
+    /// Samples in it.
+    pub(crate) count: f64,
+    side: Side,
+    index: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Negative,
+    Zero,
+    Positive,
+}
+
+impl Place {
+    /// The bin with its bounds. One that reaches into the zero bin ends where that begins.
+    pub(crate) fn bucket(self, histogram: &Hist) -> Bucket {
+        let threshold = histogram.zero_threshold;
+        match self.side {
+            Side::Zero => zero(histogram),
+            Side::Negative => {
+                let bucket = bin(histogram, false, self.index, self.count);
+                Bucket { upper: bucket.upper.min(-threshold), ..bucket }
+            }
+            Side::Positive => {
+                let bucket = bin(histogram, true, self.index, self.count);
+                let lower = if is_custom(histogram) { bucket.lower } else { bucket.lower.max(threshold) };
+                Bucket { lower, ..bucket }
+            }
+        }
+    }
+}
+
 /// All populated bins in ascending order on the real axis.
+pub(crate) fn places(histogram: &Hist) -> impl DoubleEndedIterator<Item = Place> + '_ {
+    let place = |side: Side| move |(index, count): (i32, f64)| Place { count, side, index };
+    let below = histogram.negative.iter().rev().map(place(Side::Negative));
+    let middle = std::iter::once(Place { count: histogram.zero, side: Side::Zero, index: 0 });
+    let above = histogram.positive.iter().map(place(Side::Positive));
+    below.chain(middle).chain(above).filter(|place| place.count != 0.0)
+}
+
+/// All populated bins with their bounds, in ascending order on the real axis.
 pub(crate) fn ascending(histogram: &Hist) -> impl DoubleEndedIterator<Item = Bucket> + '_ {
-    let threshold = histogram.zero_threshold;
-    let middle = (histogram.zero != 0.0).then(|| zero(histogram));
-    let custom = is_custom(histogram);
-    let below = negative(histogram).rev().map(move |bucket| {
-        // The nearest bin may reach into the zero bin: it ends where that begins.
-        Bucket { upper: bucket.upper.min(-threshold), ..bucket }
-    });
-    let above = positive(histogram)
-        .map(move |bucket| if custom { bucket } else { Bucket { lower: bucket.lower.max(threshold), ..bucket } });
-    below.chain(middle).chain(above).filter(|bucket| bucket.count != 0.0)
+    places(histogram).map(|place| place.bucket(histogram))
+}
+
+/// Samples in all bins: those that are numbers.
+pub(crate) fn in_bins(histogram: &Hist) -> f64 {
+    places(histogram).map(|place| place.count).sum()
 }
 
 /// A number that stands for all samples of a bin: the middle of its bounds, geometric when the bins are
@@ -119,20 +131,6 @@ pub(crate) fn middle(histogram: &Hist, bucket: &Bucket) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bounds_of_each_scheme() {
-        assert_eq!(positive_bounds(&Scheme::Exp2 { scale: 0 }, 1), (1.0, 2.0));
-        assert_eq!(positive_bounds(&Scheme::Exp2 { scale: 0 }, 0), (0.5, 1.0));
-        assert_eq!(positive_bounds(&Scheme::Exp2 { scale: -1 }, 1), (1.0, 4.0));
-        let custom = Scheme::Custom { bounds: [5.0, 10.0].into() };
-        assert_eq!(positive_bounds(&custom, 0), (f64::NEG_INFINITY, 5.0));
-        assert_eq!(positive_bounds(&custom, 1), (5.0, 10.0));
-        assert_eq!(positive_bounds(&custom, 2), (10.0, f64::INFINITY));
-        // 1.2e-3: exp -3, val 12.
-        assert_eq!(positive_bounds(&Scheme::LogLinear10, (128 - 3) * 90 + 2), (0.0012, 0.0013));
-        assert_eq!(positive_bounds(&Scheme::LogLinear10, (128 - 3) * 90 + 89), (0.0099, 0.01));
-    }
 
     #[test]
     fn ascending_passes_zero_and_skips_empty_bins() {

@@ -1,28 +1,11 @@
-//! Bringing two histograms to one layout: coarser exponential bins, a wider zero bin, common custom bounds.
+//! Bringing two histograms to one layout: a wider zero bin, common custom bounds.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ogive_hist::{Bins, Scheme};
+use ogive_hist::Scheme;
 
 use super::{Hist, buckets};
-
-/// Exponential bins at a smaller scale: each new bin is the union of whole old ones.
-pub(super) fn downscaled(bins: &Bins<f64>, from: i8, to: i8) -> Bins<f64> {
-    let shift = u32::from(from.abs_diff(to)).min(31);
-    bins.iter().map(|(index, count)| (((index - 1) >> shift) + 1, count)).collect()
-}
-
-/// Lowers the scale of an exponential histogram to `to`; nothing happens when it is not above it.
-pub(super) fn downscale(histogram: &mut Hist, to: i8) {
-    if let Scheme::Exp2 { scale } = histogram.scheme
-        && scale > to
-    {
-        histogram.positive = downscaled(&histogram.positive, scale, to);
-        histogram.negative = downscaled(&histogram.negative, scale, to);
-        histogram.scheme = Scheme::Exp2 { scale: to };
-    }
-}
 
 /// What the zero bin would count if it reached to `threshold`, and how far it must reach so that it cuts no
 /// populated bin.
@@ -65,11 +48,10 @@ pub(super) fn widened_zero(histogram: &Hist, threshold: f64) -> (f64, f64) {
 /// Widens the zero bin to at least `threshold`; the bins that it swallows are gone.
 fn widen(histogram: &mut Hist, threshold: f64) {
     let (zero, threshold) = widened_zero(histogram, threshold);
-    let outside = |bins: &Bins<f64>, scheme: &Scheme| {
-        bins.iter().filter(|(index, _)| buckets::positive_bounds(scheme, *index).0 >= threshold).collect()
-    };
-    histogram.positive = outside(&histogram.positive, &histogram.scheme);
-    histogram.negative = outside(&histogram.negative, &histogram.scheme);
+    let scheme = &histogram.scheme;
+    for bins in [&mut histogram.positive, &mut histogram.negative] {
+        bins.retain(|index, _| scheme.bounds(true, index).0 >= threshold);
+    }
     histogram.zero = zero;
     histogram.zero_threshold = threshold;
 }
@@ -101,20 +83,13 @@ pub(super) fn rebound(histogram: &mut Hist, bounds: &Arc<[f64]>) {
         let new = upper.map_or(bounds.len(), |upper| bounds.partition_point(|bound| *bound < upper));
         i32::try_from(new).expect("bounds fit in i32 as their bins' indexes do")
     };
-    histogram.positive = histogram.positive.iter().map(|(index, count)| (index_of(index), count)).collect();
+    histogram.positive.map_indexes(index_of);
     histogram.scheme = Scheme::Custom { bounds: bounds.clone() };
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn downscaling_joins_pairs_of_bins() {
-        // Scale 0: (0.5,1] (1,2] (2,4] (4,8]; scale -1: (0.25,1] (1,4] (4,16].
-        let bins: Bins<f64> = [(0, 1.0), (1, 2.0), (2, 4.0), (3, 8.0)].into_iter().collect();
-        assert_eq!(downscaled(&bins, 0, -1), [(0, 1.0), (1, 6.0), (2, 8.0)].into_iter().collect());
-    }
 
     #[test]
     fn a_wider_zero_bin_swallows_whole_bins_only() {

@@ -14,7 +14,7 @@ mod sum;
 mod text;
 mod trim;
 
-pub(crate) use arithmetic::{Combined, Incompatible, add, compact, divide, scale, subtract};
+pub(crate) use arithmetic::{Combined, Incompatible, add, divide, scale, subtract};
 pub(crate) use buckets::{Bucket, is_custom};
 pub(crate) use classic::{ClassicBucket, classic_fraction, classic_quantile};
 pub(crate) use reset::{detect_reset, equal};
@@ -23,7 +23,7 @@ pub(crate) use sum::{HistogramMean, HistogramSum};
 pub(crate) use text::text;
 pub(crate) use trim::{Keep, trim};
 
-use ogive_hist::{Bins, Histogram};
+use ogive_hist::Histogram;
 use ogive_model::HistogramValue;
 
 /// The histogram of query arithmetic.
@@ -50,31 +50,6 @@ pub(crate) fn is_stale_histogram(value: &HistogramValue) -> bool {
 pub(crate) fn to_float(value: &HistogramValue) -> Hist {
     match value {
         HistogramValue::Float(histogram) => histogram.clone(),
-        HistogramValue::Integer(histogram) => integer_to_float(histogram),
+        HistogramValue::Integer(histogram) => histogram.to_float(),
     }
-}
-
-/// A histogram of integer counts with float counts.
-pub(crate) fn integer_to_float(histogram: &Histogram<u64>) -> Hist {
-    let floats = |bins: &Bins<u64>| bins.iter().map(|(index, count)| (index, count as f64)).collect();
-    Hist {
-        scheme: histogram.scheme.clone(),
-        zero_threshold: histogram.zero_threshold,
-        zero: histogram.zero as f64,
-        nan: histogram.nan as f64,
-        negative: floats(&histogram.negative),
-        positive: floats(&histogram.positive),
-        count: histogram.count as f64,
-        sum: histogram.sum,
-        min: histogram.min,
-        max: histogram.max,
-        reset: histogram.reset,
-    }
-}
-
-/// The sum, or when it is not known, an estimate from the middles of the bins.
-pub(crate) fn sum_or_estimate(histogram: &Hist) -> f64 {
-    histogram.sum.unwrap_or_else(|| {
-        buckets::ascending(histogram).map(|bucket| buckets::middle(histogram, &bucket) * bucket.count).sum()
-    })
 }

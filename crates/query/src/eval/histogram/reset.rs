@@ -47,7 +47,7 @@ fn exponential_reset(current: &Hist, previous: &Hist) -> bool {
     let mut previous = previous.clone();
     layout::reconcile_zero(&mut previous, &mut current);
     if let Scheme::Exp2 { scale } = current.scheme {
-        layout::downscale(&mut previous, scale);
+        previous.downscale(scale);
     }
     bins_reset(&current, &previous, false)
 }

@@ -4,7 +4,8 @@
 //! and log-linear bins) between the bounds themselves. The first custom bin begins at 0 when it ends above 0.
 //! Samples that are not a number are in `count` but in no bin; a histogram that has some has a NaN sum.
 
-use super::{Bucket, Hist, buckets, is_custom, sum_or_estimate};
+use super::buckets::{self, Place};
+use super::{Bucket, Hist, is_custom};
 use crate::eval::kernel::kahan_add;
 
 /// What samples that are not a number did to an answer.
@@ -34,29 +35,35 @@ pub(crate) fn quantile(q: f64, histogram: &Hist) -> (f64, NanNote) {
     let nan_sum = histogram.sum.is_some_and(f64::is_nan);
     let forward = nan_sum || q < 0.5;
     let rank = if forward { q * total } else { (1.0 - q) * total };
-    let (found, seen) = if forward {
-        reach(buckets::ascending(histogram), rank)
-    } else {
-        reach(buckets::ascending(histogram).rev(), rank)
+    let (found, seen) =
+        if forward { reach(buckets::places(histogram), rank) } else { reach(buckets::places(histogram).rev(), rank) };
+    let Some(place) = found else {
+        // Nothing is in a bin: whatever was counted is no number.
+        let note = if !nan_sum {
+            NanNote::None
+        } else if rank > 0.0 {
+            NanNote::Result
+        } else {
+            NanNote::Skewed
+        };
+        return (f64::NAN, note);
     };
-    // Samples and no bin: all of them are NaN.
-    let Some(bucket) = found else { return (f64::NAN, if nan_sum { NanNote::Result } else { NanNote::None }) };
     let seen = seen.min(total);
     if seen < rank && nan_sum {
         return (f64::NAN, NanNote::Result);
     }
-    let value = value_at(histogram, bucket, forward, seen, rank);
-    let in_bins: f64 = if nan_sum { buckets::ascending(histogram).map(|bucket| bucket.count).sum() } else { total };
-    (value, if in_bins < total { NanNote::Skewed } else { NanNote::None })
+    let value = value_at(histogram, place.bucket(histogram), forward, seen, rank);
+    let skewed = nan_sum && buckets::in_bins(histogram) < total;
+    (value, if skewed { NanNote::Skewed } else { NanNote::None })
 }
 
 /// The bin in which the running count reaches `rank` (else the last), and that count.
-fn reach(walk: impl Iterator<Item = Bucket>, rank: f64) -> (Option<Bucket>, f64) {
+fn reach(walk: impl Iterator<Item = Place>, rank: f64) -> (Option<Place>, f64) {
     let mut seen = 0.0;
     let mut last = None;
-    for bucket in walk {
-        seen += bucket.count;
-        last = Some(bucket);
+    for place in walk {
+        seen += place.count;
+        last = Some(place);
         if seen >= rank {
             break;
         }
@@ -121,8 +128,8 @@ pub(crate) fn fraction(lower: f64, upper: f64, histogram: &Hist) -> (f64, bool) 
         return (f64::NAN, false);
     }
     let nan_sum = histogram.sum.is_some_and(f64::is_nan);
-    let in_bins: f64 = buckets::ascending(histogram).map(|bucket| bucket.count).sum();
-    let left_out = nan_sum && in_bins < total;
+    let in_bins = if nan_sum { buckets::in_bins(histogram) } else { total };
+    let left_out = in_bins < total;
     if lower >= upper {
         return (0.0, left_out);
     }
@@ -152,7 +159,7 @@ fn rank_of(histogram: &Hist, value: f64, ranked: f64) -> f64 {
 /// The variance, each sample taken as lying in the middle of its bin.
 pub(crate) fn variance(histogram: &Hist) -> f64 {
     let total = histogram.count - histogram.nan;
-    let mean = sum_or_estimate(histogram) / total;
+    let mean = histogram.sum_or_estimate() / total;
     let (mut sum, mut lost) = (0.0, 0.0);
     for bucket in buckets::ascending(histogram) {
         let Bucket { lower, upper, .. } = bucket;

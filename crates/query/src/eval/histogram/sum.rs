@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use ogive_hist::Bins;
 
-use super::{Hist, Incompatible, arithmetic, compact, divide, scale};
+use super::{Hist, Incompatible, arithmetic, divide, scale};
 use crate::eval::kernel::kahan_add;
 
 /// Counts below this add without any care for the range of floats.
@@ -94,7 +94,7 @@ impl HistogramSum {
         sum.positive = arithmetic::zip_bins(&sum.positive, &self.lost.positive, |count, lost| count + lost);
         sum.negative = arithmetic::zip_bins(&sum.negative, &self.lost.negative, |count, lost| count + lost);
         (sum.min, sum.max, sum.reset) = (min, max, reset);
-        compact(sum);
+        sum.compact();
         self.sum
     }
 }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::{Bucket, Hist, buckets, is_custom, sum_or_estimate};
+use super::{Bucket, Hist, buckets, is_custom};
 use crate::eval::kernel::general;
 
 /// The text of `histogram`.
 pub(crate) fn text(histogram: &Hist) -> String {
-    let mut out = format!("{{count:{}, sum:{}", general(histogram.count), general(sum_or_estimate(histogram)));
+    let mut out = format!("{{count:{}, sum:{}", general(histogram.count), general(histogram.sum_or_estimate()));
     let mut write = |open: char, bucket: Bucket, close: char| {
         let Bucket { lower, upper, count, .. } = bucket;
         let _ = write!(out, ", {open}{},{}{close}:{}", general(lower), general(upper), general(count));

@@ -3,7 +3,7 @@
 //! A bin that holds the number is split as quantiles interpolate. Bins without a finite bound cannot be split:
 //! they are kept whole or dropped. When anything went, the sum is estimated anew from the middles of what stays.
 
-use super::{Bucket, Hist, buckets, compact, is_custom, statistics};
+use super::{Bucket, Hist, buckets, is_custom, statistics};
 
 /// Which part stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) fn trim(histogram: &mut Hist, at: f64, keep: Keep) {
     histogram.count = count;
     histogram.sum = Some(if count == 0.0 { 0.0 } else { sum });
     (histogram.min, histogram.max) = (None, None);
-    compact(histogram);
+    histogram.compact();
 }
 
 /// What stays of one bin.
