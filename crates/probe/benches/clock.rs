@@ -6,7 +6,8 @@
 //!
 //! Run: `cargo bench -p ogive-probe --bench clock`
 
-use ogive_probe::Clock;
+use ogive_hist::FlatRecorder;
+use ogive_probe::{Clock, Recorder};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -84,7 +85,51 @@ fn variants() -> Vec<Variant> {
         variant("ogive now", move || clock.now()),
         variant("ogive wall", move || clock.wall() as u64),
     ]);
+    all.extend(recording(clock));
     all
+}
+
+/// Values as a service has them: log-normal about 100 us, made before and walked through.
+fn values() -> Vec<u64> {
+    let mut state = 0x5eed_u64;
+    let mut uniform = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    (0..4_096).map(|_| (100_000.0 * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0).exp()) as u64).collect()
+}
+
+fn recording(clock: Clock) -> Vec<Variant> {
+    let values = values();
+    let next = move || {
+        let (values, mut at) = (values.clone(), 0_usize);
+        move || {
+            at = (at + 1) & 4_095;
+            values[at]
+        }
+    };
+    let mut plain = FlatRecorder::new();
+    let recorder = Recorder::new();
+    let (mut of_plain, mut of_writer) = (next(), next());
+    let (writer, timed, timed_unordered) = (recorder.handle(), recorder.handle(), recorder.handle());
+    vec![
+        variant("values alone", next()),
+        variant("FlatRecorder::record", move || {
+            plain.record(of_plain());
+            0
+        }),
+        variant("Writer::record_ns", move || {
+            writer.record_ns(of_writer());
+            0
+        }),
+        variant("Writer::timed (2 now)", move || timed.timed(clock, || 0)),
+        variant("2 ticks + record_ns", move || {
+            let start = clock.ticks();
+            let end = clock.ticks();
+            timed_unordered.record_ns(clock.ns_between(start, end));
+            0
+        }),
+    ]
 }
 
 fn percentile(sorted: &[f64], q: f64) -> f64 {

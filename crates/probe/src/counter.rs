@@ -24,6 +24,15 @@ pub enum Source {
 }
 
 impl Source {
+    /// The source that readers try first: its ordered read is [`read_fenced`].
+    pub(crate) const FENCED: u8 = if cfg!(target_arch = "aarch64") { Self::Cntvct } else { Self::TscLfence } as u8;
+
+    /// True when a stored byte is a counter of the machine; one subtraction and one comparison.
+    #[inline(always)]
+    pub(crate) const fn is_counter_byte(byte: u8) -> bool {
+        byte.wrapping_sub(1) < 3
+    }
+
     /// The value of a stored byte; unknown bytes are `Os`, which is always right.
     pub(crate) const fn from_u8(byte: u8) -> Self {
         match byte {
@@ -37,10 +46,9 @@ impl Source {
     }
 
     /// True when a counter of the machine is read.
-    #[inline(always)]
     #[must_use]
     pub const fn is_counter(self) -> bool {
-        matches!(self, Self::TscLfence | Self::TscRdtscp | Self::Cntvct)
+        Self::is_counter_byte(self as u8)
     }
 
     /// Its name in `ogive clock` and in the status.
@@ -176,6 +184,8 @@ mod tests {
             [Source::Undetected, Source::TscLfence, Source::TscRdtscp, Source::Cntvct, Source::Os, Source::Manual]
         {
             assert_eq!(Source::from_u8(source as u8), source);
+            let counter = matches!(source, Source::TscLfence | Source::TscRdtscp | Source::Cntvct);
+            assert_eq!(source.is_counter(), counter);
         }
         assert_eq!(Source::from_u8(200), Source::Os, "an unknown byte is the safe source");
     }

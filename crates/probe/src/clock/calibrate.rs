@@ -5,7 +5,7 @@
 //!
 //! *Invariants*: a segment starts where the one before it is at that instant, or above; none ever falls. In the
 //! operating system's mode no reading falls below the floor, which is the last value that the line can have shown.
-//! A phase error is corrected within one period and at no more than 500 ppm; then the segment runs at the long-term
+//! A phase error is corrected within little more than one period and at no more than 500 ppm; then the segment runs at the long-term
 //! rate alone. *Failure*: samples that cannot be true (the counter stood still, went back or jumped) end the line:
 //! the operating system's clock takes over, the epoch rises, and calibration starts again. Nothing here panics.
 
@@ -34,8 +34,11 @@ pub(crate) enum Outcome {
     Publish,
 }
 
-/// Nanoseconds between samples once calibrated; a correction is spread over one of these.
+/// Nanoseconds between samples once calibrated.
 pub(crate) const PERIOD_NS: u64 = 100_000_000;
+/// Nanoseconds that a correction is spread over: a period, and an eighth for a calibrator that is a little late, so that
+/// nearly every reading is within a correction, which is the quick way.
+const CORRECTION_NS: u64 = PERIOD_NS + PERIOD_NS / 8;
 /// Nanoseconds between samples before the rate is known to a tenth of a ppm.
 pub(crate) const PERIOD_FIRST_NS: u64 = 20_000_000;
 /// A segment not replaced for this long is not used any more: 20 periods. It also bounds how far a counter that
@@ -313,7 +316,7 @@ impl Calibrator {
             let truth = last.ns as f64 + ticks.saturating_sub(last.ticks) as f64 * rate.ns_per_tick;
             (base_ns, truth - base_ns as f64)
         };
-        let slewed = 1.0 + (phase_ns / PERIOD_NS as f64).clamp(-SLEW_MAX, SLEW_MAX);
+        let slewed = 1.0 + (phase_ns / CORRECTION_NS as f64).clamp(-SLEW_MAX, SLEW_MAX);
         let ticks_in = |ns: u64| (ns as f64 / rate.ns_per_tick) as u64;
         let drift_ppb = rate.err_ppb.ceil().min(f64::from(u16::MAX)) as u16;
         let since_sample_err = since_sample * rate.err_ppb * 1e-9;
@@ -322,7 +325,7 @@ impl Calibrator {
             base_ns,
             rate: fixed_point(rate.ns_per_tick, self.shift),
             rate_slewed: fixed_point(rate.ns_per_tick * slewed, self.shift),
-            slew_ticks: ticks_in(PERIOD_NS),
+            slew_ticks: ticks_in(CORRECTION_NS),
             max_age: ticks_in(AGE_NS_MAX),
             wall_offset_ns,
             // Two nanoseconds: the line and the reference are both whole numbers.

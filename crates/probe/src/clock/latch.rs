@@ -92,21 +92,53 @@ impl<M: Memory> Latch<M> {
     }
 
     /// The segment in force.
-    #[inline(always)]
     pub(crate) fn load(&self) -> Segment {
+        self.load_with(|| ()).0
+    }
+
+    /// The segment in force, and what `read` gave while it was.
+    pub(crate) fn load_with<T>(&self, read: impl Fn() -> T) -> (Segment, T) {
+        let (words, value) = self.words(std::array::from_fn(|at| at), read);
+        (Segment::from_words(words), value)
+    }
+
+    /// The line at the ticks that `read` gives, while a correction lasts; otherwise `None`, and [`Latch::load_with`] is
+    /// to be asked. Nearly every reading is within a correction, and this takes half of the words.
+    #[inline(always)]
+    pub(crate) fn line(&self, read: impl Fn() -> u64) -> Option<u64> {
+        let (words, ticks) = self.words(Segment::LINE_WORDS, read);
+        Segment::line_of(words, ticks, self.shift())
+    }
+
+    /// As [`Latch::line`], on the wall clock.
+    #[inline(always)]
+    pub(crate) fn wall(&self, read: impl Fn() -> u64) -> Option<i64> {
+        let [a, b, c, d] = Segment::LINE_WORDS;
+        let ([a, b, c, d, offset], ticks) = self.words([a, b, c, d, Segment::WALL_WORD], read);
+        let ns = Segment::line_of([a, b, c, d], ticks, self.shift())?;
+        Some((ns as i64).wrapping_add(offset as i64))
+    }
+
+    /// Words of the segment in force, and what `read` gave while it was.
+    ///
+    /// The counter is read between the words and the second look at the index, not before them: an ordered read has
+    /// waited for the loads anyway, and a thread that is held up before its reading does not apply an old segment to it.
+    #[inline(always)]
+    fn words<const N: usize, T>(&self, wanted: [usize; N], read: impl Fn() -> T) -> ([u64; N], T) {
         loop {
             // ORDERING: Acquire; pairs with the Release store in `publish`; the words below are those of this index
             // or of a later one.
             let index = self.header.index.load(Ordering::Acquire);
             let slot = &self.slots[(index & 1) as usize];
             // ORDERING: Relaxed; checked by the second look at the index.
-            let words = std::array::from_fn(|at| slot.words[at].load(Ordering::Relaxed));
+            let words = wanted.map(|at| slot.words[at].load(Ordering::Relaxed));
+            let value = read();
             // ORDERING: Acquire; pairs with the Release fence in `publish`: if any word came from a later publication
             // into the same slot, the index below is seen to have moved.
             M::fence(Ordering::Acquire);
             // ORDERING: Relaxed; the fence above orders it after the words.
             if self.header.index.load(Ordering::Relaxed) == index {
-                return Segment::from_words(words);
+                return (words, value);
             }
             M::pause();
         }
@@ -143,7 +175,7 @@ mod tests {
     #[cfg(not(miri))]
     fn model_no_reader_sees_a_mixture() {
         let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
+        model.preemption_bound = Some(2);
         model.check(|| {
             let latch = loom::sync::Arc::new(Latch::<Model>::new(&numbered(1)));
             let reader = {

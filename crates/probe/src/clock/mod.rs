@@ -164,24 +164,26 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn ticks(self) -> u64 {
-        let source = self.inner.source();
-        if source.is_counter() { counter::read() } else { self.inner.ticks_without_counter(source) }
+        if Source::is_counter_byte(self.inner.source_byte()) { counter::read() } else { self.inner.ticks_otherwise() }
     }
 
     /// The counter, read after all earlier instructions of this thread are done.
     #[inline]
     #[must_use]
     pub fn ticks_ordered(self) -> u64 {
-        let source = self.inner.source();
-        if source.is_counter() { order(source) } else { self.inner.ticks_without_counter(source) }
+        if self.inner.is_fenced() { counter::read_fenced() } else { self.inner.ticks_otherwise() }
     }
 
     /// Nanoseconds on the CLOCK_MONOTONIC line, read after all earlier instructions of this thread are done.
     #[inline]
     #[must_use]
     pub fn now(self) -> u64 {
-        let source = self.inner.source();
-        if source.is_counter() { self.inner.convert(order(source)) } else { self.inner.ticks_without_counter(source) }
+        if self.inner.is_fenced()
+            && let Some(ns) = self.inner.latch.line(counter::read_fenced)
+        {
+            return ns;
+        }
+        self.inner.now_otherwise()
     }
 
     /// As [`Clock::now`], not ordered: cheaper by a third, and up to some 150 ns early as another thread sees it.
@@ -189,31 +191,33 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_unordered(self) -> u64 {
-        let source = self.inner.source();
-        if source.is_counter() { self.inner.convert(counter::read()) } else { self.inner.ticks_without_counter(source) }
+        if Source::is_counter_byte(self.inner.source_byte())
+            && let Some(ns) = self.inner.latch.line(counter::read)
+        {
+            return ns;
+        }
+        self.inner.now_otherwise()
     }
 
     /// Nanoseconds since the Unix epoch. It steps when somebody sets the wall clock, at most 100 ms after that.
     #[inline]
     #[must_use]
     pub fn wall(self) -> i64 {
-        let source = self.inner.source();
-        if source.is_counter() {
-            let segment = self.inner.latch.load();
-            if let Some(ns) = segment.line(order(source), self.inner.latch.shift()) {
-                return (ns as i64).wrapping_add(segment.wall_offset_ns);
-            }
+        if self.inner.is_fenced()
+            && let Some(ns) = self.inner.latch.wall(counter::read_fenced)
+        {
+            return ns;
         }
-        self.inner.wall_without_counter(source)
+        self.inner.wall_otherwise()
     }
 
     /// A reading with a bound on its error.
     #[must_use]
     pub fn now_bounded(self) -> Bounded {
         let source = self.inner.source();
-        let segment = self.inner.latch.load();
+        let (segment, ticks) = self.inner.latch.load_with(|| self.ticks_ordered());
         if source.is_counter()
-            && let Some(ns) = segment.line(order(source), self.inner.latch.shift())
+            && let Some(ns) = segment.line(ticks, self.inner.latch.shift())
         {
             let err_ns = segment.err_after(ns.saturating_sub(segment.base_ns));
             return Bounded { ns, err_ns, epoch: segment.epoch, mode: Mode::Counter };
@@ -306,22 +310,39 @@ impl Inner {
     }
 
     #[inline(always)]
-    fn source(&self) -> Source {
+    fn source_byte(&self) -> u8 {
         // ORDERING: Relaxed; whoever has the clock got it after the Acquire in `Clock::global`.
-        Source::from_u8(self.source.load(Ordering::Relaxed))
+        self.source.load(Ordering::Relaxed)
+    }
+
+    fn source(&self) -> Source {
+        Source::from_u8(self.source_byte())
     }
 
     #[inline(always)]
-    fn convert(&self, ticks: u64) -> u64 {
-        match self.latch.load().line(ticks, self.latch.shift()) {
-            Some(ns) => ns,
-            None => self.convert_slow(),
+    fn is_fenced(&self) -> bool {
+        self.source_byte() == Source::FENCED
+    }
+
+    /// Ordered ticks where the counter is not read by a fenced instruction, or there is none.
+    #[inline(never)]
+    fn ticks_otherwise(&self) -> u64 {
+        match self.source() {
+            source if source.is_counter() => order(source),
+            // ORDERING: Relaxed; a clock publishes nothing but itself.
+            Source::Manual => self.manual_ns.load(Ordering::Relaxed),
+            _ => os::monotonic_ns(),
         }
     }
 
-    /// The segment in force is not for this reading: it is the system's, or has ended, or began a moment later.
-    #[cold]
-    fn convert_slow(&self) -> u64 {
+    /// The time where the quick way does not lead: the correction is over, the segment in force is the system's, or has
+    /// ended, or began a moment later; or there is another counter, or none.
+    #[inline(never)]
+    fn now_otherwise(&self) -> u64 {
+        let source = self.source();
+        if !source.is_counter() {
+            return self.ticks_otherwise();
+        }
         // ORDERING: Relaxed; a child of fork sees its own flag, and swap lets one thread through.
         if CHILD.load(Ordering::Relaxed) && CHILD.swap(false, Ordering::Relaxed) {
             service::spawn(&GLOBAL);
@@ -329,8 +350,7 @@ impl Inner {
         let mut reading = 0;
         for _ in 0..SLOW_TURNS {
             let index = self.latch.index();
-            let segment = self.latch.load();
-            let ticks = order(self.source());
+            let (segment, ticks) = self.latch.load_with(|| order(source));
             if let Some(ns) = segment.line(ticks, self.latch.shift()) {
                 return ns;
             }
@@ -342,20 +362,21 @@ impl Inner {
         reading
     }
 
-    #[cold]
-    fn ticks_without_counter(&self, source: Source) -> u64 {
-        // ORDERING: Relaxed; a clock publishes nothing but itself.
-        if source == Source::Manual { self.manual_ns.load(Ordering::Relaxed) } else { os::monotonic_ns() }
-    }
-
-    #[cold]
-    fn wall_without_counter(&self, source: Source) -> i64 {
-        if source != Source::Manual {
-            return os::realtime_ns();
+    #[inline(never)]
+    fn wall_otherwise(&self) -> i64 {
+        let source = self.source();
+        if source == Source::Manual {
+            // ORDERING: Relaxed; as above.
+            let offset = self.manual_wall_offset_ns.load(Ordering::Relaxed) as i64;
+            return (self.manual_ns.load(Ordering::Relaxed) as i64).wrapping_add(offset);
         }
-        // ORDERING: Relaxed; as above.
-        let offset = self.manual_wall_offset_ns.load(Ordering::Relaxed) as i64;
-        (self.manual_ns.load(Ordering::Relaxed) as i64).wrapping_add(offset)
+        if source.is_counter() {
+            let (segment, ticks) = self.latch.load_with(|| order(source));
+            if let Some(ns) = segment.line(ticks, self.latch.shift()) {
+                return (ns as i64).wrapping_add(segment.wall_offset_ns);
+            }
+        }
+        os::realtime_ns()
     }
 
     /// Nanoseconds a tick: the calibrated rate, or a guess before there is one.

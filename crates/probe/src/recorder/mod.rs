@@ -215,9 +215,9 @@ impl Writer {
     /// Records one duration.
     #[inline]
     pub fn record_ns(&self, ns: u64) {
-        let buffer = self.table.turnstile.enter(self.fence);
-        self.table.buffers[buffer & 1].add(ns);
-        self.table.turnstile.leave();
+        let (buffer, entered) = self.table.turnstile.enter(self.fence);
+        self.table.buffers[buffer].add(ns);
+        self.table.turnstile.leave(entered);
     }
 }
 

@@ -20,6 +20,10 @@ pub(crate) struct Turnstile<M: Memory> {
     active: M::U64,
 }
 
+/// The even number that the writer leaves with: kept in a register, since loading it again would wait for the store.
+#[derive(Debug)]
+pub(crate) struct Entered(u64);
+
 /// The odd number at which a reader saw the writer inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inside(u64);
@@ -29,9 +33,10 @@ impl<M: Memory> Turnstile<M> {
         Self { sequence: M::U64::new(0), active: M::U64::new(0) }
     }
 
-    /// The writer goes in; gives the buffer to write. `fence` is true where no barrier comes from outside.
+    /// The writer goes in; gives the buffer to write and what to give to [`Turnstile::leave`]. `fence` is true where no
+    /// barrier comes from outside.
     #[inline(always)]
-    pub(crate) fn enter(&self, fence: bool) -> usize {
+    pub(crate) fn enter(&self, fence: bool) -> (usize, Entered) {
         // ORDERING: Relaxed; the writer alone stores it.
         let sequence = self.sequence.load(Ordering::Relaxed);
         // ORDERING: Release; pairs with the Acquire in `look`: a reader that sees this odd number, having waited for the
@@ -39,16 +44,14 @@ impl<M: Memory> Turnstile<M> {
         self.sequence.store(sequence.wrapping_add(1), Ordering::Release);
         M::light_fence(fence);
         // ORDERING: Acquire; pairs with the Release in `swap`: the buffer given was emptied before it was made active.
-        (self.active.load(Ordering::Acquire) & 1) as usize
+        ((self.active.load(Ordering::Acquire) & 1) as usize, Entered(sequence.wrapping_add(2)))
     }
 
     /// The writer goes out.
     #[inline(always)]
-    pub(crate) fn leave(&self) {
-        // ORDERING: Relaxed; the writer alone stores it.
-        let sequence = self.sequence.load(Ordering::Relaxed);
+    pub(crate) fn leave(&self, entered: Entered) {
         // ORDERING: Release; pairs with the Acquire in `look`: publishes what was written inside.
-        self.sequence.store(sequence.wrapping_add(1), Ordering::Release);
+        self.sequence.store(entered.0, Ordering::Release);
     }
 
     /// How often the writer went in and out; equal even numbers mean that nothing was written in between.
@@ -100,9 +103,10 @@ mod tests {
         }
 
         fn record(&self, fence: bool) {
-            let buffer = &self.buffers[self.turnstile.enter(fence)];
+            let (buffer, entered) = self.turnstile.enter(fence);
+            let buffer = &self.buffers[buffer];
             buffer.store(buffer.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            self.turnstile.leave();
+            self.turnstile.leave(entered);
         }
 
         fn take(&self, buffer: usize) -> u64 {
