@@ -214,3 +214,16 @@ fn a_value_is_near_itself_at_every_edge_of_both_signs() {
         }
     }
 }
+
+#[test]
+fn the_example_of_the_format_page_is_what_is_written() {
+    let page = include_str!("../../../docs/formats/openhistogram.md");
+    let line = page.lines().find(|line| line.starts_with("    00 02 ")).expect("the page has its example");
+    let (hex, base64) = line.trim().split_once("        ").expect("bytes, then base64");
+    let bytes: Vec<u8> = hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+    let mut histogram = Histogram::log_linear();
+    histogram.record(1.0);
+    histogram.record_n(3.0e-11, 1 << 32);
+    assert_eq!(encode(&histogram), Ok(bytes));
+    assert_eq!(encode_base64(&histogram).as_deref(), Ok(base64));
+}
