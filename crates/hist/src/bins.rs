@@ -208,6 +208,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn merge_is_the_sum_of_maps(left in pairs(), right in pairs()) {
             let mut model = BTreeMap::new();

@@ -66,7 +66,10 @@ impl<C: Count> Histogram<C> {
         } else {
             self.count = self.count.minus(other.count);
         }
-        if !other.is_empty() {
+        if self.count == self.nan {
+            // No samples are left of which a sum or extremes could be known.
+            (self.sum, self.min, self.max) = (None, None, None);
+        } else if other.count != other.nan {
             self.sum = self.sum.zip(other.sum).map(|(left, right)| left - right).filter(|_| short == 0);
             (self.min, self.max) = (None, None);
         }

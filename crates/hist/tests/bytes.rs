@@ -163,6 +163,8 @@ fn seeded_rubbish_and_mutations_never_panic() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn what_was_recorded_returns(values in prop::collection::vec((any::<f64>(), any::<u64>()), 0..60)) {
         let mut histogram = Histogram::log_linear();
