@@ -2,7 +2,7 @@
 
 use ogive_model::Select;
 
-use super::evaluator::{Evaluator, Frame};
+use super::evaluator::{Evaluator, Frame, TIME_MS_MAX};
 use super::rows::{Grid, Output, Row, merged, without_metadata};
 use crate::ast::{Expr, ExprKind, ValueType};
 use crate::value::{InstantSample, Point, QueryResult, QueryStats, Series, Value};
@@ -96,6 +96,7 @@ impl Engine {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<QueryResult, Error> {
         let expr = parse(query)?;
+        check_times([time_ms])?;
         let frame = Frame { start: time_ms, end: time_ms, step: 0 };
         let mut evaluator = Evaluator::new(&self.options, store, frame, cancelled);
         let value = self.instant_value(&mut evaluator, &expr, time_ms)?;
@@ -124,9 +125,11 @@ impl Engine {
             let message = format!("invalid expression type {kind:?} for range query, must be Scalar or instant Vector");
             return Err(Error::evaluate(message));
         }
+        check_times([start_ms, end_ms, step_ms])?;
         let frame = Frame { start: start_ms, end: end_ms, step: step_ms };
         let mut evaluator = Evaluator::new(&self.options, store, frame, cancelled);
         let grid = Grid::new(start_ms, end_ms, step_ms);
+        evaluator.check_samples(grid.count)?;
         let output = evaluator.eval(&expr, grid)?;
         let value = Value::Matrix(self.matrix(output, grid)?);
         Ok(finish(value, evaluator, query))
@@ -174,6 +177,13 @@ impl Engine {
         series.retain(|series| !(series.floats.is_empty() && series.histograms.is_empty()));
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(series)
+    }
+}
+
+fn check_times<const N: usize>(times: [i64; N]) -> Result<(), Error> {
+    match times.into_iter().find(|time| !(-TIME_MS_MAX..=TIME_MS_MAX).contains(time)) {
+        Some(time) => Err(Error::evaluate(format!("{time} ms is beyond the times that a query can ask for"))),
+        None => Ok(()),
     }
 }
 

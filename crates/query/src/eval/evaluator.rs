@@ -13,6 +13,10 @@ use crate::eval::histogram::scale;
 use crate::value::{Point, QueryStats};
 use crate::{Annotation, Annotations, Error};
 
+/// 73 million years either side of 1970: a quarter of i64, so that 128 nested windows of at most 292 years each are added
+/// and subtracted without a check.
+pub(crate) const TIME_MS_MAX: i64 = i64::MAX / 4;
+
 /// The instants that the whole query asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
@@ -214,7 +218,7 @@ pub(crate) struct Shift {
 impl Shift {
     /// The instant that a node reads at when it is evaluated at `time`.
     pub(crate) fn apply(self, time: i64) -> i64 {
-        self.at.unwrap_or(time).saturating_sub(self.offset)
+        self.at.unwrap_or(time).saturating_sub(self.offset).clamp(-TIME_MS_MAX, TIME_MS_MAX)
     }
 }
 

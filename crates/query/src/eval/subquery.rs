@@ -19,6 +19,8 @@ impl Evaluator<'_> {
         let step = step.max(1);
         let shift = self.shift(&subquery.shift)?;
         let inner = inner_grid(shift.apply(grid.start) - range_ms, shift.apply(grid.end()), step);
+        // Before anything is made for them: 200 years of milliseconds do not fit a machine.
+        self.check_samples(inner.count)?;
         // Hints on samples do not survive the resampling: they need not be found.
         let needed = std::mem::replace(&mut self.bins_needed, true);
         let output = if inner.count == 0 { Ok(Output::Vector(Vec::new())) } else { self.eval(&subquery.expr, inner) };

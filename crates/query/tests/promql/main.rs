@@ -2,7 +2,8 @@
 //!
 //! Prints `FILE: N passed, M failed` for each script and a total. A case is one `eval`. The directory comes from
 //! `OGIVE_PROMQL_DIR`; without it, it is the project's copy, and a file that passes fewer cases than `floors.txt`
-//! says fails the run. A script that cannot be read always does. `OGIVE_PROMQL_VERBOSE=1` prints every failing case.
+//! says fails the run. A script that cannot be read always does. `OGIVE_PROMQL_VERBOSE=1` prints every failing case, `OGIVE_PROMQL_PLAIN=1`
+//! asks each case only as it is written, `OGIVE_PROMQL_FILE=PREFIX` chooses files.
 
 mod run;
 mod support;
@@ -16,7 +17,8 @@ use run::Outcome;
 fn main() -> ExitCode {
     let (directory, own) = support::directory();
     let floors = if own { floors(&directory.join("floors.txt")) } else { BTreeMap::new() };
-    let verbose = std::env::var_os("OGIVE_PROMQL_VERBOSE").is_some_and(|value| value == "1");
+    let switch = |name| std::env::var_os(name).is_some_and(|value| value == "1");
+    let (verbose, plain) = (switch("OGIVE_PROMQL_VERBOSE"), switch("OGIVE_PROMQL_PLAIN"));
     if !verbose {
         // A panic inside the engine is counted as a failed case; its trace would hide the table.
         std::panic::set_hook(Box::new(|_| {}));
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
         files.retain(|path| name(path).starts_with(&only));
     }
     for path in files {
-        match run::file(&path) {
+        match run::file(&path, plain) {
             Ok(outcome) => {
                 good &= report(&path, &outcome, floors.get(&name(&path)).copied().unwrap_or(0), verbose);
                 passed += outcome.passed;

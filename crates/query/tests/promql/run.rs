@@ -28,8 +28,8 @@ fn engine() -> Engine {
     Engine::new(EngineOptions { samples_max: 10_000, delayed_name_removal: true, ..EngineOptions::default() })
 }
 
-/// Runs a file. An error means that the script itself is wrong.
-pub(crate) fn file(path: &Path) -> Result<Outcome, String> {
+/// Runs a file; `plain` asks each case only as it is written. An error means that the script itself is wrong.
+pub(crate) fn file(path: &Path, plain: bool) -> Result<Outcome, String> {
     let commands = script::read(path)?;
     let engine = engine();
     let mut store = Memory::default();
@@ -38,7 +38,7 @@ pub(crate) fn file(path: &Path) -> Result<Outcome, String> {
         match kind {
             CommandKind::Clear => store = Memory::default(),
             CommandKind::Load(load) => store.load(load).map_err(|error| format!("line {line}: {error}"))?,
-            CommandKind::Eval(eval) => match guarded(&engine, &store, eval) {
+            CommandKind::Eval(eval) => match guarded(&engine, &store, eval, plain) {
                 Ok(()) => out.passed += 1,
                 Err(reason) => out.failures.push(Failure { line: *line, query: eval.query.clone(), reason }),
             },
@@ -48,16 +48,19 @@ pub(crate) fn file(path: &Path) -> Result<Outcome, String> {
 }
 
 /// A panic fails its case and no other.
-fn guarded(engine: &Engine, store: &Memory, eval: &Eval) -> Result<(), String> {
-    let run = std::panic::AssertUnwindSafe(|| case(engine, store, eval));
+fn guarded(engine: &Engine, store: &Memory, eval: &Eval, plain: bool) -> Result<(), String> {
+    let run = std::panic::AssertUnwindSafe(|| case(engine, store, eval, plain));
     std::panic::catch_unwind(run).unwrap_or_else(|_| Err("panicked".to_owned()))
 }
 
-fn case(engine: &Engine, store: &Memory, eval: &Eval) -> Result<(), String> {
+fn case(engine: &Engine, store: &Memory, eval: &Eval, plain: bool) -> Result<(), String> {
     match eval.times {
         Times::Range { start, end, step } => {
             answer(eval, engine.range(store, &eval.query, start, end, step).map_err(|error| error.to_string()))
                 .map(drop)
+        }
+        Times::Instant(time) if plain => {
+            answer(eval, engine.instant(store, &eval.query, time).map_err(|error| error.to_string())).map(drop)
         }
         Times::Instant(time) => {
             instant(engine, store, eval, &eval.query, time)?;
