@@ -218,6 +218,20 @@ describe("asking", () => {
     await page.close();
   });
 
+  test("a text is a table, and is never markup", async () => {
+    const { page, errors } = await open(browser, `${server.url}/?query=${encodeURIComponent('"deployed <b>v2</b>"')}`);
+    await expect.poll(() => page.locator("#table td").last().innerText()).toBe("deployed <b>v2</b>");
+    expect(await page.locator("#table td b").count()).toBe(0);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  test("samples of a range are a table", async () => {
+    const { page } = await open(browser, `${server.url}/?query=${encodeURIComponent("ogive_ingest_samples_total[1m]")}`);
+    await expect.poll(() => page.locator("#table tbody tr").count(), { timeout: 10_000 }).toBeGreaterThan(0);
+    await page.close();
+  });
+
   test("a click in the series list asks for it, and the address keeps it", async () => {
     const { page } = await open(browser, server.url);
     await page.locator("#series input").fill("hiccup");
@@ -280,18 +294,6 @@ describe("data that are sent", () => {
     await page.close();
   });
 
-  test("a text series is a table", async () => {
-    const now = Date.now();
-    await server.push({
-      source: "6ba7b811-9dad-11d1-80b4-00c04fd430c8",
-      sequence: 1,
-      series: [{ labels: { __name__: "e2e_events" }, kind: "text" }],
-      samples: [{ series: 0, time_ms: now - 4000, text: "deployed <b>v2</b>" }],
-    });
-    const { page } = await open(browser, `${server.url}/?query=e2e_events`);
-    await expect.poll(() => page.locator("#table").innerText(), { timeout: 10_000 }).toContain("deployed <b>v2</b>");
-    await page.close();
-  });
 });
 
 describe("a server that goes and comes", () => {

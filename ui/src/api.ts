@@ -121,6 +121,10 @@ export function fetchRange(query: string, start: number, end: number, step: numb
   return answer("api/v1/query_range", { query, start: String(start), end: String(end), step: String(step) }, signal);
 }
 
+export function fetchInstant(query: string, time: number, signal?: AbortSignal): Promise<Answer<QueryData>> {
+  return answer("api/v1/query", { query, time: String(time) }, signal);
+}
+
 export async function fetchMetadata(): Promise<Record<string, Metadata[]>> {
   return (await answer<Record<string, Metadata[]>>("api/v1/metadata", {})).data;
 }

@@ -8,8 +8,8 @@
  */
 
 import "./style.css";
-import { ApiError, fetchHeatmap, fetchRange, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
-import { BinTable } from "./bins.ts";
+import { ApiError, fetchHeatmap, fetchInstant, fetchRange, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
+import { BinTable, snapToEdge } from "./bins.ts";
 import { Controls } from "./controls.ts";
 import { byId, icon } from "./dom.ts";
 import { drawEmpty } from "./empty.ts";
@@ -25,9 +25,9 @@ import { RangeBox } from "./rangebox.ts";
 import { parseSelector } from "./selector.ts";
 import { formatState, isLive, parseState, sameData, type Range, type State } from "./state.ts";
 import { StatusBar } from "./statusbar.ts";
-import { drawTable, hasText } from "./texts.ts";
+import { drawTable, hasText, isInstantOnly } from "./texts.ts";
 import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
-import { snapToEdge } from "./bins.ts";
+import { resultUnit } from "./units.ts";
 
 type Shown = "map" | "lines" | "table" | "empty";
 
@@ -115,8 +115,11 @@ class Page {
       this.box.focus();
     });
     document.addEventListener("visibilitychange", () => {
-      // A hidden page misses nothing that it cannot ask for when it is looked at again.
-      if (!document.hidden && isLive(this.state.range)) void this.load();
+      // A browser opens six connections to a server for all its pages together: a stream that nobody looks at would
+      // keep one. A hidden page misses nothing that it cannot ask for when it is looked at again.
+      if (!isLive(this.state.range)) return;
+      if (document.hidden) this.unfollow();
+      else void this.load();
     });
   }
 
@@ -200,6 +203,7 @@ class Page {
   /** Histograms when the expression has any in this range, otherwise numbers or texts. */
   private async ask(query: string, start: number, end: number, step: number): Promise<Answer<HeatmapData | QueryData>> {
     const { signal } = this.abort;
+    if (isInstantOnly(query)) return fetchInstant(query, end, signal);
     const type = this.picker.meta(parseSelector(query)?.name ?? "")?.type;
     if (type === "gauge" || type === "counter" || type === "text") return fetchRange(query, start, end, step, signal);
     let refusal: unknown = null;
@@ -221,8 +225,7 @@ class Page {
   private fail(cause: unknown, query: string): void {
     if (cause instanceof DOMException && cause.name === "AbortError") return;
     if (cause instanceof ApiError && cause.status !== 0 && cause.status < 500) {
-      this.live?.close();
-      this.live = null;
+      this.unfollow();
       this.status.setLink("paused");
       byId("map").classList.add("old");
       this.box.fail(cause.message, query);
@@ -252,10 +255,10 @@ class Page {
     const list = data.resultType === "matrix" || data.resultType === "vector" ? data.result : [];
     const more = list.length > LINES_MAX ? [`The first ${LINES_MAX} of ${list.length} series are drawn. Aggregate, for example with sum by (...), to see all.`] : [];
     drawNotices(byId("notices"), [...warnings, ...more], infos);
-    this.unit = this.picker.meta(parseSelector(this.state.query)?.name ?? "")?.unit ?? "";
+    this.unit = resultUnit(this.state.query, (name) => this.picker.meta(name)?.unit);
     this.showTitle();
     if (list.length === 0 && data.resultType !== "string") this.showNothing();
-    else if (hasText(data)) this.show("table", () => drawTable(byId("table"), data));
+    else if (hasText(data) || isInstantOnly(this.state.query)) this.show("table", () => drawTable(byId("table"), data));
     else {
       this.show("lines");
       this.lines.show(list, this.unit, start, end, step);
@@ -267,9 +270,10 @@ class Page {
   private showNothing(): void {
     const selector = parseSelector(this.state.query);
     const known = selector === null || this.picker.has(selector.name);
+    const text = this.picker.meta(selector?.name ?? "")?.type === "text";
     this.show("empty", () =>
       drawEmpty(byId("empty"), {
-        kind: known ? "none" : "unknown",
+        kind: text ? "text" : known ? "none" : "unknown",
         name: selector?.name ?? this.state.query,
         widen: () => this.zoom({ last: 86400 }),
         first: () => this.change({ query: parseState("").query }),
@@ -334,12 +338,17 @@ class Page {
     this.refresh();
   }
 
-  /** Opens, keeps or closes the stream as the state wants it. */
-  private follow(): void {
-    const wanted = isLive(this.state.range) ? this.state.query : "";
-    if (wanted === this.liveQuery && (this.live !== null || wanted === "")) return;
+  private unfollow(): void {
     this.live?.close();
     this.live = null;
+    this.liveQuery = "";
+  }
+
+  /** Opens, keeps or closes the stream as the state wants it. */
+  private follow(): void {
+    const wanted = isLive(this.state.range) && !document.hidden ? this.state.query : "";
+    if (wanted === this.liveQuery && (this.live !== null || wanted === "")) return;
+    this.unfollow();
     this.liveQuery = wanted;
     this.status.setLink(wanted === "" ? "paused" : "connecting");
     if (wanted === "") return this.lost(false);

@@ -19,6 +19,11 @@ export function isText(value: string): boolean {
   return !/^(NaN|[+-]?Inf|[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)$/.test(value);
 }
 
+/** True for expressions that PromQL answers at one instant only: a string, or the samples of a range. Pure. */
+export function isInstantOnly(expression: string): boolean {
+  return /^\s*["'`]/.test(expression) || /^[^()]*\]\s*$/.test(expression);
+}
+
 /** True when any value of the result is text. Pure. */
 export function hasText(data: QueryData): boolean {
   if (data.resultType === "string") return true;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { expressionFor, matches } from "../src/picker.ts";
 import { errorPosition, withEntry } from "../src/querybox.ts";
 import { formatSelector, isChosen, parseSelector, toggle } from "../src/selector.ts";
-import { hasText, isText, rowsOf } from "../src/texts.ts";
+import { hasText, isInstantOnly, isText, rowsOf } from "../src/texts.ts";
 
 test.each(["a", 'a{b="c"}', 'a:b{b="c", d!="e", f=~"g|h", i!~"j"}', 'a{b="say \\"hi\\" \\\\ there"}'])("%s is read and written alike", (text) => {
   expect(formatSelector(parseSelector(text)!)).toBe(text);
@@ -48,6 +48,11 @@ test("the series list finds by any words and asks for the rate of a counter", ()
   expect(matches(entry, "hiccup fsync")).toBe(false);
   expect(expressionFor(entry)).toBe("ogive_hiccup_seconds");
   expect(expressionFor({ name: "a_total", meta: { type: "counter", help: "", unit: "" } })).toBe("rate(a_total[1m])");
+});
+
+test("strings and ranges are asked for at one instant", () => {
+  for (const one of ['"text"', "a[5m]", 'a{b="c"}[5m] ', "'x'"]) expect(isInstantOnly(one)).toBe(true);
+  for (const one of ["a", "rate(a[5m])", 'a{b="]"}', "1"]) expect(isInstantOnly(one)).toBe(false);
 });
 
 test("texts are told from numbers", () => {

@@ -18,6 +18,10 @@ test.each<Partial<State>>([
   expect(parseState(formatState(state))).toEqual(state);
 });
 
+test("addresses stay readable", () => {
+  expect(formatState({ ...DEFAULTS, range: { last: 900 }, quantiles: ["0.5", "max"] })).toBe("?range=15m&q=0.5,max");
+});
+
 test("senseless parts of an address take their defaults", () => {
   const state = parseState("?range=never&scale=cubic&colours=beige&q=7&threshold=high&start=5&end=3");
   expect(state).toEqual({ ...DEFAULTS, quantiles: [] });
