@@ -1,4 +1,5 @@
-//! The embedded storage engine: immutable blocks with a label index, and the manifest that names the live ones.
+//! The embedded storage engine: a journal, a head in memory, immutable blocks with a label index, and the manifest
+//! that names the live ones. [`Store`] is the whole; `ingest` is its writing side.
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -6,15 +7,22 @@ mod codec;
 mod error;
 
 #[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
 mod testing;
 
 pub mod block;
 pub mod blocks;
+pub mod ingest;
 pub mod manifest;
 pub mod merge;
+pub mod store;
 
 pub use block::{Block, BlockId, BlockMeta, Budget};
 pub use blocks::Blocks;
 pub use error::Error;
+pub use ingest::stats::{Recovered, Status};
+pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply};
 pub use manifest::Manifest;
 pub use merge::merge;
+pub use store::Store;

@@ -1,0 +1,78 @@
+//! Whether a sample can be stored at all: rules that look at nothing but the sample, its series and the time.
+
+use ogive_hist::Count;
+use ogive_model::wire::TEXT_SAMPLE_BYTES_MAX;
+use ogive_model::{Kind, Reason, Sample, Value};
+
+/// 1970: nothing was measured before, and a time below it is a unit that was mistaken.
+pub const TIME_NS_MIN: i64 = 0;
+/// 24 hours ahead of the server's clock: a wrong time zone passes, a wrong unit does not.
+pub const TIME_AHEAD_NS_MAX: i64 = 24 * 3600 * 1_000_000_000;
+
+/// The first rule that `sample`, of a series of `kind`, breaks.
+pub(crate) fn check(sample: &Sample, kind: Kind, wall_ns: i64) -> Result<(), Reason> {
+    if sample.time_ns < TIME_NS_MIN {
+        return Err(Reason::TimeTooOld);
+    }
+    if sample.time_ns > wall_ns.saturating_add(TIME_AHEAD_NS_MAX) {
+        return Err(Reason::TimeTooNew);
+    }
+    match (&sample.value, kind) {
+        (Value::Float(_), Kind::Float) => Ok(()),
+        (Value::Histogram(histogram), Kind::Histogram) => {
+            let counts_add_up = histogram.count == histogram.total().plus(histogram.nan);
+            if counts_add_up && histogram.check().is_ok() { Ok(()) } else { Err(Reason::HistogramInvalid) }
+        }
+        (Value::FloatHistogram(histogram), Kind::Histogram) => histogram.check().map_err(|_| Reason::HistogramInvalid),
+        (Value::Text(text), Kind::Text) if text.len() > TEXT_SAMPLE_BYTES_MAX => Err(Reason::TextTooLarge),
+        (Value::Text(_), Kind::Text) => Ok(()),
+        _ => Err(Reason::KindConflict),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ogive_hist::Histogram;
+
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000_000_000_000;
+
+    fn at(time_ns: i64, value: Value, kind: Kind) -> Result<(), Reason> {
+        check(&Sample { series: 0, time_ns, value }, kind, NOW)
+    }
+
+    #[test]
+    fn times_are_bounded_at_both_ends() {
+        let float = |time| at(time, Value::Float(1.0), Kind::Float);
+        assert_eq!(float(-1), Err(Reason::TimeTooOld));
+        assert_eq!(float(0), Ok(()));
+        assert_eq!(float(NOW + TIME_AHEAD_NS_MAX), Ok(()));
+        assert_eq!(float(NOW + TIME_AHEAD_NS_MAX + 1), Err(Reason::TimeTooNew));
+        assert_eq!(float(i64::MAX), Err(Reason::TimeTooNew));
+    }
+
+    #[test]
+    fn values_are_of_the_series_kind() {
+        let text = || Value::Text("t".into());
+        assert_eq!(at(NOW, text(), Kind::Float), Err(Reason::KindConflict));
+        assert_eq!(at(NOW, Value::Float(1.0), Kind::Histogram), Err(Reason::KindConflict));
+        assert_eq!(at(NOW, text(), Kind::Text), Ok(()));
+        let long = |bytes| at(NOW, Value::Text("x".repeat(bytes)), Kind::Text);
+        assert_eq!(long(TEXT_SAMPLE_BYTES_MAX), Ok(()));
+        assert_eq!(long(TEXT_SAMPLE_BYTES_MAX + 1), Err(Reason::TextTooLarge));
+    }
+
+    #[test]
+    fn histograms_keep_their_rules() {
+        let mut histogram = Histogram::<u64>::log_linear();
+        histogram.record(0.25);
+        let check = |histogram: &Histogram| at(NOW, Value::Histogram(Box::new(histogram.clone())), Kind::Histogram);
+        assert_eq!(check(&histogram), Ok(()));
+        histogram.count += 1;
+        assert_eq!(check(&histogram), Err(Reason::HistogramInvalid));
+        histogram.positive.add(1_000_000, 1);
+        histogram.recount();
+        assert_eq!(check(&histogram), Err(Reason::HistogramInvalid));
+    }
+}

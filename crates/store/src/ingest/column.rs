@@ -1,0 +1,217 @@
+//! The samples of one series in the head: sealed parts that readers share, and an open one.
+//!
+//! Invariants: times ascend over all parts, strictly unless equal times are kept; no sealed part is empty; a
+//! sealed part that a reader holds is copied before it is changed.
+//! Limits: a part has [`PART_SAMPLES`] samples, twice as many after late ones.
+
+use std::sync::Arc;
+
+use ogive_model::{HistogramValue, TimeRange};
+
+/// 128 samples: copying the open part for a reader costs a microsecond, and 32 parts are one block's chunk.
+const PART_SAMPLES: usize = 128;
+
+/// Samples that are next to each other in time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Part<V> {
+    pub(crate) times: Vec<i64>,
+    pub(crate) values: Vec<V>,
+}
+
+impl<V> Default for Part<V> {
+    fn default() -> Self {
+        Self { times: Vec::new(), values: Vec::new() }
+    }
+}
+
+impl<V> Part<V> {
+    /// The rows inside `range`.
+    pub(crate) fn rows(&self, range: TimeRange) -> std::ops::Range<usize> {
+        let from = self.times.partition_point(|time| *time <= range.start_ms);
+        from..self.times.partition_point(|time| *time <= range.end_ms).max(from)
+    }
+
+    fn first(&self) -> i64 {
+        self.times[0]
+    }
+}
+
+impl<V: Clone> Part<V> {
+    fn slice(&self, rows: std::ops::Range<usize>) -> Self {
+        Self { times: self.times[rows.clone()].to_vec(), values: self.values[rows].to_vec() }
+    }
+}
+
+/// The parts of one series.
+#[derive(Clone, Debug)]
+pub(crate) struct Column<V> {
+    sealed: Vec<Arc<Part<V>>>,
+    open: Part<V>,
+}
+
+impl<V> Default for Column<V> {
+    fn default() -> Self {
+        Self { sealed: Vec::new(), open: Part::default() }
+    }
+}
+
+/// What a value does to one that is there at its time.
+pub(crate) enum Meet<'a, V> {
+    /// Goes behind it: both are kept.
+    Keep,
+    /// Changes it.
+    Join(&'a mut dyn FnMut(&mut V, V)),
+}
+
+impl<V: Clone> Column<V> {
+    /// Puts a value in its place.
+    pub(crate) fn insert(&mut self, time: i64, value: V, meet: Meet<'_, V>) {
+        let is_late = self.open.times.first().is_none_or(|first| time < *first);
+        // The last sealed part that begins at or before `time`, or the first one when none does.
+        let at = self.sealed.partition_point(|part| part.first() <= time).saturating_sub(1);
+        let end = self.sealed.last().and_then(|part| part.times.last().copied());
+        if !is_late || end.is_none_or(|end| end < time) {
+            insert(&mut self.open, time, value, meet);
+            if self.open.times.len() >= PART_SAMPLES {
+                self.seal();
+            }
+            return;
+        }
+        let part = Arc::make_mut(&mut self.sealed[at]);
+        insert(part, time, value, meet);
+        if part.times.len() > 2 * PART_SAMPLES {
+            let half = part.times.len() / 2;
+            let upper = Part { times: part.times.split_off(half), values: part.values.split_off(half) };
+            self.sealed.insert(at + 1, Arc::new(upper));
+        }
+    }
+
+    fn seal(&mut self) {
+        if !self.open.times.is_empty() {
+            self.sealed.push(Arc::new(std::mem::take(&mut self.open)));
+        }
+    }
+
+    /// All samples so far, as shared parts; the column is empty then.
+    pub(crate) fn take(&mut self) -> Vec<Arc<Part<V>>> {
+        self.seal();
+        std::mem::take(&mut self.sealed)
+    }
+
+    /// The parts with samples inside `range`. Only the open one is copied.
+    pub(crate) fn read(&self, range: TimeRange) -> Vec<Arc<Part<V>>> {
+        let mut parts = within(&self.sealed, range);
+        let rows = self.open.rows(range);
+        if !rows.is_empty() {
+            parts.push(Arc::new(self.open.slice(rows)));
+        }
+        parts
+    }
+
+    /// Whether a sample is inside `range`.
+    pub(crate) fn has(&self, range: TimeRange) -> bool {
+        !self.open.rows(range).is_empty() || !within(&self.sealed, range).is_empty()
+    }
+}
+
+/// Those of `parts` with samples inside `range`.
+pub(crate) fn within<V>(parts: &[Arc<Part<V>>], range: TimeRange) -> Vec<Arc<Part<V>>> {
+    let from = parts.partition_point(|part| part.times.last().is_some_and(|last| *last <= range.start_ms));
+    let begun = parts[from..].iter().take_while(|part| part.first() <= range.end_ms);
+    begun.filter(|part| !part.rows(range).is_empty()).cloned().collect()
+}
+
+fn insert<V>(part: &mut Part<V>, time: i64, value: V, meet: Meet<'_, V>) {
+    if part.times.last().is_none_or(|last| *last < time) {
+        part.times.push(time);
+        part.values.push(value);
+        return;
+    }
+    let after = part.times.partition_point(|there| *there <= time);
+    match meet {
+        Meet::Join(join) if after > 0 && part.times[after - 1] == time => join(&mut part.values[after - 1], value),
+        _ => {
+            part.times.insert(after, time);
+            part.values.insert(after, value);
+        }
+    }
+}
+
+/// Adds a fragment to a delta cell, exactly. Integer counts stay integer; beside float ones they become floats.
+/// False when the schemes do not merge; then the cell is as it was.
+pub(crate) fn merge_cell(cell: &mut HistogramValue, fragment: &HistogramValue) -> bool {
+    match (&mut *cell, fragment) {
+        (HistogramValue::Integer(cell), HistogramValue::Integer(fragment)) => cell.merge(fragment).is_ok(),
+        (HistogramValue::Float(cell), HistogramValue::Float(fragment)) => cell.merge(fragment).is_ok(),
+        (HistogramValue::Float(cell), HistogramValue::Integer(fragment)) => cell.merge(&fragment.to_float()).is_ok(),
+        (HistogramValue::Integer(integer), HistogramValue::Float(fragment)) => {
+            let mut sum = integer.to_float();
+            let merged = sum.merge(fragment).is_ok();
+            if merged {
+                *cell = HistogramValue::Float(sum);
+            }
+            merged
+        }
+    }
+}
+
+/// Bytes that a histogram takes in memory: its columns, and what allocating them costs.
+pub(crate) fn histogram_bytes(value: &HistogramValue) -> u64 {
+    let bins = match value {
+        HistogramValue::Integer(histogram) => histogram.negative.len() + histogram.positive.len(),
+        HistogramValue::Float(histogram) => histogram.negative.len() + histogram.positive.len(),
+    };
+    (size_of::<HistogramValue>() + 8 + bins * 12 + 32) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn samples(parts: &[Arc<Part<i64>>], range: TimeRange) -> Vec<(i64, i64)> {
+        let rows = |part: &Arc<Part<i64>>| {
+            let rows = part.rows(range);
+            part.times[rows.clone()].iter().copied().zip(part.values[rows].iter().copied()).collect::<Vec<_>>()
+        };
+        parts.iter().flat_map(rows).collect()
+    }
+
+    proptest! {
+        /// Against a map (or a stable sort, when equal times are kept), with readers that hold parts meanwhile.
+        #[test]
+        fn a_column_is_a_sorted_map(
+            times in prop::collection::vec(prop_oneof![0..2000_i64, 0..40_i64], 0..1500),
+            keep in any::<bool>(),
+            bounds in (-10..2010_i64, -10..2010_i64),
+        ) {
+            let mut column = Column::default();
+            let mut held = Vec::new();
+            let mut model: Vec<(i64, i64)> = Vec::new();
+            for (n, time) in times.iter().enumerate() {
+                if n % 97 == 0 {
+                    let seen = column.read(TimeRange::ALL);
+                    held.push((samples(&seen, TimeRange::ALL), seen));
+                }
+                let value = n as i64;
+                let after = model.partition_point(|row| row.0 <= *time);
+                match after.checked_sub(1).map(|at| &mut model[at]) {
+                    Some(row) if row.0 == *time && !keep => row.1 += value,
+                    _ => model.insert(after, (*time, value)),
+                }
+                let mut add = |there: &mut i64, value: i64| *there += value;
+                column.insert(*time, value, if keep { Meet::Keep } else { Meet::Join(&mut add) });
+            }
+            let range = TimeRange { start_ms: bounds.0, end_ms: bounds.1 };
+            let inside: Vec<_> = model.iter().copied().filter(|row| range.contains(row.0)).collect();
+            prop_assert_eq!(column.has(range), !inside.is_empty());
+            prop_assert_eq!(samples(&column.read(range), range), inside);
+            for (then, parts) in held {
+                prop_assert_eq!(samples(&parts, TimeRange::ALL), then, "what a reader holds does not change");
+            }
+            prop_assert_eq!(samples(&column.take(), TimeRange::ALL), model);
+            prop_assert!(!column.has(TimeRange::ALL));
+        }
+    }
+}

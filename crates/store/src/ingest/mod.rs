@@ -1,0 +1,115 @@
+//! Ingest: from a submitted batch to durable, queryable samples.
+//!
+//! A batch waits in a bounded queue for the journal writer, which decides about each sample, appends the accepted
+//! ones to the journal, makes them durable together with what came within the same 10 ms, and hands them to the
+//! shards; the last shard to apply them sends the replies. A flush turns the heads of all shards, parted at one
+//! journal position, into a block.
+//!
+//! Invariants: a reply of acceptance is sent after the batch is durable *and* applied; a batch takes effect once,
+//! however often it is sent and whatever crashes in between; what the journal holds was accepted.
+//! Threads: any number submit and read; one journal writer; [`Options::shards`] shards; one flusher. No locks
+//! between the writer and the shards but those of their queues.
+//! Limits: the constants here and the fields of [`Options`].
+//! Failure: a full queue or head refuses with [`Refusal::Busy`]; a full disk with [`Refusal::DiskFull`] until
+//! there is space; a failed fsync answers [`Refusal::Failed`], and what it left in doubt is void: sent again, it
+//! counts once.
+
+mod check;
+mod clock;
+mod column;
+pub(crate) mod flusher;
+pub(crate) mod head;
+mod queue;
+mod registry;
+pub(crate) mod shard;
+pub(crate) mod stats;
+pub(crate) mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ogive_model::Verdict;
+
+pub use check::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
+pub use clock::{Clock, ManualClock};
+pub(crate) use queue::{Queue, Refused};
+pub(crate) use registry::Registry;
+
+/// What happens with a batch's outcome. Called once, on a thread of the store, so it must not wait.
+pub type Reply = Box<dyn FnOnce(Result<Verdict, Refusal>) + Send>;
+
+/// Why a batch was not taken. Nothing of it counts; sent again it may.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// More waits than may. Send again in a second.
+    #[error("the store takes in as much as it can; send the batch again in a second")]
+    Busy,
+    /// Send again when there is space.
+    #[error("the disk is full; free some space, then send the batch again")]
+    DiskFull,
+    /// Send less at once.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The disk failed. Send again: it counts once.
+    #[error("the batch could not be made durable: {0}; send it again")]
+    Failed(String),
+}
+
+/// Hears how long things took. Called on the store's threads, so it must not wait.
+pub trait Observer: Send + Sync {
+    /// A journal fsync.
+    fn fsync(&self, _ns: u64) {}
+    /// A flush, from the marker to the truncated journal.
+    fn flush(&self, _ns: u64) {}
+}
+
+/// How a store is kept.
+#[derive(Clone)]
+pub struct Options {
+    /// Threads that own a part of the head each.
+    pub shards: usize,
+    /// Bytes of samples in memory, frozen heads included. At half of it a flush begins; above it batches are refused as
+    /// busy. What a series costs beside its samples (about 1 KiB with its labels) is bounded by `series_max`.
+    pub head_bytes_max: u64,
+    /// A flush begins at the latest this long after the one before, so that a restart replays little.
+    pub flush_interval: Duration,
+    /// The least time between two fsyncs of the journal while batches keep coming, and the longest that one waits
+    /// for company. One that comes alone does not wait.
+    pub group_interval: Duration,
+    /// Batches that wait for the journal.
+    pub queue_batches_max: usize,
+    /// Bytes of batches that wait for the journal, with what they unfold to.
+    pub queue_bytes_max: usize,
+    /// Series that can get samples.
+    pub series_max: usize,
+    /// Bytes of a journal segment.
+    pub segment_bytes: u64,
+    /// Stands at the head of the journal's records; see its format. `None` for a random one.
+    pub journal_mark: Option<u32>,
+    /// Hears how long things took.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            // Two: applying costs far less than decoding and the journal, which have their own threads.
+            shards: 2,
+            // 512 MiB: ten minutes of a million float samples a minute, many times over.
+            head_bytes_max: 512 << 20,
+            flush_interval: Duration::from_secs(600),
+            // 10 ms: at most a hundred fsyncs a second.
+            group_interval: Duration::from_millis(10),
+            // 4,096: each connection of a large site has one under way.
+            queue_batches_max: 4096,
+            // 64 MiB: two of the largest frames.
+            queue_bytes_max: 64 << 20,
+            // A million: 1 GiB of labels and indexes.
+            series_max: 1_000_000,
+            segment_bytes: ogive_journal::SEGMENT_BYTES_MAX,
+            journal_mark: None,
+            observer: None,
+        }
+    }
+}

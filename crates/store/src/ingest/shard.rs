@@ -1,0 +1,126 @@
+//! A shard: one thread that alone writes its part of the head, fed through a bounded queue.
+//!
+//! Invariants: what was sent before a read is in its answer; a freeze parts the samples at one journal position,
+//! because the writer sends it to every shard between two groups.
+//! Threads: one for each shard; it ends when every sender is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::sync::{Mutex, PoisonError};
+
+use ogive_model::{Matcher, SeriesDef, TimeRange, Verdict};
+
+use crate::ingest::Reply;
+use crate::ingest::head::{Found, Frozen, Head, Placed};
+
+/// 8 messages wait for a shard: with groups of at most [`super::writer::GROUP_BYTES_MAX`] and one batch more,
+/// some 100 MiB in the worst case; enough that a shard never waits for the writer.
+pub(crate) const SHARD_QUEUE: usize = 8;
+
+/// What a shard is told.
+pub(crate) enum ToShard {
+    Apply { series: Vec<(u32, Arc<SeriesDef>)>, samples: Vec<Placed>, group: Arc<Group> },
+    Read { request: Arc<ReadRequest>, answer: Sender<Option<Vec<Found>>> },
+    Freeze { epoch: u64, answer: Sender<Arc<Frozen>> },
+    Release { epoch: u64 },
+}
+
+/// What a reader wants to know.
+pub(crate) struct ReadRequest {
+    pub(crate) matchers: Vec<Matcher>,
+    pub(crate) range: TimeRange,
+    /// Epochs up to this are in the blocks that the reader knows of.
+    pub(crate) flushed: u64,
+}
+
+/// Bytes and samples in all heads, frozen ones included.
+#[derive(Default)]
+pub(crate) struct HeadSize {
+    pub(crate) bytes: AtomicU64,
+    pub(crate) samples: AtomicU64,
+    /// Of the bytes, those of frozen heads.
+    pub(crate) frozen: AtomicU64,
+}
+
+impl HeadSize {
+    /// Bytes that a flush could move into a block, beside those that one is moving.
+    pub(crate) fn active_bytes(&self) -> u64 {
+        // ORDERING: Relaxed; a bound that is looked at again and again.
+        self.bytes.load(Ordering::Relaxed).saturating_sub(self.frozen.load(Ordering::Relaxed))
+    }
+}
+
+/// Batches that became durable together; the last shard to apply them sends their replies.
+pub(crate) struct Group {
+    left: AtomicUsize,
+    replies: Mutex<Vec<(Reply, Verdict)>>,
+}
+
+impl Group {
+    pub(crate) fn new(shards: usize, replies: Vec<(Reply, Verdict)>) -> Arc<Self> {
+        Arc::new(Self { left: AtomicUsize::new(shards), replies: Mutex::new(replies) })
+    }
+
+    fn applied(&self) {
+        // ORDERING: AcqRel; the last one to count down sees what all others applied, and so do its replies.
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let replies = std::mem::take(&mut *self.replies.lock().unwrap_or_else(PoisonError::into_inner));
+            for (reply, verdict) in replies {
+                reply(Ok(verdict));
+            }
+        }
+    }
+}
+
+/// Starts a shard's thread.
+pub(crate) fn start(number: usize, size: Arc<HeadSize>) -> (SyncSender<ToShard>, std::thread::JoinHandle<()>) {
+    let (sender, receiver) = std::sync::mpsc::sync_channel(SHARD_QUEUE);
+    let thread = std::thread::Builder::new().name(format!("shard-{number}"));
+    let joined = thread.spawn(move || run(&receiver, &size)).expect("a thread can be started");
+    (sender, joined)
+}
+
+fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
+    let mut head = Head::default();
+    let mut released = 0;
+    while let Ok(message) = receiver.recv() {
+        match message {
+            ToShard::Apply { series, samples, group } => {
+                let before = (head.bytes, head.samples);
+                for (index, def) in series {
+                    head.add_series(index, def);
+                }
+                for placed in samples {
+                    head.apply(placed);
+                }
+                // ORDERING: Relaxed; sums that bounds and status look at, nothing else hangs on them. Wrapping
+                // makes a cell that became smaller count down.
+                size.bytes.fetch_add(head.bytes.wrapping_sub(before.0), Ordering::Relaxed);
+                size.samples.fetch_add(head.samples - before.1, Ordering::Relaxed);
+                group.applied();
+            }
+            ToShard::Read { request, answer } => {
+                // A reader whose blocks are older than what was released would miss samples: it asks again.
+                let known = request.flushed >= released;
+                let found = known.then(|| head.select(&request.matchers, request.range, request.flushed));
+                // A reader that went away does not want it.
+                let _ = answer.send(found);
+            }
+            ToShard::Freeze { epoch, answer } => {
+                let frozen = head.freeze(epoch);
+                // ORDERING: Relaxed, as above.
+                size.frozen.fetch_add(frozen.bytes, Ordering::Relaxed);
+                let _ = answer.send(frozen);
+            }
+            ToShard::Release { epoch } => {
+                let (bytes, samples) = head.release(epoch);
+                // ORDERING: Relaxed, as above.
+                size.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                size.frozen.fetch_sub(bytes, Ordering::Relaxed);
+                size.samples.fetch_sub(samples, Ordering::Relaxed);
+                released = epoch;
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What the store counts, and how it is told.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ogive_model::{Reason, Verdict};
+
+/// A number that only grows, or a gauge that is set. Each is read by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        // ORDERING: Relaxed; a counter publishes nothing beside itself.
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        // ORDERING: Relaxed, as above.
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        // ORDERING: Relaxed, as above.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of a store.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) accepted: Counter,
+    pub(crate) duplicate: Counter,
+    rejected: [Counter; Reason::ALL.len()],
+    pub(crate) refused: Counter,
+    pub(crate) series: Counter,
+    pub(crate) journal_bytes: Counter,
+    pub(crate) journal_failures: Counter,
+    pub(crate) flushes: Counter,
+    pub(crate) flush_failures: Counter,
+    /// 1 while the last flush failed for want of space.
+    pub(crate) flush_full: Counter,
+}
+
+impl Stats {
+    pub(crate) fn count(&self, verdict: &Verdict) {
+        self.accepted.add(verdict.accepted);
+        self.duplicate.add(verdict.duplicate);
+        for (_, reason) in &verdict.rejected {
+            let at = Reason::ALL.iter().position(|one| one == reason).expect("ALL has every reason");
+            self.rejected[at].add(1);
+        }
+    }
+
+    pub(crate) fn rejected(&self) -> Vec<(Reason, u64)> {
+        Reason::ALL.into_iter().zip(self.rejected.iter().map(Counter::get)).collect()
+    }
+}
+
+/// What opening the store found in its journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Batches replayed.
+    pub batches: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Samples applied.
+    pub samples: u64,
+    /// What was cut off the journal's end or could not be read, one sentence each; nothing is passed over in silence.
+    pub findings: Vec<String>,
+}
+
+/// How a store is, at one moment. Each number by itself is true; they are not read at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Series that can get samples without being registered first.
+    pub series: u64,
+    /// Samples in memory.
+    pub head_samples: u64,
+    /// Their bytes.
+    pub head_bytes: u64,
+    /// Live blocks.
+    pub blocks: u64,
+    /// Bytes of their files.
+    pub block_bytes: u64,
+    /// Blocks that cannot be read, one sentence each.
+    pub block_failures: Vec<String>,
+    /// Bytes of the journal's segments.
+    pub journal_bytes: u64,
+    /// Batches that wait for the journal.
+    pub queue_batches: u64,
+    /// Samples accepted since the start.
+    pub accepted: u64,
+    /// Samples that had been accepted before.
+    pub duplicate: u64,
+    /// Samples rejected, for every reason.
+    pub rejected: Vec<(Reason, u64)>,
+    /// Batches refused: busy, disk full or failed.
+    pub refused: u64,
+    /// Journal writes and fsyncs that failed.
+    pub journal_failures: u64,
+    /// Flushes done.
+    pub flushes: u64,
+    /// Flushes that failed; each is tried again.
+    pub flush_failures: u64,
+    /// What the start found.
+    pub recovered: Recovered,
+}

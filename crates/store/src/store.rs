@@ -1,0 +1,359 @@
+//! The embedded store: what `ogive serve` keeps its samples in.
+//!
+//! Invariants: those of [`crate::ingest`]; a question sees everything that was acknowledged before it was asked,
+//! and each sample once.
+//! Threads: see [`crate::ingest`]; all end when the store is dropped, after what was submitted is durable.
+//! Failure: a directory has one store at a time; a second one is refused. A torn journal is cut, corruption is
+//! told in [`Status`], a broken manifest stops the start.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use ogive_journal::{DirectoryLock, Disk, Journal};
+use ogive_model::sequence::SourceTable;
+use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, SeriesId, TimeRange, Value};
+
+use crate::ingest::flusher::{Bell, Flusher, View};
+use crate::ingest::shard::{self, HeadSize, ReadRequest, ToShard};
+use crate::ingest::stats::{Recovered, Stats, Status};
+use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
+use crate::ingest::{Clock, Options, Queue, Refusal, Registry, Reply};
+use crate::{BlockMeta, Blocks, Budget, Error, Manifest, merge};
+
+/// Name of the journal's directory in the store's.
+const JOURNAL_DIRECTORY: &str = "journal";
+/// A reader that was overtaken by this many flushes in a row meets a store that is broken, not busy.
+const READ_TRIES_MAX: usize = 100;
+
+/// An open store.
+pub struct Store {
+    queue: Arc<Queue<Command>>,
+    shards: Vec<SyncSender<ToShard>>,
+    view: Arc<Mutex<Arc<View>>>,
+    bell: Arc<Bell>,
+    size: Arc<HeadSize>,
+    stats: Arc<Stats>,
+    recovered: Recovered,
+    head_bytes_max: u64,
+    threads: Vec<JoinHandle<()>>,
+    shard_threads: Vec<JoinHandle<()>>,
+    /// Dropped last: the next store may begin when nothing of this one runs.
+    _lock: DirectoryLock,
+}
+
+impl Store {
+    /// Opens the store in `directory`, which is made if it is not there: reads its manifest, replays its journal
+    /// and starts its threads.
+    ///
+    /// # Errors
+    /// The disk's, or [`Error::Corrupt`] when the manifest is broken.
+    pub fn open(disk: Arc<dyn Disk>, directory: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let Found { lock, manifest, blocks, sources, journal, mut findings } = find(&disk, directory, &options)?;
+        let size = Arc::new(HeadSize::default());
+        let stats = Arc::new(Stats::default());
+        let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
+        let view = Arc::new(Mutex::new(Arc::new(View { blocks, flushed: 0 })));
+        let bell = Arc::new(Bell::default());
+        let (shards, shard_threads): (Vec<_>, Vec<_>) =
+            (0..options.shards.max(1)).map(|number| shard::start(number, Arc::clone(&size))).unzip();
+        let mut registry = Registry::new(shards.len(), options.series_max);
+        findings.extend(note_stored(&view, &mut registry));
+        let from = manifest.replay_from;
+        let mut flusher = Flusher {
+            disk,
+            directory: directory.to_owned(),
+            manifest,
+            shards: shards.clone(),
+            view: Arc::clone(&view),
+            queue: Arc::clone(&queue),
+            stats: Arc::clone(&stats),
+            clock: Arc::clone(&clock),
+            observer: options.observer.clone(),
+            pending: None,
+        };
+        let ring = Arc::clone(&bell);
+        let mut writer = Writer {
+            core: Core::new(sources, registry, shards.clone(), Arc::clone(&stats)),
+            journal,
+            queue: Arc::clone(&queue),
+            synced_ns: clock.now_ns(),
+            clock,
+            observer: options.observer.clone(),
+            group_ns: u64::try_from(options.group_interval.as_nanos()).unwrap_or(u64::MAX),
+            size: Arc::clone(&size),
+            flush_bytes: options.head_bytes_max / 2,
+            want_flush: Box::new(move || ring.ring(None)),
+        };
+        let mut recovered = writer.replay(from, |mark| flusher.relieve(mark))?;
+        recovered.findings.splice(0..0, findings);
+
+        let (ring, interval) = (Arc::clone(&bell), options.flush_interval);
+        let threads =
+            vec![start("journal", move || writer.run()), start("flush", move || flusher.run(&ring, interval))];
+        let head_bytes_max = options.head_bytes_max;
+        Ok(Self {
+            queue,
+            shards,
+            view,
+            bell,
+            size,
+            stats,
+            recovered,
+            head_bytes_max,
+            threads,
+            shard_threads,
+            _lock: lock,
+        })
+    }
+
+    /// Takes a batch. `reply` hears what became of it when it is durable and every later question sees it.
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`], [`Refusal::DiskFull`] or [`Refusal::TooLarge`]; then `reply` is never called.
+    pub fn submit(&self, batch: Batch, reply: Reply) -> Result<(), Refusal> {
+        self.admit()?;
+        let frame = batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
+        self.submit_framed(batch, frame, reply)
+    }
+
+    /// As [`Store::submit`], for a batch that was decoded from `frame`: saves encoding it again.
+    ///
+    /// # Errors
+    /// As [`Store::submit`].
+    pub fn submit_framed(&self, batch: Batch, frame: Vec<u8>, reply: Reply) -> Result<(), Refusal> {
+        self.admit()?;
+        let ids = ids_of(&batch);
+        let bytes = frame.len() + unfolded_bytes(&batch);
+        let submission = Command::Submit(Box::new(Submission { batch, frame, ids, reply }));
+        self.queue.push(submission, bytes).map_err(|(_, refused)| {
+            self.stats.refused.add(1);
+            refused.into()
+        })
+    }
+
+    /// Whether there is room in the head.
+    fn admit(&self) -> Result<(), Refusal> {
+        // ORDERING: Relaxed; a bound that need not be met to the byte.
+        if self.size.bytes.load(Ordering::Relaxed) <= self.head_bytes_max {
+            return Ok(());
+        }
+        self.stats.refused.add(1);
+        self.bell.ring(None);
+        Err(if self.stats.flush_full.get() > 0 { Refusal::DiskFull } else { Refusal::Busy })
+    }
+
+    /// Writes what is in memory as a block and waits for it; `None` when there was nothing.
+    ///
+    /// # Errors
+    /// The disk's; the samples stay where they are and the flush is tried again.
+    pub fn flush(&self) -> Result<Option<BlockMeta>, Error> {
+        let (answer, done) = std::sync::mpsc::channel();
+        self.bell.ring(Some(answer));
+        done.recv().unwrap_or(Ok(None))
+    }
+
+    /// How the store is.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let view = self.view();
+        Status {
+            series: self.stats.series.get(),
+            // ORDERING: Relaxed; numbers to look at.
+            head_samples: self.size.samples.load(Ordering::Relaxed),
+            head_bytes: self.size.bytes.load(Ordering::Relaxed),
+            blocks: view.blocks.len() as u64,
+            block_bytes: view.blocks.metas().map(|meta| meta.bytes).sum(),
+            block_failures: block_failures(&view.blocks),
+            journal_bytes: self.stats.journal_bytes.get(),
+            queue_batches: self.queue.len() as u64,
+            accepted: self.stats.accepted.get(),
+            duplicate: self.stats.duplicate.get(),
+            rejected: self.stats.rejected(),
+            refused: self.stats.refused.get(),
+            journal_failures: self.stats.journal_failures.get(),
+            flushes: self.stats.flushes.get(),
+            flush_failures: self.stats.flush_failures.get(),
+            recovered: self.recovered.clone(),
+        }
+    }
+
+    /// The label names of the series that `matchers` accept and that have samples in `range`, ascending. Blocks
+    /// are asked as wholes: a name may come from a sample of theirs that is outside.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    pub fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        let (view, heads) = self.read_heads(matchers, range, true, &mut Budget::new(usize::MAX))?;
+        let mut names = view.blocks.label_names(matchers, range)?;
+        names.extend(heads.iter().flat_map(|data| data.labels.iter().map(|(name, _)| name.to_owned())));
+        Ok(names.into_iter().collect())
+    }
+
+    /// The values of label `name`, as [`Store::label_names`].
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    pub fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        let (view, heads) = self.read_heads(matchers, range, true, &mut Budget::new(usize::MAX))?;
+        let mut values = view.blocks.label_values(name, matchers, range)?;
+        let own = heads.iter().map(|data| data.labels.get(name)).filter(|value| !value.is_empty());
+        values.extend(own.map(str::to_owned));
+        Ok(values.into_iter().collect())
+    }
+
+    fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the heads hold, ascending, and the blocks that hold the rest.
+    fn read_heads(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        labels_only: bool,
+        budget: &mut Budget,
+    ) -> Result<(Arc<View>, Vec<SeriesData>), SelectError> {
+        for _ in 0..READ_TRIES_MAX {
+            let view = self.view();
+            let request = Arc::new(ReadRequest { matchers: matchers.to_vec(), range, flushed: view.flushed });
+            let (answer, answers) = std::sync::mpsc::channel();
+            for shard in &self.shards {
+                let message = ToShard::Read { request: Arc::clone(&request), answer: answer.clone() };
+                shard.send(message).map_err(|_| gone())?;
+            }
+            drop(answer);
+            let found: Vec<_> = answers.iter().collect();
+            if found.len() != self.shards.len() {
+                return Err(gone());
+            }
+            // One that has released what these blocks do not hold makes the reader look again.
+            let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else { continue };
+            let data = found.iter().flatten().map(|found| found.data(range, labels_only, budget));
+            let mut data = data.collect::<Result<Vec<SeriesData>, Error>>()?;
+            data.sort_by(|a, b| (&a.labels, a.meta.kind).cmp(&(&b.labels, b.meta.kind)));
+            return Ok((view, data));
+        }
+        Err(SelectError::Unavailable("the store flushes without end".into()))
+    }
+}
+
+impl Select for Store {
+    fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+        let mut budget = Budget::new(selection.samples_max);
+        let (view, heads) =
+            self.read_heads(&selection.matchers, selection.range, selection.labels_only, &mut budget)?;
+        let mut sources = view.blocks.select(selection, &mut budget)?;
+        sources.push(heads);
+        Ok(merge(sources))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.bell.close();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.shards.clear();
+        for thread in self.shard_threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone() -> SelectError {
+    SelectError::Unavailable("a thread of the store has ended; restart the server".into())
+}
+
+fn start(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    std::thread::Builder::new().name(name.into()).spawn(run).expect("a thread can be started")
+}
+
+/// What a directory holds of a store.
+struct Found {
+    lock: DirectoryLock,
+    manifest: Manifest,
+    blocks: Blocks,
+    sources: SourceTable,
+    journal: Journal,
+    findings: Vec<String>,
+}
+
+fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<Found, Error> {
+    disk.create_dir_all(directory)?;
+    let lock = disk.lock(directory)?;
+    let manifest = Manifest::open(&**disk, directory)?;
+    let blocks = Blocks::open(&**disk, directory, &manifest);
+    let sources = read_windows(&manifest, directory)?;
+    let mut findings: Vec<String> = block_failures(&blocks);
+    let (journal, torn) = open_journal(disk, directory, options, &manifest)?;
+    findings.extend(torn);
+    Ok(Found { lock, manifest, blocks, sources, journal, findings })
+}
+
+fn block_failures(blocks: &Blocks) -> Vec<String> {
+    blocks.failures().map(|(id, error)| format!("block {}: {error}", id.0)).collect()
+}
+
+fn read_windows(manifest: &Manifest, directory: &Path) -> Result<SourceTable, Error> {
+    if manifest.windows.is_empty() {
+        return Ok(SourceTable::default());
+    }
+    SourceTable::from_bytes(&manifest.windows).ok_or_else(|| Error::Corrupt {
+        path: directory.join(crate::manifest::MANIFEST_FILE),
+        offset: 0,
+        problem: "the table of sources is not one".into(),
+    })
+}
+
+fn open_journal(
+    disk: &Arc<dyn Disk>,
+    directory: &Path,
+    options: &Options,
+    manifest: &Manifest,
+) -> Result<(Journal, Option<String>), Error> {
+    // The hasher's keys are the standard library's source of random numbers.
+    let random = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8) as u32;
+    let options = ogive_journal::Options {
+        segment_bytes: options.segment_bytes,
+        mark: options.journal_mark.unwrap_or_else(random),
+        first: manifest.replay_from,
+    };
+    let (journal, recovery) = Journal::open(Arc::clone(disk), &directory.join(JOURNAL_DIRECTORY), options)?;
+    let told = |(path, offset, bytes): (std::path::PathBuf, u64, u64)| {
+        format!("{}: a torn tail of {bytes} bytes was cut at {offset}", path.display())
+    };
+    Ok((journal, recovery.torn.map(told)))
+}
+
+/// Tells the registry of the series in the blocks. A block that cannot be read leaves its series unknown, which
+/// is told.
+fn note_stored(view: &Mutex<Arc<View>>, registry: &mut Registry) -> Option<String> {
+    let view = Arc::clone(&view.lock().unwrap_or_else(PoisonError::into_inner));
+    let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: true };
+    match view.blocks.select(&all, &mut Budget::new(usize::MAX)) {
+        Ok(sources) => {
+            for data in sources.iter().flatten() {
+                registry.stored(SeriesId::of(data.meta.kind, &data.labels), data.meta.temporality);
+            }
+            None
+        }
+        Err(error) => Some(format!("the series of the blocks are not all known: {error}")),
+    }
+}
+
+/// About what a decoded batch takes in memory.
+fn unfolded_bytes(batch: &Batch) -> usize {
+    let series: usize = batch.series.iter().flatten().map(|def| 64 + 48 * def.labels.len()).sum();
+    let value = |value: &Value| match value {
+        Value::Float(_) => 0,
+        Value::Histogram(histogram) => 256 + 12 * (histogram.negative.len() + histogram.positive.len()),
+        Value::FloatHistogram(histogram) => 256 + 12 * (histogram.negative.len() + histogram.positive.len()),
+        Value::Text(text) => text.len(),
+    };
+    series + batch.samples.iter().flatten().map(|sample| 64 + value(&sample.value)).sum::<usize>()
+}
