@@ -18,6 +18,17 @@ impl<C: Count> Bins<C> {
         Self { index: Vec::new(), count: Vec::new() }
     }
 
+    /// Bins from columns of one length, `index` strictly ascending.
+    ///
+    /// # Panics
+    /// When they are not.
+    #[must_use]
+    pub fn from_columns(index: Vec<i32>, count: Vec<C>) -> Self {
+        assert!(index.len() == count.len(), "{} indexes and {} counts", index.len(), count.len());
+        assert!(index.is_sorted_by(|a, b| a < b), "indexes do not ascend: {index:?}");
+        Self { index, count }
+    }
+
     /// Number of bins held, whether or not their count is zero.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -207,8 +218,20 @@ mod tests {
         prop::collection::vec((-20..20_i32, 0..1000_u64), 0..30)
     }
 
+    #[test]
+    #[should_panic(expected = "indexes do not ascend")]
+    fn columns_that_do_not_ascend_are_refused() {
+        let _ = Bins::from_columns(vec![1, 1], vec![2_u64, 3]);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn columns_become_the_bins_that_they_were(pairs in pairs()) {
+            let bins: Bins<u64> = pairs.into_iter().collect();
+            prop_assert_eq!(&Bins::from_columns(bins.indexes().to_vec(), bins.counts().to_vec()), &bins);
+        }
 
         #[test]
         fn merge_is_the_sum_of_maps(left in pairs(), right in pairs()) {
