@@ -320,21 +320,38 @@ fn get_bins<C: StoredCount>(
         union.push(bin);
     }
     let values = C::get_matrix(cursor, columns, rows)?;
-    let mut held = vec![0; wanted.len()];
+    Ok(rows_of(&union, &values, rows, wanted))
+}
+
+/// The bins of each row of `wanted` that hold something, from a matrix of one column a bin.
+///
+/// Most counts of a rare bin are zero and no branch predictor knows which: so a count is always written, and only
+/// one that is not zero moves the row on. Each row has one place more than it holds for that.
+fn rows_of<C: Count>(union: &[i32], values: &[C], rows: usize, wanted: std::ops::Range<usize>) -> Vec<Bins<C>> {
+    let mut held = vec![0_usize; wanted.len()];
     for column in values.chunks_exact(rows) {
         for (held, count) in held.iter_mut().zip(&column[wanted.clone()]) {
             *held += usize::from(*count != C::ZERO);
         }
     }
-    let mut bins: Vec<Bins<C>> = held.into_iter().map(Bins::with_capacity).collect();
-    for (bin, column) in union.into_iter().zip(values.chunks_exact(rows)) {
-        for (bins, count) in bins.iter_mut().zip(&column[wanted.clone()]) {
-            if *count != C::ZERO {
-                bins.push(bin, *count);
-            }
+    let mut next = Vec::with_capacity(wanted.len());
+    let mut places = 0;
+    for held in &held {
+        next.push(places);
+        places += held + 1;
+    }
+    let (mut indexes, mut counts) = (vec![0; places], vec![C::ZERO; places]);
+    for (bin, column) in union.iter().zip(values.chunks_exact(rows)) {
+        for (next, count) in next.iter_mut().zip(&column[wanted.clone()]) {
+            indexes[*next] = *bin;
+            counts[*next] = *count;
+            *next += usize::from(*count != C::ZERO);
         }
     }
-    Ok(bins)
+    let row = |(end, held): (usize, usize)| {
+        Bins::from_columns(indexes[end - held..end].to_vec(), counts[end - held..end].to_vec())
+    };
+    next.into_iter().zip(held).map(row).collect()
 }
 
 /// How many of the first of `values` go into one chunk: as many as share the first one's shape, up to the
