@@ -1,4 +1,4 @@
-//! What does a reading cost beside a bare `rdtsc`, the system's clock and the `quanta` crate?
+//! What does a reading cost beside a bare `rdtsc`, the system's clock and the `quanta` crate? Is it in order, and right?
 //!
 //! All variants run in turn in each round of one process, so that what disturbs one disturbs all; the table gives the
 //! median over the rounds of nanoseconds per call, its ratio to `rdtsc` with the spread of that ratio from round to
@@ -7,8 +7,9 @@
 //! Run: `cargo bench -p ogive-probe --bench clock`
 
 use ogive_hist::FlatRecorder;
-use ogive_probe::{Clock, Recorder};
+use ogive_probe::{Clock, HiccupMeter, Recorder};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 300;
@@ -151,6 +152,105 @@ fn machine() -> String {
     format!("{} | clock source {} | load {}", model.trim_start_matches(['\t', ' ', ':']), source.trim(), load.trim())
 }
 
+/// Hands readings between two threads and counts those that are before the one they answer.
+fn backward(handoffs: u64, read: impl Fn() -> u64 + Sync) -> (u64, u64) {
+    let slots = [AtomicU64::new(0), AtomicU64::new(0)];
+    let (backward, worst) = (AtomicU64::new(0), AtomicU64::new(0));
+    let play = |own: &AtomicU64, other: &AtomicU64, first: bool| {
+        let mut seen = 0;
+        for turn in 0..handoffs {
+            let mut spins = 0_u32;
+            while !(first && turn == 0) && other.load(Ordering::Acquire) == seen {
+                spins += 1;
+                if spins.is_multiple_of(200) { std::thread::yield_now() } else { std::hint::spin_loop() }
+            }
+            seen = other.load(Ordering::Acquire);
+            let reading = read();
+            if reading < seen >> 1 {
+                backward.fetch_add(1, Ordering::Relaxed);
+                worst.fetch_max((seen >> 1) - reading, Ordering::Relaxed);
+            }
+            own.store(reading << 1 | (turn & 1), Ordering::Release);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| play(&slots[0], &slots[1], true));
+        play(&slots[1], &slots[0], false);
+    });
+    (backward.into_inner(), worst.into_inner())
+}
+
+/// Do readings that cross threads go back? (An unordered one does.)
+fn order_table(clock: Clock) {
+    const HANDOFFS: u64 = 200_000;
+    let quanta = quanta::Clock::new();
+    let first = quanta.now();
+    let row = |name: &str, (count, worst): (u64, u64)| {
+        let percent = count as f64 * 50.0 / HANDOFFS as f64;
+        println!("{name:<26} {count:>8} of {} handoffs backward ({percent:.2} %), worst {worst} ns", 2 * HANDOFFS);
+    };
+    println!();
+    row("quanta now", backward(HANDOFFS, || (quanta.now() - first).as_nanos() as u64));
+    row("ogive now_unordered", backward(HANDOFFS, || clock.now_unordered()));
+    row("ogive now", backward(HANDOFFS, || clock.now()));
+    row("clock_gettime MONOTONIC", backward(HANDOFFS, system_ns));
+}
+
+/// How far from the system's clock are readings over five seconds?
+fn error_table(clock: Clock) {
+    let quanta = quanta::Clock::new();
+    let (start, start_ns) = (quanta.now(), system_ns());
+    let (mut ours, mut theirs, mut bound_max) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..500 {
+        std::thread::sleep(Duration::from_millis(10));
+        let bracketed = |read: &dyn Fn() -> u64| {
+            let bracket = |_| {
+                let (before, reading, after) = (system_ns(), read(), system_ns());
+                (after - before, reading as f64 - (before + after) as f64 / 2.0)
+            };
+            (0..12).map(bracket).min_by_key(|(width, _)| *width).expect("twelve brackets").1
+        };
+        ours.push(bracketed(&|| clock.now()));
+        theirs.push(bracketed(&|| (quanta.now() - start).as_nanos() as u64 + start_ns));
+        bound_max = clock.now_bounded().err_ns.max(bound_max);
+    }
+    println!("\nerror against CLOCK_MONOTONIC over 5 s, ns (largest published bound of ogive: {bound_max})");
+    for (name, errors) in [("ogive now", &ours), ("quanta now", &theirs)] {
+        let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let [p50, p99] = [0.5, 0.99].map(|q| percentile(&sizes, q));
+        let drift = errors.last().expect("many") - errors[0];
+        println!(
+            "{name:<26} p50 {p50:.0}, p99 {p99:.0}, max {:.0}, from first to last {drift:+.0}",
+            sizes[sizes.len() - 1]
+        );
+    }
+}
+
+/// What does the hiccup meter see here, and what does it cost?
+fn hiccup_table(clock: Clock) {
+    let mut meter = HiccupMeter::start(clock).expect("threads are to be had");
+    let start = system_ns();
+    std::thread::sleep(Duration::from_millis(3_050));
+    let (passed, used) = (system_ns() - start, meter.cpu_ns());
+    meter.stop();
+    println!("\novershoot of a 1 ms sleep, us");
+    for cpu in meter.cpus() {
+        let cell = cpu.recorder().snapshot();
+        let at = |q| cell.quantile(q).map_or(f64::NAN, |quantile| quantile.value * 1e6);
+        let max = cell.max.unwrap_or(f64::NAN) * 1e6;
+        println!(
+            "cpu {:<22} {:>8} records: p50 {:.1}, p99 {:.1}, p99.9 {:.1}, max {max:.1}",
+            cpu.cpu(),
+            cell.count,
+            at(0.5),
+            at(0.99),
+            at(0.999)
+        );
+    }
+    println!("the meter took {:.2} % of one CPU", used as f64 / passed as f64 * 100.0);
+}
+
 fn main() {
     let mut variants = variants();
     std::thread::sleep(Duration::from_millis(500)); // The counter takes over from the system's clock.
@@ -181,4 +281,9 @@ fn main() {
             percentile(&sorted, 0.5),
         );
     }
+    let clock = Clock::global();
+    order_table(clock);
+    error_table(clock);
+    hiccup_table(clock);
+    println!("\n{:?}", clock.status());
 }

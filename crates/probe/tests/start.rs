@@ -1,0 +1,36 @@
+//! The clock's first second, alone in its process: from the system's clock to the counter without a step back.
+
+use ogive_probe::{Clock, Mode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+#[test]
+fn the_counter_takes_over_without_a_step_back_in_any_thread() {
+    let (last, stop) = (Mutex::new((0_u64, 0_u64)), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    // Whoever has the lock has heard from everybody who had it before.
+                    let mut last = last.lock().expect("no reader failed");
+                    let now = Clock::global().now();
+                    assert!(now >= last.0, "{now} after {} and {} readings", last.0, last.1);
+                    *last = (now, last.1 + 1);
+                }
+            });
+        }
+        let start = Instant::now();
+        let counter = Clock::global().status().source.is_counter();
+        while counter && Clock::global().status().mode == Mode::Os && start.elapsed().as_secs() < 10 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        println!("the counter took over after {:?}", start.elapsed());
+        // Some periods more: the rate sharpens and the phase is corrected.
+        std::thread::sleep(Duration::from_millis(500));
+        stop.store(true, Ordering::Relaxed);
+    });
+    let status = Clock::global().status();
+    println!("{} readings; {status:?}", last.lock().expect("no reader failed").1);
+    assert_eq!(status.backsteps, 0);
+}
