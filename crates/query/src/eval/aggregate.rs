@@ -256,8 +256,8 @@ fn combine<'a, T: Total>(points: impl Iterator<Item = (&'a Row, &'a Point)>, sit
                 match &mut total {
                     None => total = Some(T::histogram(value)),
                     Some(total) => {
-                        if total.add_histogram(value).is_err() {
-                            site.note(annotate::mixed_schemes(site.span, row.labels.metric_name()));
+                        if let Err(why) = total.add_histogram(value) {
+                            site.note(annotate::mixed_schemes(site.span, row.labels.metric_name(), why));
                             incompatible = true;
                             break;
                         }

@@ -2,6 +2,7 @@
 
 use crate::Annotation;
 use crate::ast::{BinaryOp, Span};
+use crate::eval::histogram::Incompatible;
 use crate::eval::kernel::general;
 
 /// What histograms were combined for.
@@ -63,9 +64,12 @@ pub(crate) fn not_a_gauge(span: Span, metric: &str) -> Annotation {
     Annotation::warning(span, format!("this native histogram metric is not a gauge: {metric:?}"))
 }
 
-pub(crate) fn mixed_schemes(span: Span, metric: &str) -> Annotation {
-    let message = "vector contains a mix of histograms with exponential and custom buckets schemas for metric name";
-    Annotation::warning(span, format!("{message} {metric:?}"))
+pub(crate) fn mixed_schemes(span: Span, metric: &str, why: Incompatible) -> Annotation {
+    let schemes = match why {
+        Incompatible::ExponentialCustom => "exponential and custom buckets schemas",
+        Incompatible::LogLinear => "log-linear and other bins, which no merge keeps exact,",
+    };
+    Annotation::warning(span, format!("vector contains a mix of histograms with {schemes} for metric name {metric:?}"))
 }
 
 pub(crate) fn incompatible_layout(span: Span, op: BinaryOp) -> Annotation {

@@ -10,7 +10,9 @@ use ogive_model::{HistogramValue, Selection, SeriesData, TimeRange};
 
 use super::annotate;
 use super::evaluator::{Evaluator, Shift};
-use super::histogram::{Hist, add, detect_reset, is_stale, is_stale_histogram, scale, subtract, to_float};
+use super::histogram::{
+    Hist, Incompatible, add, detect_reset, is_stale, is_stale_histogram, scale, subtract, to_float,
+};
 use super::rows::{Cell, Grid, Output, Row, histogram_size};
 use crate::Error;
 use crate::ast::{Edges, Span, VectorSelector};
@@ -135,7 +137,9 @@ impl Evaluator<'_> {
                     Some(Problem::Mixed) => {
                         self.note(annotate::mixed_floats_histograms(span, series.labels.metric_name()));
                     }
-                    Some(Problem::Schemes) => self.note(annotate::mixed_schemes(span, series.labels.metric_name())),
+                    Some(Problem::Schemes(why)) => {
+                        self.note(annotate::mixed_schemes(span, series.labels.metric_name(), why));
+                    }
                     None => {}
                 }
                 cells.push(cell);
@@ -251,7 +255,7 @@ pub(crate) fn value_size(value: &HistogramValue) -> usize {
 /// Why smoothing has no value.
 enum Problem {
     Mixed,
-    Schemes,
+    Schemes(Incompatible),
 }
 
 /// The samples of one series without staleness markers.
@@ -311,8 +315,8 @@ fn smoothed_histogram(samples: &[(i64, Arc<Hist>)], time: i64) -> Result<Option<
         (Some((from, before)), Some((to, after))) => {
             let counter = after.reset != CounterReset::Gauge;
             match interpolate_histogram((*from, before), (*to, after), time, counter) {
-                Some((value, _)) => Ok(Some(Arc::new(value))),
-                None => Err(Problem::Schemes),
+                Ok((value, _)) => Ok(Some(Arc::new(value))),
+                Err(why) => Err(Problem::Schemes(why)),
             }
         }
         (Some((_, value)), None) => Ok(Some(value.clone())),
@@ -326,27 +330,27 @@ pub(crate) fn interpolate_float(before: (i64, f64), after: (i64, f64), time: i64
     from + (after.1 - from) * (time - before.0) as f64 / (after.0 - before.0) as f64
 }
 
-/// As [`interpolate_float`]; None when the schemes do not mix. Also whether custom bounds had to go.
+/// As [`interpolate_float`]. Also whether custom bounds had to go.
 pub(crate) fn interpolate_histogram(
     before: (i64, &Hist),
     after: (i64, &Hist),
     time: i64,
     counter: bool,
-) -> Option<(Hist, bool)> {
+) -> Result<(Hist, bool), Incompatible> {
     if time == before.0 {
-        return Some((before.1.clone(), false));
+        return Ok((before.1.clone(), false));
     }
     if time == after.0 {
-        return Some((after.1.clone(), false));
+        return Ok((after.1.clone(), false));
     }
     let share = (time - before.0) as f64 / (after.0 - before.0) as f64;
     let mut value = after.1.clone();
     if counter && detect_reset(after.1, before.1) {
         scale(&mut value, share);
-        return Some((value, false));
+        return Ok((value, false));
     }
-    let difference = subtract(&mut value, before.1).ok()?;
+    let difference = subtract(&mut value, before.1)?;
     scale(&mut value, share);
-    let sum = add(&mut value, before.1).ok()?;
-    Some((value, difference.reconciled || sum.reconciled))
+    let sum = add(&mut value, before.1)?;
+    Ok((value, difference.reconciled || sum.reconciled))
 }

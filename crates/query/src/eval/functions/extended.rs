@@ -8,7 +8,7 @@ use super::Site;
 use super::rate::{Kind, combined};
 use crate::ast::Edges;
 use crate::eval::annotate::{self, Operation};
-use crate::eval::histogram::{Hist, add, detect_reset, divide, is_custom, subtract};
+use crate::eval::histogram::{Hist, Incompatible, add, detect_reset, divide, is_custom, subtract};
 use crate::eval::rows::Cell;
 use crate::eval::selectors::{interpolate_float, interpolate_histogram};
 use crate::eval::window::Window;
@@ -95,7 +95,7 @@ fn histogram_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Optio
     let metric = window.metric();
     for value in &values[first..=last] {
         if is_custom(value) != is_custom(&values[first]) {
-            site.note(annotate::mixed_schemes(site.span, metric));
+            site.note(annotate::mixed_schemes(site.span, metric, Incompatible::ExponentialCustom));
             return None;
         }
         if kind.counter && value.reset == CounterReset::Gauge {
@@ -135,14 +135,14 @@ fn between(window: &Window<'_>, index: usize, time: i64, counter: bool, site: &m
     let (times, values) = (window.histogram_times(), window.histogram_values());
     let (before, after) = ((times[index], &*values[index]), (times[index + 1], &*values[index + 1]));
     match interpolate_histogram(before, after, time, counter) {
-        Some((value, reconciled)) => {
+        Ok((value, reconciled)) => {
             if reconciled {
                 site.note(annotate::reconciled_bounds(site.span, Operation::Subtraction));
             }
             Some(value)
         }
-        None => {
-            site.note(annotate::mixed_schemes(site.span, window.metric()));
+        Err(why) => {
+            site.note(annotate::mixed_schemes(site.span, window.metric(), why));
             None
         }
     }

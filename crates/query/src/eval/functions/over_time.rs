@@ -72,8 +72,8 @@ pub(super) fn avg(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer
 
 /// Annotations about a combination of all histograms of a window; None when they do not combine.
 fn told(outcome: Result<(), Incompatible>, reconciled: bool, window: &Window<'_>, site: &mut Site<'_>) -> Option<()> {
-    if outcome.is_err() {
-        site.note(annotate::mixed_schemes(site.span, window.metric()));
+    if let Err(why) = outcome {
+        site.note(annotate::mixed_schemes(site.span, window.metric(), why));
         return None;
     }
     if reset_hints_collide(window.histogram_values().iter().map(|value| &**value)) {

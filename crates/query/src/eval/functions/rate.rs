@@ -164,8 +164,8 @@ pub(super) fn combined(
             }
             Some(())
         }
-        Err(Incompatible) => {
-            site.note(annotate::mixed_schemes(site.span, window.metric()));
+        Err(why) => {
+            site.note(annotate::mixed_schemes(site.span, window.metric(), why));
             None
         }
     }
@@ -187,7 +187,7 @@ fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -
     let base: &Hist = if restarts_at_second { &nothing } else { first };
     let custom = is_custom(base);
     if is_custom(last) != custom {
-        site.note(annotate::mixed_schemes(site.span, metric));
+        site.note(annotate::mixed_schemes(site.span, metric, Incompatible::ExponentialCustom));
         return None;
     }
     if counter {
@@ -196,7 +196,7 @@ fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -
                 site.note(annotate::not_a_counter(site.span, metric));
             }
             if is_custom(value) != custom {
-                site.note(annotate::mixed_schemes(site.span, metric));
+                site.note(annotate::mixed_schemes(site.span, metric, Incompatible::ExponentialCustom));
                 return None;
             }
         }

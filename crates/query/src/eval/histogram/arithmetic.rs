@@ -19,7 +19,12 @@ pub(crate) struct Combined {
 
 /// The bins of the two follow different families of schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Incompatible;
+pub(crate) enum Incompatible {
+    /// Exponential and custom, as Prometheus knows them.
+    ExponentialCustom,
+    /// Log-linear and another.
+    LogLinear,
+}
 
 /// Adds `other` to `into`.
 pub(crate) fn add(into: &mut Hist, other: &Hist) -> Result<Combined, Incompatible> {
@@ -98,7 +103,8 @@ pub(super) fn align(left: &mut Hist, right: &mut Cow<'_, Hist>) -> Result<bool, 
             layout::rebound(right.to_mut(), &common);
             Ok(true)
         }
-        _ => Err(Incompatible),
+        (Scheme::LogLinear10, _) | (_, Scheme::LogLinear10) => Err(Incompatible::LogLinear),
+        _ => Err(Incompatible::ExponentialCustom),
     }
 }
 
@@ -207,7 +213,7 @@ mod tests {
     fn families_do_not_mix_and_the_receiver_stays() {
         let mut left = exponential(0, &[(0, 1.0)]);
         let before = left.clone();
-        assert_eq!(add(&mut left, &Hist::new(Scheme::LogLinear10)), Err(Incompatible));
+        assert_eq!(add(&mut left, &Hist::new(Scheme::LogLinear10)), Err(Incompatible::LogLinear));
         assert_eq!(left, before);
     }
 

@@ -1,0 +1,277 @@
+//! Cells: what PromQL says of delta series must be the exact merge of the cells, checked against the raw samples.
+
+use std::collections::BTreeMap;
+
+use ogive_hist::{Histogram, Scheme};
+use ogive_model::{
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Select, SelectError, Selection, SeriesData, SeriesMeta,
+    Temporality, TextColumn, TimeRange,
+};
+use ogive_query::value::{InstantSample, Point};
+use ogive_query::{Engine, EngineOptions, Error, QueryResult, Value};
+
+/// Series as they are; reads are cut to the range that was asked for.
+struct Fixed(Vec<SeriesData>);
+
+impl Select for Fixed {
+    fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+        let wanted = |series: &&SeriesData| selection.matchers.iter().all(|m| m.matches(series.labels.get(&m.name)));
+        Ok(self.0.iter().filter(wanted).map(|series| cut(series, selection.range)).collect())
+    }
+}
+
+fn cut(series: &SeriesData, range: TimeRange) -> SeriesData {
+    let mut out =
+        SeriesData { floats: FloatColumn::default(), histograms: HistogramColumn::default(), ..series.clone() };
+    for (time, value) in series.floats.times.iter().zip(&series.floats.values).filter(|(t, _)| range.contains(**t)) {
+        out.floats.times.push(*time);
+        out.floats.values.push(*value);
+    }
+    let histograms = series.histograms.times.iter().zip(&series.histograms.values);
+    for (time, value) in histograms.filter(|(time, _)| range.contains(**time)) {
+        out.histograms.times.push(*time);
+        out.histograms.values.push(value.clone());
+    }
+    out
+}
+
+fn series(labels: &[(&str, &str)], kind: Kind, temporality: Temporality) -> SeriesData {
+    SeriesData {
+        labels: Labels::new(labels.iter().copied()).unwrap(),
+        meta: SeriesMeta { kind, temporality, unit: "s".to_owned(), width_ms: 1000 },
+        floats: FloatColumn::default(),
+        histograms: HistogramColumn::default(),
+        texts: TextColumn::default(),
+    }
+}
+
+/// Numbers that look like latencies, the same each time.
+struct Latencies(u64);
+
+impl Latencies {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let unit = (self.0 >> 11) as f64 / (1_u64 << 53) as f64;
+        // A long tail over four decades.
+        0.0005 * (unit * 9.0).exp()
+    }
+}
+
+/// One cell a second for `seconds`, of two routes on three hosts, with the raw samples of each.
+struct Recorded {
+    store: Fixed,
+    /// By route and second.
+    raw: BTreeMap<(&'static str, i64), Vec<f64>>,
+    /// By route and second, the hosts merged.
+    cells: BTreeMap<(&'static str, i64), Histogram>,
+}
+
+fn record(seconds: i64) -> Recorded {
+    let mut random = Latencies(7);
+    let mut out = Recorded { store: Fixed(Vec::new()), raw: BTreeMap::new(), cells: BTreeMap::new() };
+    for route in ["/login", "/search"] {
+        for host in ["a", "b", "c"] {
+            let labels = [("__name__", "rpc_seconds"), ("route", route), ("host", host)];
+            let mut one = series(&labels, Kind::Histogram, Temporality::Delta);
+            for second in 1..=seconds {
+                let mut cell = Histogram::log_linear();
+                for _ in 0..(second + host.len() as i64) % 7 {
+                    let value = random.next();
+                    cell.record(value);
+                    out.raw.entry((route, second)).or_default().push(value);
+                }
+                out.cells.entry((route, second)).or_insert_with(Histogram::log_linear).merge(&cell).unwrap();
+                one.histograms.times.push(second * 1000);
+                one.histograms.values.push(HistogramValue::Integer(cell));
+            }
+            out.store.0.push(one);
+        }
+    }
+    out
+}
+
+impl Recorded {
+    /// The raw samples of the cells of `route` in (from, to], ascending.
+    fn sorted(&self, route: &'static str, from: i64, to: i64) -> Vec<f64> {
+        let mut out: Vec<f64> =
+            self.raw.range((route, from + 1)..=(route, to)).flat_map(|(_, values)| values.iter().copied()).collect();
+        out.sort_by(f64::total_cmp);
+        out
+    }
+
+    /// The merge of the cells of `route` in (from, to].
+    fn merged(&self, route: &'static str, from: i64, to: i64) -> Histogram {
+        let mut out = Histogram::log_linear();
+        for (_, cell) in self.cells.range((route, from + 1)..=(route, to)) {
+            out.merge(cell).unwrap();
+        }
+        out
+    }
+}
+
+fn engine() -> Engine {
+    Engine::new(EngineOptions::default())
+}
+
+fn instant(store: &Fixed, query: &str, seconds: i64) -> QueryResult {
+    engine().instant(store, query, seconds * 1000).unwrap()
+}
+
+fn vector(result: QueryResult) -> Vec<InstantSample> {
+    match result.value {
+        Value::Vector(samples) => samples,
+        other => panic!("not a vector: {other:?}"),
+    }
+}
+
+fn route_of(labels: &Labels) -> &'static str {
+    if labels.get("route") == "/login" { "/login" } else { "/search" }
+}
+
+fn float(point: &Point) -> f64 {
+    match point {
+        Point::Float(value) => *value,
+        Point::Histogram(histogram) => panic!("not a float: {histogram:?}"),
+    }
+}
+
+fn assert_close(found: f64, expected: f64) {
+    assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} is not {expected}");
+}
+
+#[test]
+fn increase_is_the_merge_of_the_cells_in_the_window() {
+    let recorded = record(400);
+    for at in [3, 299, 300, 301, 400] {
+        let found = vector(instant(&recorded.store, "sum by (route) (increase(rpc_seconds[5m]))", at));
+        assert_eq!(found.len(), 2);
+        for sample in found {
+            let Point::Histogram(histogram) = &sample.value else { panic!("{:?}", sample.value) };
+            let merged = recorded.merged(route_of(&sample.labels), at - 300, at).to_float();
+            assert_eq!(histogram.positive, merged.positive);
+            assert_eq!((histogram.count, histogram.min, histogram.max), (merged.count, merged.min, merged.max));
+            assert_close(histogram.sum.unwrap(), merged.sum.unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_quantile_lies_in_the_bin_of_the_raw_sample_of_its_rank() {
+    let recorded = record(320);
+    for q in [0.01, 0.5, 0.9, 0.99, 0.999] {
+        let query = format!("histogram_quantile({q}, sum by (route) (increase(rpc_seconds[5m])))");
+        for sample in vector(instant(&recorded.store, &query, 310)) {
+            let sorted = recorded.sorted(route_of(&sample.labels), 10, 310);
+            let rank = ((q * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
+            let truth = sorted[rank - 1];
+            let found = float(&sample.value);
+            let Some(index) = ogive_hist::DecimalBin::of(truth).index() else { panic!("{truth} has no bin") };
+            let (low, high) = Scheme::LogLinear10.bounds(true, index);
+            assert!((low..=high).contains(&found), "q {q}: {found} is not in {low}..{high} of {truth}");
+        }
+    }
+}
+
+#[test]
+fn every_step_of_a_range_query_is_the_merge_of_its_own_window() {
+    let recorded = record(200);
+    let query = "sum by (route) (increase(rpc_seconds[20s]))";
+    let result = engine().range(&recorded.store, query, 5000, 200_000, 5000).unwrap();
+    let Value::Matrix(rows) = result.value else { panic!("not a matrix") };
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert_eq!(row.histograms.len(), 40);
+        for (time, histogram) in &row.histograms {
+            let merged = recorded.merged(route_of(&row.labels), time / 1000 - 20, time / 1000).to_float();
+            assert_eq!(histogram.positive, merged.positive, "at {time}");
+            assert_eq!((histogram.count, histogram.min, histogram.max), (merged.count, merged.min, merged.max));
+        }
+    }
+}
+
+#[test]
+fn a_rate_is_the_increase_by_the_seconds_of_the_window() {
+    let recorded = record(100);
+    let rates = vector(instant(&recorded.store, "histogram_count(sum(rate(rpc_seconds[50s])))", 90));
+    let count = recorded.merged("/login", 40, 90).count + recorded.merged("/search", 40, 90).count;
+    assert_close(float(&rates[0].value), count as f64 / 50.0);
+    let sums = vector(instant(&recorded.store, "histogram_count(sum(sum_over_time(rpc_seconds[50s])))", 90));
+    assert_close(float(&sums[0].value), count as f64);
+}
+
+#[test]
+fn float_cells_add_up_without_extrapolation() {
+    let mut one = series(&[("__name__", "bytes")], Kind::Float, Temporality::Delta);
+    for second in 1..=20_i64 {
+        one.floats.times.push(second * 1000);
+        one.floats.values.push(second as f64);
+    }
+    let store = Fixed(vec![one]);
+    let check = |query: &str, at: i64, expected: f64| {
+        let found = vector(instant(&store, query, at));
+        assert_eq!(float(&found[0].value), expected, "{query} at {at}");
+    };
+    // (5, 10]: the cell that ends at 5 covers what happened before 5.
+    check("increase(bytes[5s])", 10, 40.0);
+    check("rate(bytes[5s])", 10, 8.0);
+    // The window reaches beyond the first and the last cell.
+    check("increase(bytes[1m])", 40, 210.0);
+    check("sum_over_time(bytes[5s])", 10, 40.0);
+    check("irate(bytes[5s])", 10, 10.0);
+    check("count_over_time(bytes[5s])", 10, 5.0);
+    // The newest cell within the lookback.
+    check("bytes", 60, 20.0);
+    assert!(vector(instant(&store, "bytes", 321)).is_empty());
+}
+
+#[test]
+fn other_functions_see_cells_as_histograms() {
+    let recorded = record(10);
+    let found = vector(instant(&recorded.store, r#"count_over_time(rpc_seconds{route="/login",host="a"}[4s])"#, 10));
+    assert_eq!(float(&found[0].value), 4.0);
+    let found = vector(instant(&recorded.store, r#"last_over_time(rpc_seconds{route="/login",host="a"}[4s])"#, 10));
+    let newest = vector(instant(&recorded.store, r#"rpc_seconds{route="/login",host="a"}"#, 10));
+    assert_eq!(found[0].value, newest[0].value);
+    let query = r#"histogram_count(avg_over_time(rpc_seconds{route="/login",host="a"}[4s]))"#;
+    let count: u64 = (7..=10).map(|second| (second + 1) % 7).sum();
+    assert_close(float(&vector(instant(&recorded.store, query, 10))[0].value), count as f64 / 4.0);
+}
+
+#[test]
+fn schemes_do_not_mix_and_it_is_told() {
+    let mut recorded = record(10);
+    let labels = [("__name__", "rpc_seconds"), ("route", "/login"), ("host", "x")];
+    let mut other = series(&labels, Kind::Histogram, Temporality::Delta);
+    let mut cell = Histogram::new(Scheme::exp2(3).unwrap());
+    cell.record_n(1.5, 2);
+    other.histograms.times.push(10_000);
+    other.histograms.values.push(HistogramValue::Integer(cell));
+    recorded.store.0.push(other);
+    let result = instant(&recorded.store, "sum by (route) (increase(rpc_seconds[5s]))", 10);
+    assert_eq!(result.warnings.len(), 1, "{:?}", result.warnings);
+    assert!(result.warnings[0].contains("log-linear and other bins"), "{:?}", result.warnings);
+    let found = vector(result);
+    assert_eq!(found.len(), 1, "only the route without a mix has an answer");
+    assert_eq!(found[0].labels.get("route"), "/search");
+}
+
+#[test]
+fn limits_and_cancellation_end_a_query() {
+    let recorded = record(30);
+    let limited = |options: EngineOptions| Engine::new(options).instant(&recorded.store, "rpc_seconds[20s]", 20_000);
+    assert!(limited(EngineOptions::default()).is_ok());
+    let few = limited(EngineOptions { samples_max: 100, ..EngineOptions::default() });
+    assert!(matches!(few, Err(Error::TooManySamples { limit: 100 })), "{few:?}");
+    let few = limited(EngineOptions { series_max: 5, ..EngineOptions::default() });
+    assert!(matches!(few, Err(Error::Evaluate { .. })), "{few:?}");
+    assert!(limited(EngineOptions { series_max: 6, ..EngineOptions::default() }).is_ok());
+    let cancelled = engine().instant_until(&recorded.store, "sum(rpc_seconds)", 20_000, &|| true);
+    assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
+}
+
+#[test]
+fn what_was_read_is_counted_once_for_equal_selectors() {
+    let recorded = record(30);
+    let result = instant(&recorded.store, "sum(rate(rpc_seconds[10s])) / sum(rate(rpc_seconds[10s]))", 20);
+    assert_eq!((result.stats.series_read, result.stats.samples_read), (6, 60));
+}
