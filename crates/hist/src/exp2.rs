@@ -177,6 +177,21 @@ mod tests {
     }
 
     #[test]
+    fn every_edge_closes_its_bin() {
+        for scale in [1, 3, 5, 8, 12, 20] {
+            for step in 0..20_000 {
+                let bin = (step - 10_000) * 7 + 3;
+                let edge = edge(scale, bin);
+                if !edge.is_normal() {
+                    continue;
+                }
+                assert_eq!(index(scale, edge), bin, "scale {scale} bin {bin}");
+                assert_eq!(index(scale, edge.next_up()), bin + 1, "scale {scale} bin {bin}");
+            }
+        }
+    }
+
+    #[test]
     fn coarser_follows_the_upper_edge_for_every_sign() {
         for (index, steps, expected) in
             [(1, 1, 1), (2, 1, 1), (3, 1, 2), (0, 1, 0), (-1, 1, 0), (-2, 1, -1), (-3, 1, -1), (5, 2, 2), (-7, 2, -1)]

@@ -100,6 +100,8 @@ fn what_cannot_be_read_is_an_error_with_its_evidence() {
     assert_eq!(decode_base64("AA*="), Err(Error::Base64 { offset: 2, byte: b'*' }));
     assert_eq!(decode_base64("AAA=A"), Err(Error::Base64 { offset: 4, byte: b'A' }));
     assert_eq!(decode_base64("AAAAA"), Err(Error::Base64 { offset: 5, byte: 0 }));
+    assert_eq!(decode_base64("AAA=="), Err(Error::Base64 { offset: 4, byte: b'=' }));
+    assert_eq!(decode_base64("AAAA="), Err(Error::Base64 { offset: 4, byte: b'=' }));
     assert_eq!(decode_base64("AAAA"), Err(Error::Trailing { offset: 2, bytes: 1 }));
     assert_eq!(decode_base64("AAA").map(|(_, repairs)| repairs.loose_base64), Ok(true));
     assert!(matches!(decode_base64(""), Err(Error::Truncated { .. })));
@@ -116,6 +118,27 @@ fn survives(bytes: &[u8]) {
         let samples: u64 = histogram.buckets().fold(histogram.nan, |sum, bucket| sum.saturating_add(bucket.count));
         assert_eq!(samples, histogram.count);
     }
+}
+
+#[test]
+fn a_bin_without_its_values_makes_the_sum_unknown() {
+    let mut histogram = Histogram::log_linear();
+    histogram.record(1.0);
+    histogram.record_bin(DecimalBin::NAN, 2);
+    assert_eq!((histogram.sum, histogram.max, histogram.count), (Some(1.0), Some(1.0), 3));
+    histogram.record_bin(DecimalBin { val: 20, exp: 0 }, 2);
+    assert_eq!((histogram.sum, histogram.min, histogram.max), (None, None, None));
+}
+
+#[test]
+fn a_bound_a_rounding_below_an_edge_still_touches_the_bin() {
+    // 8.7e-5 / 10 * 10 in doubles: below the edge, and yet of bin 87 by the rule.
+    let bound = 8.699_999_999_999_999e-5;
+    let mut histogram = Histogram::log_linear();
+    [8.6e-5, 8.7e-5, 8.8e-5].into_iter().for_each(|value| histogram.record(value));
+    histogram.clamp_to(8.65e-5, bound);
+    let kept: Vec<_> = histogram.buckets().map(|bucket| (bucket.lo, bucket.count)).collect();
+    assert_eq!(kept, [(8.6e-5, 1), (8.7e-5, 1)]);
 }
 
 #[test]

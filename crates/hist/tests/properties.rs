@@ -112,7 +112,7 @@ proptest! {
     #[test]
     fn a_wider_zero_bin_cuts_no_bin_and_loses_no_sample(
         scales in (-2..4_i32, -2..4_i32),
-        thresholds in (0.0..50.0, 0.0..50.0),
+        thresholds in (0.0..3.0, 0.0..3.0),
         a in samples(),
         b in samples(),
     ) {
@@ -346,6 +346,26 @@ fn compensated_sums_keep_what_plain_ones_lose() {
     let mut histogram = of(&scheme, &[-5e16, 1.0, 5e16]);
     histogram.sum = None;
     assert_eq!(histogram.sum_or_estimate(), 1.0);
+}
+
+#[test]
+fn a_threshold_within_a_filled_bin_moves_to_its_far_edge() {
+    let mut left = of(&Scheme::exp2(0).unwrap(), &[1.5, 3.0, -1.2]);
+    let mut right = Histogram::new(Scheme::exp2(0).unwrap());
+    right.zero_threshold = 1.1;
+    left.merge(&right).unwrap();
+    assert_eq!((left.zero_threshold, left.zero, left.negative.len()), (2.0, 2, 0));
+    assert_eq!(left.positive.iter().collect::<Vec<_>>(), [(2, 1)]);
+}
+
+#[test]
+fn the_hint_of_a_reset_stays_only_while_both_agree() {
+    use ogive_hist::CounterReset::{Gauge, NotReset, Unknown};
+    let with = |reset, values: &[f64]| Histogram { reset, ..of(&Scheme::LogLinear10, values) };
+    assert_eq!(merged(&with(Gauge, &[1.0]), &with(Gauge, &[2.0])).reset, Gauge);
+    assert_eq!(merged(&with(Gauge, &[1.0]), &with(NotReset, &[2.0])).reset, Unknown);
+    assert_eq!(merged(&with(Unknown, &[]), &with(Gauge, &[2.0])).reset, Gauge);
+    assert_eq!(merged(&with(Gauge, &[2.0]), &with(Unknown, &[])).reset, Gauge);
 }
 
 #[test]
