@@ -12,10 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ogive_journal::Disk;
-use ogive_model::{Matcher, Selection, SeriesData, TimeRange};
+use ogive_model::{Matcher, Selection, SeriesData, SeriesDef, TimeRange};
 
 use crate::manifest::Manifest;
-use crate::{Block, BlockId, BlockMeta, Budget, Error};
+use crate::{Block, BlockId, BlockMeta, Budget, Error, merge};
 
 /// 256 MiB: the indexes of some three million series with nine labels each.
 pub const INDEX_BYTES_MAX: usize = 256 << 20;
@@ -26,7 +26,7 @@ struct Live {
     block: Result<Block, Error>,
 }
 
-/// The live blocks, by ascending id. Cloning shares them.
+/// The live blocks in the order in which their samples arrived. Cloning shares them.
 #[derive(Clone, Default)]
 pub struct Blocks(Vec<Arc<Live>>);
 
@@ -44,11 +44,9 @@ impl Blocks {
     /// When it cannot be opened.
     ///
     /// # Panics
-    /// When its id does not follow those of the set.
+    /// When it is in the set already.
     pub fn with(&self, disk: &dyn Disk, directory: &Path, meta: &BlockMeta) -> Result<Self, Error> {
-        if let Some(last) = self.0.last() {
-            assert!(last.meta.id < meta.id, "block {:?} follows {:?}", meta.id, last.meta.id);
-        }
+        assert!(self.metas().all(|live| live.id != meta.id), "block {:?} is there already", meta.id);
         let block = Block::open(disk, &Manifest::block_path(directory, meta.id))?;
         let mut blocks = self.0.clone();
         blocks.push(Arc::new(Live { meta: meta.clone(), block: Ok(block) }));
@@ -77,17 +75,33 @@ impl Blocks {
         self.0.iter().filter_map(|live| live.block.as_ref().err().map(|error| (live.meta.id, error)))
     }
 
-    /// What each block holds of the selection, in the order of ids: sources for [`crate::merge`].
+    /// What the blocks hold of the selection, merged in the order of their arrival; ascending by (labels, kind).
     ///
     /// # Errors
     /// [`Error::TooManySamples`], [`Error::Corrupt`], or the disk's.
-    pub fn select(&self, selection: &Selection, budget: &mut Budget) -> Result<Vec<Vec<SeriesData>>, Error> {
-        let mut sources = Vec::new();
+    pub fn select(&self, selection: &Selection, budget: &mut Budget) -> Result<Vec<SeriesData>, Error> {
+        let mut found = Vec::new();
         for block in self.touching(selection.range) {
-            sources.push(block?.select(selection, budget)?);
+            // One after the other, so that a series of a thousand blocks is not in memory a thousand times.
+            found = merge(vec![found, block?.select(selection, budget)?]);
         }
         self.trim(selection.range, INDEX_BYTES_MAX);
-        Ok(sources)
+        Ok(found)
+    }
+
+    /// Calls `each` with every series of every block that can be read, a series of several blocks several times.
+    /// The first error, after all other blocks were read.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or the disk's.
+    pub fn each_series(&self, mut each: impl FnMut(SeriesDef)) -> Result<(), Error> {
+        let mut first = Ok(());
+        for block in self.touching(TimeRange::ALL) {
+            let read = block.and_then(|block| block.each_series(&mut each));
+            first = first.and(read);
+        }
+        self.trim(TimeRange { start_ms: i64::MAX, end_ms: i64::MAX }, INDEX_BYTES_MAX);
+        first
     }
 
     /// The label names of the series that `matchers` accept, of all blocks that touch `range`.
@@ -158,5 +172,94 @@ impl Live {
             Error::TooNew { path, found, known } => Error::TooNew { path: path.clone(), found: *found, known: *known },
             other => Error::Unreadable { block: self.meta.id.0, problem: other.to_string() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ogive_journal::{Position, SimulatedDisk};
+    use ogive_model::MatchOp;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::block;
+    use crate::testing::{any_source, bits, model_select};
+
+    const DIRECTORY: &str = "/store";
+
+    fn write(disk: &dyn Disk, sources: &[Vec<SeriesData>]) -> Manifest {
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let mut manifest = Manifest { replay_from: Position(1), ..Manifest::default() };
+        for source in sources {
+            let id = BlockId(manifest.next_block);
+            manifest.next_block += 1;
+            manifest
+                .blocks
+                .extend(block::write(disk, Path::new(DIRECTORY), id, source.iter().cloned().map(Ok)).unwrap());
+        }
+        manifest
+    }
+
+    fn everything(range: TimeRange) -> Selection {
+        Selection { matchers: Vec::new(), range, samples_max: usize::MAX, labels_only: false }
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_answer_as_their_merged_sources_do(
+            sources in proptest::collection::vec(any_source(6, 30), 0..4), start_ms in -60_000..200_000_i64,
+        ) {
+            let disk = SimulatedDisk::new(0);
+            let manifest = write(&disk, &sources);
+            let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);
+            for range in [TimeRange::ALL, TimeRange { start_ms, end_ms: start_ms + 30_000 }] {
+                let selection = everything(range);
+                let cut: Vec<_> = sources.iter().map(|source| model_select(source, &selection)).collect();
+                let found = blocks.select(&selection, &mut Budget::new(usize::MAX)).unwrap();
+                prop_assert_eq!(bits(&found), bits(&merge(cut)));
+            }
+            let carried = |data: &SeriesData| data.labels.get("a").to_owned();
+            let all = merge(sources.iter().map(|source| model_select(source, &everything(TimeRange::ALL))).collect());
+            let of_m1 = all.iter().filter(|data| data.labels.metric_name() == "m1");
+            let values: BTreeSet<String> = of_m1.clone().map(carried).filter(|value| !value.is_empty()).collect();
+            let names: BTreeSet<String> = of_m1.flat_map(|data| data.labels.iter().map(|(name, _)| name.to_owned())).collect();
+            let m1 = [Matcher::new("__name__", MatchOp::Equal, "m1").unwrap()];
+            prop_assert_eq!(blocks.label_values("a", &m1, TimeRange::ALL).unwrap(), values);
+            prop_assert_eq!(blocks.label_names(&m1, TimeRange::ALL).unwrap(), names);
+            blocks.trim(TimeRange { start_ms: i64::MAX, end_ms: i64::MAX }, 0);
+            prop_assert!(blocks.0.iter().all(|live| live.block.as_ref().unwrap().index_bytes() == 0));
+        }
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_opened_answers_only_questions_that_touch_it_with_its_error() {
+        use crate::testing::empty;
+        use ogive_model::{Kind, Labels, Temporality};
+        let source = |time: i64| {
+            let mut data = empty(Labels::new([("__name__", "up")]).unwrap(), Kind::Float, Temporality::Gauge);
+            (data.floats.times, data.floats.values) = (vec![time], vec![1.0]);
+            vec![data]
+        };
+        let disk = SimulatedDisk::new(0);
+        let manifest = write(&disk, &[source(1000), source(2000), source(3000)]);
+        let path = |id| Manifest::block_path(Path::new(DIRECTORY), BlockId(id));
+        disk.flip_bit(&path(0), 9);
+        disk.remove(&path(1)).unwrap();
+        let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);
+        assert_eq!((blocks.len(), blocks.failures().count()), (3, 2));
+        let ask = |start_ms, end_ms| {
+            let selection = everything(TimeRange { start_ms, end_ms });
+            blocks.select(&selection, &mut Budget::new(9)).map(|found| found.len())
+        };
+        assert!(matches!(ask(0, 1000), Err(Error::Corrupt { path: named, .. }) if named == path(0)));
+        assert!(matches!(ask(1000, 2000), Err(Error::Unreadable { block: 1, .. })));
+        assert_eq!(ask(2000, 3000).unwrap(), 1);
+        let mut known = 0;
+        assert!(blocks.each_series(|_| known += 1).is_err());
+        assert_eq!(known, 1);
+        // A file that is good but not the one that the manifest names.
+        disk.put(&path(1), disk.read(&path(2)).unwrap());
+        let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);
+        assert_eq!(blocks.failures().count(), 2);
     }
 }

@@ -1,12 +1,13 @@
 //! Manifest: which blocks are live, and from where the journal must be replayed.
 //!
 //! Invariants: a file named `MANIFEST` is always whole (it is replaced by rename, after an fsync of the new
-//! bytes and before one of the directory); block ids strictly ascend and stay below `next_block`; a block that
-//! no manifest names does not exist, whatever files lie about.
+//! bytes and before one of the directory); block ids are distinct and below `next_block`; a block that no
+//! manifest names does not exist, whatever files lie about.
 //! Format: docs/formats/manifest.md.
 //! Failure: a manifest that fails its checksum stops the start with [`Error::Corrupt`]: guessing which blocks
 //! are live would lose or double samples.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, Position};
@@ -30,7 +31,7 @@ const BODY_BYTES_MAX: usize = 1 << 30;
 /// The state of a store beside its journal. Each change is a whole new manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// The live blocks, by ascending id: a later one holds later arrivals.
+    /// The live blocks in the order in which their samples arrived: what several became stands in their place.
     pub blocks: Vec<BlockMeta>,
     /// The id that the next block gets.
     pub next_block: u64,
@@ -74,30 +75,24 @@ impl Manifest {
     }
 
     fn check(&self) {
-        for pair in self.blocks.windows(2) {
-            assert!(pair[0].id < pair[1].id, "block {:?} is listed before {:?}", pair[0].id, pair[1].id);
-        }
-        if let Some(last) = self.blocks.last() {
-            assert!(last.id.0 < self.next_block, "block {:?} is not below {}", last.id, self.next_block);
+        let mut met = HashSet::new();
+        for BlockMeta { id, .. } in &self.blocks {
+            assert!(met.insert(*id), "block {id:?} is listed twice");
+            assert!(id.0 < self.next_block, "block {id:?} is not below {}", self.next_block);
         }
     }
 
     fn remove_orphans(&self, disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+        let live: HashSet<BlockId> = self.blocks.iter().map(|meta| meta.id).collect();
         for path in disk.list(directory)? {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             let unfinished = name.ends_with(".new") && (name.contains(BLOCK_SUFFIX) || name.starts_with(MANIFEST_FILE));
-            let dead = block::parse_file_name(name).is_some_and(|id| self.block(id).is_none());
+            let dead = block::parse_file_name(name).is_some_and(|id| !live.contains(&id));
             if unfinished || dead {
                 disk.remove(&path)?;
             }
         }
         Ok(())
-    }
-
-    /// What is known of a live block.
-    #[must_use]
-    pub fn block(&self, id: BlockId) -> Option<&BlockMeta> {
-        self.blocks.binary_search_by_key(&id, |meta| meta.id).ok().map(|at| &self.blocks[at])
     }
 
     /// The bytes of the file.
@@ -159,6 +154,7 @@ impl Manifest {
         let (next_block, replay_from) = (cursor.varint()?, Position(cursor.varint()?));
         let windows = cursor.length_and_bytes()?.to_vec();
         let mut blocks: Vec<BlockMeta> = Vec::new();
+        let mut met = HashSet::new();
         for _ in 0..cursor.count(BLOCKS_MAX, "blocks")? {
             let meta = BlockMeta {
                 id: BlockId(cursor.varint()?),
@@ -168,8 +164,8 @@ impl Manifest {
                 samples: cursor.varint()?,
                 bytes: cursor.varint()?,
             };
-            if blocks.last().is_some_and(|last| last.id >= meta.id) || meta.id.0 >= next_block {
-                return Err(cursor.broken(format!("block {} is out of order", meta.id.0)));
+            if !met.insert(meta.id) || meta.id.0 >= next_block {
+                return Err(cursor.broken(format!("block {} is listed twice or too new", meta.id.0)));
             }
             blocks.push(meta);
         }

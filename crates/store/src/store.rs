@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use ogive_journal::{DirectoryLock, Disk, Journal};
 use ogive_model::sequence::SourceTable;
-use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, SeriesId, TimeRange, Value};
+use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, TimeRange, Value};
 
 use crate::ingest::flusher::{Bell, Flusher, View};
 use crate::ingest::shard::{self, HeadSize, ReadRequest, ToShard};
@@ -245,9 +245,7 @@ impl Select for Store {
         let mut budget = Budget::new(selection.samples_max);
         let (view, heads) =
             self.read_heads(&selection.matchers, selection.range, selection.labels_only, &mut budget)?;
-        let mut sources = view.blocks.select(selection, &mut budget)?;
-        sources.push(heads);
-        Ok(merge(sources))
+        Ok(merge(vec![view.blocks.select(selection, &mut budget)?, heads]))
     }
 }
 
@@ -334,16 +332,8 @@ fn open_journal(
 /// is told.
 fn note_stored(view: &Mutex<Arc<View>>, registry: &mut Registry) -> Option<String> {
     let view = Arc::clone(&view.lock().unwrap_or_else(PoisonError::into_inner));
-    let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: true };
-    match view.blocks.select(&all, &mut Budget::new(usize::MAX)) {
-        Ok(sources) => {
-            for data in sources.iter().flatten() {
-                registry.stored(SeriesId::of(data.meta.kind, &data.labels), data.meta.temporality);
-            }
-            None
-        }
-        Err(error) => Some(format!("the series of the blocks are not all known: {error}")),
-    }
+    let known = view.blocks.each_series(|def| registry.stored(def.id(), def.meta.temporality));
+    known.err().map(|error| format!("the series of the blocks are not all known: {error}"))
 }
 
 /// About what a decoded batch takes in memory.

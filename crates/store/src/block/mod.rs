@@ -19,7 +19,7 @@ mod writer;
 pub use reader::{Block, Budget};
 pub use writer::write;
 
-/// Identity of a block in its store. Ids rise in the order of flushing: what a later block holds arrived later.
+/// Identity of a block in its store. Ids rise in the order of writing and are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlockId(pub u64);
 

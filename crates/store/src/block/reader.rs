@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ogive_journal::{Disk, DiskFile};
-use ogive_model::{Kind, Labels, Matcher, Selection, SeriesData, SeriesMeta, TimeRange};
+use ogive_model::{Kind, Labels, Matcher, Selection, SeriesData, SeriesDef, SeriesMeta, TimeRange};
 
 use crate::Error;
 use crate::block::format::{self, Section, SectionId, Summary};
@@ -131,8 +131,35 @@ impl Block {
         let index = self.index()?;
         let matching = self.matching(&index, &selection.matchers)?;
         let mut names = LabelNames { block: self, index: &index, known: HashMap::new() };
+        self.each_entry(&index, matching.iter(), |entry| {
+            found.extend(self.read_series(entry, selection, budget, &mut names)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `each` with every series, ascending by (labels, kind).
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or the disk's.
+    pub fn each_series(&self, mut each: impl FnMut(SeriesDef)) -> Result<(), Error> {
+        let index = self.index()?;
+        let mut names = LabelNames { block: self, index: &index, known: HashMap::new() };
+        self.each_entry(&index, 0..self.summary.series as u32, |entry| {
+            each(SeriesDef { labels: names.labels(&entry.labels)?, meta: self.meta(entry)? });
+            Ok(())
+        })
+    }
+
+    /// Calls `each` with the entries of `series`, which ascend; reads each page once.
+    fn each_entry(
+        &self,
+        index: &Index,
+        series: impl Iterator<Item = u32>,
+        mut each: impl FnMut(&Entry) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut page: Option<(usize, u32, Vec<Entry>)> = None;
-        for series in matching {
+        for series in series {
             let (number, place, described) = index.page_of(series);
             if page.as_ref().is_none_or(|page| page.0 != number) {
                 let bytes = self.checked(place)?;
@@ -140,12 +167,14 @@ impl Block {
                 page = Some((number, described.start, entries.map_err(|broken| self.corrupt(place.offset, broken))?));
             }
             let (_, first, entries) = page.as_ref().expect("the page was read above");
-            let entry = &entries[(series - first) as usize];
-            if let Some(data) = self.read_series(entry, selection, budget, &mut names)? {
-                found.push(data);
-            }
+            each(&entries[(series - first) as usize])?;
         }
-        Ok(found)
+        Ok(())
+    }
+
+    fn meta(&self, entry: &Entry) -> Result<SeriesMeta, Error> {
+        let Entry { kind, temporality, width_ms, .. } = *entry;
+        Ok(SeriesMeta { kind, temporality, unit: self.unit(entry.unit)?, width_ms })
     }
 
     /// The label names of the series that `matchers` accept, ascending.
@@ -230,12 +259,7 @@ impl Block {
     ) -> Result<Option<SeriesData>, Error> {
         let mut data = SeriesData {
             labels: Labels::empty(),
-            meta: SeriesMeta {
-                kind: entry.kind,
-                temporality: entry.temporality,
-                unit: self.unit(entry.unit)?,
-                width_ms: entry.width_ms,
-            },
+            meta: self.meta(entry)?,
             floats: Default::default(),
             histograms: Default::default(),
             texts: Default::default(),

@@ -53,6 +53,10 @@ proptest! {
         if let Some(path) = write(&disk, &source) {
             let block = Block::open(&disk, &path).unwrap();
             block.verify().unwrap();
+            let mut stored = Vec::new();
+            block.each_series(|def| stored.push((def.labels, def.meta))).unwrap();
+            let all = model_select(&source, &everything());
+            prop_assert_eq!(stored, all.into_iter().map(|data| (data.labels, data.meta)).collect::<Vec<_>>());
             for selection in selections.iter().chain([&everything()]) {
                 let found = select(&block, selection).unwrap();
                 prop_assert_eq!(bits(&found), bits(&model_select(&source, selection)), "{:?}", selection);
