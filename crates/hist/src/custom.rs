@@ -1,4 +1,4 @@
-//! Explicit bounds: bin `i` holds (bounds[i-1], bounds[i]].
+//! Explicit bounds: bin `i` holds `(bounds[i-1], bounds[i]]`.
 
 /// The bin of a value that is not NaN.
 #[must_use]

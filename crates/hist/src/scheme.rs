@@ -19,7 +19,7 @@ pub enum Scheme {
         /// -10..=20; Prometheus uses -4..=8.
         scale: i8,
     },
-    /// Explicit upper bounds, strictly ascending and finite: bin `i` holds (bounds[i-1], bounds[i]], bin 0
+    /// Explicit upper bounds, strictly ascending and finite: bin `i` holds `(bounds[i-1], bounds[i]]`, bin 0
     /// starts at -Inf and the bin after the last bound ends at +Inf (Prometheus schema -53, OTLP explicit).
     Custom {
         /// Upper bounds, without the +Inf one.
