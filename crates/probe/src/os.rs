@@ -116,7 +116,7 @@ mod tests {
     fn clocks_advance_and_agree_on_order() {
         let first = monotonic_ns();
         assert!(monotonic_ns() >= first);
-        assert!(boottime_ns() >= first);
+        assert!(cfg!(miri) || boottime_ns() >= first, "Miri's boot time is a clock of its own");
         assert!(realtime_ns() > 1_600_000_000_000_000_000, "the wall clock is past the year 2020");
     }
 

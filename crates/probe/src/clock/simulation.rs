@@ -96,6 +96,8 @@ impl World {
 
     fn publish(&mut self) {
         let segment = self.calibrator.segment(self.counter());
+        let steepness = (segment.rate_slewed as f64 / segment.rate as f64 - 1.0).abs();
+        assert!(segment.mode == Mode::Os || steepness < 500.001e-6, "a correction of {steepness:e}");
         self.pass(100);
         self.current = segment;
         if let Some(correction) = self.calibrator.published(segment, self.counter()) {
@@ -161,6 +163,38 @@ impl World {
 const GHZ_2: f64 = 2.0 * (1.0 + 13.7e-6);
 
 const _: () = assert!(SKEW_TICKS < PERIOD_NS / 1_000 && FLOOR_BELIEVED_NS < PERIOD_NS);
+
+#[test]
+fn the_system_takes_over_where_the_line_ended() {
+    let line = Segment {
+        base_ticks: 1_000_000,
+        base_ns: 1_000,
+        rate: 1 << 63,
+        rate_slewed: 1 << 63,
+        slew_ticks: 10,
+        max_age: 100_000,
+        mode: Mode::Counter,
+        ..Segment::os(0, 0, 0)
+    };
+    let end = 1_000 + 50_000;
+    let cases = [
+        (1_100_000, end + 7, end + 7, "the system is ahead"),
+        (1_100_000, end - 20, end, "the line was ahead by its error: no reading falls below it"),
+        (u64::MAX / 2, 900, end, "the same, however late"),
+        (u64::MAX / 2, 1, end, "the same at the limit of what is believed"),
+        (999_999, 5, 1_000, "another CPU's counter, a tick behind"),
+        (1_000_000 - SKEW_TICKS, 9_999_999, 1_000, "the same at the limit"),
+        (1_000_000 - SKEW_TICKS - 1, 9_999_999, 9_999_999, "the counter went back: the system's clock"),
+        (5, 400, 1_000, "the same, but not below the line's start"),
+    ];
+    for (ticks, system_ns, expected, why) in cases {
+        assert_eq!(super::floored(&line, ticks, 0, system_ns), expected, "{why}");
+    }
+    let later = Segment { base_ns: 10 * FLOOR_BELIEVED_NS, ..line };
+    assert_eq!(super::floored(&later, u64::MAX / 2, 0, 5_000), 5_000, "a counter that jumped is not believed");
+    assert_eq!(super::floored(&Segment::os(70, 0, 0), 5, 0, 60), 70, "the floor of the system's own mode");
+    assert_eq!(super::floored(&Segment::os(70, 0, 0), 5, 0, 80), 80);
+}
 
 #[test]
 fn counters_of_all_rates_are_calibrated_within_40_ns() {
