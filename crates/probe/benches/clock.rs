@@ -227,6 +227,32 @@ fn error_table(clock: Clock) {
     }
 }
 
+/// What does a snapshot cost, with nothing recorded and with some writers that recorded?
+fn snapshot_table() {
+    println!("\ncost of a snapshot, us");
+    for writers in [1, 8] {
+        let recorder = Recorder::new();
+        let handles: Vec<_> = (0..writers).map(|_| recorder.handle()).collect();
+        for busy in [false, true] {
+            let mut costs: Vec<f64> = (0..300)
+                .map(|_| {
+                    handles
+                        .iter()
+                        .filter(|_| busy)
+                        .for_each(|writer| (1..200).for_each(|ns| writer.record_ns(ns * 997)));
+                    let start = system_ns();
+                    black_box(recorder.snapshot());
+                    (system_ns() - start) as f64 / 1e3
+                })
+                .collect();
+            costs.sort_by(f64::total_cmp);
+            let [p50, p99] = [0.5, 0.99].map(|q| percentile(&costs, q));
+            let state = if busy { "that recorded" } else { "that did not record" };
+            println!("{writers} writers {state:<20} p50 {p50:.1}, p99 {p99:.1}");
+        }
+    }
+}
+
 /// What does the hiccup meter see here, and what does it cost?
 fn hiccup_table(clock: Clock) {
     let mut meter = HiccupMeter::start(clock).expect("threads are to be had");
@@ -284,6 +310,7 @@ fn main() {
     let clock = Clock::global();
     order_table(clock);
     error_table(clock);
+    snapshot_table();
     hiccup_table(clock);
     println!("\n{:?}", clock.status());
 }

@@ -17,6 +17,17 @@ pub enum Mode {
     Counter = 1,
 }
 
+impl Mode {
+    /// Its name in the status.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Os => "os",
+            Self::Counter => "counter",
+        }
+    }
+}
+
 /// Largest `err_ns` that a segment holds: 24 bits, 16.8 ms; a clock further off is in [`Mode::Os`].
 const ERR_NS_MAX: u32 = (1 << 24) - 1;
 
