@@ -1,6 +1,14 @@
 //! Ogive's one binary: the command line, the listeners, the HTTP API with its page, and the roles.
 #![forbid(unsafe_code)]
 
+mod backend;
 mod cli;
+mod counters;
+mod http;
+#[cfg(test)]
+mod memory;
+mod observe;
+mod server;
+mod storage;
 
 pub use cli::run;

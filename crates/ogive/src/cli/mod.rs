@@ -1,7 +1,11 @@
 //! The command line: what a user types, and what each command needs of the terminal.
 
+mod client;
 mod format;
 mod hist;
+mod query;
+mod serve;
+mod status;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -25,6 +29,9 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Serve(serve::Serve),
+    Query(query::Query),
+    Status(status::Status),
     Hist(hist::Hist),
     /// Prints the completion script of a shell.
     Completions {
@@ -87,6 +94,9 @@ pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let terminal = Terminal::detect(cli.color);
     let outcome = match &cli.command {
+        Command::Serve(options) => serve::run(options),
+        Command::Query(options) => query::run(options, &terminal),
+        Command::Status(options) => status::run(options),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "ogive", &mut std::io::stdout());

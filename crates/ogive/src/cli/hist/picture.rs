@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use ogive_hist::{Histogram, Scheme};
+use ogive_hist::{Count, Histogram, Scheme};
 
 use crate::cli::format::{human, thousands};
 
@@ -84,23 +84,24 @@ enum Place {
 /// One line of the picture: a row with its count, or rows left out because they are empty.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Line {
-    Row(Place, u64),
+    Row(Place, f64),
     Gap,
 }
 
 /// Draws `histogram`, a mark beside the row that holds each of `marks` (name, value).
-pub(crate) fn draw(histogram: &Histogram, marks: &[(String, f64)], style: &Style) -> String {
+pub(crate) fn draw<C: Count>(histogram: &Histogram<C>, marks: &[(String, f64)], style: &Style) -> String {
     let Some((level, lines)) = LEVELS.iter().map(|level| (level, lines(histogram, level))).find(|(level, lines)| {
         lines.len() <= style.rows_max || std::ptr::eq(*level, LEVELS.last().expect("there are levels"))
     }) else {
         return String::new();
     };
-    let texts: Vec<Texts> = lines.iter().map(|line| Texts::of(*line, level, marks, histogram, style)).collect();
+    let total = histogram.count.to_f64().max(f64::MIN_POSITIVE);
+    let texts: Vec<Texts> = lines.iter().map(|line| Texts::of(*line, level, marks, total, style)).collect();
     let widest = |of: fn(&Texts) -> &str| texts.iter().map(|text| of(text).chars().count()).max().unwrap_or(0);
     let (label, count, mark) = (widest(|text| &text.label), widest(|text| &text.count), widest(|text| &text.mark));
     // Spaces, axis and the share of seven columns.
     let bar = style.width.saturating_sub(label + count + mark + 13).max(8);
-    let top = lines.iter().map(|line| line.count()).max().unwrap_or(0).max(1);
+    let top = lines.iter().map(|line| line.count()).fold(f64::MIN_POSITIVE, f64::max);
     let mut out = String::new();
     for (line, text) in lines.iter().zip(&texts) {
         let drawn = text.line(line.count(), top, [label, bar, count], style);
@@ -111,23 +112,22 @@ pub(crate) fn draw(histogram: &Histogram, marks: &[(String, f64)], style: &Style
 }
 
 impl Line {
-    const fn count(self) -> u64 {
+    const fn count(self) -> f64 {
         match self {
             Self::Row(_, count) => count,
-            Self::Gap => 0,
+            Self::Gap => 0.0,
         }
     }
 }
 
 /// Counts by place at `level`, with the empty rows between them.
-fn lines(histogram: &Histogram, level: &Level) -> Vec<Line> {
+fn lines<C: Count>(histogram: &Histogram<C>, level: &Level) -> Vec<Line> {
     assert_eq!(histogram.scheme, Scheme::LogLinear10, "only decimal log-linear bins fold into these rows");
     let row = |index: i32| level.row((index % 90 + 10) as u8, index / 90 - 128);
-    let mut places: BTreeMap<Place, u64> = BTreeMap::new();
-    let mut add = |place, count: u64| {
-        if count > 0 {
-            let sum = places.entry(place).or_default();
-            *sum = sum.saturating_add(count);
+    let mut places: BTreeMap<Place, f64> = BTreeMap::new();
+    let mut add = |place, count: C| {
+        if count > C::ZERO {
+            *places.entry(place).or_default() += count.to_f64();
         }
     };
     histogram.negative.iter().for_each(|(index, count)| add(Place::Negative(-row(index)), count));
@@ -143,8 +143,8 @@ fn lines(histogram: &Histogram, level: &Level) -> Vec<Line> {
         };
         match empty {
             Some((rows, _)) if rows.len() > 3 => out.push(Line::Gap),
-            Some((rows, true)) => out.extend(rows.map(|row| Line::Row(Place::Negative(row), 0))),
-            Some((rows, false)) => out.extend(rows.map(|row| Line::Row(Place::Positive(row), 0))),
+            Some((rows, true)) => out.extend(rows.map(|row| Line::Row(Place::Negative(row), 0.0))),
+            Some((rows, false)) => out.extend(rows.map(|row| Line::Row(Place::Positive(row), 0.0))),
             None => {}
         }
         out.push(Line::Row(place, count));
@@ -162,7 +162,7 @@ struct Texts {
 }
 
 impl Texts {
-    fn of(line: Line, level: &Level, marks: &[(String, f64)], histogram: &Histogram, style: &Style) -> Self {
+    fn of(line: Line, level: &Level, marks: &[(String, f64)], total: f64, style: &Style) -> Self {
         let Line::Row(place, count) = line else {
             let label = if style.ascii { "..." } else { "⋮" }.to_string();
             return Self { label, count: String::new(), share: String::new(), mark: String::new() };
@@ -181,18 +181,21 @@ impl Texts {
         let names: Vec<&str> = marks.iter().filter(|mark| inside(mark.1)).map(|mark| &*mark.0).collect();
         let arrow = if style.ascii { "<" } else { "◂" };
         let mark = if names.is_empty() { String::new() } else { format!(" {arrow} {}", names.join(" ")) };
-        let share = format!("{:.2}%", count as f64 / histogram.count.max(1) as f64 * 100.0);
+        let share = format!("{:.2}%", count / total * 100.0);
         // A row is called by its edge nearer zero, as a bin is.
         let label = human(if matches!(place, Place::Negative(_)) { hi } else { lo }, &style.unit);
         let label = if style.ascii { label.replace('µ', "u") } else { label };
-        Self { label, count: thousands(count), share, mark }
+        // Rates count in fractions.
+        let whole = count.fract() == 0.0 && count < 9e15;
+        let count = if whole { thousands(count as u64) } else { human(count, "") };
+        Self { label, count, share, mark }
     }
 
-    fn line(&self, count: u64, top: u64, [label, bar, counts]: [usize; 3], style: &Style) -> String {
+    fn line(&self, count: f64, top: f64, [label, bar, counts]: [usize; 3], style: &Style) -> String {
         let (dim, blue, gold, reset) =
             if style.color { ("\x1b[2m", "\x1b[36m", "\x1b[33m", "\x1b[0m") } else { ("", "", "", "") };
         let axis = if style.ascii { "|" } else { "┤" };
-        let drawn = bar_text(count as f64 / top as f64, bar, count > 0, style.ascii);
+        let drawn = bar_text(count / top, bar, count > 0.0, style.ascii);
         let mut out = String::new();
         write!(out, "{:>label$} {dim}{axis}{reset}{blue}{drawn:<bar$}{reset} ", self.label).expect("writes to memory");
         write!(out, "{:>counts$} {dim}{:>7}{reset}{gold}{}{reset}", self.count, self.share, self.mark)
@@ -275,8 +278,8 @@ mod tests {
         ) {
             let histogram = of(values.iter().map(|(mantissa, exponent)| mantissa * 10f64.powi(*exponent)));
             for level in &LEVELS {
-                let sum: u64 = lines(&histogram, level).iter().map(|line| line.count()).sum();
-                prop_assert_eq!(sum, values.len() as u64);
+                let sum: f64 = lines(&histogram, level).iter().map(|line| line.count()).sum();
+                prop_assert_eq!(sum, values.len() as f64);
             }
             let drawn = draw(&histogram, &[], &style(width, rows_max));
             prop_assert!(drawn.lines().count() <= rows_max.max(9), "{}", drawn);

@@ -1,0 +1,40 @@
+//! The store as the HTTP handlers see it: something to select from and to submit batches to.
+
+use ogive_model::{Batch, Select, Verdict};
+
+/// Why a batch was not taken, now or at all. Nothing of it is durable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// The queue is full: send it again in a moment.
+    #[error("the server takes no more batches right now; send it again in a second")]
+    Busy,
+    /// The disk is full: send it again when somebody made room.
+    #[error("{0}")]
+    DiskFull(String),
+    /// More than the store takes in one batch: send less at once.
+    #[error("{0}")]
+    TooLarge(String),
+    /// Writing failed: send it again when the server was looked after.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Called once, when the batch is durable and visible to queries, or refused.
+pub(crate) type Reply = Box<dyn FnOnce(Result<Verdict, Refusal>) + Send>;
+
+/// A figure of the store for `/v1/status` and `/metrics`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fact {
+    /// Name in `/v1/status`.
+    pub(crate) name: &'static str,
+    pub(crate) value: f64,
+}
+
+/// A store.
+pub(crate) trait Backend: Select {
+    /// Hands a batch over, with the frame that it was decoded from or encoded to when there is one.
+    fn submit(&self, batch: Batch, frame: Option<Vec<u8>>, reply: Reply) -> Result<(), Refusal>;
+
+    /// What it holds, for people.
+    fn facts(&self) -> Vec<Fact>;
+}

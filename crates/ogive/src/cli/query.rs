@@ -1,0 +1,308 @@
+//! `ogive query`: a PromQL expression to a table, sparklines or pictures of distributions.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use ogive_hist::{DecimalBin, Histogram};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use super::Terminal;
+use super::client::Server;
+use super::format::human;
+use super::hist::{Style, draw};
+
+/// Pictures are small here: several may follow each other.
+const PICTURE_ROWS: usize = 12;
+
+/// More series than this are not drawn but counted; `--json` has them all.
+const SERIES_SHOWN_MAX: usize = 200;
+
+/// Asks a server a PromQL question.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Without --start the expression is evaluated once; with it, over a range of time.
+
+  ogive query 'histogram_quantile(0.99, sum(increase(ogive_hiccup_seconds[5m])))'
+  ogive query 'sum(increase(ogive_http_request_seconds[1m]))'
+  ogive query 'rate(ogive_ingest_samples_total[1m])' --start 2026-01-01T00:00:00Z --step 1m")]
+pub(crate) struct Query {
+    /// The expression.
+    expr: String,
+    /// Evaluate at this instant instead of now: Unix seconds or RFC 3339.
+    #[arg(long, conflicts_with_all = ["start", "end", "step"])]
+    time: Option<String>,
+    /// Start of a range.
+    #[arg(long)]
+    start: Option<String>,
+    /// End of the range; now when it is left out.
+    #[arg(long, requires = "start")]
+    end: Option<String>,
+    /// Step of the range: seconds, or such as 5m.
+    #[arg(long, requires = "start", default_value = "15s")]
+    step: String,
+    #[command(flatten)]
+    server: Server,
+    /// Print the server's JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let now = ogive_probe::Clock::global().wall() as f64 / 1e9;
+    let now = format!("{now:.3}");
+    let mut params = vec![("query", &*options.expr)];
+    let path = match &options.start {
+        None => {
+            params.extend(options.time.as_deref().map(|time| ("time", time)));
+            "/api/v1/query"
+        }
+        Some(start) => {
+            let end = options.end.as_deref().unwrap_or(&now);
+            params.extend([("start", &**start), ("end", end), ("step", &*options.step)]);
+            "/api/v1/query_range"
+        }
+    };
+    let body = match options.server.get(path, &params) {
+        Ok(body) => body,
+        Err(failure) => return Ok(failure.report()),
+    };
+    if options.json {
+        print!("{body}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let answer: Answer = serde_json::from_str(&body).context("the server's answer is not as documented")?;
+    for note in answer.warnings.iter().chain(&answer.infos) {
+        eprintln!("ogive: {note}");
+    }
+    // By the convention of names: the answer itself carries no unit.
+    let unit = if options.expr.contains("_seconds") { "s" } else { "" };
+    print!("{}", show(&answer.data, unit, terminal)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Data,
+    #[serde(default)]
+    warnings: Vec<String>,
+    #[serde(default)]
+    infos: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
+enum Data {
+    Scalar((f64, String)),
+    String((f64, String)),
+    Vector(Vec<Series>),
+    Matrix(Vec<Series>),
+}
+
+#[derive(Deserialize)]
+struct Series {
+    metric: BTreeMap<String, String>,
+    value: Option<(f64, String)>,
+    histogram: Option<(f64, Distribution)>,
+    #[serde(default)]
+    values: Vec<(f64, String)>,
+    #[serde(default)]
+    histograms: Vec<(f64, Distribution)>,
+}
+
+#[derive(Deserialize)]
+struct Distribution {
+    count: String,
+    sum: String,
+    #[serde(default)]
+    buckets: Vec<(u8, String, String, String)>,
+}
+
+impl Distribution {
+    /// As a histogram of the decimal scheme: exact for those that were one, by the bins' middles for others.
+    fn histogram(&self) -> anyhow::Result<Histogram<f64>> {
+        let mut out = Histogram::<f64>::new(ogive_hist::Scheme::LogLinear10);
+        for (_, lo, hi, count) in &self.buckets {
+            let (lo, hi, count) = (go_float(lo)?, go_float(hi)?, go_float(count)?);
+            let near = if lo >= 0.0 { lo } else { hi };
+            let is_bin = DecimalBin::of(lo.max(-f64::MAX) / 2.0 + hi.min(f64::MAX) / 2.0) == DecimalBin::of(near);
+            let value = match (lo.is_finite(), hi.is_finite()) {
+                _ if is_bin => near,
+                (true, true) if lo > 0.0 => (lo * hi).sqrt(),
+                (true, true) => f64::midpoint(lo, hi),
+                (true, false) => lo,
+                _ => hi,
+            };
+            out.record_n(value, count);
+        }
+        out.sum = Some(go_float(&self.sum)?);
+        (out.min, out.max) = (None, None);
+        out.count = go_float(&self.count)?;
+        Ok(out)
+    }
+}
+
+/// A number as the API writes it.
+fn go_float(text: &str) -> anyhow::Result<f64> {
+    match text {
+        "+Inf" => Ok(f64::INFINITY),
+        "-Inf" => Ok(f64::NEG_INFINITY),
+        _ => text.parse().with_context(|| format!("{text:?} is not a number")),
+    }
+}
+
+/// Labels as PromQL writes them.
+fn name(metric: &BTreeMap<String, String>) -> String {
+    let labels: Vec<String> = metric
+        .iter()
+        .filter(|(label, _)| *label != "__name__")
+        .map(|(label, value)| format!("{label}={value:?}"))
+        .collect();
+    let name = metric.get("__name__").map_or("", String::as_str);
+    if labels.is_empty() && !name.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(", ")) }
+}
+
+fn show(data: &Data, unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
+    match data {
+        Data::Scalar((_, value)) | Data::String((_, value)) => Ok(format!("{value}\n")),
+        Data::Vector(series) | Data::Matrix(series) if series.is_empty() => Ok("no data\n".into()),
+        Data::Vector(series) => vector(series, unit, terminal),
+        Data::Matrix(series) => matrix(series, unit, terminal),
+    }
+}
+
+fn vector(series: &[Series], unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
+    let mut out = String::new();
+    let names: Vec<String> = series.iter().map(|series| name(&series.metric)).collect();
+    let floats = || series.iter().zip(&names).filter_map(|(series, name)| Some((name, &series.value.as_ref()?.1)));
+    let width = floats().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    floats().for_each(|(name, value)| out += &format!("{name:width$}  {value}\n"));
+    let distributions =
+        series.iter().zip(&names).filter_map(|(series, name)| Some((name, &series.histogram.as_ref()?.1)));
+    for (at, (name, distribution)) in distributions.enumerate() {
+        if at == SERIES_SHOWN_MAX {
+            out += "more distributions follow; narrow the expression or see --json\n";
+            break;
+        }
+        out += &picture(name, &distribution.histogram()?, unit, terminal);
+    }
+    Ok(out)
+}
+
+fn matrix(series: &[Series], unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
+    let mut out = String::new();
+    for series in series.iter().take(SERIES_SHOWN_MAX) {
+        let name = name(&series.metric);
+        if !series.values.is_empty() {
+            let values: Vec<f64> = series.values.iter().map(|pair| go_float(&pair.1)).collect::<Result<_, _>>()?;
+            out += &sparkline(&name, &values, terminal);
+        }
+        if let Some(((_, first), rest)) = series.histograms.split_first() {
+            let mut sum = first.histogram()?;
+            for (_, more) in rest {
+                if sum.merge(&more.histogram()?).is_err() {
+                    bail!("histograms of one answer do not merge");
+                }
+            }
+            out += &picture(&format!("{name} ({} points together)", series.histograms.len()), &sum, unit, terminal);
+        }
+    }
+    if series.len() > SERIES_SHOWN_MAX {
+        out += &format!("{} more series; narrow the expression or see --json\n", series.len() - SERIES_SHOWN_MAX);
+    }
+    Ok(out)
+}
+
+fn picture(name: &str, histogram: &Histogram<f64>, unit: &str, terminal: &Terminal) -> String {
+    let style = Style {
+        width: terminal.width,
+        rows_max: PICTURE_ROWS,
+        ascii: !terminal.unicode,
+        color: terminal.color,
+        unit: unit.into(),
+    };
+    let marks: Vec<(String, f64)> = [("p50", 0.5), ("p99", 0.99)]
+        .into_iter()
+        .filter_map(|(name, q)| Some((name.to_owned(), histogram.quantile(q)?.value)))
+        .collect();
+    let figures: Vec<String> =
+        marks.iter().map(|(name, value)| format!("{name} {}", human(*value, &style.unit))).collect();
+    let mean = histogram.mean().map_or(String::new(), |mean| format!("  mean {}", human(mean, &style.unit)));
+    format!(
+        "{name}  count {}{mean}  {}\n{}\n",
+        human(histogram.count, ""),
+        figures.join("  "),
+        draw(histogram, &marks, &style)
+    )
+}
+
+/// One line for a series over time, at most as wide as the terminal.
+fn sparkline(name: &str, values: &[f64], terminal: &Terminal) -> String {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    const ASCII: [char; 8] = ['_', '.', '-', '~', '=', '+', '*', '#'];
+    let levels = if terminal.unicode { LEVELS } else { ASCII };
+    let finite = || values.iter().copied().filter(|value| value.is_finite());
+    let (min, max) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), v| (min.min(v), max.max(v)));
+    let columns = values.len().min(terminal.width.saturating_sub(2).max(10));
+    let line: String = (0..columns)
+        .map(|at| {
+            let piece = &values
+                [at * values.len() / columns..((at + 1) * values.len() / columns).max(at * values.len() / columns + 1)];
+            let top = piece.iter().copied().filter(|value| value.is_finite()).fold(f64::NEG_INFINITY, f64::max);
+            if !top.is_finite() {
+                return ' ';
+            }
+            let share = if max > min { (top - min) / (max - min) } else { 0.0 };
+            levels[(share * 7.0).round() as usize]
+        })
+        .collect();
+    let last = values.last().copied().unwrap_or(f64::NAN);
+    format!("{name}  last {}  min {}  max {}\n{line}\n", human(last, ""), human(min, ""), human(max, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terminal() -> Terminal {
+        Terminal { width: 80, height: 40, unicode: true, color: false }
+    }
+
+    fn shown(body: &str) -> String {
+        let answer: Answer = serde_json::from_str(body).unwrap();
+        show(&answer.data, "s", &terminal()).unwrap()
+    }
+
+    #[test]
+    fn vectors_are_tables() {
+        let body = r#"{"status":"success","data":{"resultType":"vector","result":[
+            {"metric":{"__name__":"up","a":"b"},"value":[1,"1.5"]},{"metric":{},"value":[1,"NaN"]}]}}"#;
+        assert_eq!(shown(body), "up{a=\"b\"}  1.5\n{}         NaN\n");
+    }
+
+    #[test]
+    fn decimal_distributions_come_back_exactly() {
+        let body = r#"{"data":{"resultType":"vector","result":[{"metric":{"__name__":"x_seconds"},"histogram":[1,
+            {"count":"4","sum":"1","buckets":[[0,"-0.51","-0.5","1"],[3,"0","0","1"],[1,"0.0012","0.0013","2"]]}]}]}}"#;
+        let answer: Answer = serde_json::from_str(body).unwrap();
+        let Data::Vector(series) = &answer.data else { panic!() };
+        let histogram = series[0].histogram.as_ref().unwrap().1.histogram().unwrap();
+        let bins: Vec<(f64, f64, f64)> = histogram.buckets().map(|b| (b.lo, b.hi, b.count)).collect();
+        assert_eq!(bins, [(-0.51, -0.5, 1.0), (0.0, 0.0, 1.0), (0.0012, 0.0013, 2.0)]);
+        let text = shown(body);
+        assert!(text.contains("1.2ms") && text.contains("p50"), "{text}");
+    }
+
+    #[test]
+    fn ranges_are_sparklines() {
+        let body = r#"{"data":{"resultType":"matrix","result":[{"metric":{"__name__":"m"},"values":[[1,"0"],[2,"5"],[3,"10"],[4,"NaN"]]}]}}"#;
+        assert_eq!(shown(body), "m  last NaN  min 0  max 10\n▁▅█ \n");
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_nothing() {
+        assert_eq!(shown(r#"{"data":{"resultType":"vector","result":[]}}"#), "no data\n");
+        assert_eq!(shown(r#"{"data":{"resultType":"scalar","result":[1,"2"]}}"#), "2\n");
+    }
+}

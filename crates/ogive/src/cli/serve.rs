@@ -1,0 +1,29 @@
+//! `ogive serve`: options and their checks.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::server;
+
+/// Stores and answers: HTTP API, page, self observation.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Serve {
+    /// Directory of the data; made when it is missing.
+    #[arg(long, value_name = "DIR", default_value = "./ogive-data", env = "OGIVE_DATA")]
+    data: PathBuf,
+    /// Address of the HTTP server; port 0 takes a free one.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6448", env = "OGIVE_LISTEN", value_parser = address)]
+    listen: SocketAddr,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut found =
+        text.to_socket_addrs().map_err(|error| format!("{error}; give HOST:PORT such as 127.0.0.1:6448"))?;
+    found.next().ok_or_else(|| "the host has no address".into())
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
+    server::run(&server::Options { listen: options.listen, data: options.data.clone() })
+}

@@ -1,0 +1,80 @@
+//! Work on a blocking thread, within the limits of queries, with a deadline that ends it.
+//!
+//! Threads: the work runs on a blocking thread and asks [`Cancel`] now and then whether to go on. It is told to stop
+//! when its deadline passes, and when the client has gone (then this future is dropped).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::App;
+use super::error::ApiError;
+
+/// 2 minutes, as in Prometheus: the longest that a query may take, and what it may take when it says nothing.
+const TIMEOUT_MAX: Duration = Duration::from_secs(120);
+
+/// Whether the work is still wanted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    pub(super) fn is_set(&self) -> bool {
+        // ORDERING: Relaxed; the flag guards no other memory, and a late reading only works a little longer.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells the work to stop when it goes out of scope.
+struct Stop(Cancel);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed; see `is_set`.
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `work` and measures it. `timeout_ms` is the client's wish.
+pub(super) async fn ask<T: Send + 'static>(
+    app: &App,
+    timeout_ms: Option<i64>,
+    work: impl FnOnce(&App, &Cancel) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let wish = timeout_ms.map_or(TIMEOUT_MAX, |ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    let timeout = wish.min(TIMEOUT_MAX);
+    let _asked = app
+        .limits
+        .queries_asked
+        .try_acquire()
+        .map_err(|_| ApiError::busy("too many queries wait already; try again in a second"))?;
+    match tokio::time::timeout(timeout, run(app, work)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            app.counters.queries_timed_out.add(1);
+            let seconds = timeout.as_secs_f64();
+            Err(ApiError::timeout(format!("the query did not end within {seconds} s; narrow it or raise its timeout")))
+        }
+    }
+}
+
+async fn run<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&App, &Cancel) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let running = app.limits.queries.clone().acquire_owned().await.expect("the semaphore is never closed");
+    let cancel = Cancel::default();
+    let _stop = Stop(cancel.clone());
+    let shared = app.clone();
+    let worker = tokio::task::spawn_blocking(move || {
+        // Held by the work itself: what was cancelled still counts until it has ended.
+        let _running = running;
+        let from = shared.clock.now();
+        let answer = work(&shared, &cancel);
+        shared.meters.query(shared.clock.now().saturating_sub(from));
+        answer
+    });
+    match worker.await {
+        Ok(answer) => answer,
+        Err(_) => Err(ApiError::internal("the query failed inside the server; its log has the reason")),
+    }
+}

@@ -1,0 +1,165 @@
+//! `POST /v1/batch`: samples in, a verdict on each of them out, once the good ones are durable.
+//!
+//! Invariants: the answer comes after the store's reply; every sample of a batch that could be read is counted once in
+//! [`Counters`](crate::counters::Counters), also when its sender has gone.
+//! Failure: 400 when nothing was taken and something was wrong, 413 and 415 for bodies that are not read, 429 when as
+//! much is under way as may be, 507 when the disk is full, 503 when writing failed.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use ogive_model::{Batch, Verdict};
+use std::fmt::Write as _;
+use tokio::sync::oneshot;
+
+use super::App;
+use super::batch_json;
+use super::body::{self, Held};
+use super::error::{ApiError, json};
+use crate::backend::Refusal;
+
+/// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
+const INLINE_BYTES_MAX: usize = 64 * 1024;
+
+/// What the body holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Json,
+    FlatBuffer,
+}
+
+impl Form {
+    fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let kind = headers.get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let kind = kind.as_deref().unwrap_or("application/json");
+        match kind.split(';').next().unwrap_or_default().trim() {
+            "application/json" => Ok(Self::Json),
+            "application/x-ogive-batch-flatbuffer" => Ok(Self::FlatBuffer),
+            _ => Err(ApiError::unsupported(format!(
+                "content type {kind:?}; send application/json or application/x-ogive-batch-flatbuffer"
+            ))),
+        }
+    }
+}
+
+/// A batch with what there is to say about its bad samples.
+struct Decoded {
+    batch: Batch,
+    /// Its bytes for the journal.
+    frame: Vec<u8>,
+    details: Vec<(u32, String)>,
+}
+
+pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
+    let decoded = match decoded(&app, request).await {
+        Ok(decoded) => decoded,
+        Err(error) => {
+            app.counters.unreadable.add(1);
+            return error.into_response();
+        }
+    };
+    match stored(&app, decoded.batch, decoded.frame).await {
+        Ok(verdict) => answer(&verdict, &decoded.details),
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+async fn decoded(app: &App, request: Request) -> Result<Decoded, ApiError> {
+    let form = Form::of(request.headers())?;
+    let held = body::read(app, request).await?;
+    if held.bytes.len() <= INLINE_BYTES_MAX && !held.is_packed() {
+        return decode(form, held);
+    }
+    tokio::task::spawn_blocking(move || decode(form, held))
+        .await
+        .map_err(|_| ApiError::internal("reading the batch failed inside the server; its log has the reason"))?
+}
+
+fn decode(form: Form, mut held: Held) -> Result<Decoded, ApiError> {
+    held.unpack()?;
+    match form {
+        Form::Json => {
+            let batch_json::Decoded { batch, details } = batch_json::decode(&held.bytes).map_err(ApiError::bad_data)?;
+            let frame = batch.encode().map_err(|error| ApiError::too_large(error.to_string()))?;
+            Ok(Decoded { batch, frame, details })
+        }
+        Form::FlatBuffer => {
+            let batch = Batch::decode(&held.bytes).map_err(|error| match error {
+                ogive_model::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
+                error => ApiError::bad_data(error.to_string()),
+            })?;
+            Ok(Decoded { details: series_details(&batch), frame: held.bytes, batch })
+        }
+    }
+}
+
+/// What is wrong with the series of the first bad samples.
+fn series_details(batch: &Batch) -> Vec<(u32, String)> {
+    let of = |series: u32| batch.series.get(series as usize)?.as_ref().err();
+    let samples = batch.samples.iter().enumerate();
+    samples
+        .filter_map(|(index, sample)| {
+            let series = sample.as_ref().ok()?.series;
+            of(series).map(|error| (index as u32, format!("series {series}: {error}")))
+        })
+        .take(batch_json::DETAILS_MAX)
+        .collect()
+}
+
+/// Hands the batch to the store and waits for its word.
+async fn stored(app: &App, batch: Batch, frame: Vec<u8>) -> Result<Verdict, Refusal> {
+    let samples = batch.samples.len() as u64;
+    let (sender, receiver) = oneshot::channel();
+    let counters = app.counters.clone();
+    counters.received.add(samples);
+    let reply = Box::new(move |outcome: Result<Verdict, Refusal>| {
+        counters.batch(samples, &outcome);
+        // The sender of the batch may have gone; then nobody waits.
+        let _ = sender.send(outcome);
+    });
+    if let Err(refusal) = app.backend.submit(batch, Some(frame), reply) {
+        app.counters.batch(samples, &Err(refusal.clone()));
+        return Err(refusal);
+    }
+    receiver.await.unwrap_or_else(|_| Err(Refusal::Failed("the store ended before the batch was written".into())))
+}
+
+fn answer(verdict: &Verdict, details: &[(u32, String)]) -> Response {
+    let mut rejected = String::from("[");
+    let mut details = details.iter().peekable();
+    for (at, (sample, reason)) in verdict.rejected.iter().enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        write!(rejected, "{comma}{{\"sample\":{sample},\"reason\":\"{}\"", reason.as_str()).expect("writes to memory");
+        while details.peek().is_some_and(|detail| detail.0 < *sample) {
+            details.next();
+        }
+        if let Some((_, text)) = details.next_if(|detail| detail.0 == *sample) {
+            write!(rejected, ",\"detail\":{}", serde_json::Value::from(&**text)).expect("writes to memory");
+        }
+        rejected.push('}');
+    }
+    rejected.push(']');
+    let counts =
+        format!("\"accepted\":{},\"duplicate\":{},\"rejected\":{rejected}", verdict.accepted, verdict.duplicate);
+    if verdict.accepted + verdict.duplicate > 0 || verdict.rejected.is_empty() {
+        return json(StatusCode::OK, format!("{{{counts}}}\n"));
+    }
+    let reason = verdict.rejected[0].1.as_str();
+    let message = format!("none of the batch's {} samples was taken; the first: {reason}", verdict.rejected.len());
+    let body = format!(
+        "{{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":{},{counts}}}\n",
+        serde_json::Value::from(message)
+    );
+    json(StatusCode::BAD_REQUEST, body)
+}
+
+fn refused(refusal: &Refusal) -> Response {
+    let message = refusal.to_string();
+    match refusal {
+        Refusal::Busy => ApiError::busy(message),
+        Refusal::DiskFull(_) => ApiError::disk_full(message),
+        Refusal::TooLarge(_) => ApiError::too_large(message),
+        Refusal::Failed(_) => ApiError::unavailable(message),
+    }
+    .into_response()
+}

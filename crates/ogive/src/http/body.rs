@@ -1,0 +1,271 @@
+//! A request's body to memory: bounded, counted against what may be in memory at once, unpacked if it is packed.
+//!
+//! Limits: [`BODY_BYTES_MAX`] as sent and again as unpacked; all bodies together hold at most
+//! [`Limits::INGEST_KIB`](super::Limits::INGEST_KIB); a body that does not arrive within [`ARRIVAL`] is given up.
+//! Failure: a body that is too large is read to its end and thrown away, within bounds, so that its sender sees the
+//! answer and not a broken connection.
+
+use std::future::poll_fn;
+use std::io::Read;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{BodyDataStream, Bytes};
+use axum::extract::Request;
+use axum::http::{HeaderMap, header};
+use futures_core::Stream;
+use ogive_model::wire::FRAME_BYTES_MAX;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::App;
+use super::error::ApiError;
+
+/// The largest frame is the largest body: 32 MiB.
+pub(super) const BODY_BYTES_MAX: usize = FRAME_BYTES_MAX;
+
+/// 256 MiB are thrown away at most, within 10 s, before the connection is closed.
+const DRAIN_BYTES_MAX: usize = 256 << 20;
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// 60 s for 32 MiB is a line of 4.5 Mbit/s; who is slower sends smaller batches.
+const ARRIVAL: Duration = Duration::from_secs(60);
+
+/// A packed stream may look back 8 MiB (zstd's own limit for a decoder is 128): `zstd -19` asks for that.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// A body, and its share of the memory for bodies.
+pub(super) struct Held {
+    pub(super) bytes: Vec<u8>,
+    share: Share,
+    packing: Packing,
+}
+
+/// Kibibytes taken of the limit; given back when dropped.
+struct Share {
+    semaphore: Arc<Semaphore>,
+    permit: Option<OwnedSemaphorePermit>,
+    kib: u32,
+}
+
+impl Share {
+    /// Takes as much as `bytes` need in all.
+    fn cover(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        let Some(more) = kib.checked_sub(self.kib).filter(|more| *more > 0) else { return Ok(()) };
+        let busy = || ApiError::busy("too many bytes of batches are under way; send this one again in a second");
+        let permit = self.semaphore.clone().try_acquire_many_owned(more).map_err(|_| busy())?;
+        match &mut self.permit {
+            Some(held) => held.merge(permit),
+            None => self.permit = Some(permit),
+        }
+        self.kib = kib;
+        Ok(())
+    }
+}
+
+/// How a body is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Self::None) };
+        match value.as_bytes() {
+            b"" | b"identity" => Ok(Self::None),
+            b"gzip" => Ok(Self::Gzip),
+            b"zstd" => Ok(Self::Zstd),
+            other => {
+                let other = String::from_utf8_lossy(other);
+                Err(ApiError::unsupported(format!("content encoding {other:?}; send gzip, zstd or none")))
+            }
+        }
+    }
+}
+
+/// Reads the body of `request`.
+pub(super) async fn read(app: &App, request: Request) -> Result<Held, ApiError> {
+    let packing = Packing::of(request.headers())?;
+    let declared = declared_length(request.headers());
+    let waits = request.headers().contains_key(header::EXPECT);
+    let mut stream = request.into_body().into_data_stream();
+    let mut held = Held {
+        bytes: Vec::new(),
+        share: Share { semaphore: app.limits.ingest_kib.clone(), permit: None, kib: 0 },
+        packing,
+    };
+    let arrived = match declared {
+        Some(length) if length > BODY_BYTES_MAX => Err(too_large(length)),
+        _ => fill(&mut held, &mut stream, declared.unwrap_or(0)).await,
+    };
+    if let Err(error) = arrived {
+        // Who waits for "100 Continue" has sent nothing yet.
+        if !waits {
+            drop(held);
+            let _ = tokio::time::timeout(DRAIN, drain(&mut stream)).await;
+        }
+        return Err(error);
+    }
+    app.counters.ingest_bytes.add(held.bytes.len() as u64);
+    Ok(held)
+}
+
+fn declared_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+async fn fill(held: &mut Held, stream: &mut BodyDataStream, declared: usize) -> Result<(), ApiError> {
+    held.share.cover(declared)?;
+    held.bytes.reserve_exact(declared);
+    let all = async {
+        while let Some(piece) = next(stream).await? {
+            let length = held.bytes.len() + piece.len();
+            if length > BODY_BYTES_MAX {
+                return Err(too_large(length));
+            }
+            held.share.cover(length)?;
+            held.bytes.extend_from_slice(&piece);
+        }
+        Ok(())
+    };
+    let slow = || ApiError {
+        status: axum::http::StatusCode::REQUEST_TIMEOUT,
+        ..ApiError::bad_data(format!("the body did not arrive within {} s; send smaller batches", ARRIVAL.as_secs()))
+    };
+    tokio::time::timeout(ARRIVAL, all).await.map_err(|_| slow())?
+}
+
+async fn next(stream: &mut BodyDataStream) -> Result<Option<Bytes>, ApiError> {
+    match poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await {
+        None => Ok(None),
+        Some(Ok(piece)) => Ok(Some(piece)),
+        Some(Err(error)) => Err(ApiError::bad_data(format!("the body broke off: {error}"))),
+    }
+}
+
+async fn drain(stream: &mut BodyDataStream) {
+    let mut dropped = 0;
+    while dropped < DRAIN_BYTES_MAX
+        && let Ok(Some(piece)) = next(stream).await
+    {
+        dropped += piece.len();
+    }
+}
+
+fn too_large(found: usize) -> ApiError {
+    ApiError::too_large(format!(
+        "the body has {found} bytes or more, above the limit of {BODY_BYTES_MAX}; split it into several batches"
+    ))
+}
+
+impl Held {
+    pub(super) fn is_packed(&self) -> bool {
+        self.packing != Packing::None
+    }
+
+    /// Unpacks the body, if it is packed. Takes processor time: not for the async threads when it is large.
+    pub(super) fn unpack(&mut self) -> Result<(), ApiError> {
+        let packed = match self.packing {
+            Packing::None => return Ok(()),
+            _ => std::mem::take(&mut self.bytes),
+        };
+        match self.packing {
+            Packing::None => Ok(()),
+            Packing::Gzip => self.unpack_from(flate2::read::MultiGzDecoder::new(&packed[..]), packed.len()),
+            Packing::Zstd => {
+                let broken = |error: std::io::Error| ApiError::bad_data(format!("the body is not zstd: {error}"));
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(&packed[..]).map_err(broken)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(broken)?;
+                self.unpack_from(decoder, packed.len())
+            }
+        }
+    }
+
+    fn unpack_from(&mut self, mut source: impl Read, packed: usize) -> Result<(), ApiError> {
+        let mut piece = [0; 16 * 1024];
+        loop {
+            let read = source
+                .read(&mut piece)
+                .map_err(|error| ApiError::bad_data(format!("the body cannot be unpacked: {error}")))?;
+            if read == 0 {
+                return Ok(());
+            }
+            let length = self.bytes.len() + read;
+            if length > BODY_BYTES_MAX {
+                return Err(too_large(length));
+            }
+            self.share.cover(packed + length)?;
+            self.bytes.extend_from_slice(&piece[..read]);
+        }
+    }
+
+    #[cfg(test)]
+    fn packed(bytes: Vec<u8>, packing: Packing, kib: usize) -> Self {
+        let share = Share { semaphore: Arc::new(Semaphore::new(kib)), permit: None, kib: 0 };
+        Self { bytes, share, packing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    const ROOM_KIB: usize = 65_536;
+
+    #[test]
+    fn packed_bodies_come_back() {
+        let bytes = b"hello ".repeat(10_000);
+        for (packed, packing) in [
+            (bytes.clone(), Packing::None),
+            (gzip(&bytes), Packing::Gzip),
+            (zstd::encode_all(&bytes[..], 3).unwrap(), Packing::Zstd),
+        ] {
+            let mut held = Held::packed(packed, packing, ROOM_KIB);
+            held.unpack().unwrap();
+            assert_eq!(held.bytes, bytes, "{packing:?}");
+        }
+    }
+
+    #[test]
+    fn bombs_stop_at_the_limit() {
+        let exact = vec![0; BODY_BYTES_MAX];
+        let above = vec![0; BODY_BYTES_MAX + 1];
+        for packing in [Packing::Gzip, Packing::Zstd] {
+            let pack = |bytes: &[u8]| {
+                if packing == Packing::Gzip { gzip(bytes) } else { zstd::encode_all(bytes, 3).unwrap() }
+            };
+            Held::packed(pack(&exact), packing, ROOM_KIB).unpack().unwrap();
+            let error = Held::packed(pack(&above), packing, ROOM_KIB).unpack().unwrap_err();
+            assert_eq!(error.status, axum::http::StatusCode::PAYLOAD_TOO_LARGE, "{packing:?}");
+        }
+    }
+
+    #[test]
+    fn unpacking_counts_against_the_memory_for_bodies() {
+        let error = Held::packed(gzip(&vec![0; 1 << 20]), Packing::Gzip, 512).unpack().unwrap_err();
+        assert_eq!(error.status, axum::http::StatusCode::TOO_MANY_REQUESTS);
+    }
+
+    #[test]
+    fn broken_packings_say_so() {
+        for packing in [Packing::Gzip, Packing::Zstd] {
+            let error = Held::packed(b"not packed at all".to_vec(), packing, ROOM_KIB).unpack().unwrap_err();
+            assert_eq!(error.status, axum::http::StatusCode::BAD_REQUEST, "{packing:?}");
+        }
+        let mut cut = gzip(&b"hello ".repeat(1000));
+        cut.truncate(cut.len() - 3);
+        assert!(Held::packed(cut, Packing::Gzip, ROOM_KIB).unpack().is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! What is stored: series, label names, label values, and what is known of each metric.
+//!
+//! Format: as the Prometheus API; `match[]` may come several times, and a series is listed when one of them fits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use ogive_model::{Kind, METRIC_NAME, Matcher, Selection, SeriesData, SeriesMeta, Temporality, TimeRange};
+use ogive_query::ast::ExprKind;
+
+use super::App;
+use super::ask::{Cancel, ask};
+use super::error::{ApiError, json};
+use super::params::Params;
+use super::prometheus_json;
+use crate::observe::help;
+
+/// Which series are asked for.
+struct Wanted {
+    /// One list of matchers for each `match[]`; one empty list when there is none.
+    matchers: Vec<Vec<Matcher>>,
+    range: TimeRange,
+    limit: usize,
+    timeout_ms: Option<i64>,
+}
+
+impl Wanted {
+    fn new(params: &Params) -> Result<Self, ApiError> {
+        let mut matchers = Vec::new();
+        for text in params.all("match[]") {
+            matchers.push(selector(text)?);
+        }
+        if matchers.is_empty() {
+            matchers.push(Vec::new());
+        }
+        // The start is part of the range here, unlike in a selection.
+        let start_ms = params.time("start")?.map_or(i64::MIN, |start| start - 1);
+        let range = TimeRange { start_ms, end_ms: params.time("end")?.unwrap_or(i64::MAX) };
+        Ok(Self { matchers, range, limit: params.limit()?, timeout_ms: params.duration("timeout")? })
+    }
+
+    /// Hands every fitting series to `each`; a series that fits twice comes twice.
+    fn each(&self, app: &App, cancel: &Cancel, mut each: impl FnMut(SeriesData)) -> Result<(), ApiError> {
+        for matchers in &self.matchers {
+            if cancel.is_set() {
+                return Err(ApiError::timeout("the query was cancelled"));
+            }
+            let matchers = matchers.clone();
+            let selection = Selection { matchers, range: self.range, samples_max: usize::MAX, labels_only: true };
+            app.backend.select(&selection)?.into_iter().for_each(&mut each);
+        }
+        Ok(())
+    }
+}
+
+/// The matchers of a plain selector.
+pub(super) fn selector(text: &str) -> Result<Vec<Matcher>, ApiError> {
+    let wrong = |error: &dyn std::fmt::Display| ApiError::bad_data(format!("invalid parameter \"match[]\": {error}"));
+    let expr = ogive_query::parse(text).map_err(|error| wrong(&error))?;
+    match expr.kind {
+        ExprKind::VectorSelector(selector) => Ok(selector.matchers),
+        _ => Err(wrong(&format!("{text:?} is not a plain selector such as up{{job=\"a\"}}"))),
+    }
+}
+
+pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    if params.all("match[]").next().is_none() {
+        return Err(ApiError::bad_data("no match[] parameter provided"));
+    }
+    let wanted = Wanted::new(&params)?;
+    let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
+        let mut found = BTreeSet::new();
+        wanted.each(app, cancel, |series| {
+            found.insert(series.labels);
+        })?;
+        Ok(list(found.iter(), wanted.limit, prometheus_json::labels))
+    });
+    Ok(json(StatusCode::OK, answer.await?))
+}
+
+pub(super) async fn labels(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    let wanted = Wanted::new(&params)?;
+    let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
+        let mut found: BTreeSet<String> = BTreeSet::new();
+        wanted.each(app, cancel, |series| {
+            for (name, _) in series.labels.iter() {
+                if !found.contains(name) {
+                    found.insert(name.to_owned());
+                }
+            }
+        })?;
+        Ok(list(found.iter(), wanted.limit, |out, name| prometheus_json::string(out, name)))
+    });
+    Ok(json(StatusCode::OK, answer.await?))
+}
+
+pub(super) async fn label_values(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let wanted = Wanted::new(&params)?;
+    let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
+        let mut found: BTreeSet<String> = BTreeSet::new();
+        wanted.each(app, cancel, |series| {
+            let value = series.labels.get(&name);
+            if !value.is_empty() && !found.contains(value) {
+                found.insert(value.to_owned());
+            }
+        })?;
+        Ok(list(found.iter(), wanted.limit, |out, value| prometheus_json::string(out, value)))
+    });
+    Ok(json(StatusCode::OK, answer.await?))
+}
+
+/// The envelope around the first `limit` of the items.
+fn list<T>(items: impl ExactSizeIterator<Item = T>, limit: usize, each: impl Fn(&mut Vec<u8>, T)) -> Vec<u8> {
+    let truncated = items.len() > limit;
+    let mut out = b"{\"status\":\"success\",\"data\":[".to_vec();
+    for (at, item) in items.take(limit).enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        each(&mut out, item);
+    }
+    out.push(b']');
+    let warnings: &[String] = if truncated { &["results truncated due to limit".into()] } else { &[] };
+    prometheus_json::notes(&mut out, warnings, &[]);
+    out.extend_from_slice(b"}\n");
+    out
+}
+
+pub(super) async fn metadata(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    let mut wanted = Wanted::new(&params)?;
+    if let Some(metric) = params.get("metric") {
+        let matcher = Matcher::new(METRIC_NAME, ogive_model::MatchOp::Equal, metric).map_err(ApiError::bad_data)?;
+        wanted.matchers = vec![vec![matcher]];
+    }
+    let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
+        let mut found: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
+        wanted.each(app, cancel, |series| {
+            let name = series.labels.metric_name();
+            let entry =
+                serde_json::json!({"type": type_of(&series.meta), "help": help(name), "unit": series.meta.unit});
+            match found.get_mut(name) {
+                Some(entries) if entries.contains(&entry) => {}
+                Some(entries) => entries.push(entry),
+                None => {
+                    found.insert(name.to_owned(), vec![entry]);
+                }
+            }
+        })?;
+        let data: BTreeMap<_, _> = found.into_iter().take(wanted.limit).collect();
+        Ok(serde_json::json!({"status": "success", "data": data}).to_string())
+    });
+    Ok(json(StatusCode::OK, answer.await?))
+}
+
+/// The type as clients of Prometheus name it.
+fn type_of(meta: &SeriesMeta) -> &'static str {
+    match (meta.kind, meta.temporality) {
+        (Kind::Histogram, _) => "histogram",
+        (Kind::Text, _) => "text",
+        (Kind::Float, Temporality::Gauge) => "gauge",
+        (Kind::Float, Temporality::Cumulative | Temporality::Delta) => "counter",
+    }
+}

@@ -1,0 +1,162 @@
+//! The HTTP API: the Prometheus endpoints, Ogive's own, and the page.
+//!
+//! Threads: connections are served by the async runtime, which never blocks; queries and large batches run on its
+//! blocking threads, as many as their limits allow.
+//! Limits: the constants of [`Limits`] and of each handler's module. What is beyond them is answered 413 or 429.
+//! Failure: every refusal is an [`error::ApiError`].
+
+mod ask;
+mod batch;
+mod batch_json;
+mod body;
+mod catalog;
+mod columns;
+mod error;
+mod heatmap;
+mod live;
+mod metrics;
+mod page;
+mod params;
+mod prometheus;
+mod prometheus_json;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use tokio::sync::{Semaphore, watch};
+
+use crate::backend::Backend;
+use crate::counters::Counters;
+use crate::observe::Meters;
+use error::ApiError;
+use ogive_probe::Clock;
+
+/// What every handler can reach; cloning shares it.
+pub(crate) type App = Arc<Shared>;
+
+/// See [`App`].
+pub(crate) struct Shared {
+    /// The store.
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) engine: ogive_query::Engine,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) clock: Clock,
+    /// When the server started, on the clock's line.
+    pub(crate) started_ns: u64,
+    pub(crate) limits: Limits,
+    /// True when the server ends: streams end, and nothing new begins.
+    pub(crate) ending: watch::Receiver<bool>,
+}
+
+/// What may go on at once.
+pub(crate) struct Limits {
+    /// Kibibytes of request bodies that are being read or decoded.
+    ingest_kib: Arc<Semaphore>,
+    /// Queries that run.
+    queries: Arc<Semaphore>,
+    /// Queries that run or wait.
+    queries_asked: Arc<Semaphore>,
+    /// Live streams.
+    streams: Arc<Semaphore>,
+}
+
+impl Limits {
+    /// 64 MiB of bodies: two of the largest. Decoded, the worst of them take five times that.
+    pub(crate) const INGEST_KIB: u32 = 64 * 1024;
+    /// 4 queries run at once: twice the processors of a small machine; more would only share them.
+    pub(crate) const QUERIES: usize = 4;
+    /// 256 queries wait: a page of panels on a few dozen screens. More are told to come back.
+    pub(crate) const QUERIES_ASKED: usize = 256;
+    /// 64 live streams: each costs one small query a second.
+    pub(crate) const STREAMS: usize = 64;
+
+    pub(crate) fn new() -> Self {
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Self {
+            ingest_kib: semaphore(Self::INGEST_KIB as usize),
+            queries: semaphore(Self::QUERIES),
+            queries_asked: semaphore(Self::QUERIES_ASKED),
+            streams: semaphore(Self::STREAMS),
+        }
+    }
+}
+
+/// Every route.
+pub(crate) fn router(app: App) -> Router {
+    Router::new()
+        .route("/api/v1/query", get(prometheus::query).post(prometheus::query))
+        .route("/api/v1/query_range", get(prometheus::query_range).post(prometheus::query_range))
+        .route("/api/v1/series", get(catalog::series).post(catalog::series))
+        .route("/api/v1/labels", get(catalog::labels).post(catalog::labels))
+        .route("/api/v1/label/{name}/values", get(catalog::label_values))
+        .route("/api/v1/metadata", get(catalog::metadata))
+        .route("/api/v1/status/buildinfo", get(prometheus::buildinfo))
+        .route("/api/v1/rules", get(prometheus::rules))
+        .route("/api/v1/alerts", get(prometheus::alerts))
+        .route("/v1/batch", post(batch::post))
+        .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
+        .route("/v1/live", get(live::get))
+        .route("/v1/status", get(status::get))
+        .route("/metrics", get(metrics::get))
+        .route("/-/healthy", get(status::healthy))
+        .route("/-/ready", get(status::ready))
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(page::get)
+        .layer(axum::middleware::from_fn_with_state(app.clone(), measure))
+        .with_state(app)
+}
+
+async fn wrong_method(method: Method) -> ApiError {
+    ApiError::method(format!("{method} is not for this address; see the documentation of the HTTP API"))
+}
+
+/// Measures each request from its head to the head of its answer, and marks the answer as safe to embed nowhere.
+async fn measure(State(app): State<App>, request: Request, next: Next) -> Response {
+    let from = app.clock.now();
+    let route = request.extensions().get::<MatchedPath>().map_or("other", |path| route_name(path.as_str()));
+    let mut response = next.run(request).await;
+    let status = response.status();
+    // A stream's head says nothing of how long it took to answer.
+    if route != "/v1/live" {
+        app.meters.http_request(route, status.as_u16(), app.clock.now().saturating_sub(from));
+    }
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// The route as a label value that lives as long as the program.
+fn route_name(path: &str) -> &'static str {
+    const ROUTES: [&str; 16] = [
+        "/api/v1/query",
+        "/api/v1/query_range",
+        "/api/v1/series",
+        "/api/v1/labels",
+        "/api/v1/label/{name}/values",
+        "/api/v1/metadata",
+        "/api/v1/status/buildinfo",
+        "/api/v1/rules",
+        "/api/v1/alerts",
+        "/v1/batch",
+        "/v1/heatmap",
+        "/v1/live",
+        "/v1/status",
+        "/metrics",
+        "/-/healthy",
+        "/-/ready",
+    ];
+    ROUTES.iter().find(|route| **route == path).copied().unwrap_or("other")
+}
+
+/// A plain text answer.
+fn text(status: StatusCode, text: impl Into<String>) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text.into()).into_response()
+}

@@ -1,0 +1,134 @@
+//! `/api/v1/query`, `/api/v1/query_range`, and what clients ask to learn what they talk to.
+//!
+//! Limits: [`POINTS_MAX`] points a series, as in Prometheus.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use ogive_query::value::{QueryResult, Value};
+use ogive_query::{Engine, EngineOptions};
+
+use super::App;
+use super::ask::ask;
+use super::error::{ApiError, json};
+use super::params::Params;
+use super::prometheus_json;
+
+/// 11,000 points a series, the limit of Prometheus: a week in minutes, more than any screen has columns.
+pub(super) const POINTS_MAX: i64 = 11_000;
+
+pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    let query = params.need("query")?.to_owned();
+    let time_ms = params.time("time")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000));
+    let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
+    let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
+        let engine = with_lookback(&app.engine, lookback);
+        let result = engine.instant_until(&*app.backend, &query, time_ms, &|| cancel.is_set())?;
+        Ok(prometheus_json::answer(&limited(result, limit)))
+    });
+    Ok(json(StatusCode::OK, answer.await?))
+}
+
+pub(super) async fn query_range(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    let query = params.need("query")?.to_owned();
+    let range = range(&params)?;
+    let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
+    let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
+        let engine = with_lookback(&app.engine, lookback);
+        let result = engine.range_until(&*app.backend, &query, range, &|| cancel.is_set())?;
+        Ok(prometheus_json::answer(&limited(result, limit)))
+    });
+    Ok(json(StatusCode::OK, answer.await?))
+}
+
+/// `start`, `end` and `step` in milliseconds, checked as Prometheus checks them.
+pub(super) fn range(params: &Params) -> Result<(i64, i64, i64), ApiError> {
+    params.need("start")?;
+    params.need("end")?;
+    params.need("step")?;
+    let (Some(start), Some(end), Some(step)) = (params.time("start")?, params.time("end")?, params.duration("step")?)
+    else {
+        return Err(ApiError::bad_data("start, end and step are needed"));
+    };
+    if end < start {
+        return Err(ApiError::bad_data("invalid parameter \"end\": end timestamp must not be before start time"));
+    }
+    if step <= 0 {
+        return Err(ApiError::bad_data(
+            "invalid parameter \"step\": zero or negative query resolution step widths are not accepted; try a positive integer",
+        ));
+    }
+    if (end - start) / step > POINTS_MAX {
+        return Err(ApiError::bad_data(format!(
+            "exceeded maximum resolution of {POINTS_MAX} points per timeseries; try decreasing the query resolution (?step=XX)"
+        )));
+    }
+    Ok((start, end, step))
+}
+
+fn with_lookback(engine: &Engine, lookback_ms: Option<i64>) -> Engine {
+    match lookback_ms {
+        Some(lookback_ms) if lookback_ms > 0 => Engine::new(EngineOptions { lookback_ms, ..EngineOptions::default() }),
+        _ => engine.clone(),
+    }
+}
+
+/// The first `limit` elements, with a warning when that leaves some out.
+fn limited(mut result: QueryResult, limit: usize) -> QueryResult {
+    let length = match &mut result.value {
+        Value::Vector(samples) => {
+            let length = samples.len();
+            samples.truncate(limit);
+            length
+        }
+        Value::Matrix(series) => {
+            let length = series.len();
+            series.truncate(limit);
+            length
+        }
+        Value::Scalar { .. } | Value::String { .. } => 0,
+    };
+    if length > limit {
+        result.warnings.push("results truncated due to limit".into());
+    }
+    result
+}
+
+/// Grafana asks for it to learn the version. `features` stays empty: any entry makes it look for a ruler API.
+pub(super) async fn buildinfo() -> Response {
+    let data = serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"), "revision": "", "branch": "", "buildUser": "", "buildDate": "",
+        "goVersion": "", "application": "Ogive", "features": {},
+    });
+    json(StatusCode::OK, serde_json::json!({"status": "success", "data": data}).to_string())
+}
+
+/// There are no rules yet.
+pub(super) async fn rules() -> Response {
+    json(StatusCode::OK, r#"{"status":"success","data":{"groups":[]}}"#)
+}
+
+/// There are no alerts yet.
+pub(super) async fn alerts() -> Response {
+    json(StatusCode::OK, r#"{"status":"success","data":{"alerts":[]}}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range_of(text: &str) -> Result<(i64, i64, i64), String> {
+        range(&Params::parse(text.as_bytes())).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn a_range_is_checked_at_its_limit_and_one_above() {
+        assert_eq!(range_of("start=0&end=10&step=1s"), Ok((0, 10_000, 1_000)));
+        assert_eq!(range_of("start=0&end=11000&step=1"), Ok((0, 11_000_000, 1_000)));
+        assert!(range_of("start=0&end=11001&step=1").unwrap_err().contains("11000 points"));
+        assert!(range_of("start=10&end=0&step=1").unwrap_err().contains("before"));
+        assert!(range_of("start=0&end=1&step=0").unwrap_err().contains("step"));
+        assert!(range_of("start=0&end=1").unwrap_err().contains("step"));
+        assert!(range_of("start=x&end=1&step=1").unwrap_err().contains("start"));
+    }
+}

@@ -1,0 +1,270 @@
+//! Query results as the Prometheus HTTP API writes them.
+//!
+//! Format: times are seconds with a millisecond fraction, values are strings as Go prints them, `resultType` stands
+//! before `result`; a native histogram is `{"count","sum","buckets":[[rule,lo,hi,count]..]}`, the rule telling which
+//! edges belong to the bucket. Buckets that count nothing are left out.
+
+use std::io::Write as _;
+
+use ogive_hist::Histogram;
+use ogive_model::Labels;
+use ogive_query::value::{InstantSample, Point, QueryResult, Series, Value};
+
+/// The whole envelope of a query's answer.
+pub(crate) fn answer(result: &QueryResult) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4096);
+    out.extend_from_slice(br#"{"status":"success","data":{"resultType":""#);
+    let kind: &[u8] = match &result.value {
+        Value::Scalar { .. } => b"scalar",
+        Value::String { .. } => b"string",
+        Value::Vector(_) => b"vector",
+        Value::Matrix(_) => b"matrix",
+    };
+    out.extend_from_slice(kind);
+    out.extend_from_slice(br#"","result":"#);
+    value(&mut out, &result.value);
+    out.push(b'}');
+    notes(&mut out, &result.warnings, &result.infos);
+    out.extend_from_slice(b"}\n");
+    out
+}
+
+/// `,"warnings":[..],"infos":[..]`, each only when there is one.
+pub(crate) fn notes(out: &mut Vec<u8>, warnings: &[String], infos: &[String]) {
+    for (name, texts) in [("warnings", warnings), ("infos", infos)] {
+        if !texts.is_empty() {
+            write!(out, ",\"{name}\":").expect("writes to memory");
+            serde_json::to_writer(&mut *out, texts).expect("texts are JSON");
+        }
+    }
+}
+
+fn value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Scalar { time_ms, value } => {
+            out.push(b'[');
+            time(out, *time_ms);
+            out.extend_from_slice(b",\"");
+            number(out, *value);
+            out.extend_from_slice(b"\"]");
+        }
+        Value::String { time_ms, value } => {
+            out.push(b'[');
+            time(out, *time_ms);
+            out.push(b',');
+            string(out, value);
+            out.push(b']');
+        }
+        Value::Vector(samples) => list(out, samples, instant),
+        Value::Matrix(rows) => list(out, rows, series),
+    }
+}
+
+fn list<T>(out: &mut Vec<u8>, items: &[T], each: impl Fn(&mut Vec<u8>, &T)) {
+    out.push(b'[');
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        each(out, item);
+    }
+    out.push(b']');
+}
+
+fn instant(out: &mut Vec<u8>, sample: &InstantSample) {
+    out.extend_from_slice(b"{\"metric\":");
+    labels(out, &sample.labels);
+    match &sample.value {
+        Point::Float(value) => {
+            out.extend_from_slice(b",\"value\":");
+            float_point(out, sample.time_ms, *value);
+        }
+        Point::Histogram(value) => {
+            out.extend_from_slice(b",\"histogram\":");
+            histogram_point(out, sample.time_ms, value);
+        }
+    }
+    out.push(b'}');
+}
+
+fn series(out: &mut Vec<u8>, series: &Series) {
+    out.extend_from_slice(b"{\"metric\":");
+    labels(out, &series.labels);
+    if !series.floats.is_empty() {
+        out.extend_from_slice(b",\"values\":");
+        list(out, &series.floats, |out, (time, value)| float_point(out, *time, *value));
+    }
+    if !series.histograms.is_empty() {
+        out.extend_from_slice(b",\"histograms\":");
+        list(out, &series.histograms, |out, (time, value)| histogram_point(out, *time, value));
+    }
+    out.push(b'}');
+}
+
+fn float_point(out: &mut Vec<u8>, time_ms: i64, value: f64) {
+    out.push(b'[');
+    time(out, time_ms);
+    out.extend_from_slice(b",\"");
+    number(out, value);
+    out.extend_from_slice(b"\"]");
+}
+
+fn histogram_point(out: &mut Vec<u8>, time_ms: i64, value: &Histogram<f64>) {
+    out.push(b'[');
+    time(out, time_ms);
+    out.extend_from_slice(b",{\"count\":\"");
+    number(out, value.count);
+    out.extend_from_slice(b"\",\"sum\":\"");
+    number(out, value.sum_or_estimate());
+    out.push(b'"');
+    let mut first = true;
+    for bucket in value.buckets() {
+        out.extend_from_slice(if first { b",\"buckets\":[" } else { b"," });
+        first = false;
+        write!(out, "[{},\"", bucket.closed.prometheus_rule()).expect("writes to memory");
+        number(out, bucket.lo);
+        out.extend_from_slice(b"\",\"");
+        number(out, bucket.hi);
+        out.extend_from_slice(b"\",\"");
+        number(out, bucket.count);
+        out.extend_from_slice(b"\"]");
+    }
+    if !first {
+        out.push(b']');
+    }
+    out.extend_from_slice(b"}]");
+}
+
+/// An object of label names and values.
+pub(crate) fn labels(out: &mut Vec<u8>, labels: &Labels) {
+    out.push(b'{');
+    for (at, (name, value)) in labels.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        string(out, name);
+        out.push(b':');
+        string(out, value);
+    }
+    out.push(b'}');
+}
+
+/// A JSON string.
+pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text).expect("a text is JSON");
+}
+
+/// Milliseconds as seconds: `1.5` as `1.500`, whole ones without a point.
+pub(crate) fn time(out: &mut Vec<u8>, time_ms: i64) {
+    let sign = if time_ms < 0 { "-" } else { "" };
+    let (seconds, fraction) = (time_ms.unsigned_abs() / 1000, time_ms.unsigned_abs() % 1000);
+    write!(out, "{sign}{seconds}").expect("writes to memory");
+    if fraction > 0 {
+        write!(out, ".{fraction:03}").expect("writes to memory");
+    }
+}
+
+/// A number as Go's `strconv` prints it: the shortest digits that read back, without an exponent from 1e-6 up to 1e21.
+pub(crate) fn number(out: &mut Vec<u8>, value: f64) {
+    let written = if value.is_nan() {
+        write!(out, "NaN")
+    } else if value.is_infinite() {
+        write!(out, "{}Inf", if value > 0.0 { '+' } else { '-' })
+    } else if value == 0.0 || (1e-6..1e21).contains(&value.abs()) {
+        write!(out, "{value}")
+    } else {
+        let text = format!("{value:e}");
+        let (mantissa, exponent) = text.split_once('e').expect("{:e} writes an exponent");
+        let exponent: i32 = exponent.parse().expect("a decimal exponent");
+        let sign = if exponent < 0 { '-' } else { '+' };
+        write!(out, "{mantissa}e{sign}{:02}", exponent.abs())
+    };
+    written.expect("writes to memory");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn text(write: impl Fn(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_those_of_go() {
+        let check = |value: f64, expected: &str| assert_eq!(text(|out| number(out, value)), expected);
+        check(0.0, "0");
+        check(-0.0, "-0");
+        check(1.0, "1");
+        check(0.1, "0.1");
+        check(1e20, "100000000000000000000");
+        check(1e21, "1e+21");
+        check(1.5e-7, "1.5e-07");
+        check(1e-6, "0.000001");
+        check(f64::MAX, "1.7976931348623157e+308");
+        check(f64::NAN, "NaN");
+        check(f64::INFINITY, "+Inf");
+        check(f64::NEG_INFINITY, "-Inf");
+    }
+
+    #[test]
+    fn times_keep_their_milliseconds() {
+        let check = |ms: i64, expected: &str| assert_eq!(text(|out| time(out, ms)), expected);
+        check(1_700_000_000_000, "1700000000");
+        check(1_700_000_000_010, "1700000000.010");
+        check(-1_500, "-1.500");
+        check(-1, "-0.001");
+    }
+
+    #[test]
+    fn a_vector_with_a_histogram_is_as_documented() {
+        let mut histogram = Histogram::log_linear();
+        [-0.5, 0.0, 0.25, 0.25].into_iter().for_each(|value| histogram.record(value));
+        let sample = |labels: Labels, value| InstantSample { labels, time_ms: 1_500, value };
+        let result = QueryResult {
+            value: Value::Vector(vec![
+                sample(Labels::new([("__name__", "a\"b")]).unwrap(), Point::Float(1.5)),
+                sample(Labels::empty(), Point::Histogram(Arc::new(histogram.to_float()))),
+            ]),
+            warnings: vec!["careful".into()],
+            ..empty()
+        };
+        assert_eq!(
+            String::from_utf8(answer(&result)).unwrap(),
+            concat!(
+                r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"a\"b"},"#,
+                r#""value":[1.500,"1.5"]},{"metric":{},"histogram":[1.500,{"count":"4","sum":"0","buckets":["#,
+                r#"[0,"-0.51","-0.5","1"],[3,"-0","0","1"],[1,"0.25","0.26","2"]]}]}]},"warnings":["careful"]}"#,
+                "\n"
+            )
+        );
+    }
+
+    fn empty() -> QueryResult {
+        let stats = ogive_query::QueryStats::default();
+        QueryResult { value: Value::Vector(Vec::new()), warnings: Vec::new(), infos: Vec::new(), stats }
+    }
+
+    #[test]
+    fn matrices_scalars_and_strings_are_as_documented() {
+        let check = |value: Value, expected: &str| {
+            let body = String::from_utf8(answer(&QueryResult { value, ..empty() })).unwrap();
+            assert_eq!(body, format!("{{\"status\":\"success\",\"data\":{expected}}}\n"));
+        };
+        check(Value::Scalar { time_ms: 1000, value: f64::NAN }, r#"{"resultType":"scalar","result":[1,"NaN"]}"#);
+        check(Value::String { time_ms: 0, value: "x".into() }, r#"{"resultType":"string","result":[0,"x"]}"#);
+        let series = Series {
+            labels: Labels::empty(),
+            floats: vec![(0, 1.0), (1, 2.0)],
+            histograms: vec![(2, Arc::new(Histogram::log_linear().to_float()))],
+        };
+        check(
+            Value::Matrix(vec![series]),
+            r#"{"resultType":"matrix","result":[{"metric":{},"values":[[0,"1"],[0.001,"2"]],"histograms":[[0.002,{"count":"0","sum":"0"}]]}]}"#,
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! `/v1/status` for people and scripts, `/-/healthy` and `/-/ready` for whoever watches the process.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Map, Value};
+
+use super::error::json;
+use super::{App, text};
+
+/// One flat object.
+pub(super) async fn get(State(app): State<App>) -> Response {
+    json(StatusCode::OK, Value::Object(figures(&app)).to_string() + "\n")
+}
+
+/// Every figure of the server by name.
+pub(super) fn figures(app: &App) -> Map<String, Value> {
+    let mut out = Map::new();
+    out.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+    out.insert("uptime_seconds".into(), (app.clock.now().saturating_sub(app.started_ns) / 1_000_000_000).into());
+    for fact in app.backend.facts() {
+        // Whole numbers without a point.
+        let whole = fact.value.fract() == 0.0 && fact.value.abs() < 9e15;
+        out.insert(fact.name.into(), if whole { (fact.value as i64).into() } else { fact.value.into() });
+    }
+    let counters = &app.counters;
+    for (name, value) in [
+        ("received_total", counters.received.get()),
+        ("accepted_total", counters.accepted.get()),
+        ("duplicate_total", counters.duplicate.get()),
+        ("rejected_total", counters.rejected_total()),
+        ("refused_total", counters.refused_total()),
+        ("batches_total", counters.batches.get()),
+        ("unreadable_total", counters.unreadable.get()),
+        ("own_lost_total", counters.own_lost.get()),
+        ("ingest_bytes_total", counters.ingest_bytes.get()),
+        ("queries_timed_out_total", counters.queries_timed_out.get()),
+    ] {
+        out.insert(name.into(), value.into());
+    }
+    let clock = app.clock.status();
+    out.insert("clock_mode".into(), format!("{:?}", clock.mode).to_lowercase().into());
+    out.insert("clock_source".into(), clock.source.name().into());
+    out.insert("clock_hz".into(), clock.frequency_hz.into());
+    out.insert("clock_error_ns".into(), clock.err_ns.into());
+    out
+}
+
+/// The process answers.
+pub(super) async fn healthy() -> Response {
+    text(StatusCode::OK, "Ogive is healthy.\n")
+}
+
+/// The store is open: the listener answers only when it is.
+pub(super) async fn ready(State(app): State<App>) -> Response {
+    if *app.ending.borrow() {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "Ogive is ending.\n");
+    }
+    text(StatusCode::OK, "Ogive is ready.\n")
+}

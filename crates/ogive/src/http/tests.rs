@@ -1,0 +1,381 @@
+//! The handlers in front of a store in memory.
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::response::Response;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::*;
+use crate::backend::Refusal;
+use crate::memory::Memory;
+
+const SOURCE: &str = "123e4567-e89b-12d3-a456-426614174000";
+
+/// A server without a socket.
+struct Server {
+    app: App,
+    memory: Arc<Memory>,
+    _end: watch::Sender<bool>,
+}
+
+impl Server {
+    fn new() -> Self {
+        let memory = Arc::<Memory>::default();
+        let (end, ending) = watch::channel(false);
+        let clock = Clock::manual(1_000_000_000, 1_700_000_002_500_000_000);
+        let app = Arc::new(Shared {
+            backend: memory.clone(),
+            engine: ogive_query::Engine::default(),
+            counters: Arc::default(),
+            meters: Arc::default(),
+            clock,
+            started_ns: 0,
+            limits: Limits::new(),
+            ending,
+        });
+        Self { app, memory, _end: end }
+    }
+
+    async fn send(&self, request: Request<Body>) -> Response {
+        router(self.app.clone()).oneshot(request).await.unwrap()
+    }
+
+    async fn get(&self, path: &str) -> (StatusCode, Value) {
+        answer(self.send(Request::get(path).body(Body::empty()).unwrap()).await).await
+    }
+
+    async fn post(&self, kind: &str, body: impl Into<Body>) -> (StatusCode, Value) {
+        let request = Request::post("/v1/batch").header("content-type", kind).body(body.into()).unwrap();
+        answer(self.send(request).await).await
+    }
+
+    async fn batch(&self, sequence: u64, series: Value, samples: Value) -> (StatusCode, Value) {
+        let body = json!({"source": SOURCE, "sequence": sequence, "series": series, "samples": samples});
+        self.post("application/json", body.to_string()).await
+    }
+
+    /// A server with one histogram series of three cells and one float series.
+    async fn filled() -> Self {
+        let server = Self::new();
+        let series = json!([
+            {"labels": {"__name__": "rpc_seconds", "route": "/a"}, "kind": "histogram", "unit": "s", "width_ms": 1000},
+            {"labels": {"__name__": "up", "job": "x"}, "kind": "float"},
+        ]);
+        let cell = |t: i64, bins: Value| json!({"series": 0, "time_ms": t, "histogram": {"bins": bins}});
+        let samples = json!([
+            cell(1_700_000_000_000, json!({"1e-3": 1})),
+            cell(1_700_000_001_000, json!({"1.2e-3": 4, "3.5e-2": 1})),
+            cell(1_700_000_002_000, json!({"1e-3": 2})),
+            {"series": 1, "time_ms": 1_700_000_002_000_i64, "float": 1.5},
+        ]);
+        let (status, body) = server.batch(1, series, samples).await;
+        assert_eq!((status, &body["accepted"]), (StatusCode::OK, &json!(4)));
+        server
+    }
+}
+
+async fn answer(response: Response) -> (StatusCode, Value) {
+    let status = response.status();
+    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (status, serde_json::from_slice(&body).unwrap_or_else(|_| json!(String::from_utf8_lossy(&body))))
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_sample_by_sample() {
+    let server = Server::new();
+    let series = json!([
+        {"labels": {"__name__": "a"}, "kind": "float"}, {"labels": {"x": "no name"}, "kind": "float"},
+    ]);
+    let samples = json!([
+        {"series": 0, "time_ms": 1, "float": 1}, {"series": 1, "time_ms": 1, "float": 1},
+        {"series": 7, "time_ms": 1, "float": 1}, {"series": 0, "time_ms": 1, "histogram": {"bins": {"1": -1}}},
+        {"series": 0, "time_ms": 2, "float": "NaN"},
+    ]);
+    let (status, body) = server.batch(1, series.clone(), samples.clone()).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!((&body["accepted"], &body["duplicate"]), (&json!(2), &json!(0)));
+    let reasons: Vec<_> =
+        body["rejected"].as_array().unwrap().iter().map(|r| (r["sample"].clone(), r["reason"].clone())).collect();
+    let expected = [(1, "labels_invalid"), (2, "series_unknown"), (3, "histogram_invalid")];
+    assert_eq!(reasons, expected.map(|(sample, reason)| (json!(sample), json!(reason))));
+    assert!(body["rejected"][0]["detail"].as_str().unwrap().contains("__name__"), "{body}");
+    let (status, body) = server.batch(1, series, samples).await;
+    assert_eq!((status, body), (StatusCode::OK, json!({"accepted": 0, "duplicate": 5, "rejected": []})));
+    let counters = &server.app.counters;
+    assert_eq!((counters.received.get(), counters.accepted.get(), counters.duplicate.get()), (10, 2, 5));
+    assert_eq!(counters.rejected_total(), 3);
+}
+
+#[tokio::test]
+async fn a_batch_with_nothing_good_is_a_400_with_the_same_body() {
+    let server = Server::new();
+    let (status, body) = server.batch(1, json!([]), json!([{"series": 0, "time_ms": 1, "float": 1}])).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        (&body["status"], &body["errorType"], &body["accepted"]),
+        (&json!("error"), &json!("bad_data"), &json!(0))
+    );
+    assert_eq!(body["rejected"], json!([{"sample": 0, "reason": "series_unknown"}]));
+    assert!(body["error"].as_str().unwrap().contains("series_unknown"));
+    let (status, body) = server.batch(2, json!([]), json!([])).await;
+    assert_eq!((status, body), (StatusCode::OK, json!({"accepted": 0, "duplicate": 0, "rejected": []})));
+}
+
+#[tokio::test]
+async fn what_is_no_batch_is_refused_by_kind() {
+    let server = Server::new();
+    let check = async |kind: &str, body: Vec<u8>, expected: StatusCode, word: &str| {
+        let (status, answer) = server.post(kind, body).await;
+        assert_eq!(status, expected, "{answer}");
+        assert_eq!(answer["status"], "error");
+        assert!(answer["error"].as_str().unwrap().contains(word), "{answer}");
+    };
+    const FLAT: &str = "application/x-ogive-batch-flatbuffer";
+    check("application/json", b"{".to_vec(), StatusCode::BAD_REQUEST, "line 1").await;
+    check("application/json; charset=utf-8", b"[]".to_vec(), StatusCode::BAD_REQUEST, "batch").await;
+    check("text/plain", b"{}".to_vec(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "application/json").await;
+    check(FLAT, b"OGVF".to_vec(), StatusCode::BAD_REQUEST, "header").await;
+    check(FLAT, vec![0; 100], StatusCode::BAD_REQUEST, "OGVF").await;
+    check("application/json", vec![b' '; body::BODY_BYTES_MAX + 1], StatusCode::PAYLOAD_TOO_LARGE, "split").await;
+    assert_eq!(server.app.counters.unreadable.get(), 6);
+    assert_eq!(server.app.limits.ingest_kib.available_permits(), Limits::INGEST_KIB as usize);
+}
+
+#[tokio::test]
+async fn frames_are_read_and_broken_ones_refused() {
+    use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality};
+    let server = Server::new();
+    let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+    let series = vec![SeriesDef::new([("__name__", "a")], meta)];
+    let samples = vec![Ok(Sample { series: 0, time_ns: 1, value: ogive_model::Value::Float(1.0) })];
+    let frame = Batch { source: SourceId(7), sequence: 1, series, samples }.encode().unwrap();
+    const FLAT: &str = "application/x-ogive-batch-flatbuffer";
+    let (status, body) = server.post(FLAT, frame.clone()).await;
+    assert_eq!((status, body), (StatusCode::OK, json!({"accepted": 1, "duplicate": 0, "rejected": []})));
+    for at in 0..frame.len() {
+        let (status, _) = server.post(FLAT, frame[..at].to_vec()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "cut at {at}");
+        let mut flipped = frame.clone();
+        flipped[at] ^= 1;
+        let (status, body) = server.post(FLAT, flipped).await;
+        // Bytes 6 and 7 are flags under the checksum like the rest.
+        assert_eq!(status, StatusCode::BAD_REQUEST, "bit at {at}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_have_their_status() {
+    let server = Server::new();
+    for (refusal, expected, kind) in [
+        (Refusal::Busy, StatusCode::TOO_MANY_REQUESTS, "busy"),
+        (Refusal::DiskFull("no space".into()), StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
+        (Refusal::Failed("broken".into()), StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+    ] {
+        *server.memory.refusal.lock().unwrap() = Some(refusal);
+        let (status, body) = server.batch(1, json!([]), json!([{"series": 0, "time_ms": 1, "float": 1}])).await;
+        assert_eq!((status, &body["errorType"]), (expected, &json!(kind)));
+    }
+    assert_eq!(server.app.counters.refused_total(), 3);
+}
+
+#[tokio::test]
+async fn bytes_under_way_are_limited() {
+    let server = Server::new();
+    let taken = server.app.limits.ingest_kib.clone().try_acquire_many_owned(Limits::INGEST_KIB).unwrap();
+    let request = Request::post("/v1/batch").header("content-length", "2").body(Body::from("{}")).unwrap();
+    let response = server.send(request).await;
+    assert_eq!(
+        (response.status(), &response.headers()["retry-after"]),
+        (StatusCode::TOO_MANY_REQUESTS, &"1".parse().unwrap())
+    );
+    drop(taken);
+    assert_eq!(server.post("application/json", "{}").await.0, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn queries_answer_as_prometheus_does() {
+    let server = Server::filled().await;
+    let (status, body) = server.get("/api/v1/query?query=up&time=1700000002").await;
+    let expected = json!({"status": "success", "data": {"resultType": "vector", "result": [
+        {"metric": {"__name__": "up", "job": "x"}, "value": [1_700_000_002, "1.5"]}]}});
+    assert_eq!((status, body), (StatusCode::OK, expected));
+    let (_, body) = server.get("/api/v1/query?query=sum(increase(rpc_seconds[2s]))&time=1700000002").await;
+    let histogram = &body["data"]["result"][0]["histogram"][1];
+    assert_eq!(histogram["count"], "7", "{body}");
+    assert_eq!(histogram["buckets"][0], json!([1, "0.001", "0.0011", "2"]));
+    let (_, body) = server.get("/api/v1/query_range?query=up&start=1700000001&end=1700000003&step=1").await;
+    assert_eq!(body["data"]["result"][0]["values"], json!([[1_700_000_002, "1.5"], [1_700_000_003, "1.5"]]));
+    let request = Request::post("/api/v1/query?time=1")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(Body::from("query=1%2B1&time=2"))
+        .unwrap();
+    let (_, body) = answer(server.send(request).await).await;
+    assert_eq!(body["data"], json!({"resultType": "scalar", "result": [2, "2"]}));
+    let (_, body) = server.get("/api/v1/query?query=rpc_seconds%20or%20up&time=1700000002&limit=1").await;
+    assert_eq!(body["data"]["result"].as_array().unwrap().len(), 1);
+    assert_eq!(body["warnings"], json!(["results truncated due to limit"]));
+}
+
+#[tokio::test]
+async fn wrong_queries_say_what_is_wrong() {
+    let server = Server::filled().await;
+    let check = async |path: &str, expected: StatusCode, kind: &str, word: &str| {
+        let (status, body) = server.get(path).await;
+        assert_eq!((status, &body["errorType"]), (expected, &json!(kind)), "{path}: {body}");
+        assert!(body["error"].as_str().unwrap().contains(word), "{path}: {body}");
+    };
+    let bad = StatusCode::BAD_REQUEST;
+    check("/api/v1/query", bad, "bad_data", "query").await;
+    check("/api/v1/query?query=sum(", bad, "bad_data", "parse error").await;
+    check("/api/v1/query?query=1&time=x", bad, "bad_data", "timestamp").await;
+    check("/api/v1/query_range?query=1&start=0&end=99999&step=1", bad, "bad_data", "11000").await;
+    check("/api/v1/series", bad, "bad_data", "match[]").await;
+    check("/api/v1/labels?match[]=sum(up)", bad, "bad_data", "selector").await;
+    check("/v1/heatmap?query=up", bad, "bad_data", "start").await;
+    check(
+        "/v1/heatmap?query=up&start=1700000000&end=1700000002&step=1",
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "execution",
+        "histograms",
+    )
+    .await;
+    check("/v1/heatmap?query=up&start=0&end=2&step=1&quantiles=2", bad, "bad_data", "quantiles").await;
+    check("/api/v1/nothing", StatusCode::NOT_FOUND, "not_found", "nothing").await;
+    let (status, body) = answer(server.send(Request::put("/api/v1/query").body(Body::empty()).unwrap()).await).await;
+    assert_eq!((status, &body["status"]), (StatusCode::METHOD_NOT_ALLOWED, &json!("error")));
+    let deep = format!("/api/v1/query?query={}1", "(".repeat(30_000));
+    check(&deep, bad, "bad_data", "").await;
+}
+
+#[tokio::test]
+async fn the_catalog_lists_what_is_stored() {
+    let server = Server::filled().await;
+    let (_, body) = server.get("/api/v1/labels").await;
+    assert_eq!(body["data"], json!(["__name__", "job", "route"]));
+    let (_, body) = server.get("/api/v1/labels?match[]=up").await;
+    assert_eq!(body["data"], json!(["__name__", "job"]));
+    let (_, body) = server.get("/api/v1/label/__name__/values").await;
+    assert_eq!(body["data"], json!(["rpc_seconds", "up"]));
+    let (_, body) = server.get("/api/v1/label/__name__/values?limit=1").await;
+    assert_eq!((&body["data"], body["warnings"].as_array().unwrap().len()), (&json!(["rpc_seconds"]), 1));
+    let (_, body) = server.get("/api/v1/series?match[]=up&match[]={route!=%22%22}").await;
+    let expected = json!([{"__name__": "rpc_seconds", "route": "/a"}, {"__name__": "up", "job": "x"}]);
+    assert_eq!(body["data"], expected);
+    let (_, body) = server.get("/api/v1/metadata").await;
+    let expected = json!({"rpc_seconds": [{"type": "histogram", "help": "", "unit": "s"}], "up": [{"type": "gauge", "help": "", "unit": ""}]});
+    assert_eq!(body["data"], expected);
+    let (_, body) = server.get("/api/v1/metadata?metric=up").await;
+    assert_eq!(body["data"].as_object().unwrap().len(), 1);
+    let (_, body) = server.get("/api/v1/status/buildinfo").await;
+    assert_eq!(body["data"]["features"], json!({}));
+    for (path, member) in [("rules", "groups"), ("alerts", "alerts")] {
+        let (_, body) = server.get(&format!("/api/v1/{path}")).await;
+        assert_eq!(body["data"][member], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn a_heat_map_has_exact_columns() {
+    let server = Server::filled().await;
+    let path = "/v1/heatmap?query=rpc_seconds&start=1700000001&end=1700000002&step=1&quantiles=0.5,0.99";
+    let (status, body) = server.get(path).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let data = &body["data"];
+    assert_eq!((&data["unit"], &data["series"], &body["warnings"]), (&json!("s"), &json!(1), &json!([])));
+    assert_eq!((&data["start"], &data["step"]), (&json!(1_700_000_001), &json!(1)));
+    let columns = data["columns"].as_array().unwrap();
+    assert_eq!(columns.len(), 2);
+    assert_eq!((&columns[0]["t"], &columns[0]["count"]), (&json!(1_700_000_001), &json!("5")));
+    assert_eq!(columns[0]["bins"], json!([[0.0012, 0.0013, 4], [0.035, 0.036, 1]]));
+    assert_eq!(columns[0]["quantiles"].as_array().unwrap().len(), 2);
+    // Two steps in one column; and an expression instead of a selector gives the same sum.
+    let (_, body) = server.get("/v1/heatmap?query=rpc_seconds&start=1700000002&end=1700000002&step=2").await;
+    assert_eq!(body["data"]["columns"][0]["count"], "7");
+    let path = "/v1/heatmap?query=sum(increase(rpc_seconds[2s]))&start=1700000002&end=1700000002&step=2";
+    let (_, body) = server.get(path).await;
+    assert_eq!((&body["data"]["columns"][0]["count"], &body["data"]["unit"]), (&json!("7"), &json!("s")), "{body}");
+}
+
+/// The first bytes of a stream.
+async fn first_event(response: Response) -> String {
+    let mut stream = response.into_body().into_data_stream();
+    let piece =
+        std::future::poll_fn(|context| futures_core::Stream::poll_next(std::pin::Pin::new(&mut stream), context));
+    String::from_utf8(piece.await.unwrap().unwrap().to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_live_stream_begins_with_the_last_closed_second() {
+    let server = Server::filled().await;
+    let response = server.send(Request::get("/v1/live?query=rpc_seconds").body(Body::empty()).unwrap()).await;
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    assert_eq!(server.app.limits.streams.available_permits(), Limits::STREAMS - 1);
+    let event = first_event(response).await;
+    assert!(event.starts_with("event: column\nid: 1700000002\ndata: {\"t\":1700000002,\"count\":\"2\""), "{event}");
+    let response = server.send(Request::get("/v1/live?query=sum(").body(Body::empty()).unwrap()).await;
+    let event = first_event(response).await;
+    assert!(event.starts_with("event: error\ndata: {\"error\":") && event.contains("parse error"), "{event}");
+}
+
+#[tokio::test]
+async fn live_streams_are_limited_and_given_back() {
+    let server = Server::filled().await;
+    let mut open = Vec::new();
+    for _ in 0..Limits::STREAMS {
+        open.push(server.send(Request::get("/v1/live?query=up").body(Body::empty()).unwrap()).await);
+    }
+    assert_eq!(server.get("/v1/live?query=up").await.0, StatusCode::TOO_MANY_REQUESTS);
+    drop(open);
+    for _ in 0..100 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        if server.app.limits.streams.available_permits() == Limits::STREAMS {
+            return;
+        }
+    }
+    panic!("streams that ended keep their places");
+}
+
+#[tokio::test]
+async fn status_and_metrics_tell_the_ledger() {
+    let server = Server::filled().await;
+    let (_, body) = server.get("/v1/status").await;
+    assert_eq!((&body["accepted_total"], &body["received_total"], &body["series"]), (&json!(4), &json!(4), &json!(2)));
+    let (_, text) = server.get("/metrics").await;
+    let text = text.as_str().unwrap();
+    assert!(text.contains("ogive_ingest_samples_total{outcome=\"accepted\",reason=\"\"} 4\n"), "{text}");
+    assert!(text.contains("ogive_ingest_samples_total{outcome=\"rejected\",reason=\"time_too_new\"} 0\n"));
+    let families: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    let mut unique = families.clone();
+    unique.dedup();
+    assert_eq!(families, unique);
+    assert_eq!(server.get("/-/ready").await.0, StatusCode::OK);
+    assert_eq!(server.get("/-/healthy").await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_query_that_takes_too_long_is_ended() {
+    let server = Server::filled().await;
+    // A millisecond is enough for nothing here: 11,000 steps over a nest of subqueries.
+    let path = "/api/v1/query_range?query=max_over_time(sum_over_time(vector(1)[1h:1s])[1h:1s])&start=0&end=11000&step=1&timeout=1ms";
+    let (status, body) = server.get(path).await;
+    assert_eq!((status, &body["errorType"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("timeout")), "{body}");
+    assert_eq!(server.app.counters.queries_timed_out.get(), 1);
+    for _ in 0..500 {
+        if server.app.limits.queries.available_permits() == Limits::QUERIES {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("the query still runs");
+}
+
+#[tokio::test]
+async fn every_route_has_its_name() {
+    let server = Server::filled().await;
+    for path in ["/api/v1/query?query=1", "/v1/status", "/-/ready", "/", "/nothing"] {
+        server.get(path).await;
+    }
+    assert_eq!(route_name("/api/v1/label/{name}/values"), "/api/v1/label/{name}/values");
+    assert_eq!(route_name("/v1/unheard"), "other");
+}

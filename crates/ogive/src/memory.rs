@@ -1,0 +1,114 @@
+//! A store in memory, for tests of what stands in front of a store.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use ogive_model::sequence::{Seen, Sequences};
+use ogive_model::{
+    Batch, HistogramValue, Kind, Labels, Reason, Select, SelectError, Selection, SeriesData, SourceId, Value, Verdict,
+};
+
+use crate::backend::{Backend, Fact, Refusal, Reply};
+
+/// Everything submitted, by kind and labels.
+#[derive(Default)]
+pub(crate) struct Memory {
+    series: Mutex<BTreeMap<(Kind, Labels), SeriesData>>,
+    seen: Mutex<BTreeMap<SourceId, Sequences>>,
+    /// What to answer instead of taking batches.
+    pub(crate) refusal: Mutex<Option<Refusal>>,
+}
+
+impl Memory {
+    fn apply(&self, batch: Batch) -> Verdict {
+        let mut seen = self.seen.lock().unwrap();
+        let sequences = seen.entry(batch.source).or_default();
+        if sequences.seen(batch.sequence) == Seen::Duplicate {
+            return Verdict { duplicate: batch.samples.len() as u64, ..Verdict::default() };
+        }
+        sequences.mark(batch.sequence);
+        let mut verdict = Verdict::default();
+        for (index, sample) in batch.samples.into_iter().enumerate() {
+            let taken = sample.and_then(|sample| {
+                let declared = batch.series.get(sample.series as usize).ok_or(Reason::SeriesUnknown)?;
+                let series = declared.as_ref().map_err(|_| Reason::LabelsInvalid)?;
+                let mut stored = self.series.lock().unwrap();
+                let empty = SeriesData {
+                    labels: series.labels.clone(),
+                    meta: series.meta.clone(),
+                    floats: Default::default(),
+                    histograms: Default::default(),
+                    texts: Default::default(),
+                };
+                let data = stored.entry((series.meta.kind, series.labels.clone())).or_insert(empty);
+                let time = sample.time_ms();
+                match (series.meta.kind, sample.value) {
+                    (Kind::Float, Value::Float(value)) => {
+                        data.floats.times.push(time);
+                        data.floats.values.push(value);
+                    }
+                    (Kind::Histogram, Value::Histogram(value)) => {
+                        data.histograms.times.push(time);
+                        data.histograms.values.push(HistogramValue::Integer(*value));
+                    }
+                    (Kind::Text, Value::Text(value)) => {
+                        data.texts.times.push(time);
+                        data.texts.values.push(value);
+                    }
+                    _ => return Err(Reason::KindConflict),
+                }
+                Ok(())
+            });
+            match taken {
+                Ok(()) => verdict.accepted += 1,
+                Err(reason) => verdict.rejected.push((index as u32, reason)),
+            }
+        }
+        verdict
+    }
+}
+
+impl Select for Memory {
+    fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+        let inside = |time: &i64| selection.range.contains(*time);
+        let mut out = Vec::new();
+        for series in self.series.lock().unwrap().values() {
+            let fits = |matcher: &ogive_model::Matcher| matcher.matches(series.labels.get(&matcher.name));
+            if !selection.matchers.iter().all(fits) {
+                continue;
+            }
+            let mut found = series.clone();
+            let keep: Vec<bool> = found.floats.times.iter().map(inside).collect();
+            retain(&mut found.floats.times, &keep);
+            retain(&mut found.floats.values, &keep);
+            let keep: Vec<bool> = found.histograms.times.iter().map(inside).collect();
+            retain(&mut found.histograms.times, &keep);
+            retain(&mut found.histograms.values, &keep);
+            if !found.floats.times.is_empty() || !found.histograms.times.is_empty() || !found.texts.times.is_empty() {
+                out.push(found);
+            }
+        }
+        out.sort_by(|left, right| left.labels.cmp(&right.labels));
+        Ok(out)
+    }
+}
+
+fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
+    let mut keep = keep.iter();
+    column.retain(|_| *keep.next().unwrap());
+}
+
+impl Backend for Memory {
+    fn submit(&self, batch: Batch, _: Option<Vec<u8>>, reply: Reply) -> Result<(), Refusal> {
+        match self.refusal.lock().unwrap().clone() {
+            Some(Refusal::Busy) => return Err(Refusal::Busy),
+            Some(refusal) => reply(Err(refusal)),
+            None => reply(Ok(self.apply(batch))),
+        }
+        Ok(())
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        vec![Fact { name: "series", value: self.series.lock().unwrap().len() as f64 }]
+    }
+}

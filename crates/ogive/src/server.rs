@@ -1,0 +1,106 @@
+//! `ogive serve`: the store, the listener and self observation, from start to a clean end.
+//!
+//! Threads: the async runtime has one thread a processor; the store and the observer have their own.
+//! Failure: what keeps the server from starting is one sentence on standard error and exit code 1. SIGINT and SIGTERM
+//! end it in order: the listener closes, requests under way are answered (up to [`DRAIN`]), the last cells are stored,
+//! the store closes.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use ogive_probe::Clock;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::backend::Backend;
+use crate::counters::Counters;
+use crate::http::{self, Limits, Shared};
+use crate::observe::{Meters, Observer};
+use crate::storage::Embedded;
+
+/// 5 s for requests under way: a large batch takes one, and whoever ends us waits ten at most.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// What `ogive serve` was asked to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) listen: SocketAddr,
+    pub(crate) data: PathBuf,
+}
+
+/// Serves until a signal ends it.
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("http")
+        // Queries, and decoding of as many large batches as may be in memory.
+        .max_blocking_threads(Limits::QUERIES + 12)
+        .build()
+        .context("cannot start the threads of the HTTP server")?;
+    let clock = Clock::global();
+    // The port first: a second server must not even look at the data of the first.
+    let listener = runtime.block_on(listen(options.listen))?;
+    let address = listener.local_addr().context("cannot tell the address that was bound")?;
+    let meters = Arc::<Meters>::default();
+    let store = Arc::new(Embedded::open(&options.data, clock, &meters)?);
+    let backend: Arc<dyn Backend> = store.clone();
+    let counters = Arc::<Counters>::default();
+    let observer = Observer::start(backend.clone(), meters.clone(), counters.clone(), clock)?;
+    let (end, ending) = watch::channel(false);
+    let app = Arc::new(Shared {
+        backend,
+        engine: ogive_query::Engine::default(),
+        counters,
+        meters,
+        clock,
+        started_ns: clock.now(),
+        limits: Limits::new(),
+        ending,
+    });
+    eprintln!("ogive: serving http://{address}/ with data in {}", options.data.display());
+    runtime.block_on(serve(listener, app, end))?;
+    observer.stop();
+    // What still runs, such as a query without an end, holds the store too.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    // Dropping the last handle ends the store after what was submitted is durable.
+    drop(store);
+    eprintln!("ogive: ended");
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            anyhow::anyhow!("{address} is in use by another program; end it or choose another with --listen")
+        }
+        _ => anyhow::Error::new(error).context(format!("cannot listen on {address}")),
+    })
+}
+
+async fn serve(listener: TcpListener, app: http::App, end: watch::Sender<bool>) -> anyhow::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut ending = app.ending.clone();
+    let stopped = async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        eprintln!("ogive: ending; what was acknowledged is safe");
+        let _ = end.send(true);
+    };
+    let served = axum::serve(listener, http::router(app)).with_graceful_shutdown(stopped);
+    let late = async move {
+        let _ = ending.wait_for(|ending| *ending).await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::select! {
+        served = served => served.context("the HTTP server failed"),
+        () = late => Ok(()),
+    }
+}

@@ -1,0 +1,123 @@
+//! The embedded store behind the server's own clock and recorders.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::bail;
+use ogive_journal::RealDisk;
+use ogive_model::{Batch, Select, SelectError, Selection, SeriesData};
+use ogive_probe::Clock;
+use ogive_store::{Observer, Options, Store};
+
+use crate::backend::{Backend, Fact, Refusal, Reply};
+use crate::observe::Meters;
+
+/// The store in one directory.
+pub(crate) struct Embedded(Store);
+
+impl Embedded {
+    /// Opens the store, and tells on standard error what its recovery found.
+    pub(crate) fn open(directory: &Path, clock: Clock, meters: &Arc<Meters>) -> anyhow::Result<Self> {
+        let options = Options { observer: Some(Arc::new(Heard(meters.clone()))), ..Options::default() };
+        let store = match Store::open(Arc::new(RealDisk), directory, options, Arc::new(Time(clock))) {
+            Ok(store) => store,
+            Err(ogive_store::Error::Disk(ogive_journal::Error::Locked { .. })) => bail!(
+                "{} is in use by another server; end that one or choose another directory with --data",
+                directory.display()
+            ),
+            Err(error) => {
+                return Err(
+                    anyhow::Error::new(error).context(format!("cannot open the data in {}", directory.display()))
+                );
+            }
+        };
+        for finding in &store.status().recovered.findings {
+            eprintln!("ogive: recovery: {finding}");
+        }
+        Ok(Self(store))
+    }
+}
+
+/// The probe's clock as the store reads it.
+struct Time(Clock);
+
+impl ogive_store::Clock for Time {
+    fn now_ns(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn wall_ns(&self) -> i64 {
+        self.0.wall()
+    }
+}
+
+/// What the store measures, into the server's recorders.
+struct Heard(Arc<Meters>);
+
+impl Observer for Heard {
+    fn fsync(&self, ns: u64) {
+        self.0.fsync.record_ns(ns);
+    }
+
+    fn flush(&self, ns: u64) {
+        self.0.flush.record_ns(ns);
+    }
+}
+
+impl From<ogive_store::Refusal> for Refusal {
+    fn from(refusal: ogive_store::Refusal) -> Self {
+        use ogive_store::Refusal as Stored;
+        let message = refusal.to_string();
+        match refusal {
+            Stored::Busy => Self::Busy,
+            Stored::DiskFull => Self::DiskFull(message),
+            Stored::TooLarge(_) => Self::TooLarge(message),
+            _ => Self::Failed(message),
+        }
+    }
+}
+
+impl Select for Embedded {
+    fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+        self.0.select(selection)
+    }
+}
+
+impl Backend for Embedded {
+    fn submit(&self, batch: Batch, frame: Option<Vec<u8>>, reply: Reply) -> Result<(), Refusal> {
+        let reply: ogive_store::Reply = Box::new(move |outcome| reply(outcome.map_err(Refusal::from)));
+        match frame {
+            Some(frame) => self.0.submit_framed(batch, frame, reply)?,
+            None => self.0.submit(batch, reply)?,
+        }
+        Ok(())
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let status = self.0.status();
+        let rejected: u64 = status.rejected.iter().map(|(_, count)| count).sum();
+        [
+            ("series", status.series),
+            ("samples_head", status.head_samples),
+            ("head_bytes", status.head_bytes),
+            ("blocks", status.blocks),
+            ("block_bytes", status.block_bytes),
+            ("block_failures", status.block_failures.len() as u64),
+            ("journal_bytes", status.journal_bytes),
+            ("queue_batches", status.queue_batches),
+            ("stored_total", status.accepted),
+            ("stored_duplicate_total", status.duplicate),
+            ("stored_rejected_total", rejected),
+            ("refused_batches_total", status.refused),
+            ("journal_failures_total", status.journal_failures),
+            ("flushes_total", status.flushes),
+            ("flush_failures_total", status.flush_failures),
+            ("recovered_batches", status.recovered.batches),
+            ("recovered_samples", status.recovered.samples),
+            ("recovery_findings", status.recovered.findings.len() as u64),
+        ]
+        .into_iter()
+        .map(|(name, value)| Fact { name, value: value as f64 })
+        .collect()
+    }
+}
