@@ -1,10 +1,11 @@
 //! The journal: append, fsync, replay, forget.
 //!
-//! Invariants: sequence numbers rise by one across segments; a record never spans two segments; a segment is
-//! never written again once a later one was begun; what `sync` has returned for is given back by every later
-//! `replay`. A segment's header voids the records from its first sequence on in earlier segments.
+//! Invariants: sequence numbers rise by one across segments; a record never spans two segments; a segment with a
+//! record is written only by the process that made it, and never once a later one was begun; what `sync` has
+//! returned for is given back by every later `replay`. A segment's header voids the records from its first
+//! sequence on in earlier segments.
 //! Limits: [`SEGMENT_BYTES_MAX`], [`RECORD_BYTES_MAX`], [`CORRUPTIONS_MAX`].
-//! Failure: a torn tail is cut at the last good record; bad bytes before a good record are reported and
+//! Failure: a torn tail ends the journal at the last good record; bad bytes before a good record are reported and
 //! stepped over; a full disk refuses the record and leaves none of it; after a failed fsync nothing is taken
 //! until [`Journal::reopen`] goes on in a new segment behind the last durable record.
 
@@ -51,8 +52,10 @@ pub struct Recovery {
     pub segments: usize,
     /// Bytes of all segments.
     pub bytes: u64,
-    /// What was cut off the end: the file, where the cut is, and how many bytes went.
+    /// What was no record at the end: the file, where it begins, and how many bytes are void.
     pub torn: Option<(PathBuf, u64, u64)>,
+    /// The first [`CORRUPTIONS_MAX`] corruptions of the last segment. Replays may report them again.
+    pub corruptions: Vec<Corruption>,
 }
 
 /// What a replay gave.
@@ -98,8 +101,10 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in `directory`, which is made if it is not there. The last segment is read whole and
-    /// its torn tail cut; the others are checked when they are replayed.
+    /// Opens the journal in `directory`, which is made if it is not there. The last segment is read whole; the
+    /// others are checked when they are replayed. Records of it that no later record proves to be durable are
+    /// copied to a new segment: they may have been read from memory after a failed fsync, and an fsync of the old
+    /// file would succeed without saving them.
     ///
     /// # Errors
     /// What the disk says.
@@ -119,15 +124,15 @@ impl Journal {
         };
         let mut recovery = Recovery::default();
         journal.find_segments(&mut recovery)?;
-        journal.recover_last(&mut recovery)?;
+        let last = journal.read_last(&mut recovery)?;
         if journal.next < journal.options.first.0 {
-            journal.next = journal.options.first.0;
-            journal.active = None;
+            (journal.next, journal.durable) = (journal.options.first.0, journal.options.first.0);
+        }
+        if !journal.take_blank()? {
+            let carried = last.filter(|_| journal.durable < journal.next);
+            journal.begin_segment(carried.as_deref())?;
         }
         journal.durable = journal.next;
-        if journal.active.is_none() {
-            journal.begin_segment()?;
-        }
         recovery.next = Position(journal.next);
         recovery.bytes = journal.bytes();
         Ok((journal, recovery))
@@ -136,6 +141,9 @@ impl Journal {
     /// Lists the segments. A segment without a whole header never held a record: it goes.
     fn find_segments(&mut self, recovery: &mut Recovery) -> Result<(), Error> {
         for path in self.disk.list(&self.directory)? {
+            if segment::is_new(&path) {
+                self.disk.remove(&path)?;
+            }
             let Some(number) = segment::number_of(&path) else { continue };
             self.number_next = self.number_next.max(number + 1);
             let reader = SegmentReader::open(&*self.disk, &path)?;
@@ -151,32 +159,46 @@ impl Journal {
         self.disk.sync_dir(&self.directory)
     }
 
-    /// Cuts the torn tail of the last segment and makes it the active one.
-    fn recover_last(&mut self, recovery: &mut Recovery) -> Result<(), Error> {
-        let Some(at) = self.segments.iter().rposition(|segment| segment.first.is_some()) else { return Ok(()) };
-        let is_last = at + 1 == self.segments.len();
-        let last = &mut self.segments[at];
+    /// Reads the last readable segment, and gives its path. Sets `next` behind its last record, and `durable`
+    /// behind the last one that is proven to be.
+    fn read_last(&mut self, recovery: &mut Recovery) -> Result<Option<PathBuf>, Error> {
+        let Some(last) = self.segments.iter().rfind(|segment| segment.first.is_some()) else { return Ok(None) };
         let mut reader = SegmentReader::open(&*self.disk, &last.path)?;
+        // A segment is begun behind durable records.
+        self.durable = reader.expected();
+        if !reader.header_is_good() {
+            recovery.corruptions.push(Corruption {
+                path: last.path.clone(),
+                offset: 0,
+                end: SEGMENT_HEADER_BYTES as u64,
+                lost: (self.durable, self.durable),
+                proven: true,
+            });
+        }
         let good_end = loop {
-            if let Step::End { offset } = reader.step()? {
-                break offset;
+            match reader.step()? {
+                Step::Record { durable, .. } => self.durable = self.durable.max(durable),
+                Step::Bad(bad) if recovery.corruptions.len() < CORRUPTIONS_MAX => recovery.corruptions.push(bad),
+                Step::Bad(_) => {}
+                Step::End { offset } => break offset,
             }
         };
         self.next = reader.expected();
-        if !is_last {
-            // Nothing of the last one can be read; it stays as evidence and new records go to a new one.
-            return Ok(());
-        }
-        let mut file = self.disk.open(&last.path)?;
         if good_end < reader.length() {
-            file.truncate(good_end)?;
             recovery.torn = Some((last.path.clone(), good_end, reader.length() - good_end));
         }
-        // What a killed process wrote may not be on the medium yet, and is about to be relied on.
-        file.sync()?;
-        last.bytes = good_end;
-        self.active = Some(Active { file, mark: reader.mark() });
-        Ok(())
+        Ok(Some(last.path.clone()))
+    }
+
+    /// Goes on in the last segment if it holds nothing and begins where the next record goes; tells whether.
+    fn take_blank(&mut self) -> Result<bool, Error> {
+        let Some(last) = self.segments.last() else { return Ok(false) };
+        if last.first != Some(self.next) || last.bytes != SEGMENT_HEADER_BYTES as u64 {
+            return Ok(false);
+        }
+        let reader = SegmentReader::open(&*self.disk, &last.path)?;
+        self.active = Some(Active { file: self.disk.open(&last.path)?, mark: reader.mark() });
+        Ok(true)
     }
 
     /// Where the next record goes.
@@ -220,7 +242,7 @@ impl Journal {
             self.active = None;
         }
         if self.active.is_none() {
-            self.begin_segment()?;
+            self.begin_segment(None)?;
         }
         self.write_frame(record)?;
         let position = Position(self.next);
@@ -274,7 +296,7 @@ impl Journal {
         }
         self.active = None;
         self.next = self.durable;
-        self.begin_segment()?;
+        self.begin_segment(None)?;
         self.poisoned = false;
         Ok(())
     }
@@ -286,26 +308,57 @@ impl Journal {
         }
     }
 
-    /// Makes a durable, empty segment for the next record.
-    fn begin_segment(&mut self) -> Result<(), Error> {
-        assert_eq!(self.next, self.durable, "a segment begins behind durable records");
-        let header = SegmentHeader { mark: self.options.mark, number: self.number_next, first: self.next };
+    /// Makes a durable segment that begins behind the durable records, with the later ones of the segment at
+    /// `carried`. It gets its name when it is whole: its header voids what it is a copy of.
+    fn begin_segment(&mut self, carried: Option<&Path>) -> Result<(), Error> {
+        assert!(carried.is_some() || self.next == self.durable, "a segment begins behind durable records");
+        let header = SegmentHeader { mark: self.options.mark, number: self.number_next, first: self.durable };
+        let new = segment::new_path_of(&self.directory, header.number);
         let path = segment::path_of(&self.directory, header.number);
         // A number is never used again: a half-made file may come back after a power cut.
         self.number_next += 1;
-        let mut file = self.disk.create(&path)?;
-        let made = file
-            .write_all(&header.encode())
-            .and_then(|()| file.sync())
-            .and_then(|()| self.disk.sync_dir(&self.directory));
-        if let Err(error) = made {
-            // If it cannot be removed it stays as an empty segment, which says nothing false.
-            let _ = self.disk.remove(&path);
-            return Err(error);
-        }
-        self.segments.push(Segment { path, first: Some(self.next), bytes: SEGMENT_HEADER_BYTES as u64 });
+        let made = self.fill_segment(&new, &header, carried).and_then(|made| {
+            self.disk.rename(&new, &path)?;
+            self.disk.sync_dir(&self.directory)?;
+            Ok(made)
+        });
+        let (file, bytes) = made.inspect_err(|_| {
+            // What cannot be removed stays as a file without meaning, or as a segment that says nothing false.
+            let _ = (self.disk.remove(&new), self.disk.remove(&path));
+        })?;
+        self.segments.push(Segment { path, first: Some(header.first), bytes });
         self.active = Some(Active { file, mark: header.mark });
         Ok(())
+    }
+
+    /// Writes and fsyncs the bytes of a new segment; gives their number.
+    fn fill_segment(
+        &self,
+        path: &Path,
+        header: &SegmentHeader,
+        carried: Option<&Path>,
+    ) -> Result<(Box<dyn DiskFile>, u64), Error> {
+        let mut file = self.disk.create(path)?;
+        file.write_all(&header.encode())?;
+        let mut bytes = SEGMENT_HEADER_BYTES as u64;
+        if let Some(carried) = carried {
+            let mut reader = SegmentReader::open(&*self.disk, carried)?;
+            let mut frame = Vec::new();
+            loop {
+                match reader.step()? {
+                    Step::Record { sequence, durable } if sequence >= header.first => {
+                        frame.clear();
+                        RecordHeader::frame(sequence, durable, header.mark, reader.payload(), &mut frame);
+                        file.write_all(&frame)?;
+                        bytes += frame.len() as u64;
+                    }
+                    Step::Record { .. } | Step::Bad(_) => {}
+                    Step::End { .. } => break,
+                }
+            }
+        }
+        file.sync()?;
+        Ok((file, bytes))
     }
 
     /// Gives every record from `from` on to `visit`, in order, one in memory at a time. Bad bytes are stepped
@@ -386,9 +439,9 @@ impl Replay {
         }
         let end = loop {
             match reader.step()? {
-                Step::Record { sequence } if sequence >= limit => break reader.length(),
-                Step::Record { sequence } if sequence < *expected => {}
-                Step::Record { sequence } => {
+                Step::Record { sequence, .. } if sequence >= limit => break reader.length(),
+                Step::Record { sequence, .. } if sequence < *expected => {}
+                Step::Record { sequence, .. } => {
                     let payload = reader.payload();
                     self.records += 1;
                     self.bytes += payload.len() as u64;

@@ -12,6 +12,8 @@ use crate::{Disk, DiskFile, Error};
 /// 256 KiB: a read large enough that its call costs nothing beside its bytes.
 const WINDOW_BYTES: usize = 256 << 10;
 const NAME_SUFFIX: &str = ".journal";
+/// What the name of a segment ends with until it is whole.
+const NEW_SUFFIX: &str = ".journal.new";
 
 /// Bytes of a segment that are not the records that must be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,16 @@ pub(crate) fn path_of(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:016x}{NAME_SUFFIX}"))
 }
 
+/// Where a segment is until it is whole.
+pub(crate) fn new_path_of(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:016x}{NEW_SUFFIX}"))
+}
+
+/// Whether a file was to become a segment.
+pub(crate) fn is_new(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(NEW_SUFFIX.as_bytes())
+}
+
 /// The number in a segment's file name; `None` for other files.
 pub(crate) fn number_of(path: &Path) -> Option<u64> {
     let stem = path.file_name()?.to_str()?.strip_suffix(NAME_SUFFIX)?;
@@ -50,7 +62,7 @@ pub(crate) fn number_of(path: &Path) -> Option<u64> {
 /// What reading finds next.
 pub(crate) enum Step {
     /// A record; its payload is [`SegmentReader::payload`].
-    Record { sequence: u64 },
+    Record { sequence: u64, durable: u64 },
     /// Bad bytes, with a good record behind them that the next step gives.
     Bad(Corruption),
     /// No good record from `offset` on. Nothing torn when it is the file's end.
@@ -170,7 +182,7 @@ impl SegmentReader {
         self.payload = from + RECORD_HEADER_BYTES..from + RECORD_HEADER_BYTES + header.length as usize;
         self.offset += frame as u64;
         self.expected = header.sequence + 1;
-        Ok(Step::Record { sequence: header.sequence })
+        Ok(Step::Record { sequence: header.sequence, durable: header.durable })
     }
 
     /// The header of the record at `offset`, if a good one is there.

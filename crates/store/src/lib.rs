@@ -9,6 +9,8 @@ mod error;
 #[cfg(test)]
 mod crash_tests;
 #[cfg(test)]
+mod store_tests;
+#[cfg(test)]
 mod testing;
 
 pub mod block;

@@ -313,7 +313,7 @@ fn open_journal(
     directory: &Path,
     options: &Options,
     manifest: &Manifest,
-) -> Result<(Journal, Option<String>), Error> {
+) -> Result<(Journal, Vec<String>), Error> {
     // The hasher's keys are the standard library's source of random numbers.
     let random = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8) as u32;
     let options = ogive_journal::Options {
@@ -323,9 +323,10 @@ fn open_journal(
     };
     let (journal, recovery) = Journal::open(Arc::clone(disk), &directory.join(JOURNAL_DIRECTORY), options)?;
     let told = |(path, offset, bytes): (std::path::PathBuf, u64, u64)| {
-        format!("{}: a torn tail of {bytes} bytes was cut at {offset}", path.display())
+        format!("{}: the last {bytes} bytes, from {offset} on, are torn and left out", path.display())
     };
-    Ok((journal, recovery.torn.map(told)))
+    let torn = recovery.torn.map(told);
+    Ok((journal, torn.into_iter().chain(recovery.corruptions.iter().map(ToString::to_string)).collect()))
 }
 
 /// Tells the registry of the series in the blocks. A block that cannot be read leaves its series unknown, which

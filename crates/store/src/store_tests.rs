@@ -1,0 +1,484 @@
+//! The store's contract, one promise at a time, on a simulated disk. Its crashes are in `crash_tests`.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ogive_hist::{Histogram, Scheme};
+use ogive_journal::{Disk, Faults, SimulatedDisk};
+use ogive_model::sequence::Sequences;
+use ogive_model::{
+    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Reason, Sample, Select, Selection, SeriesData, SeriesDef,
+    SeriesMeta, SourceId, Temporality, TimeRange, Value, Verdict,
+};
+
+use crate::ingest::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
+use crate::{Error, ManualClock, Observer, Options, Refusal, Store};
+
+const WALL_NS: i64 = 1_700_000_000_000_000_000;
+const SECOND: i64 = 1_000_000_000;
+
+fn options() -> Options {
+    Options { group_interval: Duration::ZERO, flush_interval: Duration::from_secs(3600), ..Options::default() }
+}
+
+fn open_with(disk: &SimulatedDisk, options: Options) -> Result<Store, Error> {
+    Store::open(Arc::new(disk.clone()), Path::new("data"), options, Arc::new(ManualClock::new(WALL_NS)))
+}
+
+fn open(disk: &SimulatedDisk) -> Store {
+    open_with(disk, options()).unwrap()
+}
+
+fn def(name: &str, kind: Kind, temporality: Temporality) -> SeriesDef {
+    let labels = Labels::new([("__name__", name)]).unwrap();
+    SeriesDef { labels, meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 } }
+}
+
+fn gauge(name: &str) -> SeriesDef {
+    def(name, Kind::Float, Temporality::Gauge)
+}
+
+fn at(series: u32, time_ns: i64, value: Value) -> Sample {
+    Sample { series, time_ns, value }
+}
+
+fn batch(sequence: u64, series: Vec<SeriesDef>, samples: Vec<Sample>) -> Batch {
+    let (series, samples) = (series.into_iter().map(Ok).collect(), samples.into_iter().map(Ok).collect());
+    Batch { source: SourceId(1), sequence, series, samples }
+}
+
+/// A batch of one gauge sample.
+fn one(sequence: u64, name: &str, value: f64) -> Batch {
+    batch(sequence, vec![gauge(name)], vec![at(0, WALL_NS + sequence as i64 * SECOND, Value::Float(value))])
+}
+
+fn begin(store: &Store, batch: Batch) -> Result<Receiver<Result<Verdict, Refusal>>, Refusal> {
+    let (reply, answer) = mpsc::channel();
+    store.submit(batch, Box::new(move |result| reply.send(result).unwrap_or(())))?;
+    Ok(answer)
+}
+
+fn submit(store: &Store, batch: Batch) -> Result<Verdict, Refusal> {
+    begin(store, batch)?.recv_timeout(Duration::from_secs(20)).expect("a reply comes")
+}
+
+fn accepted(count: u64) -> Result<Verdict, Refusal> {
+    Ok(Verdict { accepted: count, ..Verdict::default() })
+}
+
+fn all() -> Selection {
+    Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false }
+}
+
+fn read(store: &Store, name: &str) -> Option<SeriesData> {
+    let matchers = vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()];
+    let mut found = store.select(&Selection { matchers, ..all() }).unwrap();
+    assert!(found.len() <= 1, "one series is called {name}");
+    found.pop()
+}
+
+fn cell(value: f64, scheme: Scheme) -> Value {
+    let mut histogram = Histogram::<u64>::new(scheme);
+    histogram.record(value);
+    Value::Histogram(Box::new(histogram))
+}
+
+/// A histogram of which every rule is kept but that counts add up.
+fn miscounted() -> Value {
+    let mut histogram = Histogram::<u64>::log_linear();
+    histogram.record(0.5);
+    histogram.count = 7;
+    Value::Histogram(Box::new(histogram))
+}
+
+#[test]
+fn each_sample_has_its_own_verdict_and_neighbours_are_taken() {
+    let store = open(&SimulatedDisk::new(1));
+    let hist = def("h", Kind::Histogram, Temporality::Delta);
+    submit(&store, batch(0, vec![gauge("known")], vec![at(0, WALL_NS, Value::Float(1.0))])).unwrap();
+    let custom = |bound| Scheme::custom(vec![bound]).unwrap();
+    let mut mixed = batch(
+        1,
+        vec![gauge("good"), gauge("t"), def("known", Kind::Float, Temporality::Delta), hist, gauge("bad_labels")],
+        vec![
+            at(0, WALL_NS, Value::Float(1.0)),
+            at(1, TIME_NS_MIN - 1, Value::Float(1.0)),
+            at(1, WALL_NS + TIME_AHEAD_NS_MAX + 1, Value::Float(1.0)),
+            at(2, WALL_NS, Value::Float(1.0)),
+            at(1, WALL_NS, Value::Text("a text".into())),
+            at(3, WALL_NS, miscounted()),
+            at(3, WALL_NS, cell(0.5, custom(1.0))),
+            at(3, WALL_NS, cell(0.5, custom(2.0))),
+            at(9, WALL_NS, Value::Float(1.0)),
+            at(4, WALL_NS, Value::Float(1.0)),
+            at(0, WALL_NS + SECOND, Value::Float(2.0)),
+        ],
+    );
+    mixed.series[4] = Err(ogive_model::Error::NoMetricName);
+    mixed.samples.push(Err(Reason::TextTooLarge));
+    let verdict = submit(&store, mixed.clone()).unwrap();
+    let rejected = vec![
+        (1, Reason::TimeTooOld),
+        (2, Reason::TimeTooNew),
+        (3, Reason::KindConflict),
+        (4, Reason::KindConflict),
+        (5, Reason::HistogramInvalid),
+        (7, Reason::SchemeConflict),
+        (8, Reason::SeriesUnknown),
+        (9, Reason::LabelsInvalid),
+        (11, Reason::TextTooLarge),
+    ];
+    assert_eq!(verdict, Verdict { accepted: 3, duplicate: 0, rejected });
+    assert_eq!(read(&store, "good").unwrap().floats.values, [1.0, 2.0]);
+    assert_eq!(read(&store, "h").unwrap().histograms.values.len(), 1);
+    // A series that only rejected samples spoke of is not there.
+    assert!(read(&store, "t").is_none());
+    assert_eq!(store.status().series, 3);
+    assert_eq!(submit(&store, mixed).unwrap(), Verdict { duplicate: 12, ..Verdict::default() });
+    let status = store.status();
+    let of = |reason| status.rejected.iter().find(|count| count.0 == reason).unwrap().1;
+    assert_eq!((status.accepted, status.duplicate, of(Reason::KindConflict)), (4, 12, 2));
+}
+
+#[test]
+fn the_time_bounds_are_inside() {
+    let store = open(&SimulatedDisk::new(1));
+    let times = [TIME_NS_MIN, WALL_NS + TIME_AHEAD_NS_MAX];
+    let samples = times.map(|time| at(0, time, Value::Float(1.0))).to_vec();
+    assert_eq!(submit(&store, batch(0, vec![gauge("g")], samples)), accepted(2));
+}
+
+#[test]
+fn a_batch_of_rejected_samples_alone_can_be_sent_again_in_good_order() {
+    let store = open(&SimulatedDisk::new(1));
+    let bad = batch(0, vec![gauge("g")], vec![at(0, -1, Value::Float(1.0))]);
+    assert_eq!(submit(&store, bad).unwrap().rejected, [(0, Reason::TimeTooOld)]);
+    assert_eq!(submit(&store, one(0, "g", 1.0)), accepted(1));
+    assert_eq!(submit(&store, batch(1, vec![], vec![])), accepted(0));
+}
+
+#[test]
+fn series_are_taken_up_to_the_limit() {
+    let disk = SimulatedDisk::new(1);
+    let limited = || Options { series_max: 2, ..options() };
+    let store = open_with(&disk, limited()).unwrap();
+    for (n, name) in ["a", "b", "a"].into_iter().enumerate() {
+        assert_eq!(submit(&store, one(n as u64, name, 1.0)), accepted(1));
+    }
+    assert_eq!(submit(&store, one(3, "c", 1.0)).unwrap().rejected, [(0, Reason::SeriesLimit)]);
+    drop(store);
+    // What was accepted under a higher limit stays.
+    let store = open_with(&disk, Options { series_max: 1, ..options() }).unwrap();
+    assert_eq!((store.status().series, read(&store, "b").is_some()), (2, true));
+    assert_eq!(store.status().recovered.findings, [""; 0]);
+}
+
+#[test]
+fn a_temporality_binds_after_flush_and_restart() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(&disk);
+    submit(&store, one(0, "g", 1.0)).unwrap();
+    store.flush().unwrap().unwrap();
+    drop(store);
+    let store = open(&disk);
+    let other = batch(1, vec![def("g", Kind::Float, Temporality::Delta)], vec![at(0, WALL_NS, Value::Float(1.0))]);
+    assert_eq!(submit(&store, other).unwrap().rejected, [(0, Reason::KindConflict)]);
+    assert_eq!(submit(&store, one(2, "g", 1.0)), accepted(1));
+}
+
+#[test]
+fn values_at_one_time_meet_as_their_temporality_has_it() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(&disk);
+    let float = |value| Value::Float(value);
+    let mut integer = Histogram::<u64>::log_linear();
+    integer.record_n(0.5, 2);
+    let series = vec![
+        gauge("gauge"),
+        def("delta", Kind::Float, Temporality::Delta),
+        def("text", Kind::Text, Temporality::Gauge),
+        def("cell", Kind::Histogram, Temporality::Delta),
+        def("cumulative", Kind::Histogram, Temporality::Cumulative),
+    ];
+    let histogram = || Value::Histogram(Box::new(integer.clone()));
+    for (sequence, value) in [(0, 1.5), (1, 2.5)] {
+        let values = [
+            float(value),
+            float(value),
+            Value::Text(format!("{value}")),
+            // One with float counts makes the cell one of float counts, whichever comes first.
+            if sequence == 0 { Value::FloatHistogram(Box::new(integer.to_float())) } else { histogram() },
+            histogram(),
+        ];
+        let samples = values.into_iter().enumerate().map(|(n, value)| at(n as u32, WALL_NS, value)).collect();
+        assert_eq!(submit(&store, batch(sequence, series.clone(), samples)), accepted(5));
+    }
+    let check = |store: &Store| {
+        assert_eq!(read(store, "gauge").unwrap().floats.values, [2.5]);
+        assert_eq!(read(store, "delta").unwrap().floats.values, [4.0]);
+        assert_eq!(read(store, "text").unwrap().texts.values, ["1.5", "2.5"]);
+        let mut twice = integer.clone();
+        twice.merge(&integer).unwrap();
+        assert_eq!(read(store, "cell").unwrap().histograms.values, [HistogramValue::Float(twice.to_float())]);
+        assert_eq!(read(store, "cumulative").unwrap().histograms.values, [HistogramValue::Integer(integer.clone())]);
+    };
+    check(&store);
+    drop(store);
+    let store = open(&disk);
+    check(&store);
+    store.flush().unwrap().unwrap();
+    check(&store);
+}
+
+#[test]
+fn a_batch_that_is_sent_twice_at_once_counts_once() {
+    let store = open_with(&SimulatedDisk::new(1), Options { group_interval: Duration::from_millis(10), ..options() });
+    let store = store.unwrap();
+    let answers: Vec<_> = (0..10).map(|_| begin(&store, one(0, "g", 1.0)).unwrap()).collect();
+    let verdicts: Vec<Verdict> = answers.into_iter().map(|answer| answer.recv().unwrap().unwrap()).collect();
+    assert_eq!(verdicts[0].accepted, 1);
+    assert!(verdicts[1..].iter().all(|verdict| verdict.duplicate == 1));
+    assert_eq!(store.status().head_samples, 1);
+}
+
+#[test]
+fn a_number_in_a_gap_that_was_given_up_is_rejected() {
+    let store = open(&SimulatedDisk::new(1));
+    for gap in 0..=Sequences::RUNS_MAX as u64 {
+        begin(&store, one(2 + gap * 2, "g", 1.0)).unwrap();
+    }
+    assert_eq!(submit(&store, one(3, "g", 1.0)).unwrap().rejected, [(0, Reason::SequenceTooOld)]);
+}
+
+struct Fsyncs(AtomicU64);
+
+impl Observer for Fsyncs {
+    fn fsync(&self, _ns: u64) {
+        // ORDERING: Relaxed; a count that is read after the replies.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn batches_that_come_together_share_an_fsync() {
+    let fsyncs = Arc::new(Fsyncs(AtomicU64::new(0)));
+    let observer: Arc<dyn Observer> = fsyncs.clone();
+    let grouped = Options { group_interval: Duration::from_millis(50), observer: Some(observer), ..options() };
+    let store = open_with(&SimulatedDisk::new(1), grouped).unwrap();
+    let answers: Vec<_> = (0..200).map(|n| begin(&store, one(n, "g", 1.0)).unwrap()).collect();
+    for answer in answers {
+        assert_eq!(answer.recv().unwrap(), accepted(1));
+    }
+    // ORDERING: Relaxed, as above.
+    let fsyncs = fsyncs.0.load(Ordering::Relaxed);
+    assert!((1..=20).contains(&fsyncs), "{fsyncs} fsyncs for 200 batches");
+}
+
+#[test]
+fn a_failed_fsync_is_told_and_the_batch_sent_again_counts_once() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(&disk);
+    submit(&store, one(0, "old", 1.0)).unwrap();
+    disk.set_faults(Faults { sync_error: 1000, ..Faults::default() });
+    assert!(matches!(submit(&store, one(1, "new", 1.0)), Err(Refusal::Failed(_))));
+    assert!(matches!(submit(&store, one(1, "new", 1.0)), Err(Refusal::Failed(_))), "the journal cannot be reopened");
+    assert!(read(&store, "new").is_none() && read(&store, "old").is_some(), "reads go on");
+    assert_eq!(store.status().series, 1);
+    disk.set_faults(Faults::default());
+    assert_eq!(submit(&store, one(1, "new", 1.0)), accepted(1));
+    assert_eq!(submit(&store, one(1, "new", 1.0)).unwrap().duplicate, 1);
+    disk.cut_power();
+    drop(store);
+    disk.restart();
+    assert_eq!(read(&open(&disk), "new").unwrap().floats.values, [1.0]);
+}
+
+#[test]
+fn a_full_disk_refuses_reads_go_on_and_space_is_enough_to_recover() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(&disk);
+    disk.set_capacity(Some(20_000));
+    let mut taken = 0;
+    let refusal = loop {
+        match submit(&store, one(taken, "g", taken as f64)) {
+            Ok(_) => taken += 1,
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!(refusal, Refusal::DiskFull);
+    assert_eq!(submit(&store, one(taken, "other", 0.0)), Err(Refusal::DiskFull));
+    assert!(store.flush().is_err_and(|error| error.is_full()));
+    assert_eq!(read(&store, "g").unwrap().floats.values.len() as u64, taken);
+    assert_eq!(store.status().series, 1, "a refused batch registers nothing");
+    disk.set_capacity(None);
+    assert_eq!(submit(&store, one(taken, "g", 0.0)), accepted(1));
+    store.flush().unwrap().unwrap();
+    assert_eq!(read(&store, "g").unwrap().floats.values.len() as u64, taken + 1);
+    drop(store);
+    assert_eq!(read(&open(&disk), "g").unwrap().floats.values.len() as u64, taken + 1);
+}
+
+#[test]
+fn a_full_head_is_busy_until_it_can_be_flushed() {
+    let disk = SimulatedDisk::new(1);
+    let small = Options { head_bytes_max: 20_000, ..options() };
+    let store = open_with(&disk, small).unwrap();
+    // No block can be made: the journal's segment is open already and needs no new name.
+    disk.set_faults(Faults { name_error: 1000, ..Faults::default() });
+    let text = |n| {
+        batch(n, vec![def("t", Kind::Text, Temporality::Gauge)], vec![at(0, WALL_NS, Value::Text("x".repeat(1000)))])
+    };
+    let mut taken = 0;
+    while taken < 100 && submit(&store, text(taken)) != Err(Refusal::Busy) {
+        taken += 1;
+    }
+    assert!((15..=25).contains(&taken), "{taken} texts of 1,000 bytes");
+    assert!(store.status().head_bytes <= 22_000 && store.status().flush_failures > 0);
+    assert_eq!(read(&store, "t").unwrap().texts.values.len() as u64, taken);
+    disk.set_faults(Faults::default());
+    store.flush().unwrap();
+    assert_eq!(submit(&store, text(taken)), accepted(1));
+    assert_eq!(read(&store, "t").unwrap().texts.values.len() as u64, taken + 1);
+}
+
+#[test]
+fn a_queue_at_its_bound_is_busy_and_nothing_of_the_batch_counts() {
+    let disk = SimulatedDisk::new(1);
+    let narrow = Options { queue_batches_max: 2, ..options() };
+    let store = open_with(&disk, narrow).unwrap();
+    let (mut answers, mut busy) = (Vec::new(), 0);
+    for n in 0..2000 {
+        match begin(&store, one(n, "g", 1.0)) {
+            Ok(answer) => answers.push(answer),
+            Err(refusal) => {
+                assert_eq!(refusal, Refusal::Busy);
+                busy += 1;
+            }
+        }
+    }
+    let accepted = answers.iter().filter(|answer| answer.recv().unwrap().is_ok()).count();
+    assert_eq!((accepted, accepted + busy), (answers.len(), 2000));
+    assert!(busy > 0, "a queue of two is filled by two thousand");
+    assert_eq!(read(&store, "g").unwrap().floats.values.len(), accepted);
+    assert_eq!(store.status().refused, busy as u64);
+}
+
+#[test]
+fn replay_keeps_the_head_within_its_bound() {
+    let disk = SimulatedDisk::new(1);
+    let store = open_with(&disk, Options { head_bytes_max: 1 << 40, ..options() }).unwrap();
+    for n in 0..60 {
+        let text = Value::Text("x".repeat(1 << 20));
+        let series = vec![def("t", Kind::Text, Temporality::Gauge)];
+        assert_eq!(submit(&store, batch(n, series, vec![at(0, WALL_NS + n as i64, text)])), accepted(1));
+    }
+    drop(store);
+    let store = open_with(&disk, Options { head_bytes_max: 32 << 20, ..options() }).unwrap();
+    let status = store.status();
+    assert!(status.flushes >= 2 && status.head_bytes <= 32 << 20, "{status:?}");
+    assert_eq!(status.recovered.batches, 60);
+    assert_eq!(read(&store, "t").unwrap().texts.values.len(), 60);
+    assert_eq!(submit(&store, one(59, "g", 1.0)).unwrap().duplicate, 1, "windows are restored");
+}
+
+#[test]
+fn a_directory_has_one_store() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(&disk);
+    assert!(matches!(open_with(&disk, options()), Err(Error::Disk(ogive_journal::Error::Locked { .. }))));
+    drop(store);
+    open(&disk);
+}
+
+#[test]
+fn the_journal_goes_when_its_samples_are_in_blocks() {
+    let disk = SimulatedDisk::new(1);
+    let store = open_with(&disk, Options { segment_bytes: 1000, ..options() }).unwrap();
+    for n in 0..50 {
+        submit(&store, one(n, "g", 1.0)).unwrap();
+    }
+    let before = store.status().journal_bytes;
+    store.flush().unwrap().unwrap();
+    assert_eq!(store.flush().unwrap(), None, "nothing is left");
+    submit(&store, one(50, "g", 1.0)).unwrap();
+    assert!(store.status().journal_bytes < before / 5);
+    assert!(disk.list(Path::new("data/journal")).unwrap().len() <= 2);
+    drop(store);
+    let store = open(&disk);
+    assert_eq!(store.status().recovered.batches, 1);
+    assert_eq!(read(&store, "g").unwrap().floats.values.len(), 51);
+}
+
+#[test]
+fn corruption_of_the_journal_is_told_and_costs_one_batch() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(&disk);
+    for n in 0..3 {
+        submit(&store, one(n, "g", n as f64)).unwrap();
+    }
+    drop(store);
+    let segment = disk.list(Path::new("data/journal")).unwrap().remove(0);
+    disk.flip_bit(&segment, (64 + 40) * 8);
+    let store = open(&disk);
+    assert_eq!(read(&store, "g").unwrap().floats.values, [1.0, 2.0]);
+    let findings = store.status().recovered.findings;
+    assert!(findings[0].contains("journal") && findings[0].contains("bytes 64.."), "{findings:?}");
+}
+
+#[test]
+fn labels_come_from_heads_and_blocks() {
+    let store = open(&SimulatedDisk::new(1));
+    submit(&store, one(0, "in_block", 1.0)).unwrap();
+    store.flush().unwrap().unwrap();
+    submit(&store, one(1, "in_head", 1.0)).unwrap();
+    assert_eq!(store.label_values("__name__", &[], TimeRange::ALL).unwrap(), ["in_block", "in_head"]);
+    assert_eq!(store.label_names(&[], TimeRange::ALL).unwrap(), ["__name__"]);
+    let found = store.select(&Selection { labels_only: true, ..all() }).unwrap();
+    assert!(found.len() == 2 && found.iter().all(|data| data.floats.times.is_empty()));
+    let limited = store.select(&Selection { samples_max: 1, ..all() });
+    assert!(matches!(limited, Err(ogive_model::SelectError::TooManySamples { limit: 1 })));
+}
+
+/// Readers ask all the time while batches come and flushes move them: what was acknowledged before a question
+/// is in its answer once, and nothing is there twice.
+#[test]
+fn readers_see_every_acknowledged_sample_once_while_flushes_go_on() {
+    let store = open(&SimulatedDisk::new(1));
+    let acknowledged = AtomicU64::new(0);
+    const BATCHES: u64 = 1500;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..BATCHES {
+                let sum = def("sum", Kind::Float, Temporality::Delta);
+                let one = batch(n, vec![sum], vec![at(0, WALL_NS + (n as i64 % 3) * SECOND, Value::Float(1.0))]);
+                assert_eq!(submit(&store, one), accepted(1));
+                // ORDERING: Release; pairs with the Acquire of the reader, which must then see the batch.
+                acknowledged.store(n + 1, Ordering::Release);
+            }
+        });
+        scope.spawn(|| {
+            // ORDERING: Relaxed; ends the loop some time after the last batch.
+            while acknowledged.load(Ordering::Relaxed) < BATCHES {
+                store.flush().unwrap();
+            }
+        });
+        let mut questions = 0;
+        loop {
+            // ORDERING: Acquire; pairs with the Release above.
+            let before = acknowledged.load(Ordering::Acquire);
+            let sum: f64 = read(&store, "sum").map_or(0.0, |data| data.floats.values.iter().sum());
+            // ORDERING: Acquire, as above. One more may be durable and applied, and its reply on the way.
+            let after = acknowledged.load(Ordering::Acquire) + 1;
+            assert!(before as f64 <= sum && sum <= after as f64, "{before} <= {sum} <= {after}");
+            questions += 1;
+            if before == BATCHES {
+                break;
+            }
+        }
+        println!("{questions} questions, {} flushes", store.status().flushes);
+        assert!(questions > 20 && store.status().flushes > 5);
+    });
+}
