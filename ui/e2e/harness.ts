@@ -2,7 +2,7 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { createServer, type AddressInfo } from "node:net";
+import { connect, createServer, type AddressInfo, type Server as Listener, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { chromium, type Browser, type Page } from "playwright-core";
@@ -102,6 +102,40 @@ export class Server {
     const text = await answer.text();
     if (!answer.ok) throw new Error(`/v1/batch answered ${answer.status}: ${text}`);
     return JSON.parse(text);
+  }
+}
+
+/** A connection to the server that a test can cut while the server goes on measuring. */
+export class Cable {
+  private readonly sockets = new Set<Socket>();
+  private listener: Listener | null = null;
+  private port = 0;
+
+  constructor(private readonly to: number) {}
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  async plug(): Promise<void> {
+    const listener = createServer((near) => {
+      const far = connect(this.to, "127.0.0.1");
+      for (const socket of [near, far]) {
+        this.sockets.add(socket);
+        socket.on("error", () => socket.destroy());
+        socket.on("close", () => this.sockets.delete(socket));
+      }
+      near.pipe(far).pipe(near);
+    });
+    this.listener = listener;
+    await new Promise<void>((done) => listener.listen(this.port, "127.0.0.1", done));
+    this.port = (listener.address() as AddressInfo).port;
+  }
+
+  async cut(): Promise<void> {
+    const closed = new Promise((done) => this.listener?.close(done));
+    for (const socket of this.sockets) socket.destroy();
+    await closed;
   }
 }
 

@@ -4,7 +4,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { level } from "../src/colour.ts";
 import { formatCount, formatShare } from "../src/format.ts";
-import { launch, levelOf, mapOf, open, pixels, Places, Server, view, viewWhen, type Point } from "./harness.ts";
+import { Cable, launch, levelOf, mapOf, open, pixels, Places, Server, view, viewWhen, type Point } from "./harness.ts";
 
 const HICCUP = "ogive_hiccup_seconds";
 
@@ -194,6 +194,7 @@ describe("asking", () => {
     const wanted = await server.json<{ status: string; error: string }>("v1/heatmap", { query, start: "1700000000", end: "1700000010", step: "1" });
     expect(wanted.status).toBe("error");
     await expect.poll(() => page.locator("#query-error strong").innerText()).toBe(wanted.error);
+    expect(await page.locator("#query-error").isVisible()).toBe(true);
     if (/\d+:\d+/.test(wanted.error)) expect(await page.locator("#query-error mark").count()).toBe(1);
     await page.locator("#query").fill(HICCUP);
     await page.keyboard.press("Enter");
@@ -271,6 +272,9 @@ describe("data that are sent", () => {
     expect(now.total).toBe(2000);
     const places = new Places(now);
     const colours = mapOf("ember", "dark");
+    // The log axis by hand, so that a mistake in the page's own is seen.
+    const { lo: least, hi: most } = now.domain.positive!;
+    const rowOf = (value: number): number => (Math.log10(most / value) / Math.log10(most / least)) * now.plotHeight;
     for (let slot = now.first; slot <= now.last; slot++) {
       const sent = [0, 1, 2, 4].includes(end - slot * now.step);
       const rows = Array.from({ length: now.plotHeight }, (_, y): Point => [now.left + (slot - now.first + 0.37) * places.width, now.top + y + 0.5]);
@@ -280,13 +284,12 @@ describe("data that are sent", () => {
         continue;
       }
       for (const [lo, hi, count] of [[1.2e-3, 1.3e-3, 400], [3.5e-2, 3.6e-2, 100]] as const) {
-        const [top, bottom] = places.span(lo, hi).map((y) => y - now.top) as [number, number];
+        const [top, bottom] = [rowOf(hi), rowOf(lo)];
         for (let y = Math.ceil(top); y < Math.floor(bottom); y++) expect(Math.abs((levels[y] as number) - level(count, now.max, "linear"))).toBeLessThanOrEqual(1);
       }
       const inBins = (y: number): boolean =>
         [[1.2e-3, 1.3e-3], [3.5e-2, 3.6e-2]].some(([lo, hi]) => {
-          const [top, bottom] = places.span(lo as number, hi as number);
-          return y + now.top >= Math.floor(top) && y + now.top < Math.ceil(bottom);
+          return y >= Math.floor(rowOf(hi as number)) && y < Math.ceil(rowOf(lo as number));
         });
       expect(levels.filter((found, y) => found > 0 && !inBins(y))).toEqual([]);
     }
@@ -307,6 +310,26 @@ describe("a server that goes and comes", () => {
     await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 20_000 }).toBe(false);
     await viewWhen(page, (now) => now.last > before.last + 3, 20_000);
     await page.close();
+  });
+
+  test("seconds that were measured while the connection was cut are there afterwards", async () => {
+    const cable = new Cable(server.port);
+    await cable.plug();
+    const { page } = await open(browser, `${cable.url}/?range=1m`);
+    await viewWhen(page, (now) => now.columns >= 2);
+    await cable.cut();
+    await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 15_000 }).toBe(true);
+    // Longer than what a page that has just been loaded asks for a second time.
+    await page.waitForTimeout(12_000);
+    await cable.plug();
+    await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 20_000 }).toBe(false);
+    await page.waitForTimeout(3_000);
+    const now = await view(page);
+    const { columns } = await server.heatmap(HICCUP, { ...now, last: now.last - 1 });
+    expect(columns.length).toBeGreaterThan(14);
+    expect(now.columns).toBeGreaterThanOrEqual(columns.length);
+    await page.close();
+    await cable.cut();
   });
 });
 

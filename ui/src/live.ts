@@ -12,7 +12,7 @@ export type Link = "connecting" | "open" | "lost";
 
 export interface LiveHandlers {
   column(column: WireColumn): void;
-  /** `again` is true when the stream was open before: what was missed must be fetched. */
+  /** `again` is true when an earlier attempt was lost, whether or not it had opened: what was missed must be fetched. */
   link(link: Link, again: boolean): void;
   refused(message: string): void;
 }
@@ -27,7 +27,7 @@ export class Live {
   private retry = RETRY_MS_MIN;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private silence: ReturnType<typeof setTimeout> | undefined;
-  private opened = false;
+  private lostBefore = false;
 
   constructor(
     private readonly address: string,
@@ -44,13 +44,13 @@ export class Live {
   }
 
   private connect(): void {
-    this.handlers.link("connecting", this.opened);
+    this.handlers.link("connecting", this.lostBefore);
     const source = new EventSource(this.address);
     this.source = source;
     this.listen();
     source.onopen = () => {
-      this.handlers.link("open", this.opened);
-      this.opened = true;
+      this.handlers.link("open", this.lostBefore);
+      this.lostBefore = false;
       this.listen();
     };
     source.addEventListener("column", (event) => {
@@ -83,7 +83,8 @@ export class Live {
 
   private lose(): void {
     this.close();
-    this.handlers.link("lost", this.opened);
+    this.lostBefore = true;
+    this.handlers.link("lost", true);
     this.timer = setTimeout(() => this.connect(), this.retry);
     this.retry = Math.min(RETRY_MS_MAX, this.retry * 2);
   }

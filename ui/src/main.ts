@@ -34,7 +34,7 @@ type Shown = "map" | "lines" | "table" | "empty";
 /** Data that come late are seen after this many columns of the stream: the whole view is asked for anew. */
 const RELOAD_COLUMNS = 60;
 
-/** Events after which the stream is known to flow, and columns that are then asked for once more: the slowest load seen is far below 8 s. */
+/** Events that may overtake the answer, and columns that are then asked for once more: the slowest load seen is far below 8 s. */
 const SETTLED_COLUMNS = 2;
 const TAIL_COLUMNS = 8;
 
@@ -78,7 +78,7 @@ class Page {
     });
     this.lines = new Lines(byId("lines"), (start, end) => this.zoom({ start: Math.floor(start), end: Math.ceil(end) }));
     this.picker = new Picker(byId("series"), (query) => this.change({ query }));
-    this.box = new QueryBox((query) => this.change({ query }, true));
+    this.box = new QueryBox((query) => this.change({ query }, true), () => this.picker.names());
     this.ranges = new RangeBox((range) => this.zoom(range), () => this.span());
     this.controls = new Controls(byId("controls"), byId("legend"), (part) => this.change(part));
     this.status = new StatusBar(byId("status"));
@@ -387,7 +387,7 @@ class Page {
       this.map.add(column, true);
       this.refresh();
       // Seconds that closed between the answer and the first event of the stream are in neither.
-      if (this.sinceLoad === SETTLED_COLUMNS) void this.fetchTail(column.t, TAIL_COLUMNS);
+      if (this.sinceLoad <= SETTLED_COLUMNS) void this.fetchTail(column.t, TAIL_COLUMNS);
     } else void this.fetchTail(column.t, 2);
   }
 

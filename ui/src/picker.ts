@@ -1,6 +1,7 @@
 /** The searchable list of what the server holds; the chosen one opens into its labels and their values. */
 
 import { fetchLabels, fetchLabelValues, fetchMetadata, type Metadata } from "./api.ts";
+import type { Offer } from "./complete.ts";
 import { el, icon } from "./dom.ts";
 import { formatSelector, isChosen, parseSelector, toggle } from "./selector.ts";
 
@@ -72,6 +73,11 @@ export class Picker {
 
   meta(name: string): Metadata | undefined {
     return this.entries.find((entry) => entry.name === name)?.meta;
+  }
+
+  /** Names with their help, for completion. */
+  names(): Offer[] {
+    return this.entries.map(({ name, meta }) => ({ name, help: meta?.help ?? "", call: false }));
   }
 
   has(name: string): boolean {

@@ -1,5 +1,11 @@
-/** The query box: Enter runs, arrows walk through earlier expressions, a refusal is shown where it happened. */
+/**
+ * The query box: Enter runs, arrows walk through earlier expressions, a refusal is shown where it happened.
+ *
+ * Invariants: Enter always runs what is written; a completion is taken by Tab or a click, or by Enter after an arrow
+ * has chosen it.
+ */
 
+import { offers, take, type Offer } from "./complete.ts";
 import { byId, el, icon } from "./dom.ts";
 import { recall, remember } from "./theme.ts";
 
@@ -34,7 +40,13 @@ export class QueryBox {
   private history: string[];
   private at = -1;
 
-  constructor(private readonly run: (query: string) => void) {
+  private offered: Offer[] = [];
+  private chosen = -1;
+
+  constructor(
+    private readonly run: (query: string) => void,
+    private readonly names: () => readonly Offer[],
+  ) {
     this.history = readHistory();
     this.button.append(icon("M8 4.5v3.7l2.5 1.5", "M2.5 8a5.5 5.5 0 1 0 1.8-4.1L2.5 5.5", "M2.5 2.5v3h3"));
     this.form.addEventListener("submit", (event) => {
@@ -42,6 +54,7 @@ export class QueryBox {
       this.submit(this.input.value);
     });
     this.input.addEventListener("keydown", (event) => this.key(event));
+    this.input.addEventListener("input", () => this.offer());
     this.button.addEventListener("click", () => this.open(this.menu.hidden === true));
     document.addEventListener("pointerdown", (event) => {
       if (!this.form.contains(event.target as Node)) this.open(false);
@@ -84,10 +97,58 @@ export class QueryBox {
     if (query.trim() !== "") this.run(query.trim());
   }
 
+  /** Lists what could come at the caret. */
+  private offer(): void {
+    this.offered = offers(this.input.value, this.input.selectionStart ?? 0, this.names());
+    this.chosen = -1;
+    this.drawOffers();
+  }
+
+  private drawOffers(): void {
+    const entries = this.offered.map((offer, i) =>
+      // `pointerdown`, since a click would first take the focus away from the box.
+      el(
+        "button",
+        { type: "button", role: "option", tabindex: -1, "aria-selected": String(i === this.chosen), pointerdown: (event: Event) => this.take(event, offer) },
+        offer.name,
+        el("small", {}, offer.help),
+      ),
+    );
+    this.menu.replaceChildren(...entries);
+    this.menu.hidden = entries.length === 0;
+  }
+
+  private take(event: Event, offer: Offer): void {
+    event.preventDefault();
+    const { text, caret } = take(this.input.value, this.input.selectionStart ?? this.input.value.length, offer);
+    this.input.value = text;
+    this.input.setSelectionRange(caret, caret);
+    this.offered = [];
+    this.drawOffers();
+  }
+
+  /** True when the key was for the list of completions. */
+  private offerKey(event: KeyboardEvent): boolean {
+    if (this.offered.length === 0 || this.menu.hidden === true) return false;
+    const way = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    if (way !== 0) {
+      event.preventDefault();
+      this.chosen = Math.max(-1, Math.min(this.offered.length - 1, this.chosen + way));
+      this.drawOffers();
+      return true;
+    }
+    const wanted = event.key === "Tab" ? Math.max(0, this.chosen) : event.key === "Enter" ? this.chosen : -1;
+    const offer = this.offered[wanted];
+    if (offer === undefined) return false;
+    this.take(event, offer);
+    return true;
+  }
+
   private key(event: KeyboardEvent): void {
+    if (this.offerKey(event)) return;
     if (event.key === "Escape") {
+      if (this.menu.hidden === true) this.input.blur();
       this.open(false);
-      this.input.blur();
       return;
     }
     if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
@@ -99,6 +160,7 @@ export class QueryBox {
   }
 
   private open(open: boolean): void {
+    this.offered = [];
     if (open) {
       const entries = this.history.map((query) => el("button", { type: "button", role: "option", click: () => this.submit(query) }, query));
       this.menu.replaceChildren(...(entries.length > 0 ? entries : [el("div", { class: "note" }, "Expressions that you run are kept here, in this browser only.")]));
