@@ -54,6 +54,9 @@ impl Manifest {
             Err(ogive_journal::Error::NotFound { .. }) => Self::default(),
             Err(error) => return Err(error.into()),
         };
+        // What was read may have been renamed by a process that ended before it was durable. A power cut could bring
+        // the manifest before it back, which names other files: so nothing is removed until that is ruled out.
+        disk.sync_dir(directory)?;
         manifest.remove_orphans(disk, directory)?;
         Ok(manifest)
     }
@@ -234,6 +237,37 @@ mod tests {
                 assert!(changes > 4, "{changes} changes are too few to replace a file");
                 break;
             }
+        }
+    }
+
+    /// A process replaced two blocks by one, renamed its manifest, and was killed before it had fsynced the
+    /// directory. The next one read that manifest and removed the two blocks; then the power went, and the manifest
+    /// before it was back without its blocks. Now nothing is removed before what was read is durable.
+    #[test]
+    fn blocks_of_the_manifest_before_are_removed_only_when_it_cannot_come_back() {
+        let directory = Path::new("/store");
+        let named = |id| Manifest {
+            blocks: vec![BlockMeta { id: BlockId(id), ..sample(1).blocks[0].clone() }],
+            next_block: 9,
+            ..sample(0)
+        };
+        for seed in 0..50 {
+            let disk = SimulatedDisk::new(seed);
+            disk.create_dir_all(directory).unwrap();
+            (1..3).for_each(|id| disk.put(&Manifest::block_path(directory, BlockId(id)), vec![1]));
+            named(1).replace(&disk, directory).unwrap();
+            let new = directory.join("MANIFEST.new");
+            let mut file = disk.create(&new).unwrap();
+            file.write_all(&named(2).encode()).unwrap();
+            file.sync().unwrap();
+            disk.rename(&new, &directory.join(MANIFEST_FILE)).unwrap();
+            disk.kill_process();
+            assert_eq!(Manifest::open(&disk, directory).unwrap(), named(2));
+            disk.cut_power();
+            disk.restart();
+            let found = Manifest::open(&disk, directory).unwrap();
+            let path = Manifest::block_path(directory, found.blocks[0].id);
+            assert!(disk.length(&path).is_ok(), "seed {seed}: {} is gone", path.display());
         }
     }
 
