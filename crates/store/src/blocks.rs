@@ -8,6 +8,7 @@
 //! with its error, all others as ever.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -51,6 +52,34 @@ impl Blocks {
         let mut blocks = self.0.clone();
         blocks.push(Arc::new(Live { meta: meta.clone(), block: Ok(block) }));
         Ok(Self(blocks))
+    }
+
+    /// This set with `meta`, which is written, in place of the blocks of `several`.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub(crate) fn replaced(
+        &self,
+        disk: &dyn Disk,
+        directory: &Path,
+        several: Range<usize>,
+        meta: &BlockMeta,
+    ) -> Result<Self, Error> {
+        let live = Live::open(disk, directory, meta);
+        if let Err(error) = &live.block {
+            return Err(live.refusal(error));
+        }
+        let mut blocks = self.0.clone();
+        blocks.splice(several, [Arc::new(live)]);
+        Ok(Self(blocks))
+    }
+
+    /// The blocks of `range`, which must all be readable.
+    ///
+    /// # Errors
+    /// Why one of them is not.
+    pub(crate) fn readable(&self, range: Range<usize>) -> Result<Vec<&Block>, Error> {
+        self.0[range].iter().map(|live| live.block.as_ref().map_err(|error| live.refusal(error))).collect()
     }
 
     /// Number of blocks.

@@ -13,8 +13,8 @@ use ogive_model::{Kind, Labels, SeriesData};
 
 use crate::{Block, BlockId, BlockMeta, Error, merge};
 
-/// 6 hours: 21,600 cells of 1 s are 40 MiB of histograms of one series, decoded.
-pub(crate) const SPAN_MS_MAX: i64 = 6 * 3600 * 1000;
+/// 8 hours: 28,800 cells of 1 s are 60 MiB of histograms of one series, decoded.
+pub(crate) const SPAN_MS_MAX: i64 = 8 * 3600 * 1000;
 /// 64 MiB: a million histograms, which take 16 s to decode, merge and encode.
 pub(crate) const BYTES_MAX: u64 = 64 << 20;
 
@@ -57,9 +57,11 @@ pub(crate) fn series_of<'a>(
         for source in &mut sources {
             match source.peek() {
                 Some(Ok(data)) => {
-                    if least.as_ref().is_none_or(|(labels, kind)| (&data.labels, data.meta.kind) < (labels, *kind)) {
-                        least = Some((data.labels.clone(), data.meta.kind));
-                    }
+                    let key = (data.labels.clone(), data.meta.kind);
+                    least = Some(match least {
+                        Some(least) => least.min(key),
+                        None => key,
+                    });
                 }
                 Some(Err(_)) => return source.next(),
                 None => {}
@@ -97,7 +99,8 @@ mod tests {
     fn neighbours_of_like_size_are_planned() {
         let none = HashSet::new();
         let check = |blocks: &[BlockMeta]| plan(blocks, 3, &none);
-        let of = |sizes: &[u64]| sizes.iter().zip(0..).map(|(bytes, id)| meta(id, *bytes, id as i64)).collect::<Vec<_>>();
+        let of =
+            |sizes: &[u64]| sizes.iter().zip(0..).map(|(bytes, id)| meta(id, *bytes, id as i64)).collect::<Vec<_>>();
         assert_eq!(check(&of(&[5, 5])), None);
         assert_eq!(check(&of(&[5, 5, 5])), Some(0..3));
         assert_eq!(check(&of(&[100, 5, 5, 5])), Some(1..4));
@@ -121,13 +124,20 @@ mod tests {
         let mut blocks: Vec<BlockMeta> = Vec::new();
         let (mut next, mut written, mut flushed) = (0, 0, 0);
         for flush in 0..300_i64 {
-            blocks.push(BlockMeta { time_min: flush * 60_000, time_max: flush * 60_000 + 59_000, ..meta(next, 1000, 0) });
+            blocks.push(BlockMeta {
+                time_min: flush * 60_000,
+                time_max: flush * 60_000 + 59_000,
+                ..meta(next, 1000, 0)
+            });
             (next, flushed) = (next + 1, flushed + 1000);
             while let Some(window) = plan(&blocks, 8, &HashSet::new()) {
                 let several: Vec<BlockMeta> = blocks.splice(window.clone(), []).collect();
                 let bytes = several.iter().map(|meta| meta.bytes).sum();
                 let (first, last) = (&several[0], &several[7]);
-                blocks.insert(window.start, BlockMeta { time_min: first.time_min, time_max: last.time_max, ..meta(next, bytes, 0) });
+                blocks.insert(
+                    window.start,
+                    BlockMeta { time_min: first.time_min, time_max: last.time_max, ..meta(next, bytes, 0) },
+                );
                 (next, written) = (next + 1, written + bytes);
             }
         }
@@ -158,7 +168,11 @@ mod tests {
     fn a_broken_block_ends_the_merge_with_its_error() {
         let (disk, directory) = (SimulatedDisk::new(0), Path::new("/store"));
         disk.create_dir_all(directory).unwrap();
-        let mut data = crate::testing::empty(Labels::new([("__name__", "up")]).unwrap(), Kind::Float, ogive_model::Temporality::Gauge);
+        let mut data = crate::testing::empty(
+            Labels::new([("__name__", "up")]).unwrap(),
+            Kind::Float,
+            ogive_model::Temporality::Gauge,
+        );
         (data.floats.times, data.floats.values) = (vec![1], vec![1.0]);
         for id in 0..2 {
             block::write(&disk, directory, BlockId(id), [Ok(data.clone())]).unwrap();

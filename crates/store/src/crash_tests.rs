@@ -131,6 +131,8 @@ fn options() -> Options {
         group_interval: Duration::ZERO,
         flush_interval: Duration::from_secs(3600),
         journal_mark: Some(7),
+        // The fewest, so that many lives see blocks become one.
+        compact_blocks: 2,
         ..Options::default()
     }
 }

@@ -4,6 +4,7 @@
 
 mod bytes;
 mod codec;
+mod compact;
 mod error;
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! Failure: a directory has one store at a time; a second one is refused. A torn journal is cut, corruption is
 //! told in [`Status`], a broken manifest stops the start.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
@@ -73,6 +74,8 @@ impl Store {
             clock: Arc::clone(&clock),
             observer: options.observer.clone(),
             pending: None,
+            compact_blocks: options.compact_blocks,
+            left_alone: HashSet::new(),
         };
         let ring = Arc::clone(&bell);
         let mut writer = Writer {
@@ -176,6 +179,8 @@ impl Store {
             journal_failures: self.stats.journal_failures.get(),
             flushes: self.stats.flushes.get(),
             flush_failures: self.stats.flush_failures.get(),
+            compactions: self.stats.compactions.get(),
+            compaction_failures: self.stats.compaction_failures.get(),
             recovered: self.recovered.clone(),
         }
     }

@@ -130,11 +130,10 @@ impl Block {
         }
         let index = self.index()?;
         let matching = self.matching(&index, &selection.matchers)?;
-        let mut names = LabelNames { block: self, index: &index, known: HashMap::new() };
-        self.each_entry(&index, matching.iter(), |entry| {
-            found.extend(self.read_series(entry, selection, budget, &mut names)?);
-            Ok(())
-        })?;
+        let mut reader = SeriesReader::new(self, index);
+        for series in matching {
+            found.extend(reader.read(series, selection, budget)?);
+        }
         Ok(found)
     }
 
@@ -143,33 +142,24 @@ impl Block {
     /// # Errors
     /// [`Error::Corrupt`] or the disk's.
     pub fn each_series(&self, mut each: impl FnMut(SeriesDef)) -> Result<(), Error> {
-        let index = self.index()?;
-        let mut names = LabelNames { block: self, index: &index, known: HashMap::new() };
-        self.each_entry(&index, 0..self.summary.series as u32, |entry| {
-            each(SeriesDef { labels: names.labels(&entry.labels)?, meta: self.meta(entry)? });
-            Ok(())
-        })
-    }
-
-    /// Calls `each` with the entries of `series`, which ascend; reads each page once.
-    fn each_entry(
-        &self,
-        index: &Index,
-        series: impl Iterator<Item = u32>,
-        mut each: impl FnMut(&Entry) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut page: Option<(usize, u32, Vec<Entry>)> = None;
-        for series in series {
-            let (number, place, described) = index.page_of(series);
-            if page.as_ref().is_none_or(|page| page.0 != number) {
-                let bytes = self.checked(place)?;
-                let entries = series::get_page(&bytes, described.len());
-                page = Some((number, described.start, entries.map_err(|broken| self.corrupt(place.offset, broken))?));
-            }
-            let (_, first, entries) = page.as_ref().expect("the page was read above");
-            each(&entries[(series - first) as usize])?;
+        let mut reader = SeriesReader::new(self, self.index()?);
+        for series in 0..self.summary.series as u32 {
+            each(reader.def(series)?);
         }
         Ok(())
+    }
+
+    /// Every series with all its samples, one at a time, ascending by (labels, kind).
+    ///
+    /// # Errors
+    /// When the index cannot be read; the items have their own.
+    pub fn all(&self) -> Result<impl Iterator<Item = Result<SeriesData, Error>> + '_, Error> {
+        let all =
+            Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false };
+        let mut reader = SeriesReader::new(self, self.index()?);
+        let series = 0..self.summary.series as u32;
+        // A series without samples is never written.
+        Ok(series.filter_map(move |series| reader.read(series, &all, &mut Budget::new(usize::MAX)).transpose()))
     }
 
     fn meta(&self, entry: &Entry) -> Result<SeriesMeta, Error> {
@@ -249,13 +239,12 @@ impl Block {
         Ok(index)
     }
 
-    /// The samples of one series inside the selection; None when there are none.
+    /// The samples of one series inside the selection, without its labels; None when there are none.
     fn read_series(
         &self,
         entry: &Entry,
         selection: &Selection,
         budget: &mut Budget,
-        names: &mut LabelNames<'_>,
     ) -> Result<Option<SeriesData>, Error> {
         let mut data = SeriesData {
             labels: Labels::empty(),
@@ -282,9 +271,6 @@ impl Block {
             if any && selection.labels_only {
                 break;
             }
-        }
-        if any {
-            data.labels = names.labels(&entry.labels)?;
         }
         Ok(any.then_some(data))
     }
@@ -380,16 +366,59 @@ impl Block {
 /// 1 MiB a read of the whole file.
 const VERIFY_BYTES: u64 = 1 << 20;
 
-/// Labels by number, each looked up once a selection.
-struct LabelNames<'a> {
+/// 64 Ki labels, some 8 MiB, are kept while series are read; then they are looked up anew.
+const LABELS_KNOWN_MAX: usize = 1 << 16;
+
+/// Reads series by number. Those that ascend share the pages and labels that were read before.
+struct SeriesReader<'a> {
     block: &'a Block,
-    index: &'a Index,
+    index: Arc<Index>,
+    /// Number and first series of the page that was read last.
+    page: Option<(usize, u32)>,
+    entries: Vec<Entry>,
     known: HashMap<u32, (String, String)>,
 }
 
-impl LabelNames<'_> {
-    fn labels(&mut self, numbers: &[u32]) -> Result<Labels, Error> {
+impl<'a> SeriesReader<'a> {
+    fn new(block: &'a Block, index: Arc<Index>) -> Self {
+        Self { block, index, page: None, entries: Vec::new(), known: HashMap::new() }
+    }
+
+    /// Makes `series` one of the entries and tells which.
+    fn seek(&mut self, series: u32) -> Result<usize, Error> {
+        let (number, place, described) = self.index.page_of(series);
+        if self.page.is_none_or(|(held, _)| held != number) {
+            self.page = None;
+            let bytes = self.block.checked(place)?;
+            let entries = series::get_page(&bytes, described.len());
+            self.entries = entries.map_err(|broken| self.block.corrupt(place.offset, broken))?;
+            self.page = Some((number, described.start));
+        }
+        Ok((series - described.start) as usize)
+    }
+
+    /// What a series is.
+    fn def(&mut self, series: u32) -> Result<SeriesDef, Error> {
+        let at = self.seek(series)?;
+        Ok(SeriesDef { labels: self.labels(at)?, meta: self.block.meta(&self.entries[at])? })
+    }
+
+    /// What the selection holds of a series.
+    fn read(&mut self, series: u32, selection: &Selection, budget: &mut Budget) -> Result<Option<SeriesData>, Error> {
+        let at = self.seek(series)?;
+        let mut data = self.block.read_series(&self.entries[at], selection, budget)?;
+        if let Some(data) = &mut data {
+            data.labels = self.labels(at)?;
+        }
+        Ok(data)
+    }
+
+    fn labels(&mut self, at: usize) -> Result<Labels, Error> {
         let corrupt = |problem: String| self.block.corrupt_section(SectionId::Labels, Broken { offset: 0, problem });
+        if self.known.len() > LABELS_KNOWN_MAX {
+            self.known.clear();
+        }
+        let numbers = &self.entries[at].labels;
         for number in numbers {
             if !self.known.contains_key(number) {
                 let label =
@@ -397,6 +426,7 @@ impl LabelNames<'_> {
                 self.known.insert(*number, label);
             }
         }
-        Labels::new(numbers.iter().map(|number| self.known[number].clone())).map_err(|error| corrupt(error.to_string()))
+        let labels = numbers.iter().map(|number| self.known[number].clone());
+        Labels::new(labels).map_err(|error| corrupt(error.to_string()))
     }
 }

@@ -5,8 +5,10 @@
 //! id, so that what may be durable of the first try is only written again.
 //! Threads: one, and whoever opens the store, before it.
 //! Failure: the samples stay in memory and in the journal, and the flush is tried again each
-//! [`RETRY_INTERVAL`]; reads go on.
+//! [`RETRY_INTERVAL`]; reads go on. Blocks that cannot become one stay as they are.
 
+use std::collections::HashSet;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,7 +22,7 @@ use crate::ingest::shard::ToShard;
 use crate::ingest::stats::Stats;
 use crate::ingest::writer::{Command, Mark};
 use crate::ingest::{Clock, Observer, Queue};
-use crate::{BlockMeta, Blocks, Error, Manifest};
+use crate::{BlockMeta, Blocks, Error, Manifest, compact};
 
 /// A second: a full disk is looked at often, and costs nothing meanwhile.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -99,6 +101,10 @@ pub(crate) struct Flusher {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) pending: Option<Pending>,
+    /// This many neighbouring blocks of like size become one; see [`compact::plan`].
+    pub(crate) compact_blocks: usize,
+    /// Blocks that could not become one: not tried again.
+    pub(crate) left_alone: HashSet<BlockId>,
 }
 
 impl Flusher {
@@ -117,7 +123,50 @@ impl Flusher {
                 // Whoever comes second hears that nothing was left to flush, or asks again.
                 let _ = answer.send(flushed.take().unwrap_or(Ok(None)));
             }
+            if self.pending.is_none() {
+                self.compact(bell);
+            }
         }
+    }
+
+    /// Makes one block of several where that is due, until it is due nowhere or the bell is closed.
+    fn compact(&mut self, bell: &Bell) {
+        while let Some(several) = compact::plan(&self.manifest.blocks, self.compact_blocks, &self.left_alone) {
+            if bell.wishes().closed {
+                return;
+            }
+            let ids: Vec<BlockId> = self.manifest.blocks[several.clone()].iter().map(|meta| meta.id).collect();
+            match self.replace_by_one(several) {
+                Ok(()) => self.stats.compactions.add(1),
+                Err(_) => {
+                    self.stats.compaction_failures.add(1);
+                    self.left_alone.extend(ids);
+                }
+            }
+        }
+    }
+
+    fn replace_by_one(&mut self, several: Range<usize>) -> Result<(), Error> {
+        let disk = &*self.disk;
+        let view = Arc::clone(&self.view.lock().unwrap_or_else(PoisonError::into_inner));
+        let id = BlockId(self.manifest.next_block);
+        // A manifest that failed to become durable may still be found by the next start, and it names this id: no
+        // other block may ever have it.
+        self.manifest.next_block += 1;
+        let series = compact::series_of(&view.blocks.readable(several.clone())?)?;
+        let meta = block::write(disk, &self.directory, id, series)?.expect("blocks have samples");
+        let blocks = view.blocks.replaced(disk, &self.directory, several.clone(), &meta)?;
+        let mut manifest = self.manifest.clone();
+        let old: Vec<BlockMeta> = manifest.blocks.splice(several, [meta]).collect();
+        manifest.replace(disk, &self.directory)?;
+        self.manifest = manifest;
+        let view = Arc::new(View { blocks, flushed: view.flushed });
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
+        // Readers of the old view keep their open files. What cannot be removed now is removed at the next start.
+        for meta in old {
+            let _ = disk.remove(&Manifest::block_path(&self.directory, meta.id));
+        }
+        Ok(())
     }
 
     /// Parts the heads and writes what they held, after what an earlier flush left behind.

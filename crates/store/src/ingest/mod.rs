@@ -74,6 +74,8 @@ pub struct Options {
     pub head_bytes_max: u64,
     /// A flush begins at the latest this long after the one before, so that a restart replays little.
     pub flush_interval: Duration,
+    /// This many neighbouring blocks of like size become one; below 2 none do.
+    pub compact_blocks: usize,
     /// The least time between two fsyncs of the journal while batches keep coming, and the longest that one waits
     /// for company. One that comes alone does not wait.
     pub group_interval: Duration,
@@ -99,6 +101,8 @@ impl Default for Options {
             // 512 MiB: ten minutes of a million float samples a minute, many times over.
             head_bytes_max: 512 << 20,
             flush_interval: Duration::from_secs(600),
+            // Six: flushes of ten minutes become an hour, and hours a quarter of a day.
+            compact_blocks: 6,
             // 10 ms: at most a hundred fsyncs a second.
             group_interval: Duration::from_millis(10),
             // 4,096: each connection of a large site has one under way.

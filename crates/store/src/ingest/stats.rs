@@ -37,6 +37,8 @@ pub(crate) struct Stats {
     pub(crate) journal_failures: Counter,
     pub(crate) flushes: Counter,
     pub(crate) flush_failures: Counter,
+    pub(crate) compactions: Counter,
+    pub(crate) compaction_failures: Counter,
     /// 1 while the last flush failed for want of space.
     pub(crate) flush_full: Counter,
 }
@@ -102,6 +104,10 @@ pub struct Status {
     pub flushes: u64,
     /// Flushes that failed; each is tried again.
     pub flush_failures: u64,
+    /// Times that several blocks became one.
+    pub compactions: u64,
+    /// Times that this failed; the blocks stay as they are.
+    pub compaction_failures: u64,
     /// What the start found.
     pub recovered: Recovered,
 }
