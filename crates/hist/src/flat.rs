@@ -47,9 +47,10 @@ impl NanosecondIndex {
         // 0 and 1 share a cell, whose edge is 1.
         let zeros = (nanoseconds | 1).leading_zeros();
         let shifted = nanoseconds << zeros;
-        let cell = ((63 - zeros) as usize) << CELL_BITS | (shifted >> (63 - CELL_BITS)) as usize & 127;
+        let cell = (zeros as usize) << CELL_BITS | (shifted >> (63 - CELL_BITS)) as usize & 127;
         let entry = TABLE[cell & (TABLE.len() - 1)];
-        ((entry & BIN_MASK) + u64::from(shifted >= entry & !BIN_MASK)) as usize & (FLAT_BINS - 1)
+        // With its lowest bits set, a number that reaches the edge is not below the entry, whatever bin stands in it.
+        (entry as usize).wrapping_add(usize::from(shifted | BIN_MASK >= entry)) & (FLAT_BINS - 1)
     }
 }
 
@@ -104,7 +105,7 @@ pub fn seconds_of_nanoseconds(nanoseconds: u128) -> f64 {
     }
 }
 
-/// An entry per cell: the edge within the cell, shifted left as the number will be, and below it the flat bin that the
+/// An entry per cell, by leading zeros and the seven bits: the edge within the cell, shifted left as the number will be, and below it the flat bin that the
 /// cell begins with. A cell without an edge has edge 0 (always passed) and the bin before.
 static TABLE: [u64; 64 << CELL_BITS] = build();
 
@@ -114,7 +115,7 @@ const fn build() -> [u64; 64 << CELL_BITS] {
     while exponent < 64 {
         let mut part = 0;
         while part < 1 << CELL_BITS {
-            table[(exponent << CELL_BITS) as usize + part as usize] = entry(exponent, part);
+            table[((63 - exponent) << CELL_BITS) as usize + part as usize] = entry(exponent, part);
             part += 1;
         }
         exponent += 1;

@@ -55,15 +55,23 @@ fn edges(bin: DecimalBin) -> (f64, f64, f64) {
     (near, hi - lo, Scheme::LogLinear10.midpoint(bin.val > 0, index))
 }
 
-/// True when `upper` is (±10, e+1) and `lower` is (±99, e).
+/// True when `upper` is (±10, e+1) and `lower` is (±99, e), or the zero bin below the first decade.
 fn is_first_of_next_decade(lower: DecimalBin, upper: DecimalBin) -> bool {
+    if lower == DecimalBin::ZERO {
+        // What is nearer zero than the first decade.
+        return upper.exp == -128 && matches!(upper.val, 10 | -10);
+    }
     let exponents = i32::from(lower.exp) + 1 == i32::from(upper.exp);
     exponents && matches!((lower.val, upper.val), (99, 10) | (-99, -10))
 }
 
 /// True when a value lies within 3e-13 below a power of ten: all that a rounded logarithm can move.
 fn just_below_power(value: f64, found: DecimalBin) -> bool {
-    let exponent = i32::from(found.exp) + i32::from(found.val.abs() == 99);
+    let exponent = match found {
+        DecimalBin::ZERO => -128,
+        DecimalBin { val: 99 | -99, exp } => i32::from(exp) + 1,
+        DecimalBin { exp, .. } => i32::from(exp),
+    };
     let power = power(exponent);
     value.abs() < power && value.abs() >= power * (1.0 - 3e-13)
 }
