@@ -19,11 +19,11 @@ impl Evaluator<'_> {
     }
 
     pub(crate) fn absent_over_time(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
-        let vector = self.range_vector(&call.arguments[0], grid)?;
+        let (windows, source) = self.range_vector(&call.arguments[0], grid)?;
         let mut found = vec![false; grid.count];
-        for series in &vector.series {
+        for series in source {
             self.check_cancelled()?;
-            for (found, window) in found.iter_mut().zip(vector.windows(series, grid)) {
+            for (found, window) in found.iter_mut().zip(windows.of(&series, grid)) {
                 *found |= window.is_some();
             }
         }

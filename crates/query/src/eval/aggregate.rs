@@ -10,30 +10,23 @@ use super::annotate::{self, Operation};
 use super::call::text_argument;
 use super::evaluator::Evaluator;
 use super::functions::Site;
-use super::histogram::{HistogramMean, HistogramSum, text};
+use super::histogram::{Hist, HistogramMean, HistogramSum, text};
 use super::kernel::{self, FloatMean, FloatSum, fixed};
 use super::rows::{Cell, Grid, Output, Row};
 use crate::Error;
 use crate::ast::{Aggregate, AggregateOp, Span};
 use crate::value::Point;
 
-/// Rows that belong to one group, in their order.
-pub(crate) struct Group {
-    pub(crate) labels: Labels,
-    pub(crate) members: Vec<usize>,
-}
-
-/// The groups of `rows` in the order of their first rows.
-pub(crate) fn groups(rows: &[Row], aggregate: &Aggregate) -> Vec<Group> {
-    let mut out: Vec<Group> = Vec::new();
+/// The indexes of `rows` by group, groups in the order of their first rows.
+pub(crate) fn groups(rows: &[Row], aggregate: &Aggregate) -> Vec<Vec<usize>> {
+    let mut out: Vec<Vec<usize>> = Vec::new();
     let mut at: HashMap<Labels, usize> = HashMap::new();
     for (index, row) in rows.iter().enumerate() {
-        let labels = group_labels(&row.labels, aggregate);
-        let group = *at.entry(labels.clone()).or_insert_with(|| {
-            out.push(Group { labels, members: Vec::new() });
+        let group = *at.entry(group_labels(&row.labels, aggregate)).or_insert_with(|| {
+            out.push(Vec::new());
             out.len() - 1
         });
-        out[group].members.push(index);
+        out[group].push(index);
     }
     out
 }
@@ -56,42 +49,54 @@ impl Evaluator<'_> {
             (None, _) | (_, AggregateOp::CountValues) => Vec::new(),
             (Some(parameter), _) => self.scalar(parameter, grid)?,
         };
-        let rows = self.vector(&aggregate.expr, grid)?;
         let out = match aggregate.op {
-            AggregateOp::CountValues => count_values(aggregate, &rows, grid)?,
+            AggregateOp::CountValues => {
+                let rows = self.vector(&aggregate.expr, grid)?;
+                count_values(aggregate, &rows, grid)?
+            }
             AggregateOp::TopK | AggregateOp::BottomK | AggregateOp::LimitK | AggregateOp::LimitRatio => {
+                let rows = self.vector(&aggregate.expr, grid)?;
                 self.picked_rows(aggregate, span, rows, &parameter, grid)?
             }
-            _ => self.folded(aggregate, &rows, &parameter, grid)?,
+            _ => self.folded(aggregate, &parameter, grid)?,
         };
         self.check_size(&out)?;
         Ok(Output::Vector(out))
     }
 
-    fn folded(
-        &mut self,
-        aggregate: &Aggregate,
-        rows: &[Row],
-        parameter: &[f64],
-        grid: Grid,
-    ) -> Result<Vec<Row>, Error> {
+    /// Folds row after row into the totals of its group.
+    fn folded(&mut self, aggregate: &Aggregate, parameter: &[f64], grid: Grid) -> Result<Vec<Row>, Error> {
         if aggregate.op == AggregateOp::Quantile {
             self.note_quantiles(aggregate, parameter);
         }
         let span = aggregate.expr.unparenthesised().span;
-        let mut out = Vec::new();
-        for group in groups(rows, aggregate) {
-            self.check_cancelled()?;
-            let members: Vec<&Row> = group.members.iter().map(|index| &rows[*index]).collect();
-            let mut site = self.site(span);
-            let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
-            for step in 0..grid.count {
-                let points = members.iter().filter_map(|row| Some((*row, row.cells[step].as_ref()?)));
-                let q = parameter.get(step).copied().unwrap_or(0.0);
-                cells.push(fold(aggregate.op, points, q, &mut site));
+        let mut groups: Vec<Fold> = Vec::new();
+        let mut at: HashMap<Labels, usize> = HashMap::new();
+        let mut held = 0;
+        self.each_row(&aggregate.expr, grid, &mut |evaluator, row| {
+            let labels = group_labels(&row.labels, aggregate);
+            let index = *at.entry(labels.clone()).or_insert_with(|| {
+                groups.push(Fold { labels, drop_name: false, totals: vec![Total::default(); grid.count] });
+                groups.len() - 1
+            });
+            let group = &mut groups[index];
+            group.drop_name |= row.drop_name;
+            let mut site = evaluator.site(span);
+            for (total, cell) in group.totals.iter_mut().zip(&row.cells) {
+                if let Some(point) = cell {
+                    held += total.add(aggregate.op, point, row.labels.metric_name(), &mut site);
+                }
             }
-            let drop_name = members.iter().any(|row| row.drop_name);
-            let row = Row { labels: group.labels, drop_name, cells };
+            evaluator.check_samples(held)
+        })?;
+        let mut site = self.site(span);
+        let mut out = Vec::with_capacity(groups.len());
+        for Fold { labels, drop_name, totals } in groups {
+            let finish = |(step, total): (usize, Total)| {
+                total.finish(aggregate.op, parameter.get(step).copied().unwrap_or(0.0), &mut site)
+            };
+            let cells = totals.into_iter().enumerate().map(finish).collect();
+            let row = Row { labels, drop_name, cells };
             if !row.is_blank() {
                 out.push(row);
             }
@@ -116,171 +121,195 @@ impl Evaluator<'_> {
     }
 }
 
-/// The points of one group at one instant, in one.
-fn fold<'a>(op: AggregateOp, points: impl Iterator<Item = (&'a Row, &'a Point)>, q: f64, site: &mut Site<'_>) -> Cell {
-    match op {
-        AggregateOp::Sum => combine::<Sum>(points, site),
-        AggregateOp::Avg => combine::<Mean>(points, site),
-        AggregateOp::Count => some_if(points.count()).map(|count| Point::Float(count as f64)),
-        AggregateOp::Group => some_if(points.count()).map(|_| Point::Float(1.0)),
-        AggregateOp::Min => extreme(points, "min", |value, best| value < best, site),
-        AggregateOp::Max => extreme(points, "max", |value, best| value > best, site),
-        AggregateOp::Stddev => variance(points, "stddev", site).map(|value| Point::Float(value.sqrt())),
-        AggregateOp::Stdvar => variance(points, "stdvar", site).map(Point::Float),
-        _ => {
-            let mut values: Vec<f64> = floats(points, "quantile", site).collect();
-            some_if(values.len()).map(|_| Point::Float(kernel::quantile(q, &mut values)))
+/// One group on its way.
+struct Fold {
+    labels: Labels,
+    drop_name: bool,
+    /// One an instant.
+    totals: Vec<Total>,
+}
+
+/// What the points of one group at one instant come to so far.
+#[derive(Clone, Debug, Default)]
+struct Total {
+    state: State,
+    any_float: bool,
+    any_histogram: bool,
+    any_reset: bool,
+    any_not_reset: bool,
+    incompatible: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+enum State {
+    #[default]
+    Empty,
+    Count(f64),
+    Extreme(f64),
+    Variance {
+        count: f64,
+        mean: f64,
+        sum: f64,
+    },
+    Values(Vec<f64>),
+    Sum(FloatSum),
+    Mean(FloatMean),
+    HistogramSum(Box<HistogramSum>),
+    HistogramMean(Box<HistogramMean>),
+}
+
+impl Total {
+    /// Takes a point of the series called `metric` in. Gives the samples, as limits count them, that it holds more.
+    fn add(&mut self, op: AggregateOp, point: &Point, metric: &str, site: &mut Site<'_>) -> usize {
+        match (op, point) {
+            (AggregateOp::Sum | AggregateOp::Avg, Point::Float(value)) => self.add_float(op, *value),
+            (AggregateOp::Sum | AggregateOp::Avg, Point::Histogram(histogram)) => {
+                self.add_histogram(op, histogram, metric, site)
+            }
+            (AggregateOp::Count | AggregateOp::Group, _) => self.count(),
+            (_, Point::Float(value)) => self.take(op, *value),
+            (_, Point::Histogram(_)) => {
+                site.note(annotate::ignored_in_aggregation(site.span, op.name()));
+                0
+            }
         }
     }
-}
 
-fn some_if(count: usize) -> Option<usize> {
-    (count > 0).then_some(count)
-}
-
-/// The floats; histograms have no place in the aggregation and are told.
-fn floats<'a>(
-    points: impl Iterator<Item = (&'a Row, &'a Point)>,
-    name: &'static str,
-    site: &mut Site<'_>,
-) -> impl Iterator<Item = f64> {
-    points.filter_map(move |(_, point)| match point {
-        Point::Float(value) => Some(*value),
-        Point::Histogram(_) => {
-            site.note(annotate::ignored_in_aggregation(site.span, name));
-            None
+    fn count(&mut self) -> usize {
+        match &mut self.state {
+            State::Count(count) => {
+                *count += 1.0;
+                0
+            }
+            state => {
+                *state = State::Count(1.0);
+                1
+            }
         }
-    })
-}
-
-fn extreme<'a>(
-    points: impl Iterator<Item = (&'a Row, &'a Point)>,
-    name: &'static str,
-    beats: impl Fn(f64, f64) -> bool,
-    site: &mut Site<'_>,
-) -> Cell {
-    let pick = |best: f64, value: f64| if beats(value, best) || best.is_nan() { value } else { best };
-    floats(points, name, site).reduce(pick).map(Point::Float)
-}
-
-/// Population variance by Welford's updates.
-fn variance<'a>(
-    points: impl Iterator<Item = (&'a Row, &'a Point)>,
-    name: &'static str,
-    site: &mut Site<'_>,
-) -> Option<f64> {
-    let (mut count, mut mean, mut sum) = (0.0, 0.0, 0.0);
-    for value in floats(points, name, site) {
-        count += 1.0;
-        let delta = value - mean;
-        mean += delta / count;
-        sum += delta * (value - mean);
     }
-    (count > 0.0).then(|| sum / count)
-}
 
-/// A sum or a mean of floats or of histograms.
-trait Total: Sized {
-    fn float(first: f64) -> Self;
-    fn histogram(first: &super::histogram::Hist) -> Self;
-    fn add_float(&mut self, value: f64);
-    fn add_histogram(&mut self, value: &super::histogram::Hist) -> Result<(), super::histogram::Incompatible>;
-    fn reconciled(&self) -> bool;
-    fn finish(self) -> Point;
-}
-
-enum Sum {
-    Float(FloatSum),
-    Histogram(Box<HistogramSum>),
-}
-
-enum Mean {
-    Float(FloatMean),
-    Histogram(Box<HistogramMean>),
-}
-
-macro_rules! total {
-    ($name:ident, $float:ident, $histogram:ident, $result:ident) => {
-        impl Total for $name {
-            fn float(first: f64) -> Self {
-                Self::Float($float::new(first))
+    fn add_float(&mut self, op: AggregateOp, value: f64) -> usize {
+        self.any_float = true;
+        match &mut self.state {
+            State::Sum(sum) => sum.add(value),
+            State::Mean(mean) => mean.add(value),
+            state @ State::Empty => {
+                *state = if op == AggregateOp::Sum {
+                    State::Sum(FloatSum::new(value))
+                } else {
+                    State::Mean(FloatMean::new(value))
+                };
+                return 1;
             }
-            fn histogram(first: &super::histogram::Hist) -> Self {
-                Self::Histogram(Box::new($histogram::new(first)))
-            }
-            fn add_float(&mut self, value: f64) {
-                if let Self::Float(total) = self {
-                    total.add(value);
-                }
-            }
-            fn add_histogram(
-                &mut self,
-                value: &super::histogram::Hist,
-            ) -> Result<(), super::histogram::Incompatible> {
-                if let Self::Histogram(total) = self { total.add(value) } else { Ok(()) }
-            }
-            fn reconciled(&self) -> bool {
-                matches!(self, Self::Histogram(total) if total.reconciled())
-            }
-            fn finish(self) -> Point {
-                match self {
-                    Self::Float(total) => Point::Float(total.$result()),
-                    Self::Histogram(total) => Point::Histogram(Arc::new(total.finish())),
-                }
-            }
+            // Histograms were there: the total is void already.
+            _ => {}
         }
-    };
-}
+        0
+    }
 
-total!(Sum, FloatSum, HistogramSum, total);
-total!(Mean, FloatMean, HistogramMean, mean);
-
-fn combine<'a, T: Total>(points: impl Iterator<Item = (&'a Row, &'a Point)>, site: &mut Site<'_>) -> Cell {
-    let mut total: Option<T> = None;
-    let (mut any_float, mut any_histogram) = (false, false);
-    let (mut reset, mut not_reset) = (false, false);
-    let mut incompatible = false;
-    for (row, point) in points {
-        match point {
-            Point::Float(value) => {
-                any_float = true;
-                match &mut total {
-                    None => total = Some(T::float(*value)),
-                    Some(total) => total.add_float(*value),
-                }
+    fn add_histogram(&mut self, op: AggregateOp, histogram: &Hist, metric: &str, site: &mut Site<'_>) -> usize {
+        if self.incompatible {
+            return 0;
+        }
+        self.any_histogram = true;
+        self.any_reset |= histogram.reset == CounterReset::Reset;
+        self.any_not_reset |= histogram.reset == CounterReset::NotReset;
+        let before = self.size();
+        let outcome = match &mut self.state {
+            State::HistogramSum(sum) => sum.add(histogram),
+            State::HistogramMean(mean) => mean.add(histogram),
+            state @ State::Empty => {
+                *state = if op == AggregateOp::Sum {
+                    State::HistogramSum(Box::new(HistogramSum::new(histogram)))
+                } else {
+                    State::HistogramMean(Box::new(HistogramMean::new(histogram)))
+                };
+                Ok(())
             }
-            Point::Histogram(value) => {
-                any_histogram = true;
-                reset |= value.reset == CounterReset::Reset;
-                not_reset |= value.reset == CounterReset::NotReset;
-                match &mut total {
-                    None => total = Some(T::histogram(value)),
-                    Some(total) => {
-                        if let Err(why) = total.add_histogram(value) {
-                            site.note(annotate::mixed_schemes(site.span, row.labels.metric_name(), why));
-                            incompatible = true;
-                            break;
-                        }
+            // Floats were there: the total is void already.
+            _ => Ok(()),
+        };
+        if let Err(why) = outcome {
+            site.note(annotate::mixed_schemes(site.span, metric, why));
+            self.incompatible = true;
+        }
+        self.size().saturating_sub(before)
+    }
+
+    fn size(&self) -> usize {
+        match &self.state {
+            State::HistogramSum(sum) => sum.size(),
+            State::HistogramMean(mean) => mean.size(),
+            _ => 0,
+        }
+    }
+
+    /// Takes a float in where histograms have no place.
+    fn take(&mut self, op: AggregateOp, value: f64) -> usize {
+        match &mut self.state {
+            State::Extreme(best) => {
+                let beats = if op == AggregateOp::Min { value < *best } else { value > *best };
+                if beats || best.is_nan() {
+                    *best = value;
+                }
+                return 0;
+            }
+            State::Variance { count, mean, sum } => {
+                // Welford's update.
+                *count += 1.0;
+                let delta = value - *mean;
+                *mean += delta / *count;
+                *sum += delta * (value - *mean);
+                return 0;
+            }
+            State::Values(values) => values.push(value),
+            state => {
+                *state = match op {
+                    AggregateOp::Min | AggregateOp::Max => State::Extreme(value),
+                    AggregateOp::Quantile => State::Values(vec![value]),
+                    // The spread around an infinity or NaN is NaN from the first.
+                    _ => {
+                        State::Variance { count: 1.0, mean: value, sum: if value.is_finite() { 0.0 } else { f64::NAN } }
                     }
-                }
+                };
             }
         }
+        1
     }
-    let total = total?;
-    if any_float && any_histogram {
-        site.note(annotate::mixed_in_aggregation(site.span));
-        return None;
+
+    /// The answer; `q` is the quantile that is asked for.
+    fn finish(self, op: AggregateOp, q: f64, site: &mut Site<'_>) -> Cell {
+        if self.any_float && self.any_histogram {
+            site.note(annotate::mixed_in_aggregation(site.span));
+            return None;
+        }
+        let reconciled = match &self.state {
+            State::HistogramSum(sum) => sum.reconciled(),
+            State::HistogramMean(mean) => mean.reconciled(),
+            _ => false,
+        };
+        if reconciled {
+            site.note(annotate::reconciled_bounds(site.span, Operation::Aggregation));
+        }
+        if self.incompatible {
+            return None;
+        }
+        if self.any_reset && self.any_not_reset {
+            site.note(annotate::reset_collision(site.span, Operation::Aggregation));
+        }
+        Some(match self.state {
+            State::Empty => return None,
+            State::Count(_) if op == AggregateOp::Group => Point::Float(1.0),
+            State::Count(value) | State::Extreme(value) => Point::Float(value),
+            State::Variance { count, sum, .. } if op == AggregateOp::Stddev => Point::Float((sum / count).sqrt()),
+            State::Variance { count, sum, .. } => Point::Float(sum / count),
+            State::Values(mut values) => Point::Float(kernel::quantile(q, &mut values)),
+            State::Sum(sum) => Point::Float(sum.total()),
+            State::Mean(mean) => Point::Float(mean.mean()),
+            State::HistogramSum(sum) => Point::Histogram(Arc::new(sum.finish())),
+            State::HistogramMean(mean) => Point::Histogram(Arc::new(mean.finish())),
+        })
     }
-    if total.reconciled() {
-        site.note(annotate::reconciled_bounds(site.span, Operation::Aggregation));
-    }
-    if incompatible {
-        return None;
-    }
-    if reset && not_reset {
-        site.note(annotate::reset_collision(site.span, Operation::Aggregation));
-    }
-    Some(total.finish())
 }
 
 /// One row for each value that occurs, with how often it does.

@@ -6,7 +6,8 @@ use super::functions::{self, RangeKernel, Site};
 use super::invariant;
 use super::rows::{Cell, Grid, Output, Row, without_metadata};
 use super::selectors::Give;
-use super::window::RangeVector;
+use super::stream::RowSink;
+use super::window::{RangeSeries, Windows};
 use crate::Error;
 use crate::ast::{Call, Edges, Expr, ExprKind, Span, ValueType};
 use crate::eval::kernel::Moment;
@@ -17,7 +18,7 @@ const ANCHORED: [&str; 5] = ["changes", "delta", "increase", "rate", "resets"];
 /// The same for `smoothed`.
 const SMOOTHED: [&str; 3] = ["delta", "increase", "rate"];
 
-impl Evaluator<'_> {
+impl<'a> Evaluator<'a> {
     /// The value of a call at `span`.
     pub(crate) fn call(&mut self, call: &Call, span: Span, grid: Grid) -> Result<Output, Error> {
         let before = (self.detect_resets, self.bins_needed);
@@ -166,6 +167,24 @@ impl Evaluator<'_> {
     }
 
     fn range_call(&mut self, call: &Call, kernel: RangeKernel, grid: Grid) -> Result<Vec<Row>, Error> {
+        let mut rows = Vec::new();
+        let mut samples = 0;
+        self.each_range_row(call, kernel, grid, &mut |evaluator, row| {
+            samples += row.samples();
+            rows.push(row);
+            evaluator.check_samples(samples)
+        })?;
+        if keeps_name(call.function.name) { Ok(rows) } else { self.nameless(rows) }
+    }
+
+    /// The rows of a range function, one at a time, with the names that they came with.
+    pub(crate) fn each_range_row(
+        &mut self,
+        call: &Call,
+        kernel: RangeKernel,
+        grid: Grid,
+        sink: &mut RowSink<'_, 'a>,
+    ) -> Result<(), Error> {
         let name = call.function.name;
         let is_range = |argument: &&Expr| argument.value_type() == ValueType::Matrix;
         let position = call.arguments.iter().position(|argument| is_range(&argument)).unwrap_or(0);
@@ -176,47 +195,37 @@ impl Evaluator<'_> {
         }
         let grid_of_windows = if invariant::is_invariant(range) { Grid::single(grid.start) } else { grid };
         check_edges(range, name)?;
-        let vector = self.range_vector(range, grid_of_windows)?;
+        let (windows, source) = self.range_vector(range, grid_of_windows)?;
         let span = call.arguments[0].unparenthesised().span;
-        let keeps_name = matches!(name, "last_over_time" | "first_over_time");
-        let mut rows = Vec::with_capacity(vector.series.len());
-        let mut samples = 0;
-        for index in 0..vector.series.len() {
+        for series in source {
             self.check_cancelled()?;
-            let row = self.range_row(&vector, index, (kernel, name, span), &parameters, grid)?;
-            let Some(mut row) = row else { continue };
-            if keeps_name {
-                row.drop_name = vector.series[index].drop_name;
+            if let Some(row) = self.range_row(windows, series, (kernel, name, span), &parameters, grid)? {
+                sink(self, row)?;
             }
-            samples += row.samples();
-            self.check_samples(samples)?;
-            rows.push(row);
         }
-        if keeps_name { Ok(rows) } else { self.nameless(rows) }
+        Ok(())
     }
 
     /// The answer of a range function for one series; None when it is blank.
     fn range_row(
         &mut self,
-        vector: &RangeVector,
-        index: usize,
+        windows: Windows,
+        series: RangeSeries,
         (kernel, name, span): (RangeKernel, &'static str, Span),
         parameters: &[Vec<f64>],
         grid: Grid,
     ) -> Result<Option<Row>, Error> {
-        let series = &vector.series[index];
-        let counter = matches!(name, "rate" | "increase");
         let cells = if series.delta
-            && let Some(cells) = super::delta::merged_cells(vector, series, name, grid, &mut self.site(span))
+            && let Some(cells) = super::delta::merged_cells(windows, &series, name, grid, &mut self.site(span))
         {
             cells
         } else {
             // Other functions look at each cell by itself, with float counts.
-            let floats = (!series.cells.is_empty()).then(|| super::delta::with_floats(series));
-            let series = floats.as_ref().unwrap_or(series);
+            let floats = (!series.cells.is_empty()).then(|| super::delta::with_floats(&series));
+            let series = floats.as_ref().unwrap_or(&series);
             let mut at = vec![0.0; parameters.len()];
             let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
-            for (step, window) in vector.windows(series, grid).enumerate() {
+            for (step, window) in windows.of(series, grid).enumerate() {
                 for (value, column) in at.iter_mut().zip(parameters) {
                     *value = column[step];
                 }
@@ -224,12 +233,13 @@ impl Evaluator<'_> {
                 cells.push(cell?);
             }
             let metric = series.labels.metric_name();
+            let counter = matches!(name, "rate" | "increase");
             if counter && !metric.is_empty() && cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
                 self.note_suspicious_name(metric, span);
             }
             cells
         };
-        let row = Row { labels: series.labels.clone(), drop_name: series.drop_name, cells };
+        let row = Row { labels: series.labels, drop_name: series.drop_name, cells };
         Ok((!row.is_blank()).then_some(row))
     }
 
@@ -300,6 +310,11 @@ impl Evaluator<'_> {
     pub(crate) fn site(&mut self, span: Span) -> Site<'_> {
         Site { span, notes: self.notes_mut() }
     }
+}
+
+/// Whether a range function gives samples on as they are, so that they are still that metric's.
+pub(crate) fn keeps_name(function: &str) -> bool {
+    matches!(function, "last_over_time" | "first_over_time")
 }
 
 /// Sets a label. A name that is set stays, whatever happened to the one before.

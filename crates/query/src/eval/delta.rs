@@ -16,12 +16,12 @@ use super::functions::{self, Site};
 use super::histogram::{Hist, scale};
 use super::kernel::{FloatSum, kahan_add};
 use super::rows::{Cell, Grid};
-use super::window::{RangeSeries, RangeVector, Window};
+use super::window::{RangeSeries, Window, Windows};
 use crate::value::Point;
 
 /// The answer of a function that merges cells; None when it is not one.
 pub(crate) fn merged_cells(
-    vector: &RangeVector,
+    windows: Windows,
     series: &RangeSeries,
     function: &str,
     grid: Grid,
@@ -30,7 +30,7 @@ pub(crate) fn merged_cells(
     let per_second = match function {
         "rate" => true,
         "increase" | "sum_over_time" => false,
-        "irate" => return Some(last_cells(vector, series, grid)),
+        "irate" => return Some(last_cells(windows, series, grid)),
         _ => return None,
     };
     let mut slow: Option<RangeSeries> = None;
@@ -41,7 +41,7 @@ pub(crate) fn merged_cells(
     let source = slow.as_ref().unwrap_or(series);
     let sum = functions::range_kernel("sum_over_time")?;
     let mut cells = Vec::with_capacity(grid.count);
-    for window in vector.windows(source, grid) {
+    for window in windows.of(source, grid) {
         let Some(window) = window else {
             cells.push(None);
             continue;
@@ -63,7 +63,7 @@ pub(crate) fn merged_cells(
 
 /// The newest cell of each window by the seconds that it covers (the distance to the one before when its width is not
 /// known).
-fn last_cells(vector: &RangeVector, series: &RangeSeries, grid: Grid) -> Vec<Cell> {
+fn last_cells(windows: Windows, series: &RangeSeries, grid: Grid) -> Vec<Cell> {
     let floats = with_floats(series);
     let cell = |window: Window<'_>| {
         let (times, point) = if window.float_times().last() > window.histogram_times().last() {
@@ -78,7 +78,7 @@ fn last_cells(vector: &RangeVector, series: &RangeSeries, grid: Grid) -> Vec<Cel
         };
         Some(gauge(point, millis as f64 / 1000.0))
     };
-    vector.windows(&floats, grid).map(|window| window.and_then(cell)).collect()
+    windows.of(&floats, grid).map(|window| window.and_then(cell)).collect()
 }
 
 /// A merge by seconds; what it is now is no counter.
@@ -228,7 +228,7 @@ impl Dense {
     }
 
     fn bins(&self) -> Bins<f64> {
-        let mut out = Bins::new();
+        let mut out = Bins::with_capacity(self.counts.iter().filter(|count| **count != 0).count());
         for (index, count) in (self.first..).zip(&self.counts) {
             if *count != 0 {
                 out.push(index, *count as f64);

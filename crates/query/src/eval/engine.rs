@@ -98,7 +98,7 @@ impl Engine {
         let expr = parse(query)?;
         check_times([time_ms])?;
         let frame = Frame { start: time_ms, end: time_ms, step: 0 };
-        let mut evaluator = Evaluator::new(&self.options, store, frame, cancelled);
+        let mut evaluator = Evaluator::new(&self.options, store, &expr, frame, cancelled);
         let value = self.instant_value(&mut evaluator, &expr, time_ms)?;
         Ok(finish(value, evaluator, query))
     }
@@ -127,7 +127,7 @@ impl Engine {
         }
         check_times([start_ms, end_ms, step_ms])?;
         let frame = Frame { start: start_ms, end: end_ms, step: step_ms };
-        let mut evaluator = Evaluator::new(&self.options, store, frame, cancelled);
+        let mut evaluator = Evaluator::new(&self.options, store, &expr, frame, cancelled);
         let grid = Grid::new(start_ms, end_ms, step_ms);
         evaluator.check_samples(grid.count)?;
         let output = evaluator.eval(&expr, grid)?;

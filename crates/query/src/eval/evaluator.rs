@@ -1,13 +1,14 @@
 //! One query: dispatch over the nodes, limits, annotations and statistics.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use ogive_model::Select;
+use ogive_model::{Labels, Select};
 
 use super::engine::EngineOptions;
 use super::invariant;
-use super::rows::{Grid, Output, Row, merged, without_metadata};
-use super::selectors::Fetched;
+use super::matching::Steps;
+use super::rows::{Grid, Output, Row, SAME_LABELSET, merged, without_metadata};
+use super::selectors::{self, Fetched};
 use crate::ast::{At, DurationError, DurationExpr, DurationScope, Expr, ExprKind, TimeShift, UnaryOp};
 use crate::eval::histogram::scale;
 use crate::value::{Point, QueryStats};
@@ -35,6 +36,8 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) frame: Frame,
     /// What was read already, by selector and window: the same selector often occurs twice.
     pub(crate) read: HashMap<String, Fetched>,
+    /// Matchers of the selectors that occur more than once: only what they read is worth keeping.
+    pub(crate) shared: HashSet<String>,
     /// Cumulative histograms are compared with their predecessors when read: their hints feed a warning. Asked
     /// for by `histogram_count` and its like, whose users see no bins.
     pub(crate) detect_resets: bool,
@@ -49,10 +52,14 @@ impl<'a> Evaluator<'a> {
     pub(crate) fn new(
         options: &'a EngineOptions,
         store: &'a dyn Select,
+        expr: &Expr,
         frame: Frame,
         cancelled: &'a dyn Fn() -> bool,
     ) -> Self {
+        let (mut seen, mut shared) = (HashSet::new(), HashSet::new());
+        find_shared(expr, &mut seen, &mut shared);
         Self {
+            shared,
             options,
             store,
             frame,
@@ -193,6 +200,24 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// Takes the name from a row of a stream: at once, or when the query ends. Rows that become alike may not overlap.
+    pub(crate) fn nameless_row(&self, mut row: Row, seen: &mut HashMap<Labels, Steps>) -> Result<Row, Error> {
+        if self.options.delayed_name_removal {
+            row.drop_name = true;
+            return Ok(row);
+        }
+        row.labels = without_metadata(&row.labels);
+        let filled = Steps::filled(&row);
+        match seen.get_mut(&row.labels) {
+            None => {
+                seen.insert(row.labels.clone(), filled);
+            }
+            Some(before) if before.overlaps(&filled) => return Err(Error::evaluate(SAME_LABELSET)),
+            Some(before) => before.union(&filled),
+        }
+        Ok(row)
+    }
+
     /// Takes the names from rows: at once, or when the query ends.
     pub(crate) fn nameless(&self, mut rows: Vec<Row>) -> Result<Vec<Row>, Error> {
         if self.options.delayed_name_removal {
@@ -204,6 +229,21 @@ impl<'a> Evaluator<'a> {
         }
         merged(rows)
     }
+}
+
+/// The matchers of selectors in `expr` that occur more than once.
+fn find_shared(expr: &Expr, seen: &mut HashSet<String>, shared: &mut HashSet<String>) {
+    let selector = match &expr.kind {
+        ExprKind::VectorSelector(selector) => Some(selector),
+        ExprKind::MatrixSelector(matrix) => Some(&matrix.selector),
+        _ => None,
+    };
+    if let Some(key) = selector.map(selectors::matchers_key)
+        && !seen.insert(key.clone())
+    {
+        shared.insert(key);
+    }
+    expr.children().into_iter().for_each(|child| find_shared(child, seen, shared));
 }
 
 /// `offset` and `@`, resolved.

@@ -14,6 +14,7 @@ use super::histogram::{
     Hist, Incompatible, add, detect_reset, is_stale, is_stale_histogram, scale, subtract, to_float,
 };
 use super::rows::{Cell, Grid, Output, Row, histogram_size};
+use super::stream::RowSink;
 use crate::Error;
 use crate::ast::{Edges, Span, VectorSelector};
 use crate::value::Point;
@@ -32,7 +33,16 @@ pub(crate) enum Give {
     Start,
 }
 
-impl Evaluator<'_> {
+/// A text that is equal exactly when matchers are.
+pub(crate) fn matchers_key(selector: &VectorSelector) -> String {
+    let mut key = String::new();
+    for matcher in &selector.matchers {
+        let _ = write!(key, " {:?}{:?}{:?}", matcher.name, matcher.op, matcher.value);
+    }
+    key
+}
+
+impl<'a> Evaluator<'a> {
     /// Reads the series of `selector` with their samples in `window`.
     pub(crate) fn fetch(&mut self, selector: &VectorSelector, window: TimeRange) -> Result<Fetched, Error> {
         let key = self.read_key(selector, window);
@@ -58,7 +68,9 @@ impl Evaluator<'_> {
             series.iter_mut().for_each(hint_resets);
         }
         let fetched = Arc::new(series);
-        self.read.insert(key, fetched.clone());
+        if self.shared.contains(&matchers_key(selector)) {
+            self.read.insert(key, fetched.clone());
+        }
         Ok(fetched)
     }
 
@@ -67,11 +79,7 @@ impl Evaluator<'_> {
     }
 
     fn read_key(&self, selector: &VectorSelector, window: TimeRange) -> String {
-        let mut key = format!("{} {} {}", self.detects(), window.start_ms, window.end_ms);
-        for matcher in &selector.matchers {
-            let _ = write!(key, " {:?}{:?}{:?}", matcher.name, matcher.op, matcher.value);
-        }
-        key
+        format!("{} {} {}{}", self.detects(), window.start_ms, window.end_ms, matchers_key(selector))
     }
 
     /// The value of an instant selector at `span`.
@@ -101,22 +109,37 @@ impl Evaluator<'_> {
         grid: Grid,
         give: Give,
     ) -> Result<Vec<Row>, Error> {
+        let mut rows = Vec::new();
+        let mut samples = 0;
+        self.each_picked(selector, shift, grid, give, &mut |evaluator, row| {
+            samples += row.samples();
+            rows.push(row);
+            evaluator.check_samples(samples)
+        })?;
+        Ok(rows)
+    }
+
+    /// As [`Evaluator::picked_at`], a row at a time.
+    pub(crate) fn each_picked(
+        &mut self,
+        selector: &VectorSelector,
+        shift: Shift,
+        grid: Grid,
+        give: Give,
+        sink: &mut RowSink<'_, 'a>,
+    ) -> Result<(), Error> {
         let lookback = self.options.lookback_ms;
         let window = TimeRange { start_ms: shift.apply(grid.start) - lookback, end_ms: shift.apply(grid.end()) };
         let fetched = self.fetch(selector, window)?;
-        let mut rows = Vec::with_capacity(fetched.len());
-        let mut samples = 0;
         for series in fetched.iter() {
             self.check_cancelled()?;
             let cells = instant_cells(series, grid, shift, lookback, give);
             let row = Row { labels: series.labels.clone(), drop_name: false, cells };
             if !row.is_blank() {
-                samples += row.samples();
-                self.check_samples(samples)?;
-                rows.push(row);
+                sink(self, row)?;
             }
         }
-        Ok(rows)
+        Ok(())
     }
 
     /// A `smoothed` instant selector: values between two samples are interpolated, after the last carried on.

@@ -2,14 +2,14 @@
 
 use super::evaluator::Evaluator;
 use super::rows::{Grid, Output, Row};
-use super::window::{RangeVector, from_subquery, row_columns};
+use super::window::{RangeSource, Windows, from_subquery, row_columns};
 use crate::Error;
 use crate::ast::Subquery;
 use crate::value::Point;
 
 impl Evaluator<'_> {
     /// The range vector of `subquery` for windows that end at the instants of `grid`.
-    pub(crate) fn subquery(&mut self, subquery: &Subquery, grid: Grid) -> Result<RangeVector, Error> {
+    pub(crate) fn subquery(&mut self, subquery: &Subquery, grid: Grid) -> Result<(Windows, RangeSource), Error> {
         let range_ms = self.positive(&subquery.range)?;
         let step = match &subquery.step {
             Some(step) => self.positive(step)?,

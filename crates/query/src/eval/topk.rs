@@ -40,7 +40,7 @@ impl Evaluator<'_> {
         for group in groups(&rows, aggregate) {
             self.check_cancelled()?;
             for step in 0..grid.count {
-                let present = group.members.iter().copied().filter(|index| rows[*index].cells[step].is_some());
+                let present = group.iter().copied().filter(|index| rows[*index].cells[step].is_some());
                 let present: Vec<usize> = present.collect();
                 for index in self.pick(aggregate.op, span, &rows, present, parameter[step], step) {
                     keep[index][step] = true;

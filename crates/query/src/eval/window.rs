@@ -36,16 +36,33 @@ pub(crate) struct RangeSeries {
     pub(crate) cells: Vec<Histogram<u64>>,
 }
 
-/// A range vector with the geometry of its windows.
-pub(crate) struct RangeVector {
-    pub(crate) series: Vec<RangeSeries>,
+/// The geometry of the windows of a range vector.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windows {
     /// Length of the windows, milliseconds.
-    pub(crate) range_ms: i64,
-    pub(crate) shift: Shift,
+    range_ms: i64,
+    shift: Shift,
     pub(crate) edges: Edges,
     /// How much further than the window the samples reach at its start and at its end.
     before: i64,
     after: i64,
+}
+
+/// The series of a range vector. Stored ones are brought to columns one by one, as they are asked for.
+pub(crate) enum RangeSource {
+    Stored { series: std::vec::IntoIter<SeriesData>, start_times: bool },
+    Rows(std::vec::IntoIter<RangeSeries>),
+}
+
+impl Iterator for RangeSource {
+    type Item = RangeSeries;
+
+    fn next(&mut self) -> Option<RangeSeries> {
+        match self {
+            Self::Stored { series, start_times } => series.next().map(|series| columns(series, *start_times)),
+            Self::Rows(rows) => rows.next(),
+        }
+    }
 }
 
 /// One series at one instant.
@@ -105,13 +122,9 @@ impl<'a> Window<'a> {
     }
 }
 
-impl RangeVector {
+impl Windows {
     /// The windows of one series, instant by instant; None where it has no sample.
-    pub(crate) fn windows<'a>(
-        &'a self,
-        series: &'a RangeSeries,
-        grid: Grid,
-    ) -> impl Iterator<Item = Option<Window<'a>>> + 'a {
+    pub(crate) fn of<'a>(self, series: &'a RangeSeries, grid: Grid) -> impl Iterator<Item = Option<Window<'a>>> + 'a {
         let mut floats = Slide::default();
         let mut histograms = Slide::default();
         grid.times().map(move |time| {
@@ -152,7 +165,7 @@ impl Slide {
 
 impl Evaluator<'_> {
     /// The range vector of a matrix selector or a subquery.
-    pub(crate) fn range_vector(&mut self, expr: &Expr, grid: Grid) -> Result<RangeVector, Error> {
+    pub(crate) fn range_vector(&mut self, expr: &Expr, grid: Grid) -> Result<(Windows, RangeSource), Error> {
         match &expr.unparenthesised().kind {
             ExprKind::MatrixSelector(matrix) => self.matrix_selector(matrix, grid),
             ExprKind::Subquery(subquery) => self.subquery(subquery, grid),
@@ -160,7 +173,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn matrix_selector(&mut self, matrix: &MatrixSelector, grid: Grid) -> Result<RangeVector, Error> {
+    fn matrix_selector(&mut self, matrix: &MatrixSelector, grid: Grid) -> Result<(Windows, RangeSource), Error> {
         let range_ms = self.positive(&matrix.range)?;
         let shift = self.shift(&matrix.selector.shift)?;
         let lookback = self.options.lookback_ms;
@@ -175,41 +188,22 @@ impl Evaluator<'_> {
             end_ms: shift.apply(grid.end()) + after,
         };
         let fetched = self.fetch(&matrix.selector, window)?;
-        let mut samples = 0;
-        let mut series = Vec::with_capacity(fetched.len());
-        for one in fetched.iter() {
-            self.check_cancelled()?;
-            samples += one.floats.times.len() + one.histograms.values.iter().map(value_size).sum::<usize>();
-            self.check_samples(samples)?;
-            series.push(columns(one, self.options.start_times));
-        }
-        Ok(RangeVector { series, range_ms, shift, edges, before, after })
+        let size =
+            |one: &SeriesData| one.floats.times.len() + one.histograms.values.iter().map(value_size).sum::<usize>();
+        self.check_samples(fetched.iter().map(size).sum())?;
+        let series = Arc::try_unwrap(fetched).unwrap_or_else(|shared| (*shared).clone()).into_iter();
+        let source = RangeSource::Stored { series, start_times: self.options.start_times };
+        Ok((Windows { range_ms, shift, edges, before, after }, source))
     }
 
     /// The samples of a range vector as they are, for a query that asks for nothing else.
     pub(crate) fn top_level_range(&mut self, expr: &Expr, time: i64) -> Result<Vec<Series>, Error> {
         let grid = Grid::single(time);
-        let vector = self.range_vector(expr, grid)?;
+        let (windows, source) = self.range_vector(expr, grid)?;
         let mut out = Vec::new();
-        for series in &vector.series {
-            let Some(window) = vector.windows(series, grid).next().flatten() else { continue };
-            let mut found = Series { labels: series.labels.clone(), floats: Vec::new(), histograms: Vec::new() };
-            if vector.edges == Edges::Plain {
-                found.floats =
-                    window.float_times().iter().copied().zip(window.float_values().iter().copied()).collect();
-                let cells = &series.cells;
-                found.histograms = window
-                    .histograms
-                    .clone()
-                    .map(|index| {
-                        let value = series.histograms.get(index).cloned();
-                        let value = value.unwrap_or_else(|| Arc::new(cells[index].to_float()));
-                        (series.histogram_times[index], value)
-                    })
-                    .collect();
-            } else {
-                found.floats = super::functions::extended_floats(&window);
-            }
+        for series in source {
+            let Some(window) = windows.of(&series, grid).next().flatten() else { continue };
+            let found = samples_of(&window);
             if !(found.floats.is_empty() && found.histograms.is_empty()) {
                 out.push(found);
             }
@@ -219,53 +213,69 @@ impl Evaluator<'_> {
     }
 }
 
+/// The samples of one window; those at its edges as their modifier makes them.
+fn samples_of(window: &Window<'_>) -> Series {
+    let series = window.series;
+    let mut found = Series { labels: series.labels.clone(), floats: Vec::new(), histograms: Vec::new() };
+    if window.edges != Edges::Plain {
+        found.floats = super::functions::extended_floats(window);
+        return found;
+    }
+    found.floats = window.float_times().iter().copied().zip(window.float_values().iter().copied()).collect();
+    let histogram = |index: usize| {
+        let value = series.histograms.get(index).cloned();
+        (series.histogram_times[index], value.unwrap_or_else(|| Arc::new(series.cells[index].to_float())))
+    };
+    found.histograms = window.histograms.clone().map(histogram).collect();
+    found
+}
+
 /// The columns of a stored series without staleness markers.
-fn columns(series: &SeriesData, start_times: bool) -> RangeSeries {
-    let floats = &series.floats;
-    let keep: Vec<usize> = (0..floats.times.len()).filter(|index| !is_stale(floats.values[*index])).collect();
-    let all = keep.len() == floats.times.len();
-    let take_times = |times: &[i64]| if all { times.to_vec() } else { pick(times, &keep) };
-    let starts = |starts: &[i64], times: &[i64]| start_times && !starts.is_empty() && starts.len() == times.len();
-    let histograms = &series.histograms;
-    let kept: Vec<usize> =
-        (0..histograms.times.len()).filter(|index| !is_stale_histogram(&histograms.values[*index])).collect();
-    let delta = series.meta.temporality == Temporality::Delta;
-    let cells = if delta { integer_cells(&histograms.values, &kept) } else { None };
+fn columns(series: SeriesData, start_times: bool) -> RangeSeries {
+    let SeriesData { labels, meta, mut floats, mut histograms, .. } = series;
+    if floats.values.iter().any(|value| is_stale(*value)) {
+        let keep: Vec<bool> = floats.values.iter().map(|value| !is_stale(*value)).collect();
+        retain(&mut floats.times, &keep);
+        retain(&mut floats.values, &keep);
+        retain(&mut floats.starts, &keep);
+    }
+    if histograms.values.iter().any(is_stale_histogram) {
+        let keep: Vec<bool> = histograms.values.iter().map(|value| !is_stale_histogram(value)).collect();
+        retain(&mut histograms.times, &keep);
+        retain(&mut histograms.values, &keep);
+        retain(&mut histograms.starts, &keep);
+    }
+    let delta = meta.temporality == Temporality::Delta;
+    let exact = delta && histograms.values.iter().all(|value| matches!(value, HistogramValue::Integer(_)));
+    let (mut values, mut cells) = (Vec::new(), Vec::new());
+    for value in histograms.values {
+        match value {
+            HistogramValue::Integer(cell) if exact => cells.push(cell),
+            value => values.push(Arc::new(to_float(&value))),
+        }
+    }
+    let starts = |starts: Vec<i64>, times: &[i64]| {
+        if start_times && starts.len() == times.len() { starts } else { Vec::new() }
+    };
     RangeSeries {
-        labels: series.labels.clone(),
+        labels,
         drop_name: false,
         delta,
-        width_ms: series.meta.width_ms,
-        float_times: take_times(&floats.times),
-        floats: if all { floats.values.clone() } else { keep.iter().map(|index| floats.values[*index]).collect() },
-        float_starts: if starts(&floats.starts, &floats.times) { take_times(&floats.starts) } else { Vec::new() },
-        histogram_times: pick(&histograms.times, &kept),
-        histograms: if cells.is_some() {
-            Vec::new()
-        } else {
-            kept.iter().map(|index| Arc::new(to_float(&histograms.values[*index]))).collect()
-        },
-        histogram_starts: if starts(&histograms.starts, &histograms.times) {
-            pick(&histograms.starts, &kept)
-        } else {
-            Vec::new()
-        },
-        cells: cells.unwrap_or_default(),
+        width_ms: meta.width_ms,
+        float_starts: starts(floats.starts, &floats.times),
+        float_times: floats.times,
+        floats: floats.values,
+        histogram_starts: starts(histograms.starts, &histograms.times),
+        histogram_times: histograms.times,
+        histograms: values,
+        cells,
     }
 }
 
-fn pick(times: &[i64], keep: &[usize]) -> Vec<i64> {
-    keep.iter().map(|index| times[*index]).collect()
-}
-
-/// The values when all of them are integer histograms.
-fn integer_cells(values: &[HistogramValue], keep: &[usize]) -> Option<Vec<Histogram<u64>>> {
-    keep.iter()
-        .map(|index| match &values[*index] {
-            HistogramValue::Integer(histogram) => Some(histogram.clone()),
-            HistogramValue::Float(_) => None,
-        })
-        .collect()
+/// Keeps the elements that `keep` has true for; a shorter column (one that is not there) stays.
+fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
+    let mut keep = keep.iter();
+    column.retain(|_| keep.next().is_none_or(|keep| *keep));
 }
 
 /// A row as the samples of a range vector, and the instants of its cells.
@@ -304,6 +314,7 @@ pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> RangeSeries {
 }
 
 /// A range vector over the rows of a subquery.
-pub(crate) fn from_subquery(series: Vec<RangeSeries>, range_ms: i64, shift: Shift) -> RangeVector {
-    RangeVector { series, range_ms, shift, edges: Edges::Plain, before: 0, after: 0 }
+pub(crate) fn from_subquery(series: Vec<RangeSeries>, range_ms: i64, shift: Shift) -> (Windows, RangeSource) {
+    let windows = Windows { range_ms, shift, edges: Edges::Plain, before: 0, after: 0 };
+    (windows, RangeSource::Rows(series.into_iter()))
 }

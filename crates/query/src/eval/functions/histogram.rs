@@ -6,7 +6,7 @@ use ogive_model::{Labels, METRIC_NAME};
 
 use super::Site;
 use crate::Error;
-use crate::ast::{Call, Expr, Span};
+use crate::ast::{Call, Expr};
 use crate::eval::annotate;
 use crate::eval::call::text_argument;
 use crate::eval::evaluator::Evaluator;
@@ -34,38 +34,39 @@ impl Evaluator<'_> {
             "histogram_stdvar" => variance,
             name => return Err(Error::evaluate(format!("function {name} is not implemented"))),
         };
-        let mut rows = self.vector(&call.arguments[0], grid)?;
-        for cell in rows.iter_mut().flat_map(|row| &mut row.cells) {
-            *cell = match cell {
-                Some(Point::Histogram(histogram)) => Some(Point::Float(map(histogram))),
-                _ => None,
-            };
-        }
-        rows.retain(|row| !row.is_blank());
+        let mut rows = Vec::new();
+        self.each_row(&call.arguments[0], grid, &mut |_, mut row| {
+            for cell in &mut row.cells {
+                *cell = match cell {
+                    Some(Point::Histogram(histogram)) => Some(Point::Float(map(histogram))),
+                    _ => None,
+                };
+            }
+            if !row.is_blank() {
+                rows.push(row);
+            }
+            Ok(())
+        })?;
         self.nameless(rows)
     }
 
     fn quantile_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
-        let quantiles = self.quantiles(&call.arguments[0], grid)?;
-        let source = self.histograms(&call.arguments[1], grid)?;
-        let span = call.arguments[1].unparenthesised().span;
-        let rows = source.quantile_rows(&quantiles, &mut self.site(span));
-        self.nameless(rows)
+        let quantiles = vec![self.quantiles(&call.arguments[0], grid)?];
+        let mut answers = self.answered(&call.arguments[1], grid, &mut Quantiles { quantiles })?;
+        self.nameless(answers.pop().unwrap_or_default())
     }
 
     fn quantiles_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let label = text_argument(&call.arguments[1]);
-        let mut columns = Vec::new();
+        let mut quantiles = Vec::new();
         for argument in &call.arguments[2..] {
-            columns.push(self.quantiles(argument, grid)?);
+            quantiles.push(self.quantiles(argument, grid)?);
         }
-        let source = self.histograms(&call.arguments[0], grid)?;
-        let span = call.arguments[0].unparenthesised().span;
-        let mut rows: Vec<Row> = Vec::new();
-        for quantiles in columns {
-            let found = source.quantile_rows(&quantiles, &mut self.site(span));
-            rows.extend(found.into_iter().flat_map(|row| labelled(row, label, &quantiles)));
-        }
+        let mut question = Quantiles { quantiles };
+        let answers = self.answered(&call.arguments[0], grid, &mut question)?;
+        let labelled_rows = answers.into_iter().zip(&question.quantiles);
+        let rows =
+            labelled_rows.flat_map(|(rows, q)| rows.into_iter().flat_map(|row| labelled(row, label, q))).collect();
         let rows = self.nameless(rows)?;
         merged(rows)
     }
@@ -84,28 +85,98 @@ impl Evaluator<'_> {
     fn fraction_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let lower = self.scalar(&call.arguments[0], grid)?;
         let upper = self.scalar(&call.arguments[1], grid)?;
-        let source = self.histograms(&call.arguments[2], grid)?;
-        let span = call.arguments[2].unparenthesised().span;
-        let mut site = self.site(span);
-        let rows = source.rows(
-            |step, histogram, metric| {
-                let (value, left_out) = fraction(lower[step], upper[step], histogram);
-                if left_out {
-                    site.note(annotate::fraction_without_nan(span, metric));
-                }
-                value
-            },
-            |step, buckets, _| classic_fraction(lower[step], upper[step], buckets),
-        );
-        self.nameless(rows)
+        let mut answers = self.answered(&call.arguments[2], grid, &mut Fractions { lower, upper })?;
+        self.nameless(answers.pop().unwrap_or_default())
     }
 
-    /// The vector of an argument, split into native and classic histograms.
-    fn histograms(&mut self, argument: &Expr, grid: Grid) -> Result<Histograms, Error> {
-        let rows = self.vector(argument, grid)?;
+    /// What `question` says of each histogram of a vector: one list of rows for each of its answers.
+    fn answered(&mut self, argument: &Expr, grid: Grid, question: &mut dyn Question) -> Result<Vec<Vec<Row>>, Error> {
         let span = argument.unparenthesised().span;
         let delayed = self.options.delayed_name_removal;
-        Ok(Histograms::split(rows, grid.count, span, delayed, &mut self.site(span)))
+        let mut found = Histograms { native: Vec::new(), classic: Vec::new(), at: HashMap::new(), delayed };
+        self.each_row(argument, grid, &mut |evaluator, row| {
+            found.take(row, question, &mut evaluator.site(span));
+            Ok(())
+        })?;
+        Ok(found.finish(question, grid.count, &mut self.site(span)))
+    }
+}
+
+/// What is asked of histograms; each question may have several answers.
+trait Question {
+    fn answers(&self) -> usize;
+    fn native(&mut self, step: usize, histogram: &Hist, metric: &str, out: &mut [f64], site: &mut Site<'_>);
+    fn classic(
+        &mut self,
+        step: usize,
+        buckets: &mut Vec<ClassicBucket>,
+        metric: &str,
+        out: &mut [f64],
+        site: &mut Site<'_>,
+    );
+}
+
+/// Quantiles, each of them one number an instant.
+struct Quantiles {
+    quantiles: Vec<Vec<f64>>,
+}
+
+impl Question for Quantiles {
+    fn answers(&self) -> usize {
+        self.quantiles.len()
+    }
+
+    fn native(&mut self, step: usize, histogram: &Hist, metric: &str, out: &mut [f64], site: &mut Site<'_>) {
+        for (out, quantiles) in out.iter_mut().zip(&self.quantiles) {
+            let (value, note) = quantile(quantiles[step], histogram);
+            match note {
+                NanNote::None => {}
+                NanNote::Result => site.note(annotate::quantile_is_nan(site.span, metric)),
+                NanNote::Skewed => site.note(annotate::quantile_is_skewed(site.span, metric)),
+            }
+            *out = value;
+        }
+    }
+
+    fn classic(
+        &mut self,
+        step: usize,
+        buckets: &mut Vec<ClassicBucket>,
+        metric: &str,
+        out: &mut [f64],
+        site: &mut Site<'_>,
+    ) {
+        for (out, quantiles) in out.iter_mut().zip(&self.quantiles) {
+            let found = classic_quantile(quantiles[step], buckets);
+            if found.repaired.is_some() {
+                site.note(annotate::forced_monotonicity(site.span, metric));
+            }
+            *out = found.value;
+        }
+    }
+}
+
+/// Shares of samples between two bounds.
+struct Fractions {
+    lower: Vec<f64>,
+    upper: Vec<f64>,
+}
+
+impl Question for Fractions {
+    fn answers(&self) -> usize {
+        1
+    }
+
+    fn native(&mut self, step: usize, histogram: &Hist, metric: &str, out: &mut [f64], site: &mut Site<'_>) {
+        let (value, left_out) = fraction(self.lower[step], self.upper[step], histogram);
+        if left_out {
+            site.note(annotate::fraction_without_nan(site.span, metric));
+        }
+        out[0] = value;
+    }
+
+    fn classic(&mut self, step: usize, buckets: &mut Vec<ClassicBucket>, _: &str, out: &mut [f64], _: &mut Site<'_>) {
+        out[0] = classic_fraction(self.lower[step], self.upper[step], buckets);
     }
 }
 
@@ -132,129 +203,133 @@ struct Classic {
     rows: Vec<(f64, Vec<Cell>)>,
 }
 
-/// A vector split into native and classic histograms, without the instants at which both claim one label set.
+/// The answers about one series of native histograms.
+struct Native {
+    labels: Labels,
+    drop_name: bool,
+    /// For each answer one cell an instant.
+    answers: Vec<Vec<Cell>>,
+}
+
+/// A vector split into native histograms, which are answered as they come, and classic ones, which come in parts.
 struct Histograms {
-    native: Vec<Row>,
+    native: Vec<Native>,
     classic: Vec<Classic>,
-    steps: usize,
+    /// Index of a classic histogram by its labels without the bound.
+    at: HashMap<Labels, usize>,
+    delayed: bool,
 }
 
 impl Histograms {
-    fn split(rows: Vec<Row>, steps: usize, span: Span, delayed: bool, site: &mut Site<'_>) -> Self {
-        let named = |labels: &Labels| if delayed { labels.metric_name().to_owned() } else { String::new() };
-        let mut native = Vec::new();
-        let mut classic: Vec<Classic> = Vec::new();
-        let mut at: HashMap<Labels, usize> = HashMap::new();
-        for mut row in rows {
-            let floats: Vec<Cell> = row.cells.iter().map(|cell| only(cell, |p| matches!(p, Point::Float(_)))).collect();
-            for cell in &mut row.cells {
-                *cell = only(cell, |point| matches!(point, Point::Histogram(_)));
-            }
-            if floats.iter().any(Option::is_some) {
-                let text = row.labels.get(BOUND);
-                if let Some(bound) = parse_float(text) {
-                    let key = row.labels.filtered(|name| name != BOUND);
-                    let index = *at.entry(key).or_insert_with(|| {
-                        classic.push(Classic {
-                            labels: row.labels.filtered(|name| name != BOUND && (delayed || name != METRIC_NAME)),
-                            metric: named(&row.labels),
-                            drop_name: row.drop_name,
-                            rows: Vec::new(),
-                        });
-                        classic.len() - 1
-                    });
-                    classic[index].rows.push((bound, floats));
-                } else {
-                    site.note(annotate::bad_bucket_label(span, &named(&row.labels), text));
-                }
-            }
-            if !row.is_blank() {
-                native.push(row);
-            }
-        }
-        for row in &mut native {
-            if let Some(index) = at.get(&row.labels) {
-                let metric = named(&row.labels);
-                if drop_conflicts(row, &mut classic[*index]) {
-                    site.note(annotate::mixed_classic_native(span, &metric));
-                }
-            }
-        }
-        Self { native, classic, steps }
+    /// The name for messages: it is gone when names go at once.
+    fn named(&self, labels: &Labels) -> String {
+        if self.delayed { labels.metric_name().to_owned() } else { String::new() }
     }
 
-    /// One row a histogram with what `of_native` or `of_classic` says of it at each instant.
-    fn rows(
-        &self,
-        mut of_native: impl FnMut(usize, &Hist, &str) -> f64,
-        mut of_classic: impl FnMut(usize, &mut Vec<ClassicBucket>, &str) -> f64,
-    ) -> Vec<Row> {
-        let mut out = Vec::with_capacity(self.native.len() + self.classic.len());
-        for row in &self.native {
-            let metric = row.labels.metric_name();
-            let answer = |(step, cell): (usize, &Cell)| match cell {
-                Some(Point::Histogram(histogram)) => Some(Point::Float(of_native(step, histogram, metric))),
-                _ => None,
-            };
-            let cells = row.cells.iter().enumerate().map(answer).collect();
-            out.push(Row { labels: row.labels.clone(), drop_name: row.drop_name, cells });
+    fn take(&mut self, row: Row, question: &mut dyn Question, site: &mut Site<'_>) {
+        self.take_native(&row, question, site);
+        let floats: Vec<Cell> =
+            row.cells.into_iter().map(|cell| cell.filter(|point| matches!(point, Point::Float(_)))).collect();
+        if floats.iter().all(Option::is_none) {
+            return;
         }
-        for classic in &self.classic {
-            let mut buckets = Vec::with_capacity(classic.rows.len());
-            let mut cells: Vec<Cell> = Vec::with_capacity(self.steps);
-            for step in 0..self.steps {
-                buckets.clear();
-                buckets.extend(classic.rows.iter().filter_map(|(upper, cells)| match cells[step] {
-                    Some(Point::Float(count)) => Some(ClassicBucket { upper: *upper, count }),
-                    _ => None,
-                }));
-                let value = (!buckets.is_empty()).then(|| of_classic(step, &mut buckets, &classic.metric));
-                cells.push(value.map(Point::Float));
+        let text = row.labels.get(BOUND);
+        let Some(bound) = parse_float(text) else {
+            site.note(annotate::bad_bucket_label(site.span, &self.named(&row.labels), text));
+            return;
+        };
+        let key = row.labels.filtered(|name| name != BOUND);
+        let delayed = self.delayed;
+        let index = match self.at.get(&key) {
+            Some(index) => *index,
+            None => {
+                self.classic.push(Classic {
+                    labels: key.filtered(|name| delayed || name != METRIC_NAME),
+                    metric: self.named(&key),
+                    drop_name: row.drop_name,
+                    rows: Vec::new(),
+                });
+                self.at.insert(key, self.classic.len() - 1);
+                self.classic.len() - 1
             }
-            out.push(Row { labels: classic.labels.clone(), drop_name: classic.drop_name, cells });
+        };
+        self.classic[index].rows.push((bound, floats));
+    }
+
+    fn take_native(&mut self, row: &Row, question: &mut dyn Question, site: &mut Site<'_>) {
+        if !row.cells.iter().any(|cell| matches!(cell, Some(Point::Histogram(_)))) {
+            return;
         }
-        out.retain(|row| !row.is_blank());
+        let mut answers = vec![Vec::with_capacity(row.cells.len()); question.answers()];
+        let mut out = vec![0.0; question.answers()];
+        for (step, cell) in row.cells.iter().enumerate() {
+            if let Some(Point::Histogram(histogram)) = cell {
+                question.native(step, histogram, row.labels.metric_name(), &mut out, site);
+                answers.iter_mut().zip(&out).for_each(|(cells, value)| cells.push(Some(Point::Float(*value))));
+            } else {
+                answers.iter_mut().for_each(|cells| cells.push(None));
+            }
+        }
+        self.native.push(Native { labels: row.labels.clone(), drop_name: row.drop_name, answers });
+    }
+
+    /// The rows of each answer.
+    fn finish(mut self, question: &mut dyn Question, steps: usize, site: &mut Site<'_>) -> Vec<Vec<Row>> {
+        for index in 0..self.native.len() {
+            let Some(classic) = self.at.get(&self.native[index].labels) else { continue };
+            if drop_conflicts(&mut self.native[index], &mut self.classic[*classic]) {
+                let metric = self.named(&self.native[index].labels);
+                site.note(annotate::mixed_classic_native(site.span, &metric));
+            }
+        }
+        let mut out: Vec<Vec<Row>> = vec![Vec::new(); question.answers()];
+        let mut put = |labels: &Labels, drop_name: bool, answers: Vec<Vec<Cell>>| {
+            for (rows, cells) in out.iter_mut().zip(answers) {
+                let row = Row { labels: labels.clone(), drop_name, cells };
+                if !row.is_blank() {
+                    rows.push(row);
+                }
+            }
+        };
+        for Native { labels, drop_name, answers } in self.native {
+            put(&labels, drop_name, answers);
+        }
+        for classic in self.classic {
+            put(&classic.labels, classic.drop_name, classic.answers(question, steps, site));
+        }
         out
-    }
-
-    fn quantile_rows(&self, quantiles: &[f64], site: &mut Site<'_>) -> Vec<Row> {
-        let span = site.span;
-        let mut notes = Vec::new();
-        let mut repaired = Vec::new();
-        let rows = self.rows(
-            |step, histogram, metric| {
-                let (value, note) = quantile(quantiles[step], histogram);
-                match note {
-                    NanNote::None => {}
-                    NanNote::Result => notes.push(annotate::quantile_is_nan(span, metric)),
-                    NanNote::Skewed => notes.push(annotate::quantile_is_skewed(span, metric)),
-                }
-                value
-            },
-            |step, buckets, metric| {
-                let found = classic_quantile(quantiles[step], buckets);
-                if found.repaired.is_some() {
-                    repaired.push(annotate::forced_monotonicity(span, metric));
-                }
-                found.value
-            },
-        );
-        notes.into_iter().chain(repaired).for_each(|note| site.note(note));
-        rows
     }
 }
 
-fn only(cell: &Cell, keep: impl Fn(&Point) -> bool) -> Cell {
-    cell.as_ref().filter(|point| keep(point)).cloned()
+impl Classic {
+    fn answers(&self, question: &mut dyn Question, steps: usize, site: &mut Site<'_>) -> Vec<Vec<Cell>> {
+        let mut answers = vec![vec![None; steps]; question.answers()];
+        let mut out = vec![0.0; question.answers()];
+        let mut buckets = Vec::with_capacity(self.rows.len());
+        for step in 0..steps {
+            buckets.clear();
+            buckets.extend(self.rows.iter().filter_map(|(upper, cells)| match cells[step] {
+                Some(Point::Float(count)) => Some(ClassicBucket { upper: *upper, count }),
+                _ => None,
+            }));
+            if buckets.is_empty() {
+                continue;
+            }
+            question.classic(step, &mut buckets, &self.metric, &mut out, site);
+            answers.iter_mut().zip(&out).for_each(|(cells, value)| cells[step] = Some(Point::Float(*value)));
+        }
+        answers
+    }
 }
 
 /// Where both have something at one instant, neither keeps it. True when that happened.
-fn drop_conflicts(native: &mut Row, classic: &mut Classic) -> bool {
+fn drop_conflicts(native: &mut Native, classic: &mut Classic) -> bool {
     let mut found = false;
-    for (step, cell) in native.cells.iter_mut().enumerate() {
-        if cell.is_some() && classic.rows.iter().any(|(_, cells)| cells[step].is_some()) {
+    for step in 0..native.answers.first().map_or(0, Vec::len) {
+        let both = native.answers[0][step].is_some() && classic.rows.iter().any(|(_, cells)| cells[step].is_some());
+        if both {
             found = true;
-            *cell = None;
+            native.answers.iter_mut().for_each(|cells| cells[step] = None);
             classic.rows.iter_mut().for_each(|(_, cells)| cells[step] = None);
         }
     }

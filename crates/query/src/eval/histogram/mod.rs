@@ -5,6 +5,7 @@
 //! the same operations on log-linear bins. Histograms of one scheme family combine; others never do.
 
 mod arithmetic;
+mod bin_sum;
 mod buckets;
 mod classic;
 mod layout;

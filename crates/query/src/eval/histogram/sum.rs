@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 
-use ogive_hist::Bins;
+use ogive_hist::Scheme;
 
-use super::{Hist, Incompatible, arithmetic, divide, scale};
+use super::bin_sum::BinSum;
+use super::{Hist, Incompatible, arithmetic, divide};
 use crate::eval::kernel::kahan_add;
 
 /// Counts below this add without any care for the range of floats.
@@ -16,54 +17,81 @@ const SAFE: f64 = 1e300;
 /// A growing sum.
 #[derive(Clone, Debug)]
 pub(crate) struct HistogramSum {
-    sum: Hist,
-    /// What rounding lost of each count; of the sum's layout, with at least its bins.
-    lost: Hist,
+    /// All but the bins.
+    head: Hist,
+    lost: Losses,
+    positive: BinSum,
+    negative: BinSum,
     reconciled: bool,
+}
+
+/// What rounding lost of the numbers beside the bins.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    count: f64,
+    zero: f64,
+    nan: f64,
+    sum: f64,
 }
 
 impl HistogramSum {
     /// A sum of one.
     pub(crate) fn new(first: &Hist) -> Self {
-        let mut lost = Hist::new(first.scheme.clone());
-        lost.zero_threshold = first.zero_threshold;
-        lost.sum = Some(0.0);
-        lost.positive = zeros(&first.positive);
-        lost.negative = zeros(&first.negative);
-        Self { sum: first.clone(), lost, reconciled: false }
+        Self {
+            head: head_of(first),
+            lost: Losses::default(),
+            positive: BinSum::new(&first.positive),
+            negative: BinSum::new(&first.negative),
+            reconciled: false,
+        }
     }
 
     /// Adds one more.
     pub(crate) fn add(&mut self, other: &Hist) -> Result<(), Incompatible> {
         let mut other = Cow::Borrowed(other);
-        let sum = &mut self.sum;
-        if sum.scheme != other.scheme || sum.zero_threshold != other.zero_threshold {
-            self.reconciled |= arithmetic::align(sum, &mut other)?;
-            arithmetic::align(&mut self.lost, &mut Cow::Borrowed(sum))?;
-            self.lost.zero_threshold = sum.zero_threshold;
-            self.lost.positive = arithmetic::zip_bins(&self.lost.positive, &sum.positive, |lost, _| lost);
-            self.lost.negative = arithmetic::zip_bins(&self.lost.negative, &sum.negative, |lost, _| lost);
+        let head = &self.head;
+        if head.scheme != other.scheme || head.zero_threshold != other.zero_threshold {
+            self.align(&mut other)?;
         }
-        let lost = &mut self.lost;
-        arithmetic::combine_reset(sum, other.reset);
-        (sum.min, sum.max) = arithmetic::extremes(sum, &other);
-        sum.sum = match (sum.sum, other.sum) {
+        let (head, lost) = (&mut self.head, &mut self.lost);
+        arithmetic::combine_reset(head, other.reset);
+        (head.min, head.max) = arithmetic::extremes(head, &other);
+        head.sum = match (head.sum, other.sum) {
             (Some(left), Some(right)) => {
-                let (total, rest) = kahan_add(right, left, lost.sum.unwrap_or(0.0));
-                lost.sum = Some(rest);
+                let total;
+                (total, lost.sum) = kahan_add(right, left, lost.sum);
                 Some(total)
             }
-            (left, right) => arithmetic::sum_when_known(left, right, sum.count, other.count),
+            (left, right) => arithmetic::sum_when_known(left, right, head.count, other.count),
         };
-        for (sum, other, lost) in [
-            (&mut sum.count, other.count, &mut lost.count),
-            (&mut sum.zero, other.zero, &mut lost.zero),
-            (&mut sum.nan, other.nan, &mut lost.nan),
-        ] {
-            (*sum, *lost) = kahan_add(other, *sum, *lost);
+        (head.count, lost.count) = kahan_add(other.count, head.count, lost.count);
+        (head.zero, lost.zero) = kahan_add(other.zero, head.zero, lost.zero);
+        (head.nan, lost.nan) = kahan_add(other.nan, head.nan, lost.nan);
+        self.positive.add(&other.positive);
+        self.negative.add(&other.negative);
+        Ok(())
+    }
+
+    /// Brings the sum and `other` to one layout.
+    fn align(&mut self, other: &mut Cow<'_, Hist>) -> Result<(), Incompatible> {
+        if let (Scheme::Exp2 { scale: mine }, Scheme::Exp2 { scale: theirs }) = (&self.head.scheme, &other.scheme)
+            && mine <= theirs
+            && self.head.zero_threshold == other.zero_threshold
+        {
+            let mine = *mine;
+            other.to_mut().downscale(mine);
+            return Ok(());
         }
-        add_bins(&mut sum.positive, &mut lost.positive, &other.positive);
-        add_bins(&mut sum.negative, &mut lost.negative, &other.negative);
+        let (mut sum, mut lost) = (self.head.clone(), self.head.clone());
+        let (positive, negative) = (self.positive.parts(), self.negative.parts());
+        (sum.positive, sum.negative) = (positive.0, negative.0);
+        (lost.positive, lost.negative) = (positive.1, negative.1);
+        self.reconciled |= arithmetic::align(&mut sum, other)?;
+        // The losses follow: their bins are those of the sum.
+        arithmetic::align(&mut lost, &mut Cow::Borrowed(&sum))?;
+        self.positive = BinSum::from_parts(&sum.positive, &lost.positive);
+        self.negative = BinSum::from_parts(&sum.negative, &lost.negative);
+        self.head = head_of(&sum);
         Ok(())
     }
 
@@ -72,31 +100,53 @@ impl HistogramSum {
         self.reconciled
     }
 
+    /// How many samples it counts as, for limits.
+    pub(crate) fn size(&self) -> usize {
+        8 + 2 * (self.positive.len() + self.negative.len())
+    }
+
     /// Whether a count or the sum left the range of floats.
     fn overflows(&self) -> bool {
-        largest(&self.sum).is_infinite()
+        let head = &self.head;
+        [head.count, head.zero, head.sum.unwrap_or(0.0)].into_iter().any(f64::is_infinite)
+            || self.positive.overflows()
+            || self.negative.overflows()
+    }
+
+    /// Changes every number.
+    fn each(&mut self, change: impl Fn(f64) -> f64) {
+        let (head, lost) = (&mut self.head, &mut self.lost);
+        head.sum = head.sum.map(&change);
+        for number in [&mut head.count, &mut head.zero, &mut head.nan] {
+            *number = change(*number);
+        }
+        for number in [&mut lost.count, &mut lost.zero, &mut lost.nan, &mut lost.sum] {
+            *number = change(*number);
+        }
+        self.positive.each(&change);
+        self.negative.each(&change);
     }
 
     /// The sum with what rounding had lost.
     pub(crate) fn finish(self) -> Hist {
-        self.finish_with(|_| ())
+        let Self { head: mut sum, lost, positive, negative, .. } = self;
+        sum.count += lost.count;
+        sum.zero += lost.zero;
+        sum.nan += lost.nan;
+        sum.sum = sum.sum.map(|sum| sum + lost.sum);
+        (sum.positive, sum.negative) = (positive.bins(), negative.bins());
+        sum
     }
+}
 
-    fn finish_with(mut self, change: impl Fn(&mut Hist)) -> Hist {
-        let (min, max, reset) = (self.sum.min, self.sum.max, self.sum.reset);
-        change(&mut self.sum);
-        change(&mut self.lost);
-        let sum = &mut self.sum;
-        sum.sum = sum.sum.map(|sum| sum + self.lost.sum.unwrap_or(0.0));
-        sum.count += self.lost.count;
-        sum.zero += self.lost.zero;
-        sum.nan += self.lost.nan;
-        sum.positive = arithmetic::zip_bins(&sum.positive, &self.lost.positive, |count, lost| count + lost);
-        sum.negative = arithmetic::zip_bins(&sum.negative, &self.lost.negative, |count, lost| count + lost);
-        (sum.min, sum.max, sum.reset) = (min, max, reset);
-        sum.compact();
-        self.sum
-    }
+/// All but the bins.
+fn head_of(histogram: &Hist) -> Hist {
+    let mut head = Hist::new(histogram.scheme.clone());
+    head.zero_threshold = histogram.zero_threshold;
+    (head.zero, head.nan, head.count) = (histogram.zero, histogram.nan, histogram.count);
+    (head.sum, head.min, head.max) = (histogram.sum, histogram.min, histogram.max);
+    head.reset = histogram.reset;
+    head
 }
 
 /// Greatest absolute value of any count and of the sum.
@@ -106,57 +156,28 @@ fn largest(histogram: &Hist) -> f64 {
     bins.chain(&rest).fold(0.0, |most, value| f64::max(most, value.abs()))
 }
 
-fn zeros(bins: &Bins<f64>) -> Bins<f64> {
-    let mut out = bins.clone();
-    out.counts_mut().fill(0.0);
-    out
-}
-
-/// Adds `other` to `sum` with the losses in `lost`; `sum` and `lost` have the same bins before and after.
-fn add_bins(sum: &mut Bins<f64>, lost: &mut Bins<f64>, other: &Bins<f64>) {
-    if !holds_all(sum.indexes(), other.indexes()) {
-        *sum = arithmetic::zip_bins(sum, other, |sum, _| sum);
-        *lost = arithmetic::zip_bins(lost, other, |lost, _| lost);
-    }
-    let mut at = 0;
-    for (index, count) in other.iter() {
-        while sum.indexes()[at] != index {
-            at += 1;
-        }
-        let (total, rest) = kahan_add(count, sum.counts()[at], lost.counts()[at]);
-        sum.counts_mut()[at] = total;
-        lost.counts_mut()[at] = rest;
-    }
-}
-
-/// Whether each of `part` is in `whole`; both ascend.
-fn holds_all(whole: &[i32], part: &[i32]) -> bool {
-    if whole == part {
-        return true;
-    }
-    let mut rest = whole.iter();
-    part.iter().all(|index| rest.any(|other| other == index))
-}
-
 /// A mean: of the sum while it fits, then incremental.
 #[derive(Clone, Debug)]
 pub(crate) struct HistogramMean {
     total: HistogramSum,
     count: f64,
+    /// No count of the sum can be beyond this.
+    bound: f64,
     incremental: bool,
 }
 
 impl HistogramMean {
     /// A mean of one.
     pub(crate) fn new(first: &Hist) -> Self {
-        Self { total: HistogramSum::new(first), count: 1.0, incremental: false }
+        Self { total: HistogramSum::new(first), count: 1.0, bound: largest(first), incremental: false }
     }
 
     /// Takes one more in.
     pub(crate) fn add(&mut self, other: &Hist) -> Result<(), Incompatible> {
         self.count += 1.0;
         if !self.incremental {
-            if largest(&self.total.sum) < SAFE && largest(other) < SAFE {
+            self.bound += largest(other);
+            if self.bound < SAFE {
                 return self.total.add(other);
             }
             let mut next = self.total.clone();
@@ -167,12 +188,11 @@ impl HistogramMean {
             }
             // The sum would leave the range of floats: go on with the mean itself.
             self.incremental = true;
-            divide(&mut self.total.sum, self.count - 1.0);
-            divide(&mut self.total.lost, self.count - 1.0);
+            let before = self.count - 1.0;
+            self.total.each(|number| number / before);
         }
         let weight = (self.count - 1.0) / self.count;
-        scale(&mut self.total.sum, weight);
-        scale(&mut self.total.lost, weight);
+        self.total.each(|number| number * weight);
         let mut share = other.clone();
         divide(&mut share, self.count);
         self.total.add(&share)
@@ -183,10 +203,17 @@ impl HistogramMean {
         self.total.reconciled()
     }
 
+    /// How many samples it counts as, for limits.
+    pub(crate) fn size(&self) -> usize {
+        self.total.size()
+    }
+
     /// The mean.
     pub(crate) fn finish(self) -> Hist {
         let count = if self.incremental { 1.0 } else { self.count };
-        self.total.finish_with(|histogram| divide(histogram, count))
+        let mut mean = self.total.finish();
+        divide(&mut mean, count);
+        mean
     }
 }
 
