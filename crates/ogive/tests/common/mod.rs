@@ -1,0 +1,194 @@
+//! A real `ogive serve` in a directory of its own, and a client that can also be rude.
+#![allow(dead_code, unreachable_pub)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+pub const SOURCE: &str = "123e4567-e89b-12d3-a456-426614174000";
+pub const JSON: &str = "application/json";
+pub const FRAME: &str = "application/x-ogive-batch-flatbuffer";
+
+/// A second that ended lately, in milliseconds: what a sender would send now.
+pub fn now_ms() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    now.as_secs() as i64 * 1000
+}
+
+/// A running server; killed when dropped.
+pub struct Server {
+    child: Child,
+    pub address: String,
+    pub directory: PathBuf,
+}
+
+impl Server {
+    pub fn start(directory: &Path) -> Self {
+        Self::try_start(directory, &["--listen", "127.0.0.1:0"]).unwrap_or_else(|said| panic!("no start: {said}"))
+    }
+
+    /// What the server said instead when it does not start.
+    #[allow(clippy::zombie_processes, reason = "`Drop` waits for the child, or it has been waited for here")]
+    pub fn try_start(directory: &Path, more: &[&str]) -> Result<Self, String> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ogive"))
+            .arg("serve")
+            .arg("--data")
+            .arg(directory)
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        loop {
+            let mut line = String::new();
+            if lines.read_line(&mut line).unwrap() == 0 {
+                let code = child.wait().unwrap().code();
+                return Err(format!("{said}(exit code {code:?})"));
+            }
+            said.push_str(&line);
+            if let Some((_, rest)) = line.split_once("serving http://") {
+                let address = rest.split('/').next().unwrap().to_owned();
+                // Whatever it says later is read, so that it never waits for us.
+                std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+                return Ok(Self { child, address, directory: directory.to_owned() });
+            }
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and the exit code.
+    pub fn terminate(&mut self) -> Option<i32> {
+        let done = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().unwrap();
+        assert!(done.success());
+        self.child.wait().unwrap().code()
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream
+    }
+
+    /// One request on a connection of its own.
+    pub fn request(&self, head: &str, body: &[u8]) -> std::io::Result<(u16, String)> {
+        let mut stream = TcpStream::connect(&self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let head = format!("{head}\r\nhost: x\r\nconnection: close\r\n");
+        stream.write_all(format!("{head}content-length: {}\r\n\r\n", body.len()).as_bytes())?;
+        stream.write_all(body)?;
+        read_answer(&mut stream)
+    }
+
+    pub fn get(&self, path: &str) -> (u16, Value) {
+        let (status, body) = self.request(&format!("GET {path} HTTP/1.1"), b"").unwrap();
+        (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+    }
+
+    pub fn post(&self, kind: &str, body: &[u8]) -> (u16, Value) {
+        let head = format!("POST /v1/batch HTTP/1.1\r\ncontent-type: {kind}");
+        let (status, body) = self.request(&head, body).unwrap();
+        (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+    }
+
+    pub fn batch(&self, source: &str, sequence: u64, series: Value, samples: Value) -> (u16, Value) {
+        let body = json!({"source": source, "sequence": sequence, "series": series, "samples": samples});
+        self.post(JSON, body.to_string().as_bytes())
+    }
+
+    /// The one number that `expr` gives, if it gives one.
+    pub fn number(&self, expr: &str) -> Option<f64> {
+        let expr: String = form(expr);
+        let (status, body) = self.get(&format!("/api/v1/query?query={expr}"));
+        assert_eq!(status, 200, "{body}");
+        body["data"]["result"][0]["value"][1].as_str().map(|text| text.parse().unwrap())
+    }
+
+    /// Most memory that the server ever held, KiB.
+    pub fn memory_peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Percent-encodes what a query string may not hold.
+pub fn form(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' => (byte as char).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+/// Status and body of an answer whose connection closes after it.
+pub fn read_answer(stream: &mut TcpStream) -> std::io::Result<(u16, String)> {
+    let mut bytes = Vec::new();
+    // Who closes with unread bytes of ours resets the connection; what it said before still counts.
+    if let Err(error) = stream.read_to_end(&mut bytes)
+        && bytes.is_empty()
+    {
+        return Err(error);
+    }
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let broken = || std::io::Error::other(format!("no answer: {text:?}"));
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(broken)?;
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(broken)?;
+    let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+    Ok((status, if chunked { unchunk(body) } else { body.to_owned() }))
+}
+
+fn unchunk(mut body: &str) -> String {
+    let mut out = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let Ok(size) = usize::from_str_radix(size, 16) else { break };
+        out.push_str(rest.get(..size).unwrap_or(rest));
+        body = rest.get(size + 2..).unwrap_or("");
+    }
+    out
+}
+
+/// Waits until `done` gives something.
+pub fn eventually<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let from = Instant::now();
+    loop {
+        if let Some(value) = done() {
+            return value;
+        }
+        assert!(from.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A histogram series' declaration.
+pub fn histogram(name: &str) -> Value {
+    json!({"labels": {"__name__": name}, "kind": "histogram", "temporality": "delta", "unit": "s", "width_ms": 1000})
+}
+
+/// A float series' declaration.
+pub fn float(name: &str) -> Value {
+    json!({"labels": {"__name__": name}, "kind": "float"})
+}

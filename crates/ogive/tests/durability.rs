@@ -1,0 +1,170 @@
+//! What was acknowledged is there once: after kill -9 at any moment, with everything sent again.
+//!
+//! `OGIVE_KILLS=200 cargo test -p ogive --release --test durability -- --nocapture` is the long run.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::{JSON, SOURCE, Server, float, histogram, now_ms};
+use serde_json::json;
+
+#[test]
+fn a_batch_sent_again_changes_nothing_also_after_kill_and_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let t = now_ms();
+    let mut server = Server::start(directory.path());
+    let send = |server: &Server, sequence: u64| {
+        let series = json!([histogram("h_seconds"), float("f"), {"labels": {"__name__": "w"}, "kind": "text"}]);
+        let samples = json!([
+            {"series": 0, "time_ms": t, "histogram": {"bins": {"1e-3": 10}}},
+            {"series": 1, "time_ms": t, "float": 1}, {"series": 2, "time_ms": t, "text": "word"},
+        ]);
+        server.batch(SOURCE, sequence, series, samples)
+    };
+    let taken = (200, json!({"accepted": 3, "duplicate": 0, "rejected": []}));
+    let again = (200, json!({"accepted": 0, "duplicate": 3, "rejected": []}));
+    let count = |server: &Server| server.number("histogram_count(h_seconds)");
+    assert_eq!(send(&server, 5), taken);
+    assert_eq!(send(&server, 5), again);
+    // Another number is another batch: cells of one second add up.
+    assert_eq!(send(&server, 2), taken);
+    assert_eq!(count(&server), Some(20.0));
+    server.kill();
+    let mut server = Server::start(directory.path());
+    assert_eq!((send(&server, 5), send(&server, 2)), (again.clone(), again.clone()));
+    assert_eq!(count(&server), Some(20.0));
+    assert_eq!(server.terminate(), Some(0));
+    let server = Server::start(directory.path());
+    assert_eq!((send(&server, 5), send(&server, 2)), (again.clone(), again));
+    assert_eq!(send(&server, 3), taken);
+    assert_eq!(count(&server), Some(30.0));
+}
+
+/// What a sender knows.
+struct Sender {
+    source: String,
+    name: String,
+    /// Batches acknowledged.
+    acknowledged: AtomicU64,
+}
+
+/// Measurements in each batch.
+const PER_BATCH: u64 = 7;
+
+/// Sends numbered batches until told to stop; one that is not acknowledged is sent again, to whatever server is there.
+fn keep_sending(sender: &Sender, address: &Mutex<String>, stop: &AtomicBool, base: i64) {
+    let mut sequence = 1;
+    loop {
+        // Two measurements here, five there: cells that many batches share.
+        let cell = base - 1000 * (sequence as i64 % 50);
+        let body = json!({
+            "source": sender.source, "sequence": sequence, "series": [histogram(&sender.name)],
+            "samples": [
+                {"series": 0, "time_ms": cell, "histogram": {"bins": {"1e-3": 2}}},
+                {"series": 0, "time_ms": cell - 1000, "histogram": {"bins": {"2e-3": PER_BATCH - 2}}},
+            ],
+        })
+        .to_string();
+        loop {
+            let address = address.lock().unwrap().clone();
+            if send(&address, body.as_bytes()).is_some() {
+                break;
+            }
+            // Also at the end, what is in doubt is sent until it is acknowledged.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        sender.acknowledged.fetch_add(1, Ordering::SeqCst);
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        sequence += 1;
+    }
+}
+
+/// Some when the server acknowledged.
+fn send(address: &str, body: &[u8]) -> Option<()> {
+    use std::io::Write;
+    let mut stream = std::net::TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+    let head = format!(
+        "POST /v1/batch HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {JSON}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    stream.write_all(body).ok()?;
+    let (status, answer) = common::read_answer(&mut stream).ok()?;
+    if status == 429 {
+        return None;
+    }
+    assert_eq!(status, 200, "{answer}");
+    let answer: serde_json::Value = serde_json::from_str(&answer).ok()?;
+    assert_eq!(answer["rejected"], json!([]));
+    assert_eq!(answer["accepted"].as_u64()? + answer["duplicate"].as_u64()?, 2, "{answer}");
+    Some(())
+}
+
+/// Measurements stored under `name`.
+fn stored(server: &Server, name: &str, base: i64) -> u64 {
+    let (start, end) = (base / 1000 - 3600, base / 1000 + 60);
+    let (status, body) = server.get(&format!("/v1/heatmap?query={name}&start={start}&end={end}&step=1"));
+    assert_eq!(status, 200, "{body}");
+    let columns = body["data"]["columns"].as_array().unwrap();
+    columns.iter().map(|column| column["count"].as_str().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+fn kill_while_sending(directory: &Path, kills: u64) {
+    let base = now_ms() - 60_000;
+    let mut server = Server::start(directory);
+    let address = Mutex::new(server.address.clone());
+    let stop = AtomicBool::new(false);
+    let senders: Vec<Sender> = (0..4)
+        .map(|at| Sender {
+            source: format!("00000000-0000-0000-0000-00000000000{at}"),
+            name: format!("sender{at}_seconds"),
+            acknowledged: AtomicU64::new(0),
+        })
+        .collect();
+    let all = || senders.iter().map(|sender| sender.acknowledged.load(Ordering::SeqCst)).sum::<u64>();
+    std::thread::scope(|scope| {
+        for sender in &senders {
+            scope.spawn(|| keep_sending(sender, &address, &stop, base));
+        }
+        let mut random = 0x2545_f491_4f6c_dd1d_u64;
+        for kill in 0..kills {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            std::thread::sleep(Duration::from_millis(20 + (random >> 33) % 300));
+            let before: Vec<u64> = senders.iter().map(|sender| sender.acknowledged.load(Ordering::SeqCst)).collect();
+            server.kill();
+            server = Server::start(directory);
+            // Nobody reaches this one yet: what is there is what was acknowledged, and at most the one in doubt.
+            for (sender, before) in senders.iter().zip(before) {
+                let after = sender.acknowledged.load(Ordering::SeqCst);
+                let found = stored(&server, &sender.name, base);
+                assert!(found >= before * PER_BATCH, "kill {kill}: {found} of {} are there", before * PER_BATCH);
+                assert!(found <= (after + 1) * PER_BATCH, "kill {kill}: {found} are more than were sent");
+                assert_eq!(found % PER_BATCH, 0, "kill {kill}: a part of a batch");
+            }
+            *address.lock().unwrap() = server.address.clone();
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        stop.store(true, Ordering::SeqCst);
+    });
+    server.kill();
+    let server = Server::start(directory);
+    for sender in &senders {
+        let expected = sender.acknowledged.load(Ordering::SeqCst) * PER_BATCH;
+        assert_eq!(stored(&server, &sender.name, base), expected, "{} after {kills} kills", sender.name);
+    }
+    println!("{kills} kills: {} batches of {PER_BATCH} acknowledged, none lost, none twice", all());
+}
+
+#[test]
+fn kill_nine_at_any_moment_loses_and_doubles_nothing() {
+    let kills = std::env::var("OGIVE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
+    let directory = tempfile::tempdir().unwrap();
+    kill_while_sending(directory.path(), kills);
+}
