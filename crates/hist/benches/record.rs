@@ -1,11 +1,10 @@
 //! What does one record cost, beside reading the clock and beside the hdrhistogram crate? And merge, and quantiles?
 //!
-//! All contenders run in turn, round after round, in one process, so that a noisy machine disturbs all alike; each
-//! round's ratio is taken within the round. Printed: nanoseconds per operation (median, least, greatest round) and the
+//! All contenders run in turn, round after round, in one process, so that a noisy machine disturbs all alike; the time is
+//! the thread's CPU time, so that waiting for a CPU does not count; each round's ratio is taken within the round. Printed: nanoseconds per operation (median, least, greatest round) and the
 //! ratio to the first of its group (median). `cargo bench -p ogive-hist --bench record`; `ROUNDS=n` for more rounds.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use hdrhistogram::Histogram as Hdr;
 use ogive_hist::{FlatFloatRecorder, FlatRecorder, Histogram, NanosecondIndex};
@@ -152,9 +151,9 @@ fn time(group: &str, contenders: &mut [Contender<'_>], rounds: usize) {
     let mut costs = vec![Vec::new(); contenders.len()];
     for round in 0..=rounds {
         for (contender, costs) in contenders.iter_mut().zip(&mut costs) {
-            let start = Instant::now();
+            let start = cpu_ns();
             (contender.run)();
-            let cost = start.elapsed().as_nanos() as f64 / contender.operations as f64;
+            let cost = (cpu_ns() - start) as f64 / contender.operations as f64;
             // The first round warms up.
             if round > 0 {
                 costs.push(cost);
@@ -174,6 +173,12 @@ fn time(group: &str, contenders: &mut [Contender<'_>], rounds: usize) {
         let (least, greatest) = (sorted[0], sorted[sorted.len() - 1]);
         println!("{:38} {median:9.2} {least:9.2} {greatest:9.2} {ratio:8.2}", contender.name);
     }
+}
+
+/// CPU time of this thread, in nanoseconds.
+fn cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Latencies around 250 us: log-normal with sigma 1.
@@ -224,8 +229,8 @@ fn ticks() -> u64 {
 /// Stands in where there is no rdtsc: the operating system's clock.
 #[cfg(not(target_arch = "x86_64"))]
 fn ticks() -> u64 {
-    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-    START.elapsed().as_nanos() as u64
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// What this ran on.
