@@ -1,8 +1,12 @@
 //! Warnings and infos that come with an answer.
 //!
-//! Invariants: equal annotations (level, message and position) are kept once, in the order they came.
+//! Invariants: of annotations with equal level and message the newest position is kept, as Prometheus does, in the
+//! place of the first.
+
+use std::collections::HashMap;
 
 use crate::ast::Span;
+use crate::eval::{general, general_to, utc_text};
 
 /// How serious an annotation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,7 +18,7 @@ pub enum Level {
 }
 
 /// One remark about an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
     /// How serious.
     pub level: Level,
@@ -22,19 +26,52 @@ pub struct Annotation {
     pub message: String,
     /// What it is about; None when no place in the text is.
     pub span: Option<Span>,
+    /// What was repaired, when it tells of repairs.
+    pub repairs: Option<Repairs>,
+}
+
+/// Repairs of classic histograms whose counts fell, summed up over all that have the same message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Repairs {
+    /// First and last instant, milliseconds.
+    pub times: (i64, i64),
+    /// Lowest and highest bound with a count below that of the bound before it.
+    pub bounds: (f64, f64),
+    /// Greatest fall.
+    pub difference_max: f64,
+    /// Histograms repaired.
+    pub count: usize,
+}
+
+impl Repairs {
+    fn add(&mut self, other: &Self) {
+        self.times = (self.times.0.min(other.times.0), self.times.1.max(other.times.1));
+        self.bounds = (self.bounds.0.min(other.bounds.0), self.bounds.1.max(other.bounds.1));
+        self.difference_max = self.difference_max.max(other.difference_max);
+        self.count += other.count;
+    }
+
+    fn text(&self) -> String {
+        let (low, high) = (general(self.bounds.0), general(self.bounds.1));
+        let (from, to) = (utc_text(self.times.0), utc_text(self.times.1));
+        let (difference, count) = (general_to(self.difference_max, 2), self.count);
+        format!(
+            ", from buckets {low} to {high}, with a max diff of {difference}, over {count} samples from {from} to {to}"
+        )
+    }
 }
 
 impl Annotation {
     /// A warning about the expression at `span`.
     #[must_use]
     pub fn warning(span: Span, message: impl Into<String>) -> Self {
-        Self { level: Level::Warning, message: message.into(), span: Some(span) }
+        Self { level: Level::Warning, message: message.into(), span: Some(span), repairs: None }
     }
 
     /// An info about the expression at `span`.
     #[must_use]
     pub fn info(span: Span, message: impl Into<String>) -> Self {
-        Self { level: Level::Info, message: message.into(), span: Some(span) }
+        Self { level: Level::Info, message: message.into(), span: Some(span), repairs: None }
     }
 
     /// As an API shows it: `PromQL warning: message (1:5)`.
@@ -44,21 +81,18 @@ impl Annotation {
             Level::Warning => "PromQL warning",
             Level::Info => "PromQL info",
         };
-        match self.span {
-            Some(span) => {
-                let (line, column) = span.line_column(query);
-                format!("{prefix}: {} ({line}:{column})", self.message)
-            }
-            None => format!("{prefix}: {}", self.message),
-        }
+        let repairs = self.repairs.as_ref().map(Repairs::text).unwrap_or_default();
+        let place = self.span.map(|span| span.line_column(query));
+        let place = place.map(|(line, column)| format!(" ({line}:{column})")).unwrap_or_default();
+        format!("{prefix}: {}{repairs}{place}", self.message)
     }
 }
 
 /// A set of annotations that keeps their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Annotations {
     list: Vec<Annotation>,
-    seen: std::collections::HashSet<Annotation>,
+    places: HashMap<(Level, String), usize>,
 }
 
 impl Annotations {
@@ -68,10 +102,19 @@ impl Annotations {
         Self::default()
     }
 
-    /// Adds one unless it is there.
+    /// Adds one; an equal message there takes over its position.
     pub fn add(&mut self, annotation: Annotation) {
-        if self.seen.insert(annotation.clone()) {
+        let key = (annotation.level, annotation.message.clone());
+        let Some(place) = self.places.get(&key) else {
+            self.places.insert(key, self.list.len());
             self.list.push(annotation);
+            return;
+        };
+        let known = &mut self.list[*place];
+        match (&mut known.repairs, &annotation.repairs) {
+            // Repairs keep the place of the first.
+            (Some(known), Some(more)) => known.add(more),
+            _ => known.span = annotation.span,
         }
     }
 
@@ -108,10 +151,27 @@ mod tests {
     fn texts_end_with_the_position_and_come_once() {
         let query = "sum(\n  rate(x[5m]))";
         let mut set = Annotations::new();
-        set.add(Annotation::warning(Span::new(12, 17), "odd"));
+        set.add(Annotation::warning(Span::new(1, 2), "odd"));
         set.add(Annotation::warning(Span::new(12, 17), "odd"));
         set.add(Annotation::info(Span::new(0, 3), "fine"));
         assert_eq!(set.texts(Level::Warning, query), ["PromQL warning: odd (2:8)"]);
         assert_eq!(set.texts(Level::Info, query), ["PromQL info: fine (1:1)"]);
+    }
+
+    #[test]
+    fn repairs_add_up() {
+        let repairs = |time, bound, difference| Repairs {
+            times: (time, time),
+            bounds: (bound, bound),
+            difference_max: difference,
+            count: 1,
+        };
+        let mut set = Annotations::new();
+        for repairs in [repairs(60_000, 2.5, 0.125), repairs(1_700_000_000_000, f64::INFINITY, 12.5)] {
+            set.add(Annotation { repairs: Some(repairs), ..Annotation::info(Span::new(0, 1), "fixed") });
+        }
+        let expected = "PromQL info: fixed, from buckets 2.5 to +Inf, with a max diff of 12, over 2 samples from \
+                        1970-01-01T00:01:00Z to 2023-11-14T22:13:20Z (1:1)";
+        assert_eq!(set.texts(Level::Info, "x"), [expected]);
     }
 }

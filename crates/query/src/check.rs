@@ -1,7 +1,7 @@
 //! Types and counts of operands and arguments, in Prometheus' own words.
 
 use crate::ParseError;
-use crate::ast::{AggregateOp, Binary, Call, Expr, ExprKind, Span, ValueType, VectorSelector};
+use crate::ast::{AggregateOp, Binary, BinaryOp, Call, Expr, ExprKind, Span, ValueType, VectorSelector};
 
 /// Checks the whole tree.
 pub(crate) fn check(text: &str, expr: &Expr) -> Result<(), ParseError> {
@@ -73,6 +73,9 @@ impl Checker<'_> {
         let scalars = [&binary.left, &binary.right].iter().filter(|e| e.value_type() == ValueType::Scalar).count();
         if scalars == 2 && op.is_comparison() && !binary.return_bool {
             return self.fail(span, "comparisons between scalars must use BOOL modifier");
+        }
+        if scalars == 2 && matches!(op, BinaryOp::TrimUpper | BinaryOp::TrimLower) {
+            return self.fail(span, format!("operator {:?} not allowed for Scalar operations", op.text()));
         }
         if scalars > 0 && op.is_set() {
             return self.fail(span, format!("set operator {:?} not allowed in binary scalar expression", op.text()));

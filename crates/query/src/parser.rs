@@ -26,6 +26,9 @@ pub const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// depth takes less than 512 KiB of stack in a debug build, a quarter of a 2 MiB thread.
 pub const DEPTH_MAX: usize = 128;
 
+/// Keywords that stand behind a binary operator: a metric of such a name has to be quoted, `{"bool"}`.
+pub(crate) const NOT_NAMES: [&str; 5] = ["bool", "on", "ignoring", "group_left", "group_right"];
+
 /// The tree of a query.
 ///
 /// # Errors
@@ -129,6 +132,9 @@ impl Parser<'_> {
         }
         if self.peek_after(1) == &TokenKind::Symbol(Symbol::ParenOpen) {
             return self.call();
+        }
+        if NOT_NAMES.iter().any(|keyword| word.eq_ignore_ascii_case(keyword)) {
+            return Err(self.unexpected("an expression"));
         }
         self.at += 1;
         self.selector(Some(span))

@@ -13,6 +13,7 @@ use crate::ast::{
     VectorSelector,
 };
 use crate::lexer::{is_plain_label, is_plain_metric};
+use crate::parser::NOT_NAMES;
 
 impl Display for Expr {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
@@ -138,8 +139,8 @@ fn name_matcher(name: &str) -> Matcher {
 
 /// Words that mean something else where an operand is expected cannot stand alone.
 fn is_plain_name(name: &str) -> bool {
-    let taken = ["inf", "nan", "bool", "group_left", "group_right"];
-    is_plain_metric(name) && !taken.iter().any(|word| name.eq_ignore_ascii_case(word))
+    let mut taken = NOT_NAMES.iter().chain(&["inf", "nan"]);
+    is_plain_metric(name) && !taken.any(|word| name.eq_ignore_ascii_case(word))
 }
 
 fn condition(matcher: &Matcher, out: &mut Formatter<'_>) -> fmt::Result {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use ogive_model::{Labels, METRIC_NAME, MatchOp, Matcher};
 
-use super::call::labels_now;
+use super::call::{check_edges, labels_now};
 use super::evaluator::Evaluator;
 use super::rows::{Cell, Grid, Row};
 use crate::Error;
@@ -19,6 +19,7 @@ impl Evaluator<'_> {
     }
 
     pub(crate) fn absent_over_time(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
+        check_edges(&call.arguments[0], call.function.name)?;
         let (windows, source) = self.range_vector(&call.arguments[0], grid)?;
         let mut found = vec![false; grid.count];
         for series in source {

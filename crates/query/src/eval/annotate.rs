@@ -1,6 +1,6 @@
 //! The wording of warnings and infos, as Prometheus 3 has it.
 
-use crate::Annotation;
+use crate::annotations::{Annotation, Repairs};
 use crate::ast::{BinaryOp, Span};
 use crate::eval::histogram::Incompatible;
 use crate::eval::kernel::general;
@@ -98,10 +98,11 @@ pub(crate) fn maybe_not_a_counter(span: Span, metric: &str) -> Annotation {
     Annotation::info(span, format!("{message} {metric:?}"))
 }
 
-pub(crate) fn forced_monotonicity(span: Span, metric: &str) -> Annotation {
+pub(crate) fn forced_monotonicity(span: Span, metric: &str, repairs: Repairs) -> Annotation {
     let message = "input to histogram_quantile needed to be fixed for monotonicity (see \
                    https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)";
-    Annotation::info(span, for_metric(message.to_owned(), metric))
+    let annotation = Annotation::info(span, for_metric(message.to_owned(), metric));
+    Annotation { repairs: Some(repairs), ..annotation }
 }
 
 pub(crate) fn incompatible_types(span: Span, left: &str, op: BinaryOp, right: &str) -> Annotation {

@@ -59,28 +59,17 @@ impl Evaluator<'_> {
         span: Span,
     ) -> Result<Output, Error> {
         let op = binary.op;
-        for cell in rows.iter_mut().flat_map(|row| row.cells.iter_mut().zip(numbers)) {
-            let (cell, number) = cell;
-            let Some(point) = cell.take() else { continue };
-            let scalar = Point::Float(*number);
-            let outcome = if swapped { operate(op, &scalar, &point, span) } else { operate(op, &point, &scalar, span) };
-            *cell = match outcome {
-                Outcome::Refused(note) => {
-                    self.note(note);
-                    None
+        let mut told = vec![None; numbers.len()];
+        for row in &mut rows {
+            for ((cell, number), told) in row.cells.iter_mut().zip(numbers).zip(&mut told) {
+                let Some(point) = cell.take() else { continue };
+                match operate_scalar(binary, point, *number, swapped, span) {
+                    Ok(outcome) => *cell = outcome,
+                    Err(note) => *told = Some(note),
                 }
-                Outcome::Done { value, keep, notes } => {
-                    notes.into_iter().for_each(|note| self.note(note));
-                    match (binary.return_bool, keep) {
-                        (true, keep) => Some(Point::Float(f64::from(u8::from(keep)))),
-                        // The vector's element is what a comparison keeps, on whichever side it stands.
-                        (false, true) if op.is_comparison() => Some(point),
-                        (false, true) => Some(value),
-                        (false, false) => None,
-                    }
-                }
-            };
+            }
         }
+        told.into_iter().flatten().for_each(|note| self.note(note));
         rows.retain(|row| !row.is_blank());
         if changes_meaning(op) || binary.return_bool {
             rows = self.nameless(rows)?;
@@ -112,7 +101,7 @@ impl Evaluator<'_> {
             at: HashMap::new(),
             matched: vec![Steps::none(steps); signatures.count()],
             inserted: HashMap::new(),
-            notes: Vec::new(),
+            notes: vec![None; steps],
             delayed: self.options.delayed_name_removal,
         };
         join.check_one_side(&many, &one, &one_numbers)?;
@@ -132,7 +121,7 @@ impl Evaluator<'_> {
             }
         }
         let Join { out, notes, .. } = join;
-        notes.into_iter().for_each(|note| self.note(note));
+        notes.into_iter().flatten().for_each(|note| self.note(note));
         Ok(out.into_iter().filter(|row| !row.is_blank()).collect())
     }
 }
@@ -151,7 +140,8 @@ struct Join<'a> {
     matched: Vec<Steps>,
     /// For many-to-one: the instants at which a signature gave a row of results.
     inserted: HashMap<(usize, usize), Steps>,
-    notes: Vec<Annotation>,
+    /// What the last pair of each instant has to tell: one remark is enough, as in Prometheus.
+    notes: Vec<Option<Annotation>>,
     delayed: bool,
 }
 
@@ -233,11 +223,13 @@ impl Join<'_> {
         let (left, right) = if self.swapped { (one, many) } else { (many, one) };
         let (value, keep) = match operate(self.binary.op, left, right, self.span) {
             Outcome::Refused(note) => {
-                self.notes.push(note);
+                self.notes[step] = Some(note);
                 return Ok(());
             }
             Outcome::Done { value, keep, notes } => {
-                self.notes.extend(notes);
+                if let Some(note) = notes.into_iter().next() {
+                    self.notes[step] = Some(note);
+                }
                 (value, keep)
             }
         };
@@ -339,6 +331,29 @@ enum Outcome {
     Refused(Annotation),
     /// A value, and whether a comparison holds.
     Done { value: Point, keep: bool, notes: Vec<Annotation> },
+}
+
+/// What an operator between a vector's element and a number leaves; a remark when the two do not go together.
+fn operate_scalar(
+    binary: &Binary,
+    point: Point,
+    number: f64,
+    swapped: bool,
+    span: Span,
+) -> Result<Option<Point>, Annotation> {
+    let op = binary.op;
+    let number = Point::Float(number);
+    let outcome = if swapped { operate(op, &number, &point, span) } else { operate(op, &point, &number, span) };
+    match outcome {
+        Outcome::Refused(note) => Err(note),
+        Outcome::Done { value, keep, .. } => Ok(match (binary.return_bool, keep) {
+            (true, keep) => Some(Point::Float(f64::from(u8::from(keep)))),
+            // The vector's element is what a comparison keeps, on whichever side it stands.
+            (false, true) if op.is_comparison() => Some(point),
+            (false, true) => Some(value),
+            (false, false) => None,
+        }),
+    }
 }
 
 fn done(value: f64) -> Outcome {

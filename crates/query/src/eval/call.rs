@@ -196,7 +196,7 @@ impl<'a> Evaluator<'a> {
         let grid_of_windows = if invariant::is_invariant(range) { Grid::single(grid.start) } else { grid };
         check_edges(range, name)?;
         let (windows, source) = self.range_vector(range, grid_of_windows)?;
-        let span = call.arguments[0].unparenthesised().span;
+        let span = matrix_span(&call.arguments[0]);
         for series in source {
             self.check_cancelled()?;
             if let Some(row) = self.range_row(windows, series, (kernel, name, span), &parameters, grid)? {
@@ -252,7 +252,7 @@ impl<'a> Evaluator<'a> {
 
     fn sorted(&mut self, call: &Call, span: Span, grid: Grid) -> Result<Vec<Row>, Error> {
         let mut rows = self.vector(&call.arguments[0], grid)?;
-        if self.frame.step != 0 {
+        if self.ranged {
             self.note(annotate::sort_in_range(span));
         }
         let descending = call.function.name.ends_with("_desc");
@@ -333,7 +333,14 @@ pub(crate) fn text_argument(expr: &Expr) -> &str {
     }
 }
 
-fn check_edges(range: &Expr, name: &str) -> Result<(), Error> {
+/// Where remarks about a range vector stand. The samples of a subquery have no place in the text: they are told at its
+/// start, as Prometheus does.
+fn matrix_span(argument: &Expr) -> Span {
+    let argument = argument.unparenthesised();
+    if matches!(argument.kind, ExprKind::Subquery(_)) { Span::default() } else { argument.span }
+}
+
+pub(crate) fn check_edges(range: &Expr, name: &str) -> Result<(), Error> {
     let ExprKind::MatrixSelector(matrix) = &range.unparenthesised().kind else { return Ok(()) };
     let (edges, allowed): (&str, &[&str]) = match matrix.selector.edges {
         Edges::Plain => return Ok(()),

@@ -43,6 +43,8 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) detect_resets: bool,
     /// Some node above looks at bins: then hints stay as they were stored.
     pub(crate) bins_needed: bool,
+    /// What is evaluated now is asked for more than one instant.
+    pub(crate) ranged: bool,
     cancelled: &'a dyn Fn() -> bool,
     notes: Annotations,
     pub(crate) stats: QueryStats,
@@ -66,6 +68,7 @@ impl<'a> Evaluator<'a> {
             read: HashMap::new(),
             detect_resets: false,
             bins_needed: false,
+            ranged: frame.start != frame.end,
             cancelled,
             notes: Annotations::new(),
             stats: QueryStats::default(),
@@ -127,9 +130,11 @@ impl<'a> Evaluator<'a> {
     /// The value of `expr` at every instant of `grid`.
     pub(crate) fn eval(&mut self, expr: &Expr, grid: Grid) -> Result<Output, Error> {
         self.check_cancelled()?;
-        if grid.count > 1 && invariant::is_worth_sharing(expr) {
-            let once = self.eval(expr, Grid::single(grid.start))?;
-            return self.repeated(once, grid.count);
+        if (grid.count > 1 || self.ranged) && invariant::is_worth_sharing(expr) {
+            let ranged = std::mem::replace(&mut self.ranged, false);
+            let once = self.eval(expr, Grid::single(grid.start));
+            self.ranged = ranged;
+            return self.repeated(once?, grid.count);
         }
         match &expr.kind {
             ExprKind::Number(number) => Ok(Output::Scalar(vec![number.value; grid.count])),

@@ -39,3 +39,4 @@ mod topk;
 mod window;
 
 pub use engine::{Engine, EngineOptions};
+pub(crate) use kernel::{general, general_to, utc_text};

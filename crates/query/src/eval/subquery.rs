@@ -23,8 +23,10 @@ impl Evaluator<'_> {
         self.check_samples(inner.count)?;
         // Hints on samples do not survive the resampling: they need not be found.
         let needed = std::mem::replace(&mut self.bins_needed, true);
+        let ranged = std::mem::replace(&mut self.ranged, inner.start != shift.apply(grid.end()));
         let output = if inner.count == 0 { Ok(Output::Vector(Vec::new())) } else { self.eval(&subquery.expr, inner) };
         self.bins_needed = needed;
+        self.ranged = ranged;
         let rows = match output? {
             Output::Vector(rows) => rows,
             Output::Scalar(values) => {

@@ -30,6 +30,10 @@ impl Evaluator<'_> {
     ) -> Result<Vec<Row>, Error> {
         let most = parameter.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let least = parameter.iter().copied().fold(f64::INFINITY, f64::min);
+        let keeps_none = if aggregate.op == AggregateOp::LimitRatio { most == 0.0 && least == 0.0 } else { most < 1.0 };
+        if keeps_none && !parameter.iter().any(|value| value.is_nan()) {
+            return Ok(Vec::new());
+        }
         if aggregate.op == AggregateOp::LimitRatio {
             self.check_ratio(aggregate, parameter, (least, most))?;
         } else {

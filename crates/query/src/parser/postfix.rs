@@ -54,8 +54,6 @@ impl Parser<'_> {
             "no offset modifiers allowed before range"
         } else if selector.shift.at.is_some() {
             "no @ modifiers allowed before range"
-        } else if selector.edges != Edges::Plain {
-            "no anchored or smoothed modifiers allowed before range"
         } else {
             return Ok(());
         };

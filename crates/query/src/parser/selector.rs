@@ -52,6 +52,9 @@ impl Parser<'_> {
 
     fn matcher(&mut self) -> Result<Matcher, ParseError> {
         let start = self.peek().span;
+        if self.peek().kind == TokenKind::Identifier && self.word(start).contains(':') {
+            return Err(self.unexpected("a label name"));
+        }
         let label = self.label_name()?;
         let op = match self.peek().kind {
             TokenKind::Symbol(Symbol::Assign) => MatchOp::Equal,
@@ -66,11 +69,11 @@ impl Parser<'_> {
         Matcher::new(label, op, value).map_err(|error| self.error(start.to(self.last_span()), error))
     }
 
-    /// A label's name: an identifier without colons, or a quoted text.
+    /// A label's name: an identifier or a quoted text.
     pub(super) fn label_name(&mut self) -> Result<String, ParseError> {
         let token = self.peek().clone();
         let name = match token.kind {
-            TokenKind::Identifier if !self.word(token.span).contains(':') => self.word(token.span).to_owned(),
+            TokenKind::Identifier => self.word(token.span).to_owned(),
             TokenKind::String(name) if !name.is_empty() => name,
             _ => return Err(self.unexpected("a label name")),
         };

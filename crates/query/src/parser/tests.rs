@@ -36,14 +36,14 @@ fn operators_bind_in_their_order() {
 
 #[test]
 fn keywords_may_be_names() {
-    for name in ["sum", "by", "on", "offset", "and", "fill", "start", "step", "anchored"] {
+    for name in ["sum", "by", "offset", "and", "fill", "start", "step", "anchored"] {
         let tree = parse(&format!("{name} + {name}{{{name}=\"1\"}}"));
         let tree = tree.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(tree.to_string(), format!("{name} + {name}{{{name}=\"1\"}}"));
     }
-    let tree = parse("sum by (sum, on, and) (by)").unwrap();
+    let tree = parse("sum by (sum, on, and, a:b) (by)").unwrap();
     let ExprKind::Aggregate(aggregate) = &tree.kind else { panic!("{tree}") };
-    assert_eq!((aggregate.op, aggregate.grouping.join(" ")), (AggregateOp::Sum, "sum on and".to_owned()));
+    assert_eq!((aggregate.op, aggregate.grouping.join(" ")), (AggregateOp::Sum, "sum on and a:b".to_owned()));
 }
 
 #[test]
@@ -90,6 +90,8 @@ fn wrong_queries_say_what_and_where() {
     check("", 1, "no expression found in input");
     check("a +", 4, "unexpected end of input, expected an expression");
     check("a b", 3, "unexpected identifier \"b\", expected an operator or the end of the query");
+    check("a + on", 5, "unexpected identifier \"on\", expected an expression");
+    check("{a:b=\"c\"}", 2, "unexpected identifier \"a:b\", expected a label name");
     check("foo(1)", 1, "unknown function with name \"foo\"");
     check("{}", 1, "vector selector must contain at least one non-empty matcher");
     check("x{__name__=\"y\"}", 1, "metric name must not be set twice: \"x\" or \"y\"");

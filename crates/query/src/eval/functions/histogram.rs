@@ -6,6 +6,7 @@ use ogive_model::{Labels, METRIC_NAME};
 
 use super::Site;
 use crate::Error;
+use crate::annotations::Repairs;
 use crate::ast::{Call, Expr};
 use crate::eval::annotate;
 use crate::eval::call::text_argument;
@@ -52,7 +53,7 @@ impl Evaluator<'_> {
 
     fn quantile_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let quantiles = vec![self.quantiles(&call.arguments[0], grid)?];
-        let mut answers = self.answered(&call.arguments[1], grid, &mut Quantiles { quantiles })?;
+        let mut answers = self.answered(&call.arguments[1], grid, &mut Quantiles { quantiles, grid })?;
         self.nameless(answers.pop().unwrap_or_default())
     }
 
@@ -62,7 +63,7 @@ impl Evaluator<'_> {
         for argument in &call.arguments[2..] {
             quantiles.push(self.quantiles(argument, grid)?);
         }
-        let mut question = Quantiles { quantiles };
+        let mut question = Quantiles { quantiles, grid };
         let answers = self.answered(&call.arguments[0], grid, &mut question)?;
         let labelled_rows = answers.into_iter().zip(&question.quantiles);
         let rows =
@@ -119,6 +120,7 @@ trait Question {
 /// Quantiles, each of them one number an instant.
 struct Quantiles {
     quantiles: Vec<Vec<f64>>,
+    grid: Grid,
 }
 
 impl Question for Quantiles {
@@ -148,8 +150,15 @@ impl Question for Quantiles {
     ) {
         for (out, quantiles) in out.iter_mut().zip(&self.quantiles) {
             let found = classic_quantile(quantiles[step], buckets);
-            if found.repaired.is_some() {
-                site.note(annotate::forced_monotonicity(site.span, metric));
+            if let Some(repair) = found.repaired {
+                let time = self.grid.time(step);
+                let repairs = Repairs {
+                    times: (time, time),
+                    bounds: (repair.lowest, repair.highest),
+                    difference_max: repair.most,
+                    count: 1,
+                };
+                site.note(annotate::forced_monotonicity(site.span, metric, repairs));
             }
             *out = found.value;
         }

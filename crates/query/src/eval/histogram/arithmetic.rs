@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use ogive_hist::{Bins, CounterReset, Scheme};
 
-use super::{Hist, layout};
+use super::{Hist, is_custom, layout};
 
 /// What happened on the way to a sum or a difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,8 +179,13 @@ pub(crate) fn divide(histogram: &mut Hist, divisor: f64) {
 fn each_count(histogram: &mut Hist, apply: impl Fn(f64) -> f64) {
     histogram.count = apply(histogram.count);
     histogram.sum = histogram.sum.map(&apply);
-    histogram.zero = apply(histogram.zero);
-    histogram.nan = apply(histogram.nan);
+    // What holds nothing stays so when divided by zero, but for a zero bin, which explicit bounds do not have.
+    if !is_custom(histogram) {
+        histogram.zero = apply(histogram.zero);
+    }
+    if histogram.nan != 0.0 {
+        histogram.nan = apply(histogram.nan);
+    }
     for bins in [&mut histogram.positive, &mut histogram.negative] {
         for count in bins.counts_mut() {
             *count = apply(*count);

@@ -21,6 +21,13 @@ pub(crate) struct Moment {
     pub(crate) minute: i64,
 }
 
+/// `1970-01-01T00:00:00Z` of milliseconds since the epoch.
+pub(crate) fn utc_text(time_ms: i64) -> String {
+    let seconds = time_ms.div_euclid(1000);
+    let Moment { year, month, day, hour, minute, .. } = Moment::at(seconds);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", seconds.rem_euclid(60))
+}
+
 impl Moment {
     /// The moment at `seconds` since the epoch.
     pub(crate) fn at(seconds: i64) -> Self {

@@ -5,7 +5,7 @@ mod natural;
 mod numbers;
 mod statistics;
 
-pub(crate) use calendar::Moment;
+pub(crate) use calendar::{Moment, utc_text};
 pub(crate) use natural::natural_less;
-pub(crate) use numbers::{fixed, general, open_metrics, parse_float};
+pub(crate) use numbers::{fixed, general, general_to, open_metrics, parse_float};
 pub(crate) use statistics::{FloatMean, FloatSum, Regression, kahan_add, quantile, variance};

@@ -18,6 +18,23 @@ pub(crate) fn general(value: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
+/// At most `digits` significant digits, with an exponent from `digits` on and below 1e-4.
+pub(crate) fn general_to(value: f64, digits: usize) -> String {
+    if !value.is_finite() {
+        return general(value);
+    }
+    let scientific = format!("{value:.*e}", digits.saturating_sub(1));
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..i32::try_from(digits).unwrap_or(i32::MAX)).contains(&exponent) {
+        // The rounded number again, by its shortest digits.
+        return scientific.parse().map_or(scientific, fixed);
+    }
+    let mantissa = if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
 /// Shortest digits without an exponent.
 pub(crate) fn fixed(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { general(value) }
@@ -42,6 +59,18 @@ pub(crate) fn parse_float(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_rounded_numbers() {
+        let check = |value: f64, expected: &str| assert_eq!(general_to(value, 2), expected);
+        check(10.0, "10");
+        check(0.125, "0.12");
+        check(1.0, "1");
+        check(99.9, "1e+02");
+        check(123.0, "1.2e+02");
+        check(0.000_012_3, "1.2e-05");
+        check(f64::INFINITY, "+Inf");
+    }
 
     #[test]
     fn texts_of_numbers() {
