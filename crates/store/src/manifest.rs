@@ -230,10 +230,11 @@ mod tests {
             disk.cut_power_after(changes);
             let replaced = sample(2).replace(&disk, directory);
             let powered = disk.is_powered();
+            disk.cut_power();
             disk.restart();
             let found = Manifest::open(&disk, directory).unwrap();
             assert!(found == sample(2) || (replaced.is_err() && found == sample(1)), "{changes}: {found:?}");
-            if powered {
+            if powered && run % 8 == 7 {
                 assert!(changes > 4, "{changes} changes are too few to replace a file");
                 break;
             }

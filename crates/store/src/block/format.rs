@@ -168,3 +168,46 @@ impl Summary {
         Ok(summary)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sections() -> [Section; 6] {
+        let mut next = HEADER_BYTES;
+        [5, 0, 7, 9, 1, 2].map(|length| {
+            let section = Section { offset: next, length, checksum: 3 };
+            next += length;
+            section
+        })
+    }
+
+    #[test]
+    fn a_footer_comes_back_and_sections_that_do_not_fill_the_file_are_an_error() {
+        let end = HEADER_BYTES + 24;
+        let bytes = footer(&sections(), end);
+        let (body, trailer) = bytes.split_at(144);
+        let place = parse_trailer(trailer, end + bytes.len() as u64).unwrap();
+        assert_eq!((place.offset, place.length, place.checksum), (end, 144, crc32c::crc32c(body)));
+        assert_eq!(parse_footer(body, end).unwrap(), sections());
+        for wrong in [end - 1, end + 1] {
+            assert!(parse_footer(body, wrong).is_err());
+            assert!(parse_trailer(trailer, wrong + bytes.len() as u64).is_err());
+        }
+        let mut gap = sections();
+        gap[3].offset += 1;
+        assert!(parse_footer(&footer(&gap, end)[..144], end).is_err());
+        assert!(parse_footer(&footer(&sections(), end)[..143], end).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_frame_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), end in any::<u64>()) {
+            let _ = parse_footer(&bytes, end.max(HEADER_BYTES));
+            let _ = parse_trailer(&bytes, end);
+            let _ = Summary::decode(&bytes);
+            let _ = check_header(&bytes, Path::new("x"));
+        }
+    }
+}
