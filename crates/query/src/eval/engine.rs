@@ -21,6 +21,8 @@ pub struct EngineOptions {
     pub samples_read_max: usize,
     /// Most series that one selector may read from the store.
     pub series_max: usize,
+    /// Most instants at which one expression may be evaluated.
+    pub instants_max: usize,
     /// Metric names go when the query ends rather than at the operator that takes their meaning away.
     pub delayed_name_removal: bool,
     /// Start times of samples decide where counters were reset.
@@ -30,6 +32,7 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     /// 5 min of lookback and 1 min between a subquery's instants are Prometheus' own. 50,000,000 points of 16
     /// bytes are 800 MB, the most that one query may take; 1,000,000 series are a whole large installation.
+    /// 2,000,000 instants are 23 days of seconds, and 32 MB a series.
     fn default() -> Self {
         Self {
             lookback_ms: 5 * 60 * 1000,
@@ -37,6 +40,7 @@ impl Default for EngineOptions {
             samples_max: 50_000_000,
             samples_read_max: 50_000_000,
             series_max: 1_000_000,
+            instants_max: 2_000_000,
             delayed_name_removal: false,
             start_times: true,
         }

@@ -106,6 +106,18 @@ impl<'a> Evaluator<'a> {
         if samples > limit { Err(Error::TooManySamples { limit }) } else { Ok(()) }
     }
 
+    /// Fails when a grid has more instants than any value may have.
+    pub(crate) fn check_instants(&self, grid: Grid) -> Result<(), Error> {
+        let limit = self.options.instants_max;
+        if grid.count <= limit {
+            return Ok(());
+        }
+        Err(Error::evaluate(format!(
+            "an expression would be evaluated at {} instants, more than {limit}: widen the step or narrow the range",
+            grid.count
+        )))
+    }
+
     /// What durations may refer to.
     pub(crate) fn scope(&self) -> DurationScope {
         DurationScope { step_ms: self.frame.step, range_ms: self.frame.end - self.frame.start }
@@ -130,6 +142,7 @@ impl<'a> Evaluator<'a> {
     /// The value of `expr` at every instant of `grid`.
     pub(crate) fn eval(&mut self, expr: &Expr, grid: Grid) -> Result<Output, Error> {
         self.check_cancelled()?;
+        self.check_instants(grid)?;
         if (grid.count > 1 || self.ranged) && invariant::is_worth_sharing(expr) {
             let ranged = std::mem::replace(&mut self.ranged, false);
             let once = self.eval(expr, Grid::single(grid.start));

@@ -24,8 +24,8 @@ pub(crate) struct Grid {
 impl Grid {
     /// `start`, `start + step`, .. up to and including `end`.
     pub(crate) fn new(start: i64, end: i64, step: i64) -> Self {
-        let count = if end < start { 0 } else { (end - start) / step + 1 };
-        Self { start, step, count: usize::try_from(count).unwrap_or(0) }
+        let count = if end < start { 0 } else { (i128::from(end) - i128::from(start)) / i128::from(step) + 1 };
+        Self { start, step, count: usize::try_from(count).unwrap_or(usize::MAX) }
     }
 
     /// One instant.

@@ -55,7 +55,7 @@ impl<'a> Evaluator<'a> {
             samples_max: self.options.samples_read_max,
             labels_only: false,
         };
-        let mut series = self.store.select(&selection)?;
+        let mut series = one_a_label_set(self.store.select(&selection)?);
         let limit = self.options.series_max;
         if series.len() > limit {
             let message = format!("the selector matches {} series, more than {limit}; narrow it", series.len());
@@ -129,7 +129,8 @@ impl<'a> Evaluator<'a> {
         sink: &mut RowSink<'_, 'a>,
     ) -> Result<(), Error> {
         let lookback = self.options.lookback_ms;
-        let window = TimeRange { start_ms: shift.apply(grid.start) - lookback, end_ms: shift.apply(grid.end()) };
+        let window =
+            TimeRange { start_ms: shift.apply(grid.start).saturating_sub(lookback), end_ms: shift.apply(grid.end()) };
         let fetched = self.fetch(selector, window)?;
         for series in fetched.iter() {
             self.check_cancelled()?;
@@ -146,8 +147,10 @@ impl<'a> Evaluator<'a> {
     fn smoothed_selector(&mut self, selector: &VectorSelector, span: Span, grid: Grid) -> Result<Vec<Row>, Error> {
         let shift = self.shift(&selector.shift)?;
         let lookback = self.options.lookback_ms;
-        let window =
-            TimeRange { start_ms: shift.apply(grid.start) - lookback, end_ms: shift.apply(grid.end()) + lookback };
+        let window = TimeRange {
+            start_ms: shift.apply(grid.start).saturating_sub(lookback),
+            end_ms: shift.apply(grid.end()).saturating_add(lookback),
+        };
         let fetched = self.fetch(selector, window)?;
         let mut rows = Vec::with_capacity(fetched.len());
         for series in fetched.iter() {
@@ -177,6 +180,25 @@ impl<'a> Evaluator<'a> {
     }
 }
 
+/// A store keeps floats and histograms of one label set as two series; here they are one.
+fn one_a_label_set(series: Vec<SeriesData>) -> Vec<SeriesData> {
+    let mut out: Vec<SeriesData> = Vec::with_capacity(series.len());
+    for one in series {
+        match out.last_mut() {
+            Some(last) if last.labels == one.labels && last.meta.temporality == one.meta.temporality => {
+                if last.floats.times.is_empty() {
+                    last.floats = one.floats;
+                }
+                if last.histograms.times.is_empty() {
+                    last.histograms = one.histograms;
+                }
+            }
+            _ => out.push(one),
+        }
+    }
+    out
+}
+
 /// Moves `cursor` past all times at or before `reference`; the index of the last of them.
 fn advance(times: &[i64], cursor: &mut usize, reference: i64) -> Option<usize> {
     while times.get(*cursor).is_some_and(|time| *time <= reference) {
@@ -196,7 +218,7 @@ fn instant_cells(series: &SeriesData, grid: Grid, shift: Shift, lookback: i64, g
         let float_time = float.map(|index| series.floats.times[index]);
         let histogram_time = histogram.map(|index| series.histograms.times[index]);
         let newest = float_time.max(histogram_time);
-        let Some(found) = newest.filter(|found| *found > reference - lookback) else {
+        let Some(found) = newest.filter(|found| *found > reference.saturating_sub(lookback)) else {
             cells.push(None);
             continue;
         };
@@ -316,8 +338,8 @@ impl Smoothing {
 
 /// The samples in (time - lookback, time + lookback].
 fn around<T>(samples: &[(i64, T)], time: i64, lookback: i64) -> &[(i64, T)] {
-    let from = samples.partition_point(|sample| sample.0 <= time - lookback);
-    let to = samples.partition_point(|sample| sample.0 <= time + lookback);
+    let from = samples.partition_point(|sample| sample.0 <= time.saturating_sub(lookback));
+    let to = samples.partition_point(|sample| sample.0 <= time.saturating_add(lookback));
     &samples[from..to]
 }
 

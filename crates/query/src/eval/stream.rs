@@ -19,6 +19,7 @@ pub(crate) type RowSink<'s, 'a> = dyn FnMut(&mut Evaluator<'a>, Row) -> Result<(
 impl<'a> Evaluator<'a> {
     /// Gives the rows of the vector `expr` to `sink`, in their order.
     pub(crate) fn each_row(&mut self, expr: &Expr, grid: Grid, sink: &mut RowSink<'_, 'a>) -> Result<(), Error> {
+        self.check_instants(grid)?;
         let bare = expr.unparenthesised();
         let once = grid.count > 1 && invariant::is_worth_sharing(bare);
         match &bare.kind {

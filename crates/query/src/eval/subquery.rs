@@ -18,7 +18,7 @@ impl Evaluator<'_> {
         // A step below a millisecond rounds down to none.
         let step = step.max(1);
         let shift = self.shift(&subquery.shift)?;
-        let inner = inner_grid(shift.apply(grid.start) - range_ms, shift.apply(grid.end()), step);
+        let inner = inner_grid(shift.apply(grid.start).saturating_sub(range_ms), shift.apply(grid.end()), step);
         // Before anything is made for them: 200 years of milliseconds do not fit a machine.
         self.check_samples(inner.count)?;
         // Hints on samples do not survive the resampling: they need not be found.
@@ -43,7 +43,7 @@ impl Evaluator<'_> {
 
 /// The multiples of `step` in (start, end].
 fn inner_grid(start: i64, end: i64, step: i64) -> Grid {
-    Grid::new((start.div_euclid(step) + 1) * step, end, step)
+    Grid::new((start.div_euclid(step) + 1).saturating_mul(step), end, step)
 }
 
 #[cfg(test)]

@@ -129,11 +129,12 @@ impl Windows {
         let mut histograms = Slide::default();
         grid.times().map(move |time| {
             let end = self.shift.apply(time);
-            let start = end - self.range_ms;
+            let start = end.saturating_sub(self.range_ms);
+            let (from, to) = (start.saturating_sub(self.before), end.saturating_add(self.after));
             let window = Window {
                 series,
-                floats: floats.to(&series.float_times, start - self.before, end + self.after),
-                histograms: histograms.to(&series.histogram_times, start - self.before, end + self.after),
+                floats: floats.to(&series.float_times, from, to),
+                histograms: histograms.to(&series.histogram_times, from, to),
                 time,
                 start,
                 end,
@@ -184,8 +185,8 @@ impl Evaluator<'_> {
             Edges::Smoothed => (lookback, lookback),
         };
         let window = TimeRange {
-            start_ms: shift.apply(grid.start) - range_ms - before,
-            end_ms: shift.apply(grid.end()) + after,
+            start_ms: shift.apply(grid.start).saturating_sub(range_ms + before),
+            end_ms: shift.apply(grid.end()).saturating_add(after),
         };
         let fetched = self.fetch(&matrix.selector, window)?;
         let size =

@@ -18,7 +18,7 @@ const SLACK: i64 = 16;
 /// Counts with what rounding lost of each.
 #[derive(Clone, Debug)]
 pub(super) enum BinSum {
-    /// From index `first` on.
+    /// From index `first` on. `lost` is empty until rounding loses something, which sums of whole numbers never do.
     Dense { first: i32, sums: Vec<f64>, lost: Vec<f64> },
     /// Both of the same indexes.
     Sparse { sum: Bins<f64>, lost: Bins<f64> },
@@ -45,11 +45,12 @@ impl BinSum {
         match self {
             Self::Sparse { sum, lost } => (sum.clone(), lost.clone()),
             Self::Dense { first, sums, lost } => {
-                let filled =
-                    || (*first..).zip(sums.iter().zip(lost)).filter(|(_, (sum, lost))| **sum != 0.0 || **lost != 0.0);
+                let pair =
+                    |(at, sum): (usize, &f64)| (index_at(*first, at), *sum, lost.get(at).copied().unwrap_or(0.0));
+                let filled = || sums.iter().enumerate().map(pair).filter(|(_, sum, lost)| *sum != 0.0 || *lost != 0.0);
                 (
-                    filled().map(|(index, (sum, _))| (index, *sum)).collect(),
-                    filled().map(|(index, (_, lost))| (index, *lost)).collect(),
+                    filled().map(|(index, sum, _)| (index, sum)).collect(),
+                    filled().map(|(index, _, lost)| (index, lost)).collect(),
                 )
             }
         }
@@ -66,7 +67,15 @@ impl BinSum {
             Self::Dense { first, sums, lost } => {
                 for (index, count) in other.iter() {
                     let at = offset(*first, index);
-                    (sums[at], lost[at]) = kahan_add(count, sums[at], lost[at]);
+                    let (before, total) = (sums[at], sums[at] + count);
+                    sums[at] = total;
+                    // What rounding lost, exactly (Knuth's two-sum).
+                    let share = total - before;
+                    let error = (before - (total - share)) + (count - share);
+                    if error != 0.0 {
+                        lost.resize(sums.len(), 0.0);
+                        lost[at] = if total.is_finite() { lost[at] + error } else { 0.0 };
+                    }
                 }
             }
             Self::Sparse { sum, lost } => add_sparse(sum, lost, other),
@@ -83,7 +92,7 @@ impl BinSum {
             }
             *first = narrow(low);
             let length = usize::try_from(length).expect("high is at or above low");
-            (*sums, *lost) = (vec![0.0; length], vec![0.0; length]);
+            *sums = vec![0.0; length];
             return true;
         }
         let (start, end) = (i64::from(*first), i64::from(*first) + sums.len() as i64 - 1);
@@ -98,7 +107,7 @@ impl BinSum {
         let new_end = if new_end > end { (new_end + SLACK).min(i64::from(i32::MAX)) } else { end };
         let front = usize::try_from(start - new_start).expect("the start only goes down");
         let length = usize::try_from(new_end - new_start + 1).expect("the end is above the start");
-        for column in [sums, lost] {
+        for column in [sums, lost].into_iter().filter(|column| !column.is_empty()) {
             let mut wider = vec![0.0; length];
             wider[front..front + column.len()].copy_from_slice(column);
             *column = wider;
@@ -117,10 +126,10 @@ impl BinSum {
             }
             Self::Dense { first, sums, lost } => {
                 let mut out = Bins::with_capacity(sums.iter().filter(|sum| **sum != 0.0).count());
-                for (index, (sum, lost)) in (*first..).zip(sums.iter().zip(lost)) {
-                    let count = sum + lost;
+                for (at, sum) in sums.iter().enumerate() {
+                    let count = sum + lost.get(at).copied().unwrap_or(0.0);
                     if count != 0.0 {
-                        out.push(index, count);
+                        out.push(index_at(*first, at), count);
                     }
                 }
                 out
@@ -154,6 +163,10 @@ impl BinSum {
             Self::Sparse { sum, .. } => sum.len(),
         }
     }
+}
+
+fn index_at(first: i32, at: usize) -> i32 {
+    narrow(i64::from(first) + i64::try_from(at).expect("a span is short"))
 }
 
 fn offset(first: i32, index: i32) -> usize {
