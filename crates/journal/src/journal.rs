@@ -5,6 +5,8 @@
 //! returned for is given back by every later `replay`. A segment's header voids the records from its first
 //! sequence on in earlier segments.
 //! Limits: [`SEGMENT_BYTES_MAX`], [`RECORD_BYTES_MAX`], [`CORRUPTIONS_MAX`].
+//! A full disk does not keep a journal from being opened and replayed; `durable` stays below `next` until there is
+//! space.
 //! Failure: a torn tail ends the journal at the last good record; bad bytes before a good record are reported and
 //! stepped over; a full disk refuses the record and leaves none of it; after a failed fsync nothing is taken
 //! until [`Journal::reopen`] goes on in a new segment behind the last durable record.
@@ -97,6 +99,8 @@ pub struct Journal {
     /// Every record below is durable.
     durable: u64,
     poisoned: bool,
+    /// The segment whose last records, from `durable` on, are to be copied to the next one.
+    carried: Option<PathBuf>,
     frame: Vec<u8>,
 }
 
@@ -120,6 +124,7 @@ impl Journal {
             next: 0,
             durable: 0,
             poisoned: false,
+            carried: None,
             frame: Vec::new(),
         };
         let mut recovery = Recovery::default();
@@ -129,10 +134,12 @@ impl Journal {
             (journal.next, journal.durable) = (journal.options.first.0, journal.options.first.0);
         }
         if !journal.take_blank()? {
-            let carried = last.filter(|_| journal.durable < journal.next);
-            journal.begin_segment(carried.as_deref())?;
+            journal.carried = last.filter(|_| journal.durable < journal.next);
+            match journal.begin_segment() {
+                Err(error) if error.is_full() => {}
+                begun => begun?,
+            }
         }
-        journal.durable = journal.next;
         recovery.next = Position(journal.next);
         recovery.bytes = journal.bytes();
         Ok((journal, recovery))
@@ -242,7 +249,7 @@ impl Journal {
             self.active = None;
         }
         if self.active.is_none() {
-            self.begin_segment(None)?;
+            self.begin_segment()?;
         }
         self.write_frame(record)?;
         let position = Position(self.next);
@@ -274,14 +281,19 @@ impl Journal {
     /// What the disk says; then the journal is poisoned and the records since the last `sync` are in doubt.
     pub fn sync(&mut self) -> Result<Position, Error> {
         self.check_poison()?;
-        if self.durable < self.next {
-            let active = self.active.as_mut().expect("unsynced records are in the active segment");
-            if let Err(error) = active.file.sync() {
-                self.poisoned = true;
-                return Err(error);
-            }
-            self.durable = self.next;
+        if self.durable == self.next {
+            return Ok(Position(self.durable));
         }
+        let Some(active) = self.active.as_mut() else {
+            // What an earlier process left is saved by the segment that begins.
+            self.begin_segment()?;
+            return Ok(Position(self.durable));
+        };
+        if let Err(error) = active.file.sync() {
+            self.poisoned = true;
+            return Err(error);
+        }
+        self.durable = self.next;
         Ok(Position(self.durable))
     }
 
@@ -296,7 +308,7 @@ impl Journal {
         }
         self.active = None;
         self.next = self.durable;
-        self.begin_segment(None)?;
+        self.begin_segment()?;
         self.poisoned = false;
         Ok(())
     }
@@ -308,16 +320,16 @@ impl Journal {
         }
     }
 
-    /// Makes a durable segment that begins behind the durable records, with the later ones of the segment at
+    /// Makes a durable segment that begins behind the durable records, with the later ones of the segment that is
     /// `carried`. It gets its name when it is whole: its header voids what it is a copy of.
-    fn begin_segment(&mut self, carried: Option<&Path>) -> Result<(), Error> {
-        assert!(carried.is_some() || self.next == self.durable, "a segment begins behind durable records");
+    fn begin_segment(&mut self) -> Result<(), Error> {
+        assert!(self.carried.is_some() || self.next == self.durable, "a segment begins behind durable records");
         let header = SegmentHeader { mark: self.options.mark, number: self.number_next, first: self.durable };
         let new = segment::new_path_of(&self.directory, header.number);
         let path = segment::path_of(&self.directory, header.number);
         // A number is never used again: a half-made file may come back after a power cut.
         self.number_next += 1;
-        let made = self.fill_segment(&new, &header, carried).and_then(|made| {
+        let made = self.fill_segment(&new, &header).and_then(|made| {
             self.disk.rename(&new, &path)?;
             self.disk.sync_dir(&self.directory)?;
             Ok(made)
@@ -328,20 +340,16 @@ impl Journal {
         })?;
         self.segments.push(Segment { path, first: Some(header.first), bytes });
         self.active = Some(Active { file, mark: header.mark });
+        (self.durable, self.carried) = (self.next, None);
         Ok(())
     }
 
     /// Writes and fsyncs the bytes of a new segment; gives their number.
-    fn fill_segment(
-        &self,
-        path: &Path,
-        header: &SegmentHeader,
-        carried: Option<&Path>,
-    ) -> Result<(Box<dyn DiskFile>, u64), Error> {
+    fn fill_segment(&self, path: &Path, header: &SegmentHeader) -> Result<(Box<dyn DiskFile>, u64), Error> {
         let mut file = self.disk.create(path)?;
         file.write_all(&header.encode())?;
         let mut bytes = SEGMENT_HEADER_BYTES as u64;
-        if let Some(carried) = carried {
+        if let Some(carried) = &self.carried {
             let mut reader = SegmentReader::open(&*self.disk, carried)?;
             let mut frame = Vec::new();
             loop {

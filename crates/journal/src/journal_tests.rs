@@ -367,6 +367,30 @@ fn a_full_disk_refuses_whole_records_and_takes_them_when_space_is_back() {
 }
 
 #[test]
+fn a_journal_opens_on_a_full_disk_and_goes_on_when_there_is_space() {
+    for by_append in [false, true] {
+        let disk = SimulatedDisk::new(1);
+        drop(filled(&disk, 5, Options::default()));
+        disk.kill_process();
+        disk.set_capacity(Some(disk.used_bytes() + 80));
+        let mut journal = open(&disk);
+        assert_eq!(replay_from(&journal, 0).0, records(0..5));
+        assert_eq!((journal.next(), journal.durable()), (Position(5), Position(0)), "no record is proven");
+        assert!(journal.append(&record(5)).is_err_and(|error| error.is_full()));
+        assert!(journal.sync().is_err_and(|error| error.is_full()));
+        disk.set_capacity(None);
+        if by_append {
+            assert_eq!(journal.append(&record(5)).unwrap(), Position(5));
+        }
+        let end = journal.sync().unwrap().0;
+        assert_eq!(end, 5 + u64::from(by_append));
+        disk.cut_power();
+        disk.restart();
+        assert_eq!(replay_from(&open(&disk), 0).0, records(0..end));
+    }
+}
+
+#[test]
 fn after_a_failed_fsync_nothing_is_taken_until_reopened_and_doubtful_records_are_void() {
     for seed in 0..300 {
         let disk = SimulatedDisk::new(seed);

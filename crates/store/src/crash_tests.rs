@@ -230,7 +230,6 @@ impl Life {
         self.store = None;
         self.hear();
         self.disk.restart();
-        self.disk.set_capacity(None);
         self.reopen();
         self.verify();
     }

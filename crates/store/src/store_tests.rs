@@ -322,6 +322,29 @@ fn a_full_disk_refuses_reads_go_on_and_space_is_enough_to_recover() {
 }
 
 #[test]
+fn a_store_starts_on_a_full_disk_and_recovers_without_a_restart() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(&disk);
+    submit(&store, one(0, "g", 1.0)).unwrap();
+    disk.kill_process();
+    drop(store);
+    disk.set_capacity(Some(disk.used_bytes() + 10));
+    let store = open(&disk);
+    assert_eq!(read(&store, "g").unwrap().floats.values, [1.0]);
+    assert_eq!(submit(&store, one(1, "g", 2.0)), Err(Refusal::DiskFull));
+    assert_eq!(submit(&store, one(0, "g", 1.0)), Err(Refusal::DiskFull), "it is not known to be durable");
+    assert!(store.flush().is_err_and(|error| error.is_full()));
+    disk.set_capacity(None);
+    assert_eq!(submit(&store, one(0, "g", 1.0)).unwrap().duplicate, 1);
+    assert_eq!(submit(&store, one(1, "g", 2.0)), accepted(1));
+    store.flush().unwrap().unwrap();
+    disk.cut_power();
+    drop(store);
+    disk.restart();
+    assert_eq!(read(&open(&disk), "g").unwrap().floats.values, [1.0, 2.0]);
+}
+
+#[test]
 fn a_full_head_is_busy_until_it_can_be_flushed() {
     let disk = SimulatedDisk::new(1);
     let small = Options { head_bytes_max: 20_000, ..options() };

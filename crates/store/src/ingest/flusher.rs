@@ -180,7 +180,7 @@ impl Flusher {
         }
         // No answer: the store is shutting down.
         let Ok(mark) = mark.recv() else { return Ok(None) };
-        self.take(mark);
+        self.take(mark.inspect_err(|error| self.count_failure(error.is_full()))?);
         self.write()
     }
 
@@ -205,12 +205,14 @@ impl Flusher {
                 self.stats.flushes.add(1);
                 self.stats.flush_full.set(0);
             }
-            Err(error) => {
-                self.stats.flush_failures.add(1);
-                self.stats.flush_full.set(u64::from(error.is_full()));
-            }
+            Err(error) => self.count_failure(error.is_full()),
         }
         written
+    }
+
+    fn count_failure(&self, full: bool) {
+        self.stats.flush_failures.add(1);
+        self.stats.flush_full.set(u64::from(full));
     }
 
     fn write_pending(&mut self) -> Result<Option<BlockMeta>, Error> {

@@ -39,7 +39,7 @@ pub(crate) struct Submission {
 pub(crate) enum Command {
     Submit(Box<Submission>),
     /// Part the heads here.
-    Mark(Sender<Mark>),
+    Mark(Sender<Result<Mark, DiskError>>),
     /// Everything before is in blocks.
     Truncate(Position),
 }
@@ -264,7 +264,9 @@ impl Writer {
             Command::Submit(submission) => self.take(*submission),
             Command::Mark(answer) => {
                 self.commit();
-                let _ = answer.send(self.core.mark(self.journal.durable()));
+                // The heads hold what was replayed; while it is not durable there is no position to part them at.
+                let synced = if self.journal.is_poisoned() { Ok(()) } else { self.journal.sync().map(|_| ()) };
+                let _ = answer.send(synced.map(|()| self.core.mark(self.journal.durable())));
             }
             Command::Truncate(position) => {
                 // What cannot be removed now is tried again after the next flush.
@@ -352,7 +354,8 @@ impl Writer {
         if self.core.open.replies.is_empty() {
             return;
         }
-        if self.core.open.bytes > 0 {
+        // A duplicate may be of a batch that was replayed and is not durable yet.
+        if self.core.open.bytes > 0 || self.journal.durable() < self.journal.next() {
             let begun = self.clock.now_ns();
             let synced = self.journal.sync();
             self.synced_ns = self.clock.now_ns();

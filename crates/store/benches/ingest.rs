@@ -1,0 +1,136 @@
+//! How many samples does a store take in for each CPU-second, durable and applied?
+//!
+//! `cargo bench -p ogive-store --bench ingest` sends batches of floats and of histogram cells to a store on the real
+//! disk: decoded from their frame, as FlatBuffers come, and without a frame, as JSON comes (which has to be encoded
+//! for the journal). CPU time is the whole process's; decoding is in it, HTTP and the parsing of JSON are not.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Instant, SystemTime};
+
+use ogive_hist::Histogram;
+use ogive_journal::RealDisk;
+use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+use ogive_store::{Clock, Options, Refusal, Store};
+
+struct WallClock(Instant);
+
+impl Clock for WallClock {
+    fn now_ns(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+
+    fn wall_ns(&self) -> i64 {
+        SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64)
+    }
+}
+
+fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn series(number: u32, kind: Kind, temporality: Temporality) -> SeriesDef {
+    let labels = Labels::new([
+        ("__name__", "rpc_duration_seconds".to_owned()),
+        ("cluster", "eu-central-1".to_owned()),
+        ("instance", format!("10.2.{}.{}:9100", number / 250, number % 250)),
+        ("job", "payments".to_owned()),
+        ("method", format!("method_{}", number % 20)),
+        ("status", "200".to_owned()),
+    ]);
+    SeriesDef {
+        labels: labels.expect("labels are valid"),
+        meta: SeriesMeta { kind, temporality, unit: "s".into(), width_ms: 1000 },
+    }
+}
+
+/// A cell with about 30 bins, as 200 requests of a service make it.
+fn cell(seed: u64) -> Value {
+    let mut histogram = Histogram::<u64>::log_linear();
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for _ in 0..200 {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        let uniform = (state >> 40) as f64 / (1_u64 << 24) as f64;
+        histogram.record(0.02 * (1.0 + uniform * uniform * 3.0));
+    }
+    Value::Histogram(Box::new(histogram))
+}
+
+fn batch(sequence: u64, width: u32, kind: Kind, wall_ns: i64) -> Batch {
+    let temporality = if kind == Kind::Float { Temporality::Gauge } else { Temporality::Delta };
+    let value = |number: u32| match kind {
+        Kind::Histogram => cell(u64::from(number) + sequence * 1000),
+        _ => Value::Float(f64::from(number) + sequence as f64 * 0.25),
+    };
+    let time_ns = wall_ns - 3_600_000_000_000 + sequence as i64 * 1_000_000_000;
+    Batch {
+        source: SourceId(1),
+        sequence,
+        series: (0..width).map(|number| Ok(series(number, kind, temporality))).collect(),
+        samples: (0..width).map(|number| Ok(Sample { series: number, time_ns, value: value(number) })).collect(),
+    }
+}
+
+/// Submits until the store takes it.
+fn submit(store: &Store, frame: &[u8], framed: bool, done: &mpsc::Sender<u64>) {
+    loop {
+        let batch = Batch::decode(frame).expect("a frame of our own");
+        let done = done.clone();
+        let reply = Box::new(move |verdict: Result<ogive_model::Verdict, Refusal>| {
+            done.send(verdict.expect("the disk works").accepted).unwrap_or(());
+        });
+        let taken = match framed {
+            true => store.submit_framed(batch, frame.to_vec(), reply),
+            false => store.submit(batch, reply),
+        };
+        match taken {
+            Ok(()) => return,
+            Err(Refusal::Busy) => std::thread::sleep(std::time::Duration::from_millis(2)),
+            Err(refusal) => panic!("{refusal}"),
+        }
+    }
+}
+
+fn run(name: &str, batches: u64, width: u32, kind: Kind, framed: bool) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let clock: Arc<dyn Clock> = Arc::new(WallClock(Instant::now()));
+    let wall_ns = clock.wall_ns();
+    let frames: Vec<Vec<u8>> =
+        (0..batches).map(|n| batch(n, width, kind, wall_ns).encode().expect("it fits")).collect();
+    let decoding = cpu_seconds();
+    frames.iter().for_each(|frame| drop(Batch::decode(frame)));
+    let decoding = cpu_seconds() - decoding;
+    let store = Store::open(Arc::new(RealDisk), directory.path(), Options::default(), Arc::clone(&clock));
+    let store = store.expect("the store opens");
+    let (done, answers) = mpsc::channel();
+    let (cpu, wall) = (cpu_seconds(), Instant::now());
+    frames.iter().for_each(|frame| submit(&store, frame, framed, &done));
+    let accepted: u64 = answers.iter().take(frames.len()).sum();
+    let (cpu, wall) = (cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
+    let status = store.status();
+    let journal = status.journal_bytes as f64 / accepted as f64;
+    let head = status.head_bytes as f64 / accepted as f64;
+    let flushing = cpu_seconds();
+    store.flush().expect("the disk works");
+    let flushing = cpu_seconds() - flushing;
+    let stored = store.status().block_bytes as f64 / accepted as f64;
+    println!(
+        "{name}: {:.0} a CPU-second ({:.0} a wall second); decoding is {:.0} % of it; bytes each: journal {journal:.0}, \
+         head {head:.0}, block {stored:.1}; flush {:.2} us each",
+        accepted as f64 / cpu,
+        accepted as f64 / wall,
+        100.0 * decoding / cpu,
+        flushing * 1e6 / accepted as f64,
+    );
+}
+
+fn main() {
+    for _ in 0..2 {
+        run("floats, framed", 1000, 1000, Kind::Float, true);
+        run("floats, encoded", 1000, 1000, Kind::Float, false);
+        run("histograms, framed", 300, 200, Kind::Histogram, true);
+        run("histograms, encoded", 300, 200, Kind::Histogram, false);
+    }
+}
