@@ -26,11 +26,38 @@ pub struct Annotation {
     pub message: String,
     /// What it is about; None when no place in the text is.
     pub span: Option<Span>,
-    /// What was repaired, when it tells of repairs.
-    pub repairs: Option<Repairs>,
+    /// What is summed up over all that have the same message.
+    pub tally: Option<Tally>,
 }
 
-/// Repairs of classic histograms whose counts fell, summed up over all that have the same message.
+/// What annotations of equal message sum up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tally {
+    /// How often it happened.
+    Occurrences(usize),
+    /// What was repaired.
+    Repairs(Repairs),
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Occurrences(count), Self::Occurrences(more)) => *count += more,
+            (Self::Repairs(repairs), Self::Repairs(more)) => repairs.add(more),
+            _ => {}
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Occurrences(0 | 1) => String::new(),
+            Self::Occurrences(count) => format!(" ({count} occurrences)"),
+            Self::Repairs(repairs) => repairs.text(),
+        }
+    }
+}
+
+/// Repairs of classic histograms whose counts fell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Repairs {
     /// First and last instant, milliseconds.
@@ -65,13 +92,13 @@ impl Annotation {
     /// A warning about the expression at `span`.
     #[must_use]
     pub fn warning(span: Span, message: impl Into<String>) -> Self {
-        Self { level: Level::Warning, message: message.into(), span: Some(span), repairs: None }
+        Self { level: Level::Warning, message: message.into(), span: Some(span), tally: None }
     }
 
     /// An info about the expression at `span`.
     #[must_use]
     pub fn info(span: Span, message: impl Into<String>) -> Self {
-        Self { level: Level::Info, message: message.into(), span: Some(span), repairs: None }
+        Self { level: Level::Info, message: message.into(), span: Some(span), tally: None }
     }
 
     /// As an API shows it: `PromQL warning: message (1:5)`.
@@ -81,10 +108,10 @@ impl Annotation {
             Level::Warning => "PromQL warning",
             Level::Info => "PromQL info",
         };
-        let repairs = self.repairs.as_ref().map(Repairs::text).unwrap_or_default();
+        let tally = self.tally.as_ref().map(Tally::text).unwrap_or_default();
         let place = self.span.map(|span| span.line_column(query));
         let place = place.map(|(line, column)| format!(" ({line}:{column})")).unwrap_or_default();
-        format!("{prefix}: {}{repairs}{place}", self.message)
+        format!("{prefix}: {}{tally}{place}", self.message)
     }
 }
 
@@ -111,8 +138,8 @@ impl Annotations {
             return;
         };
         let known = &mut self.list[*place];
-        match (&mut known.repairs, &annotation.repairs) {
-            // Repairs keep the place of the first.
+        match (&mut known.tally, &annotation.tally) {
+            // Sums keep the place of the first.
             (Some(known), Some(more)) => known.add(more),
             _ => known.span = annotation.span,
         }
@@ -168,10 +195,20 @@ mod tests {
         };
         let mut set = Annotations::new();
         for repairs in [repairs(60_000, 2.5, 0.125), repairs(1_700_000_000_000, f64::INFINITY, 12.5)] {
-            set.add(Annotation { repairs: Some(repairs), ..Annotation::info(Span::new(0, 1), "fixed") });
+            set.add(Annotation { tally: Some(Tally::Repairs(repairs)), ..Annotation::info(Span::new(0, 1), "fixed") });
         }
         let expected = "PromQL info: fixed, from buckets 2.5 to +Inf, with a max diff of 12, over 2 samples from \
                         1970-01-01T00:01:00Z to 2023-11-14T22:13:20Z (1:1)";
         assert_eq!(set.texts(Level::Info, "x"), [expected]);
+    }
+
+    #[test]
+    fn occurrences_are_told_from_two_on() {
+        let mut set = Annotations::new();
+        let once = Annotation { tally: Some(Tally::Occurrences(1)), ..Annotation::warning(Span::new(0, 1), "odd") };
+        set.add(once.clone());
+        assert_eq!(set.texts(Level::Warning, "x"), ["PromQL warning: odd (1:1)"]);
+        set.add(once);
+        assert_eq!(set.texts(Level::Warning, "x"), ["PromQL warning: odd (2 occurrences) (1:1)"]);
     }
 }

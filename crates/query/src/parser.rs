@@ -27,7 +27,7 @@ pub const TEXT_BYTES_MAX: usize = 256 * 1024;
 pub const DEPTH_MAX: usize = 128;
 
 /// Keywords that stand behind a binary operator: a metric of such a name has to be quoted, `{"bool"}`.
-pub(crate) const NOT_NAMES: [&str; 5] = ["bool", "on", "ignoring", "group_left", "group_right"];
+pub(crate) const NOT_NAMES: [&str; 6] = ["atan2", "bool", "on", "ignoring", "group_left", "group_right"];
 
 /// The tree of a query.
 ///

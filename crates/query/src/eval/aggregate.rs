@@ -109,6 +109,7 @@ impl Evaluator<'_> {
         let span = parameter.unparenthesised().span;
         if quantiles.iter().any(|q| q.is_nan()) {
             self.note(annotate::invalid_quantile(span, f64::NAN));
+            return;
         }
         let most = quantiles.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if most > 1.0 {

@@ -1,6 +1,6 @@
 //! The wording of warnings and infos, as Prometheus 3 has it.
 
-use crate::annotations::{Annotation, Repairs};
+use crate::annotations::{Annotation, Repairs, Tally};
 use crate::ast::{BinaryOp, Span};
 use crate::eval::histogram::Incompatible;
 use crate::eval::kernel::general;
@@ -90,7 +90,8 @@ pub(crate) fn sort_in_range(span: Span) -> Annotation {
 
 pub(crate) fn start_overlap(span: Span, metric: &str) -> Annotation {
     let message = "sample has start time that overlaps with previous sample timestamp for metric";
-    Annotation::warning(span, format!("{message} {metric:?}"))
+    let annotation = Annotation::warning(span, format!("{message} {metric:?}"));
+    Annotation { tally: Some(Tally::Occurrences(1)), ..annotation }
 }
 
 pub(crate) fn maybe_not_a_counter(span: Span, metric: &str) -> Annotation {
@@ -102,7 +103,7 @@ pub(crate) fn forced_monotonicity(span: Span, metric: &str, repairs: Repairs) ->
     let message = "input to histogram_quantile needed to be fixed for monotonicity (see \
                    https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)";
     let annotation = Annotation::info(span, for_metric(message.to_owned(), metric));
-    Annotation { repairs: Some(repairs), ..annotation }
+    Annotation { tally: Some(Tally::Repairs(repairs)), ..annotation }
 }
 
 pub(crate) fn incompatible_types(span: Span, left: &str, op: BinaryOp, right: &str) -> Annotation {

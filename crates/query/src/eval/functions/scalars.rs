@@ -55,12 +55,14 @@ pub(crate) fn date_part(name: &str) -> Option<fn(Moment) -> i64> {
     })
 }
 
-/// The greater; NaN when either is.
+/// The greater; +Inf when either is, then NaN when either is.
 pub(crate) fn greater(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+    let infinite = a == f64::INFINITY || b == f64::INFINITY;
+    if !infinite && (a.is_nan() || b.is_nan()) { f64::NAN } else { a.max(b) }
 }
 
-/// The lesser; NaN when either is.
+/// The lesser; -Inf when either is, then NaN when either is.
 pub(crate) fn lesser(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
+    let infinite = a == f64::NEG_INFINITY || b == f64::NEG_INFINITY;
+    if !infinite && (a.is_nan() || b.is_nan()) { f64::NAN } else { a.min(b) }
 }

@@ -54,6 +54,10 @@ fn kept(histogram: &Hist, bucket: Bucket, at: f64, keep: Keep) -> Part {
     let mut bucket = bucket;
     if is_custom(histogram) {
         if bucket.lower == f64::NEG_INFINITY && bucket.upper > 0.0 && bucket.upper.is_finite() {
+            // Cut from below zero: nothing is known of what lies there, so none of it is kept.
+            if keep == Keep::Above && at < 0.0 && at != f64::NEG_INFINITY {
+                return part(0.0, 0.0);
+            }
             bucket.lower = 0.0;
         } else if bucket.lower == f64::NEG_INFINITY || bucket.upper == f64::INFINITY {
             let (count, middle) = unbounded(bucket, at, keep);
