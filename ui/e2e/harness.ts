@@ -160,8 +160,8 @@ export interface View {
 }
 
 /** Opens a page, and fails the test on any error that the page throws. */
-export async function open(browser: Browser, url: string, theme: Theme = "dark"): Promise<{ page: Page; errors: string[] }> {
-  const page = await browser.newPage({ viewport: { width: 1440, height: 900 }, colorScheme: theme });
+export async function open(browser: Browser, url: string, theme: Theme = "dark", height = 900): Promise<{ page: Page; errors: string[] }> {
+  const page = await browser.newPage({ viewport: { width: 1440, height }, colorScheme: theme });
   const errors: string[] = [];
   page.on("pageerror", (error) => errors.push(error.stack ?? error.message));
   page.on("console", (message) => {

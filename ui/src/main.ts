@@ -38,6 +38,9 @@ const RELOAD_COLUMNS = 60;
 const SETTLED_COLUMNS = 2;
 const TAIL_COLUMNS = 8;
 
+/** New series appear in the list by themselves; the list of a large server is some hundred kilobytes. */
+const SERIES_EVERY_MS = 15_000;
+
 /** Lines have no stream: a live range is asked for again this often at most. */
 const LINES_EVERY_MS = 2_000;
 
@@ -84,6 +87,7 @@ class Page {
     this.status = new StatusBar(byId("status"));
     this.listen();
     void this.picker.reload().then(() => this.showTitle());
+    setInterval(() => document.hidden || void this.picker.reload(), SERIES_EVERY_MS);
     this.showState();
     void this.load();
   }

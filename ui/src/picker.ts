@@ -139,7 +139,11 @@ export class Picker {
     }
     if (this.failure !== "") parts.unshift(el("div", { class: "note" }, this.failure));
     else if (parts.length === 0) parts.push(el("div", { class: "note" }, this.entries.length === 0 ? "No series yet." : "No series has these words in its name or help."));
+    const focused = [...this.list.querySelectorAll("button")].indexOf(document.activeElement as HTMLButtonElement);
+    const { scrollTop } = this.list;
     this.list.replaceChildren(...parts);
+    this.list.scrollTop = scrollTop;
+    if (focused >= 0) this.list.querySelectorAll("button")[focused]?.focus();
   }
 
   private item(entry: Entry): Node[] {
