@@ -220,6 +220,18 @@ mod tests {
     }
 
     #[test]
+    fn a_block_named_twice_or_above_the_next_is_an_error() {
+        let decode = |change: fn(&mut Manifest)| {
+            let mut manifest = sample(2);
+            change(&mut manifest);
+            Manifest::decode(&manifest.encode(), Path::new(MANIFEST_FILE))
+        };
+        assert!(decode(|manifest| manifest.blocks.reverse()).is_ok());
+        assert!(matches!(decode(|manifest| manifest.blocks[0].id = BlockId(3)), Err(Error::Corrupt { .. })));
+        assert!(matches!(decode(|manifest| manifest.next_block = 3), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
     fn replacing_is_whole_whenever_the_power_goes() {
         let directory = Path::new("/store");
         for run in 0_u64.. {

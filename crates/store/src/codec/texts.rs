@@ -84,6 +84,15 @@ mod tests {
     }
 
     #[test]
+    fn texts_that_are_longer_than_their_lengths_are_an_error() {
+        let mut out = Vec::new();
+        integers::put(&mut out, &[1, 1]);
+        out.push(RAW);
+        put_bytes(&mut out, b"abc");
+        assert!(get(&mut Cursor::new(&out), 2).is_err());
+    }
+
+    #[test]
     fn lengths_that_split_a_character_are_an_error() {
         let mut out = Vec::new();
         integers::put(&mut out, &[1, 1]);
