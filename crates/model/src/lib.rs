@@ -9,6 +9,7 @@ mod select;
 mod series;
 
 pub mod batch;
+pub mod pattern;
 pub mod sequence;
 pub mod verdict;
 pub mod wire;

@@ -1,5 +1,7 @@
 //! Conditions on labels.
 
+use crate::pattern;
+
 /// How a matcher compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatchOp {
@@ -35,7 +37,7 @@ impl PartialEq for Matcher {
 
 impl Matcher {
     /// 1 MiB for a compiled program: far above hand-written patterns, far below what would hurt.
-    pub const PROGRAM_BYTES_MAX: usize = 1 << 20;
+    pub const PROGRAM_BYTES_MAX: usize = pattern::PROGRAM_BYTES_MAX;
 
     /// A matcher; compiles `value` when `op` asks for it.
     ///
@@ -45,7 +47,7 @@ impl Matcher {
         let (name, value) = (name.into(), value.into());
         let regex = match op {
             MatchOp::Equal | MatchOp::NotEqual => None,
-            MatchOp::Regex | MatchOp::NotRegex => Some(compile(&value)?),
+            MatchOp::Regex | MatchOp::NotRegex => Some(pattern::anchored(&value)?),
         };
         Ok(Self { name, op, value, regex })
     }
@@ -62,14 +64,6 @@ impl Matcher {
     pub fn matches_empty(&self) -> bool {
         self.matches("")
     }
-}
-
-/// `.` matches line feeds, as in Prometheus.
-fn compile(pattern: &str) -> Result<regex::Regex, String> {
-    regex::RegexBuilder::new(&format!("^(?s:{pattern})$"))
-        .size_limit(Matcher::PROGRAM_BYTES_MAX)
-        .build()
-        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
