@@ -77,3 +77,25 @@ fn floats_compare_with_their_kind_of_nan() {
     assert!(!almost(0.0, 1e-300) && almost(0.0, -0.0));
     assert_eq!((millis("1m30s"), millis("-5"), millis("+1m")), (Ok(90_000), Ok(-5000), Ok(60_000)));
 }
+
+#[test]
+fn old_forms_of_expectations_are_read() {
+    let text = "eval_fail instant at 1m a\n expected_fail_message m n\n\neval_fail range from 0 to 1 step 1 a\n \
+                expected_fail_regexp ^m.*$\n\neval_ordered instant at 1 a\n a 1\n\neval_warn instant at 1 a\n 1\n\n\
+                eval_info instant at 1 a\n expect string `b`\n";
+    let text = text.replace("\n ", "\n").replace("                ", "");
+    let commands = script::parse(&text).unwrap();
+    let expects: Vec<_> = commands
+        .iter()
+        .map(|command| match &command.kind {
+            CommandKind::Eval(eval) => &eval.expect,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let fails = |at: usize, text: &str| expects[at].fail.as_ref().is_some_and(|rule| rule.accepts(text));
+    assert!(fails(0, "m n") && !fails(0, "m n o"));
+    assert!(fails(1, "mxyz") && !fails(1, "xm"));
+    assert!(expects[2].ordered && expects[2].series.len() == 1);
+    assert!(expects[3].warn.len() == 1 && expects[3].scalar == Some(1.0));
+    assert!(expects[4].info.len() == 1 && expects[4].string.as_deref() == Some("b"));
+}

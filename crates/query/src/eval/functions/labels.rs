@@ -28,8 +28,8 @@ pub(crate) fn by_value(left: f64, right: f64, descending: bool) -> Ordering {
 }
 
 /// A pattern that must match a whole value.
-pub(crate) fn anchored_regex(pattern: &str) -> Result<Regex, regex::Error> {
-    regex::RegexBuilder::new(&format!("^(?s:{pattern})$")).size_limit(ogive_model::Matcher::PROGRAM_BYTES_MAX).build()
+pub(crate) fn anchored_regex(pattern: &str) -> Result<Regex, String> {
+    ogive_model::pattern::anchored(pattern)
 }
 
 /// `replacement` with `$1`, `${1}` and `$name` standing for what the groups matched; None when `value` does not match.
