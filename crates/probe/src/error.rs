@@ -12,4 +12,12 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// A line that is not a slow trace as [`SlowTrace`](crate::SlowTrace) writes it; do not use it.
+    #[error("not a slow trace: {what} at {at:?}")]
+    Trace {
+        /// What was expected there.
+        what: &'static str,
+        /// The field that is wrong, its first 64 bytes.
+        at: String,
+    },
 }

@@ -4,10 +4,12 @@
 //! - [`Recorder`] and [`Writer`]: every duration counted in the thread that measured it, taken in snapshots that lose and
 //!   double nothing.
 //! - [`Stopwatch`] and [`Writer::timed`]: the two together.
+//! - [`trace_path!`] and [`TraceRecorder`]: stamps that travel in a message, a histogram for each stage of its path, and the
+//!   whole story of the slow ones.
 //! - [`HiccupMeter`]: how late the machine wakes a sleeping thread, on each CPU.
 //!
 //! `unsafe` is fenced in `counter` (reading the processor's counter), `os` and `threads` (calls into libc); nowhere else is
-//! it allowed. The protocols between threads (`clock::latch`, `recorder::turnstile`) are written over the operations in
+//! it allowed. The protocols between threads (`clock::latch`, `recorder::turnstile`, `trace::ring`) are written over the operations in
 //! `memory`, so that their tests run them in loom's model of weak memory.
 //!
 //! ```
@@ -30,10 +32,15 @@ mod os;
 mod recorder;
 mod stopwatch;
 mod threads;
+mod trace;
 
-pub use clock::{Bounded, Clock, Mode, Status};
+pub use clock::{Bounded, Clock, Mode, Status, TickRate};
 pub use counter::Source;
 pub use error::Error;
 pub use hiccup::{CpuMeter, HiccupMeter, SLEEP_NS};
 pub use recorder::{Recorder, Writer, snapshot_all};
 pub use stopwatch::Stopwatch;
+pub use trace::{
+    Class, ClockNote, DumpCounts, POINTS_MAX, PUBLISHERS_MAX, Point, PointDef, PublisherCell, SlowStage, SlowTrace,
+    StageCell, Stamps, Threshold, TickSource, TraceCell, TraceCounts, TracePath, TraceRecorder, TraceWriter,
+};

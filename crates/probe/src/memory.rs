@@ -9,6 +9,9 @@ pub(crate) trait Word: Send + Sync {
     fn new(value: u64) -> Self;
     fn load(&self, ordering: Ordering) -> u64;
     fn store(&self, value: u64, ordering: Ordering);
+    fn fetch_add(&self, value: u64, ordering: Ordering) -> u64;
+    /// True when the word was `current` and is `new` now. A failure orders nothing.
+    fn exchange_if(&self, current: u64, new: u64, success: Ordering) -> bool;
 }
 
 /// A memory: its words, its fence, and how to wait for another thread.
@@ -40,6 +43,14 @@ impl Word for AtomicU64 {
     #[inline(always)]
     fn store(&self, value: u64, ordering: Ordering) {
         AtomicU64::store(self, value, ordering);
+    }
+    #[inline(always)]
+    fn fetch_add(&self, value: u64, ordering: Ordering) -> u64 {
+        AtomicU64::fetch_add(self, value, ordering)
+    }
+    #[inline(always)]
+    fn exchange_if(&self, current: u64, new: u64, success: Ordering) -> bool {
+        AtomicU64::compare_exchange(self, current, new, success, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -82,6 +93,12 @@ impl Word for loom::sync::atomic::AtomicU64 {
     }
     fn store(&self, value: u64, ordering: Ordering) {
         loom::sync::atomic::AtomicU64::store(self, value, ordering);
+    }
+    fn fetch_add(&self, value: u64, ordering: Ordering) -> u64 {
+        loom::sync::atomic::AtomicU64::fetch_add(self, value, ordering)
+    }
+    fn exchange_if(&self, current: u64, new: u64, success: Ordering) -> bool {
+        loom::sync::atomic::AtomicU64::compare_exchange(self, current, new, success, Ordering::Relaxed).is_ok()
     }
 }
 

@@ -119,6 +119,13 @@ impl<M: Memory> Latch<M> {
         Some((ns as i64).wrapping_add(offset as i64))
     }
 
+    /// The epoch of the segment in force.
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> u16 {
+        let ([word], ()) = self.words([Segment::EPOCH_WORD], || ());
+        Segment::epoch_of(word)
+    }
+
     /// Words of the segment in force, and what `read` gave while it was.
     ///
     /// The counter is read between the words and the second look at the index, not before them: an ordered read has

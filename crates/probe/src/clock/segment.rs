@@ -82,8 +82,16 @@ impl Segment {
 
     /// Which words [`Segment::line_of`] takes.
     pub(crate) const LINE_WORDS: [usize; 4] = [0, 1, 3, 4];
+    /// Which word holds the epoch.
+    pub(crate) const EPOCH_WORD: usize = 7;
     /// Which word is `wall_offset_ns`.
     pub(crate) const WALL_WORD: usize = 6;
+
+    /// The epoch, out of its word.
+    #[inline(always)]
+    pub(crate) const fn epoch_of(word: u64) -> u16 {
+        (word >> 40) as u16
+    }
 
     /// The line at `ticks` while the correction lasts, otherwise `None`: one subtraction, one comparison, one
     /// multiplication and one addition stand between the counter and the answer.
@@ -151,7 +159,7 @@ impl Segment {
             wall_offset_ns: wall_offset as i64,
             err_ns: packed as u32 & ERR_NS_MAX,
             drift_ppb: (packed >> 24) as u16,
-            epoch: (packed >> 40) as u16,
+            epoch: Self::epoch_of(packed),
             mode: if (packed >> 56) & 1 == 1 { Mode::Counter } else { Mode::Os },
         }
     }
@@ -184,6 +192,7 @@ mod tests {
         #[test]
         fn words_hold_a_segment(segment in any_segment()) {
             prop_assert_eq!(Segment::from_words(segment.to_words()), segment);
+            prop_assert_eq!(Segment::epoch_of(segment.to_words()[Segment::EPOCH_WORD]), segment.epoch);
         }
 
         #[test]

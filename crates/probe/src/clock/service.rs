@@ -7,7 +7,7 @@
 //! system's, which is right and slower.
 
 use super::calibrate::{Calibrator, Outcome, Sample};
-use super::{Inner, Segment, order};
+use super::{Inner, Segment, TickRate, order};
 use crate::counter::Source;
 use crate::os;
 use std::sync::atomic::Ordering;
@@ -150,9 +150,10 @@ impl Service {
                 &self.inner.frequency_mhz_bits,
                 self.calibrator.rate().map_or(0, |rate| (1e3 / rate.ns_per_tick).to_bits()),
             ),
+            (&self.inner.tick_rate, self.calibrator.rate().map_or(0, |rate| TickRate::new(rate.ns_per_tick).0)),
         ];
         for (counter, value) in counters {
-            // ORDERING: Relaxed; figures for the status and for `ns_between`, each whole in itself.
+            // ORDERING: Relaxed; figures for the status and for `tick_rate`, each whole in itself.
             counter.store(value, Ordering::Relaxed);
         }
     }

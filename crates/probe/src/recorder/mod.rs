@@ -17,24 +17,27 @@
 //! *Failure*: a writer that the system holds up in the middle of a record keeps its buffer: the buffer comes with the next
 //! snapshot, and [`Recorder::deferred`] counts that.
 
-mod buffer;
-mod turnstile;
+pub(crate) mod buffer;
+pub(crate) mod handover;
+pub(crate) mod turnstile;
 
 use crate::memory::{Machine, Memory};
 use crate::threads;
 use buffer::{Buffer, Totals};
+use handover::{Entry, Sides};
 use ogive_hist::Histogram;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use turnstile::{Inside, Turnstile};
-
-/// Looks at a writer that is inside a record before its buffer is left to the next snapshot: a record takes some
-/// nanoseconds, so one that lasts longer was interrupted.
-const LOOKS_MAX: usize = 200;
+use turnstile::Turnstile;
 
 /// Snapshots of the process take turns, so that one barrier can serve many recorders.
 static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for the turn to take snapshots.
+pub(crate) fn take_turn() -> MutexGuard<'static, ()> {
+    lock(&TURN)
+}
 
 /// Records one series from many threads. Clones are the same recorder.
 #[derive(Clone, Default)]
@@ -63,29 +66,22 @@ const _: () = assert!(size_of::<Table>() <= 14_700);
 
 #[derive(Default)]
 struct State {
-    writers: Vec<Entry>,
+    writers: Vec<Entry<Table>>,
     /// Records of writers that are gone, and those made without a writer.
     rest: Option<Totals>,
     deferred: u64,
 }
 
-/// The reader's side of a writer.
-struct Entry {
-    table: Arc<Table>,
-    /// The writer's sequence number before the last swap, when it was outside then.
-    sequence_seen: Option<u64>,
-    leaving: Leaving,
-}
+impl Sides for Table {
+    type Totals = Totals;
 
-/// The buffer that a writer has been sent away from.
-#[derive(Clone, Copy)]
-enum Leaving {
-    /// None: it was taken.
-    None,
-    /// This one; no look at the writer since.
-    Sent(usize),
-    /// This one, and the writer was inside when looked at.
-    Inside(usize, Inside),
+    fn turnstile(&self) -> &Turnstile<Machine> {
+        &self.turnstile
+    }
+
+    fn drain(&self, side: usize, totals: &mut Totals) {
+        self.buffers[side].drain_into(totals);
+    }
 }
 
 impl Recorder {
@@ -99,8 +95,7 @@ impl Recorder {
     #[must_use]
     pub fn handle(&self) -> Writer {
         let table = Arc::new(Table { turnstile: Turnstile::new(), buffers: [Buffer::new(), Buffer::new()] });
-        let entry = Entry { table: table.clone(), sequence_seen: Some(0), leaving: Leaving::None };
-        self.state().writers.push(entry);
+        self.state().writers.push(Entry::new(table.clone()));
         Writer { table, shared: self.shared.clone(), fence: !threads::has_process_barrier(), _not_sync: PhantomData }
     }
 
@@ -154,7 +149,7 @@ impl Recorder {
 #[must_use]
 pub fn snapshot_all<'a>(recorders: impl IntoIterator<Item = &'a Recorder>) -> Vec<Histogram> {
     let recorders: Vec<&Recorder> = recorders.into_iter().collect();
-    let _turn = lock(&TURN);
+    let _turn = take_turn();
     let mut sent = false;
     for recorder in &recorders {
         for entry in &mut recorder.state().writers {
@@ -169,47 +164,11 @@ impl State {
     /// Takes what is there; the buffers that writers have been sent from only after a barrier.
     fn take(&mut self, settled: bool) -> Histogram {
         let mut totals = self.rest.take();
-        for entry in self.writers.iter_mut().filter(|entry| !matches!(entry.leaving, Leaving::None)) {
+        for entry in self.writers.iter_mut().filter(|entry| entry.is_leaving()) {
             let taken = settled && entry.take(totals.get_or_insert_with(Totals::new));
             self.deferred += u64::from(!taken);
         }
         totals.map_or_else(Histogram::log_linear, |totals| totals.histogram())
-    }
-}
-
-impl Entry {
-    /// Sends the writer to its other buffer when there is something to take; true when a barrier is needed.
-    fn send_away(&mut self) -> bool {
-        if !matches!(self.leaving, Leaving::None) {
-            return true;
-        }
-        let sequence = self.table.turnstile.sequence();
-        if self.sequence_seen == Some(sequence) {
-            return false;
-        }
-        self.sequence_seen = sequence.is_multiple_of(2).then_some(sequence);
-        self.leaving = Leaving::Sent(self.table.turnstile.swap());
-        true
-    }
-
-    /// Takes the buffer that the writer has left; false when the writer is still inside.
-    fn take(&mut self, totals: &mut Totals) -> bool {
-        let (buffer, mut inside) = match self.leaving {
-            Leaving::None => return true,
-            Leaving::Sent(buffer) => (buffer, None),
-            Leaving::Inside(buffer, inside) => (buffer, Some(inside)),
-        };
-        for _ in 0..LOOKS_MAX {
-            inside = self.table.turnstile.look(inside);
-            if inside.is_none() {
-                self.table.buffers[buffer].drain_into(totals);
-                self.leaving = Leaving::None;
-                return true;
-            }
-            Machine::pause();
-        }
-        self.leaving = inside.map_or(Leaving::Sent(buffer), |inside| Leaving::Inside(buffer, inside));
-        false
     }
 }
 
@@ -247,7 +206,7 @@ impl std::fmt::Debug for Writer {
 }
 
 /// Every state under these locks is whole between statements that can panic, so a panic elsewhere spoils nothing.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

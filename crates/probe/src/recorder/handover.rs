@@ -1,0 +1,85 @@
+//! The reader's side of one writer: sends it to its other side and takes the side that it left.
+//!
+//! *Threads*: whoever holds an [`Entry`] mutably is the one reader; see [`super::turnstile`] for the protocol.
+
+use super::turnstile::{Inside, Turnstile};
+use crate::memory::{Machine, Memory};
+use std::sync::Arc;
+
+/// Looks at a writer that is inside a record before its side is left to the next snapshot: a record takes some
+/// nanoseconds, so one that lasts longer was interrupted.
+const LOOKS_MAX: usize = 200;
+
+/// What a writer writes: two sides behind a turnstile.
+pub(crate) trait Sides {
+    /// What sides are added up in.
+    type Totals;
+    fn turnstile(&self) -> &Turnstile<Machine>;
+    /// Adds one side to `totals` and empties it. Only for the reader, of a side that the writer has left.
+    fn drain(&self, side: usize, totals: &mut Self::Totals);
+}
+
+/// The reader's side of a writer.
+pub(crate) struct Entry<S: ?Sized> {
+    pub(crate) table: Arc<S>,
+    /// The writer's sequence number before the last swap, when it was outside then.
+    sequence_seen: Option<u64>,
+    leaving: Leaving,
+}
+
+/// The side that the writer has been sent away from.
+#[derive(Clone, Copy)]
+enum Leaving {
+    /// None: it was taken.
+    None,
+    /// This one; no look at the writer since.
+    Sent(usize),
+    /// This one, and the writer was inside when looked at.
+    Inside(usize, Inside),
+}
+
+impl<S: Sides + ?Sized> Entry<S> {
+    pub(crate) fn new(table: Arc<S>) -> Self {
+        Self { table, sequence_seen: Some(0), leaving: Leaving::None }
+    }
+
+    /// True when a side is there to take, or was not given back yet.
+    pub(crate) fn is_leaving(&self) -> bool {
+        !matches!(self.leaving, Leaving::None)
+    }
+
+    /// Sends the writer to its other side when there is something to take; true when a barrier is needed.
+    pub(crate) fn send_away(&mut self) -> bool {
+        if self.is_leaving() {
+            return true;
+        }
+        let turnstile = self.table.turnstile();
+        let sequence = turnstile.sequence();
+        if self.sequence_seen == Some(sequence) {
+            return false;
+        }
+        self.sequence_seen = sequence.is_multiple_of(2).then_some(sequence);
+        self.leaving = Leaving::Sent(turnstile.swap());
+        true
+    }
+
+    /// Takes the side that the writer has left; false when the writer is still inside.
+    pub(crate) fn take(&mut self, totals: &mut S::Totals) -> bool {
+        let (side, mut inside) = match self.leaving {
+            Leaving::None => return true,
+            Leaving::Sent(side) => (side, None),
+            Leaving::Inside(side, inside) => (side, Some(inside)),
+        };
+        for _ in 0..LOOKS_MAX {
+            inside = self.table.turnstile().look(inside);
+            if inside.is_none() {
+                self.table.drain(side, totals);
+                self.leaving = Leaving::None;
+                return true;
+            }
+            Machine::pause();
+        }
+        self.leaving = inside.map_or(Leaving::Sent(side), |inside| Leaving::Inside(side, inside));
+        false
+    }
+}

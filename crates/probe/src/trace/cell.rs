@@ -1,0 +1,133 @@
+//! What a snapshot of a [`TraceRecorder`](super::TraceRecorder) gives: plain values.
+
+use super::path::{Class, TracePath};
+use super::table::{self, Collected};
+use ogive_hist::Histogram;
+use std::sync::Arc;
+
+/// Everything that was finished between two snapshots. Histograms are in seconds, with exact sum, least and greatest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceCell {
+    /// From the first point to the last.
+    pub total: Histogram,
+    /// The sum of each message's stages of class infrastructure.
+    pub infrastructure: Histogram,
+    /// The sum of each message's stages of class logic.
+    pub logic: Histogram,
+    /// Each stage, in order.
+    pub stages: Vec<StageCell>,
+    /// Each publisher that ever had a writer, in the order of their first.
+    pub publishers: Vec<PublisherCell>,
+    /// What was counted.
+    pub counts: TraceCounts,
+    /// Messages that took longer were kept whole.
+    pub limit_ns: u64,
+}
+
+/// One stage: the time up to a point from the one before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageCell {
+    /// The point that it ends at.
+    pub name: &'static str,
+    /// What it goes to.
+    pub class: Class,
+    /// Its times.
+    pub times: Histogram,
+    /// Finished messages that lacked the stamp at its end.
+    pub missing: u64,
+}
+
+/// One publisher.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PublisherCell {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The time from each message's last stamp to that of the next.
+    pub gaps: Histogram,
+    /// Nanoseconds since its last message, if it has had one and still has a writer: a stall shows here before it ends.
+    pub quiet_ns: Option<u64>,
+}
+
+/// Messages, and what was odd about them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceCounts {
+    /// Messages finished.
+    pub finished: u64,
+    /// Those without a first or a last stamp: measured nowhere.
+    pub incomplete: u64,
+    /// Those that began in another epoch of the clock: measured nowhere.
+    pub straddled: u64,
+    /// Those that lack a stamp in between: measured in the total and in the stages both of whose ends are known.
+    pub partial: u64,
+    /// Stamps that were before an earlier one, and were taken for that one.
+    pub clamped: u64,
+    /// Messages without a gap: a writer's first, the first of an epoch, those without a last stamp.
+    pub gaps_skipped: u64,
+    /// Those above the threshold.
+    pub slow: u64,
+    /// Those that lack the first stamp; for the other points see [`StageCell::missing`].
+    pub missing_first: u64,
+}
+
+impl TraceCell {
+    pub(super) fn new<P: TracePath>(
+        collected: &Collected,
+        publishers: &[Arc<str>],
+        quiet: Vec<Option<u64>>,
+        limit_ns: u64,
+    ) -> Self {
+        let histogram = |which: usize| collected.histograms[which].histogram();
+        let stage = |(index, point): (usize, &super::PointDef)| StageCell {
+            name: point.name,
+            class: point.class,
+            times: histogram(table::STAGES + index - 1),
+            missing: collected.counts[table::MISSING + index],
+        };
+        let publisher = |(index, name): (usize, &Arc<str>)| {
+            let gaps = collected.gaps.iter().find(|(of, _)| *of == index).map(|(_, totals)| totals.histogram());
+            PublisherCell {
+                name: name.clone(),
+                gaps: gaps.unwrap_or_else(Histogram::log_linear),
+                quiet_ns: quiet.get(index).copied().flatten(),
+            }
+        };
+        Self {
+            total: histogram(table::TOTAL),
+            infrastructure: histogram(table::INFRASTRUCTURE),
+            logic: histogram(table::LOGIC),
+            stages: P::POINTS.iter().enumerate().skip(1).map(stage).collect(),
+            publishers: publishers.iter().enumerate().map(publisher).collect(),
+            counts: TraceCounts::new(collected),
+            limit_ns,
+        }
+    }
+
+    /// Every finished message is accounted for: the invariants of the module, for tests and assertions.
+    #[must_use]
+    pub fn is_conserved(&self) -> bool {
+        let counts = &self.counts;
+        let whole = self.total.count.checked_sub(counts.partial);
+        let gaps: u64 = self.publishers.iter().map(|publisher| publisher.gaps.count).sum();
+        self.total.count + counts.straddled + counts.incomplete == counts.finished
+            && whole == Some(self.infrastructure.count)
+            && whole == Some(self.logic.count)
+            && self.stages.iter().all(|stage| whole.is_some_and(|whole| stage.times.count >= whole))
+            && gaps + counts.gaps_skipped == counts.finished
+    }
+}
+
+impl TraceCounts {
+    fn new(collected: &Collected) -> Self {
+        let count = |which: usize| collected.counts[which];
+        Self {
+            finished: count(table::FINISHED),
+            incomplete: count(table::INCOMPLETE),
+            straddled: count(table::STRADDLED),
+            partial: count(table::PARTIAL),
+            clamped: count(table::CLAMPED),
+            gaps_skipped: count(table::GAPS_SKIPPED),
+            slow: count(table::SLOW),
+            missing_first: count(table::MISSING),
+        }
+    }
+}

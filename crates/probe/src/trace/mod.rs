@@ -1,0 +1,408 @@
+//! Traces of messages, measuring every one: the stamps travel inside the message, and the thread that finishes it counts
+//! each stage.
+//!
+//! A path ([`trace_path!`](crate::trace_path)) names the points of a message; each stage is the time from the point
+//! before and belongs to the class infrastructure or logic. A [`TraceWriter`] counts each finished message into one
+//! histogram per stage, one per class, one for the total, and one for the gap since its last message: a stall shows there
+//! even when no message was under way. Only a message slower than the [`Threshold`] is kept whole, in a ring from which
+//! [`TraceRecorder::drain`] makes [`SlowTrace`]s.
+//!
+//! *Invariants*, in every [`TraceCell`] and so in any sum of them, under load, when threads end and at shutdown:
+//! `total.count + straddled + incomplete == finished`; each class's count + `partial` == `total.count`;
+//! gap counts + `gaps_skipped` == `finished`. Of the ring: `dumped == read + overwritten + unfinished`. The stages of a
+//! slow trace add up to its total exactly. Stamping and finishing take no lock, allocate nothing and wait for nobody.
+//!
+//! *What is counted instead of measured*: a message without its first or last stamp is `incomplete`; one that began in
+//! another epoch of the clock is `straddled` (a break is known to the clock up to a second late, so a message that was
+//! finished before that is measured across the break); one that lacks a stamp in between is `partial`: its total counts,
+//! and the stages both of whose ends are known; a stamp before an earlier one is `clamped` to it.
+//!
+//! *Threads*: a [`TraceWriter`] belongs to one thread at a time and is one publisher; a [`TraceRecorder`] may be used from
+//! any. A message may be stamped in many threads in turn.
+//!
+//! *Limits*: 12 points. A writer takes two sides of 7.2 KiB for each stage and four more: 160 KiB for eight points. The ring
+//! takes 512 KiB a recorder. 1,024 publishers; further ones share the name `(other)`. After fork, the child's first
+//! snapshot holds what the parent had not taken; a recorder may be used there if no other thread was in one of its methods
+//! or in a snapshot of any recorder.
+//!
+//! *Failure*: as of [`Recorder`](crate::Recorder): a writer that is held up inside `finish` keeps its side until the next
+//! snapshot.
+
+mod cell;
+mod line;
+mod path;
+mod ring;
+mod slow;
+mod table;
+
+pub use cell::{PublisherCell, StageCell, TraceCell, TraceCounts};
+pub use path::{Class, POINTS_MAX, Point, PointDef, Stamps, TickSource, TracePath};
+pub use slow::{ClockNote, SlowStage, SlowTrace};
+
+use crate::memory::{Machine, Memory};
+use crate::recorder::handover::{Entry, Sides};
+use crate::recorder::{lock, take_turn};
+use crate::{Clock, TickRate, threads};
+use ring::{Reader, Ring};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use table::{Collected, Table};
+
+/// Names of publishers that a recorder keeps: each has a histogram of 14 KiB in a snapshot, 14 MiB in all.
+pub const PUBLISHERS_MAX: usize = 1_024;
+
+/// The publisher of those beyond [`PUBLISHERS_MAX`].
+const OTHER: &str = "(other)";
+
+/// Which messages are kept whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Threshold {
+    /// Those that took longer than this.
+    Fixed {
+        /// Nanoseconds.
+        ns: u64,
+    },
+    /// Those that took longer than `times` the 99.9 % quantile of the last snapshot that had messages, and longer than
+    /// `floor_ns`; before the first such snapshot, `floor_ns` alone.
+    Tail {
+        /// The factor; 2 or 3 keeps a handful a second.
+        times: f64,
+        /// Nanoseconds.
+        floor_ns: u64,
+    },
+}
+
+impl Threshold {
+    /// Messages that took longer than `ns`.
+    #[must_use]
+    pub const fn fixed_ns(ns: u64) -> Self {
+        Self::Fixed { ns }
+    }
+
+    fn first_ns(self) -> u64 {
+        match self {
+            Self::Fixed { ns } => ns,
+            Self::Tail { floor_ns, .. } => floor_ns,
+        }
+    }
+
+    /// The limit after a cell with this 99.9 % quantile; `None` when it stays.
+    fn next_ns(self, p999_seconds: Option<f64>) -> Option<u64> {
+        let (Self::Tail { times, floor_ns }, Some(p999)) = (self, p999_seconds) else { return None };
+        // A product beyond u64 becomes u64::MAX, a NaN 0: `as` does both.
+        Some(((p999 * times * 1e9) as u64).max(floor_ns))
+    }
+}
+
+/// What became of the messages above the threshold. `dumped == read + overwritten + unfinished`, once drained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DumpCounts {
+    /// Messages above the threshold.
+    pub dumped: u64,
+    /// Those that [`TraceRecorder::drain`] gave.
+    pub read: u64,
+    /// Those that the ring lost to later ones before they were read.
+    pub overwritten: u64,
+    /// Those that were not whole in the ring when last looked at: a writer was held up, or ended there.
+    pub unfinished: u64,
+}
+
+/// Records the messages of one path from many threads. Clones are the same recorder.
+pub struct TraceRecorder<P, T = Clock> {
+    shared: Arc<Shared>,
+    source: T,
+    _path: PhantomData<fn(P)>,
+}
+
+/// One publisher's hand in a [`TraceRecorder`]. What it counted stays when it is dropped.
+///
+/// It may be sent to another thread, but not shared.
+pub struct TraceWriter<P> {
+    table: Arc<Table>,
+    shared: Arc<Shared>,
+    clock: Clock,
+    /// The epoch of `table.published`; none before the first message. A cell, so that a writer is not shared.
+    published_epoch: Cell<Option<u32>>,
+    /// No barrier comes from outside: execute one.
+    fence: bool,
+    _path: PhantomData<fn(P)>,
+}
+
+struct Shared {
+    limit_ns: AtomicU64,
+    threshold: Threshold,
+    ring: Ring<Machine>,
+    reader: Mutex<Reader>,
+    state: Mutex<State>,
+    points: usize,
+}
+
+#[derive(Default)]
+struct State {
+    writers: Vec<Entry<Table>>,
+    publishers: Vec<Arc<str>>,
+    /// What writers that are gone had counted.
+    rest: Option<Collected>,
+    deferred: u64,
+}
+
+impl<P, T: Clone> Clone for TraceRecorder<P, T> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), source: self.source.clone(), _path: PhantomData }
+    }
+}
+
+impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
+    /// A recorder of messages that are stamped from `source`.
+    #[must_use]
+    pub fn new(source: T, threshold: Threshold) -> Self {
+        const { path::check_names::<P>() };
+        let shared = Shared {
+            limit_ns: AtomicU64::new(threshold.first_ns()),
+            threshold,
+            ring: Ring::new(ring::SLOTS),
+            reader: Mutex::default(),
+            state: Mutex::default(),
+            points: P::POINTS.len(),
+        };
+        Self { shared: Arc::new(shared), source, _path: PhantomData }
+    }
+
+    /// A writer for the publisher of that name (its first 64 bytes); one name may have many. It takes some tens of microseconds.
+    #[must_use]
+    pub fn handle(&self, publisher: &str) -> TraceWriter<P> {
+        let publisher = path::beginning(publisher, path::NAME_BYTES_MAX);
+        let mut state = self.state();
+        let table = Arc::new(Table::new(self.shared.points, state.publisher(publisher)));
+        state.writers.push(Entry::new(table.clone()));
+        TraceWriter {
+            table,
+            shared: self.shared.clone(),
+            clock: self.source.clock(),
+            published_epoch: Cell::new(None),
+            fence: !threads::has_process_barrier(),
+            _path: PhantomData,
+        }
+    }
+
+    /// What was finished since the last snapshot; sets the threshold for what comes. Once a second, from one place.
+    #[must_use]
+    pub fn snapshot(&self) -> TraceCell {
+        let _turn = take_turn();
+        let mut state = self.state();
+        let sent = state.writers.iter_mut().fold(false, |sent, entry| entry.send_away() | sent);
+        let settled = !sent || Machine::heavy_fence();
+        let mut collected = state.rest.take().unwrap_or_else(|| Collected::new(self.shared.points));
+        let State { writers, deferred, .. } = &mut *state;
+        for entry in writers.iter_mut().filter(|entry| entry.is_leaving()) {
+            let taken = settled && entry.take(&mut collected);
+            *deferred += u64::from(!taken);
+        }
+        let cell = TraceCell::new::<P>(&collected, &state.publishers, self.quiet(&state), self.limit_ns());
+        drop(state);
+        let p999 = cell.total.quantile(0.999).map(|quantile| quantile.value);
+        if let Some(limit_ns) = self.shared.threshold.next_ns(p999) {
+            // ORDERING: Relaxed; a limit stands for itself, and a writer may see it some messages late.
+            self.shared.limit_ns.store(limit_ns, Ordering::Relaxed);
+        }
+        cell
+    }
+
+    /// The messages above the threshold that came since the last call, oldest first.
+    ///
+    /// Their wall times are exact when it is called in the clock's epoch in which they were finished.
+    pub fn drain(&self) -> Vec<SlowTrace> {
+        let mut reader = lock(&self.shared.reader);
+        let mut kept = Vec::new();
+        reader.drain(&self.shared.ring, |words| kept.push(words));
+        drop(reader);
+        if kept.is_empty() {
+            return Vec::new();
+        }
+        let publishers = self.state().publishers.clone();
+        let note = slow::Now::look(self.source);
+        kept.iter().map(|words| SlowTrace::new::<P>(words, &publishers, &note)).collect()
+    }
+
+    /// What became of the messages above the threshold, as of the last [`TraceRecorder::drain`].
+    #[must_use]
+    pub fn dumps(&self) -> DumpCounts {
+        let reader = lock(&self.shared.reader);
+        DumpCounts {
+            dumped: self.shared.ring.taken(),
+            read: reader.read,
+            overwritten: reader.overwritten,
+            unfinished: reader.unfinished(),
+        }
+    }
+
+    /// Messages that took longer are kept whole now.
+    #[must_use]
+    pub fn limit_ns(&self) -> u64 {
+        // ORDERING: Relaxed; see `snapshot`.
+        self.shared.limit_ns.load(Ordering::Relaxed)
+    }
+
+    /// Writers that are there now.
+    #[must_use]
+    pub fn writers(&self) -> usize {
+        self.state().writers.len()
+    }
+
+    /// How often a writer was held up inside `finish`, so that its side came with a later snapshot.
+    #[must_use]
+    pub fn deferred(&self) -> u64 {
+        self.state().deferred
+    }
+
+    /// How long each publisher has published nothing: the shortest of its writers'.
+    fn quiet(&self, state: &State) -> Vec<Option<u64>> {
+        let (rate, now) = (self.source.clock().tick_rate(), self.source.ticks_ordered());
+        let mut quiet = vec![None::<u64>; state.publishers.len()];
+        for entry in &state.writers {
+            // ORDERING: Relaxed; a figure for people.
+            let published = entry.table.published.load(Ordering::Relaxed);
+            if published > 0 {
+                let ns = rate.ns(now.saturating_sub(published));
+                let shortest = &mut quiet[entry.table.publisher];
+                *shortest = Some(shortest.map_or(ns, |other| other.min(ns)));
+            }
+        }
+        quiet
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.shared.state)
+    }
+}
+
+impl State {
+    fn publisher(&mut self, name: &str) -> usize {
+        if let Some(at) = self.publishers.iter().position(|known| **known == *name) {
+            return at;
+        }
+        match self.publishers.len() {
+            PUBLISHERS_MAX => PUBLISHERS_MAX - 1,
+            count => {
+                self.publishers.push(if count + 1 == PUBLISHERS_MAX { OTHER.into() } else { name.into() });
+                count
+            }
+        }
+    }
+}
+
+impl<P: TracePath> TraceWriter<P> {
+    const ALL: u32 = (1 << P::POINTS.len()) - 1;
+
+    /// Counts a message. Its last point, stamped before, is when it was published.
+    #[inline]
+    pub fn finish(&self, message: &P) {
+        let (stamps, seen) = (message.stamps(), message.seen());
+        let rate = self.clock.tick_rate();
+        let (side, entered) = self.table.turnstile.enter(self.fence);
+        let side = &self.table.sides[side];
+        side.count(table::FINISHED, 1);
+        let epoch = u32::from(self.clock.epoch());
+        if seen != Self::ALL || message.epoch() != epoch {
+            self.finish_otherwise(message, side, epoch);
+            self.table.turnstile.leave(entered);
+            return;
+        }
+        let times = side.add_whole::<P>(stamps, rate);
+        let gap = self.gap(stamps[stamps.len() - 1], epoch, side, rate);
+        if times.clamped > 0 {
+            side.count(table::CLAMPED, times.clamped);
+        }
+        // ORDERING: Relaxed; see `snapshot`.
+        let limit_ns = self.shared.limit_ns.load(Ordering::Relaxed);
+        if rate.ns(times.total_ticks) > limit_ns {
+            self.dump(message, side, gap, limit_ns);
+        }
+        self.table.turnstile.leave(entered);
+    }
+
+    /// Counts the gap between the publisher's last message and this one; gives it in ticks, less one for none.
+    #[inline(always)]
+    fn gap(&self, published: u64, epoch: u32, side: &table::Side, rate: TickRate) -> u64 {
+        // ORDERING: Relaxed; this thread alone stores it.
+        let before = self.table.published.load(Ordering::Relaxed);
+        self.table.published.store(published, Ordering::Relaxed);
+        if self.published_epoch.get() != Some(epoch) {
+            self.published_epoch.set(Some(epoch));
+            side.count(table::GAPS_SKIPPED, 1);
+            return 0;
+        }
+        if published < before {
+            side.count(table::CLAMPED, 1);
+        }
+        let ticks = published.saturating_sub(before);
+        side.add(table::GAP, rate.ns(ticks));
+        ticks + 1
+    }
+
+    /// A message that straddles epochs, or lacks stamps.
+    #[cold]
+    #[inline(never)]
+    fn finish_otherwise(&self, message: &P, side: &table::Side, epoch: u32) {
+        let (stamps, seen, rate) = (message.stamps(), message.seen(), self.clock.tick_rate());
+        for index in (0..stamps.len()).filter(|index| seen & (1 << index) == 0) {
+            side.count(table::MISSING + index, 1);
+        }
+        let (first, last) = (seen & 1 != 0, seen >> (stamps.len() - 1) & 1 != 0);
+        // Without its first stamp, a message does not know its epoch; its last was made just now.
+        let straddled = first && message.epoch() != epoch;
+        let gap = if last && !straddled {
+            self.gap(stamps[stamps.len() - 1], epoch, side, rate)
+        } else {
+            side.count(table::GAPS_SKIPPED, 1);
+            0
+        };
+        if straddled {
+            self.published_epoch.set(None);
+            side.count(table::STRADDLED, 1);
+        } else if !first || !last {
+            side.count(table::INCOMPLETE, 1);
+        } else {
+            side.count(table::PARTIAL, 1);
+            let times = side.add_partial(stamps, seen, rate);
+            side.count(table::CLAMPED, times.clamped);
+            // ORDERING: Relaxed; see `snapshot`.
+            let limit_ns = self.shared.limit_ns.load(Ordering::Relaxed);
+            if rate.ns(times.total_ticks) > limit_ns {
+                self.dump(message, side, gap, limit_ns);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn dump(&self, message: &P, side: &table::Side, gap: u64, limit_ns: u64) {
+        side.count(table::SLOW, 1);
+        self.shared.ring.push(slow::pack(message, self.table.publisher, gap, limit_ns));
+    }
+}
+
+impl<P> Drop for TraceWriter<P> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.writers.retain(|entry| !Arc::ptr_eq(&entry.table, &self.table));
+        // This thread is the writer, and it is not inside: both sides are its own.
+        let rest = state.rest.get_or_insert_with(|| Collected::new(self.shared.points));
+        (0..2).for_each(|side| self.table.drain(side, rest));
+    }
+}
+
+impl<P: TracePath, T: TickSource> std::fmt::Debug for TraceRecorder<P, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut f = f.debug_struct("TraceRecorder");
+        f.field("path", &P::NAME).field("limit_ns", &self.limit_ns()).field("dumps", &self.dumps()).finish()
+    }
+}
+
+impl<P: TracePath> std::fmt::Debug for TraceWriter<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TraceWriter").field("path", &P::NAME).finish_non_exhaustive()
+    }
+}
