@@ -268,7 +268,8 @@ impl Life {
                     self.hear();
                 }
             }
-            16..20 => {
+            16 => self.clock.advance(crate::ingest::IDLE_NS),
+            17..20 => {
                 self.hear();
                 if self.disk.is_powered() {
                     self.verify();

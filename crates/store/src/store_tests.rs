@@ -451,6 +451,30 @@ fn corruption_of_the_journal_is_told_and_costs_one_batch() {
     assert!(findings[0].contains("journal") && findings[0].contains("bytes 64.."), "{findings:?}");
 }
 
+/// Series that come and go: each lives for a while, and the store would be full of them for ever.
+#[test]
+fn series_that_ended_make_room_for_others() {
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::new(ManualClock::new(WALL_NS)));
+    let few = Options { series_max: 3, ..options() };
+    let time: Arc<dyn crate::Clock> = clock.clone();
+    let store = Store::open(Arc::new(disk.clone()), Path::new("data"), few, time).unwrap();
+    for round in 0..6_u64 {
+        let names = ["always".to_owned(), format!("round_{round}"), format!("round_{round}_too")];
+        for (n, name) in names.iter().enumerate() {
+            assert_eq!(submit(&store, one(round * 3 + n as u64, name, 1.0)), accepted(1), "{name}");
+        }
+        assert_eq!(store.status().series, 3);
+        store.flush().unwrap().unwrap();
+        clock.advance(crate::ingest::IDLE_NS);
+        submit(&store, one(1000 + round, "always", 1.0)).unwrap();
+        store.flush().unwrap().unwrap();
+        assert_eq!(store.status().series, 1, "round {round}");
+    }
+    assert_eq!(read(&store, "round_0").unwrap().floats.values, [1.0]);
+    assert_eq!(read(&store, "always").unwrap().floats.values.len(), 12);
+    assert_eq!(store.label_values("__name__", &[], TimeRange::ALL).unwrap().len(), 13);
+}
+
 #[test]
 fn labels_come_from_heads_and_blocks() {
     let store = open(&SimulatedDisk::new(1));

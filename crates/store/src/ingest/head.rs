@@ -6,7 +6,7 @@
 //! Threads: the shard's alone; readers get shared parts.
 //! Limits: bytes are counted, and bounded by whoever feeds the shards; see `Options::head_bytes_max`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ogive_model::{
@@ -55,8 +55,9 @@ pub(crate) struct Frozen {
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Head {
-    series: Vec<Series>,
-    /// Label name to value to the series that carry it, ascending.
+    /// By slot; retired ones are blank.
+    series: Vec<Option<Series>>,
+    /// Label name to value to the series that carry it.
     postings: HashMap<Box<str>, BTreeMap<Box<str>, Vec<u32>>>,
     frozen: Vec<(u64, Arc<Frozen>)>,
     pub(crate) bytes: u64,
@@ -70,9 +71,13 @@ pub(crate) struct Found {
 }
 
 impl Head {
-    /// Takes a new series; its index is the number of those before it.
+    /// Takes a new series into a slot that is blank.
     pub(crate) fn add_series(&mut self, index: u32, def: Arc<SeriesDef>) {
-        assert_eq!(index as usize, self.series.len(), "series come in the order of their slots");
+        let at = index as usize;
+        if at >= self.series.len() {
+            self.series.resize_with(at + 1, || None);
+        }
+        assert!(self.series[at].is_none(), "slot {index} is taken");
         for (name, value) in def.labels.iter() {
             if !self.postings.contains_key(name) {
                 self.postings.insert(name.into(), BTreeMap::new());
@@ -90,12 +95,33 @@ impl Head {
             Kind::Histogram => Samples::Histograms(Column::default()),
             Kind::Text => Samples::Texts(Column::default()),
         };
-        self.series.push(Series { def, samples });
+        self.series[at] = Some(Series { def, samples });
+    }
+
+    /// Blanks the slots of series that have no samples here.
+    pub(crate) fn retire(&mut self, indexes: &[u32]) {
+        let mut labels: BTreeSet<(Box<str>, Box<str>)> = BTreeSet::new();
+        for index in indexes {
+            let series = self.series[*index as usize].take().expect("a series retires once");
+            assert!(series.read(TimeRange::ALL).is_none(), "a series with samples does not retire");
+            labels.extend(series.def.labels.iter().map(|(name, value)| (name.into(), value.into())));
+        }
+        for (name, value) in labels {
+            let values = self.postings.get_mut(&name).expect("every label is indexed");
+            let list = values.get_mut(&value).expect("every label is indexed");
+            list.retain(|index| self.series[*index as usize].is_some());
+            if list.is_empty() {
+                values.remove(&value);
+            }
+            if values.is_empty() {
+                self.postings.remove(&name);
+            }
+        }
     }
 
     /// Puts a sample into its series.
     pub(crate) fn apply(&mut self, placed: Placed) {
-        let series = &mut self.series[placed.index as usize];
+        let series = self.series[placed.index as usize].as_mut().expect("samples follow their series");
         let delta = series.def.meta.temporality == Temporality::Delta;
         let time = placed.time_ms;
         let mut met = false;
@@ -148,6 +174,7 @@ impl Head {
     pub(crate) fn freeze(&mut self, epoch: u64) -> Arc<Frozen> {
         let mut series = Vec::new();
         for (index, one) in self.series.iter_mut().enumerate() {
+            let Some(one) = one else { continue };
             let parts = match &mut one.samples {
                 Samples::Floats(column) => Parts::Floats(column.take()),
                 Samples::Histograms(column) => Parts::Histograms(column.take()),
@@ -174,7 +201,7 @@ impl Head {
         let candidates = self.candidates(matchers);
         let mut found = Vec::new();
         for index in candidates {
-            let series = &self.series[index as usize];
+            let Some(series) = &self.series[index as usize] else { continue };
             if !matchers.iter().all(|matcher| matcher.matches(series.def.labels.get(&matcher.name))) {
                 continue;
             }

@@ -33,6 +33,8 @@ use ogive_model::Verdict;
 pub use check::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
 pub use clock::{Clock, ManualClock};
 pub(crate) use queue::{Queue, Refused};
+#[cfg(test)]
+pub(crate) use registry::IDLE_NS;
 pub(crate) use registry::Registry;
 
 /// What happens with a batch's outcome. Called once, on a thread of the store, so it must not wait.
@@ -83,7 +85,7 @@ pub struct Options {
     pub queue_batches_max: usize,
     /// Bytes of batches that wait for the journal, with what they unfold to.
     pub queue_bytes_max: usize,
-    /// Series that can get samples.
+    /// Series that can get samples. One that gets none for an hour makes room.
     pub series_max: usize,
     /// Bytes of a journal segment.
     pub segment_bytes: u64,

@@ -1,8 +1,9 @@
 //! Which series there are, and where the samples of each go.
 //!
-//! Invariants: a series has one slot for as long as the store is open; indexes of a shard's slots have no gap; a
-//! series is here only if a sample of it was accepted.
-//! Limits: `series_max` of the options, checked before a series is taken.
+//! Invariants: a series has one slot until it retires, and no two series share one; a series is here only if a
+//! sample of it was accepted.
+//! Limits: `series_max` of the options, checked before a series is taken. A series without samples for
+//! [`IDLE_NS`] retires, so that series which come and go do not fill the registry.
 //! Threads: the journal writer alone.
 
 use std::collections::HashMap;
@@ -12,6 +13,11 @@ use std::sync::Arc;
 
 use ogive_hist::Scheme;
 use ogive_model::{Reason, SeriesDef, SeriesId, Temporality};
+
+/// An hour: longer than any usual interval between samples, so that only series that ended retire.
+pub(crate) const IDLE_NS: u64 = 3600 * 1_000_000_000;
+/// 10 minutes between looks at all series: 20 ms of a million.
+const RETIRE_INTERVAL_NS: u64 = 600 * 1_000_000_000;
 
 /// Where a series lives: which shard, and its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +57,10 @@ struct Known {
     slot: Slot,
     temporality: Temporality,
     classes: Option<Box<Classes>>,
+    /// When a batch last brought it samples.
+    seen_ns: u64,
+    /// After how many marks that was: its samples are in blocks once there was another.
+    seen_epoch: u64,
 }
 
 /// All series that have samples in the head or had them since the store was opened.
@@ -58,8 +68,13 @@ pub(crate) struct Registry {
     series: HashMap<SeriesId, Known, IdHasher>,
     /// Series of the blocks: their temporality binds too.
     stored: HashMap<SeriesId, Temporality, IdHasher>,
+    /// For each shard, how many slots were ever made, and those that are free again.
     counts: Vec<u32>,
+    free: Vec<Vec<u32>>,
     series_max: usize,
+    now_ns: u64,
+    epoch: u64,
+    retired_ns: u64,
     /// Registered since the last [`Registry::keep`].
     fresh: Vec<(SeriesId, Slot, Arc<SeriesDef>)>,
 }
@@ -71,7 +86,11 @@ impl Registry {
             series: HashMap::with_hasher(hasher.clone()),
             stored: HashMap::with_hasher(hasher),
             counts: vec![0; shards],
+            free: vec![Vec::new(); shards],
             series_max,
+            now_ns: 0,
+            epoch: 0,
+            retired_ns: 0,
             fresh: Vec::new(),
         }
     }
@@ -79,6 +98,11 @@ impl Registry {
     /// Takes note of a series in a block.
     pub(crate) fn stored(&mut self, id: SeriesId, temporality: Temporality) {
         self.stored.insert(id, temporality);
+    }
+
+    /// Tells the time.
+    pub(crate) fn tick(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
     }
 
     /// Sets how many series are taken; gives what was set before.
@@ -94,8 +118,12 @@ impl Registry {
     pub(crate) fn resolve(&mut self, id: SeriesId, def: &SeriesDef) -> Result<Slot, Reason> {
         let count = self.series.len();
         match self.series.entry(id) {
-            Entry::Occupied(known) if known.get().temporality == def.meta.temporality => Ok(known.get().slot),
-            Entry::Occupied(_) => Err(Reason::KindConflict),
+            Entry::Occupied(known) if known.get().temporality != def.meta.temporality => Err(Reason::KindConflict),
+            Entry::Occupied(mut known) => {
+                let known = known.get_mut();
+                (known.seen_ns, known.seen_epoch) = (self.now_ns, self.epoch);
+                Ok(known.slot)
+            }
             Entry::Vacant(_) if self.stored.get(&id).is_some_and(|stored| *stored != def.meta.temporality) => {
                 Err(Reason::KindConflict)
             }
@@ -103,9 +131,13 @@ impl Registry {
             Entry::Vacant(vacant) => {
                 // The high half, since the low one places the series in the hash table.
                 let shard = ((id.0 >> 64) as u64 % self.counts.len() as u64) as usize;
-                let slot = Slot { shard, index: self.counts[shard] };
-                self.counts[shard] += 1;
-                vacant.insert(Known { slot, temporality: def.meta.temporality, classes: None });
+                let index = self.free[shard].pop().unwrap_or_else(|| {
+                    self.counts[shard] += 1;
+                    self.counts[shard] - 1
+                });
+                let slot = Slot { shard, index };
+                let (seen_ns, seen_epoch) = (self.now_ns, self.epoch);
+                vacant.insert(Known { slot, temporality: def.meta.temporality, classes: None, seen_ns, seen_epoch });
                 self.fresh.push((id, slot, Arc::new(def.clone())));
                 Ok(slot)
             }
@@ -144,9 +176,30 @@ impl Registry {
     pub(crate) fn forget_fresh(&mut self, from: usize) {
         for (id, slot, _) in self.fresh.drain(from..).rev() {
             self.series.remove(&id);
-            self.counts[slot.shard] -= 1;
-            assert_eq!(self.counts[slot.shard], slot.index, "slots are given back in reverse order");
+            self.free[slot.shard].push(slot.index);
         }
+    }
+
+    /// Parts the series' samples as the heads are parted, and retires the series that ended: gives the slots,
+    /// which are free from now on, of those that have no samples outside blocks and had none for long.
+    pub(crate) fn mark(&mut self) -> Vec<Vec<u32>> {
+        assert!(self.fresh.is_empty(), "heads are parted between groups");
+        let mut retired = vec![Vec::new(); self.counts.len()];
+        let (epoch, now) = (self.epoch, self.now_ns);
+        self.epoch += 1;
+        if now < self.retired_ns.saturating_add(RETIRE_INTERVAL_NS) {
+            return retired;
+        }
+        self.retired_ns = now;
+        let ended = |known: &mut Known| known.seen_epoch < epoch && known.seen_ns.saturating_add(IDLE_NS) <= now;
+        for (id, known) in self.series.extract_if(|_, known| ended(known)) {
+            self.stored.insert(id, known.temporality);
+            retired[known.slot.shard].push(known.slot.index);
+        }
+        for (free, retired) in self.free.iter_mut().zip(&retired) {
+            free.extend(retired);
+        }
+        retired
     }
 
     /// The fresh series, from now on registered for good.
@@ -234,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn forgotten_series_leave_no_gap() {
+    fn forgotten_series_give_their_slots_back() {
         let mut registry = Registry::new(3, 100);
         let defs: Vec<_> = (0..40).map(|n| def(&format!("m{n}"), Temporality::Delta)).collect();
         for def in &defs[..10] {
@@ -246,12 +299,43 @@ mod tests {
         }
         registry.forget_fresh(before);
         assert_eq!((registry.len(), registry.keep().count()), (10, 10));
-        let mut next = registry.counts.clone();
-        for def in &defs[10..] {
-            let slot = registry.resolve(def.id(), def).unwrap();
-            assert_eq!(slot.index, next[slot.shard]);
-            next[slot.shard] += 1;
-        }
+        let made = registry.counts.clone();
+        let mut slots: Vec<Slot> = defs.iter().map(|def| registry.resolve(def.id(), def).unwrap()).collect();
+        assert_eq!(registry.counts, made);
+        slots.sort_by_key(|slot| (slot.shard, slot.index));
+        slots.dedup();
+        assert_eq!(slots.len(), 40);
+    }
+
+    #[test]
+    fn series_retire_when_they_ended_and_not_before() {
+        let mut registry = Registry::new(1, 10);
+        let (ended, lives) = (def("a", Temporality::Delta), def("b", Temporality::Delta));
+        let slot = registry.resolve(ended.id(), &ended).unwrap();
+        registry.keep().count();
+        registry.tick(IDLE_NS - 1);
+        registry.resolve(lives.id(), &lives).unwrap();
+        registry.keep().count();
+        assert_eq!(registry.mark(), [[0; 0]], "idle for less than an hour");
+        registry.tick(IDLE_NS + RETIRE_INTERVAL_NS);
+        assert_eq!(registry.mark(), [[slot.index]]);
+        assert_eq!(registry.mark(), [[0; 0]]);
+        assert_eq!(registry.len(), 1);
+        assert_eq!(registry.resolve(def("c", Temporality::Delta).id(), &def("c", Temporality::Delta)), Ok(slot));
+        let gauge = def("a", Temporality::Gauge);
+        assert_eq!(registry.resolve(gauge.id(), &gauge), Err(Reason::KindConflict), "its temporality still binds");
+    }
+
+    #[test]
+    fn a_series_whose_samples_are_in_no_block_does_not_retire() {
+        let mut registry = Registry::new(1, 10);
+        let series = def("a", Temporality::Delta);
+        registry.resolve(series.id(), &series).unwrap();
+        registry.keep().count();
+        registry.tick(10 * IDLE_NS);
+        assert_eq!(registry.mark(), [[0; 0]], "this mark is the one that parts its samples");
+        registry.tick(20 * IDLE_NS);
+        assert_eq!(registry.mark(), [[0]]);
     }
 
     #[test]

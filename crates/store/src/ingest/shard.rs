@@ -20,10 +20,24 @@ pub(crate) const SHARD_QUEUE: usize = 8;
 
 /// What a shard is told.
 pub(crate) enum ToShard {
-    Apply { series: Vec<(u32, Arc<SeriesDef>)>, samples: Vec<Placed>, group: Arc<Group> },
-    Read { request: Arc<ReadRequest>, answer: Sender<Option<Vec<Found>>> },
-    Freeze { epoch: u64, answer: Sender<Arc<Frozen>> },
-    Release { epoch: u64 },
+    Apply {
+        series: Vec<(u32, Arc<SeriesDef>)>,
+        samples: Vec<Placed>,
+        group: Arc<Group>,
+    },
+    Read {
+        request: Arc<ReadRequest>,
+        answer: Sender<Option<Vec<Found>>>,
+    },
+    /// `retired` are series without samples outside blocks; their slots may be given to others.
+    Freeze {
+        epoch: u64,
+        retired: Vec<u32>,
+        answer: Sender<Arc<Frozen>>,
+    },
+    Release {
+        epoch: u64,
+    },
 }
 
 /// What a reader wants to know.
@@ -107,8 +121,9 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 // A reader that went away does not want it.
                 let _ = answer.send(found);
             }
-            ToShard::Freeze { epoch, answer } => {
+            ToShard::Freeze { epoch, retired, answer } => {
                 let frozen = head.freeze(epoch);
+                head.retire(&retired);
                 // ORDERING: Relaxed, as above.
                 size.frozen.fetch_add(frozen.bytes, Ordering::Relaxed);
                 let _ = answer.send(frozen);

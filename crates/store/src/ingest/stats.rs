@@ -74,7 +74,7 @@ pub struct Recovered {
 /// How a store is, at one moment. Each number by itself is true; they are not read at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Series that can get samples without being registered first.
+    /// Series that had samples within the last hour or so.
     pub series: u64,
     /// Samples in memory.
     pub head_samples: u64,

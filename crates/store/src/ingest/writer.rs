@@ -175,10 +175,12 @@ impl Core {
     /// Parts the heads at `position`, behind everything that was handed on.
     fn mark(&mut self, position: Position) -> Mark {
         self.epoch += 1;
+        let retired = self.registry.mark();
         let (answer, frozen) = std::sync::mpsc::channel();
-        for shard in &self.shards {
-            let _ = shard.send(ToShard::Freeze { epoch: self.epoch, answer: answer.clone() });
+        for (shard, retired) in self.shards.iter().zip(retired) {
+            let _ = shard.send(ToShard::Freeze { epoch: self.epoch, retired, answer: answer.clone() });
         }
+        self.stats.series.set(self.registry.len() as u64);
         Mark { position, windows: self.sources.to_bytes(), epoch: self.epoch, frozen }
     }
 }
@@ -288,6 +290,7 @@ impl Writer {
                 Verdict { rejected, ..Verdict::default() }
             }
             Seen::New => {
+                self.core.registry.tick(self.clock.now_ns());
                 let fresh = self.core.registry.fresh_count();
                 let slots = self.core.judge(batch, ids, self.clock.wall_ns());
                 let verdict = verdict_of(batch);
@@ -395,6 +398,7 @@ impl Writer {
     ) -> Result<Recovered, crate::Error> {
         let mut recovered = Recovered::default();
         let core = &mut self.core;
+        core.registry.tick(self.clock.now_ns());
         let limit = core.registry.limit(usize::MAX);
         let replay = self.journal.replay::<crate::Error>(from, |position, frame| {
             match Batch::decode(frame) {
