@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ValueAxis } from "../src/axis.ts";
 import { BinTable, type WireColumn } from "../src/bins.ts";
-import { greatest, layOut, paint, shadesOf, weightOf, type Look } from "../src/cells.ts";
+import { layOut, paint, shadesOf, weightOf, type Look } from "../src/cells.ts";
 import { level, palette, paletteWords } from "../src/colour.ts";
 
 const words = paletteWords(palette("ember", "dark"));
@@ -84,29 +84,4 @@ test("rows that a bin covers in part take it in part", () => {
   expect([...out.slice(99, 105)]).toEqual([0, 40, 80, 80, 20, 0].map((amount) => word(amount)));
   const inside = picture([[row(100.5), row(100.25), 80]], false);
   expect([...inside.out.slice(99, 102)]).toEqual([0, 20, 0].map((amount) => inside.word(amount)));
-});
-
-/** One frame at 60 Hz is 16.7 ms. Painting takes 7.5 ms of a 2-core virtual machine; twice that is left for slower ones. */
-const PAINT_CPU_MS_MAX = 16;
-
-test("1,800 columns of 200 bins are painted within a frame", () => {
-  const table = new BinTable();
-  const bins: WireColumn["bins"] = [];
-  for (let i = 0; i < 200; i++) bins.push([10 ** (i / 50), 10 ** ((i + 1) / 50), i + 1]);
-  const columns = Array.from({ length: 1800 }, (_, t) => table.column({ t, count: 20100, sum: null, min: null, max: null, bins }));
-  const rows = 600;
-  const axis = new ValueAxis({ positive: { lo: 1, hi: 1e4 }, negative: null, zero: false }, rows);
-  const look: Look = { axis, shades, empty: words[0] as number, density: true, max: greatest(table, columns, true) };
-  const out = new Uint32Array(2048 * rows);
-  const amounts = new Float64Array(rows);
-  let best = Infinity;
-  for (let round = 0; round < 15; round++) {
-    // Time of the processor, not of the clock: other work on the machine is not ours.
-    const from = process.cpuUsage();
-    const geometry = layOut(table, axis, true);
-    columns.forEach((column, x) => paint(column, geometry, look, amounts, out, x * rows));
-    best = Math.min(best, process.cpuUsage(from).user / 1000);
-  }
-  console.log(`1,800 x 200 bins on 600 rows: ${best.toFixed(1)} ms of processor time`);
-  expect(best).toBeLessThan(PAINT_CPU_MS_MAX);
 });
