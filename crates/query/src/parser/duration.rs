@@ -22,18 +22,21 @@ impl Parser<'_> {
 
     /// The duration of an offset: arithmetic only in parentheses, since `x offset 5m + 2` adds 2 to the values.
     pub(super) fn offset_duration(&mut self) -> Result<DurationExpr, ParseError> {
-        let start = self.peek().span;
-        let duration = match self.duration_sign() {
-            Some(op) => {
-                let inner = self.duration_primary()?;
-                signed(op, start, inner)
-            }
-            None => self.duration_primary()?,
-        };
+        let duration = self.offset_operand()?;
         if duration.is_constant() {
             duration.signed_ms(NO_SCOPE).map_err(|error| self.error(error.span, error.message))?;
         }
         Ok(duration)
+    }
+
+    fn offset_operand(&mut self) -> Result<DurationExpr, ParseError> {
+        let start = self.peek().span;
+        let Some(op) = self.duration_sign() else { return self.duration_primary() };
+        self.depth += 1;
+        self.within_depth(self.depth)?;
+        let inner = self.offset_operand()?;
+        self.depth -= 1;
+        Ok(signed(op, start, inner))
     }
 
     fn duration_expression(&mut self, least: u8) -> Result<DurationExpr, ParseError> {

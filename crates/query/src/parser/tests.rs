@@ -31,6 +31,7 @@ fn operators_bind_in_their_order() {
     check("a offset 100 + 2", "(a offset 1m40s + 2)");
     check("a offset -2 ^ 2", "(a offset -2s ^ 2)");
     check("a offset -step()*2", "(a offset -step() * 2)");
+    check("a offset --2 ^ 2", "(a offset --2s ^ 2)");
     check("a OFFSET (2 * 2)", "a offset (2s * 2s)");
 }
 
@@ -139,6 +140,7 @@ fn text_and_depth_hold_at_their_limit_and_not_above() {
         assert_eq!(shape(DEPTH_MAX), message);
         assert_eq!(shape(20_000), message);
     }
+    assert_eq!(deep(format!("x offset {}1", "-".repeat(20_000))), message);
     let durations = |open: &str, close: &str| deep(format!("x[{}1{}]", open.repeat(20_000), close.repeat(20_000)));
     for (open, close) in [("(", ")"), ("-", ""), ("1+", ""), ("", "+1"), ("1^", "")] {
         assert_eq!(durations(open, close), message);
