@@ -273,4 +273,13 @@ fn floats_and_histograms_of_one_label_set_are_one_series() {
     assert_eq!((rows.len(), rows[0].floats.len(), rows[0].histograms.len()), (1, 1, 1));
     let answer = engine.instant(&store, "rate(m_total[1m])", 10_000).unwrap();
     assert_eq!(answer.warnings.len(), 1, "{:?}", answer.warnings);
+    // A counter and cells under one label set: each is read as what it is, and at an instant the newest counts.
+    let Fixed(mut both) = store;
+    both[1].meta.temporality = Temporality::Delta;
+    let store = Fixed(both);
+    let answer = engine.range(&store, "m_total", 0, 10_000, 10_000).unwrap();
+    assert!(matches!(answer.value, Value::Matrix(rows) if rows.len() == 1));
+    let answer = engine.instant(&store, "histogram_count(increase(m_total[5s]))", 10_000).unwrap();
+    let Value::Vector(samples) = answer.value else { panic!("not a vector") };
+    assert_eq!(samples[0].value, Point::Float(3.0));
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use ogive_model::{Labels, METRIC_NAME, MatchOp, Matcher};
 
-use super::call::{check_edges, labels_now};
+use super::call::check_edges;
 use super::evaluator::Evaluator;
 use super::rows::{Cell, Grid, Row};
 use crate::Error;
@@ -35,7 +35,7 @@ impl Evaluator<'_> {
 /// One row of ones where nothing was found; none when something was everywhere.
 fn missing(argument: &Expr, found: Vec<bool>, drop_name: bool) -> Vec<Row> {
     let cells: Vec<Cell> = found.into_iter().map(|found| (!found).then_some(Point::Float(1.0))).collect();
-    let row = Row { labels: labels_now(&labels_of(argument), true), drop_name, cells };
+    let row = Row { labels: labels_of(argument), drop_name, cells };
     if row.is_blank() { Vec::new() } else { vec![row] }
 }
 

@@ -81,10 +81,11 @@ impl Evaluator<'_> {
             });
             let group = &mut groups[index];
             group.drop_name |= row.drop_name;
+            let metric = row.labels.metric_name();
             let mut site = evaluator.site(span);
             for (total, cell) in group.totals.iter_mut().zip(&row.cells) {
                 if let Some(point) = cell {
-                    held += total.add(aggregate.op, point, row.labels.metric_name(), &mut site);
+                    held += total.add(aggregate.op, point, metric, &mut site);
                 }
             }
             evaluator.check_samples(held)

@@ -4,7 +4,7 @@ use super::annotate;
 use super::evaluator::Evaluator;
 use super::functions::{self, RangeKernel, Site};
 use super::invariant;
-use super::rows::{Cell, Grid, Output, Row, without_metadata};
+use super::rows::{Cell, Grid, Output, Row};
 use super::selectors::Give;
 use super::stream::RowSink;
 use super::window::{RangeSeries, Windows};
@@ -371,9 +371,4 @@ fn only_float(rows: &[Row], step: usize) -> f64 {
         (Some(value), None) => value,
         _ => f64::NAN,
     }
-}
-
-/// Labels of a row whose name goes now when names go at once.
-pub(crate) fn labels_now(labels: &ogive_model::Labels, delayed: bool) -> ogive_model::Labels {
-    if delayed { labels.clone() } else { without_metadata(labels) }
 }

@@ -55,7 +55,8 @@ impl<'a> Evaluator<'a> {
             samples_max: self.options.samples_read_max,
             labels_only: false,
         };
-        let mut series = one_a_label_set(self.store.select(&selection)?);
+        let mut series =
+            one_a_label_set(self.store.select(&selection)?, |a, b| a.meta.temporality == b.meta.temporality);
         let limit = self.options.series_max;
         if series.len() > limit {
             let message = format!("the selector matches {} series, more than {limit}; narrow it", series.len());
@@ -131,7 +132,11 @@ impl<'a> Evaluator<'a> {
         let lookback = self.options.lookback_ms;
         let window =
             TimeRange { start_ms: shift.apply(grid.start).saturating_sub(lookback), end_ms: shift.apply(grid.end()) };
-        let fetched = self.fetch(selector, window)?;
+        let mut fetched = self.fetch(selector, window)?;
+        if fetched.windows(2).any(|pair| pair[0].labels == pair[1].labels) {
+            // Samples at an instant are samples, whether they are cells or not: the newest of either kind counts.
+            fetched = Arc::new(one_a_label_set(fetched.to_vec(), |_, _| true));
+        }
         for series in fetched.iter() {
             self.check_cancelled()?;
             let cells = instant_cells(series, grid, shift, lookback, give);
@@ -180,12 +185,12 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// A store keeps floats and histograms of one label set as two series; here they are one.
-fn one_a_label_set(series: Vec<SeriesData>) -> Vec<SeriesData> {
+/// A store keeps floats and histograms of one label set as two series; here they are one, where `alike` allows it.
+fn one_a_label_set(series: Vec<SeriesData>, alike: fn(&SeriesData, &SeriesData) -> bool) -> Vec<SeriesData> {
     let mut out: Vec<SeriesData> = Vec::with_capacity(series.len());
     for one in series {
         match out.last_mut() {
-            Some(last) if last.labels == one.labels && last.meta.temporality == one.meta.temporality => {
+            Some(last) if last.labels == one.labels && alike(last, &one) => {
                 if last.floats.times.is_empty() {
                     last.floats = one.floats;
                 }

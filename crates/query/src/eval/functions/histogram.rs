@@ -271,9 +271,10 @@ impl Histograms {
         }
         let mut answers = vec![Vec::with_capacity(row.cells.len()); question.answers()];
         let mut out = vec![0.0; question.answers()];
+        let metric = row.labels.metric_name();
         for (step, cell) in row.cells.iter().enumerate() {
             if let Some(Point::Histogram(histogram)) = cell {
-                question.native(step, histogram, row.labels.metric_name(), &mut out, site);
+                question.native(step, histogram, metric, &mut out, site);
                 answers.iter_mut().zip(&out).for_each(|(cells, value)| cells.push(Some(Point::Float(*value))));
             } else {
                 answers.iter_mut().for_each(|cells| cells.push(None));
