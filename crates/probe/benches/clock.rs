@@ -111,7 +111,8 @@ fn recording(clock: Clock) -> Vec<Variant> {
     };
     let mut plain = FlatRecorder::new();
     let recorder = Recorder::new();
-    let (mut of_plain, mut of_writer) = (next(), next());
+    let (mut of_plain, mut of_writer, mut of_sparse) = (next(), next(), next());
+    let sparse = recorder.handle_sparse();
     let (writer, timed, timed_unordered) = (recorder.handle(), recorder.handle(), recorder.handle());
     vec![
         variant("values alone", next()),
@@ -121,6 +122,10 @@ fn recording(clock: Clock) -> Vec<Variant> {
         }),
         variant("Writer::record_ns", move || {
             writer.record_ns(of_writer());
+            0
+        }),
+        variant("SparseWriter::record_ns", move || {
+            sparse.record_ns(of_sparse());
             0
         }),
         variant("Writer::timed (2 now)", move || timed.timed(clock, || 0)),

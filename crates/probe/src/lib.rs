@@ -8,8 +8,8 @@
 //!   whole story of the slow ones.
 //! - [`HiccupMeter`]: how late the machine wakes a sleeping thread, on each CPU.
 //!
-//! `unsafe` is fenced in `counter` (reading the processor's counter), `os` and `threads` (calls into libc); nowhere else is
-//! it allowed. The protocols between threads (`clock::latch`, `recorder::turnstile`, `trace::ring`) are written over the operations in
+//! `unsafe` is fenced in `counter` (reading the processor's counter), `os` and `threads` (calls into libc), and `recorder::pages` with
+//! its callers (memory that comes and goes with what is recorded); nowhere else is it allowed. The protocols between threads (`clock::latch`, `recorder::turnstile`, `trace::ring`) are written over the operations in
 //! `memory`, so that their tests run them in loom's model of weak memory.
 //!
 //! ```
@@ -38,7 +38,7 @@ pub use clock::{Bounded, Clock, Mode, Status, TickRate};
 pub use counter::Source;
 pub use error::Error;
 pub use hiccup::{CpuMeter, HiccupMeter, SLEEP_NS};
-pub use recorder::{Recorder, Writer, snapshot_all};
+pub use recorder::{Recorder, SparseWriter, Writer, snapshot_all};
 pub use stopwatch::Stopwatch;
 pub use trace::{
     Class, ClockNote, DumpCounts, POINTS_MAX, PUBLISHERS_MAX, Point, PointDef, PublisherCell, SlowStage, SlowTrace,

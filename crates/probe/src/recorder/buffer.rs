@@ -13,18 +13,65 @@ pub(crate) const BINS: usize = 1 + 20 * 90 + 7;
 
 const _: () = assert!(BINS <= FLAT_BINS && BINS.is_multiple_of(16));
 
+/// Where the counts of bins are; one writer at a time, and a reader at any time.
+pub(crate) trait Counts: Send + Sync {
+    fn new() -> Self;
+    /// Adds one; true when the count has passed 2^32 and begins at zero again.
+    fn increment(&self, bin: usize) -> bool;
+    /// Adds every count to `totals`: each is some value that it had.
+    fn add_to(&self, totals: &mut [u64]);
+    /// Makes every count zero.
+    fn clear(&self);
+}
+
+/// Every bin has its count: 7.2 KB.
 #[repr(align(64))]
-pub(crate) struct Buffer {
+pub(crate) struct Flat([AtomicU32; BINS]);
+
+impl Counts for Flat {
+    fn new() -> Self {
+        Self([const { AtomicU32::new(0) }; BINS])
+    }
+
+    #[inline(always)]
+    fn increment(&self, bin: usize) -> bool {
+        increment(&self.0[bin.min(BINS - 1)])
+    }
+
+    fn add_to(&self, totals: &mut [u64]) {
+        for (total, word) in totals.iter_mut().zip(&self.0) {
+            *total += u64::from(word.load(Ordering::Relaxed));
+        }
+    }
+
+    fn clear(&self) {
+        for word in self.0.iter().filter(|word| word.load(Ordering::Relaxed) != 0) {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Adds one; true when the count has passed 2^32.
+///
+/// ORDERING: Relaxed; the turnstile gives the buffer to one thread at a time and orders the turns.
+#[inline(always)]
+pub(crate) fn increment(word: &AtomicU32) -> bool {
+    let count = word.load(Ordering::Relaxed).wrapping_add(1);
+    word.store(count, Ordering::Relaxed);
+    count == 0
+}
+
+pub(crate) struct Buffer<C = Flat> {
     sum_low: AtomicU64,
     sum_high: AtomicU64,
     min: AtomicU64,
     max: AtomicU64,
     /// How often each count passed 2^32, times 2^32.
     carried: OnceLock<Box<[AtomicU64]>>,
-    counts: [AtomicU32; BINS],
+    pub(crate) counts: C,
 }
 
-impl Buffer {
+impl<C: Counts> Buffer<C> {
     pub(crate) fn new() -> Self {
         Self {
             sum_low: AtomicU64::new(0),
@@ -32,7 +79,7 @@ impl Buffer {
             min: AtomicU64::new(u64::MAX),
             max: AtomicU64::new(0),
             carried: OnceLock::new(),
-            counts: [const { AtomicU32::new(0) }; BINS],
+            counts: C::new(),
         }
     }
 
@@ -42,10 +89,7 @@ impl Buffer {
     #[inline(always)]
     pub(crate) fn add(&self, ns: u64) {
         let bin = NanosecondIndex::bin(ns);
-        let word = &self.counts[bin.min(BINS - 1)];
-        let count = word.load(Ordering::Relaxed).wrapping_add(1);
-        word.store(count, Ordering::Relaxed);
-        if count == 0 {
+        if self.counts.increment(bin) {
             self.carry(bin);
         }
         let (low, carry) = self.sum_low.load(Ordering::Relaxed).overflowing_add(ns);
@@ -75,11 +119,7 @@ impl Buffer {
         totals.sum += u128::from(self.sum_low.load(Ordering::Relaxed));
         totals.min = totals.min.min(self.min.load(Ordering::Relaxed));
         totals.max = totals.max.max(self.max.load(Ordering::Relaxed));
-        for word in &self.counts {
-            if word.load(Ordering::Relaxed) != 0 {
-                word.store(0, Ordering::Relaxed);
-            }
-        }
+        self.counts.clear();
         for word in self.carried.get().into_iter().flatten() {
             word.store(0, Ordering::Relaxed);
         }
@@ -91,17 +131,10 @@ impl Buffer {
 
     /// Adds the counts to `totals`, at any time: each count is some value that it had.
     pub(crate) fn add_counts_to(&self, totals: &mut Totals) {
-        for (total, word) in totals.counts.iter_mut().zip(&self.counts) {
-            *total += u64::from(word.load(Ordering::Relaxed));
-        }
+        self.counts.add_to(&mut totals.counts);
         for (total, word) in totals.counts.iter_mut().zip(self.carried.get().into_iter().flatten()) {
             *total += word.load(Ordering::Relaxed);
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn set_count(&self, ns: u64, count: u32) {
-        self.counts[NanosecondIndex::bin(ns)].store(count, Ordering::Relaxed);
     }
 }
 
@@ -161,7 +194,7 @@ mod tests {
 
     #[test]
     fn extremes_have_their_bins_and_sums() {
-        let buffer = Buffer::new();
+        let buffer = Buffer::<Flat>::new();
         for ns in [0, 1, u64::MAX, u64::MAX, 10_000_000_000_000_000_000] {
             buffer.add(ns);
         }
@@ -176,9 +209,9 @@ mod tests {
 
     #[test]
     fn a_count_that_passes_32_bits_is_kept() {
-        let buffer = Buffer::new();
+        let buffer = Buffer::<Flat>::new();
         for carries in 1..3_u64 {
-            buffer.set_count(77, u32::MAX - 1);
+            buffer.counts.0[NanosecondIndex::bin(77)].store(u32::MAX - 1, Ordering::Relaxed);
             for _ in 0..3 {
                 buffer.add(77);
             }

@@ -2,6 +2,7 @@
 //!
 //! *Threads*: whoever holds an [`Entry`] mutably is the one reader; see [`super::turnstile`] for the protocol.
 
+use super::pages::IDLE_CELLS;
 use super::turnstile::{Inside, Turnstile};
 use crate::memory::{Machine, Memory};
 use std::sync::Arc;
@@ -17,6 +18,17 @@ pub(crate) trait Sides {
     fn turnstile(&self) -> &Turnstile<Machine>;
     /// Adds one side to `totals` and empties it. Only for the reader, of a side that the writer has left.
     fn drain(&self, side: usize, totals: &mut Self::Totals);
+    /// True when [`Sides::trim`] has something to do in a writer that records nothing for a while.
+    fn is_sparse(&self) -> bool {
+        false
+    }
+    /// Gives back memory that one side has not used for a while, or that it is known not to use now (`idle`). Called
+    /// before it is drained.
+    ///
+    /// # Safety
+    /// No other thread is in this side, nor will be before this returns.
+    #[allow(unsafe_code)]
+    unsafe fn trim(&self, _side: usize, _idle: bool) {}
 }
 
 /// The reader's side of a writer.
@@ -24,6 +36,8 @@ pub(crate) struct Entry<S: ?Sized> {
     pub(crate) table: Arc<S>,
     /// The writer's sequence number before the last swap, when it was outside then.
     sequence_seen: Option<u64>,
+    /// Cells in a row without a record.
+    idle: u32,
     leaving: Leaving,
 }
 
@@ -40,7 +54,7 @@ enum Leaving {
 
 impl<S: Sides + ?Sized> Entry<S> {
     pub(crate) fn new(table: Arc<S>) -> Self {
-        Self { table, sequence_seen: Some(0), leaving: Leaving::None }
+        Self { table, sequence_seen: Some(0), idle: 0, leaving: Leaving::None }
     }
 
     /// True when a side is there to take, or was not given back yet.
@@ -56,14 +70,24 @@ impl<S: Sides + ?Sized> Entry<S> {
         let turnstile = self.table.turnstile();
         let sequence = turnstile.sequence();
         if self.sequence_seen == Some(sequence) {
-            return false;
+            // One after the other, both sides of a writer that has become idle are trimmed.
+            self.idle = self.idle.saturating_add(1);
+            let trims = self.table.is_sparse() && (IDLE_CELLS..IDLE_CELLS + 2).contains(&self.idle);
+            if trims {
+                self.leaving = Leaving::Sent(turnstile.swap());
+            }
+            return trims;
         }
+        self.idle = 0;
         self.sequence_seen = sequence.is_multiple_of(2).then_some(sequence);
         self.leaving = Leaving::Sent(turnstile.swap());
         true
     }
 
     /// Takes the side that the writer has left; false when the writer is still inside.
+    ///
+    /// The lock that guards this entry is held by whoever else reads the writer's sides.
+    #[allow(unsafe_code)]
     pub(crate) fn take(&mut self, totals: &mut S::Totals) -> bool {
         let (side, mut inside) = match self.leaving {
             Leaving::None => return true,
@@ -73,6 +97,9 @@ impl<S: Sides + ?Sized> Entry<S> {
         for _ in 0..LOOKS_MAX {
             inside = self.table.turnstile().look(inside);
             if inside.is_none() {
+                // SAFETY: the writer has left this side and comes back only after another swap, which needs this entry;
+                // so does every other reader.
+                unsafe { self.table.trim(side, self.idle >= IDLE_CELLS) };
                 self.table.drain(side, totals);
                 self.leaving = Leaving::None;
                 return true;
