@@ -214,6 +214,38 @@ proptest! {
     }
 }
 
+/// A store that refuses to give more than it is asked for at most.
+struct Refusing(Fixed);
+
+impl Select for Refusing {
+    fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+        let series = self.0.select(selection)?;
+        let samples: usize = series.iter().map(|one| one.floats.times.len()).sum();
+        if samples > selection.samples_max {
+            return Err(SelectError::TooManySamples { limit: selection.samples_max });
+        }
+        Ok(series)
+    }
+}
+
+#[test]
+fn a_long_range_is_answered_in_slices() {
+    let scrapes: Vec<Found> = (0..200_u8).map(|value| Found::Float(f64::from(value))).collect();
+    let store = Refusing(Fixed((0..3).map(|n| series(n, &scrapes, Temporality::Cumulative)).collect()));
+    let ask = |options: EngineOptions, query: &str| Engine::new(options).range(&store, query, 0, 2_000_000, 7000);
+    for query in ["sum by (parity) (rate(m_total[45s]))", "m_total * end()", "max_over_time(m_total[50s:9s])"] {
+        let whole = ask(EngineOptions::default(), query).unwrap();
+        let limits = EngineOptions { samples_read_max: 120, ..EngineOptions::default() };
+        let sliced = ask(limits, query).unwrap();
+        assert_eq!(sliced.value, whole.value, "{query}");
+        assert_eq!((sliced.warnings, sliced.infos), (whole.warnings, whole.infos), "{query}");
+        assert!(sliced.stats.samples_read > whole.stats.samples_read, "{query} was not read in slices");
+    }
+    let few = EngineOptions { samples_read_max: 10, ..EngineOptions::default() };
+    let answer = ask(few, "m_total");
+    assert!(matches!(answer, Err(Error::Select(SelectError::TooManySamples { limit: 10 }))), "{answer:?}");
+}
+
 #[test]
 fn hostile_queries_end_in_an_error() {
     let scrapes = vec![Found::Float(1.0); 10];

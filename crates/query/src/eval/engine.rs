@@ -17,7 +17,8 @@ pub struct EngineOptions {
     pub subquery_step_ms: i64,
     /// Most points that one intermediate value may hold, a histogram counting as one for each bin and 8 more.
     pub samples_max: usize,
-    /// Most samples that one selector may read from the store.
+    /// Most samples that one selector may read from the store at once, a histogram counting as one for each bin. Longer
+    /// range queries are read in slices of time.
     pub samples_read_max: usize,
     /// Most series that one selector may read from the store.
     pub series_max: usize,
@@ -31,14 +32,14 @@ pub struct EngineOptions {
 
 impl Default for EngineOptions {
     /// 5 min of lookback and 1 min between a subquery's instants are Prometheus' own. 50,000,000 points of 16
-    /// bytes are 800 MB, the most that one query may take; 1,000,000 series are a whole large installation.
+    /// bytes are 800 MB, the most that one value may take, and 20,000,000 samples at once a third of that; 1,000,000 series are a whole large installation.
     /// 2,000,000 instants are 23 days of seconds, and 32 MB a series.
     fn default() -> Self {
         Self {
             lookback_ms: 5 * 60 * 1000,
             subquery_step_ms: 60 * 1000,
             samples_max: 50_000_000,
-            samples_read_max: 50_000_000,
+            samples_read_max: 20_000_000,
             series_max: 1_000_000,
             instants_max: 2_000_000,
             delayed_name_removal: false,
@@ -134,9 +135,8 @@ impl Engine {
         let mut evaluator = Evaluator::new(&self.options, store, &expr, frame, cancelled);
         let grid = Grid::new(start_ms, end_ms, step_ms);
         evaluator.check_samples(grid.count)?;
-        let output = evaluator.eval(&expr, grid)?;
-        let value = Value::Matrix(self.matrix(output, grid)?);
-        Ok(finish(value, evaluator, query))
+        let series = evaluator.sliced(&expr, grid, &|output, slice| self.matrix(output, slice))?;
+        Ok(finish(Value::Matrix(series), evaluator, query))
     }
 
     fn instant_value(&self, evaluator: &mut Evaluator<'_>, expr: &Expr, time_ms: i64) -> Result<Value, Error> {

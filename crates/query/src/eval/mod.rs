@@ -33,6 +33,7 @@ mod kernel;
 mod matching;
 mod rows;
 mod selectors;
+mod slices;
 mod stream;
 mod subquery;
 mod topk;
