@@ -1,11 +1,12 @@
 //! A store in memory, for tests of what stands in front of a store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use ogive_model::sequence::{Seen, Sequences};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, Reason, Select, SelectError, Selection, SeriesData, SourceId, Value, Verdict,
+    Batch, HistogramValue, Kind, Labels, Matcher, Reason, Select, SelectError, Selection, SeriesData, SourceId,
+    TimeRange, Value, Verdict,
 };
 
 use crate::backend::{Backend, Fact, Refusal, Reply};
@@ -106,6 +107,21 @@ impl Backend for Memory {
             None => reply(Ok(self.apply(batch))),
         }
         Ok(())
+    }
+
+    fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        let selection = Selection { matchers: matchers.to_vec(), range, samples_max: usize::MAX, labels_only: true };
+        let found = self.select(&selection)?;
+        let names: BTreeSet<&str> =
+            found.iter().flat_map(|series| series.labels.iter().map(|(name, _)| name)).collect();
+        Ok(names.into_iter().map(str::to_owned).collect())
+    }
+
+    fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        let selection = Selection { matchers: matchers.to_vec(), range, samples_max: usize::MAX, labels_only: true };
+        let found = self.select(&selection)?;
+        let values: BTreeSet<&str> = found.iter().map(|series| series.labels.get(name)).collect();
+        Ok(values.into_iter().filter(|value| !value.is_empty()).map(str::to_owned).collect())
     }
 
     fn facts(&self) -> Vec<Fact> {

@@ -233,7 +233,7 @@ fn random_source() -> SourceId {
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::{Select, SelectError, Selection, SeriesData, Verdict};
+    use ogive_model::{Matcher, Select, SelectError, Selection, SeriesData, TimeRange, Verdict};
 
     use super::*;
     use crate::backend::{Fact, Refusal, Reply};
@@ -261,6 +261,12 @@ mod tests {
             self.batches.lock().unwrap().push(batch);
             reply(Ok(Verdict { accepted, ..Verdict::default() }));
             Ok(())
+        }
+        fn label_names(&self, _: &[Matcher], _: TimeRange) -> Result<Vec<String>, SelectError> {
+            Ok(Vec::new())
+        }
+        fn label_values(&self, _: &str, _: &[Matcher], _: TimeRange) -> Result<Vec<String>, SelectError> {
+            Ok(Vec::new())
         }
         fn facts(&self) -> Vec<Fact> {
             Vec::new()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Select, SelectError, Selection, SeriesData};
+use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, TimeRange};
 use ogive_probe::Clock;
 use ogive_store::{Observer, Options, Store};
 
@@ -91,6 +91,14 @@ impl Backend for Embedded {
             None => self.0.submit(batch, reply)?,
         }
         Ok(())
+    }
+
+    fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        self.0.label_names(matchers, range)
+    }
+
+    fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        self.0.label_values(name, matchers, range)
     }
 
     fn facts(&self) -> Vec<Fact> {

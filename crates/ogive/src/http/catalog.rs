@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Kind, METRIC_NAME, Matcher, Selection, SeriesData, SeriesMeta, Temporality, TimeRange};
+use ogive_model::{Kind, METRIC_NAME, Matcher, SelectError, Selection, SeriesData, SeriesMeta, Temporality, TimeRange};
 use ogive_query::ast::ExprKind;
 
 use super::App;
@@ -43,15 +43,31 @@ impl Wanted {
 
     /// Hands every fitting series to `each`; a series that fits twice comes twice.
     fn each(&self, app: &App, cancel: &Cancel, mut each: impl FnMut(SeriesData)) -> Result<(), ApiError> {
-        for matchers in &self.matchers {
-            if cancel.is_set() {
-                return Err(ApiError::timeout("the query was cancelled"));
-            }
-            let matchers = matchers.clone();
+        for matchers in self.matchers(cancel) {
+            let matchers = matchers?.to_vec();
             let selection = Selection { matchers, range: self.range, samples_max: usize::MAX, labels_only: true };
             app.backend.select(&selection)?.into_iter().for_each(&mut each);
         }
         Ok(())
+    }
+
+    /// The union of what `of` gives for each list of matchers.
+    fn union(
+        &self,
+        cancel: &Cancel,
+        of: impl Fn(&[Matcher], TimeRange) -> Result<Vec<String>, SelectError>,
+    ) -> Result<BTreeSet<String>, ApiError> {
+        let mut out = BTreeSet::new();
+        for matchers in self.matchers(cancel) {
+            out.extend(of(matchers?, self.range)?);
+        }
+        Ok(out)
+    }
+
+    fn matchers<'a>(&'a self, cancel: &'a Cancel) -> impl Iterator<Item = Result<&'a [Matcher], ApiError>> {
+        self.matchers.iter().map(|matchers| {
+            if cancel.is_set() { Err(ApiError::timeout("the query was cancelled")) } else { Ok(&**matchers) }
+        })
     }
 }
 
@@ -83,14 +99,7 @@ pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Res
 pub(super) async fn labels(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let wanted = Wanted::new(&params)?;
     let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let mut found: BTreeSet<String> = BTreeSet::new();
-        wanted.each(app, cancel, |series| {
-            for (name, _) in series.labels.iter() {
-                if !found.contains(name) {
-                    found.insert(name.to_owned());
-                }
-            }
-        })?;
+        let found = wanted.union(cancel, |matchers, range| app.backend.label_names(matchers, range))?;
         Ok(list(found.iter(), wanted.limit, |out, name| prometheus_json::string(out, name)))
     });
     Ok(json(StatusCode::OK, answer.await?))
@@ -103,13 +112,7 @@ pub(super) async fn label_values(
 ) -> Result<Response, ApiError> {
     let wanted = Wanted::new(&params)?;
     let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let mut found: BTreeSet<String> = BTreeSet::new();
-        wanted.each(app, cancel, |series| {
-            let value = series.labels.get(&name);
-            if !value.is_empty() && !found.contains(value) {
-                found.insert(value.to_owned());
-            }
-        })?;
+        let found = wanted.union(cancel, |matchers, range| app.backend.label_values(&name, matchers, range))?;
         Ok(list(found.iter(), wanted.limit, |out, value| prometheus_json::string(out, value)))
     });
     Ok(json(StatusCode::OK, answer.await?))

@@ -95,16 +95,21 @@ fn of_selector(
     cancel: &Cancel,
 ) -> Result<Columns, ApiError> {
     let from_ms = wanted.start_ms.saturating_sub(wanted.step_ms);
-    let selection = Selection {
+    let mut selection = Selection {
         matchers: matchers.to_vec(),
-        range: TimeRange { start_ms: from_ms.saturating_sub(LOOKBACK_MS), end_ms: wanted.end_ms },
+        range: TimeRange { start_ms: from_ms, end_ms: wanted.end_ms },
         samples_max: BINS_READ_MAX,
         labels_only: false,
     };
+    let mut found = store.select(&selection)?;
+    if found.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {
+        selection.range.start_ms = from_ms.saturating_sub(LOOKBACK_MS);
+        found = store.select(&selection)?;
+    }
     let mut out = Columns::default();
     let mut units = Units::default();
     let mut numbers = 0;
-    for series in store.select(&selection)? {
+    for series in found {
         if cancel.is_set() {
             return Err(ApiError::timeout("the query was cancelled"));
         }

@@ -1,0 +1,270 @@
+//! How many samples and histograms does a CPU-second of the server take in through `POST /v1/batch`, each batch
+//! acknowledged when it is durable?
+//!
+//! Starts the real server on the disk of the temporary directory, sends prepared batches over several connections, and
+//! divides what was accepted by the processor time of the server's process (user and system, the hiccup meter and
+//! everything else included). The four kinds of batch take turns, so that a busy machine hurts all alike.
+//!
+//! `cargo bench -p ogive --bench ingest`; `OGIVE_BENCH_ROUNDS` (default 3) rounds of one second a kind.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{FRAME, JSON, Server, now_ms};
+use ogive_hist::Histogram;
+use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+use serde_json::json;
+
+const CONNECTIONS: usize = 4;
+/// Series of a batch of floats: a host's metrics.
+const FLOATS: usize = 1_000;
+/// Series of a batch of histograms, some 60 bins each.
+const HISTOGRAMS: usize = 200;
+const ROUND: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Flat,
+    Json,
+}
+
+/// What is sent in one kind of round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Load {
+    form: Form,
+    kind: Kind,
+}
+
+const LOADS: [Load; 4] = [
+    Load { form: Form::Flat, kind: Kind::Float },
+    Load { form: Form::Flat, kind: Kind::Histogram },
+    Load { form: Form::Json, kind: Kind::Float },
+    Load { form: Form::Json, kind: Kind::Histogram },
+];
+
+impl Load {
+    fn name(self) -> String {
+        let form = if self.form == Form::Flat { "FlatBuffers" } else { "JSON" };
+        format!("{form} {}", if self.kind == Kind::Float { "floats" } else { "histograms" })
+    }
+
+    fn samples(self) -> usize {
+        if self.kind == Kind::Float { FLOATS } else { HISTOGRAMS }
+    }
+
+    /// The batch of `connection` with number `sequence`: one sample of each series, a second after the one before.
+    fn batch(self, connection: usize, sequence: u64) -> Batch {
+        let time_ns = (now_ms() - 3_000_000 + (sequence as i64 % 3_000) * 1_000) * 1_000_000;
+        let mut series = Vec::new();
+        let mut samples = Vec::new();
+        for index in 0..self.samples() {
+            let temporality = if self.kind == Kind::Float { Temporality::Gauge } else { Temporality::Delta };
+            let meta = SeriesMeta { kind: self.kind, temporality, unit: "s".into(), width_ms: 1_000 };
+            series.push(SeriesDef::new(labels(self, connection, index), meta));
+            let value = match self.kind {
+                Kind::Float => Value::Float(sequence as f64 * 0.25 + index as f64),
+                _ => Value::Histogram(Box::new(distribution(sequence + index as u64))),
+            };
+            samples.push(Ok(Sample { series: index as u32, time_ns, value }));
+        }
+        let source =
+            SourceId(1 + connection as u128 + 16 * LOADS.iter().position(|load| *load == self).unwrap() as u128);
+        Batch { source, sequence, series, samples }
+    }
+
+    fn body(self, connection: usize, sequence: u64) -> Vec<u8> {
+        let batch = self.batch(connection, sequence);
+        match self.form {
+            Form::Flat => batch.encode().unwrap(),
+            Form::Json => json_of(&batch).into_bytes(),
+        }
+    }
+}
+
+fn labels(load: Load, connection: usize, index: usize) -> Vec<(String, String)> {
+    let metric = if load.kind == Kind::Float { "bench_value" } else { "bench_seconds" };
+    [
+        ("__name__", format!("{metric}_{:?}", load.form)),
+        ("host", format!("host-{connection}.example.org")),
+        ("service", format!("service-{}", index % 20)),
+        ("route", format!("/api/v1/things/{}", index / 20)),
+        ("method", "GET".into()),
+        ("status", "200".into()),
+    ]
+    .map(|(name, value)| (name.to_string(), value))
+    .into()
+}
+
+/// Some 60 bins and 400 measurements, other ones for each seed.
+fn distribution(seed: u64) -> Histogram {
+    let mut out = Histogram::log_linear();
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for _ in 0..400 {
+        // The sum of four uniform numbers stands in for a normal one.
+        let mut sum = 0.0;
+        for _ in 0..4 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            sum += (random >> 11) as f64 / (1_u64 << 53) as f64;
+        }
+        out.record(0.002 * ((sum - 2.0) * 0.8).exp());
+    }
+    out
+}
+
+fn json_of(batch: &Batch) -> String {
+    let series = batch.series.iter().flatten().map(|series| {
+        let labels: serde_json::Map<String, serde_json::Value> =
+            series.labels.iter().map(|(name, value)| (name.to_string(), value.into())).collect();
+        let (kind, temporality) =
+            if series.meta.kind == Kind::Float { ("float", "gauge") } else { ("histogram", "delta") };
+        json!({"labels": labels, "kind": kind, "temporality": temporality, "unit": "s", "width_ms": 1000})
+    });
+    let series: Vec<_> = series.collect();
+    let samples = batch.samples.iter().flatten().map(|sample| match &sample.value {
+        Value::Histogram(histogram) => {
+            let bins: serde_json::Map<String, serde_json::Value> =
+                histogram.buckets().map(|bucket| (format!("{:e}", bucket.lo), bucket.count.into())).collect();
+            let (sum, min, max) = (histogram.sum, histogram.min, histogram.max);
+            json!({"series": sample.series, "time_ms": sample.time_ms(), "histogram": {"bins": bins, "sum": sum, "min": min, "max": max}})
+        }
+        Value::Float(value) => json!({"series": sample.series, "time_ms": sample.time_ms(), "float": value}),
+        other => unreachable!("{other:?}"),
+    });
+    let samples: Vec<_> = samples.collect();
+    json!({"source": format!("{:032x}", batch.source.0), "sequence": batch.sequence, "series": series, "samples": samples}).to_string()
+}
+
+/// A connection that stays open.
+struct Line(BufReader<TcpStream>);
+
+impl Line {
+    fn post(&mut self, kind: &str, body: &[u8]) -> u64 {
+        let head = format!(
+            "POST /v1/batch HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let stream = self.0.get_mut();
+        stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        let status = line.split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut length = 0;
+        loop {
+            line.clear();
+            self.0.read_line(&mut line).unwrap();
+            if line.trim().is_empty() {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut answer = vec![0; length];
+        self.0.read_exact(&mut answer).unwrap();
+        if status == "429" {
+            return 0;
+        }
+        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!(status, "200", "{answer}");
+        answer["accepted"].as_u64().unwrap()
+    }
+}
+
+/// Processor seconds of the server so far.
+fn cpu_seconds(server: &Server) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    // USER_HZ is 100 on every Linux.
+    ticks as f64 / 100.0
+}
+
+/// Figures of one round.
+struct Round {
+    samples: f64,
+    cpu: f64,
+    wall: f64,
+    bytes: f64,
+}
+
+/// Sends for [`ROUND`]; batches are made beforehand.
+fn round(server: &Server, load: Load, first: u64) -> (Round, u64) {
+    const PREPARED: u64 = 200;
+    let bodies: Vec<Vec<Vec<u8>>> = (0..CONNECTIONS)
+        .map(|connection| (0..PREPARED).map(|at| load.body(connection, first + at)).collect())
+        .collect();
+    let bytes = bodies[0][0].len() as f64 / load.samples() as f64;
+    let accepted = AtomicU64::new(0);
+    let (cpu, from) = (cpu_seconds(server), Instant::now());
+    std::thread::scope(|scope| {
+        for bodies in &bodies {
+            let accepted = &accepted;
+            scope.spawn(move || {
+                let mut line = Line(BufReader::new(server.connect()));
+                let kind = if load.form == Form::Flat { FRAME } else { JSON };
+                for body in bodies {
+                    accepted.fetch_add(line.post(kind, body), Ordering::Relaxed);
+                    if from.elapsed() > ROUND {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    let round = Round {
+        samples: accepted.load(Ordering::Relaxed) as f64,
+        wall: from.elapsed().as_secs_f64(),
+        cpu: cpu_seconds(server) - cpu,
+        bytes,
+    };
+    (round, first + PREPARED)
+}
+
+fn spread(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let show = |value: f64| format!("{:.0}", value);
+    format!("{} ({}..{})", show(values[values.len() / 2]), show(values[0]), show(values[values.len() - 1]))
+}
+
+fn main() {
+    let rounds = std::env::var("OGIVE_BENCH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    std::thread::sleep(Duration::from_secs(1));
+    let (cpu, from) = (cpu_seconds(&server), Instant::now());
+    std::thread::sleep(Duration::from_secs(2));
+    let idle = (cpu_seconds(&server) - cpu) / from.elapsed().as_secs_f64();
+    println!("idle: {:.1} % of a processor (self observation)", idle * 100.0);
+    let mut figures: Vec<Vec<Round>> = LOADS.iter().map(|_| Vec::new()).collect();
+    let mut sequence = 1;
+    for _ in 0..rounds {
+        for (load, figures) in LOADS.iter().zip(&mut figures) {
+            let (round, next) = round(&server, *load, sequence);
+            figures.push(round);
+            sequence = next;
+        }
+    }
+    println!(
+        "{CONNECTIONS} connections, batches of {FLOATS} floats or {HISTOGRAMS} histograms, {rounds} rounds: median (least..greatest)"
+    );
+    for (load, rounds) in LOADS.iter().zip(&figures) {
+        let per = |of: fn(&Round) -> f64| spread(rounds.iter().map(of).collect());
+        println!(
+            "{:24} {} samples a CPU-second; {} a second of wall time; {:.0} bytes each on the wire",
+            load.name(),
+            per(|round| round.samples / round.cpu.max(0.01)),
+            per(|round| round.samples / round.wall),
+            rounds[0].bytes,
+        );
+    }
+    println!("most memory held: {} MiB", server.memory_peak_kib() >> 10);
+}
