@@ -94,7 +94,7 @@ async fn serve(listener: TcpListener, app: http::App, end: watch::Sender<bool>) 
         eprintln!("ogive: ending; what was acknowledged is safe");
         let _ = end.send(true);
     };
-    let served = axum::serve(listener, http::router(app)).with_graceful_shutdown(stopped);
+    let served = axum::serve(http::Limited::new(listener), http::router(app)).with_graceful_shutdown(stopped);
     let late = async move {
         let _ = ending.wait_for(|ending| *ending).await;
         tokio::time::sleep(DRAIN).await;

@@ -468,8 +468,29 @@ impl Visitor<'_> for LabelSeed {
     }
 }
 
+/// The bin of a label in its usual form, `[-]d[.d]e[-]d[d[d]]`: its digits are the bin's own. `None` for other forms.
+fn usual_edge(text: &[u8]) -> Option<DecimalBin> {
+    let (negative, digits) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
+    let (tens, ones, exponent) = match digits {
+        [a @ b'1'..=b'9', b'.', b @ b'0'..=b'9', b'e', rest @ ..] => (a - b'0', b - b'0', rest),
+        [a @ b'1'..=b'9', b'e', rest @ ..] => (a - b'0', 0, rest),
+        _ => return None,
+    };
+    let (below_one, exponent) = exponent.strip_prefix(b"-").map_or((false, exponent), |rest| (true, rest));
+    if exponent.is_empty() || exponent.len() > 3 || !exponent.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let power = exponent.iter().fold(0_i16, |sum, digit| sum * 10 + i16::from(digit - b'0'));
+    let exp = i8::try_from(if below_one { -power } else { power }).ok()?;
+    let val = (tens * 10 + ones).cast_signed();
+    Some(DecimalBin { val: if negative { -val } else { val }, exp })
+}
+
 /// The bin whose edge nearer zero is `text`. A number inside a bin is refused: it could not be told from a mistake.
 fn edge(text: &str) -> Result<DecimalBin, Bad> {
+    if let Some(bin) = usual_edge(text.as_bytes()) {
+        return Ok(bin);
+    }
     let bin = match openhistogram::bin_of_label(text) {
         Ok(bin) => bin,
         Err(error) => return bad(Reason::HistogramInvalid, error.to_string()),
@@ -592,6 +613,28 @@ mod tests {
         assert_eq!(one.count, 1);
         assert!(matches!(batch.samples[2].as_ref().unwrap().value, Value::Float(value) if value.is_nan()));
         assert_eq!(batch.samples[4].as_ref().unwrap().value, Value::Text("x".into()));
+    }
+
+    #[test]
+    fn every_bin_has_the_label_that_names_it_in_every_form() {
+        for positive in [true, false] {
+            for index in 0..ogive_hist::BINS_PER_SIGN {
+                let bin = DecimalBin::from_index(positive, index);
+                let label = openhistogram::label_of_bin(bin);
+                assert_eq!(usual_edge(label.as_bytes()), Some(bin), "{label}");
+                let (lo, hi) = Scheme::LogLinear10.bounds(positive, index);
+                let near = if positive { lo } else { hi };
+                for label in [format!("{near:e}"), format!("{near}"), label.replace('e', "E")] {
+                    assert!(edge(&label).is_ok_and(|found| found == bin), "{label}");
+                }
+            }
+        }
+        for other in [
+            "", "-", "1", "1.", "1.2", "0.1e1", "1.25e1", "1.2e", "1.2e-", "1.2e+1", "1.2e999", "1.2e128", "1.2e-129",
+            "1e1x",
+        ] {
+            assert_eq!(usual_edge(other.as_bytes()), None, "{other}");
+        }
     }
 
     #[test]

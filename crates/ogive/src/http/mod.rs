@@ -13,6 +13,7 @@ mod catalog;
 mod columns;
 mod error;
 mod heatmap;
+mod listener;
 mod live;
 mod metrics;
 mod page;
@@ -36,6 +37,8 @@ use tokio::sync::{Semaphore, watch};
 use crate::backend::Backend;
 use crate::counters::Counters;
 use crate::observe::Meters;
+pub(crate) use listener::Limited;
+
 use error::ApiError;
 use ogive_probe::Clock;
 
