@@ -20,6 +20,8 @@ fn failure(operation: &'static str, path: &Path, source: std::io::Error) -> Erro
     match source.kind() {
         ErrorKind::NotFound => Error::NotFound { path },
         ErrorKind::AlreadyExists => Error::AlreadyExists { path },
+        // Names need space too.
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full { path, offset: 0 },
         _ => Error::Io { operation, path, source },
     }
 }
@@ -38,11 +40,7 @@ impl RealDisk {
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {
         let opened = OpenOptions::new().read(true).append(true).create_new(true).open(path);
-        let file = opened.map_err(|error| match is_full(&error) {
-            true => Error::Full { path: path.to_owned(), offset: 0 },
-            false => failure("create", path, error),
-        })?;
-        Self::handle(path, file)
+        Self::handle(path, opened.map_err(|error| failure("create", path, error))?)
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {

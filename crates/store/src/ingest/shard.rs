@@ -139,3 +139,41 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use ogive_model::{Kind, Labels, SeriesMeta, Temporality, Value};
+
+    use super::*;
+
+    /// A reader looked at the blocks, a flush published a new one and released its samples, and only then did the
+    /// reader's question reach the shard: the samples are in neither, so it must look at the blocks again.
+    #[test]
+    fn a_reader_that_was_overtaken_by_a_flush_is_told_so() {
+        let (shard, thread) = start(0, Arc::new(HeadSize::default()));
+        let labels = Labels::new([("__name__", "g")]).unwrap();
+        let (kind, temporality) = (Kind::Float, Temporality::Gauge);
+        let def =
+            Arc::new(SeriesDef { labels, meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 } });
+        let placed = Placed { index: 0, time_ms: 1, value: Value::Float(1.0) };
+        let (series, samples, group) = (vec![(0, def)], vec![placed], Group::new(1, Vec::new()));
+        shard.send(ToShard::Apply { series, samples, group }).unwrap();
+        let ask = |flushed| {
+            let (answer, found) = channel();
+            let request = Arc::new(ReadRequest { matchers: Vec::new(), range: TimeRange::ALL, flushed });
+            shard.send(ToShard::Read { request, answer }).unwrap();
+            found.recv().unwrap().map(|found| found.len())
+        };
+        assert_eq!(ask(0), Some(1), "active");
+        let (answer, frozen) = channel();
+        shard.send(ToShard::Freeze { epoch: 1, retired: Vec::new(), answer }).unwrap();
+        assert_eq!(frozen.recv().unwrap().samples, 1);
+        assert_eq!((ask(0), ask(1)), (Some(1), Some(0)), "frozen: for those who do not know the block");
+        shard.send(ToShard::Release { epoch: 1 }).unwrap();
+        assert_eq!((ask(0), ask(1)), (None, Some(0)), "released");
+        drop(shard);
+        thread.join().unwrap();
+    }
+}
