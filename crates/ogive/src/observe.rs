@@ -292,6 +292,8 @@ mod tests {
         let clock = Clock::global();
         let mut hiccups = HiccupMeter::start(clock).unwrap();
         hiccups.stop();
+        // What it met in its short life is not part of these tests.
+        let _ = snapshot_all(hiccups.cpus().iter().map(ogive_probe::CpuMeter::recorder));
         Work {
             backend: sink.clone(),
             meters: Arc::default(),
