@@ -17,6 +17,8 @@ const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGNMENT) && RECORD_H
 /// Records begin at its multiples.
 pub(crate) const ALIGNMENT: usize = 8;
 
+/// 2^62: a million records a second for 146,000 years, and far from where adding one overflows.
+const SEQUENCE_MAX: u64 = 1 << 62;
 const MAGIC: [u8; 8] = *b"ogivejnl";
 const VERSION: u32 = 1;
 
@@ -47,7 +49,8 @@ impl SegmentHeader {
     pub(crate) fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Option<Self> {
         let good =
             bytes[0..8] == MAGIC && u32_at(bytes, 8) == VERSION && u32_at(bytes, 60) == crc32c::crc32c(&bytes[..60]);
-        good.then(|| Self { mark: u32_at(bytes, 12), number: u64_at(bytes, 16), first: u64_at(bytes, 24) })
+        let header = Self { mark: u32_at(bytes, 12), number: u64_at(bytes, 16), first: u64_at(bytes, 24) };
+        (good && header.first <= SEQUENCE_MAX).then_some(header)
     }
 }
 
@@ -84,7 +87,8 @@ impl RecordHeader {
             return None;
         }
         let header = Self { length: u32_at(bytes, 4), sequence: u64_at(bytes, 8), durable: u64_at(bytes, 16) };
-        (header.length as usize <= RECORD_BYTES_MAX && header.durable <= header.sequence).then_some(header)
+        let in_range = header.length as usize <= RECORD_BYTES_MAX && header.sequence <= SEQUENCE_MAX;
+        (in_range && header.durable <= header.sequence).then_some(header)
     }
 
     pub(crate) fn frame_bytes(self) -> usize {

@@ -492,6 +492,22 @@ fn a_segment_whose_name_was_not_synced_is_safe_once_opened() {
     }
 }
 
+/// Whole frames with numbers at their limits: 2^62 is the last sequence that is one.
+#[test]
+fn sequences_near_the_end_of_numbers_do_not_overflow() {
+    for (sequence, good) in [(1_u64 << 62, true), ((1 << 62) + 1, false), (u64::MAX, false)] {
+        let header = crate::format::SegmentHeader { mark: 9, number: 0, first: 1 << 62 };
+        let mut bytes = header.encode().to_vec();
+        crate::format::RecordHeader::frame(sequence, 0, 9, b"edge", &mut bytes);
+        let disk = SimulatedDisk::new(1);
+        disk.put(&Path::new(DIRECTORY).join("0000000000000000.journal"), bytes);
+        let mut journal = open(&disk);
+        assert_eq!(replay_from(&journal, 0).0.len(), usize::from(good), "{sequence}");
+        let next = journal.append(b"next").unwrap();
+        assert_eq!(next, Position((1 << 62) + u64::from(good)));
+    }
+}
+
 #[test]
 fn random_bytes_open_without_harm() {
     let mut random = Random::new(42);
