@@ -389,6 +389,42 @@ fn publishers_have_their_own_gaps_and_a_bound() {
 }
 
 #[test]
+fn cells_merge_to_what_one_cell_would_have_been() {
+    let clock = Clock::manual(1_000, 0);
+    let recorders = [TraceRecorder::<Order>::new(clock, NEVER), TraceRecorder::new(clock, NEVER)];
+    let mut merged = None::<TraceCell>;
+    let writers = recorders.each_ref().map(|recorder| recorder.handle("engine"));
+    for part in 0..4_u64 {
+        for number in 0..30 + part {
+            let mut order = message(clock, [number, part, 7, 1]);
+            if number == 3 {
+                order = Order::begin(clock);
+            }
+            writers.iter().for_each(|writer| writer.finish(&order));
+        }
+        if part == 2 {
+            let (one, two) = (recorders[0].handle("late"), recorders[1].handle("late"));
+            [one, two].iter().for_each(|writer| writer.finish(&message(clock, [1, 1, 1, 1])));
+        }
+        let cell = recorders[0].snapshot();
+        match &mut merged {
+            Some(merged) => merged.merge(&cell),
+            None => merged = Some(cell),
+        }
+    }
+    let (merged, whole) = (merged.expect("four cells"), recorders[1].snapshot());
+    assert!(merged.is_conserved());
+    // Sums of seconds are rounded in each cell: compare all but them.
+    let shape = |cell: &TraceCell| {
+        let stages: Vec<_> =
+            cell.stages.iter().map(|stage| (stage.times.count, stage.times.max, stage.missing)).collect();
+        let gaps: Vec<_> = cell.publishers.iter().map(|one| (one.name.clone(), one.gaps.count, one.quiet_ns)).collect();
+        (cell.counts, cell.total.positive.clone(), cell.logic.positive.clone(), stages, gaps)
+    };
+    assert_eq!(shape(&merged), shape(&whole));
+}
+
+#[test]
 fn what_a_thread_finished_stays_when_it_ends() {
     thread_local! {
         static WRITER: std::cell::OnceCell<TraceWriter<Order>> = const { std::cell::OnceCell::new() };

@@ -15,6 +15,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-query", &["ogive-hist", "ogive-model"]),
     ("ogive", &["ogive-hist", "ogive-model", "ogive-journal", "ogive-probe", "ogive-store", "ogive-query"]),
     ("ogive-tidy", &[]),
+    // examples/
+    ("ogive-matching-engine", &["ogive-hist", "ogive-probe"]),
 ];
 
 /// Outside crates that only the named Ogive crates may reach, at any distance.

@@ -57,7 +57,7 @@ pub struct Writer(Hand<Flat>);
 /// As [`Writer`], for one of very many recorders: it takes memory for the values that it sees, and gives it back when
 /// they stay away.
 ///
-/// A record costs about a nanosecond more than a [`Writer`]'s. The first within 64 neighbouring bins (two thirds of a
+/// A record costs a tenth more than a [`Writer`]'s. The first within 64 neighbouring bins (two thirds of a
 /// decade) allocates 260 bytes; they go after eight snapshots without a record there.
 pub struct SparseWriter(Hand<Pages>);
 

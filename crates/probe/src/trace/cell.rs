@@ -102,6 +102,35 @@ impl TraceCell {
         }
     }
 
+    /// Adds a later cell of the same path: what was finished in either. The quiet times and the limit are the later's.
+    ///
+    /// # Panics
+    /// When `later` is of another path.
+    pub fn merge(&mut self, later: &Self) {
+        let add = |into: &mut Histogram, from: &Histogram| into.merge(from).expect("all are in one scheme");
+        let names = |cell: &Self| cell.stages.iter().map(|stage| stage.name).collect::<Vec<_>>();
+        assert_eq!(names(self), names(later), "cells of one path have the same stages");
+        add(&mut self.total, &later.total);
+        add(&mut self.infrastructure, &later.infrastructure);
+        add(&mut self.logic, &later.logic);
+        for (stage, other) in self.stages.iter_mut().zip(&later.stages) {
+            add(&mut stage.times, &other.times);
+            stage.missing += other.missing;
+        }
+        self.publishers.iter_mut().for_each(|publisher| publisher.quiet_ns = None);
+        for other in &later.publishers {
+            match self.publishers.iter_mut().find(|publisher| publisher.name == other.name) {
+                Some(publisher) => {
+                    add(&mut publisher.gaps, &other.gaps);
+                    publisher.quiet_ns = other.quiet_ns;
+                }
+                None => self.publishers.push(other.clone()),
+            }
+        }
+        self.counts.add(&later.counts);
+        self.limit_ns = later.limit_ns;
+    }
+
     /// Every finished message is accounted for: the invariants of the module, for tests and assertions.
     #[must_use]
     pub fn is_conserved(&self) -> bool {
@@ -117,6 +146,22 @@ impl TraceCell {
 }
 
 impl TraceCounts {
+    fn add(&mut self, other: &Self) {
+        let sums = [
+            (&mut self.finished, other.finished),
+            (&mut self.incomplete, other.incomplete),
+            (&mut self.straddled, other.straddled),
+            (&mut self.partial, other.partial),
+            (&mut self.clamped, other.clamped),
+            (&mut self.gaps_skipped, other.gaps_skipped),
+            (&mut self.slow, other.slow),
+            (&mut self.missing_first, other.missing_first),
+        ];
+        for (sum, count) in sums {
+            *sum += count;
+        }
+    }
+
     fn new(collected: &Collected) -> Self {
         let count = |which: usize| collected.counts[which];
         Self {
