@@ -1,9 +1,12 @@
 //! Whether a histogram from outside keeps the rules of its scheme.
 
-use crate::{Count, Histogram, Scheme};
+use crate::{Count, Histogram, Scheme, gamma, loglinear2};
 
 /// Bins above this index are outside LogLinear10: 256 exponents of 90 bins.
 const LOG_LINEAR_INDEX_MAX: i32 = 256 * 90 - 1;
+
+/// Units whose multiples up to 2^64 are far from the ends of the doubles.
+const UNITS: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
 impl Scheme {
     /// Scales that an exponential histogram may have: OTLP's -10..=20, Prometheus' up to 52.
@@ -15,6 +18,8 @@ impl Scheme {
     ///
     /// # Errors
     /// A sentence that names the rule that is broken.
+    // Negated comparisons: they are also true of NaN.
+    #[allow(clippy::neg_cmp_op_on_partial_ord)]
     pub fn check(&self) -> Result<(), &'static str> {
         match self {
             Self::LogLinear10 => Ok(()),
@@ -30,6 +35,23 @@ impl Scheme {
                 Err("custom bounds must strictly ascend")
             }
             Self::Custom { .. } => Ok(()),
+            Self::LogLinear2 { grouping, .. } if *grouping > loglinear2::GROUPING_MAX => {
+                Err("a binary log-linear grouping must be in 0..=20")
+            }
+            Self::LogLinear2 { shift, .. } if *shift > loglinear2::SHIFT_MAX => {
+                Err("a binary log-linear shift must be in 0..=40")
+            }
+            Self::LogLinear2 { unit, .. } if !UNITS.contains(unit) => {
+                Err("the unit of a binary log-linear scheme must be in 1e-100..=1e100")
+            }
+            Self::LogLinear2 { .. } => Ok(()),
+            Self::Gamma { gamma, .. } if !gamma::GAMMAS.contains(gamma) => {
+                Err("a logarithmic base must be in 1.000001..=1e6")
+            }
+            Self::Gamma { offset, .. } if !(offset.abs() <= gamma::OFFSET_MAX) => {
+                Err("a logarithmic offset must be within 1e9 of zero")
+            }
+            Self::Gamma { .. } => Ok(()),
         }
     }
 }
@@ -68,7 +90,11 @@ impl<C: Count> Histogram<C> {
     fn index_limits(&self) -> (i32, i32) {
         match &self.scheme {
             Scheme::LogLinear10 => (0, LOG_LINEAR_INDEX_MAX),
-            Scheme::Exp2 { .. } => (i32::MIN, i32::MAX),
+            Scheme::Exp2 { .. } | Scheme::Gamma { .. } => (i32::MIN, i32::MAX),
+            // Bin 0 is the zero bin.
+            Scheme::LogLinear2 { grouping, shift, unit } => {
+                (1, loglinear2::Grid { grouping: *grouping, shift: *shift, unit: *unit }.index_max())
+            }
             Scheme::Custom { bounds } => (0, i32::try_from(bounds.len()).expect("the scheme was checked")),
         }
     }
@@ -98,6 +124,29 @@ mod tests {
         assert!(check(custom(&[1.0, 2.0]), &[0], &[]).is_err());
         assert!(check(custom(&[1.0, 1.0]), &[], &[]).is_err());
         assert!(check(custom(&[f64::NAN]), &[], &[]).is_err());
+    }
+
+    #[test]
+    fn parameters_must_be_in_their_ranges() {
+        let two = |grouping, shift, unit| Scheme::log_linear2(grouping, shift, unit);
+        for (scheme, right) in [
+            (two(20, 40, 1e-9), true),
+            (two(21, 0, 1.0), false),
+            (two(10, 41, 1.0), false),
+            (two(10, 0, 0.0), false),
+            (two(10, 0, f64::NAN), false),
+            (Scheme::gamma(1.02, 0.0), true),
+            (Scheme::gamma(1.000_001, 1e9), true),
+            (Scheme::gamma(1.0, 0.0), false),
+            (Scheme::gamma(f64::NAN, 0.0), false),
+            (Scheme::gamma(1.02, f64::NAN), false),
+            (Scheme::gamma(1.02, 1.1e9), false),
+        ] {
+            assert_eq!(scheme.is_ok(), right, "{scheme:?}");
+        }
+        let hdr = two(10, 0, 1e-9).unwrap();
+        assert_eq!(check(hdr.clone(), &[1], &[1, (53 << 10) + 2047]), Ok(()));
+        assert!(check(hdr.clone(), &[], &[0]).is_err() && check(hdr, &[], &[(53 << 10) + 2048]).is_err());
     }
 
     #[test]

@@ -75,6 +75,23 @@ pub enum Error {
         /// Its value.
         value: f64,
     },
+    /// Reject the input: not one of HdrHistogram's forms.
+    #[error("not an HdrHistogram, at offset {offset}: {reason}")]
+    Hdr {
+        /// Where.
+        offset: usize,
+        /// Which rule is broken.
+        reason: &'static str,
+    },
+    /// Reject the input: not a line of an interval log.
+    #[error("not a line of an interval log: {0}")]
+    HdrLog(&'static str),
+    /// Convert first: HdrHistogram's form cannot hold it.
+    #[error("HdrHistogram's form cannot hold this histogram: {0}")]
+    NotHdr(&'static str),
+    /// Reject the input: a scheme's parameter outside its range.
+    #[error("{0}")]
+    Parameter(&'static str),
     /// Reject the input: a scale outside -10..=52.
     #[error("scale {0} is outside -10..=52")]
     Scale(i32),

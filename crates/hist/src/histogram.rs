@@ -54,8 +54,8 @@ impl<C: Count> Histogram<C> {
     #[must_use]
     pub fn new(scheme: Scheme) -> Self {
         Self {
+            zero_threshold: scheme.zero_threshold_least(),
             scheme,
-            zero_threshold: 0.0,
             zero: C::ZERO,
             nan: C::ZERO,
             negative: Bins::new(),

@@ -7,14 +7,17 @@
 
 mod bins;
 mod check;
+mod convert;
 mod count;
 mod custom;
 mod distance;
 mod error;
 mod exp2;
 mod flat;
+mod gamma;
 mod histogram;
 mod loglinear10;
+mod loglinear2;
 mod merge;
 mod modes;
 mod moments;
@@ -25,6 +28,7 @@ mod recorder;
 mod scheme;
 
 pub use bins::Bins;
+pub use convert::ErrorBound;
 pub use count::Count;
 pub use distance::{Distance, LogDistance};
 pub use error::{Error, SchemeMismatch};

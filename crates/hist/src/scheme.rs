@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{DecimalBin, Error, custom, exp2, loglinear10};
+use crate::{DecimalBin, Error, custom, exp2, gamma, loglinear2, loglinear10};
 
 /// The rule that gives a histogram its bins. Two histograms of one scheme merge exactly.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,26 @@ pub enum Scheme {
     Custom {
         /// Upper bounds, without the +Inf one.
         bounds: Arc<[f64]>,
+    },
+    /// Binary log-linear over whole units, closed at the edge nearer zero: HdrHistogram, H2. Bins are `2^shift` units wide
+    /// up to `2^(grouping + 1 + shift)` units, and each power of two above is cut into `2^grouping`. Index as in
+    /// HdrHistogram's encodings; what is nearer zero than bin 1 is in the zero bin (whose threshold begins at `2^shift - 1`
+    /// units), what is from 2^64 units on in `nan`.
+    LogLinear2 {
+        /// 0..=20. HdrHistogram's 0 to 5 digits are 0, 4, 7, 10, 14, 17.
+        grouping: u8,
+        /// 0..=40. The binary logarithm of HdrHistogram's least discernible value, rounded down.
+        shift: u8,
+        /// What one unit is worth: 1e-9 for nanoseconds in seconds.
+        unit: f64,
+    },
+    /// Logarithmic: bin `i` holds [gamma^(i - offset), gamma^(i + 1 - offset)), closed at the edge nearer zero (DDSketch
+    /// with its logarithmic mapping). What is nearer zero than 2.2e-308 is in the zero bin, infinity in `nan`.
+    Gamma {
+        /// 1.000001..=1e6; (1 + a) / (1 - a) for a relative error of a.
+        gamma: f64,
+        /// Within 1e9 of zero.
+        offset: f64,
     },
 }
 
@@ -92,6 +112,29 @@ impl Scheme {
         }
     }
 
+    /// A binary log-linear scheme.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] when a parameter is outside its range.
+    pub fn log_linear2(grouping: u8, shift: u8, unit: f64) -> Result<Self, Error> {
+        Self::LogLinear2 { grouping, shift, unit }.checked()
+    }
+
+    /// A logarithmic scheme.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] when a parameter is outside its range.
+    pub fn gamma(gamma: f64, offset: f64) -> Result<Self, Error> {
+        Self::Gamma { gamma, offset }.checked()
+    }
+
+    fn checked(self) -> Result<Self, Error> {
+        match self.check() {
+            Ok(()) => Ok(self),
+            Err(reason) => Err(Error::Parameter(reason)),
+        }
+    }
+
     /// Where `value` belongs in a histogram whose zero bin reaches `zero_threshold`.
     #[must_use]
     pub fn place(&self, value: f64, zero_threshold: f64) -> Place {
@@ -110,6 +153,14 @@ impl Scheme {
                 },
             },
             Self::Exp2 { scale } => exp2::index(*scale, magnitude),
+            Self::LogLinear2 { grouping, shift, unit } => match grid2(*grouping, *shift, *unit).index(magnitude) {
+                Some(0) => return Place::Zero,
+                Some(index) => index,
+                None => return Place::Nan,
+            },
+            Self::Gamma { .. } if magnitude < f64::MIN_POSITIVE => return Place::Zero,
+            Self::Gamma { .. } if magnitude == f64::INFINITY => return Place::Nan,
+            Self::Gamma { gamma, offset } => gamma::Grid { gamma: *gamma, offset: *offset }.index(magnitude),
         };
         if value > 0.0 { Place::Positive(index) } else { Place::Negative(index) }
     }
@@ -131,34 +182,64 @@ impl Scheme {
             Self::LogLinear10 => loglinear10::edges(index),
             Self::Exp2 { scale } => (exp2::edge(*scale, index.saturating_sub(1)), exp2::edge(*scale, index)),
             Self::Custom { bounds } => custom::edges(bounds, index),
+            Self::LogLinear2 { grouping, shift, unit } => grid2(*grouping, *shift, *unit).edges(index),
+            Self::Gamma { gamma, offset } => gamma::Grid { gamma: *gamma, offset: *offset }.edges(index),
         }
     }
 
-    /// The value that stands for all in a bin: harmonic mean of the edges in `LogLinear10` (least greatest relative
-    /// error), geometric in `Exp2`, arithmetic in `Custom` (the finite edge where the other is infinite).
+    /// The value that stands for all in a bin: harmonic mean of the edges in `LogLinear10` and `Gamma` (least greatest
+    /// relative error), geometric in `Exp2`, arithmetic in `Custom` (the finite edge where the other is infinite), the
+    /// middle unit in `LogLinear2`.
     #[must_use]
     pub fn midpoint(&self, positive: bool, index: i32) -> f64 {
         let middle = match self {
             Self::LogLinear10 => loglinear10::midpoint(index),
             Self::Exp2 { scale } => exp2::midpoint(*scale, index),
             Self::Custom { bounds } => return custom::midpoint(bounds, index),
+            Self::LogLinear2 { grouping, shift, unit } => grid2(*grouping, *shift, *unit).midpoint(index),
+            Self::Gamma { gamma, offset } => gamma::Grid { gamma: *gamma, offset: *offset }.midpoint(index),
         };
         if positive { middle } else { -middle }
     }
 
     /// The least distance from zero that a zero bin of threshold 0 does not hold.
     pub(crate) fn zero_reach(&self) -> f64 {
-        if *self == Self::LogLinear10 { crate::powers::power_of_ten(-128) } else { f64::from_bits(1) }
+        match self {
+            Self::LogLinear10 => crate::powers::power_of_ten(-128),
+            Self::LogLinear2 { .. } => self.edges(1).0,
+            Self::Gamma { .. } => f64::MIN_POSITIVE,
+            Self::Exp2 { .. } | Self::Custom { .. } => f64::from_bits(1),
+        }
+    }
+
+    /// The zero threshold of an empty histogram: the whole units that share the zero bin of `LogLinear2`, 0 elsewhere.
+    pub(crate) fn zero_threshold_least(&self) -> f64 {
+        match self {
+            Self::LogLinear2 { grouping, shift, unit } => grid2(*grouping, *shift, *unit).zero_threshold(),
+            _ => 0.0,
+        }
     }
 
     /// Which edges the bins of one sign include.
     #[must_use]
     pub fn closed(&self, positive: bool) -> Closed {
         match (self, positive) {
-            (Self::LogLinear10, true) | (Self::Exp2 { .. }, false) => Closed::Lower,
-            (Self::LogLinear10, false) | (Self::Exp2 { .. }, true) | (Self::Custom { .. }, _) => Closed::Upper,
+            (Self::Custom { .. }, _) => Closed::Upper,
+            (Self::Exp2 { .. }, positive) => {
+                if positive {
+                    Closed::Upper
+                } else {
+                    Closed::Lower
+                }
+            }
+            (Self::LogLinear10 | Self::LogLinear2 { .. } | Self::Gamma { .. }, true) => Closed::Lower,
+            (Self::LogLinear10 | Self::LogLinear2 { .. } | Self::Gamma { .. }, false) => Closed::Upper,
         }
     }
+}
+
+fn grid2(grouping: u8, shift: u8, unit: f64) -> loglinear2::Grid {
+    loglinear2::Grid { grouping, shift, unit }
 }
 
 impl std::fmt::Display for Scheme {
@@ -167,6 +248,10 @@ impl std::fmt::Display for Scheme {
             Self::LogLinear10 => out.write_str("log-linear-10"),
             Self::Exp2 { scale } => write!(out, "exponential {scale}"),
             Self::Custom { bounds } => write!(out, "custom with {} bounds", bounds.len()),
+            Self::LogLinear2 { grouping, shift, unit } => {
+                write!(out, "log-linear-2 of 2^{grouping} bins from 2^{shift} units of {unit:e}")
+            }
+            Self::Gamma { gamma, offset } => write!(out, "logarithmic with base {gamma} and offset {offset}"),
         }
     }
 }

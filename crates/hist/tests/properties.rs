@@ -26,6 +26,8 @@ fn family() -> impl Strategy<Value = Vec<Scheme>> {
     prop_oneof![
         Just(vec![Scheme::LogLinear10; 3]),
         Just(vec![custom(); 3]),
+        Just(vec![Scheme::log_linear2(4, 2, 1.0 / 1024.0).unwrap(); 3]),
+        Just(vec![Scheme::gamma(1.02, 0.25).unwrap(); 3]),
         prop::collection::vec((-10..=20_i32).prop_map(|scale| Scheme::exp2(scale).unwrap()), 3),
     ]
 }
@@ -239,7 +241,8 @@ fn a_thousand_histograms_merge_alike_in_any_order() {
         state ^= state << 17;
         state
     };
-    for scheme in [Scheme::LogLinear10, custom(), Scheme::exp2(8).unwrap()] {
+    let (hdr, sketch) = (Scheme::log_linear2(7, 0, 1e-3).unwrap(), Scheme::gamma(1.01 / 0.99, 0.0).unwrap());
+    for scheme in [Scheme::LogLinear10, custom(), Scheme::exp2(8).unwrap(), hdr, sketch] {
         let mut pile: Vec<Histogram> = Vec::new();
         let mut model = Histogram::new(scheme.clone());
         for _ in 0..1000 {
@@ -263,7 +266,17 @@ fn a_thousand_histograms_merge_alike_in_any_order() {
 
 #[test]
 fn histograms_of_different_schemes_do_not_merge() {
-    let schemes = [Scheme::LogLinear10, custom(), Scheme::custom(vec![1.0]).unwrap(), Scheme::exp2(3).unwrap()];
+    let schemes = [
+        Scheme::LogLinear10,
+        custom(),
+        Scheme::custom(vec![1.0]).unwrap(),
+        Scheme::exp2(3).unwrap(),
+        Scheme::log_linear2(7, 0, 1.0).unwrap(),
+        Scheme::log_linear2(10, 0, 1.0).unwrap(),
+        Scheme::log_linear2(7, 0, 1e-9).unwrap(),
+        Scheme::gamma(1.02, 0.0).unwrap(),
+        Scheme::gamma(1.02, 1.0).unwrap(),
+    ];
     for (at, left) in schemes.iter().enumerate() {
         for right in &schemes[at + 1..] {
             let (mut a, b) = (of(left, &[1.0]), of(right, &[1.0]));

@@ -27,6 +27,8 @@ fn any_scheme() -> impl Strategy<Value = Scheme> {
         Just(Scheme::LogLinear10),
         (-4..20_i8).prop_map(|scale| Scheme::Exp2 { scale }),
         Just(Scheme::Custom { bounds: [0.005, 0.1, 2.5].into() }),
+        (0..18_u8).prop_map(|grouping| Scheme::LogLinear2 { grouping, shift: 3, unit: 1e-9 }),
+        (1.001..3.0_f64).prop_map(|gamma| Scheme::Gamma { gamma, offset: -0.25 }),
     ]
 }
 

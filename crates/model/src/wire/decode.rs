@@ -130,6 +130,12 @@ fn schemes(declared: planus::Vector<'_, planus::Result<fb::SchemeRef<'_>>>) -> R
                 bounds_left -= count;
                 Scheme::Custom { bounds: bounds.into_iter().flat_map(planus::Vector::iter).collect() }
             }
+            fb::SchemeKind::LogLinear2 => Scheme::LogLinear2 {
+                grouping: scheme.scale()?.cast_unsigned(),
+                shift: scheme.shift()?,
+                unit: scheme.unit()?,
+            },
+            fb::SchemeKind::Gamma => Scheme::Gamma { gamma: scheme.gamma()?, offset: scheme.offset()? },
         };
         let zero_threshold = scheme.zero_threshold()?;
         out.push(Some((rule, zero_threshold)).filter(|(rule, _)| rule.check().is_ok()));

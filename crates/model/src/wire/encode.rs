@@ -120,12 +120,24 @@ impl Columns {
 }
 
 fn scheme_message(scheme: &Scheme, zero_threshold: f64) -> fb::Scheme {
-    let (kind, scale, bounds) = match scheme {
-        Scheme::LogLinear10 => (fb::SchemeKind::LogLinear10, 0, None),
-        Scheme::Exp2 { scale } => (fb::SchemeKind::Exp2, *scale, None),
-        Scheme::Custom { bounds } => (fb::SchemeKind::Custom, 0, Some(bounds.to_vec())),
+    let kind = match scheme {
+        Scheme::LogLinear10 => fb::SchemeKind::LogLinear10,
+        Scheme::Exp2 { .. } => fb::SchemeKind::Exp2,
+        Scheme::Custom { .. } => fb::SchemeKind::Custom,
+        Scheme::LogLinear2 { .. } => fb::SchemeKind::LogLinear2,
+        Scheme::Gamma { .. } => fb::SchemeKind::Gamma,
     };
-    fb::Scheme { kind, scale, bounds, zero_threshold }
+    let mut message = fb::Scheme { kind, zero_threshold, ..fb::Scheme::default() };
+    match scheme {
+        Scheme::LogLinear10 => {}
+        Scheme::Exp2 { scale } => message.scale = *scale,
+        Scheme::Custom { bounds } => message.bounds = Some(bounds.to_vec()),
+        Scheme::LogLinear2 { grouping, shift, unit } => {
+            (message.scale, message.shift, message.unit) = (grouping.cast_signed(), *shift, *unit);
+        }
+        Scheme::Gamma { gamma, offset } => (message.gamma, message.offset) = (*gamma, *offset),
+    }
+    message
 }
 
 fn push_shape<C: Count>(column: &mut fb::Histograms, series: u32, time_ns: i64, scheme: u32, histogram: &Histogram<C>) {

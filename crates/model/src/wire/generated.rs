@@ -23,7 +23,9 @@ mod root {
             ///
             /// Generated from these locations:
             /// * Enum `Kind` in the file `schema/batch.fbs:7`
-            #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+            #[derive(
+                Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
+            )]
             #[repr(u8)]
             pub enum Kind {
                 /// The variant `Float` in the enum `Kind`
@@ -91,7 +93,11 @@ mod root {
 
                 #[inline]
                 fn prepare(&self, _builder: &mut ::planus::Builder, default: &Kind) -> ::core::option::Option<Kind> {
-                    if self == default { ::core::option::Option::None } else { ::core::option::Option::Some(*self) }
+                    if self == default {
+                        ::core::option::Option::None
+                    } else {
+                        ::core::option::Option::Some(*self)
+                    }
                 }
             }
 
@@ -165,7 +171,9 @@ mod root {
             ///
             /// Generated from these locations:
             /// * Enum `Temporality` in the file `schema/batch.fbs:9`
-            #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+            #[derive(
+                Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
+            )]
             #[repr(u8)]
             pub enum Temporality {
                 /// The variant `Gauge` in the enum `Temporality`
@@ -237,7 +245,11 @@ mod root {
                     _builder: &mut ::planus::Builder,
                     default: &Temporality,
                 ) -> ::core::option::Option<Temporality> {
-                    if self == default { ::core::option::Option::None } else { ::core::option::Option::Some(*self) }
+                    if self == default {
+                        ::core::option::Option::None
+                    } else {
+                        ::core::option::Option::Some(*self)
+                    }
                 }
             }
 
@@ -315,7 +327,9 @@ mod root {
             ///
             /// Generated from these locations:
             /// * Enum `SchemeKind` in the file `schema/batch.fbs:11`
-            #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+            #[derive(
+                Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
+            )]
             #[repr(u8)]
             pub enum SchemeKind {
                 /// The variant `LogLinear10` in the enum `SchemeKind`
@@ -326,11 +340,18 @@ mod root {
 
                 /// The variant `Custom` in the enum `SchemeKind`
                 Custom = 2,
+
+                /// The variant `LogLinear2` in the enum `SchemeKind`
+                LogLinear2 = 3,
+
+                /// The variant `Gamma` in the enum `SchemeKind`
+                Gamma = 4,
             }
 
             impl SchemeKind {
                 /// Array containing all valid variants of SchemeKind
-                pub const ENUM_VALUES: [Self; 3] = [Self::LogLinear10, Self::Exp2, Self::Custom];
+                pub const ENUM_VALUES: [Self; 5] =
+                    [Self::LogLinear10, Self::Exp2, Self::Custom, Self::LogLinear2, Self::Gamma];
             }
 
             impl ::core::convert::TryFrom<u8> for SchemeKind {
@@ -342,6 +363,8 @@ mod root {
                         0 => ::core::result::Result::Ok(SchemeKind::LogLinear10),
                         1 => ::core::result::Result::Ok(SchemeKind::Exp2),
                         2 => ::core::result::Result::Ok(SchemeKind::Custom),
+                        3 => ::core::result::Result::Ok(SchemeKind::LogLinear2),
+                        4 => ::core::result::Result::Ok(SchemeKind::Gamma),
 
                         _ => ::core::result::Result::Err(::planus::errors::UnknownEnumTagKind { tag: value as i128 }),
                     }
@@ -387,7 +410,11 @@ mod root {
                     _builder: &mut ::planus::Builder,
                     default: &SchemeKind,
                 ) -> ::core::option::Option<SchemeKind> {
-                    if self == default { ::core::option::Option::None } else { ::core::option::Option::Some(*self) }
+                    if self == default {
+                        ::core::option::Option::None
+                    } else {
+                        ::core::option::Option::Some(*self)
+                    }
                 }
             }
 
@@ -686,12 +713,12 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
-                T1: ::planus::WriteAsDefault<self::Kind, self::Kind>,
-                T2: ::planus::WriteAsDefault<self::Temporality, self::Temporality>,
-                T3: ::planus::WriteAsOptional<::planus::Offset<::core::primitive::str>>,
-                T4: ::planus::WriteAsDefault<u32, u32>,
-            > ::planus::WriteAs<::planus::Offset<Series>> for SeriesBuilder<(T0, T1, T2, T3, T4)>
+                    T0: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
+                    T1: ::planus::WriteAsDefault<self::Kind, self::Kind>,
+                    T2: ::planus::WriteAsDefault<self::Temporality, self::Temporality>,
+                    T3: ::planus::WriteAsOptional<::planus::Offset<::core::primitive::str>>,
+                    T4: ::planus::WriteAsDefault<u32, u32>,
+                > ::planus::WriteAs<::planus::Offset<Series>> for SeriesBuilder<(T0, T1, T2, T3, T4)>
             {
                 type Prepared = ::planus::Offset<Series>;
 
@@ -702,12 +729,12 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
-                T1: ::planus::WriteAsDefault<self::Kind, self::Kind>,
-                T2: ::planus::WriteAsDefault<self::Temporality, self::Temporality>,
-                T3: ::planus::WriteAsOptional<::planus::Offset<::core::primitive::str>>,
-                T4: ::planus::WriteAsDefault<u32, u32>,
-            > ::planus::WriteAsOptional<::planus::Offset<Series>> for SeriesBuilder<(T0, T1, T2, T3, T4)>
+                    T0: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
+                    T1: ::planus::WriteAsDefault<self::Kind, self::Kind>,
+                    T2: ::planus::WriteAsDefault<self::Temporality, self::Temporality>,
+                    T3: ::planus::WriteAsOptional<::planus::Offset<::core::primitive::str>>,
+                    T4: ::planus::WriteAsDefault<u32, u32>,
+                > ::planus::WriteAsOptional<::planus::Offset<Series>> for SeriesBuilder<(T0, T1, T2, T3, T4)>
             {
                 type Prepared = ::planus::Offset<Series>;
 
@@ -718,12 +745,12 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
-                T1: ::planus::WriteAsDefault<self::Kind, self::Kind>,
-                T2: ::planus::WriteAsDefault<self::Temporality, self::Temporality>,
-                T3: ::planus::WriteAsOptional<::planus::Offset<::core::primitive::str>>,
-                T4: ::planus::WriteAsDefault<u32, u32>,
-            > ::planus::WriteAsOffset<Series> for SeriesBuilder<(T0, T1, T2, T3, T4)>
+                    T0: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
+                    T1: ::planus::WriteAsDefault<self::Kind, self::Kind>,
+                    T2: ::planus::WriteAsDefault<self::Temporality, self::Temporality>,
+                    T3: ::planus::WriteAsOptional<::planus::Offset<::core::primitive::str>>,
+                    T4: ::planus::WriteAsDefault<u32, u32>,
+                > ::planus::WriteAsOffset<Series> for SeriesBuilder<(T0, T1, T2, T3, T4)>
             {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Series> {
@@ -878,6 +905,14 @@ mod root {
                 pub bounds: ::core::option::Option<::planus::alloc::vec::Vec<f64>>,
                 /// The field `zero_threshold` in the table `Scheme`
                 pub zero_threshold: f64,
+                /// The field `shift` in the table `Scheme`
+                pub shift: u8,
+                /// The field `unit` in the table `Scheme`
+                pub unit: f64,
+                /// The field `gamma` in the table `Scheme`
+                pub gamma: f64,
+                /// The field `offset` in the table `Scheme`
+                pub offset: f64,
             }
 
             #[allow(clippy::derivable_impls)]
@@ -888,6 +923,10 @@ mod root {
                         scale: 0,
                         bounds: ::core::default::Default::default(),
                         zero_threshold: 0.0,
+                        shift: 0,
+                        unit: 0.0,
+                        gamma: 0.0,
+                        offset: 0.0,
                     }
                 }
             }
@@ -906,15 +945,32 @@ mod root {
                     field_scale: impl ::planus::WriteAsDefault<i8, i8>,
                     field_bounds: impl ::planus::WriteAsOptional<::planus::Offset<[f64]>>,
                     field_zero_threshold: impl ::planus::WriteAsDefault<f64, f64>,
+                    field_shift: impl ::planus::WriteAsDefault<u8, u8>,
+                    field_unit: impl ::planus::WriteAsDefault<f64, f64>,
+                    field_gamma: impl ::planus::WriteAsDefault<f64, f64>,
+                    field_offset: impl ::planus::WriteAsDefault<f64, f64>,
                 ) -> ::planus::Offset<Self> {
                     let prepared_kind = field_kind.prepare(builder, &self::SchemeKind::LogLinear10);
                     let prepared_scale = field_scale.prepare(builder, &0);
                     let prepared_bounds = field_bounds.prepare(builder);
                     let prepared_zero_threshold = field_zero_threshold.prepare(builder, &0.0);
+                    let prepared_shift = field_shift.prepare(builder, &0);
+                    let prepared_unit = field_unit.prepare(builder, &0.0);
+                    let prepared_gamma = field_gamma.prepare(builder, &0.0);
+                    let prepared_offset = field_offset.prepare(builder, &0.0);
 
-                    let mut table_writer: ::planus::table_writer::TableWriter<12> = ::core::default::Default::default();
+                    let mut table_writer: ::planus::table_writer::TableWriter<20> = ::core::default::Default::default();
                     if prepared_zero_threshold.is_some() {
                         table_writer.write_entry::<f64>(3);
+                    }
+                    if prepared_unit.is_some() {
+                        table_writer.write_entry::<f64>(5);
+                    }
+                    if prepared_gamma.is_some() {
+                        table_writer.write_entry::<f64>(6);
+                    }
+                    if prepared_offset.is_some() {
+                        table_writer.write_entry::<f64>(7);
                     }
                     if prepared_bounds.is_some() {
                         table_writer.write_entry::<::planus::Offset<[f64]>>(2);
@@ -925,11 +981,23 @@ mod root {
                     if prepared_scale.is_some() {
                         table_writer.write_entry::<i8>(1);
                     }
+                    if prepared_shift.is_some() {
+                        table_writer.write_entry::<u8>(4);
+                    }
 
                     unsafe {
                         table_writer.finish(builder, |object_writer| {
                             if let ::core::option::Option::Some(prepared_zero_threshold) = prepared_zero_threshold {
                                 object_writer.write::<_, _, 8>(&prepared_zero_threshold);
+                            }
+                            if let ::core::option::Option::Some(prepared_unit) = prepared_unit {
+                                object_writer.write::<_, _, 8>(&prepared_unit);
+                            }
+                            if let ::core::option::Option::Some(prepared_gamma) = prepared_gamma {
+                                object_writer.write::<_, _, 8>(&prepared_gamma);
+                            }
+                            if let ::core::option::Option::Some(prepared_offset) = prepared_offset {
+                                object_writer.write::<_, _, 8>(&prepared_offset);
                             }
                             if let ::core::option::Option::Some(prepared_bounds) = prepared_bounds {
                                 object_writer.write::<_, _, 4>(&prepared_bounds);
@@ -939,6 +1007,9 @@ mod root {
                             }
                             if let ::core::option::Option::Some(prepared_scale) = prepared_scale {
                                 object_writer.write::<_, _, 1>(&prepared_scale);
+                            }
+                            if let ::core::option::Option::Some(prepared_shift) = prepared_shift {
+                                object_writer.write::<_, _, 1>(&prepared_shift);
                             }
                         });
                     }
@@ -967,7 +1038,17 @@ mod root {
             impl ::planus::WriteAsOffset<Scheme> for Scheme {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Scheme> {
-                    Scheme::create(builder, self.kind, self.scale, &self.bounds, self.zero_threshold)
+                    Scheme::create(
+                        builder,
+                        self.kind,
+                        self.scale,
+                        &self.bounds,
+                        self.zero_threshold,
+                        self.shift,
+                        self.unit,
+                        self.gamma,
+                        self.offset,
+                    )
                 }
             }
 
@@ -1058,6 +1139,86 @@ mod root {
             }
 
             impl<T0, T1, T2, T3> SchemeBuilder<(T0, T1, T2, T3)> {
+                /// Setter for the [`shift` field](Scheme#structfield.shift).
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn shift<T4>(self, value: T4) -> SchemeBuilder<(T0, T1, T2, T3, T4)>
+                where
+                    T4: ::planus::WriteAsDefault<u8, u8>,
+                {
+                    let (v0, v1, v2, v3) = self.0;
+                    SchemeBuilder((v0, v1, v2, v3, value))
+                }
+
+                /// Sets the [`shift` field](Scheme#structfield.shift) to the default value.
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn shift_as_default(self) -> SchemeBuilder<(T0, T1, T2, T3, ::planus::DefaultValue)> {
+                    self.shift(::planus::DefaultValue)
+                }
+            }
+
+            impl<T0, T1, T2, T3, T4> SchemeBuilder<(T0, T1, T2, T3, T4)> {
+                /// Setter for the [`unit` field](Scheme#structfield.unit).
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn unit<T5>(self, value: T5) -> SchemeBuilder<(T0, T1, T2, T3, T4, T5)>
+                where
+                    T5: ::planus::WriteAsDefault<f64, f64>,
+                {
+                    let (v0, v1, v2, v3, v4) = self.0;
+                    SchemeBuilder((v0, v1, v2, v3, v4, value))
+                }
+
+                /// Sets the [`unit` field](Scheme#structfield.unit) to the default value.
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn unit_as_default(self) -> SchemeBuilder<(T0, T1, T2, T3, T4, ::planus::DefaultValue)> {
+                    self.unit(::planus::DefaultValue)
+                }
+            }
+
+            impl<T0, T1, T2, T3, T4, T5> SchemeBuilder<(T0, T1, T2, T3, T4, T5)> {
+                /// Setter for the [`gamma` field](Scheme#structfield.gamma).
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn gamma<T6>(self, value: T6) -> SchemeBuilder<(T0, T1, T2, T3, T4, T5, T6)>
+                where
+                    T6: ::planus::WriteAsDefault<f64, f64>,
+                {
+                    let (v0, v1, v2, v3, v4, v5) = self.0;
+                    SchemeBuilder((v0, v1, v2, v3, v4, v5, value))
+                }
+
+                /// Sets the [`gamma` field](Scheme#structfield.gamma) to the default value.
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn gamma_as_default(self) -> SchemeBuilder<(T0, T1, T2, T3, T4, T5, ::planus::DefaultValue)> {
+                    self.gamma(::planus::DefaultValue)
+                }
+            }
+
+            impl<T0, T1, T2, T3, T4, T5, T6> SchemeBuilder<(T0, T1, T2, T3, T4, T5, T6)> {
+                /// Setter for the [`offset` field](Scheme#structfield.offset).
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn offset<T7>(self, value: T7) -> SchemeBuilder<(T0, T1, T2, T3, T4, T5, T6, T7)>
+                where
+                    T7: ::planus::WriteAsDefault<f64, f64>,
+                {
+                    let (v0, v1, v2, v3, v4, v5, v6) = self.0;
+                    SchemeBuilder((v0, v1, v2, v3, v4, v5, v6, value))
+                }
+
+                /// Sets the [`offset` field](Scheme#structfield.offset) to the default value.
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn offset_as_default(self) -> SchemeBuilder<(T0, T1, T2, T3, T4, T5, T6, ::planus::DefaultValue)> {
+                    self.offset(::planus::DefaultValue)
+                }
+            }
+
+            impl<T0, T1, T2, T3, T4, T5, T6, T7> SchemeBuilder<(T0, T1, T2, T3, T4, T5, T6, T7)> {
                 /// Finish writing the builder to get an [Offset](::planus::Offset) to a serialized [Scheme].
                 #[inline]
                 pub fn finish(self, builder: &mut ::planus::Builder) -> ::planus::Offset<Scheme>
@@ -1069,11 +1230,15 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAsDefault<self::SchemeKind, self::SchemeKind>,
-                T1: ::planus::WriteAsDefault<i8, i8>,
-                T2: ::planus::WriteAsOptional<::planus::Offset<[f64]>>,
-                T3: ::planus::WriteAsDefault<f64, f64>,
-            > ::planus::WriteAs<::planus::Offset<Scheme>> for SchemeBuilder<(T0, T1, T2, T3)>
+                    T0: ::planus::WriteAsDefault<self::SchemeKind, self::SchemeKind>,
+                    T1: ::planus::WriteAsDefault<i8, i8>,
+                    T2: ::planus::WriteAsOptional<::planus::Offset<[f64]>>,
+                    T3: ::planus::WriteAsDefault<f64, f64>,
+                    T4: ::planus::WriteAsDefault<u8, u8>,
+                    T5: ::planus::WriteAsDefault<f64, f64>,
+                    T6: ::planus::WriteAsDefault<f64, f64>,
+                    T7: ::planus::WriteAsDefault<f64, f64>,
+                > ::planus::WriteAs<::planus::Offset<Scheme>> for SchemeBuilder<(T0, T1, T2, T3, T4, T5, T6, T7)>
             {
                 type Prepared = ::planus::Offset<Scheme>;
 
@@ -1084,11 +1249,16 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAsDefault<self::SchemeKind, self::SchemeKind>,
-                T1: ::planus::WriteAsDefault<i8, i8>,
-                T2: ::planus::WriteAsOptional<::planus::Offset<[f64]>>,
-                T3: ::planus::WriteAsDefault<f64, f64>,
-            > ::planus::WriteAsOptional<::planus::Offset<Scheme>> for SchemeBuilder<(T0, T1, T2, T3)>
+                    T0: ::planus::WriteAsDefault<self::SchemeKind, self::SchemeKind>,
+                    T1: ::planus::WriteAsDefault<i8, i8>,
+                    T2: ::planus::WriteAsOptional<::planus::Offset<[f64]>>,
+                    T3: ::planus::WriteAsDefault<f64, f64>,
+                    T4: ::planus::WriteAsDefault<u8, u8>,
+                    T5: ::planus::WriteAsDefault<f64, f64>,
+                    T6: ::planus::WriteAsDefault<f64, f64>,
+                    T7: ::planus::WriteAsDefault<f64, f64>,
+                > ::planus::WriteAsOptional<::planus::Offset<Scheme>>
+                for SchemeBuilder<(T0, T1, T2, T3, T4, T5, T6, T7)>
             {
                 type Prepared = ::planus::Offset<Scheme>;
 
@@ -1099,16 +1269,20 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAsDefault<self::SchemeKind, self::SchemeKind>,
-                T1: ::planus::WriteAsDefault<i8, i8>,
-                T2: ::planus::WriteAsOptional<::planus::Offset<[f64]>>,
-                T3: ::planus::WriteAsDefault<f64, f64>,
-            > ::planus::WriteAsOffset<Scheme> for SchemeBuilder<(T0, T1, T2, T3)>
+                    T0: ::planus::WriteAsDefault<self::SchemeKind, self::SchemeKind>,
+                    T1: ::planus::WriteAsDefault<i8, i8>,
+                    T2: ::planus::WriteAsOptional<::planus::Offset<[f64]>>,
+                    T3: ::planus::WriteAsDefault<f64, f64>,
+                    T4: ::planus::WriteAsDefault<u8, u8>,
+                    T5: ::planus::WriteAsDefault<f64, f64>,
+                    T6: ::planus::WriteAsDefault<f64, f64>,
+                    T7: ::planus::WriteAsDefault<f64, f64>,
+                > ::planus::WriteAsOffset<Scheme> for SchemeBuilder<(T0, T1, T2, T3, T4, T5, T6, T7)>
             {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Scheme> {
-                    let (v0, v1, v2, v3) = &self.0;
-                    Scheme::create(builder, v0, v1, v2, v3)
+                    let (v0, v1, v2, v3, v4, v5, v6, v7) = &self.0;
+                    Scheme::create(builder, v0, v1, v2, v3, v4, v5, v6, v7)
                 }
             }
 
@@ -1142,6 +1316,30 @@ mod root {
                 pub fn zero_threshold(&self) -> ::planus::Result<f64> {
                     ::core::result::Result::Ok(self.0.access(3, "Scheme", "zero_threshold")?.unwrap_or(0.0))
                 }
+
+                /// Getter for the [`shift` field](Scheme#structfield.shift).
+                #[inline]
+                pub fn shift(&self) -> ::planus::Result<u8> {
+                    ::core::result::Result::Ok(self.0.access(4, "Scheme", "shift")?.unwrap_or(0))
+                }
+
+                /// Getter for the [`unit` field](Scheme#structfield.unit).
+                #[inline]
+                pub fn unit(&self) -> ::planus::Result<f64> {
+                    ::core::result::Result::Ok(self.0.access(5, "Scheme", "unit")?.unwrap_or(0.0))
+                }
+
+                /// Getter for the [`gamma` field](Scheme#structfield.gamma).
+                #[inline]
+                pub fn gamma(&self) -> ::planus::Result<f64> {
+                    ::core::result::Result::Ok(self.0.access(6, "Scheme", "gamma")?.unwrap_or(0.0))
+                }
+
+                /// Getter for the [`offset` field](Scheme#structfield.offset).
+                #[inline]
+                pub fn offset(&self) -> ::planus::Result<f64> {
+                    ::core::result::Result::Ok(self.0.access(7, "Scheme", "offset")?.unwrap_or(0.0))
+                }
             }
 
             impl<'a> ::core::fmt::Debug for SchemeRef<'a> {
@@ -1153,6 +1351,10 @@ mod root {
                         f.field("bounds", &field_bounds);
                     }
                     f.field("zero_threshold", &self.zero_threshold());
+                    f.field("shift", &self.shift());
+                    f.field("unit", &self.unit());
+                    f.field("gamma", &self.gamma());
+                    f.field("offset", &self.offset());
                     f.finish()
                 }
             }
@@ -1171,6 +1373,10 @@ mod root {
                             ::core::option::Option::None
                         },
                         zero_threshold: ::core::convert::TryInto::try_into(value.zero_threshold()?)?,
+                        shift: ::core::convert::TryInto::try_into(value.shift()?)?,
+                        unit: ::core::convert::TryInto::try_into(value.unit()?)?,
+                        gamma: ::core::convert::TryInto::try_into(value.gamma()?)?,
+                        offset: ::core::convert::TryInto::try_into(value.offset()?)?,
                     })
                 }
             }
@@ -1240,7 +1446,7 @@ mod root {
             /// The table `Floats` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Floats` in the file `schema/batch.fbs:30`
+            /// * Table `Floats` in the file `schema/batch.fbs:37`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct Floats {
                 /// The field `series` in the table `Floats`
@@ -1378,10 +1584,10 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
-                T2: ::planus::WriteAs<::planus::Offset<[f64]>>,
-            > ::planus::WriteAs<::planus::Offset<Floats>> for FloatsBuilder<(T0, T1, T2)>
+                    T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
+                    T2: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                > ::planus::WriteAs<::planus::Offset<Floats>> for FloatsBuilder<(T0, T1, T2)>
             {
                 type Prepared = ::planus::Offset<Floats>;
 
@@ -1392,10 +1598,10 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
-                T2: ::planus::WriteAs<::planus::Offset<[f64]>>,
-            > ::planus::WriteAsOptional<::planus::Offset<Floats>> for FloatsBuilder<(T0, T1, T2)>
+                    T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
+                    T2: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                > ::planus::WriteAsOptional<::planus::Offset<Floats>> for FloatsBuilder<(T0, T1, T2)>
             {
                 type Prepared = ::planus::Offset<Floats>;
 
@@ -1406,10 +1612,10 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
-                T2: ::planus::WriteAs<::planus::Offset<[f64]>>,
-            > ::planus::WriteAsOffset<Floats> for FloatsBuilder<(T0, T1, T2)>
+                    T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
+                    T2: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                > ::planus::WriteAsOffset<Floats> for FloatsBuilder<(T0, T1, T2)>
             {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Floats> {
@@ -1530,7 +1736,7 @@ mod root {
             /// The table `Histograms` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Histograms` in the file `schema/batch.fbs:37`
+            /// * Table `Histograms` in the file `schema/batch.fbs:44`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct Histograms {
                 /// The field `series` in the table `Histograms`
@@ -1802,16 +2008,16 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
-                T2: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T3: ::planus::WriteAs<::planus::Offset<[u8]>>,
-                T4: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                T5: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                T6: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                T7: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T8: ::planus::WriteAs<::planus::Offset<[u8]>>,
-            > ::planus::WriteAs<::planus::Offset<Histograms>>
+                    T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
+                    T2: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T3: ::planus::WriteAs<::planus::Offset<[u8]>>,
+                    T4: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                    T5: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                    T6: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                    T7: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T8: ::planus::WriteAs<::planus::Offset<[u8]>>,
+                > ::planus::WriteAs<::planus::Offset<Histograms>>
                 for HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
             {
                 type Prepared = ::planus::Offset<Histograms>;
@@ -1823,16 +2029,16 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
-                T2: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T3: ::planus::WriteAs<::planus::Offset<[u8]>>,
-                T4: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                T5: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                T6: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                T7: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T8: ::planus::WriteAs<::planus::Offset<[u8]>>,
-            > ::planus::WriteAsOptional<::planus::Offset<Histograms>>
+                    T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
+                    T2: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T3: ::planus::WriteAs<::planus::Offset<[u8]>>,
+                    T4: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                    T5: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                    T6: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                    T7: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T8: ::planus::WriteAs<::planus::Offset<[u8]>>,
+                > ::planus::WriteAsOptional<::planus::Offset<Histograms>>
                 for HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
             {
                 type Prepared = ::planus::Offset<Histograms>;
@@ -1847,16 +2053,16 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
-                T2: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T3: ::planus::WriteAs<::planus::Offset<[u8]>>,
-                T4: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                T5: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                T6: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                T7: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T8: ::planus::WriteAs<::planus::Offset<[u8]>>,
-            > ::planus::WriteAsOffset<Histograms> for HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
+                    T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
+                    T2: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T3: ::planus::WriteAs<::planus::Offset<[u8]>>,
+                    T4: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                    T5: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                    T6: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                    T7: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T8: ::planus::WriteAs<::planus::Offset<[u8]>>,
+                > ::planus::WriteAsOffset<Histograms> for HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
             {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Histograms> {
@@ -2025,7 +2231,7 @@ mod root {
             /// The table `FloatHistograms` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `FloatHistograms` in the file `schema/batch.fbs:52`
+            /// * Table `FloatHistograms` in the file `schema/batch.fbs:59`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct FloatHistograms {
                 /// The field `shape` in the table `FloatHistograms`
@@ -2143,9 +2349,9 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<self::Histograms>>,
-                T1: ::planus::WriteAs<::planus::Offset<[f64]>>,
-            > ::planus::WriteAs<::planus::Offset<FloatHistograms>> for FloatHistogramsBuilder<(T0, T1)>
+                    T0: ::planus::WriteAs<::planus::Offset<self::Histograms>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                > ::planus::WriteAs<::planus::Offset<FloatHistograms>> for FloatHistogramsBuilder<(T0, T1)>
             {
                 type Prepared = ::planus::Offset<FloatHistograms>;
 
@@ -2156,9 +2362,9 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<self::Histograms>>,
-                T1: ::planus::WriteAs<::planus::Offset<[f64]>>,
-            > ::planus::WriteAsOptional<::planus::Offset<FloatHistograms>> for FloatHistogramsBuilder<(T0, T1)>
+                    T0: ::planus::WriteAs<::planus::Offset<self::Histograms>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                > ::planus::WriteAsOptional<::planus::Offset<FloatHistograms>> for FloatHistogramsBuilder<(T0, T1)>
             {
                 type Prepared = ::planus::Offset<FloatHistograms>;
 
@@ -2172,9 +2378,9 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<self::Histograms>>,
-                T1: ::planus::WriteAs<::planus::Offset<[f64]>>,
-            > ::planus::WriteAsOffset<FloatHistograms> for FloatHistogramsBuilder<(T0, T1)>
+                    T0: ::planus::WriteAs<::planus::Offset<self::Histograms>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[f64]>>,
+                > ::planus::WriteAsOffset<FloatHistograms> for FloatHistogramsBuilder<(T0, T1)>
             {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<FloatHistograms> {
@@ -2287,7 +2493,7 @@ mod root {
             /// The table `Texts` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Texts` in the file `schema/batch.fbs:57`
+            /// * Table `Texts` in the file `schema/batch.fbs:64`
             #[derive(Clone, Debug, PartialEq, PartialOrd, Eq, Ord, Hash)]
             pub struct Texts {
                 /// The field `series` in the table `Texts`
@@ -2425,10 +2631,10 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
-                T2: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
-            > ::planus::WriteAs<::planus::Offset<Texts>> for TextsBuilder<(T0, T1, T2)>
+                    T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
+                    T2: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
+                > ::planus::WriteAs<::planus::Offset<Texts>> for TextsBuilder<(T0, T1, T2)>
             {
                 type Prepared = ::planus::Offset<Texts>;
 
@@ -2439,10 +2645,10 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
-                T2: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
-            > ::planus::WriteAsOptional<::planus::Offset<Texts>> for TextsBuilder<(T0, T1, T2)>
+                    T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
+                    T2: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
+                > ::planus::WriteAsOptional<::planus::Offset<Texts>> for TextsBuilder<(T0, T1, T2)>
             {
                 type Prepared = ::planus::Offset<Texts>;
 
@@ -2453,10 +2659,10 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
-                T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
-                T2: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
-            > ::planus::WriteAsOffset<Texts> for TextsBuilder<(T0, T1, T2)>
+                    T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
+                    T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
+                    T2: ::planus::WriteAs<::planus::Offset<[::planus::Offset<str>]>>,
+                > ::planus::WriteAsOffset<Texts> for TextsBuilder<(T0, T1, T2)>
             {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Texts> {
@@ -2580,7 +2786,7 @@ mod root {
             /// The table `Batch` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Batch` in the file `schema/batch.fbs:64`
+            /// * Table `Batch` in the file `schema/batch.fbs:71`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct Batch {
                 /// The field `source_low` in the table `Batch`
@@ -2948,16 +3154,16 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAsDefault<u64, u64>,
-                T1: ::planus::WriteAsDefault<u64, u64>,
-                T2: ::planus::WriteAsDefault<u64, u64>,
-                T3: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Series>]>>,
-                T4: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Scheme>]>>,
-                T5: ::planus::WriteAsOptional<::planus::Offset<self::Floats>>,
-                T6: ::planus::WriteAsOptional<::planus::Offset<self::Histograms>>,
-                T7: ::planus::WriteAsOptional<::planus::Offset<self::FloatHistograms>>,
-                T8: ::planus::WriteAsOptional<::planus::Offset<self::Texts>>,
-            > ::planus::WriteAs<::planus::Offset<Batch>> for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
+                    T0: ::planus::WriteAsDefault<u64, u64>,
+                    T1: ::planus::WriteAsDefault<u64, u64>,
+                    T2: ::planus::WriteAsDefault<u64, u64>,
+                    T3: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Series>]>>,
+                    T4: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Scheme>]>>,
+                    T5: ::planus::WriteAsOptional<::planus::Offset<self::Floats>>,
+                    T6: ::planus::WriteAsOptional<::planus::Offset<self::Histograms>>,
+                    T7: ::planus::WriteAsOptional<::planus::Offset<self::FloatHistograms>>,
+                    T8: ::planus::WriteAsOptional<::planus::Offset<self::Texts>>,
+                > ::planus::WriteAs<::planus::Offset<Batch>> for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
             {
                 type Prepared = ::planus::Offset<Batch>;
 
@@ -2968,16 +3174,16 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAsDefault<u64, u64>,
-                T1: ::planus::WriteAsDefault<u64, u64>,
-                T2: ::planus::WriteAsDefault<u64, u64>,
-                T3: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Series>]>>,
-                T4: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Scheme>]>>,
-                T5: ::planus::WriteAsOptional<::planus::Offset<self::Floats>>,
-                T6: ::planus::WriteAsOptional<::planus::Offset<self::Histograms>>,
-                T7: ::planus::WriteAsOptional<::planus::Offset<self::FloatHistograms>>,
-                T8: ::planus::WriteAsOptional<::planus::Offset<self::Texts>>,
-            > ::planus::WriteAsOptional<::planus::Offset<Batch>>
+                    T0: ::planus::WriteAsDefault<u64, u64>,
+                    T1: ::planus::WriteAsDefault<u64, u64>,
+                    T2: ::planus::WriteAsDefault<u64, u64>,
+                    T3: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Series>]>>,
+                    T4: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Scheme>]>>,
+                    T5: ::planus::WriteAsOptional<::planus::Offset<self::Floats>>,
+                    T6: ::planus::WriteAsOptional<::planus::Offset<self::Histograms>>,
+                    T7: ::planus::WriteAsOptional<::planus::Offset<self::FloatHistograms>>,
+                    T8: ::planus::WriteAsOptional<::planus::Offset<self::Texts>>,
+                > ::planus::WriteAsOptional<::planus::Offset<Batch>>
                 for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
             {
                 type Prepared = ::planus::Offset<Batch>;
@@ -2989,16 +3195,16 @@ mod root {
             }
 
             impl<
-                T0: ::planus::WriteAsDefault<u64, u64>,
-                T1: ::planus::WriteAsDefault<u64, u64>,
-                T2: ::planus::WriteAsDefault<u64, u64>,
-                T3: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Series>]>>,
-                T4: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Scheme>]>>,
-                T5: ::planus::WriteAsOptional<::planus::Offset<self::Floats>>,
-                T6: ::planus::WriteAsOptional<::planus::Offset<self::Histograms>>,
-                T7: ::planus::WriteAsOptional<::planus::Offset<self::FloatHistograms>>,
-                T8: ::planus::WriteAsOptional<::planus::Offset<self::Texts>>,
-            > ::planus::WriteAsOffset<Batch> for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
+                    T0: ::planus::WriteAsDefault<u64, u64>,
+                    T1: ::planus::WriteAsDefault<u64, u64>,
+                    T2: ::planus::WriteAsDefault<u64, u64>,
+                    T3: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Series>]>>,
+                    T4: ::planus::WriteAsOptional<::planus::Offset<[::planus::Offset<self::Scheme>]>>,
+                    T5: ::planus::WriteAsOptional<::planus::Offset<self::Floats>>,
+                    T6: ::planus::WriteAsOptional<::planus::Offset<self::Histograms>>,
+                    T7: ::planus::WriteAsOptional<::planus::Offset<self::FloatHistograms>>,
+                    T8: ::planus::WriteAsOptional<::planus::Offset<self::Texts>>,
+                > ::planus::WriteAsOffset<Batch> for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
             {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Batch> {

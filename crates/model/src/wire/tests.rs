@@ -187,10 +187,17 @@ fn a_batch_above_the_limits_is_refused() {
 }
 
 fn any_histogram() -> impl Strategy<Value = Histogram<u64>> {
-    let bins = || prop::collection::btree_map(0..23_040_i32, any::<u64>(), 0..20);
-    (bins(), bins(), any::<u32>(), any::<u32>(), any::<Option<f64>>()).prop_map(
-        |(negative, positive, zero, nan, sum)| {
-            let mut out = Histogram::new(Scheme::LogLinear10);
+    // Bin 0 of LogLinear2 is the zero bin.
+    let bins = || prop::collection::btree_map(1..23_040_i32, any::<u64>(), 0..20);
+    let scheme = prop_oneof![
+        Just(Scheme::LogLinear10),
+        (-10..=20_i8).prop_map(|scale| Scheme::Exp2 { scale }),
+        (10..=20_u8, 0..=3_u8).prop_map(|(grouping, shift)| Scheme::LogLinear2 { grouping, shift, unit: 1e-9 }),
+        (1.01..9.0_f64, -9.0..9.0_f64).prop_map(|(gamma, offset)| Scheme::Gamma { gamma, offset }),
+    ];
+    (scheme, bins(), bins(), any::<u32>(), any::<u32>(), any::<Option<f64>>()).prop_map(
+        |(scheme, negative, positive, zero, nan, sum)| {
+            let mut out = Histogram::new(scheme);
             out.negative = negative.into_iter().collect();
             out.positive = positive.into_iter().collect();
             (out.zero, out.nan, out.sum) = (zero.into(), nan.into(), sum);

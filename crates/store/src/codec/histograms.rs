@@ -53,6 +53,15 @@ impl Shape {
                 put_varint(out, bounds.len() as u64);
                 floats::put(out, bounds);
             }
+            Scheme::LogLinear2 { grouping, shift, unit } => {
+                out.extend_from_slice(&[LOG_LINEAR_2, *grouping, *shift]);
+                out.extend_from_slice(&unit.to_le_bytes());
+            }
+            Scheme::Gamma { gamma, offset } => {
+                out.push(GAMMA);
+                out.extend_from_slice(&gamma.to_le_bytes());
+                out.extend_from_slice(&offset.to_le_bytes());
+            }
         }
     }
 
@@ -69,15 +78,26 @@ impl Shape {
                 let count = cursor.count(BOUNDS_MAX, "bounds")?;
                 Scheme::Custom { bounds: floats::get(cursor, count)?.into() }
             }
+            LOG_LINEAR_2 => {
+                Scheme::LogLinear2 { grouping: cursor.byte()?, shift: cursor.byte()?, unit: parameter(cursor)? }
+            }
+            GAMMA => Scheme::Gamma { gamma: parameter(cursor)?, offset: parameter(cursor)? },
             tag => return Err(cursor.broken(format!("{tag} is no scheme"))),
         };
         Ok(Self { float, scheme })
     }
 }
 
+/// A parameter of a scheme, little-endian.
+fn parameter(cursor: &mut Cursor<'_>) -> Result<f64, Broken> {
+    Ok(f64::from_le_bytes(cursor.take(8)?.try_into().expect("eight bytes were taken")))
+}
+
 const LOG_LINEAR_10: u8 = 0;
 const EXP_2: u8 = 1;
 const CUSTOM: u8 = 2;
+const LOG_LINEAR_2: u8 = 3;
+const GAMMA: u8 = 4;
 
 fn same_scheme(a: &Scheme, b: &Scheme) -> bool {
     match (a, b) {

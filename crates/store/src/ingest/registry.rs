@@ -32,6 +32,8 @@ enum Class {
     LogLinear10,
     Exp2,
     Custom(Arc<[f64]>),
+    /// Of parameters that must be equal.
+    Equal(Scheme),
 }
 
 impl Class {
@@ -40,6 +42,7 @@ impl Class {
             Scheme::LogLinear10 => Self::LogLinear10,
             Scheme::Exp2 { .. } => Self::Exp2,
             Scheme::Custom { bounds } => Self::Custom(Arc::clone(bounds)),
+            Scheme::LogLinear2 { .. } | Scheme::Gamma { .. } => Self::Equal(scheme.clone()),
         }
     }
 }
@@ -350,5 +353,8 @@ mod tests {
         assert!(check(&custom(2.0), 11) && check(&custom(2.0), 12));
         assert!(!check(&custom(1.0), 12) && !check(&custom(1.0), 10) && !check(&custom(2.0), 10));
         assert!(check(&Scheme::Exp2 { scale: 3 }, 13) && check(&Scheme::Exp2 { scale: 5 }, 13));
+        let sketch = |gamma: f64| Scheme::gamma(gamma, 0.0).unwrap();
+        assert!(!check(&sketch(1.02), 13) && check(&sketch(1.02), 14) && check(&sketch(1.02), 14));
+        assert!(!check(&sketch(1.03), 14) && !check(&Scheme::log_linear2(7, 0, 1.0).unwrap(), 14));
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Combined {
 pub(crate) enum Incompatible {
     /// Exponential and custom, as Prometheus knows them.
     ExponentialCustom,
-    /// Log-linear and another.
+    /// Log-linear and another, or parameters that differ.
     LogLinear,
 }
 
@@ -103,8 +103,14 @@ pub(super) fn align(left: &mut Hist, right: &mut Cow<'_, Hist>) -> Result<bool, 
             layout::rebound(right.to_mut(), &common);
             Ok(true)
         }
-        (Scheme::LogLinear10, _) | (_, Scheme::LogLinear10) => Err(Incompatible::LogLinear),
-        _ => Err(Incompatible::ExponentialCustom),
+        (Scheme::LogLinear2 { .. } | Scheme::Gamma { .. }, other) if left.scheme == *other => {
+            layout::reconcile_zero(left, right);
+            Ok(false)
+        }
+        (Scheme::Exp2 { .. }, Scheme::Custom { .. }) | (Scheme::Custom { .. }, Scheme::Exp2 { .. }) => {
+            Err(Incompatible::ExponentialCustom)
+        }
+        _ => Err(Incompatible::LogLinear),
     }
 }
 
@@ -203,6 +209,21 @@ mod tests {
         histogram.count = bins.iter().map(|bin| bin.1).sum();
         histogram.sum = Some(histogram.count);
         histogram
+    }
+
+    #[test]
+    fn equal_parameters_add_up_and_others_do_not() {
+        let hdr = |grouping| Hist::new(Scheme::log_linear2(grouping, 0, 1e-9).unwrap());
+        let sketch = |gamma| Hist::new(Scheme::gamma(gamma, 0.0).unwrap());
+        for (mut same, mut other) in [(hdr(10), hdr(7)), (sketch(1.02), sketch(1.03))] {
+            same.record_n(0.25, 2.0);
+            other.record_n(0.25, 2.0);
+            let mut sum = same.clone();
+            assert_eq!(add(&mut sum, &same), Ok(Combined::default()));
+            assert_eq!((sum.count, sum.positive.total()), (4.0, 4.0));
+            assert_eq!(add(&mut sum, &other), Err(Incompatible::LogLinear));
+            assert_eq!(sum.count, 4.0);
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) fn is_custom(histogram: &Hist) -> bool {
 
 /// Whether values are spread evenly inside the bins of `scheme`.
 fn is_linear(scheme: &Scheme) -> bool {
-    !matches!(scheme, Scheme::Exp2 { .. })
+    !matches!(scheme, Scheme::Exp2 { .. } | Scheme::Gamma { .. })
 }
 
 /// The bins above zero (all bins of `Custom`), ascending, empty ones included.

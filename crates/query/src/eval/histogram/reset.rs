@@ -19,7 +19,9 @@ pub(crate) fn detect_reset(current: &Hist, previous: &Hist) -> bool {
     }
     match (&current.scheme, &previous.scheme) {
         (Scheme::Custom { .. }, Scheme::Custom { .. }) => custom_reset(current, previous),
-        (Scheme::LogLinear10, Scheme::LogLinear10) => bins_reset(current, previous, current.zero < previous.zero),
+        (Scheme::LogLinear10 | Scheme::LogLinear2 { .. } | Scheme::Gamma { .. }, other) if current.scheme == *other => {
+            bins_reset(current, previous, current.zero < previous.zero)
+        }
         (Scheme::Exp2 { scale: now }, Scheme::Exp2 { scale: before }) => {
             if now > before || current.zero_threshold < previous.zero_threshold {
                 return true;
@@ -101,6 +103,23 @@ mod tests {
         assert!(!detect_reset(&exponential(0, &[(0, 3.0), (1, 2.0), (5, 1.0)]), &before));
         assert!(detect_reset(&exponential(0, &[(0, 9.0), (1, 1.0)]), &before));
         assert!(detect_reset(&exponential(0, &[(0, 9.0)]), &before));
+    }
+
+    #[test]
+    fn bins_of_every_scheme_are_compared_under_equal_parameters() {
+        for scheme in [Scheme::LogLinear10, Scheme::log_linear2(7, 0, 1e-9).unwrap(), Scheme::gamma(1.02, 0.0).unwrap()]
+        {
+            let of = |counts: [f64; 2]| {
+                let mut histogram = Hist::new(scheme.clone());
+                histogram.record_n(1.0, counts[0]);
+                histogram.record_n(9.0, counts[1]);
+                histogram
+            };
+            assert!(!detect_reset(&of([2.0, 3.0]), &of([2.0, 1.0])), "{scheme}");
+            assert!(detect_reset(&of([1.0, 5.0]), &of([2.0, 1.0])), "{scheme}");
+        }
+        let hdr = |grouping| Hist::new(Scheme::log_linear2(grouping, 0, 1e-9).unwrap());
+        assert!(detect_reset(&hdr(7), &hdr(10)));
     }
 
     #[test]
