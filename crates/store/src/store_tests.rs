@@ -152,12 +152,20 @@ fn the_time_bounds_are_inside() {
 }
 
 #[test]
-fn a_batch_of_rejected_samples_alone_can_be_sent_again_in_good_order() {
-    let store = open(&SimulatedDisk::new(1));
+fn a_batch_of_rejected_samples_alone_is_remembered_and_registers_nothing() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(&disk);
     let bad = batch(0, vec![gauge("g")], vec![at(0, -1, Value::Float(1.0))]);
-    assert_eq!(submit(&store, bad).unwrap().rejected, [(0, Reason::TimeTooOld)]);
-    assert_eq!(submit(&store, one(0, "g", 1.0)), accepted(1));
+    assert_eq!(submit(&store, bad.clone()).unwrap().rejected, [(0, Reason::TimeTooOld)]);
     assert_eq!(submit(&store, batch(1, vec![], vec![])), accepted(0));
+    assert_eq!(store.status().series, 0);
+    disk.cut_power();
+    drop(store);
+    disk.restart();
+    let store = open(&disk);
+    assert_eq!(submit(&store, bad).unwrap().duplicate, 1);
+    assert_eq!(submit(&store, one(2, "g", 1.0)), accepted(1));
+    assert_eq!(store.status().series, 1);
 }
 
 #[test]

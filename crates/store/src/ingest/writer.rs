@@ -294,17 +294,14 @@ impl Writer {
                 let fresh = self.core.registry.fresh_count();
                 let slots = self.core.judge(batch, ids, self.clock.wall_ns());
                 let verdict = verdict_of(batch);
-                if verdict.accepted > 0 {
-                    return match self.append(submission, &slots, &verdict) {
-                        Ok(reply) => self.answer(reply, verdict),
-                        Err((reply, refusal)) => {
-                            self.core.registry.forget_fresh(fresh);
-                            self.refuse(reply, refusal);
-                            self.mend();
-                        }
-                    };
-                }
-                verdict
+                return match self.append(submission, &slots, &verdict) {
+                    Ok(reply) => self.answer(reply, verdict),
+                    Err((reply, refusal)) => {
+                        self.core.registry.forget_fresh(fresh);
+                        self.refuse(reply, refusal);
+                        self.mend();
+                    }
+                };
             }
         };
         // What was decided about an earlier batch may still be on its way to the shards: this waits behind it.
@@ -317,7 +314,12 @@ impl Writer {
         slots: &[Option<Slot>],
         verdict: &Verdict,
     ) -> Result<Reply, (Reply, Refusal)> {
-        let Submission { batch, mut frame, reply, .. } = submission;
+        let Submission { mut batch, mut frame, reply, .. } = submission;
+        if verdict.accepted == 0 {
+            // It is journalled empty: its number was answered for and is not judged again.
+            batch.series.clear();
+            batch.samples.clear();
+        }
         if !verdict.rejected.is_empty() {
             // It may be larger than what came: a sender's frame can name one string many times.
             match batch.encode() {
