@@ -52,7 +52,8 @@ pub(crate) struct Hist {
     /// Print the histogram itself, as OpenHistogram base64.
     #[arg(long)]
     b64: bool,
-    /// Read base64 histograms instead of numbers and merge them.
+    /// Read base64 histograms instead of numbers and merge them. They carry no sum, least and greatest: sum and mean are
+    /// then estimates from the bins, min and max are null.
     #[arg(long)]
     merge: bool,
     /// Stop at the first number that cannot be read.
