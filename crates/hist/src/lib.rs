@@ -15,6 +15,7 @@ mod error;
 mod exp2;
 mod flat;
 mod gamma;
+pub mod hdr;
 mod histogram;
 mod loglinear10;
 mod loglinear2;
