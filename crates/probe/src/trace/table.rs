@@ -56,7 +56,7 @@ pub(crate) struct Collected {
     pub(crate) gaps: Vec<(usize, Totals)>,
 }
 
-/// The times of one message, nanoseconds and ticks. Stages add up to the total exactly, in ticks.
+/// What is known of a message after it was counted.
 pub(crate) struct Times {
     pub(crate) total_ticks: u64,
     pub(crate) clamped: u64,
@@ -84,22 +84,40 @@ impl Side {
     #[inline(always)]
     pub(crate) fn add_whole<P: TracePath>(&self, stamps: &[u64], rate: TickRate) -> Times {
         let points = const { P::POINTS.len() };
-        let (stamps, buffers) = (&stamps[..points], &self.buffers[..histograms(points)]);
-        let (mut at, mut clamped, mut logic) = (stamps[0], 0, 0);
-        for (index, point) in P::POINTS.iter().enumerate().skip(1) {
-            let stamp = stamps[index];
-            clamped += u64::from(stamp < at);
-            let ticks = stamp.saturating_sub(at);
-            at += ticks;
-            if matches!(point.class, Class::Logic) {
-                logic += ticks;
-            }
-            buffers[STAGES + index - 1].add(rate.ns(ticks));
+        let stamps = &stamps[..points];
+        // Without branches: nearly always all are in order.
+        let ordered = (1..points).fold(true, |ordered, index| ordered & (stamps[index] >= stamps[index - 1]));
+        if ordered { self.add_ordered::<P>(stamps, 0, rate) } else { self.add_clamped::<P>(stamps, rate) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_clamped<P: TracePath>(&self, stamps: &[u64], rate: TickRate) -> Times {
+        let (mut clamped, mut count) = ([0; POINTS_MAX], 0);
+        let mut at = 0;
+        for (into, stamp) in clamped.iter_mut().zip(stamps) {
+            count += u64::from(*stamp < at);
+            at = at.max(*stamp);
+            *into = at;
         }
-        let total_ticks = at - stamps[0];
+        self.add_ordered::<P>(&clamped[..stamps.len()], count, rate)
+    }
+
+    #[inline(always)]
+    fn add_ordered<P: TracePath>(&self, stamps: &[u64], clamped: u64, rate: TickRate) -> Times {
+        let points = const { P::POINTS.len() };
+        let (stamps, buffers) = (&stamps[..points], &self.buffers[..histograms(points)]);
+        let ticks = |index: usize| stamps[index].wrapping_sub(stamps[index - 1]);
+        // Which stages are logic is known to the compiler, so that this is a sum of a few differences.
+        let logic_stages = (1..points).filter(|index| matches!(P::POINTS[*index].class, Class::Logic));
+        let logic = logic_stages.fold(0_u64, |sum, index| sum.wrapping_add(ticks(index)));
+        for index in 1..points {
+            buffers[STAGES + index - 1].add(rate.ns(ticks(index)));
+        }
+        let total_ticks = stamps[points - 1].wrapping_sub(stamps[0]);
         buffers[TOTAL].add(rate.ns(total_ticks));
         buffers[LOGIC].add(rate.ns(logic));
-        buffers[INFRASTRUCTURE].add(rate.ns(total_ticks - logic));
+        buffers[INFRASTRUCTURE].add(rate.ns(total_ticks.wrapping_sub(logic)));
         Times { total_ticks, clamped }
     }
 
