@@ -1,7 +1,8 @@
 //! Times an operation and records how long it took.
 //!
-//! *Invariants*: an operation that panics is recorded too; one that went on across a break of the clock's line is
-//! recorded as the clock saw it.
+//! *Invariants*: an operation that panics is recorded too; one that went on across a break of the clock's line is not
+//! recorded, since its time means nothing, but counted ([`Recorder::straddled`](crate::Recorder::straddled)). So
+//! operations timed = records + straddled.
 
 use crate::{Clock, Writer};
 
@@ -10,6 +11,7 @@ use crate::{Clock, Writer};
 pub struct Stopwatch {
     clock: Clock,
     start_ns: u64,
+    epoch: u16,
 }
 
 impl Stopwatch {
@@ -17,7 +19,7 @@ impl Stopwatch {
     #[inline]
     #[must_use]
     pub fn start(clock: Clock) -> Self {
-        Self { clock, start_ns: clock.now() }
+        Self { clock, epoch: clock.epoch(), start_ns: clock.now() }
     }
 
     /// Nanoseconds since the start.
@@ -27,12 +29,16 @@ impl Stopwatch {
         self.clock.now().saturating_sub(self.start_ns)
     }
 
-    /// Records the nanoseconds since the start, and gives them.
+    /// Records the nanoseconds since the start, and gives them; `None` when the clock's line was broken in between.
     #[inline]
-    pub fn record(self, writer: &Writer) -> u64 {
+    pub fn record(self, writer: &Writer) -> Option<u64> {
         let ns = self.elapsed_ns();
+        if self.clock.epoch() != self.epoch {
+            writer.count_straddled();
+            return None;
+        }
         writer.record_ns(ns);
-        ns
+        Some(ns)
     }
 }
 
@@ -67,9 +73,23 @@ mod tests {
         });
         let watch = Stopwatch::start(clock);
         clock.advance(500);
-        assert_eq!((answer, watch.elapsed_ns(), watch.record(&writer)), (42, 500, 500));
+        assert_eq!((answer, watch.elapsed_ns(), watch.record(&writer)), (42, 500, Some(500)));
         let cell = recorder.snapshot();
         assert_eq!((cell.count, cell.sum, cell.min, cell.max), (2, Some(2e-6), Some(5e-7), Some(1.5e-6)));
+    }
+
+    #[test]
+    fn an_operation_across_a_break_of_the_clock_is_counted_and_not_recorded() {
+        let (clock, recorder) = (Clock::manual(0, 0), Recorder::new());
+        let writer = recorder.handle();
+        let watch = Stopwatch::start(clock);
+        clock.advance(60_000_000_000);
+        clock.break_line();
+        assert_eq!((watch.record(&writer), recorder.straddled(), recorder.snapshot().count), (None, 1, 0));
+        writer.timed(clock, || clock.break_line());
+        writer.timed(clock, || clock.advance(5));
+        drop(writer);
+        assert_eq!((recorder.straddled(), recorder.snapshot().count), (2, 1));
     }
 
     #[test]

@@ -91,6 +91,7 @@ struct State {
     /// Sparse writers that are gone: most recorders have one at a time, and `rest` would be larger.
     gone: Vec<Arc<dyn Columns>>,
     deferred: u64,
+    straddled: u64,
 }
 
 /// Sparse tables of writers that are gone which a recorder keeps until its next snapshot; more go into one flat table.
@@ -213,6 +214,13 @@ impl Recorder {
         self.state().deferred
     }
 
+    /// Operations timed by a [`Stopwatch`](crate::Stopwatch) that were not recorded, because the clock's line was broken
+    /// while they went on; since the recorder was made.
+    #[must_use]
+    pub fn straddled(&self) -> u64 {
+        self.state().straddled
+    }
+
     /// Writers that are there now.
     #[must_use]
     pub fn writers(&self) -> usize {
@@ -261,6 +269,12 @@ impl Writer {
     #[inline]
     pub fn record_ns(&self, ns: u64) {
         self.0.record_ns(ns);
+    }
+
+    /// Counts an operation whose time is not known. It takes the recorder's lock: a break of the clock is rare.
+    #[cold]
+    pub(crate) fn count_straddled(&self) {
+        lock(&self.0.shared).straddled += 1;
     }
 }
 

@@ -360,7 +360,6 @@ impl<P: TracePath> TraceWriter<P> {
             0
         };
         if straddled {
-            self.published_epoch.set(None);
             side.count(table::STRADDLED, 1);
         } else if !first || !last {
             side.count(table::INCOMPLETE, 1);
