@@ -121,7 +121,19 @@ fn bad_samples_and_series_spoil_only_themselves() {
         .collect();
     assert_eq!(rejected, expected);
     assert_eq!(answer["accepted"].as_u64().unwrap() as usize, cases.len() - expected.len());
-    // Two labels of one name cannot be told by a JSON tree: written out by hand.
+    // One count of 2^63 is a count.
+    let (status, _) = server.batch(SOURCE, 3, json!([histogram("huge")]), json!([bins(json!({"1.2e-3": half}))]));
+    assert_eq!(status, 200);
+    assert_eq!(server.number("good + 0"), Some(f64::INFINITY));
+    assert_eq!(server.number("histogram_count(good_seconds)"), Some(2.0));
+    conserved(&server);
+}
+
+/// Two labels of one name cannot be told by a JSON tree: written out by hand.
+#[test]
+fn a_label_given_twice_is_named() {
+    let (_directory, server) = server();
+    let t = now_ms();
     let body = format!(
         r#"{{"source":"{SOURCE}","sequence":2,"series":[{{"labels":{{"__name__":"x","a":"1","a":"2"}},"kind":"float"}}],
             "samples":[{{"series":0,"time_ms":{t},"float":1}}]}}"#
@@ -129,17 +141,15 @@ fn bad_samples_and_series_spoil_only_themselves() {
     let (status, answer) = server.post(JSON, body.as_bytes());
     assert_eq!((status, &answer["rejected"][0]["reason"]), (400, &json!("labels_invalid")));
     assert!(answer["rejected"][0]["detail"].as_str().unwrap().contains("twice"), "{answer}");
-    // One count of 2^63 is a count.
-    let (status, _) = server.batch(SOURCE, 3, json!([histogram("huge")]), json!([bins(json!({"1.2e-3": half}))]));
-    assert_eq!(status, 200);
-    assert_eq!(server.number("good + 0"), Some(f64::INFINITY));
-    assert_eq!(server.number("histogram_count(good_seconds)"), Some(2.0));
+    conserved(&server);
+}
+
+/// Received = accepted + duplicate + rejected.
+fn conserved(server: &Server) {
     let (_, ledger) = server.get("/v1/status");
     let figure = |name: &str| ledger[name].as_u64().unwrap();
-    assert_eq!(
-        figure("received_total"),
-        figure("accepted_total") + figure("duplicate_total") + figure("rejected_total")
-    );
+    let decided = figure("accepted_total") + figure("duplicate_total") + figure("rejected_total");
+    assert_eq!(figure("received_total"), decided, "{ledger}");
 }
 
 #[test]

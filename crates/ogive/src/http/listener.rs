@@ -14,7 +14,7 @@ use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 /// 800 of the 1,024 open files that a process usually may have; the rest is the store's.
 const CONNECTIONS_MAX: usize = 800;
@@ -70,8 +70,8 @@ impl Connection {
     /// Something moved, or it is too long since something did.
     fn judge<T>(&mut self, context: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if moved.is_ready() {
-            let deadline = Instant::now() + self.idle;
-            self.sleep.as_mut().reset(deadline);
+            let idle = self.idle;
+            self.sleep.as_mut().set(tokio::time::sleep(idle));
             return moved;
         }
         if self.sleep.as_mut().poll(context).is_ready() {
