@@ -1,7 +1,8 @@
 //! The table of functions: names, argument types and results.
 //!
 //! Invariants: names strictly ascend; `arguments_min` is at most the number of types; when more arguments than types
-//! are allowed, the last type repeats. Source of the names and types: the function reference of Prometheus 3.
+//! are allowed, the last type repeats. Source of the names and types: the function reference of Prometheus 3;
+//! `histogram_distance` and `histogram_modes` are Ogive's own.
 
 use crate::ast::ValueType;
 use crate::ast::ValueType::{Matrix, Scalar, String as Text, Vector};
@@ -80,7 +81,11 @@ pub static FUNCTIONS: &[Function] = &[
     fixed("floor", &[Vector], Vector),
     fixed("histogram_avg", &[Vector], Vector),
     fixed("histogram_count", &[Vector], Vector),
+    // Not in Prometheus: the third argument names the figure.
+    optional("histogram_distance", &[Vector, Vector, Text], 2, Vector),
     fixed("histogram_fraction", &[Scalar, Scalar, Vector], Vector),
+    // Not in Prometheus.
+    fixed("histogram_modes", &[Vector], Vector),
     fixed("histogram_quantile", &[Scalar, Vector], Vector),
     // A label for the quantile, then one to ten quantiles.
     experimental(Function { arguments_max: Some(12), ..fixed("histogram_quantiles", &[Vector, Text, Scalar], Vector) }),
@@ -155,6 +160,6 @@ mod tests {
             assert!(function.arguments_max.is_none_or(|max| max >= function.arguments.len()), "{}", function.name);
             assert_eq!(find(function.name), Some(function));
         }
-        assert_eq!(FUNCTIONS.len(), 90);
+        assert_eq!(FUNCTIONS.len(), 92);
     }
 }

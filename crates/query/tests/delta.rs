@@ -275,3 +275,81 @@ fn what_was_read_is_counted_once_for_equal_selectors() {
     let result = instant(&recorded.store, "sum(rate(rpc_seconds[10s])) / sum(rate(rpc_seconds[10s]))", 20);
     assert_eq!((result.stats.series_read, result.stats.samples_read), (6, 60));
 }
+
+/// Cells of one second: a latency of one or two modes, twice as slow in version 2.
+fn two_versions() -> Fixed {
+    let mut random = Latencies(3);
+    let mut out = Vec::new();
+    for (version, factor) in [("1", 1.0), ("2", 2.0)] {
+        let mut one = series(&[("__name__", "rpc_seconds"), ("version", version)], Kind::Histogram, Temporality::Delta);
+        for second in 1..=60 {
+            let mut cell = Histogram::log_linear();
+            for at in 0..200 {
+                // Near 1 ms, and a fifth of version 2 near 40 ms on top.
+                let spread: f64 = (0..4).map(|_| random.next().ln()).sum::<f64>() / 40.0;
+                let slow = if version == "2" && at % 5 == 0 { 40.0 } else { 1.0 };
+                cell.record(0.001 * factor * slow * spread.exp());
+            }
+            one.histograms.times.push(second * 1000);
+            one.histograms.values.push(HistogramValue::Integer(cell));
+        }
+        out.push(one);
+    }
+    Fixed(out)
+}
+
+#[test]
+fn modes_are_counted_of_what_increased() {
+    let store = two_versions();
+    let found = vector(instant(&store, "histogram_modes(increase(rpc_seconds[1m]))", 60));
+    let modes: Vec<_> = found.iter().map(|sample| (sample.labels.get("version"), float(&sample.value))).collect();
+    assert_eq!(modes, [("1", 1.0), ("2", 2.0)]);
+    assert!(found.iter().all(|sample| sample.labels.metric_name().is_empty()));
+    // A cell of 200 samples is too little, and the answer says so.
+    let result = instant(&store, "histogram_modes(increase(rpc_seconds[1s]))", 60);
+    assert!(result.infos.iter().any(|info| info.contains("fewer than 1000 samples")), "{:?}", result.infos);
+    assert!(vector(result).is_empty());
+    // Numbers are no histograms.
+    assert!(vector(instant(&store, "histogram_modes(vector(1))", 60)).is_empty());
+}
+
+#[test]
+fn distance_is_that_of_the_merged_histograms() {
+    let store = two_versions();
+    let side = |version: &str, range: &str| format!("sum(increase(rpc_seconds{{version=\"{version}\"}}[{range}]))");
+    let ask = |left: &str, right: &str, figure: &str| {
+        vector(instant(&store, &format!("histogram_distance({left}, {right}{figure})"), 60))
+    };
+    let merged = |version: usize| {
+        let mut out = Histogram::log_linear();
+        for cell in &store.0[version].histograms.values {
+            let HistogramValue::Integer(cell) = cell else { panic!("cells are of integers") };
+            out.merge(cell).unwrap();
+        }
+        out
+    };
+    let expected = merged(0).distance(&merged(1)).unwrap();
+    let log = expected.log.unwrap();
+    for (figure, value) in [
+        ("", log.emd),
+        (", \"distance\"", log.emd),
+        (", \"slower\"", log.slower()),
+        (", \"noise\"", log.noise),
+        (", \"ks\"", expected.ks),
+        (", \"ks_noise\"", expected.ks_noise),
+    ] {
+        let found = ask(&side("1", "1m"), &side("2", "1m"), figure);
+        assert_eq!((found.len(), found[0].labels.len()), (1, 0), "{figure}");
+        assert_close(float(&found[0].value), value);
+    }
+    assert!(log.slower() > 2.0 && log.emd > 20.0 * log.noise, "{log:?}");
+    let back = ask(&side("2", "1m"), &side("1", "1m"), ", \"slower\"");
+    assert!(float(&back[0].value) < -0.5);
+    // Equal labels meet, others do not.
+    let found = ask("increase(rpc_seconds[30s])", "increase(rpc_seconds[30s] offset 30s)", "");
+    assert_eq!(found.iter().map(|sample| sample.labels.get("version")).collect::<Vec<_>>(), ["1", "2"]);
+    assert!(ask("increase(rpc_seconds{version=\"1\"}[1m])", "increase(rpc_seconds{version=\"2\"}[1m])", "").is_empty());
+    assert!(ask(&side("1", "1m"), "vector(1)", "").is_empty());
+    let error = engine().instant(&store, "histogram_distance(rpc_seconds, rpc_seconds, \"far\")", 60_000).unwrap_err();
+    assert!(error.to_string().contains("one of distance, slower, noise, ks, ks_noise"), "{error}");
+}

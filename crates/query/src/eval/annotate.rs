@@ -131,6 +131,14 @@ pub(crate) fn quantile_is_skewed(span: Span, metric: &str) -> Annotation {
     Annotation::info(span, for_metric(message, metric))
 }
 
+pub(crate) fn too_few_for_modes(span: Span) -> Annotation {
+    let needed = ogive_hist::MODES_SAMPLES_MIN;
+    let message = format!(
+        "histogram_modes passed over histograms of fewer than {needed} samples: modes are not told from noise there"
+    );
+    Annotation::info(span, message)
+}
+
 pub(crate) fn fraction_without_nan(span: Span, metric: &str) -> Annotation {
     let message = "input to histogram_fraction has NaN observations, which are excluded from all fractions".to_owned();
     Annotation::info(span, for_metric(message, metric))

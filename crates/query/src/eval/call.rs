@@ -24,7 +24,13 @@ impl<'a> Evaluator<'a> {
         let before = (self.detect_resets, self.bins_needed);
         match call.function.name {
             "histogram_count" | "histogram_sum" | "histogram_avg" => self.detect_resets = true,
-            "histogram_quantile" | "histogram_quantiles" | "histogram_fraction" => self.bins_needed = true,
+            "histogram_quantile"
+            | "histogram_quantiles"
+            | "histogram_fraction"
+            | "histogram_modes"
+            | "histogram_distance" => {
+                self.bins_needed = true;
+            }
             _ => {}
         }
         let output = self.dispatch(call, span, grid);

@@ -28,6 +28,8 @@ impl Evaluator<'_> {
             "histogram_quantile" => return self.quantile_call(call, grid),
             "histogram_quantiles" => return self.quantiles_call(call, grid),
             "histogram_fraction" => return self.fraction_call(call, grid),
+            "histogram_modes" => return self.modes_call(call, grid),
+            "histogram_distance" => return self.distance_call(call, grid),
             "histogram_count" => |histogram| histogram.count,
             "histogram_sum" => Hist::sum_or_estimate,
             "histogram_avg" => |histogram| histogram.sum_or_estimate() / histogram.count,

@@ -6,6 +6,7 @@ mod labels;
 mod over_time;
 mod rate;
 mod scalars;
+mod shape;
 
 pub(crate) use extended::extended_floats;
 pub(crate) use labels::{anchored_regex, by_labels, by_value, replaced};
