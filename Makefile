@@ -31,11 +31,13 @@ lint:
 	@scripts/need cargo cc
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy -p ogive-probe --features tracing --all-targets --locked -- -D warnings
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 test-rust: ui
 	cargo test --workspace --locked
+	cargo test --locked -p ogive-probe --features tracing --test spans
 
 test-ui: ui
 	cd ui && npm test

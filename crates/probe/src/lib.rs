@@ -30,6 +30,8 @@ mod hiccup;
 mod memory;
 mod os;
 mod recorder;
+#[cfg(feature = "tracing")]
+mod spans;
 mod stopwatch;
 mod threads;
 mod trace;
@@ -39,6 +41,8 @@ pub use counter::Source;
 pub use error::Error;
 pub use hiccup::{CpuMeter, HiccupMeter, SLEEP_NS};
 pub use recorder::{Recorder, SparseWriter, Writer, snapshot_all};
+#[cfg(feature = "tracing")]
+pub use spans::{SpanCell, SpanLayer};
 pub use stopwatch::Stopwatch;
 pub use trace::{
     Class, ClockNote, DumpCounts, POINTS_MAX, PUBLISHERS_MAX, Point, PointDef, PublisherCell, SlowStage, SlowTrace,

@@ -255,6 +255,7 @@ mod tests {
                 && let Ok(read) = line.parse::<SlowTrace>()
             {
                 prop_assert_eq!(read.to_string(), line);
+                prop_assert_eq!(read.waterfall().lines().count(), 1 + read.stages.len());
             }
         }
     }
