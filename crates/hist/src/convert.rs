@@ -7,7 +7,8 @@
 //! Nothing is approximated when the target is the same scheme, or an exponential one of a smaller scale.
 //!
 //! Invariants: counts add up to the same total; `sum`, `min` and `max` stay, since they are exact (unless samples leave
-//! the target's range and go to `nan`). Zero is kept as zero.
+//! the target's range and go to `nan`). Zero is kept as zero. `LogLinear10` and `Custom` have no zero threshold: what a
+//! zero bin of some width held counts there as zero, and as unbounded.
 
 use crate::{Count, Histogram, Place, Scheme};
 
@@ -59,7 +60,7 @@ impl<C: Count> Histogram<C> {
             _ => {}
         }
         let mut out = Self::new(to.clone());
-        if !matches!(to, Scheme::Custom { .. }) {
+        if !matches!(to, Scheme::Custom { .. } | Scheme::LogLinear10) {
             out.zero_threshold = out.zero_threshold.max(self.zero_threshold);
         }
         (out.nan, out.count, out.reset) = (self.nan, self.count, self.reset);

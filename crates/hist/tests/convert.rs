@@ -101,6 +101,12 @@ fn what_cannot_be_bounded_is_counted() {
     let (converted, bound) = wide.convert(&Scheme::LogLinear10);
     assert_eq!((converted.nan, converted.zero, converted.total(), bound.unbounded), (3, 4, 9, 7.0));
     assert_eq!((converted.sum, converted.max, converted.count), (None, None, 12));
+    // A zero bin of some width: LogLinear10's has none, and its byte form could not hold one.
+    let mut coarse = Histogram::<u64>::new(Scheme::log_linear2(7, 14, 1e-9).unwrap());
+    coarse.record_n(1e-6, 2);
+    let (converted, bound) = coarse.convert(&Scheme::LogLinear10);
+    assert_eq!((converted.zero, converted.zero_threshold, bound.unbounded), (2, 0.0, 2.0));
+    assert!(ogive_hist::openhistogram::encode(&converted).is_ok());
     let mut custom = Histogram::<u64>::new(Scheme::custom(vec![1.0, 2.0]).unwrap());
     custom.record_n(50.0, 6);
     let (converted, bound) = custom.convert(&Scheme::LogLinear10);

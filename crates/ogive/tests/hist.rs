@@ -120,3 +120,66 @@ fn completions_name_the_commands() {
         assert!(out(&output).contains("hist"), "{shell}");
     }
 }
+
+fn vector(name: &str) -> String {
+    format!("{}/../../vectors/hdrhistogram/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn interval_logs_are_read() {
+    let output = ogive(&["hist", "--hlog", &vector("jhiccup.hlog"), "--json", "-q", "0.5,1"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+    assert!(value["count"].as_u64().unwrap() > 5000, "{value}");
+    // The log says 960.496 ms; its bins keep that within a hundredth, decimal ones would not.
+    let last = &value["quantiles"][1];
+    let (lo, hi) = (last["lo"].as_f64().unwrap(), last["hi"].as_f64().unwrap());
+    assert!(lo <= 0.960496 && 0.960495 <= hi && hi / lo < 1.008, "{last}");
+    assert!(
+        err(&output).contains("10 intervals") && err(&output).contains("as decimal bins within"),
+        "{}",
+        err(&output)
+    );
+    let tagged = ogive(&["hist", "--hlog", "--tag", "B", &vector("tagged.hlog"), "--json"], "");
+    assert!(err(&tagged).contains("2 intervals") && err(&tagged).contains("4 with other tags"), "{}", err(&tagged));
+    let text = std::fs::read_to_string(vector("tagged.hlog")).unwrap();
+    let bad = ogive(&["hist", "--hlog", "--json"], &format!("{text}nonsense\n"));
+    assert_eq!(bad.status.code(), Some(1));
+    assert!(err(&bad).contains("line 9") && err(&bad).contains("6 intervals"), "{}", err(&bad));
+}
+
+#[test]
+fn diff_says_how_much_slower_and_whether_it_is_chance() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let numbers = |factor: f64| -> String {
+        let value = |step: u32| 100.0 * factor * (f64::from(step % 997) / 300.0).exp();
+        (0..20_000_u32).map(|step| format!("{:.3}us\n", value(step))).collect()
+    };
+    let (before, after) = (file("before", &numbers(1.0)), file("after", &numbers(1.2)));
+    let output = ogive(&["hist", "diff", &before, &after], "");
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(out(&output).contains("slower than before") && out(&output).contains("20,000"), "{}", out(&output));
+    let output = ogive(&["hist", "diff", "--json", &before, &after], "");
+    let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+    assert!((value["slower"].as_f64().unwrap() - 0.2).abs() < 0.02 && value["differ"] == true, "{value}");
+    assert_eq!((&value["modes"][0], &value["counts"][1]), (&1.into(), &20_000.0.into()));
+    let same = ogive(&["hist", "diff", &before, "-"], &numbers(1.0));
+    assert_eq!(same.status.code(), Some(0), "{}", err(&same));
+    assert!(out(&same).contains("within noise"), "{}", out(&same));
+    let bytes = ogive(&["hist", "diff", &before, "-"], "5KiB");
+    assert!(
+        bytes.status.code() == Some(1) && err(&bytes).contains("one file is in s, the other in B"),
+        "{}",
+        err(&bytes)
+    );
+    let empty = ogive(&["hist", "diff", &before, "-"], "");
+    assert!(err(&empty).contains("holds no numbers"), "{}", err(&empty));
+    let log = vector("jhiccup.hlog");
+    let logs = ogive(&["hist", "diff", "--hlog", &log, &log], "");
+    assert!(logs.status.code() == Some(0) && out(&logs).contains("distance 0.0000"), "{}", out(&logs));
+}

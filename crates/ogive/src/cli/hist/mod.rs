@@ -1,10 +1,13 @@
-//! `ogive hist`: numbers from standard input or files to quantiles, a picture, JSON or base64.
+//! `ogive hist`: numbers from standard input or files to quantiles, a picture, JSON or base64; `ogive hist diff`: two
+//! files compared.
 //!
 //! Invariants: every token is counted, either in the histogram or as a skipped one with its line.
 //! Failure: a bad token is reported with its line and skipped (`--strict`: ends the run); either way the exit code
 //! is 1. Only the first [`COMPLAINTS_MAX`] are printed one by one.
 
 mod dense;
+mod diff;
+mod hlog;
 mod number;
 mod picture;
 mod reader;
@@ -42,8 +45,13 @@ A number that cannot be read is reported with its line and skipped, and the exit
 
   ping -c 100 localhost | grep -o 'time=[0-9.]*' | cut -d= -f2 | ogive hist --unit ms
   awk '{print $NF}' access.log | ogive hist --json | jq .mean
-  cat monday.b64 tuesday.b64 | ogive hist --merge")]
+  cat monday.b64 tuesday.b64 | ogive hist --merge
+  ogive hist --hlog hiccup.hlog
+  ogive hist diff before.txt after.txt --unit ms")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Hist {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Files to read; standard input when there are none, or for `-`.
     files: Vec<PathBuf>,
     /// Print one JSON object.
@@ -52,25 +60,44 @@ pub(crate) struct Hist {
     /// Print the histogram itself, as OpenHistogram base64.
     #[arg(long)]
     b64: bool,
-    /// Read base64 histograms instead of numbers and merge them. They carry no sum, least and greatest: sum and mean are
-    /// then estimates from the bins, min and max are null.
-    #[arg(long)]
-    merge: bool,
-    /// Stop at the first number that cannot be read.
-    #[arg(long)]
-    strict: bool,
+    #[command(flatten)]
+    input: Input,
     /// Quantiles to print, between 0 and 1.
     #[arg(long, short, value_delimiter = ',', default_value = "0.5,0.9,0.95,0.99,0.999", value_parser = quantile)]
     quantiles: Vec<f64>,
-    /// Unit of numbers that carry none.
-    #[arg(long, short, value_parser = unit)]
-    unit: Option<Unit>,
     /// Most rows of the picture.
     #[arg(long, value_parser = clap::value_parser!(u16).range(4..=1000))]
     rows: Option<u16>,
     /// Draw with ASCII only.
     #[arg(long)]
     ascii: bool,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    Diff(diff::Diff),
+}
+
+/// What the input is.
+#[derive(clap::Args, Debug)]
+struct Input {
+    /// Read base64 histograms instead of numbers and merge them. They carry no sum, least and greatest: sum and mean are
+    /// then estimates from the bins, min and max are null.
+    #[arg(long, conflicts_with = "hlog")]
+    merge: bool,
+    /// Read interval logs of HdrHistogram (.hlog, jHiccup's too) instead of numbers and merge them. --unit is that of
+    /// their values, ns if it is not given.
+    #[arg(long)]
+    hlog: bool,
+    /// Only intervals with this tag.
+    #[arg(long, requires = "hlog")]
+    tag: Option<String>,
+    /// Stop at the first number that cannot be read.
+    #[arg(long)]
+    strict: bool,
+    /// Unit of numbers that carry none.
+    #[arg(long, short, value_parser = unit)]
+    unit: Option<Unit>,
 }
 
 fn quantile(text: &str) -> Result<f64, String> {
@@ -90,6 +117,8 @@ fn unit(text: &str) -> Result<Unit, String> {
 pub(super) struct Tally {
     dense: Dense,
     histogram: Histogram,
+    /// What was read of interval logs.
+    logs: hlog::Logs,
     /// What the numbers measure; `None` when no number had a unit.
     dimension: Option<Dimension>,
     skipped: u64,
@@ -100,11 +129,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn new(options: &Hist) -> Self {
-        let bare = options.unit.unwrap_or(Unit::NONE);
+    fn new(options: &Input) -> Self {
+        let bare = options.unit.unwrap_or(if options.hlog { hlog::UNIT } else { Unit::NONE });
         Self {
             dense: Dense::new(),
             histogram: Histogram::log_linear(),
+            logs: hlog::Logs::new(options.tag.clone(), bare),
             dimension: bare.dimension,
             skipped: 0,
             strict: options.strict,
@@ -155,6 +185,11 @@ impl Tally {
         }
     }
 
+    /// The histogram with the narrowest bins.
+    fn finest(&self) -> &Histogram {
+        self.logs.only().unwrap_or(&self.histogram)
+    }
+
     fn complain(&mut self, line: u64, token: &[u8], error: &dyn std::fmt::Display) -> bool {
         self.skipped += 1;
         let outcome = if self.strict { "" } else { "; skipped" };
@@ -174,12 +209,39 @@ fn decode(token: &[u8]) -> anyhow::Result<(Histogram, Option<String>)> {
 
 /// Runs the command.
 pub(crate) fn run(options: &Hist, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    if let Some(Command::Diff(options)) = &options.command {
+        return diff::run(options);
+    }
+    let Some(tally) = load(&options.files, &options.input)? else {
+        return Ok(ExitCode::from(EXIT_FINDING));
+    };
+    let text = if options.json {
+        report::json(&tally, &options.quantiles)?
+    } else if options.b64 {
+        format!("{}\n", ogive_hist::openhistogram::encode_base64(&tally.histogram)?)
+    } else {
+        report::text(&tally, &options.quantiles, &style(options, terminal, &tally))
+    };
+    print(&text)?;
+    Ok(if tally.skipped > 0 { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // The reader had enough, as `head` does.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to standard output"),
+    }
+}
+
+/// Reads the files, or standard input; nothing when a bad number ended it.
+fn load(files: &[PathBuf], options: &Input) -> anyhow::Result<Option<Tally>> {
     let mut tally = Tally::new(options);
     let mut progress = Progress::new();
-    if options.files.is_empty() {
+    if files.is_empty() {
         read(&mut std::io::stdin().lock(), options, &mut tally, &mut progress, "standard input")?;
     }
-    for path in &options.files {
+    for path in files {
         if path.as_os_str() == "-" {
             read(&mut std::io::stdin().lock(), options, &mut tally, &mut progress, "standard input")?;
         } else {
@@ -194,7 +256,10 @@ pub(crate) fn run(options: &Hist, terminal: &Terminal) -> anyhow::Result<ExitCod
     }
     if tally.skipped > 0 && tally.strict {
         eprintln!("ogive hist: stopped at the first bad number, because of --strict; nothing is printed");
-        return Ok(ExitCode::from(EXIT_FINDING));
+        return Ok(None);
+    }
+    if options.hlog {
+        tally.logs.pour(&mut tally.histogram);
     }
     if tally.dimension.is_some() && tally.bare_count > 0 {
         let unit = tally.dimension.map_or("", Dimension::base_unit);
@@ -203,24 +268,12 @@ pub(crate) fn run(options: &Hist, terminal: &Terminal) -> anyhow::Result<ExitCod
             thousands(tally.bare_count)
         );
     }
-    let text = if options.json {
-        report::json(&tally.histogram, &options.quantiles)?
-    } else if options.b64 {
-        format!("{}\n", ogive_hist::openhistogram::encode_base64(&tally.histogram)?)
-    } else {
-        report::text(&tally, &options.quantiles, &style(options, terminal, &tally))
-    };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // The reader had enough, as `head` does.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-        other => other.context("cannot write to standard output")?,
-    }
-    Ok(if tally.skipped > 0 { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
+    Ok(Some(tally))
 }
 
 fn read(
     input: &mut dyn Read,
-    options: &Hist,
+    options: &Input,
     tally: &mut Tally,
     progress: &mut Progress,
     name: &str,
@@ -228,6 +281,9 @@ fn read(
     let (merge, token_max) = (options.merge, if options.merge { BASE64_BYTES_MAX } else { number::TOKEN_BYTES_MAX });
     if name == "standard input" && std::io::stdin().is_terminal() {
         eprintln!("ogive hist: type or paste numbers, then Ctrl-D");
+    }
+    if options.hlog {
+        return hlog::read(input, tally, |bytes| progress.add(bytes)).with_context(|| format!("cannot read {name}"));
     }
     let each = |line, token: &[u8]| if merge { tally.base64(line, token) } else { tally.number(line, token) };
     reader::tokens(input, token_max, each, |bytes| progress.add(bytes)).with_context(|| format!("cannot read {name}"))

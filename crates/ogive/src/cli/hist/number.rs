@@ -39,6 +39,15 @@ impl Unit {
     /// A bare number.
     pub(crate) const NONE: Self = Self { dimension: None, exponent: 0, factor: 1.0 };
 
+    /// Nanoseconds.
+    pub(crate) const NANOSECONDS: Self = Self::decimal(Some(Dimension::Time), -9);
+
+    /// What one of the unit is in the base unit.
+    pub(crate) fn worth(self) -> f64 {
+        let power = format!("1e{}", self.exponent).parse::<f64>().expect("a power of ten parses");
+        power * self.factor
+    }
+
     const fn decimal(dimension: Option<Dimension>, exponent: i32) -> Self {
         Self { dimension, exponent, factor: 1.0 }
     }

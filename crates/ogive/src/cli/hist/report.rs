@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use ogive_hist::Histogram;
 use serde::Serialize;
 
 use super::{Style, Tally, draw};
@@ -29,7 +28,8 @@ struct QuantileReport {
 }
 
 /// One line of JSON; what is not known of an empty or merged histogram is null.
-pub(super) fn json(histogram: &Histogram, quantiles: &[f64]) -> anyhow::Result<String> {
+pub(super) fn json(tally: &Tally, quantiles: &[f64]) -> anyhow::Result<String> {
+    let (histogram, finer) = (&tally.histogram, tally.finest());
     let some = histogram.count > 0;
     let report = Report {
         count: histogram.count,
@@ -40,7 +40,7 @@ pub(super) fn json(histogram: &Histogram, quantiles: &[f64]) -> anyhow::Result<S
         quantiles: quantiles
             .iter()
             .map(|q| {
-                let found = histogram.quantile(*q);
+                let found = finer.quantile(*q);
                 QuantileReport {
                     q: *q,
                     value: found.map(|f| f.value),
@@ -79,7 +79,7 @@ pub(super) fn text(tally: &Tally, quantiles: &[f64], style: &Style) -> String {
     figure("sum", histogram.sum);
     out.push_str("\n\n");
     let found: Vec<(String, ogive_hist::Quantile)> =
-        quantiles.iter().filter_map(|q| Some((name(*q), histogram.quantile(*q)?))).collect();
+        quantiles.iter().filter_map(|q| Some((name(*q), tally.finest().quantile(*q)?))).collect();
     let dots = if style.ascii { ".." } else { "…" };
     for (name, found) in &found {
         let (value, lo, hi) = (show(found.value), show(found.lo), show(found.hi));
@@ -94,7 +94,7 @@ pub(super) fn text(tally: &Tally, quantiles: &[f64], style: &Style) -> String {
 }
 
 /// `p99.9` for 0.999.
-fn name(q: f64) -> String {
+pub(super) fn name(q: f64) -> String {
     let percent = format!("{:.6}", q * 100.0);
     format!("p{}", percent.trim_end_matches('0').trim_end_matches('.'))
 }

@@ -1,0 +1,151 @@
+//! `ogive hist diff A B`: how far two distributions are apart, and whether that is more than chance.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use ogive_hist::{Distance, Histogram, LogDistance};
+use serde::Serialize;
+
+use super::number::Dimension;
+use super::{Input, Tally, load, print, quantile, report};
+use crate::cli::EXIT_FINDING;
+use crate::cli::format::{human, thousands};
+
+/// Chance alone passes thrice the noise floor hardly ever, twice the floor about once in fifteen times.
+const FLOORS: f64 = 3.0;
+
+/// Compares the numbers of two files: how much slower (greater) those of the second are, and whether it is more than noise.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The distance is the area between both distribution functions on a logarithmic axis: 0.049 when every number is 5 % greater.
+Its noise floor is what it is expected to be when nothing differs but the samples. As with diff, the exit code is 1 when the
+files differ: when the distance is more than three times the floor.
+
+  ogive hist diff before.txt after.txt --unit ms
+  ogive hist diff --hlog monday.hlog tuesday.hlog")]
+pub(super) struct Diff {
+    /// What to compare with; `-` is standard input.
+    before: PathBuf,
+    /// What is compared.
+    after: PathBuf,
+    #[command(flatten)]
+    input: Input,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Quantiles to compare, between 0 and 1.
+    #[arg(long, short, value_delimiter = ',', default_value = "0.5,0.9,0.99,0.999", value_parser = quantile)]
+    quantiles: Vec<f64>,
+}
+
+/// Runs the command.
+pub(super) fn run(options: &Diff) -> anyhow::Result<ExitCode> {
+    let mut sides = Vec::new();
+    for path in [&options.before, &options.after] {
+        let Some(tally) = load(std::slice::from_ref(path), &options.input)? else {
+            return Ok(ExitCode::from(EXIT_FINDING));
+        };
+        sides.push(tally);
+    }
+    let sides = [&sides[0], &sides[1]];
+    if let (Some(left), Some(right)) = (sides[0].dimension, sides[1].dimension)
+        && left != right
+    {
+        bail!("one file is in {}, the other in {}: they have no distance", left.base_unit(), right.base_unit());
+    }
+    let Some(distance) = sides[0].finest().distance(sides[1].finest()) else {
+        let empty = if sides[0].histogram.total() == 0 { &options.before } else { &options.after };
+        bail!("{} holds no numbers: there is nothing to compare", empty.display());
+    };
+    let text = if options.json { json(sides, &distance)? } else { text(sides, &distance, &options.quantiles) };
+    print(&text)?;
+    let skipped = sides.iter().any(|tally| tally.skipped > 0);
+    Ok(if skipped || differ(&distance) { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
+}
+
+/// Whether the distance is beyond chance. Without one over ln x, the other must do.
+fn differ(distance: &Distance) -> bool {
+    match &distance.log {
+        Some(log) => log.emd > FLOORS * log.noise,
+        None => distance.ks > FLOORS * distance.ks_noise,
+    }
+}
+
+/// The JSON object. Its fields are part of the command's contract.
+#[derive(Serialize)]
+struct Report {
+    counts: [f64; 2],
+    slower: Option<f64>,
+    distance: Option<f64>,
+    noise: Option<f64>,
+    ks: f64,
+    ks_noise: f64,
+    modes: [Option<usize>; 2],
+    differ: bool,
+}
+
+fn json(sides: [&Tally; 2], distance: &Distance) -> anyhow::Result<String> {
+    let report = Report {
+        counts: distance.samples,
+        slower: distance.log.map(|log| log.slower()),
+        distance: distance.log.map(|log| log.emd),
+        noise: distance.log.map(|log| log.noise),
+        ks: distance.ks,
+        ks_noise: distance.ks_noise,
+        modes: sides.map(|tally| modes(&tally.histogram)),
+        differ: differ(distance),
+    };
+    Ok(serde_json::to_string(&report)? + "\n")
+}
+
+fn modes(histogram: &Histogram) -> Option<usize> {
+    histogram.modes().ok().map(|found| found.modes.len())
+}
+
+fn text(sides: [&Tally; 2], distance: &Distance, quantiles: &[f64]) -> String {
+    let dimension = sides[0].dimension.or(sides[1].dimension);
+    let unit = dimension.map_or("", Dimension::base_unit);
+    let mut out = format!("{:10}{:>12}{:>12}\n", "", "before", "after");
+    let mut line = |name: &str, texts: [String; 2], change: String| {
+        let text = format!("{name:10}{:>12}{:>12}{change:>11}", texts[0], texts[1]);
+        writeln!(out, "{}", text.trim_end()).expect("writes to memory");
+    };
+    line("count", sides.map(|tally| thousands(tally.histogram.count)), String::new());
+    for q in quantiles {
+        let found = sides.map(|tally| tally.finest().quantile(*q).map(|found| found.value));
+        if let [Some(left), Some(right)] = found {
+            let change = if left > 0.0 { format!("{:+.1} %", (right / left - 1.0) * 100.0) } else { String::new() };
+            line(&report::name(*q), [human(left, unit), human(right, unit)], change);
+        }
+    }
+    let count = |tally: &Tally| modes(&tally.histogram).map_or_else(|| "too few".into(), |count| count.to_string());
+    line("modes", sides.map(count), String::new());
+    out.push('\n');
+    match &distance.log {
+        Some(log) => verdict(&mut out, log, dimension == Some(Dimension::Time)),
+        None => out.push_str("a side has no numbers above zero: there is no distance on a logarithmic axis\n"),
+    }
+    writeln!(out, "Kolmogorov-Smirnov {:.4}, noise floor {:.4}", distance.ks, distance.ks_noise)
+        .expect("writes to memory");
+    out
+}
+
+fn verdict(out: &mut String, log: &LogDistance, durations: bool) {
+    let (more, less) = if durations { ("slower", "faster") } else { ("greater", "less") };
+    let (size, way) = (log.slower().abs() * 100.0, if log.shift < 0.0 { less } else { more });
+    let sentence = if log.emd <= FLOORS * log.noise {
+        "no difference is shown: the distance is within noise".to_owned()
+    } else if log.shift.abs() < log.emd / 2.0 {
+        format!(
+            "the shape differs: numbers moved by {:.1} % both ways, {size:.1} % {way} on the whole",
+            log.moved() * 100.0
+        )
+    } else {
+        format!("after is {size:.1} % {way} than before")
+    };
+    let floors = if log.noise > 0.0 { log.emd / log.noise } else { 0.0 };
+    writeln!(out, "{sentence}\ndistance {:.4}, noise floor {:.4}: {floors:.1} times the floor", log.emd, log.noise)
+        .expect("writes to memory");
+}
