@@ -50,11 +50,11 @@ export class StatusBar {
     if (this.last !== null) parts.push(pair("last column", formatClock(this.last)));
     const number = (key: string): number | null => (typeof this.status[key] === "number" ? (this.status[key] as number) : null);
     const series = number("series");
-    const accepted = number("accepted_total");
+    const stored = number("stored_total");
     const rejected = number("rejected_total");
     const uptime = number("uptime_seconds");
     if (series !== null) parts.push(pair("series", formatCompact(series)));
-    if (accepted !== null) parts.push(pair("samples accepted", formatCompact(accepted)));
+    if (stored !== null) parts.push(pair("samples stored", formatCompact(stored)));
     if (rejected !== null) parts.push(pair("rejected", formatCompact(rejected)));
     if (typeof this.status["clock_mode"] === "string") parts.push(pair("clock", this.status["clock_mode"]));
     if (uptime !== null) parts.push(pair("up", formatDuration(uptime)));
