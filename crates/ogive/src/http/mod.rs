@@ -10,6 +10,7 @@ mod batch;
 mod batch_json;
 mod body;
 mod catalog;
+mod cells;
 mod columns;
 mod error;
 mod heatmap;
@@ -106,6 +107,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/rules", get(prometheus::rules))
         .route("/api/v1/alerts", get(prometheus::alerts))
         .route("/v1/batch", post(batch::post))
+        .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
         .route("/v1/live", get(live::get))
         .route("/v1/status", get(status::get))
@@ -138,7 +140,7 @@ async fn measure(State(app): State<App>, request: Request, next: Next) -> Respon
 
 /// The route as a label value that lives as long as the program.
 fn route_name(path: &str) -> &'static str {
-    const ROUTES: [&str; 16] = [
+    const ROUTES: [&str; 17] = [
         "/api/v1/query",
         "/api/v1/query_range",
         "/api/v1/series",
@@ -149,6 +151,7 @@ fn route_name(path: &str) -> &'static str {
         "/api/v1/rules",
         "/api/v1/alerts",
         "/v1/batch",
+        "/v1/cells",
         "/v1/heatmap",
         "/v1/live",
         "/v1/status",

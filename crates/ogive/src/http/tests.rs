@@ -379,3 +379,39 @@ async fn every_route_has_its_name() {
     assert_eq!(route_name("/api/v1/label/{name}/values"), "/api/v1/label/{name}/values");
     assert_eq!(route_name("/v1/unheard"), "other");
 }
+
+#[tokio::test]
+async fn cells_come_back_in_the_shape_they_were_sent() {
+    let server = Server::new();
+    let series = json!([
+        {"labels": {"__name__": "rpc_seconds", "route": "/a"}, "kind": "histogram", "temporality": "delta", "unit": "s", "width_ms": 1000},
+        {"labels": {"__name__": "rpc_log"}, "kind": "text", "temporality": "gauge", "unit": "", "width_ms": 0},
+        {"labels": {"__name__": "rpc_up"}, "kind": "float", "temporality": "gauge", "unit": "", "width_ms": 0},
+    ]);
+    let t = 1_700_000_001_000_i64;
+    let samples = json!([
+        {"series": 0, "time_ms": t, "histogram": {"bins": {"-3.5e-2": 1, "0": 2, "1.2e-3": 4, "NaN": 1}, "sum": 0.5}},
+        {"series": 1, "time_ms": t, "text": "stopped: disk full"},
+        {"series": 2, "time_ms": t, "float": "NaN"},
+        {"series": 2, "time_ms": t + 1000, "float": 1.5},
+    ]);
+    assert_eq!(server.batch(1, series, samples).await.1["accepted"], 4);
+    let path = "/v1/cells?match[]={__name__=~%22rpc_.*%22}&start=1700000001&end=1700000002";
+    let (status, answer) = server.get(path).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    // Sent again as it came, it is taken whole.
+    let data = answer["data"].clone();
+    assert_eq!(data["samples"].as_array().unwrap().len(), 4);
+    let other = Server::new();
+    let (status, verdict) = other.batch(1, data["series"].clone(), data["samples"].clone()).await;
+    assert_eq!((status, &verdict["accepted"]), (StatusCode::OK, &json!(4)), "{verdict}");
+    assert_eq!(other.get(path).await.1, answer);
+    // The frame holds the same.
+    let request = Request::get(path).header("accept", "application/x-ogive-batch-flatbuffer");
+    let frame = server.send(request.body(Body::empty()).unwrap()).await;
+    let frame = axum::body::to_bytes(frame.into_body(), usize::MAX).await.unwrap();
+    let batch = ogive_model::Batch::decode(&frame).unwrap();
+    assert_eq!((batch.series.len(), batch.samples.iter().flatten().count()), (3, 4));
+    let (status, answer) = server.get("/v1/cells?match[]=rate(x[1m])").await;
+    assert_eq!((status, &answer["errorType"]), (StatusCode::BAD_REQUEST, &json!("bad_data")));
+}

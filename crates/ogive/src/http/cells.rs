@@ -1,0 +1,162 @@
+//! `/v1/cells`: stored samples as they are, not evaluated: cells, numbers and texts of a plain selector.
+//!
+//! Format: the shape of a batch, so that what is read can be sent again: `{"status","data":{"series":[..],"samples":
+//! [..]}}`, or by `Accept: application/x-ogive-batch-flatbuffer` a frame with source and sequence 0, which keeps every
+//! scheme and count bit for bit. In JSON a LogLinear10 histogram with whole counts has `bins`; any other has `buckets`,
+//! each `[rule, lower, upper, count]`.
+//! Limits: [`SAMPLES_MAX`] samples, or the smaller `limit` of the request; more are refused, never cut off.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use ogive_hist::{Count, DecimalBin, Histogram, Scheme, openhistogram};
+use ogive_model::{
+    Batch, HistogramValue, Kind, Sample, Selection, SeriesData, SeriesDef, SourceId, Temporality, TimeRange, Value,
+};
+use serde_json::{Map, Value as Json, json};
+
+use super::App;
+use super::ask::ask;
+use super::catalog::selector;
+use super::error::{ApiError, json as json_answer};
+use super::params::Params;
+
+/// 1,000,000 samples, a histogram counting as its bins: some 30 MB of JSON.
+const SAMPLES_MAX: usize = 1_000_000;
+const FLATBUFFER: &str = "application/x-ogive-batch-flatbuffer";
+
+pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
+    let matchers = selector(params.need("match[]")?)?;
+    // The start is part of the range here, unlike in a selection.
+    let range = TimeRange {
+        start_ms: params.time("start")?.map_or(i64::MIN, |start| start.saturating_sub(1)),
+        end_ms: params.time("end")?.unwrap_or(i64::MAX),
+    };
+    let samples_max = params.limit()?.min(SAMPLES_MAX);
+    let wants_frame = headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == FLATBUFFER.as_bytes());
+    let answer = ask(&app, params.duration("timeout")?, move |app, _| {
+        let selection = Selection { matchers, range, samples_max, labels_only: false };
+        let series = app.backend.select(&selection)?;
+        if !wants_frame {
+            return Ok(json!({"status": "success", "data": document(&series)}).to_string().into_bytes());
+        }
+        let too_large = |error: ogive_model::Error| ApiError::execution(format!("{error}; narrow the time range"));
+        batch(series).encode().map_err(too_large)
+    });
+    let body = answer.await?;
+    if wants_frame {
+        return Ok((StatusCode::OK, [(header::CONTENT_TYPE, FLATBUFFER)], body).into_response());
+    }
+    Ok(json_answer(StatusCode::OK, body))
+}
+
+fn document(series: &[SeriesData]) -> Json {
+    let mut samples = Vec::new();
+    for (index, series) in series.iter().enumerate() {
+        let floats = series.floats.times.iter().zip(&series.floats.values);
+        samples.extend(floats.map(|(time, value)| json!({"series": index, "time_ms": time, "float": number(*value)})));
+        for (time, value) in series.histograms.times.iter().zip(&series.histograms.values) {
+            let histogram = match value {
+                HistogramValue::Integer(histogram) => integer(histogram),
+                HistogramValue::Float(histogram) => buckets(histogram, |count| number(*count)),
+            };
+            samples.push(json!({"series": index, "time_ms": time, "histogram": histogram}));
+        }
+        let texts = series.texts.times.iter().zip(&series.texts.values);
+        samples.extend(texts.map(|(time, value)| json!({"series": index, "time_ms": time, "text": value})));
+    }
+    json!({"series": series.iter().map(declaration).collect::<Vec<_>>(), "samples": samples})
+}
+
+fn declaration(series: &SeriesData) -> Json {
+    let labels: BTreeMap<&str, &str> = series.labels.iter().collect();
+    let kind = match series.meta.kind {
+        Kind::Float => "float",
+        Kind::Histogram => "histogram",
+        Kind::Text => "text",
+    };
+    let temporality = match series.meta.temporality {
+        Temporality::Gauge => "gauge",
+        Temporality::Cumulative => "cumulative",
+        Temporality::Delta => "delta",
+    };
+    let (unit, width_ms) = (&series.meta.unit, series.meta.width_ms);
+    json!({"labels": labels, "kind": kind, "temporality": temporality, "unit": unit, "width_ms": width_ms})
+}
+
+/// JSON has no NaN and no infinity: they are written as a batch takes them.
+fn number(value: f64) -> Json {
+    match value {
+        value if value.is_nan() => "NaN".into(),
+        f64::INFINITY => "+Inf".into(),
+        f64::NEG_INFINITY => "-Inf".into(),
+        value => value.into(),
+    }
+}
+
+fn integer(histogram: &Histogram) -> Json {
+    if histogram.scheme != Scheme::LogLinear10 {
+        return buckets(histogram, |count| (*count).into());
+    }
+    let mut bins = Map::new();
+    for (positive, side) in [(false, &histogram.negative), (true, &histogram.positive)] {
+        for (index, count) in side.iter() {
+            bins.insert(openhistogram::label_of_bin(DecimalBin::from_index(positive, index)), count.into());
+        }
+    }
+    for (bin, count) in [(DecimalBin::ZERO, histogram.zero), (DecimalBin::NAN, histogram.nan)] {
+        if count > 0 {
+            bins.insert(openhistogram::label_of_bin(bin), count.into());
+        }
+    }
+    let mut out = Map::new();
+    out.insert("bins".into(), bins.into());
+    known(&mut out, histogram);
+    out.into()
+}
+
+fn buckets<C: Count>(histogram: &Histogram<C>, count: impl Fn(&C) -> Json) -> Json {
+    let each = |bucket: ogive_hist::Bucket<C>| {
+        json!([bucket.closed.prometheus_rule(), number(bucket.lo), number(bucket.hi), count(&bucket.count)])
+    };
+    let mut out = Map::new();
+    out.insert("buckets".into(), histogram.buckets().map(each).collect());
+    out.insert("count".into(), count(&histogram.count));
+    known(&mut out, histogram);
+    out.into()
+}
+
+fn known<C: Count>(out: &mut Map<String, Json>, histogram: &Histogram<C>) {
+    for (name, value) in [("sum", histogram.sum), ("min", histogram.min), ("max", histogram.max)] {
+        if let Some(value) = value {
+            out.insert(name.into(), number(value));
+        }
+    }
+}
+
+fn batch(series: Vec<SeriesData>) -> Batch {
+    let mut out = Batch { source: SourceId(0), sequence: 0, series: Vec::new(), samples: Vec::new() };
+    for (index, series) in series.into_iter().enumerate() {
+        out.series.push(Ok(SeriesDef { labels: series.labels, meta: series.meta }));
+        let mut push = |time_ms: i64, value: Value| {
+            let time_ns = time_ms.saturating_mul(1_000_000);
+            out.samples.push(Ok(Sample { series: index as u32, time_ns, value }));
+        };
+        let floats = series.floats.times.into_iter().zip(series.floats.values);
+        floats.for_each(|(time, value)| push(time, Value::Float(value)));
+        for (time, value) in series.histograms.times.into_iter().zip(series.histograms.values) {
+            push(
+                time,
+                match value {
+                    HistogramValue::Integer(histogram) => Value::Histogram(Box::new(histogram)),
+                    HistogramValue::Float(histogram) => Value::FloatHistogram(Box::new(histogram)),
+                },
+            );
+        }
+        let texts = series.texts.times.into_iter().zip(series.texts.values);
+        texts.for_each(|(time, value)| push(time, Value::Text(value)));
+    }
+    out
+}
