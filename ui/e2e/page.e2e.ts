@@ -228,6 +228,20 @@ describe("asking", () => {
     await page.close();
   });
 
+  test("a series of texts is a table, newest first", async () => {
+    const now = Date.now();
+    const sent = ["started <i>1.2</i>", "stopped: disk full"].map((text, at) => ({ series: 0, time_ms: now - 5_000 + at * 1_000, text }));
+    const series = [{ labels: { __name__: "e2e_log", job: "a" }, kind: "text" }];
+    const body = JSON.stringify({ source: crypto.randomUUID(), sequence: 1, series, samples: sent });
+    const answer = await fetch(`${server.url}/v1/batch`, { method: "POST", headers: { "content-type": "application/json" }, body });
+    expect(((await answer.json()) as { accepted: number }).accepted).toBe(2);
+    const { page, errors } = await open(browser, `${server.url}/?query=e2e_log&range=1m`);
+    await expect.poll(() => page.locator("#table tbody tr").count(), { timeout: 10_000 }).toBe(2);
+    expect(await page.locator("#table tbody tr td:last-child").allInnerTexts()).toEqual(["stopped: disk full", "started <i>1.2</i>"]);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
   test("samples of a range are a table", async () => {
     const { page } = await open(browser, `${server.url}/?query=${encodeURIComponent("ogive_ingest_samples_total[1m]")}`);
     await expect.poll(() => page.locator("#table tbody tr").count(), { timeout: 10_000 }).toBeGreaterThan(0);

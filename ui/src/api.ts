@@ -121,6 +121,21 @@ export function fetchRange(query: string, start: number, end: number, step: numb
   return answer("api/v1/query_range", { query, start: String(start), end: String(end), step: String(step) }, signal);
 }
 
+interface Cells {
+  readonly series: { readonly labels: Labels }[];
+  readonly samples: { readonly series: number; readonly time_ms: number; readonly text?: string }[];
+}
+
+/** The samples of text series, as a matrix whose values are the texts. */
+export async function fetchTexts(selector: string, start: number, end: number, signal?: AbortSignal): Promise<Answer<QueryData>> {
+  const cells = await answer<Cells>("v1/cells", { "match[]": selector, start: String(start), end: String(end) }, signal);
+  const result = cells.data.series.map((series) => ({ metric: series.labels, values: [] as [number, string][] }));
+  for (const { series, time_ms, text } of cells.data.samples) {
+    if (text !== undefined) result[series]?.values.push([time_ms / 1000, text]);
+  }
+  return { ...cells, data: { resultType: "matrix", result } };
+}
+
 export function fetchInstant(query: string, time: number, signal?: AbortSignal): Promise<Answer<QueryData>> {
   return answer("api/v1/query", { query, time: String(time) }, signal);
 }

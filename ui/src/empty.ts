@@ -4,19 +4,11 @@ import { el } from "./dom.ts";
 
 export type Empty =
   | { kind: "refused" }
-  | { kind: "none" | "text" | "unknown"; name: string; widen: () => void; first: () => void };
+  | { kind: "none" | "unknown"; name: string; widen: () => void; first: () => void };
 
 export function drawEmpty(parent: HTMLElement, empty: Empty): void {
   if (empty.kind === "refused") {
     parent.replaceChildren(el("h2", {}, "Nothing to draw yet"), el("p", {}, "The server did not take the expression; the message above says where. Correct it and press Enter."));
-    return;
-  }
-  if (empty.kind === "text") {
-    parent.replaceChildren(
-      el("h2", {}, `${empty.name} holds texts`),
-      el("p", {}, "They are stored and kept, and PromQL has no values that are text: there is nothing here to draw."),
-      el("div", { class: "does" }, el("button", { type: "button", click: empty.first }, "ogive_hiccup_seconds")),
-    );
     return;
   }
   if (empty.kind === "none") {

@@ -8,7 +8,7 @@
  */
 
 import "./style.css";
-import { ApiError, fetchHeatmap, fetchInstant, fetchRange, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
+import { ApiError, fetchHeatmap, fetchInstant, fetchRange, fetchTexts, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
 import { BinTable, snapToEdge } from "./bins.ts";
 import { Controls } from "./controls.ts";
 import { byId, icon } from "./dom.ts";
@@ -209,7 +209,8 @@ class Page {
     const { signal } = this.abort;
     if (isInstantOnly(query)) return fetchInstant(query, end, signal);
     const type = this.picker.meta(parseSelector(query)?.name ?? "")?.type;
-    if (type === "gauge" || type === "counter" || type === "text") return fetchRange(query, start, end, step, signal);
+    if (type === "text") return fetchTexts(query, start, end, signal);
+    if (type === "gauge" || type === "counter") return fetchRange(query, start, end, step, signal);
     let refusal: unknown = null;
     try {
       // The column at `start` covers what lies before it.
@@ -220,7 +221,10 @@ class Page {
       refusal = cause;
     }
     try {
-      return await fetchRange(query, start, end, step, signal);
+      const numbers = await fetchRange(query, start, end, step, signal);
+      const empty = numbers.data.resultType === "matrix" && numbers.data.result.length === 0;
+      // A series that the list does not know yet may hold texts.
+      return empty && parseSelector(query) !== null ? await fetchTexts(query, start, end, signal) : numbers;
     } catch (cause) {
       throw refusal ?? cause;
     }
@@ -274,10 +278,9 @@ class Page {
   private showNothing(): void {
     const selector = parseSelector(this.state.query);
     const known = selector === null || this.picker.has(selector.name);
-    const text = this.picker.meta(selector?.name ?? "")?.type === "text";
     this.show("empty", () =>
       drawEmpty(byId("empty"), {
-        kind: text ? "text" : known ? "none" : "unknown",
+        kind: known ? "none" : "unknown",
         name: selector?.name ?? this.state.query,
         widen: () => this.zoom({ last: 86400 }),
         first: () => this.change({ query: parseState("").query }),
