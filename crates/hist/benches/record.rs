@@ -1,4 +1,4 @@
-//! What does one record cost, beside reading the clock and beside the hdrhistogram crate? And merge, and quantiles?
+//! What does one record cost, beside reading the clock and beside the hdrhistogram and histogram crates? And merge, and quantiles?
 //!
 //! All contenders run in turn, round after round, in one process, so that a noisy machine disturbs all alike; the time is
 //! the thread's CPU time, so that waiting for a CPU does not count; each round's ratio is taken within the round. Printed: nanoseconds per operation (median, least, greatest round) and the
@@ -44,6 +44,8 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
     let seconds: Vec<f64> = values.iter().map(|nanoseconds| *nanoseconds as f64 / 1e9).collect();
     let mut flat = FlatRecorder::new();
     let mut timed = FlatRecorder::new();
+    let (mut batch, mut small) = (FlatRecorder::new(), FlatRecorder::new());
+    let mut h2 = h2_histogram();
     let mut float = FlatFloatRecorder::new();
     let mut sparse = Histogram::log_linear();
     let mut hdr = hdr_histogram();
@@ -52,6 +54,14 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
         contender("FlatRecorder::record (u64 ns)", values.len(), || {
             values.iter().for_each(|nanoseconds| flat.record(*nanoseconds));
             black_box(&mut flat);
+        }),
+        contender("FlatRecorder::record_batch, whole", values.len(), || {
+            batch.record_batch(values);
+            black_box(&mut batch);
+        }),
+        contender("FlatRecorder::record_batch, by 256", values.len(), || {
+            values.chunks(256).for_each(|part| small.record_batch(part));
+            black_box(&mut small);
         }),
         contender("FlatFloatRecorder::record (f64 s)", values.len(), || {
             seconds.iter().for_each(|value| float.record(*value));
@@ -64,6 +74,10 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
         contender("hdrhistogram, 3 digits", values.len(), || {
             values.iter().for_each(|nanoseconds| hdr.saturating_record(*nanoseconds));
             black_box(&mut hdr);
+        }),
+        contender("histogram (H2), grouping 6", values.len(), || {
+            values.iter().for_each(|nanoseconds| h2.increment(*nanoseconds).expect("the range is that of u64"));
+            black_box(&mut h2);
         }),
         contender("NanosecondIndex::bin alone", values.len(), || {
             for nanoseconds in values {
@@ -139,6 +153,11 @@ fn merge_and_quantiles(values: &[u64], rounds: usize) {
         }),
     ];
     time("four quantiles", &mut contenders, rounds);
+}
+
+/// Bins of 1/64, any u64.
+fn h2_histogram() -> histogram::Histogram {
+    histogram::Histogram::new(6, 64).expect("the parameters are valid")
 }
 
 /// 1 ns up to an hour, 3 digits.

@@ -7,8 +7,9 @@
 //!
 //! Why a table: the leading bits of a binary number (its exponent and seven more) name a cell of at most 1/128 of its
 //! value, and a decimal bin is at least 1/99 of its value wide, so that at most one decimal edge lies in a cell. The entry
-//! of a cell holds that edge and the bin below it; one comparison decides. 64 * 128 entries of 8 bytes are 64 KiB, of
-//! which a service's latencies touch a few KiB.
+//! of a cell holds that edge and the bin below it; one comparison decides. Conversion to a double brings the leading bits
+//! to their place: on a CPU of which nothing but x86-64 is known, it is cheaper than to count leading zeros and to shift by
+//! them (two thirds of the time). 64 * 128 entries of 8 bytes are 64 KiB, of which a service's latencies touch a few KiB.
 //!
 //! Invariants: [`NanosecondIndex::bin`] gives the bin of [`DecimalBin::of_integer`] for every `u64` (checked for every
 //! edge and by random values).
@@ -35,6 +36,12 @@ const BIN_MASK: u64 = FLAT_BINS as u64 - 1;
 /// Cells per power of two, as bits.
 const CELL_BITS: u32 = 7;
 
+/// Bits of a double's mantissa.
+const MANTISSA_BITS: u32 = 52;
+
+/// Integers from here on are not all doubles.
+const EXACT_END: u64 = 1 << 53;
+
 /// Finds the flat bin of a number of nanoseconds. Stateless: any recorder can use it, also with atomic counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NanosecondIndex;
@@ -44,14 +51,23 @@ impl NanosecondIndex {
     #[must_use]
     #[inline(always)]
     pub fn bin(nanoseconds: u64) -> usize {
-        // 0 and 1 share a cell, whose edge is 1.
-        let zeros = (nanoseconds | 1).leading_zeros();
-        let shifted = nanoseconds << zeros;
-        let cell = (zeros as usize) << CELL_BITS | (shifted >> (63 - CELL_BITS)) as usize & 127;
-        let entry = TABLE[cell & (TABLE.len() - 1)];
+        if nanoseconds >= EXACT_END {
+            return far_bin(nanoseconds);
+        }
+        // One more: a double has no exponent for zero that would name a cell.
+        let bits = ((nanoseconds + 1) as i64 as f64).to_bits();
+        let entry = TABLE[(bits >> (MANTISSA_BITS - CELL_BITS)) as usize & (TABLE.len() - 1)];
         // With its lowest bits set, a number that reaches the edge is not below the entry, whatever bin stands in it.
-        (entry as usize).wrapping_add(usize::from(shifted | BIN_MASK >= entry)) & (FLAT_BINS - 1)
+        let mantissa = bits << (64 - MANTISSA_BITS) | BIN_MASK;
+        (entry as usize).wrapping_add(usize::from(mantissa >= entry)) & (FLAT_BINS - 1)
     }
+}
+
+/// The flat bin of what a double does not hold exactly: durations above 104 days.
+#[cold]
+#[inline(never)]
+fn far_bin(nanoseconds: u64) -> usize {
+    flat_of_integer(nanoseconds).0 as usize & (FLAT_BINS - 1)
 }
 
 /// The scheme's index of a flat bin above the zero bin.
@@ -105,17 +121,19 @@ pub fn seconds_of_nanoseconds(nanoseconds: u128) -> f64 {
     }
 }
 
-/// An entry per cell, by leading zeros and the seven bits: the edge within the cell, shifted left as the number will be, and below it the flat bin that the
-/// cell begins with. A cell without an edge has edge 0 (always passed) and the bin before.
+/// An entry per cell, by the low bits of exponent and mantissa of a number and one: the edge within the cell as the bits of
+/// its mantissa, moved to the top, and below it the flat bin that the cell begins with. A cell without an edge has edge 0
+/// (always passed) and the bin before.
 static TABLE: [u64; 64 << CELL_BITS] = build();
 
 const fn build() -> [u64; 64 << CELL_BITS] {
     let mut table = [0; 64 << CELL_BITS];
     let mut exponent = 0;
-    while exponent < 64 {
+    while exponent <= 53 {
         let mut part = 0;
         while part < 1 << CELL_BITS {
-            table[((63 - exponent) << CELL_BITS) as usize + part as usize] = entry(exponent, part);
+            let cell = ((exponent as usize + 1023) << CELL_BITS) + part as usize;
+            table[cell & ((64 << CELL_BITS) - 1)] = entry(exponent, part);
             part += 1;
         }
         exponent += 1;
@@ -123,26 +141,30 @@ const fn build() -> [u64; 64 << CELL_BITS] {
     table
 }
 
-/// The entry of the cell of numbers with highest bit `exponent`, followed by the bits of `part`.
+/// The entry of the cell of numbers with highest bit `exponent`, followed by the bits of `part`; one more than what is
+/// counted.
 const fn entry(exponent: u32, part: u64) -> u64 {
     let leading = (1 << CELL_BITS) | part;
     let (first, last) = match exponent {
-        0 => (0, 1),
         // A small number has fewer bits than a cell's name; the cell holds that number alone.
-        1..CELL_BITS => (leading >> (CELL_BITS - exponent), leading >> (CELL_BITS - exponent)),
+        0..CELL_BITS => (leading >> (CELL_BITS - exponent), leading >> (CELL_BITS - exponent)),
         _ => {
             let first = leading << (exponent - CELL_BITS);
             (first, first + ((1 << (exponent - CELL_BITS)) - 1))
         }
     };
-    let (below, (bin, edge)) = (flat_of_integer(first).0, flat_of_integer(last));
+    let (below, (bin, edge)) = (flat_of_integer(first - 1).0, flat_of_integer(last - 1));
+    if bin == 0 {
+        // No bin is before that of 0, which has its cell alone: an edge that its mantissa, 0, does not reach.
+        return FLAT_BINS as u64;
+    }
     if below == bin {
         return bin - 1;
     }
     assert!(below + 1 == bin, "a cell holds two edges");
-    let shifted = edge << (63 - exponent);
-    assert!(shifted & BIN_MASK == 0, "an edge needs the bits of the bin");
-    shifted | below
+    let mantissa = (edge + 1) << (63 - exponent) << 1;
+    assert!(mantissa & BIN_MASK == 0, "an edge needs the bits of the bin");
+    mantissa | below
 }
 
 /// The flat bin of a number of nanoseconds, and the least number in it.

@@ -13,15 +13,22 @@ use std::sync::LazyLock;
 use crate::flat::{FLAT_BINS, flat_bin};
 use crate::{DecimalBin, Histogram, NanosecondIndex, histogram_of_flat_bins, seconds_of_nanoseconds};
 
+/// Parts of a sum: as many as additions may go on at a time.
+const SUMS: usize = 4;
+
 /// Counts durations given in nanoseconds; its histograms are in seconds.
 #[derive(Clone, Debug)]
 pub struct FlatRecorder {
     counts: Box<[u64; FLAT_BINS]>,
-    sum: u128,
+    /// Parts of the sum, by the last bits of the bin: an addition waits for the one before it to reach memory and come back,
+    /// so that four may go on at a time.
+    sums: [u64; SUMS],
     /// Least duration; `u64::MAX` before the first.
     min: u64,
-    /// Greatest duration; 0 before the first.
-    max: u64,
+    /// Greatest duration less the least: whether a duration is within both is one comparison.
+    span: u64,
+    /// What the parts carried, times 2^64 ns, which are 585 years: it hardly ever changes.
+    sum_high: u64,
 }
 
 impl Default for FlatRecorder {
@@ -34,17 +41,54 @@ impl FlatRecorder {
     /// An empty recorder.
     #[must_use]
     pub fn new() -> Self {
-        Self { counts: zeroed(), sum: 0, min: u64::MAX, max: 0 }
+        Self { counts: zeroed(), sums: [0; SUMS], min: u64::MAX, span: 0, sum_high: 0 }
     }
 
     /// Counts one duration.
     #[inline]
     pub fn record(&mut self, nanoseconds: u64) {
-        let count = &mut self.counts[NanosecondIndex::bin(nanoseconds)];
+        self.reach(nanoseconds);
+        let bin = NanosecondIndex::bin(nanoseconds);
+        let count = &mut self.counts[bin];
         // 2^64 records take 500 years at one a nanosecond: no overflow to care for.
         *count = count.wrapping_add(1);
-        self.sum = self.sum.wrapping_add(u128::from(nanoseconds));
-        self.reach(nanoseconds);
+        let sum = &mut self.sums[bin & (SUMS - 1)];
+        let carry;
+        (*sum, carry) = sum.overflowing_add(nanoseconds);
+        if carry {
+            self.carry();
+        }
+    }
+
+    #[cold]
+    fn carry(&mut self) {
+        self.sum_high = self.sum_high.wrapping_add(1);
+    }
+
+    /// Counts many durations; as `record` for each of them, in less time. A batch of [`BATCH_SPLIT`] or more is counted in two
+    /// places in turn, so that equal durations in a row do not wait for each other: three quarters of the time of `record`,
+    /// two thirds on a constant stream (`cargo bench -p ogive-hist`). AVX-512 was tried, with a gather from the table and
+    /// with the decimal digits computed: 0.8 ns a value for the bins alone on a Sapphire Rapids machine, and no gain
+    /// in the whole, which unsafe code would have to earn.
+    pub fn record_batch(&mut self, nanoseconds: &[u64]) {
+        for part in nanoseconds.chunks(BATCH_PART) {
+            let Some(first) = part.first() else { return };
+            self.reach(*first);
+            let mut tally = Batch { sum: 0, min: self.min, span: self.span };
+            if part.len() < BATCH_SPLIT {
+                part.iter().for_each(|value| {
+                    let count = &mut self.counts[tally.take(*value)];
+                    *count = count.wrapping_add(1);
+                });
+            } else {
+                tally.split(part, &mut self.counts);
+            }
+            self.min = tally.min;
+            self.span = tally.span;
+            let sum = self.sum().wrapping_add(tally.sum);
+            (self.sums, self.sum_high) = ([0; SUMS], (sum >> 64) as u64);
+            self.sums[0] = sum as u64;
+        }
     }
 
     /// Counts one duration `count` times.
@@ -56,22 +100,36 @@ impl FlatRecorder {
         self.reach(nanoseconds);
         let held = &mut self.counts[NanosecondIndex::bin(nanoseconds)];
         *held = held.saturating_add(count);
-        self.sum = self.sum.saturating_add(u128::from(nanoseconds) * u128::from(count));
+        let sum = self.sum().saturating_add(u128::from(nanoseconds) * u128::from(count));
+        (self.sums, self.sum_high) = ([0; SUMS], (sum >> 64) as u64);
+        self.sums[0] = sum as u64;
     }
 
-    /// Makes least and greatest reach a duration. Two comparisons that hardly ever jump are cheaper than two values stored
-    /// with every record.
+    fn sum(&self) -> u128 {
+        let parts: u128 = self.sums.iter().copied().map(u128::from).sum();
+        (u128::from(self.sum_high) << 64).saturating_add(parts)
+    }
+
+    /// Makes least and greatest reach a duration, before it is counted. A comparison that hardly ever jumps is cheaper than
+    /// two values stored with every record.
     #[inline]
     fn reach(&mut self, nanoseconds: u64) {
-        if nanoseconds < self.min || nanoseconds > self.max {
+        if nanoseconds.wrapping_sub(self.min) > self.span {
             self.widen(nanoseconds);
         }
     }
 
     #[cold]
     fn widen(&mut self, nanoseconds: u64) {
+        // Before the first, least and greatest look as if the longest duration there is had been counted.
+        let longest_only = self.min == u64::MAX && self.span == 0;
+        if longest_only && self.counts[NanosecondIndex::bin(u64::MAX)] == 0 {
+            self.min = nanoseconds;
+            return;
+        }
+        let max = (self.min + self.span).max(nanoseconds);
         self.min = self.min.min(nanoseconds);
-        self.max = self.max.max(nanoseconds);
+        self.span = max - self.min;
     }
 
     /// What was recorded, in seconds.
@@ -79,9 +137,9 @@ impl FlatRecorder {
     pub fn snapshot(&self) -> Histogram {
         let mut histogram = histogram_of_flat_bins(self.counts.iter().copied());
         if histogram.count > 0 {
-            histogram.sum = Some(seconds_of_nanoseconds(self.sum));
+            histogram.sum = Some(seconds_of_nanoseconds(self.sum()));
             histogram.min = Some(seconds_of_nanoseconds(u128::from(self.min)));
-            histogram.max = Some(seconds_of_nanoseconds(u128::from(self.max)));
+            histogram.max = Some(seconds_of_nanoseconds(u128::from(self.min + self.span)));
         }
         histogram
     }
@@ -91,8 +149,52 @@ impl FlatRecorder {
     pub fn take(&mut self) -> Histogram {
         let histogram = self.snapshot();
         self.counts.fill(0);
-        (self.sum, self.min, self.max) = (0, u64::MAX, 0);
+        (self.sums, self.sum_high, self.min, self.span) = ([0; SUMS], 0, u64::MAX, 0);
         histogram
+    }
+}
+
+/// From 4,096 values on, two places pay: at the end 2,048 counts are added up.
+const BATCH_SPLIT: usize = 1 << 12;
+
+/// Values that are counted at a time: far below 2^32, so that the second place may count with 32 bits.
+const BATCH_PART: usize = 1 << 24;
+
+/// What a batch knows beside its counts, in registers.
+struct Batch {
+    sum: u128,
+    min: u64,
+    span: u64,
+}
+
+impl Batch {
+    /// The bin of a value, which is taken into account otherwise. The recorder's least and greatest hold a value already.
+    #[inline(always)]
+    fn take(&mut self, nanoseconds: u64) -> usize {
+        self.sum += u128::from(nanoseconds);
+        if nanoseconds.wrapping_sub(self.min) > self.span {
+            let max = (self.min + self.span).max(nanoseconds);
+            self.min = self.min.min(nanoseconds);
+            self.span = max - self.min;
+        }
+        NanosecondIndex::bin(nanoseconds)
+    }
+
+    /// Counts values in `counts` and in a second place in turn, and adds that up.
+    fn split(&mut self, values: &[u64], counts: &mut [u64; FLAT_BINS]) {
+        let mut others = [0_u32; FLAT_BINS];
+        let (pairs, rest) = values.as_chunks::<2>();
+        for [first, second] in pairs {
+            let (first, second) = (self.take(*first), self.take(*second));
+            counts[first] = counts[first].wrapping_add(1);
+            others[second] += 1;
+        }
+        for value in rest {
+            others[self.take(*value)] += 1;
+        }
+        for (count, other) in counts.iter_mut().zip(&others) {
+            *count = count.wrapping_add(u64::from(*other));
+        }
     }
 }
 
@@ -251,6 +353,7 @@ mod tests {
             model.record_int(nanoseconds as i64, -9);
             sum += u128::from(nanoseconds);
         }
+        assert!(sum > 1 << 64, "the high half of the sum is tried");
         recorder.record_n(1500, 7);
         recorder.record_n(u64::MAX, 0);
         (0..7).for_each(|_| model.record_int(1500, -9));
@@ -262,6 +365,35 @@ mod tests {
         assert_eq!(found, model);
         assert_eq!(recorder.take(), model);
         assert_eq!(recorder.take(), Histogram::log_linear());
+    }
+
+    #[test]
+    fn a_batch_is_counted_as_its_values_one_by_one() {
+        let values: Vec<u64> = randoms(3).take(30_000).enumerate().map(|(at, v)| v >> (at % 64)).collect();
+        let mut lengths = vec![0, 1, 2, 7, BATCH_SPLIT - 1, BATCH_SPLIT, BATCH_SPLIT + 1, 9001];
+        lengths.extend(randoms(9).take(40).map(|random| random as usize % 6000));
+        let (mut batches, mut singles) = (FlatRecorder::new(), FlatRecorder::new());
+        for (round, length) in lengths.into_iter().enumerate() {
+            let from = (round * 977) % (values.len() - length);
+            let part = &values[from..from + length];
+            batches.record_batch(part);
+            part.iter().for_each(|value| singles.record(*value));
+            if round % 3 == 0 {
+                // Interleaved with single records, and from the start.
+                batches.record(u64::MAX >> (round % 64));
+                singles.record(u64::MAX >> (round % 64));
+            }
+            assert_eq!(batches.snapshot(), singles.snapshot(), "round {round}, {length} values");
+            if round % 7 == 6 {
+                assert_eq!(batches.take(), singles.take());
+            }
+        }
+        for values in [&[u64::MAX; 5000][..], &[0; 5000], &[u64::MAX], &[0], &[5, u64::MAX], &[u64::MAX, 5]] {
+            let _ = (batches.take(), singles.take());
+            batches.record_batch(values);
+            values.iter().for_each(|value| singles.record(*value));
+            assert_eq!(batches.snapshot(), singles.snapshot());
+        }
     }
 
     #[test]
@@ -288,7 +420,20 @@ mod tests {
     #[test]
     fn least_and_greatest_are_exact_from_the_first_record_on() {
         let mut recorder = FlatRecorder::new();
-        for values in [&[u64::MAX][..], &[0], &[5], &[5, 3], &[3, 5], &[0, u64::MAX], &[u64::MAX, 0, 7], &[7, 7, 7]] {
+        for values in [
+            &[u64::MAX][..],
+            &[0],
+            &[5],
+            &[5, 3],
+            &[3, 5],
+            &[0, u64::MAX],
+            &[u64::MAX, 0, 7],
+            &[7, 7, 7],
+            &[u64::MAX, u64::MAX - 1],
+            &[u64::MAX - 1, u64::MAX],
+            &[u64::MAX, u64::MAX, 1],
+            &[0, 0, 1],
+        ] {
             values.iter().for_each(|value| recorder.record(*value));
             let histogram = recorder.take();
             let exact = |value: Option<&u64>| value.map(|value| seconds_of_nanoseconds(u128::from(*value)));
