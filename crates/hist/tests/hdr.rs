@@ -203,6 +203,10 @@ fn a_form_cut_or_changed_anywhere_is_an_error_or_another_histogram() {
             }
             if let Ok(read) = decode(&changed, 1.0) {
                 assert_eq!(read.check(), Ok(()));
+                let Scheme::LogLinear2 { unit, .. } = read.scheme else { panic!("another scheme: {}", read.scheme) };
+                if let Ok(written) = encode(&read) {
+                    assert_eq!(decode(&written, unit).unwrap(), read);
+                }
             }
         }
     }
