@@ -1,6 +1,7 @@
 //! Conformance with the OpenHistogram vectors: every record of every file of a directory.
 //!
-//! The directory is `OGIVE_VECTORS_DIR`, or the project's `vectors/openhistogram`. Passed and failed records are printed
+//! The directory is `OGIVE_VECTORS_DIR` (relative to where the test runs or to the workspace; its `openhistogram` when it
+//! has one), or the project's `vectors/openhistogram`. Passed and failed records are printed
 //! per file; the run fails when a record fails, when a `*.json` file is unknown, and when nothing was tested.
 //!
 //! Where Ogive's written rule differs from the C library on purpose, a record is held to the rule, by an expectation
@@ -36,15 +37,23 @@ const CHECKERS: [(&str, Checker); 8] = [
 /// Failures told per file; more would hide the others.
 const FAILURES_SHOWN: usize = 5;
 
+/// Where the vectors are.
+fn directory(own: Option<&Path>) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let given = own.map_or_else(|| root.join("vectors"), Path::to_path_buf);
+    // Cargo runs a test in its crate's directory; a path is typed in the workspace's.
+    let found = if given.is_dir() { given } else { root.join(given) };
+    let inner = found.join("openhistogram");
+    if inner.is_dir() { inner } else { found }
+}
+
 fn main() -> ExitCode {
     if std::env::args().any(|argument| argument == "--list") {
         println!("vectors: test");
         return ExitCode::SUCCESS;
     }
     let own = std::env::var_os("OGIVE_VECTORS_DIR");
-    let directory = own
-        .clone()
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/openhistogram"), PathBuf::from);
+    let directory = directory(own.as_deref().map(Path::new));
     println!("vectors in {}", directory.display());
     let files = json_files(&directory);
     let (mut passed, mut failed, mut by_rule) = (0, 0, 0);
