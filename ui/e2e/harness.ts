@@ -176,12 +176,20 @@ export async function view(page: Page): Promise<View> {
   return JSON.parse((await page.locator("#cells").getAttribute("data-view")) ?? "null") as View;
 }
 
-/** Waits for a picture that fulfils `wanted`. */
+/** Where the picture is on the canvas. */
+const place = ({ left, top, plotWidth, plotHeight, ratio }: View): string => [left, top, plotWidth, plotHeight, ratio].join();
+
+/**
+ * Waits for a picture that fulfils `wanted` and holds its place: the first data bring legend and figures, which take room
+ * from the canvas a moment later, and pixels read by the place before would be others.
+ */
 export async function viewWhen(page: Page, wanted: (now: View) => boolean, limit = 15_000): Promise<View> {
   const until = Date.now() + limit;
+  let before = "";
   for (;;) {
     const now = await view(page);
-    if (now !== null && wanted(now)) return now;
+    if (now !== null && wanted(now) && place(now) === before) return now;
+    before = now === null ? "" : place(now);
     if (Date.now() > until) throw new Error(`the picture did not come to what was wanted within ${limit} ms; it is ${JSON.stringify(now)}`);
     await page.waitForTimeout(100);
   }
