@@ -38,3 +38,8 @@ pub enum Error {
         found: u32,
     },
 }
+
+/// Checks `found` against a named limit.
+pub(crate) fn within(what: &'static str, found: usize, limit: usize) -> Result<(), Error> {
+    if found > limit { Err(Error::TooLarge { what, found, limit }) } else { Ok(()) }
+}

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::Error;
+use crate::error::within;
 
 /// The label that holds the metric's name.
 pub const METRIC_NAME: &str = "__name__";
@@ -111,10 +112,6 @@ impl Labels {
         }
         out
     }
-}
-
-fn within(what: &'static str, found: usize, limit: usize) -> Result<(), Error> {
-    if found > limit { Err(Error::TooLarge { what, found, limit }) } else { Ok(()) }
 }
 
 impl fmt::Display for Labels {

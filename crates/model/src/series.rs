@@ -2,6 +2,7 @@
 
 use twox_hash::XxHash3_128;
 
+use crate::error::within;
 use crate::{Error, Labels};
 
 /// What a series' samples are. Part of the series' identity: one name may have a float and a text series.
@@ -85,10 +86,7 @@ impl SeriesDef {
         if labels.metric_name().is_empty() {
             return Err(Error::NoMetricName);
         }
-        let (found, limit) = (meta.unit.len(), Self::UNIT_BYTES_MAX);
-        if found > limit {
-            return Err(Error::TooLarge { what: "a unit's bytes", found, limit });
-        }
+        within("a unit's bytes", meta.unit.len(), Self::UNIT_BYTES_MAX)?;
         Ok(Self { labels, meta })
     }
 

@@ -14,6 +14,7 @@ mod encode;
 mod generated;
 mod varint;
 
+use crate::error::within;
 use crate::{Batch, Error};
 
 /// First bytes of a frame.
@@ -95,10 +96,6 @@ fn payload(frame: &[u8]) -> Result<&[u8], Error> {
 
 fn malformed(what: impl Into<String>) -> Error {
     Error::Malformed(what.into())
-}
-
-fn within(what: &'static str, found: usize, limit: usize) -> Result<(), Error> {
-    if found > limit { Err(Error::TooLarge { what, found, limit }) } else { Ok(()) }
 }
 
 #[cfg(test)]
