@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-probe", &["ogive-hist"]),
     ("ogive-store", &["ogive-hist", "ogive-model", "ogive-journal"]),
     ("ogive-query", &["ogive-hist", "ogive-model"]),
+    ("ogive-protocol", &["ogive-hist", "ogive-model"]),
     ("ogive", &["ogive-hist", "ogive-model", "ogive-journal", "ogive-probe", "ogive-store", "ogive-query"]),
     ("ogive-tidy", &[]),
     // examples/

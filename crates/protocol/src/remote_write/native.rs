@@ -1,0 +1,235 @@
+//! Native histograms of remote write: `prometheus.Histogram`, spans of bins with the differences between their counts.
+
+use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
+
+use crate::Error;
+use crate::protobuf::{Field, Fields, zigzag};
+
+/// 65,536 bins of each sign: Prometheus limits a scrape to far fewer, OTLP's widest has 160.
+const BINS_MAX: usize = 1 << 16;
+/// The schema of explicit bounds.
+const CUSTOM: i64 = -53;
+
+/// A histogram at an instant, in the counts that it came in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Native {
+    /// Milliseconds since the Unix epoch.
+    pub time_ms: i64,
+    /// The distribution, or the rule that it breaks.
+    pub histogram: Result<Counts, &'static str>,
+}
+
+/// A histogram of either kind of counts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Counts {
+    /// What was counted.
+    Integer(Box<Histogram<u64>>),
+    /// What was computed.
+    Float(Box<Histogram<f64>>),
+}
+
+/// The fields as they come.
+#[derive(Default)]
+struct Raw {
+    time_ms: i64,
+    count: Number,
+    sum: f64,
+    schema: i64,
+    zero_threshold: f64,
+    zero: Number,
+    negative: Side,
+    positive: Side,
+    reset: u64,
+    bounds: Vec<f64>,
+}
+
+/// One of the two kinds of numbers that a count may come as.
+#[derive(Clone, Copy, Default)]
+enum Number {
+    #[default]
+    None,
+    Integer(u64),
+    Float(f64),
+}
+
+/// The bins of one sign.
+#[derive(Default)]
+struct Side {
+    /// Offset from the end of the span before, and length.
+    spans: Vec<(i64, u64)>,
+    deltas: Vec<u64>,
+    counts: Vec<f64>,
+}
+
+impl Native {
+    pub(super) fn read(message: &[u8]) -> Result<Self, Error> {
+        let mut raw = Raw::default();
+        for field in Fields::new(message) {
+            let (number, value) = field?;
+            raw.set(number, value)?;
+        }
+        Ok(Self { time_ms: raw.time_ms, histogram: raw.histogram() })
+    }
+}
+
+impl Raw {
+    fn set(&mut self, number: u32, value: Field<'_>) -> Result<(), Error> {
+        const NUMBER: &str = "a histogram's count is not a number";
+        const BINS: &str = "the bins of a histogram";
+        match number {
+            1 => self.count = Number::Integer(value.varint(NUMBER)?),
+            2 => self.count = Number::Float(value.double(NUMBER)?),
+            3 => self.sum = value.double("a histogram's sum is not a double")?,
+            4 => self.schema = zigzag(value.varint("a histogram's schema is not a number")?),
+            5 => self.zero_threshold = value.double("a zero threshold is not a double")?,
+            6 => self.zero = Number::Integer(value.varint(NUMBER)?),
+            7 => self.zero = Number::Float(value.double(NUMBER)?),
+            8 => self.negative.span(value)?,
+            9 => value.varints_into(&mut self.negative.deltas, BINS_MAX, BINS)?,
+            10 => value.doubles_into(&mut self.negative.counts, BINS_MAX, BINS)?,
+            11 => self.positive.span(value)?,
+            12 => value.varints_into(&mut self.positive.deltas, BINS_MAX, BINS)?,
+            13 => value.doubles_into(&mut self.positive.counts, BINS_MAX, BINS)?,
+            14 => self.reset = value.varint("a reset hint is not a number")?,
+            15 => self.time_ms = value.varint("a histogram's time is not a number")? as i64,
+            16 => value.doubles_into(&mut self.bounds, Scheme::BOUNDS_MAX, "the bounds of a histogram")?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn histogram(self) -> Result<Counts, &'static str> {
+        let scheme = match self.schema {
+            CUSTOM => Scheme::custom(self.bounds.as_slice()).map_err(|_| "custom bounds must be finite and ascend")?,
+            schema => {
+                let schema = i32::try_from(schema).map_err(|_| "the schema is not known")?;
+                Scheme::exp2(schema).map_err(|_| "the schema is not known")?
+            }
+        };
+        if matches!(self.count, Number::Float(_)) {
+            return self.floats(scheme).map(|histogram| Counts::Float(Box::new(histogram)));
+        }
+        self.integers(scheme).map(|histogram| Counts::Integer(Box::new(histogram)))
+    }
+
+    fn integers(self, scheme: Scheme) -> Result<Histogram<u64>, &'static str> {
+        let zero = match self.zero {
+            Number::None => 0,
+            Number::Integer(zero) => zero,
+            Number::Float(_) => return Err("the zero bin has a float count among integers"),
+        };
+        let (negative, positive) = (self.negative.integers()?, self.positive.integers()?);
+        let count = match self.count {
+            Number::Integer(count) => count,
+            _ => 0,
+        };
+        let mut histogram = Histogram { zero, negative, positive, ..self.frame(scheme)? };
+        // Observations that are no number are in the count and in no bin.
+        histogram.nan = count.checked_sub(histogram.total()).ok_or("the count is below the sum of the bins")?;
+        if histogram.nan > 0 && !self.sum.is_nan() {
+            return Err("the count is above the sum of the bins, and the sum is a number");
+        }
+        histogram.count = count;
+        checked(histogram)
+    }
+
+    fn floats(self, scheme: Scheme) -> Result<Histogram<f64>, &'static str> {
+        let zero = match self.zero {
+            Number::None => 0.0,
+            Number::Integer(_) => return Err("the zero bin has an integer count among floats"),
+            Number::Float(zero) => zero,
+        };
+        let (negative, positive) = (self.negative.floats()?, self.positive.floats()?);
+        let count = match self.count {
+            Number::Float(count) => count,
+            _ => 0.0,
+        };
+        checked(Histogram { zero, negative, positive, count, ..self.frame(scheme)? })
+    }
+
+    /// All but the counts.
+    fn frame<C: Count>(&self, scheme: Scheme) -> Result<Histogram<C>, &'static str> {
+        let mut histogram = Histogram::new(scheme);
+        histogram.zero_threshold = self.zero_threshold;
+        histogram.sum = Some(self.sum);
+        histogram.reset = match self.reset {
+            0 => CounterReset::Unknown,
+            1 => CounterReset::Reset,
+            2 => CounterReset::NotReset,
+            3 => CounterReset::Gauge,
+            _ => return Err("the reset hint is not known"),
+        };
+        Ok(histogram)
+    }
+}
+
+fn checked<C: Count>(histogram: Histogram<C>) -> Result<Histogram<C>, &'static str> {
+    histogram.check()?;
+    Ok(histogram)
+}
+
+impl Side {
+    fn span(&mut self, value: Field<'_>) -> Result<(), Error> {
+        let (mut offset, mut length) = (0, 0);
+        for field in Fields::new(value.bytes("a span is not a message")?) {
+            match field? {
+                (1, value) => offset = zigzag(value.varint("a span's offset is not a number")?),
+                (2, value) => length = value.varint("a span's length is not a number")?,
+                _ => {}
+            }
+        }
+        if self.spans.len() == BINS_MAX {
+            let found = self.spans.len() as u64 + 1;
+            return Err(Error::TooLarge { what: "the spans of a histogram", found, limit: BINS_MAX as u64 });
+        }
+        self.spans.push((offset, length));
+        Ok(())
+    }
+
+    fn integers(&self) -> Result<Bins<u64>, &'static str> {
+        if !self.counts.is_empty() {
+            return Err("bins have float counts where the histogram has integers");
+        }
+        let mut count = 0_i64;
+        let counts = self.deltas.iter().map(|delta| {
+            count = count.checked_add(zigzag(*delta)).ok_or("a bin's count is above 2^63")?;
+            u64::try_from(count).map_err(|_| "a bin's count is below 0")
+        });
+        self.bins(self.deltas.len(), counts)
+    }
+
+    fn floats(&self) -> Result<Bins<f64>, &'static str> {
+        if !self.deltas.is_empty() {
+            return Err("bins have integer counts where the histogram has floats");
+        }
+        self.bins(self.counts.len(), self.counts.iter().map(|count| Ok(*count)))
+    }
+
+    /// Lays `counts` over the spans; bins that count nothing are left out.
+    fn bins<C: Count>(
+        &self,
+        length: usize,
+        mut counts: impl Iterator<Item = Result<C, &'static str>>,
+    ) -> Result<Bins<C>, &'static str> {
+        let spanned = self.spans.iter().try_fold(0_u64, |sum, span| sum.checked_add(span.1));
+        if spanned != Some(length as u64) {
+            return Err("the spans cover another number of bins than there are");
+        }
+        let mut bins = Bins::new();
+        let mut index = 0_i64;
+        for (at, (offset, length)) in self.spans.iter().enumerate() {
+            if at > 0 && *offset < 0 {
+                return Err("a span begins before the one in front of it ends");
+            }
+            index = index.checked_add(*offset).ok_or("a bin's index is above 2^31")?;
+            for _ in 0..*length {
+                let count = counts.next().expect("the spans cover as many bins as there are")?;
+                if count != C::ZERO {
+                    bins.push(i32::try_from(index).map_err(|_| "a bin's index is above 2^31")?, count);
+                }
+                index += 1;
+            }
+        }
+        Ok(bins)
+    }
+}
