@@ -36,7 +36,7 @@ mod stopwatch;
 mod threads;
 mod trace;
 
-pub use clock::{Bounded, Clock, Mode, Status, TickRate};
+pub use clock::{Bounded, Clock, Mode, OsReason, ReadCosts, Status, TickRate};
 pub use counter::Source;
 pub use error::Error;
 pub use hiccup::{CpuMeter, HiccupMeter, SLEEP_NS};

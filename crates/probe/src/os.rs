@@ -57,28 +57,39 @@ pub(crate) fn counter_traps() -> bool {
     }
 }
 
-/// The kernel's current clock source, read again from one kept descriptor.
+/// A file of the kernel that names clock sources, read again from one kept descriptor.
 #[derive(Debug)]
 pub(crate) struct ClockSourceFile {
     descriptor: libc::c_int,
 }
 
-/// 31 bytes is the longest name that the kernel keeps (`CS_NAME_LEN` is 32), and a line feed follows it.
-const CLOCK_SOURCE_NAME_MAX: usize = 32;
+/// 31 bytes is the longest name that the kernel keeps (`CS_NAME_LEN` is 32), and a blank follows it; six of them are more than
+/// any machine offers.
+const CLOCK_SOURCE_NAMES_MAX: usize = 6 * 32;
 
 const CLOCK_SOURCE_PATH: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+const CLOCK_SOURCES_PATH: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 impl ClockSourceFile {
-    /// Opens the file; `None` where sysfs is hidden or the system has none.
-    pub(crate) fn open() -> Option<Self> {
+    /// The file of the clock source in use; `None` where sysfs is hidden or the system has none.
+    pub(crate) fn current() -> Option<Self> {
+        Self::open(CLOCK_SOURCE_PATH)
+    }
+
+    /// The file of the clock sources to be had, blanks between their names.
+    pub(crate) fn available() -> Option<Self> {
+        Self::open(CLOCK_SOURCES_PATH)
+    }
+
+    fn open(path: &'static CStr) -> Option<Self> {
         // SAFETY: the path is a NUL-terminated constant; O_CLOEXEC keeps the descriptor out of executed programs.
-        let descriptor = unsafe { libc::open(CLOCK_SOURCE_PATH.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        let descriptor = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         (descriptor >= 0).then_some(Self { descriptor })
     }
 
     /// The name now; `None` when it cannot be read.
     pub(crate) fn read(&self) -> Option<String> {
-        let mut name = [0_u8; CLOCK_SOURCE_NAME_MAX];
+        let mut name = [0_u8; CLOCK_SOURCE_NAMES_MAX];
         // SAFETY: the buffer is valid for `name.len()` bytes, and the descriptor is ours until drop.
         let length = unsafe { libc::pread(self.descriptor, name.as_mut_ptr().cast(), name.len(), 0) };
         let length = usize::try_from(length).ok()?;
@@ -123,7 +134,7 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn the_clock_source_reads_the_same_twice() {
-        if let Some(file) = ClockSourceFile::open() {
+        if let Some(file) = ClockSourceFile::current() {
             let name = file.read();
             assert!(name.is_some());
             assert_eq!(file.read(), name, "a kept descriptor reads from the start again");

@@ -64,6 +64,8 @@ const NS_PER_TICK: std::ops::RangeInclusive<f64> = 0.01..=10_000.0;
 /// A reader that took the old line just before it ended may be this much later than the end: a reading takes 20 ns, and
 /// one that is interrupted in between tries again.
 const FLOOR_MARGIN_NS: u64 = 1_000;
+/// Nanoseconds over which the drift is measured: a bracket of 20 ns over 4 s is 5 ppb.
+const DRIFT_NS: u64 = 4_000_000_000;
 /// Half a nanosecond: a possible step back below this cannot be seen.
 const STEP_SEEN_NS: f64 = 0.5;
 
@@ -76,6 +78,8 @@ pub(crate) struct Tally {
     pub(crate) backsteps: u64,
     /// Samples not used.
     pub(crate) rejected: u64,
+    /// Samples used.
+    pub(crate) used: u64,
 }
 
 /// The state of one clock's calibration.
@@ -102,6 +106,9 @@ pub(crate) struct Calibrator {
     trusted: bool,
     shift: u32,
     tally: Tally,
+    /// Where the measurement of the drift began, and the rate as it was known then.
+    drift_from: Option<(Point, Rate)>,
+    drift_ppb: f64,
 }
 
 impl Calibrator {
@@ -123,6 +130,8 @@ impl Calibrator {
             trusted: true,
             shift,
             tally: Tally::default(),
+            drift_from: None,
+            drift_ppb: 0.0,
         }
     }
 
@@ -164,6 +173,16 @@ impl Calibrator {
 
     pub(crate) fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// How much faster than the reference the counter would have run at the rate of [`DRIFT_NS`] ago, parts per billion.
+    pub(crate) fn drift_ppb(&self) -> f64 {
+        self.drift_ppb
+    }
+
+    /// The reference at the last sample that was used; 0 before the first.
+    pub(crate) fn calibrated_at_ns(&self) -> u64 {
+        self.last.map_or(0, |point| point.ns)
     }
 
     /// The best rate known.
@@ -208,6 +227,7 @@ impl Calibrator {
         }
         self.last = Some(point);
         self.last_sample = Some(*sample);
+        self.tally.used += 1;
         let Some(rate) = self.windows.push(point) else { return Outcome::Keep };
         if !NS_PER_TICK.contains(&rate.ns_per_tick) {
             return self.give_up();
@@ -219,6 +239,7 @@ impl Calibrator {
             self.epoch = self.epoch.wrapping_add(1);
         }
         let known = self.rate.replace(rate);
+        self.measure_drift(point, rate);
         if self.current.mode == Mode::Os {
             return self.enter(known, rate, point);
         }
@@ -231,6 +252,19 @@ impl Calibrator {
             }
         }
         Outcome::Publish
+    }
+
+    fn measure_drift(&mut self, point: Point, rate: Rate) {
+        let Some((from, known)) = self.drift_from else {
+            self.drift_from = Some((point, rate));
+            return;
+        };
+        let passed_ns = point.ns.saturating_sub(from.ns);
+        if passed_ns >= DRIFT_NS {
+            let alone_ns = point.ticks.saturating_sub(from.ticks) as f64 * known.ns_per_tick;
+            self.drift_ppb = (alone_ns / passed_ns as f64 - 1.0) * 1e9;
+            self.drift_from = Some((point, rate));
+        }
     }
 
     /// From the system's clock to the counter, once two rates in a row agree and the floor is not above the truth.
@@ -286,6 +320,7 @@ impl Calibrator {
         self.wide_in_a_row = 0;
         self.phase_ns = 0.0;
         self.entering = false;
+        self.drift_from = None;
         if self.current.mode == Mode::Os {
             return Outcome::Keep;
         }

@@ -7,7 +7,10 @@
 //! system's, which is right and slower.
 
 use super::calibrate::{Calibrator, Outcome, Sample};
-use super::{Inner, Segment, TickRate, order};
+use super::costs;
+use super::environment::Environment;
+use super::status::OsReason;
+use super::{Clock, Inner, Segment, TickRate, order};
 use crate::counter::Source;
 use crate::os;
 use std::sync::atomic::Ordering;
@@ -17,21 +20,14 @@ use std::time::Duration;
 const BRACKETS: usize = 24;
 /// Brackets for the wall clock's offset, which changes only when somebody sets the clock.
 const WALL_BRACKETS: usize = 4;
-/// Seconds between looks at the kernel's clock source.
-const ENVIRONMENT_PERIOD_NS: u64 = 1_000_000_000;
-/// Seconds between comparisons of the counter's cost with the system clock's.
-const COST_PERIOD_NS: u64 = 60_000_000_000;
-/// Batches in a comparison of costs, and reads in a batch: 31 * 32 * 2 reads, about 45 us a minute.
-const COST_BATCHES: usize = 31;
-const COST_READS: u32 = 32;
+/// A counter that was too slow is tried again after a minute.
+const TOO_SLOW_NS: u64 = 60_000_000_000;
 /// The thread needs a page or two.
 const STACK_BYTES: usize = 128 * 1024;
 /// A publication held up longer than this is made again: its segment would start in the past.
 const HELD_UP_TICKS: u64 = 10_000;
 /// How often it is made again before it goes out as it is.
 const HELD_UP_TRIES: usize = 8;
-/// CLOCK_BOOTTIME moved this much against CLOCK_MONOTONIC: the machine was suspended.
-const SUSPENDED_NS: u64 = 10_000_000;
 
 /// Starts the thread; false when the system has none to give.
 pub(super) fn spawn(inner: &'static Inner) -> bool {
@@ -46,37 +42,27 @@ struct Service {
     inner: &'static Inner,
     source: Source,
     calibrator: Calibrator,
-    clock_source: Option<os::ClockSourceFile>,
-    environment_due_ns: u64,
-    cost_due_ns: u64,
-    /// Reading the counter costs more than asking the system: it is emulated.
-    emulated: bool,
-    /// The counter is below 1 GHz where the readers count on more.
-    too_slow: bool,
-    suspended_ns: u64,
+    environment: Environment,
+    /// Until then the counter is taken to be below 1 GHz, where the readers count on more.
+    too_slow_until_ns: u64,
 }
 
 impl Service {
     fn new(inner: &'static Inner) -> Self {
         let source = inner.source();
         let current = inner.latch.load();
+        // The step of the counter is looked for here, on the calibration's time.
+        inner.figures.quantum_ticks.set(costs::quantum_ticks(source));
         Self {
             inner,
             source,
             calibrator: Calibrator::new(current, inner.latch.shift()),
-            clock_source: os::ClockSourceFile::open(),
-            environment_due_ns: 0,
-            cost_due_ns: 0,
-            emulated: false,
-            too_slow: false,
-            suspended_ns: suspended_ns(),
+            environment: Environment::new(),
+            too_slow_until_ns: 0,
         }
     }
 
     fn run(mut self) {
-        let quantum = quantum_ticks(self.source);
-        // ORDERING: Relaxed; a figure for the status, which orders nothing.
-        self.inner.quantum_ticks.store(quantum, Ordering::Relaxed);
         loop {
             self.turn();
             std::thread::sleep(Duration::from_nanos(self.calibrator.period_ns()));
@@ -89,8 +75,8 @@ impl Service {
             self.publish();
         }
         let mut outcome = self.calibrator.observe(&sample);
-        if cfg!(target_arch = "x86_64") && self.calibrator.shift() > 0 {
-            self.too_slow = true;
+        if cfg!(target_arch = "x86_64") && outcome == Outcome::Publish && self.calibrator.shift() > 0 {
+            self.too_slow_until_ns = sample.monotonic_ns.saturating_add(TOO_SLOW_NS);
             outcome = self.calibrator.set_trusted(false);
         }
         if outcome == Outcome::Publish {
@@ -99,22 +85,15 @@ impl Service {
         self.report();
     }
 
-    /// The environment: suspension, the kernel's opinion of the counter, the cost of reading it.
     fn look_around(&mut self, now_ns: u64) -> Outcome {
-        if now_ns < self.environment_due_ns {
-            return Outcome::Keep;
+        let (inner, source) = (self.inner, self.source);
+        let look = self.environment.look(now_ns, &inner.figures, || costs::measure(Clock { inner }, source));
+        let reason = if now_ns < self.too_slow_until_ns { Some(OsReason::TooSlow) } else { look.reason };
+        inner.figures.os_reason.set(reason.map_or(0, |reason| reason as u64));
+        if look.interrupted {
+            inner.figures.interruptions.count();
         }
-        self.environment_due_ns = now_ns.saturating_add(ENVIRONMENT_PERIOD_NS);
-        if now_ns >= self.cost_due_ns {
-            self.cost_due_ns = now_ns.saturating_add(COST_PERIOD_NS);
-            self.emulated = is_emulated(self.source, self.emulated);
-        }
-        let name = self.clock_source.as_ref().and_then(os::ClockSourceFile::read);
-        let trusted = !self.emulated && !self.too_slow && name.as_deref().is_none_or(is_sound);
-        let suspended_ns = suspended_ns();
-        let moved = suspended_ns.abs_diff(self.suspended_ns) > SUSPENDED_NS;
-        self.suspended_ns = suspended_ns;
-        match (self.calibrator.set_trusted(trusted), moved) {
+        match (self.calibrator.set_trusted(reason.is_none()), look.interrupted) {
             (Outcome::Keep, true) => self.calibrator.interrupted(),
             (outcome, _) => outcome,
         }
@@ -141,20 +120,18 @@ impl Service {
     }
 
     fn report(&self) {
-        let tally = self.calibrator.tally();
-        let counters = [
-            (&self.inner.fallbacks, tally.fallbacks),
-            (&self.inner.backsteps, tally.backsteps),
-            (&self.inner.rejected, tally.rejected),
-            (
-                &self.inner.frequency_mhz_bits,
-                self.calibrator.rate().map_or(0, |rate| (1e3 / rate.ns_per_tick).to_bits()),
-            ),
-            (&self.inner.tick_rate, self.calibrator.rate().map_or(0, |rate| TickRate::new(rate.ns_per_tick).0)),
-        ];
-        for (counter, value) in counters {
-            // ORDERING: Relaxed; figures for the status and for `tick_rate`, each whole in itself.
-            counter.store(value, Ordering::Relaxed);
+        let (tally, figures) = (self.calibrator.tally(), &self.inner.figures);
+        figures.fallbacks.set(tally.fallbacks);
+        figures.backsteps.set(tally.backsteps);
+        figures.rejected.set(tally.rejected);
+        figures.calibrations.set(tally.used);
+        figures.drift_ppb.set_f64(self.calibrator.drift_ppb());
+        figures.calibrated_at_ns.set(self.calibrator.calibrated_at_ns());
+        figures.frequency_mhz.set_f64(self.calibrator.rate().map_or(0.0, |rate| 1e3 / rate.ns_per_tick));
+        // A rate that was lost with its line stays the best guess until the next one is known.
+        if let Some(rate) = self.calibrator.rate() {
+            // ORDERING: Relaxed; one word, whole in itself.
+            self.inner.tick_rate.store(TickRate::new(rate.ns_per_tick).0, Ordering::Relaxed);
         }
     }
 
@@ -185,77 +162,4 @@ pub(super) fn wall_offset() -> (i64, u64) {
         })
         .min_by_key(|(_, width)| *width)
         .expect("at least one bracket was taken")
-}
-
-fn suspended_ns() -> u64 {
-    os::boottime_ns().saturating_sub(os::monotonic_ns())
-}
-
-/// Names of kernel clock sources under which an invariant counter keeps good time: the counter itself, and the
-/// hypervisors' own scalings of it. Others (hpet, acpi_pm, jiffies) are what the kernel takes when it has found
-/// the counter unstable.
-fn is_sound(name: &str) -> bool {
-    matches!(name, "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page" | "xen" | "arch_sys_counter")
-}
-
-/// True when an ordered read costs clearly more than the system's clock: then something traps it (valgrind, rr, gVisor,
-/// some hypervisors). Between the two thresholds it stays what it was, so that noise does not flip it.
-fn is_emulated(source: Source, before: bool) -> bool {
-    let mut ratios: Vec<u64> = (0..COST_BATCHES)
-        .map(|_| {
-            let start = os::monotonic_ns();
-            for _ in 0..COST_READS {
-                std::hint::black_box(order(source));
-            }
-            let middle = os::monotonic_ns();
-            for _ in 0..COST_READS {
-                std::hint::black_box(os::monotonic_ns());
-            }
-            let end = os::monotonic_ns();
-            (middle - start) * 100 / (end - middle).max(1)
-        })
-        .collect();
-    ratios.sort_unstable();
-    let percent = ratios[COST_BATCHES / 2];
-    percent > if before { 120 } else { 200 }
-}
-
-/// The step of the counter, ticks: the greatest common divisor of differences. Some machines count by 26 at a time.
-fn quantum_ticks(source: Source) -> u64 {
-    let mut last = order(source);
-    let mut quantum = 0;
-    for _ in 0..1_000 {
-        let now = order(source);
-        quantum = greatest_common_divisor(now.wrapping_sub(last), quantum);
-        last = now;
-    }
-    quantum.max(1)
-}
-
-fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_counters_own_clock_sources_are_sound() {
-        for (name, sound) in
-            [("tsc", true), ("kvm-clock", true), ("hpet", false), ("acpi_pm", false), ("jiffies", false)]
-        {
-            assert_eq!(is_sound(name), sound, "{name}");
-        }
-    }
-
-    #[test]
-    fn common_divisors() {
-        for (a, b, divisor) in [(0, 0, 0), (5, 0, 5), (26, 52, 26), (52, 78, 26), (7, 3, 1)] {
-            assert_eq!(greatest_common_divisor(a, b), divisor);
-        }
-    }
 }

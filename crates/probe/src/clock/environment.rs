@@ -1,0 +1,171 @@
+//! What surrounds the counter: the kernel's opinion of it, its cost, suspends, and what the hypervisor tells.
+//!
+//! *Invariants*: no verdict is for ever. Each look asks everything again that can change: the clock source and the suspended time
+//! each second, the cost of reading each minute; a counter that was given up is taken again when its reason is gone.
+//! CPUID's facts are asked once: hypervisors keep them over a migration. *Failure*: what cannot be read says nothing, and the
+//! counter stays in use.
+
+use super::costs;
+use super::figures::Figures;
+use super::status::{OsReason, ReadCosts};
+use crate::os;
+
+/// Nanoseconds between looks at what is cheap: the kernel's clock source, the suspended time.
+const PERIOD_NS: u64 = 1_000_000_000;
+/// Nanoseconds between comparisons of the counter's cost with the system clock's.
+const COST_PERIOD_NS: u64 = 60_000_000_000;
+/// CLOCK_BOOTTIME moved this much against CLOCK_MONOTONIC: the machine was suspended.
+const SUSPENDED_NS: u64 = 10_000_000;
+
+/// What a look found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Why the counter must not be used.
+    pub(super) reason: Option<OsReason>,
+    /// The machine was suspended, moved or restored since the last look.
+    pub(super) interrupted: bool,
+}
+
+/// The state of the looks.
+#[derive(Debug)]
+pub(super) struct Environment {
+    clock_source: Option<os::ClockSourceFile>,
+    name: Option<String>,
+    due_ns: u64,
+    cost_due_ns: u64,
+    /// Reading the counter costs more than asking the system.
+    emulated: bool,
+    suspended_ns: u64,
+    last: Option<OsReason>,
+}
+
+impl Environment {
+    pub(super) fn new() -> Self {
+        Self {
+            clock_source: os::ClockSourceFile::current(),
+            name: None,
+            due_ns: 0,
+            cost_due_ns: 0,
+            emulated: false,
+            suspended_ns: suspended_ns(),
+            last: None,
+        }
+    }
+
+    /// Looks at what is due at `now_ns`; `costs` measures what readings cost.
+    pub(super) fn look(&mut self, now_ns: u64, figures: &Figures, measure: impl Fn() -> ReadCosts) -> Look {
+        if now_ns < self.due_ns {
+            return Look { reason: self.last, interrupted: false };
+        }
+        self.due_ns = now_ns.saturating_add(PERIOD_NS);
+        if now_ns >= self.cost_due_ns {
+            self.cost_due_ns = now_ns.saturating_add(COST_PERIOD_NS);
+            let costs = measure();
+            costs::show(&costs, figures);
+            self.emulated = costs::is_emulated(&costs, self.emulated);
+            if let Some(names) = os::ClockSourceFile::available().and_then(|file| file.read()) {
+                figures.os_clock_sources.set(&names);
+            }
+        }
+        let name = self.clock_source.as_ref().and_then(os::ClockSourceFile::read);
+        self.notice_name(name, figures);
+        let suspended_ns = suspended_ns();
+        let interrupted = suspended_ns.abs_diff(self.suspended_ns) > SUSPENDED_NS;
+        self.suspended_ns = suspended_ns;
+        self.last = self.reason();
+        Look { reason: self.last, interrupted }
+    }
+
+    fn notice_name(&mut self, name: Option<String>, figures: &Figures) {
+        if name == self.name {
+            return;
+        }
+        if self.name.is_some() && name.is_some() {
+            figures.os_clock_source_changes.count();
+        }
+        figures.os_clock_source.set(name.as_deref().unwrap_or_default());
+        self.name = name;
+    }
+
+    fn reason(&self) -> Option<OsReason> {
+        if self.name.as_deref().is_some_and(|name| !is_sound(name)) {
+            Some(OsReason::Demoted)
+        } else if self.emulated {
+            Some(OsReason::Emulated)
+        } else {
+            None
+        }
+    }
+}
+
+fn suspended_ns() -> u64 {
+    os::boottime_ns().saturating_sub(os::monotonic_ns())
+}
+
+/// Names of kernel clock sources under which an invariant counter keeps good time: the counter itself, and the
+/// hypervisors' own scalings of it. Others (hpet, acpi_pm, jiffies) are what the kernel takes when it has found
+/// the counter unstable.
+fn is_sound(name: &str) -> bool {
+    matches!(name, "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page" | "xen" | "arch_sys_counter")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHEAP: ReadCosts =
+        ReadCosts { ticks_ns: 8.0, ticks_ordered_ns: 17.0, now_unordered_ns: 9.0, now_ns: 20.0, os_ns: 25.0 };
+
+    #[test]
+    fn only_the_counters_own_clock_sources_are_sound() {
+        for (name, sound) in
+            [("tsc", true), ("kvm-clock", true), ("hpet", false), ("acpi_pm", false), ("jiffies", false)]
+        {
+            assert_eq!(is_sound(name), sound, "{name}");
+        }
+    }
+
+    fn quiet() -> Environment {
+        Environment { clock_source: None, ..Environment::new() }
+    }
+
+    #[test]
+    fn a_demoted_counter_is_left_taken_again_and_counted() {
+        let (mut environment, figures) = (quiet(), Figures::new());
+        for (name, reason, changes) in [
+            (Some("tsc"), None, 0),
+            (Some("hpet"), Some(OsReason::Demoted), 1),
+            (Some("hpet"), Some(OsReason::Demoted), 1),
+            (Some("kvm-clock"), None, 2),
+            (None, None, 2),
+            (Some("tsc"), None, 2),
+        ] {
+            environment.notice_name(name.map(str::to_owned), &figures);
+            assert_eq!(environment.reason(), reason, "{name:?}");
+            assert_eq!(figures.os_clock_source.get(), name.unwrap_or_default());
+            assert_eq!(figures.os_clock_source_changes.get(), changes, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn an_emulated_counter_is_tested_again_each_minute() {
+        let (mut environment, figures) = (quiet(), Figures::new());
+        let slow = ReadCosts { ticks_ordered_ns: 900.0, ..CHEAP };
+        let second = PERIOD_NS;
+        assert_eq!(environment.look(1, &figures, || slow).reason, Some(OsReason::Emulated));
+        assert_eq!(figures.cost_ticks_ordered.get_f64(), 900.0);
+        let before_the_minute = environment.look(59 * second, &figures, || panic!("measured before it was due"));
+        assert_eq!(before_the_minute.reason, Some(OsReason::Emulated));
+        assert_eq!(environment.look(61 * second, &figures, || CHEAP).reason, None);
+        assert_eq!(environment.look(122 * second, &figures, || slow).reason, Some(OsReason::Emulated));
+    }
+
+    #[test]
+    fn a_suspend_is_seen_once() {
+        let (mut environment, figures) = (quiet(), Figures::new());
+        environment.suspended_ns = environment.suspended_ns.wrapping_add(5 * PERIOD_NS);
+        assert!(environment.look(1, &figures, || CHEAP).interrupted);
+        assert!(!environment.look(2, &figures, || CHEAP).interrupted, "not due");
+        assert!(!environment.look(2 + PERIOD_NS, &figures, || CHEAP).interrupted);
+    }
+}
