@@ -132,29 +132,28 @@ pub(super) struct Figures {
 
 impl Figures {
     pub(super) const fn new() -> Self {
-        const ZERO: Figure = Figure::new(0);
         Self {
             quantum_ticks: Figure::new(1),
-            frequency_mhz: ZERO,
-            drift_ppb: ZERO,
-            calibrations: ZERO,
-            fallbacks: ZERO,
-            backsteps: ZERO,
-            rejected: ZERO,
-            interruptions: ZERO,
-            calibrated_at_ns: ZERO,
-            os_reason: ZERO,
-            cpus_compared: ZERO,
-            cpu_offset_ns: ZERO,
-            cost_ticks: ZERO,
-            cost_ticks_ordered: ZERO,
-            cost_now_unordered: ZERO,
-            cost_now: ZERO,
-            cost_os: ZERO,
-            vm_clock: ZERO,
+            frequency_mhz: Figure::new(0),
+            drift_ppb: Figure::new(0),
+            calibrations: Figure::new(0),
+            fallbacks: Figure::new(0),
+            backsteps: Figure::new(0),
+            rejected: Figure::new(0),
+            interruptions: Figure::new(0),
+            calibrated_at_ns: Figure::new(0),
+            os_reason: Figure::new(0),
+            cpus_compared: Figure::new(0),
+            cpu_offset_ns: Figure::new(0),
+            cost_ticks: Figure::new(0),
+            cost_ticks_ordered: Figure::new(0),
+            cost_now_unordered: Figure::new(0),
+            cost_now: Figure::new(0),
+            cost_os: Figure::new(0),
+            vm_clock: Figure::new(0),
             os_clock_source: Text::new(),
             os_clock_sources: Text::new(),
-            os_clock_source_changes: ZERO,
+            os_clock_source_changes: Figure::new(0),
         }
     }
 }
