@@ -7,8 +7,9 @@
 //! - [`trace_path!`] and [`TraceRecorder`]: stamps that travel in a message, a histogram for each stage of its path, and the
 //!   whole story of the slow ones.
 //! - [`HiccupMeter`]: how late the machine wakes a sleeping thread, on each CPU.
+//! - [`SystemClock`]: the operating system's clocks, to compare with.
 //!
-//! `unsafe` is fenced in `counter` (reading the processor's counter), `os` and `threads` (calls into libc), and `recorder::pages` with
+//! `unsafe` is fenced in `counter` (reading the processor's counter), `os`, `system` and `threads` (calls into libc), and `recorder::pages` with
 //! its callers (memory that comes and goes with what is recorded); nowhere else is it allowed. The protocols between threads (`clock::latch`, `recorder::turnstile`, `trace::ring`) are written over the operations in
 //! `memory`, so that their tests run them in loom's model of weak memory.
 //!
@@ -33,6 +34,7 @@ mod recorder;
 #[cfg(feature = "tracing")]
 mod spans;
 mod stopwatch;
+mod system;
 mod threads;
 mod trace;
 
@@ -44,6 +46,7 @@ pub use recorder::{Recorder, SparseWriter, Writer, snapshot_all};
 #[cfg(feature = "tracing")]
 pub use spans::{SpanCell, SpanLayer};
 pub use stopwatch::Stopwatch;
+pub use system::{SystemClock, allowed_cpus, pin_to_cpu};
 pub use trace::{
     Class, ClockNote, DumpCounts, POINTS_MAX, PUBLISHERS_MAX, Point, PointDef, PublisherCell, SlowStage, SlowTrace,
     StageCell, Stamps, Threshold, TickSource, TraceCell, TraceCounts, TracePath, TraceRecorder, TraceWriter,

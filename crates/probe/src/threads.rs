@@ -54,7 +54,8 @@ fn membarrier(command: libc::c_int) -> bool {
 }
 
 /// The CPUs that the calling thread may run on, ascending; empty where the system cannot say.
-pub(crate) fn allowed_cpus() -> Vec<usize> {
+#[must_use]
+pub fn allowed_cpus() -> Vec<usize> {
     #[cfg(target_os = "linux")]
     {
         // SAFETY: cpu_set_t is a plain bit array, for which all zeros is the empty set.
@@ -74,7 +75,8 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
 }
 
 /// Binds the calling thread to one CPU; false when the system refuses.
-pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
+#[must_use]
+pub fn pin_to_cpu(cpu: usize) -> bool {
     #[cfg(target_os = "linux")]
     {
         if cpu >= libc::CPU_SETSIZE as usize {
