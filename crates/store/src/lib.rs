@@ -6,6 +6,7 @@ mod bytes;
 mod codec;
 mod compact;
 mod error;
+mod order;
 
 #[cfg(test)]
 mod crash_tests;

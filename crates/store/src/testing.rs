@@ -122,6 +122,7 @@ pub(crate) fn any_series(count: usize) -> impl Strategy<Value = SeriesData> {
                     data.texts.values = texts.1[..texts.0.len()].to_vec();
                     // Equal times are allowed: halves of a second collapse.
                     data.texts.times = texts.0.into_iter().map(|time| time.div_euclid(2000)).collect();
+                    crate::order::sort_texts(&mut data.texts);
                 }
             }
             data

@@ -137,24 +137,6 @@ fn insert<V>(part: &mut Part<V>, time: i64, value: V, meet: Meet<'_, V>) {
     }
 }
 
-/// Adds a fragment to a delta cell, exactly. Integer counts stay integer; beside float ones they become floats.
-/// False when the schemes do not merge; then the cell is as it was.
-pub(crate) fn merge_cell(cell: &mut HistogramValue, fragment: &HistogramValue) -> bool {
-    match (&mut *cell, fragment) {
-        (HistogramValue::Integer(cell), HistogramValue::Integer(fragment)) => cell.merge(fragment).is_ok(),
-        (HistogramValue::Float(cell), HistogramValue::Float(fragment)) => cell.merge(fragment).is_ok(),
-        (HistogramValue::Float(cell), HistogramValue::Integer(fragment)) => cell.merge(&fragment.to_float()).is_ok(),
-        (HistogramValue::Integer(integer), HistogramValue::Float(fragment)) => {
-            let mut sum = integer.to_float();
-            let merged = sum.merge(fragment).is_ok();
-            if merged {
-                *cell = HistogramValue::Float(sum);
-            }
-            merged
-        }
-    }
-}
-
 /// Bytes that a histogram takes in memory: its columns, and what allocating them costs.
 pub(crate) fn histogram_bytes(value: &HistogramValue) -> u64 {
     let bins = match value {

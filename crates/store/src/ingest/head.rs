@@ -1,7 +1,6 @@
 //! The head of one shard: its series, their recent samples in memory, and a label index over them.
 //!
-//! Invariants: at one (series, time) fragments of a delta histogram cell are merged exactly, delta floats are
-//! added, of gauge and cumulative values the last applied stays, and texts are all kept. A sample is in the
+//! Invariants: at one (series, time) values meet as [`crate::order`] has it, whichever came first. A sample is in the
 //! active columns or in one frozen head, never in both.
 //! Threads: the shard's alone; readers get shared parts.
 //! Limits: bytes are counted, and bounded by whoever feeds the shards; see `Options::head_bytes_max`.
@@ -15,8 +14,8 @@ use ogive_model::{
 };
 
 use crate::block::Budget;
-use crate::ingest::column::{Column, Meet, Part, histogram_bytes, merge_cell, within};
-use crate::{Error, merge};
+use crate::ingest::column::{Column, Meet, Part, histogram_bytes, within};
+use crate::{Error, merge, order};
 
 /// A sample on its way to its series.
 pub(crate) struct Placed {
@@ -129,7 +128,11 @@ impl Head {
             (Samples::Floats(column), Value::Float(value)) => {
                 let mut join = |there: &mut f64, value: f64| {
                     met = true;
-                    *there = if delta { *there + value } else { value };
+                    if delta {
+                        *there += value;
+                    } else if order::floats(value, *there).is_gt() {
+                        *there = value;
+                    }
                 };
                 column.insert(time, value, Meet::Join(&mut join));
                 size_of::<(i64, f64)>() as u64
@@ -150,8 +153,10 @@ impl Head {
                 let mut join = |there: &mut HistogramValue, value: HistogramValue| {
                     met = true;
                     before = histogram_bytes(there);
-                    // Schemes that do not merge were refused; should one pass, the later stays, as in `merge`.
-                    if !delta || !merge_cell(there, &value) {
+                    if delta {
+                        // Schemes that do not merge were refused.
+                        order::merge_cell(there, value);
+                    } else if order::histograms(&value, there).is_gt() {
                         *there = value;
                     }
                     after = histogram_bytes(there);
@@ -279,6 +284,7 @@ impl Parts {
             Self::Texts(parts) => {
                 let TextColumn { times, values } = &mut data.texts;
                 copy(parts, range, times, values, |_| 1, budget)?;
+                order::sort_texts(&mut data.texts);
             }
         }
         Ok(data)
