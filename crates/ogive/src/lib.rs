@@ -5,6 +5,7 @@ mod backend;
 mod cli;
 mod counters;
 mod http;
+mod link;
 #[cfg(test)]
 mod memory;
 mod observe;

@@ -85,6 +85,12 @@ impl Select for Memory {
             let keep: Vec<bool> = found.histograms.times.iter().map(inside).collect();
             retain(&mut found.histograms.times, &keep);
             retain(&mut found.histograms.values, &keep);
+            let keep: Vec<bool> = found.texts.times.iter().map(inside).collect();
+            retain(&mut found.texts.times, &keep);
+            retain(&mut found.texts.values, &keep);
+            if found.texts.times.len() > selection.samples_max {
+                return Err(SelectError::TooManySamples { limit: selection.samples_max });
+            }
             if !found.floats.times.is_empty() || !found.histograms.times.is_empty() || !found.texts.times.is_empty() {
                 out.push(found);
             }

@@ -24,6 +24,7 @@ mod prometheus_json;
 mod status;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::sync::Arc;
 
@@ -110,6 +111,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
         .route("/v1/live", get(live::get))
+        .route("/v1/traces", get(traces::get))
+        .route("/v1/traces/columns", get(traces::columns))
         .route("/v1/status", get(status::get))
         .route("/metrics", get(metrics::get))
         .route("/-/healthy", get(status::healthy))
@@ -140,7 +143,7 @@ async fn measure(State(app): State<App>, request: Request, next: Next) -> Respon
 
 /// The route as a label value that lives as long as the program.
 fn route_name(path: &str) -> &'static str {
-    const ROUTES: [&str; 17] = [
+    const ROUTES: [&str; 19] = [
         "/api/v1/query",
         "/api/v1/query_range",
         "/api/v1/series",
@@ -154,6 +157,8 @@ fn route_name(path: &str) -> &'static str {
         "/v1/cells",
         "/v1/heatmap",
         "/v1/live",
+        "/v1/traces",
+        "/v1/traces/columns",
         "/v1/status",
         "/metrics",
         "/-/healthy",

@@ -13,14 +13,14 @@ use crate::memory::Memory;
 const SOURCE: &str = "123e4567-e89b-12d3-a456-426614174000";
 
 /// A server without a socket.
-struct Server {
-    app: App,
+pub(super) struct Server {
+    pub(super) app: App,
     memory: Arc<Memory>,
     _end: watch::Sender<bool>,
 }
 
 impl Server {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let memory = Arc::<Memory>::default();
         let (end, ending) = watch::channel(false);
         let clock = Clock::manual(1_000_000_000, 1_700_000_002_500_000_000);
@@ -41,7 +41,7 @@ impl Server {
         router(self.app.clone()).oneshot(request).await.unwrap()
     }
 
-    async fn get(&self, path: &str) -> (StatusCode, Value) {
+    pub(super) async fn get(&self, path: &str) -> (StatusCode, Value) {
         answer(self.send(Request::get(path).body(Body::empty()).unwrap()).await).await
     }
 
@@ -50,7 +50,7 @@ impl Server {
         answer(self.send(request).await).await
     }
 
-    async fn batch(&self, sequence: u64, series: Value, samples: Value) -> (StatusCode, Value) {
+    pub(super) async fn batch(&self, sequence: u64, series: Value, samples: Value) -> (StatusCode, Value) {
         let body = json!({"source": SOURCE, "sequence": sequence, "series": series, "samples": samples});
         self.post("application/json", body.to_string()).await
     }

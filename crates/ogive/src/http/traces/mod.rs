@@ -1,0 +1,237 @@
+//! `/v1/traces`: the slow traces that a selector means, read and linked to the histograms that they explain; and
+//! `/v1/traces/columns`: how many there are in each column of a heat map.
+//!
+//! Format: docs/http.md; the texts are those of docs/formats/trace.md, linked as [`link`](crate::link) says.
+//! Invariants: a text that is no slow trace is answered as it is, with what is wrong with it, and counted.
+//! Limits: [`TRACES_MAX`] an answer, [`EXAMINED_MAX`] texts read for it; more is said by `complete: false`, and a cursor leads
+//! on.
+
+mod answer;
+mod scan;
+mod series;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use ogive_model::{Labels, Matcher, TimeRange};
+use ogive_probe::SlowTrace;
+
+use super::App;
+use super::ask::{Cancel, ask};
+use super::error::{ApiError, json};
+use super::params::Params;
+use super::{prometheus, prometheus_json};
+use scan::Found;
+
+/// 1,000 traces: some 2 MB of JSON; a person reads ten.
+const TRACES_MAX: usize = 1_000;
+
+/// When the request names no limit.
+const TRACES_USUAL: usize = 100;
+
+/// 100,000 texts read for one answer: half a second of work.
+const EXAMINED_MAX: usize = 100_000;
+
+/// When the request names no start: a quarter of an hour.
+const RANGE_MS: i64 = 15 * 60_000;
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Newest,
+    Slowest,
+}
+
+/// Where an answer went on to: so many texts of this instant were looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cursor {
+    time_ms: i64,
+    looked_at: usize,
+}
+
+impl Cursor {
+    fn parse(text: &str) -> Option<Self> {
+        let (time, looked_at) = text.split_once('-')?;
+        Some(Self { time_ms: time.parse().ok()?, looked_at: looked_at.parse().ok()? })
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.time_ms, self.looked_at)
+    }
+}
+
+/// What is asked for.
+struct Wanted {
+    selectors: Vec<Vec<Matcher>>,
+    range: TimeRange,
+    order: Order,
+    limit: usize,
+    min_ns: u64,
+    cursor: Option<Cursor>,
+}
+
+/// A text, read if it can be.
+struct Read {
+    found: Found,
+    trace: Result<SlowTrace, String>,
+}
+
+impl Read {
+    fn new(found: Found) -> Self {
+        let trace = found.text.parse::<SlowTrace>().map_err(|error| error.to_string());
+        Self { found, trace }
+    }
+
+    /// What is no trace is slower than nothing and newer than nothing: it comes last.
+    fn total_ns(&self) -> Option<u64> {
+        self.trace.as_ref().ok().map(|trace| trace.total_ns)
+    }
+}
+
+/// What was found.
+#[derive(Default)]
+struct Traces {
+    list: Vec<Read>,
+    series: usize,
+    examined: usize,
+    invalid: usize,
+    /// Where the reading ended, when it did before the start of the range.
+    next: Option<Cursor>,
+}
+
+impl Wanted {
+    fn new(app: &App, params: &Params) -> Result<Self, ApiError> {
+        let wrong = |name: &str, what: &str| ApiError::bad_data(format!("invalid parameter {name:?}: {what}"));
+        let selectors = params.get("query").map(series::selectors).transpose()?.unwrap_or_default();
+        let end_ms = params.time("end")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000) + 1_000);
+        let start_ms = params.time("start")?.unwrap_or_else(|| end_ms.saturating_sub(RANGE_MS));
+        if end_ms < start_ms {
+            return Err(wrong("end", "it is before the start"));
+        }
+        let order = match params.get("order").unwrap_or("newest") {
+            "newest" => Order::Newest,
+            "slowest" => Order::Slowest,
+            other => return Err(wrong("order", &format!("{other:?} is neither newest nor slowest"))),
+        };
+        let min_ms: f64 = match params.get("min_ms").unwrap_or("0").parse() {
+            Ok(ms) if (0.0..=1e15).contains(&ms) => ms,
+            _ => return Err(wrong("min_ms", "give milliseconds, such as 1.5")),
+        };
+        let cursor = match params.get("cursor") {
+            None => None,
+            Some(_) if order == Order::Slowest => {
+                return Err(wrong("cursor", "the slowest have none; give a larger limit or a shorter range"));
+            }
+            Some(text) => Some(Cursor::parse(text).ok_or_else(|| wrong("cursor", "give the answer's next"))?),
+        };
+        let limit = match params.limit()? {
+            usize::MAX => TRACES_USUAL,
+            limit => limit.min(TRACES_MAX),
+        };
+        let range = TimeRange { start_ms, end_ms };
+        Ok(Self { selectors, range, order, limit, min_ns: (min_ms * 1e6) as u64, cursor })
+    }
+
+    fn read(&self, app: &App, cancel: &Cancel) -> Result<(Traces, BTreeMap<Labels, Labels>), ApiError> {
+        let series = series::wanted(app, &self.selectors, self.range)?;
+        let mut out = Traces { series: series.len(), ..Traces::default() };
+        if series.is_empty() {
+            return Ok((out, BTreeMap::new()));
+        }
+        let mut at = Cursor { time_ms: i64::MAX, looked_at: 0 };
+        let end_ms = self.cursor.map_or(self.range.end_ms, |cursor| cursor.time_ms.min(self.range.end_ms));
+        let range = TimeRange { end_ms, ..self.range };
+        scan::backwards(app, cancel, &series::matchers(&series)?, &series, range, |found| {
+            let again = if found.time_ms == at.time_ms { at.looked_at } else { 0 };
+            let here = Cursor { time_ms: found.time_ms, looked_at: again };
+            let seen = self.cursor.is_some_and(|cursor| here.time_ms == cursor.time_ms && again < cursor.looked_at);
+            if !seen && (out.examined == EXAMINED_MAX || (self.order == Order::Newest && out.list.len() == self.limit))
+            {
+                out.next = Some(here);
+                return ControlFlow::Break(());
+            }
+            at = Cursor { looked_at: again + 1, ..here };
+            if !seen {
+                self.take(&mut out, Read::new(found));
+            }
+            ControlFlow::Continue(())
+        })?;
+        self.cut(&mut out);
+        let named = out.list.iter().map(|read| read.found.labels.clone()).collect();
+        Ok((out, series::explained(app, &named, self.range)?))
+    }
+
+    fn take(&self, out: &mut Traces, read: Read) {
+        out.examined += 1;
+        out.invalid += usize::from(read.trace.is_err());
+        if read.total_ns().is_none_or(|total_ns| total_ns >= self.min_ns) {
+            out.list.push(read);
+        }
+        if out.list.len() >= 2 * TRACES_MAX {
+            self.cut(out);
+        }
+    }
+
+    /// Keeps what the answer has room for.
+    fn cut(&self, out: &mut Traces) {
+        if self.order == Order::Slowest {
+            out.list.sort_by_key(|read| std::cmp::Reverse(read.total_ns()));
+        }
+        out.list.truncate(self.limit);
+    }
+}
+
+pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    let wanted = Wanted::new(&app, &params)?;
+    let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
+        let (traces, explained) = wanted.read(app, cancel)?;
+        Ok(answer::document(&wanted, &traces, &explained))
+    });
+    Ok(json(StatusCode::OK, answer.await?))
+}
+
+/// `{"series", "complete", "columns": [[t, count], ...]}`: only columns that have slow traces.
+pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
+    let selectors = series::selectors(params.need("query")?)?;
+    let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
+        let range = TimeRange { start_ms: start_ms.saturating_sub(step_ms), end_ms };
+        let series = series::wanted(app, &selectors, range)?;
+        let (mut counts, mut examined) = (BTreeMap::<i64, u64>::new(), 0);
+        let mut each = |found: Found| {
+            if examined == EXAMINED_MAX {
+                return ControlFlow::Break(());
+            }
+            examined += 1;
+            // The column that ends here or next.
+            let behind = (found.time_ms - start_ms).rem_euclid(step_ms);
+            let column = if behind == 0 { found.time_ms } else { found.time_ms + step_ms - behind };
+            *counts.entry(column).or_default() += 1;
+            ControlFlow::Continue(())
+        };
+        if !series.is_empty() {
+            scan::backwards(app, cancel, &series::matchers(&series)?, &series, range, &mut each)?;
+        }
+        Ok(counted(series.len(), &counts, examined < EXAMINED_MAX))
+    });
+    Ok(json(StatusCode::OK, answer.await?))
+}
+
+fn counted(series: usize, counts: &BTreeMap<i64, u64>, complete: bool) -> Vec<u8> {
+    let head = format!("{{\"status\":\"success\",\"data\":{{\"series\":{series},\"complete\":{complete},\"columns\":[");
+    let mut out = head.into_bytes();
+    for (at, (time_ms, count)) in counts.iter().enumerate() {
+        out.extend_from_slice(if at > 0 { b",[" } else { b"[" });
+        prometheus_json::time(&mut out, *time_ms);
+        out.extend_from_slice(format!(",{count}]").as_bytes());
+    }
+    out.extend_from_slice(b"]}}\n");
+    out
+}
