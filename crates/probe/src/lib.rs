@@ -38,7 +38,7 @@ mod system;
 mod threads;
 mod trace;
 
-pub use clock::{Bounded, Clock, Mode, OsReason, ReadCosts, Status, TickRate};
+pub use clock::{Bounded, Clock, Maintainer, Mode, OsReason, ReadCosts, Status, TickRate};
 pub use counter::Source;
 pub use error::Error;
 pub use hiccup::{CpuMeter, HiccupMeter, SLEEP_NS};

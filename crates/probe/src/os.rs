@@ -41,64 +41,60 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> i64 {
     (time.tv_sec as i64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as i64)
 }
 
-/// True when reading the counter raises a signal in this process (`prctl(PR_SET_TSC)`).
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+/// True when reading the counter raises a signal in the calling thread (`prctl(PR_SET_TSC)`, which threads inherit).
 pub(crate) fn counter_traps() -> bool {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
     {
         let mut state: libc::c_int = 0;
         // SAFETY: PR_GET_TSC writes one int through its second argument, which is valid for the call.
         let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut state) };
         result == 0 && state == libc::PR_TSC_SIGSEGV
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(miri))))]
     {
         false
     }
 }
 
-/// A file of the kernel that names clock sources, read again from one kept descriptor.
+/// A small file of the kernel, read again and again from one kept descriptor.
 #[derive(Debug)]
-pub(crate) struct ClockSourceFile {
+pub(crate) struct KeptFile {
     descriptor: libc::c_int,
 }
 
-/// 31 bytes is the longest name that the kernel keeps (`CS_NAME_LEN` is 32), and a blank follows it; six of them are more than
-/// any machine offers.
-const CLOCK_SOURCE_NAMES_MAX: usize = 6 * 32;
+/// The kernel's clock source in use.
+pub(crate) const CLOCK_SOURCE_PATH: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// Those that it could take, blanks between their names.
+pub(crate) const CLOCK_SOURCES_PATH: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-const CLOCK_SOURCE_PATH: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
-const CLOCK_SOURCES_PATH: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
+/// 31 bytes is the longest name of a clock source that the kernel keeps (`CS_NAME_LEN` is 32), and a blank follows it; six of
+/// them are more than any machine offers.
+const TEXT_MAX: usize = 6 * 32;
 
-impl ClockSourceFile {
-    /// The file of the clock source in use; `None` where sysfs is hidden or the system has none.
-    pub(crate) fn current() -> Option<Self> {
-        Self::open(CLOCK_SOURCE_PATH)
-    }
-
-    /// The file of the clock sources to be had, blanks between their names.
-    pub(crate) fn available() -> Option<Self> {
-        Self::open(CLOCK_SOURCES_PATH)
-    }
-
-    fn open(path: &'static CStr) -> Option<Self> {
-        // SAFETY: the path is a NUL-terminated constant; O_CLOEXEC keeps the descriptor out of executed programs.
+impl KeptFile {
+    /// Opens a file; `None` where there is none or it is hidden.
+    pub(crate) fn open(path: &CStr) -> Option<Self> {
+        // SAFETY: the path is NUL-terminated; O_CLOEXEC keeps the descriptor out of executed programs.
         let descriptor = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         (descriptor >= 0).then_some(Self { descriptor })
     }
 
-    /// The name now; `None` when it cannot be read.
-    pub(crate) fn read(&self) -> Option<String> {
-        let mut name = [0_u8; CLOCK_SOURCE_NAMES_MAX];
-        // SAFETY: the buffer is valid for `name.len()` bytes, and the descriptor is ours until drop.
-        let length = unsafe { libc::pread(self.descriptor, name.as_mut_ptr().cast(), name.len(), 0) };
-        let length = usize::try_from(length).ok()?;
-        let text = std::str::from_utf8(&name[..length]).ok()?.trim();
+    /// Its first bytes now, as many as there are and `bytes` takes; `None` when it cannot be read.
+    pub(crate) fn read<'a>(&self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
+        // SAFETY: the buffer is valid for its length, and the descriptor is ours until drop.
+        let length = unsafe { libc::pread(self.descriptor, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        bytes.get(..usize::try_from(length).ok()?)
+    }
+
+    /// The text in it now, without blanks around it; `None` when it cannot be read or there is none.
+    pub(crate) fn text(&self) -> Option<String> {
+        let mut bytes = [0; TEXT_MAX];
+        let text = std::str::from_utf8(self.read(&mut bytes)?).ok()?.trim();
         (!text.is_empty()).then(|| text.to_owned())
     }
 }
 
-impl Drop for ClockSourceFile {
+impl Drop for KeptFile {
     fn drop(&mut self) {
         // SAFETY: the descriptor came from `open` and is closed only here.
         unsafe { libc::close(self.descriptor) };
@@ -134,10 +130,10 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn the_clock_source_reads_the_same_twice() {
-        if let Some(file) = ClockSourceFile::current() {
-            let name = file.read();
+        if let Some(file) = KeptFile::open(CLOCK_SOURCE_PATH) {
+            let name = file.text();
             assert!(name.is_some());
-            assert_eq!(file.read(), name, "a kept descriptor reads from the start again");
+            assert_eq!(file.text(), name, "a kept descriptor reads from the start again");
         }
     }
 }

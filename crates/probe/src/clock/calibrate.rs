@@ -109,6 +109,8 @@ pub(crate) struct Calibrator {
     /// Where the measurement of the drift began, and the rate as it was known then.
     drift_from: Option<(Point, Rate)>,
     drift_ppb: f64,
+    /// How far the counters of two CPUs are apart.
+    cpu_offset_ns: u64,
 }
 
 impl Calibrator {
@@ -132,6 +134,7 @@ impl Calibrator {
             tally: Tally::default(),
             drift_from: None,
             drift_ppb: 0.0,
+            cpu_offset_ns: 0,
         }
     }
 
@@ -155,6 +158,11 @@ impl Calibrator {
     /// The machine was suspended or moved: what came before means nothing.
     pub(crate) fn interrupted(&mut self) -> Outcome {
         self.give_up()
+    }
+
+    /// How far the counters of two CPUs are apart; part of every bound from the next segment on.
+    pub(crate) fn set_cpu_offset(&mut self, ns: u64) {
+        self.cpu_offset_ns = ns;
     }
 
     /// By how much ticks are to be shifted, once the rate is known; the latch must have it before the first
@@ -365,7 +373,12 @@ impl Calibrator {
             wall_offset_ns,
             // Two nanoseconds: the line and the reference are both whole numbers.
             // And a reader's counter may have stood at its value for up to a tick.
-            err_ns: (phase_ns.abs() + last.half_width_ns + since_sample_err + rate.ns_per_tick + 2.0)
+            err_ns: (phase_ns.abs()
+                + last.half_width_ns
+                + since_sample_err
+                + rate.ns_per_tick
+                + self.cpu_offset_ns as f64
+                + 2.0)
                 .ceil()
                 .min(f64::from(u32::MAX)) as u32,
             drift_ppb,

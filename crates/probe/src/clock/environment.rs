@@ -1,17 +1,18 @@
 //! What surrounds the counter: the kernel's opinion of it, its cost, suspends, and what the hypervisor tells.
 //!
-//! *Invariants*: no verdict is for ever. Each look asks everything again that can change: the clock source and the suspended time
-//! each second, the cost of reading each minute; a counter that was given up is taken again when its reason is gone.
+//! *Invariants*: no verdict is for ever. Each look asks everything again that can change: the clock source, the suspended time
+//! and the hypervisor's page each quarter of a second, the cost of reading each minute; a counter that was given up is taken again when its reason is gone.
 //! CPUID's facts are asked once: hypervisors keep them over a migration. *Failure*: what cannot be read says nothing, and the
 //! counter stays in use.
 
 use super::costs;
 use super::figures::Figures;
 use super::status::{OsReason, ReadCosts};
-use crate::os;
+use super::vmclock::{self, VmClock};
+use crate::os::{self, KeptFile};
 
-/// Nanoseconds between looks at what is cheap: the kernel's clock source, the suspended time.
-const PERIOD_NS: u64 = 1_000_000_000;
+/// Nanoseconds between looks at what is cheap (a microsecond): the kernel's clock source, the suspended time, the hypervisor's page.
+const PERIOD_NS: u64 = 250_000_000;
 /// Nanoseconds between comparisons of the counter's cost with the system clock's.
 const COST_PERIOD_NS: u64 = 60_000_000_000;
 /// CLOCK_BOOTTIME moved this much against CLOCK_MONOTONIC: the machine was suspended.
@@ -29,7 +30,8 @@ pub(super) struct Look {
 /// The state of the looks.
 #[derive(Debug)]
 pub(super) struct Environment {
-    clock_source: Option<os::ClockSourceFile>,
+    clock_source: Option<KeptFile>,
+    vm_clock: Option<VmClock>,
     name: Option<String>,
     due_ns: u64,
     cost_due_ns: u64,
@@ -42,7 +44,8 @@ pub(super) struct Environment {
 impl Environment {
     pub(super) fn new() -> Self {
         Self {
-            clock_source: os::ClockSourceFile::current(),
+            clock_source: KeptFile::open(os::CLOCK_SOURCE_PATH),
+            vm_clock: VmClock::open(vmclock::DEVICE_PATH),
             name: None,
             due_ns: 0,
             cost_due_ns: 0,
@@ -63,17 +66,19 @@ impl Environment {
             let costs = measure();
             costs::show(&costs, figures);
             self.emulated = costs::is_emulated(&costs, self.emulated);
-            if let Some(names) = os::ClockSourceFile::available().and_then(|file| file.read()) {
+            if let Some(names) = KeptFile::open(os::CLOCK_SOURCES_PATH).and_then(|file| file.text()) {
                 figures.os_clock_sources.set(&names);
             }
         }
-        let name = self.clock_source.as_ref().and_then(os::ClockSourceFile::read);
+        let name = self.clock_source.as_ref().and_then(KeptFile::text);
         self.notice_name(name, figures);
         let suspended_ns = suspended_ns();
-        let interrupted = suspended_ns.abs_diff(self.suspended_ns) > SUSPENDED_NS;
+        let suspended = suspended_ns.abs_diff(self.suspended_ns) > SUSPENDED_NS;
+        let moved = self.vm_clock.as_mut().is_some_and(VmClock::was_moved);
         self.suspended_ns = suspended_ns;
         self.last = self.reason();
-        Look { reason: self.last, interrupted }
+        figures.vm_clock.set(u64::from(self.vm_clock.is_some()));
+        Look { reason: self.last, interrupted: suspended || moved }
     }
 
     fn notice_name(&mut self, name: Option<String>, figures: &Figures) {
@@ -126,7 +131,7 @@ mod tests {
     }
 
     fn quiet() -> Environment {
-        Environment { clock_source: None, ..Environment::new() }
+        Environment { clock_source: None, vm_clock: None, ..Environment::new() }
     }
 
     #[test]
@@ -151,7 +156,7 @@ mod tests {
     fn an_emulated_counter_is_tested_again_each_minute() {
         let (mut environment, figures) = (quiet(), Figures::new());
         let slow = ReadCosts { ticks_ordered_ns: 900.0, ..CHEAP };
-        let second = PERIOD_NS;
+        let second = 1_000_000_000;
         assert_eq!(environment.look(1, &figures, || slow).reason, Some(OsReason::Emulated));
         assert_eq!(figures.cost_ticks_ordered.get_f64(), 900.0);
         let before_the_minute = environment.look(59 * second, &figures, || panic!("measured before it was due"));

@@ -8,14 +8,18 @@
 //! *Threads*: a [`Clock`] is a copyable handle; every method may be called from any thread. One thread, `ogive-clock`,
 //! serves the whole process; see [`service`].
 //!
+//! Hosts that want no such thread calibrate themselves ([`Clock::maintain`]).
+//!
 //! *Limits*: a reading cannot be finer than the counter's step ([`Status::quantum_ns`]). A time service that begins to
 //! slew CLOCK_MONOTONIC is followed within some periods of 100 ms; until then the error can exceed `err_ns` by the slew's
-//! rate times that. Two CPUs whose counters differ (the kernel then gives up the clock source `tsc`) are not looked for.
+//! rate times that. Reading the counter may be forbidden to single threads (`prctl(PR_SET_TSC)`): it is asked at the first use and by
+//! the calibration, which cannot see what other threads do to themselves later.
 //!
 //! *Failure*: see [`calibrate`]; whatever is wrong with the counter, the operating system's clock takes over.
 
 mod calibrate;
 mod costs;
+mod cpus;
 mod environment;
 mod figures;
 mod latch;
@@ -25,8 +29,10 @@ mod service;
 #[cfg(test)]
 mod simulation;
 mod status;
+mod vmclock;
 
 pub use segment::Mode;
+pub use service::Maintainer;
 pub use status::{OsReason, ReadCosts, Status};
 
 use crate::counter::{self, Source};
@@ -53,10 +59,13 @@ static GLOBAL: Inner = Inner::new();
 
 /// Set in a child of fork, whose calibration thread is gone.
 static CHILD: AtomicBool = AtomicBool::new(false);
+/// How many forks lie between this process and the one that first used the clock.
+static FORKS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn after_fork_in_child() {
     // ORDERING: Relaxed; the child has one thread, and thread creation orders the rest.
     CHILD.store(true, Ordering::Relaxed);
+    FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// A clock: the machine's, or one that is moved by hand. Copy it freely.
@@ -131,6 +140,25 @@ impl Clock {
             start(&GLOBAL);
         }
         Self { inner: &GLOBAL }
+    }
+
+    /// Takes the calibration of the global clock into the caller's hands, so that no thread is started for it. `None` when
+    /// somebody has it already: call this before anything reads the clock.
+    ///
+    /// ```
+    /// use ogive_probe::Clock;
+    /// let mut maintainer = Clock::maintain().expect("nobody has read the clock yet");
+    /// let next = maintainer.turn().expect("not a child of fork"); // In the host's own loop, again after `next`.
+    /// assert!(next.as_millis() <= 100 && Clock::global().now() > 0);
+    /// ```
+    #[must_use]
+    pub fn maintain() -> Option<Maintainer> {
+        detect(&GLOBAL);
+        // ORDERING: Relaxed; a child of fork sees its own flag.
+        let orphaned = CHILD.swap(false, Ordering::Relaxed);
+        // ORDERING: AcqRel; as in `start`.
+        let before = GLOBAL.service.swap(SERVICE_STARTED, Ordering::AcqRel);
+        (orphaned || before == SERVICE_NONE).then(|| Maintainer::new(&GLOBAL))
     }
 
     /// A clock that stands still at `now_ns` and `wall_ns` until [`Clock::advance`] moves it. For tests and simulations.
@@ -273,8 +301,7 @@ fn order(source: Source) -> u64 {
     if source == Source::TscRdtscp { counter::read_rdtscp() } else { counter::read_fenced() }
 }
 
-#[cold]
-fn start(inner: &'static Inner) {
+fn detect(inner: &'static Inner) {
     if inner.source() == Source::Undetected {
         let source = counter::detect();
         if source.is_counter() {
@@ -283,6 +310,11 @@ fn start(inner: &'static Inner) {
         // ORDERING: Relaxed; detection gives every thread the same answer, and `service` below publishes it.
         inner.source.store(source as u8, Ordering::Relaxed);
     }
+}
+
+#[cold]
+fn start(inner: &'static Inner) {
+    detect(inner);
     // ORDERING: AcqRel; Release pairs with the Acquire in `Clock::global`. Only the thread that changes it spawns.
     let before = inner.service.swap(SERVICE_STARTED, Ordering::AcqRel);
     if before == SERVICE_NONE && inner.source().is_counter() {
@@ -340,6 +372,10 @@ impl Inner {
         // ORDERING: Relaxed; a child of fork sees its own flag, and swap lets one thread through.
         if CHILD.load(Ordering::Relaxed) && CHILD.swap(false, Ordering::Relaxed) {
             service::spawn(&GLOBAL);
+        }
+        // ORDERING: Relaxed; `start` looks again. Whoever calibrated has given it up.
+        if GLOBAL.service.load(Ordering::Relaxed) == SERVICE_NONE {
+            start(&GLOBAL);
         }
         let mut reading = 0;
         for _ in 0..SLOW_TURNS {

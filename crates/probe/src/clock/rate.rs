@@ -62,7 +62,9 @@ impl Windows {
     fn best(&mut self, point: Point) -> Option<Rate> {
         let mut best: Option<(usize, Rate)> = None;
         for (at, length) in WINDOWS_NS.into_iter().enumerate() {
-            let Some(rate) = self.windows[at].rate(point, length) else { break };
+            // A window that is not full yet is used as soon as it reaches twice as far as the one before it.
+            let enough = at.checked_sub(1).map_or(length, |shorter| (2 * WINDOWS_NS[shorter]).min(length));
+            let Some(rate) = self.windows[at].rate(point, enough) else { break };
             if let Some((shorter, known)) = best {
                 if !agree(known, rate) {
                     // The older part of this window belongs to another rate: begin it, and all longer, anew from
@@ -150,7 +152,7 @@ mod tests {
         let mut point = START;
         let second = feed(&mut windows, 1, &mut point, 0.0).expect("known");
         let minute = feed(&mut windows, 70, &mut point, 0.0).expect("known");
-        assert!(second.err_ppb > 50.0 && second.err_ppb <= 220.0, "{}", second.err_ppb);
+        assert!(second.err_ppb > 40.0 && second.err_ppb <= 50.0, "{}", second.err_ppb);
         assert!(minute.err_ppb < 5.0, "{}", minute.err_ppb);
     }
 

@@ -1,16 +1,18 @@
-//! The calibration thread: samples the counter against the operating system's clock and publishes segments.
+//! The calibration's work: it samples the counter against the operating system's clock and publishes segments.
 //!
-//! *Threads*: one, `ogive-clock`, started by the first use of the global clock and never joined. It is the latch's only
-//! writer. A child of fork has no such thread: when its inherited segment ends, the first reader there starts one.
-//! *Limits*: ten samples a second of 24 brackets each, about 1.5 us of CPU; a look at the kernel's clock source each
-//! second; a comparison of costs each minute. *Failure*: when no thread can be made, the clock stays the operating
-//! system's, which is right and slower.
+//! *Threads*: one, `ogive-clock`, started by the first use of the global clock and never joined; or the thread of a host that
+//! holds the [`Maintainer`]. Whoever it is, is the latch's only writer. A child of fork has no such thread: when its
+//! inherited segment ends, the first reader there starts one.
+//! *Limits*: ten samples a second of 24 brackets each, about 1.5 us of CPU; looks at the environment (see [`super::environment`]);
+//! comparisons of the CPUs' counters in threads of their own (see [`super::cpus`]). *Failure*: when no thread can be made, the clock
+//! stays the operating system's, which is right and slower.
 
 use super::calibrate::{Calibrator, Outcome, Sample};
 use super::costs;
+use super::cpus::Comparisons;
 use super::environment::Environment;
 use super::status::OsReason;
-use super::{Clock, Inner, Segment, TickRate, order};
+use super::{Clock, FORKS, GLOBAL, Inner, SERVICE_NONE, Segment, TickRate, order};
 use crate::counter::Source;
 use crate::os;
 use std::sync::atomic::Ordering;
@@ -38,11 +40,66 @@ pub(super) fn spawn(inner: &'static Inner) -> bool {
         .is_ok()
 }
 
+/// The calibration of the global clock in a host's own hands, for hosts that want no other thread in their process.
+///
+/// The host calls [`Maintainer::turn`] when it says so. A host that does not loses nothing but speed: after two seconds
+/// readings come from the operating system's clock. When the maintainer is dropped, the next reading from the operating
+/// system's clock starts a thread in its place.
+pub struct Maintainer {
+    service: Service,
+    /// In which process of a chain of forks it was made.
+    generation: u64,
+}
+
+impl std::fmt::Debug for Maintainer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Maintainer").field("source", &self.service.source).finish_non_exhaustive()
+    }
+}
+
+impl Maintainer {
+    pub(super) fn new(inner: &'static Inner) -> Self {
+        // ORDERING: Relaxed; only fork changes it, in the child's one thread.
+        Self { service: Service::new(inner), generation: FORKS.load(Ordering::Relaxed) }
+    }
+
+    /// Takes one sample, publishes what follows from it, and tells when to call again. It takes some microseconds, and each
+    /// minute a tenth of a millisecond; calling it more often does no harm. `None` in a child of fork, where it has no meaning:
+    /// the clock there calibrates itself.
+    ///
+    /// Comparisons of the CPUs' counters still happen in short threads of their own, because they must be bound to CPUs.
+    pub fn turn(&mut self) -> Option<Duration> {
+        if self.is_lost() {
+            return None;
+        }
+        if self.service.source.is_counter() {
+            self.service.turn();
+        }
+        Some(Duration::from_nanos(self.service.calibrator.period_ns()))
+    }
+
+    fn is_lost(&self) -> bool {
+        // ORDERING: Relaxed; as in `new`.
+        FORKS.load(Ordering::Relaxed) != self.generation
+    }
+}
+
+impl Drop for Maintainer {
+    fn drop(&mut self) {
+        if !self.is_lost() {
+            // ORDERING: Release; pairs with the AcqRel of the swap in `super::start`: the next writer of the latch
+            // comes after everything that this one wrote.
+            GLOBAL.service.store(SERVICE_NONE, Ordering::Release);
+        }
+    }
+}
+
 struct Service {
     inner: &'static Inner,
     source: Source,
     calibrator: Calibrator,
     environment: Environment,
+    comparisons: Comparisons,
     /// Until then the counter is taken to be below 1 GHz, where the readers count on more.
     too_slow_until_ns: u64,
 }
@@ -58,6 +115,7 @@ impl Service {
             source,
             calibrator: Calibrator::new(current, inner.latch.shift()),
             environment: Environment::new(),
+            comparisons: Comparisons::new(),
             too_slow_until_ns: 0,
         }
     }
@@ -70,6 +128,14 @@ impl Service {
     }
 
     fn turn(&mut self) {
+        // A thread that must not read the counter does not: it says so, and asks again next time.
+        if os::counter_traps() {
+            self.inner.figures.os_reason.set(OsReason::Trapped as u64);
+            if self.calibrator.set_trusted(false) == Outcome::Publish {
+                self.publish_os();
+            }
+            return;
+        }
         let sample = self.sample();
         if self.look_around(sample.monotonic_ns) == Outcome::Publish {
             self.publish();
@@ -88,7 +154,9 @@ impl Service {
     fn look_around(&mut self, now_ns: u64) -> Outcome {
         let (inner, source) = (self.inner, self.source);
         let look = self.environment.look(now_ns, &inner.figures, || costs::measure(Clock { inner }, source));
+        self.compare_cpus(now_ns);
         let reason = if now_ns < self.too_slow_until_ns { Some(OsReason::TooSlow) } else { look.reason };
+        let reason = reason.or(self.comparisons.differ().then_some(OsReason::CpusDiffer));
         inner.figures.os_reason.set(reason.map_or(0, |reason| reason as u64));
         if look.interrupted {
             inner.figures.interruptions.count();
@@ -97,6 +165,30 @@ impl Service {
             (Outcome::Keep, true) => self.calibrator.interrupted(),
             (outcome, _) => outcome,
         }
+    }
+
+    /// Once the counter is calibrated, and from then on.
+    fn compare_cpus(&mut self, now_ns: u64) {
+        let clock = Clock { inner: self.inner };
+        if self.calibrator.tally().used == 0
+            || self.inner.figures.frequency_mhz.get() == 0 && !self.comparisons.differ()
+        {
+            return;
+        }
+        let epoch = clock.epoch();
+        let found = self.comparisons.turn(now_ns, epoch, self.source, |ticks| clock.ns_between(0, ticks));
+        if let Some((cpus, offset_ns)) = found {
+            self.inner.figures.cpus_compared.set(cpus);
+            self.inner.figures.cpu_offset_ns.set(offset_ns);
+            self.calibrator.set_cpu_offset(offset_ns);
+        }
+    }
+
+    /// Publishes the operating system's segment without a look at the counter.
+    fn publish_os(&mut self) {
+        let segment = self.calibrator.segment(self.inner.latch.load().base_ticks);
+        self.inner.latch.publish(&segment);
+        self.calibrator.published(segment, segment.base_ticks);
     }
 
     fn publish(&mut self) {
