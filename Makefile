@@ -1,7 +1,7 @@
 # What a newcomer and CI need. `make run` builds and starts the server; `make test` runs every test.
 # Both install what they can and name what they cannot in one line (scripts/need).
 
-.PHONY: run build ui test test-rust test-ui test-e2e lint bench schema clean
+.PHONY: run build ui test test-rust test-ui test-e2e lint bench-peers schema clean
 .DEFAULT_GOAL := build
 
 UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
@@ -33,6 +33,7 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy -p ogive-probe --features tracing --all-targets --locked -- -D warnings
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
+	cargo check --manifest-path bench/peers/Cargo.toml --target-dir target/fuzz --locked --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 test-rust: ui
@@ -47,6 +48,11 @@ test-e2e: ui
 	@scripts/need chromium
 	cargo build --locked -p ogive
 	cd ui && OGIVE_BIN=$(CURDIR)/target/debug/ogive npm run e2e
+
+# The same work for Ogive and its peers from Debian, beside each other: `make bench-peers ARGS='--rounds 1 --scale 0.1'`.
+bench-peers: build
+	@scripts/need prometheus victoria-metrics
+	cargo run --release --locked --manifest-path bench/peers/Cargo.toml --target-dir target/bench-peers -- $(ARGS)
 
 # The FlatBuffers schema as Rust. The generator is `cargo install planus-cli --version 1.3.0`.
 schema:

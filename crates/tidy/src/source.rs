@@ -1,6 +1,6 @@
 //! What may stand in a source file: parsed, not searched, so that comments and strings do not count.
 //!
-//! Code under `#[cfg(test)]`, and the directories `tests`, `benches` and `examples`, may call what it likes.
+//! Code under `#[cfg(test)]`, and the directories `bench`, `tests`, `benches` and `examples`, may call what it likes.
 
 use std::path::{Path, PathBuf};
 
@@ -92,7 +92,8 @@ pub fn relative(root: &Path, path: &Path) -> String {
 pub fn read(file: &SourceFile) -> Result<Contents, syn::Error> {
     let parsed = syn::parse_file(&file.text)?;
     let is_test =
-        ["/tests/", "/benches/", "/examples/", "/tests.rs", "/testing"].iter().any(|part| file.path.contains(part));
+        ["/tests/", "/benches/", "/examples/", "/tests.rs", "/testing"].iter().any(|part| file.path.contains(part))
+            || file.path.starts_with("bench/");
     let mut reader = Reader { path: &file.path, test_depth: usize::from(is_test), contents: Contents::default() };
     reader.visit_file(&parsed);
     Ok(reader.contents)

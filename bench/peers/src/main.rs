@@ -1,0 +1,148 @@
+//! Ogive beside Prometheus and VictoriaMetrics: the same samples to each, one after the other in turns, and what it cost
+//! the server's process.
+//!
+//! `make bench-peers`, or `cargo run --release --manifest-path bench/peers/Cargo.toml -- --help`. Processor time is that of
+//! the server's process alone, user and system, from outside; so a busy machine moves it far less than a wall clock.
+//! Ogive acknowledges after fsync; Prometheus after a write, VictoriaMetrics before one.
+
+mod data;
+mod report;
+mod send;
+mod server;
+mod wire;
+mod work;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::Parser;
+
+use report::{Figures, Report};
+use server::{Peer, Server};
+use work::{Form, WORKS, Work};
+
+#[derive(Parser)]
+struct Options {
+    /// The `ogive` binary.
+    #[arg(long, default_value = "target/release/ogive")]
+    ogive: PathBuf,
+    /// Rounds; in each, every server takes every workload.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Only these workloads (settled, wide, new, bytes, histograms).
+    #[arg(long, value_delimiter = ',')]
+    work: Vec<String>,
+    /// Only these servers.
+    #[arg(long, value_delimiter = ',')]
+    peer: Vec<Peer>,
+    /// A factor on the number of series.
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Instead: kill -9 each server after this many seconds of the first workload and count what was acknowledged and is gone.
+    #[arg(long, value_name = "SECONDS")]
+    kill: Option<f64>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    let peers = if options.peer.is_empty() {
+        vec![Peer::Ogive, Peer::Prometheus, Peer::Victoria]
+    } else {
+        options.peer.clone()
+    };
+    let works: Vec<Work> = WORKS
+        .into_iter()
+        .filter(|work| options.work.is_empty() || options.work.iter().any(|name| name == work.name))
+        .map(|work| work.scaled(options.scale))
+        .collect();
+    anyhow::ensure!(!works.is_empty(), "no such workload; see --help");
+    let mut report = Report::default();
+    for round in 0..options.rounds {
+        for work in works.iter().take(if options.kill.is_some() { 1 } else { works.len() }) {
+            for form in [Form::Batch, Form::RemoteWrite] {
+                for peer in peers.iter().copied().filter(|peer| form.fits(*peer, work)) {
+                    match options.kill {
+                        Some(seconds) => kill(&options, peer, form, work, seconds)?,
+                        None => {
+                            let figures = measure(&options, peer, form, work, round)?;
+                            eprintln!("round {round}: {} {} {}: {figures}", work.name, peer.name(), form.name());
+                            report.add(work, peer, form, figures);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if options.kill.is_none() {
+        print!("{}", report.table(&works));
+    }
+    Ok(())
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
+    now.as_secs() as i64 * 1000
+}
+
+/// Starts a server of its own, sends the work, and looks at what it took.
+fn measure(options: &Options, peer: Peer, form: Form, work: &Work, round: usize) -> anyhow::Result<Figures> {
+    let directory = tempfile::tempdir()?;
+    let lanes = work.requests(form, &format!("r{round}"), now_ms());
+    let server = Server::start(peer, &options.ogive, &directory.path().join("data"))?;
+    let idle_memory = server.memory()?;
+    let (cpu, began) = (server.cpu()?, Instant::now());
+    let acknowledged = send::send(&server.address, &lanes, &AtomicBool::new(false))?;
+    let (acked_cpu, wall) = (server.cpu()? - cpu, began.elapsed());
+    let memory = server.memory()?.saturating_sub(idle_memory);
+    anyhow::ensure!(acknowledged == work.samples() as u64, "{acknowledged} samples acknowledged");
+    // The server's own measurements of an idle second are not the work's: they are taken off.
+    let (before, began) = (server.cpu()?, Instant::now());
+    server.settle()?;
+    let settled_cpu = acked_cpu
+        + (server.cpu()? - before).saturating_sub(Duration::from_millis(20) * began.elapsed().as_secs() as u32);
+    let found = if work.histograms {
+        work.samples() as f64
+    } else {
+        server.number("sum(count_over_time({__name__=~\"bench_.+\"}[3h]))")?
+    };
+    anyhow::ensure!(found == work.samples() as f64, "{} holds {found} of {} samples", peer.name(), work.samples());
+    let (data, address) = (server.data.clone(), server.address.clone());
+    let bytes = server.final_bytes()?;
+    let restart = restart(options, peer, &data)?;
+    drop(address);
+    Ok(Figures { samples: work.samples(), series: work.series, acked_cpu, settled_cpu, wall, memory, bytes, restart })
+}
+
+/// Processor time from start to ready.
+fn restart(options: &Options, peer: Peer, data: &std::path::Path) -> anyhow::Result<Duration> {
+    Server::start(peer, &options.ogive, data)?.cpu()
+}
+
+fn kill(options: &Options, peer: Peer, form: Form, work: &Work, seconds: f64) -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let data = directory.path().join("data");
+    let lanes = work.requests(form, "kill", now_ms());
+    let server = Server::start(peer, &options.ogive, &data)?;
+    let address = server.address.clone();
+    let stop = AtomicBool::new(false);
+    let acknowledged = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| send::send(&address, &lanes, &stop));
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+        // ORDERING: Relaxed; the senders look at it after each request, and a broken connection tells them too.
+        stop.store(true, Ordering::Relaxed);
+        server.kill()?;
+        sender.join().expect("a sender does not panic").context("sending")
+    })?;
+    let server = Server::start(peer, &options.ogive, &data)?;
+    let found = server.number("sum(count_over_time({__name__=~\"bench_.+\"}[3h]))")?;
+    let lost = (acknowledged as f64 - found).max(0.0);
+    println!(
+        "{} {}: {acknowledged} acknowledged, {found} found after kill -9, {lost} lost ({:.1} %)",
+        peer.name(),
+        form.name(),
+        100.0 * lost / acknowledged.max(1) as f64
+    );
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! The servers under test: started on an empty directory, watched from outside, and ended.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Peer {
+    Ogive,
+    Prometheus,
+    Victoria,
+}
+
+impl Peer {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ogive => "ogive",
+            Self::Prometheus => "prometheus",
+            Self::Victoria => "victoria-metrics",
+        }
+    }
+
+    fn command(self, ogive: &Path, data: &Path, port: u16) -> anyhow::Result<Command> {
+        let address = format!("127.0.0.1:{port}");
+        let show = |path: &Path| path.display().to_string();
+        let (program, arguments) = match self {
+            Self::Ogive => (show(ogive), vec!["serve".into(), "--data".into(), show(data), "--listen".into(), address]),
+            Self::Prometheus => {
+                let config = data.join("prometheus.yml");
+                fs::write(&config, "global: {scrape_interval: 1h}\n")?;
+                let arguments = vec![
+                    format!("--config.file={}", show(&config)),
+                    format!("--storage.tsdb.path={}", show(&data.join("tsdb"))),
+                    format!("--web.listen-address={address}"),
+                    "--web.enable-remote-write-receiver".into(),
+                    "--web.enable-admin-api".into(),
+                    "--enable-feature=native-histograms".into(),
+                ];
+                ("prometheus".into(), arguments)
+            }
+            Self::Victoria => {
+                let arguments = vec![
+                    format!("-storageDataPath={}", show(&data.join("vm"))),
+                    format!("-httpListenAddr={address}"),
+                    "-retentionPeriod=100y".into(),
+                    "-search.latencyOffset=0s".into(),
+                    "-search.maxUniqueTimeseries=10000000".into(),
+                ];
+                ("victoria-metrics".into(), arguments)
+            }
+        };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Ok(command)
+    }
+
+    fn ready_path(self) -> &'static str {
+        match self {
+            Self::Victoria => "/health",
+            Self::Ogive | Self::Prometheus => "/-/ready",
+        }
+    }
+}
+
+/// A running server; killed when dropped.
+pub struct Server {
+    pub peer: Peer,
+    pub address: String,
+    pub data: PathBuf,
+    child: Child,
+}
+
+impl Server {
+    /// Starts on `data` and waits until it is ready.
+    pub fn start(peer: Peer, ogive: &Path, data: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(data)?;
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let log = fs::File::create(data.with_extension("log"))?;
+        let child = peer
+            .command(ogive, data, port)?
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("{} does not start; is it installed?", peer.name()))?;
+        let server = Self { peer, address: format!("127.0.0.1:{port}"), data: data.to_owned(), child };
+        let began = Instant::now();
+        while server.get(peer.ready_path()).map_or(0, |answer| answer.0) != 200 {
+            if began.elapsed() > Duration::from_secs(120) {
+                bail!("{} is not ready after two minutes; see {}", peer.name(), data.with_extension("log").display());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    fn proc(&self, file: &str) -> anyhow::Result<String> {
+        Ok(fs::read_to_string(format!("/proc/{}/{file}", self.child.id()))?)
+    }
+
+    /// Processor time of the process so far, user and system.
+    pub fn cpu(&self) -> anyhow::Result<Duration> {
+        let stat = self.proc("stat")?;
+        let after_name = stat.rsplit_once(')').context("stat has a name")?.1;
+        let fields: Vec<u64> =
+            after_name.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
+        // Linux counts them in ticks of 10 ms for user space, on every architecture.
+        Ok(Duration::from_millis(10 * fields.iter().sum::<u64>()))
+    }
+
+    /// Anonymous resident memory, bytes.
+    pub fn memory(&self) -> anyhow::Result<u64> {
+        let status = self.proc("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("status has RssAnon")?;
+        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
+        Ok(kib << 10)
+    }
+
+    /// Waits until the server has used less than a twentieth of a CPU for two seconds.
+    pub fn settle(&self) -> anyhow::Result<()> {
+        let began = Instant::now();
+        loop {
+            let before = self.cpu()?;
+            std::thread::sleep(Duration::from_secs(2));
+            if self.cpu()? - before < Duration::from_millis(100) || began.elapsed() > Duration::from_secs(90) {
+                return Ok(());
+            }
+        }
+    }
+
+    pub fn get(&self, path: &str) -> anyhow::Result<(u16, String)> {
+        request(&self.address, &format!("GET {path} HTTP/1.1"), b"")
+    }
+
+    pub fn post(&self, path: &str) -> anyhow::Result<(u16, String)> {
+        request(&self.address, &format!("POST {path} HTTP/1.1"), b"")
+    }
+
+    /// The one number that `expr` gives.
+    pub fn number(&self, expr: &str) -> anyhow::Result<f64> {
+        let encoded: String = expr.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let (status, body) = self.get(&format!("/api/v1/query?query={encoded}"))?;
+        let body: serde_json::Value = serde_json::from_str(&body).with_context(|| format!("{status}: {body}"))?;
+        match body["data"]["result"][0]["value"][1].as_str() {
+            Some(number) => Ok(number.parse()?),
+            None if status == 200 => Ok(0.0),
+            None => bail!("{expr}: {status} {body}"),
+        }
+    }
+
+    /// Ends as an operator would, and waits.
+    pub fn terminate(mut self) -> anyhow::Result<()> {
+        Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Ends as a power switch would.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Bytes of the data when everything is written in its final form. Ends the server.
+    pub fn final_bytes(self) -> anyhow::Result<u64> {
+        match self.peer {
+            Peer::Ogive => {
+                let data = self.data.clone();
+                self.terminate()?;
+                bytes_under(&data)
+            }
+            Peer::Prometheus => {
+                let (status, body) = self.post("/api/v1/admin/tsdb/snapshot")?;
+                anyhow::ensure!(status == 200, "snapshot: {body}");
+                bytes_under(&self.data.join("tsdb/snapshots"))
+            }
+            Peer::Victoria => {
+                self.get("/internal/force_flush")?;
+                self.get("/internal/force_merge")?;
+                self.settle()?;
+                let data = self.data.clone();
+                self.terminate()?;
+                bytes_under(&data.join("vm"))
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The bytes of all files below `directory`; a file with several names counts once a name.
+pub fn bytes_under(directory: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        bytes += if entry.file_type()?.is_dir() { bytes_under(&entry.path())? } else { entry.metadata()?.len() };
+    }
+    Ok(bytes)
+}
+
+fn request(address: &str, line: &str, body: &[u8]) -> anyhow::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(120)))?;
+    write!(stream, "{line}\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len())?;
+    stream.write_all(body)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let status = answer.split(' ').nth(1).context("an answer has a status")?.parse()?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("an answer has a head")?;
+    let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+    Ok((status, if chunked { unchunked(body) } else { body.to_owned() }))
+}
+
+fn unchunked(mut body: &str) -> String {
+    let mut out = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let Some(length) = usize::from_str_radix(length.trim(), 16).ok().filter(|length| *length > 0) else { break };
+        out.push_str(&rest[..length.min(rest.len())]);
+        body = rest.get(length + 2..).unwrap_or("");
+    }
+    out
+}

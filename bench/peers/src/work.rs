@@ -1,0 +1,244 @@
+//! The workloads, as requests that are ready to go.
+
+use ogive_hist::{Histogram, Scheme};
+use ogive_model::{Batch, Kind, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+
+use crate::data::{Random, Sample, Series, latencies};
+use crate::send::{BATCH, REMOTE_WRITE, Request};
+use crate::server::Peer;
+use crate::wire::WriteRequest;
+
+/// Connections that send at once. A series belongs to one of them, so that its samples arrive in order.
+pub const LANES: usize = 2;
+/// Samples of a request.
+const REQUEST_SAMPLES: usize = 5_000;
+/// Measurements of a cell of a histogram.
+const CELL_COUNT: usize = 200;
+
+/// What is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    pub name: &'static str,
+    pub what: &'static str,
+    pub series: usize,
+    pub steps: usize,
+    pub step_ms: i64,
+    /// Samples that follow each other in one series of a request.
+    pub run_length: usize,
+    pub histograms: bool,
+}
+
+pub const WORKS: [Work; 5] = [
+    Work {
+        name: "settled",
+        what: "20,000 series x 120, a sample of each every 10 s",
+        series: 20_000,
+        steps: 120,
+        step_ms: 10_000,
+        run_length: 1,
+        histograms: false,
+    },
+    Work {
+        name: "wide",
+        what: "100,000 series x 20, a sample of each every 10 s",
+        series: 100_000,
+        steps: 20,
+        step_ms: 10_000,
+        run_length: 1,
+        histograms: false,
+    },
+    Work {
+        name: "new",
+        what: "200,000 new series, one sample each",
+        series: 200_000,
+        steps: 1,
+        step_ms: 10_000,
+        run_length: 1,
+        histograms: false,
+    },
+    Work {
+        name: "bytes",
+        what: "1,000 series x 4,000 of 1 s, 20 at a time",
+        series: 1_000,
+        steps: 4_000,
+        step_ms: 1_000,
+        run_length: 20,
+        histograms: false,
+    },
+    Work {
+        name: "histograms",
+        what: "300 series x 240 of 10 s, 200 measurements a cell",
+        series: 300,
+        steps: 240,
+        step_ms: 10_000,
+        run_length: 1,
+        histograms: true,
+    },
+];
+
+/// How it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Form {
+    /// Prometheus remote write 1.0; histograms native and cumulative.
+    RemoteWrite,
+    /// Ogive's batches; histograms are cells.
+    Batch,
+}
+
+impl Form {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RemoteWrite => "remote write",
+            Self::Batch => "batch",
+        }
+    }
+
+    pub fn fits(self, peer: Peer, work: &Work) -> bool {
+        match self {
+            // Native histograms came to VictoriaMetrics later than to Debian.
+            Self::RemoteWrite => !(work.histograms && peer == Peer::Victoria),
+            Self::Batch => peer == Peer::Ogive,
+        }
+    }
+}
+
+impl Work {
+    pub fn scaled(self, scale: f64) -> Self {
+        let series = ((self.series as f64 * scale) as usize).max(10);
+        Self { series, ..self }
+    }
+
+    pub fn samples(&self) -> usize {
+        self.series * self.steps
+    }
+
+    /// The requests of each lane. The last step ends at `now_ms`.
+    pub fn requests(&self, form: Form, run: &str, now_ms: i64) -> Vec<Vec<Request>> {
+        (0..LANES).map(|lane| self.lane(form, run, now_ms, lane)).collect()
+    }
+
+    fn lane(&self, form: Form, run: &str, now_ms: i64, lane: usize) -> Vec<Request> {
+        let mut series: Vec<(Series, Histogram)> = (lane..self.series)
+            .step_by(LANES)
+            .map(|index| (Series::new(run, index), Histogram::new(Scheme::exp2(3).expect("a scale of Prometheus"))))
+            .collect();
+        let mut order: Vec<usize> = (0..series.len()).collect();
+        let mut random = Random::new(7 + lane as u64);
+        let mut out = Out {
+            form,
+            lane,
+            requests: Vec::new(),
+            batch: None,
+            message: WriteRequest::default(),
+            declared: vec![u32::MAX; series.len()],
+        };
+        let begin = now_ms - (self.steps as i64 - 1) * self.step_ms;
+        for step in (0..self.steps).step_by(self.run_length) {
+            random.shuffle(&mut order);
+            for at in &order {
+                let (one, total) = &mut series[*at];
+                let time = |step: usize| begin + step as i64 * self.step_ms;
+                if self.histograms {
+                    let values: Vec<f64> = latencies(&mut random, CELL_COUNT).collect();
+                    out.histogram(*at, one, total, &values, time(step), self.step_ms);
+                } else {
+                    let steps = step..(step + self.run_length).min(self.steps);
+                    let samples: Vec<Sample> =
+                        steps.map(|step| Sample { time_ms: time(step), value: one.next() }).collect();
+                    out.floats(*at, one, &samples);
+                }
+            }
+        }
+        out.close();
+        out.requests
+    }
+}
+
+/// Requests under construction.
+struct Out {
+    form: Form,
+    lane: usize,
+    requests: Vec<Request>,
+    message: WriteRequest,
+    batch: Option<Batch>,
+    /// Number in the open batch of each series.
+    declared: Vec<u32>,
+}
+
+impl Out {
+    fn floats(&mut self, at: usize, series: &Series, samples: &[Sample]) {
+        match self.form {
+            Form::RemoteWrite => self.message.floats(&series.labels, samples),
+            Form::Batch => {
+                let number = self.declare(at, series, Kind::Float, Temporality::Gauge, 0);
+                let batch = self.batch.as_mut().expect("it was declared in one");
+                for sample in samples {
+                    batch.samples.push(Ok(sample_of(number, sample.time_ms, Value::Float(sample.value))));
+                }
+            }
+        }
+        self.close_if_full();
+    }
+
+    fn histogram(
+        &mut self,
+        at: usize,
+        series: &Series,
+        total: &mut Histogram,
+        values: &[f64],
+        time_ms: i64,
+        step_ms: i64,
+    ) {
+        match self.form {
+            Form::RemoteWrite => {
+                values.iter().for_each(|value| total.record(*value));
+                self.message.histogram(&series.labels, total, time_ms);
+            }
+            Form::Batch => {
+                let mut cell = Histogram::log_linear();
+                values.iter().for_each(|value| cell.record(*value));
+                let number = self.declare(at, series, Kind::Histogram, Temporality::Delta, step_ms as u32);
+                let batch = self.batch.as_mut().expect("it was declared in one");
+                batch.samples.push(Ok(sample_of(number, time_ms, Value::Histogram(Box::new(cell)))));
+            }
+        }
+        self.close_if_full();
+    }
+
+    fn declare(&mut self, at: usize, series: &Series, kind: Kind, temporality: Temporality, width_ms: u32) -> u32 {
+        let sequence = self.requests.len() as u64;
+        let source = SourceId(1 + self.lane as u128);
+        let batch =
+            self.batch.get_or_insert_with(|| Batch { source, sequence, series: Vec::new(), samples: Vec::new() });
+        if self.declared[at] == u32::MAX {
+            self.declared[at] = batch.series.len() as u32;
+            let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms };
+            batch.series.push(SeriesDef::new(series.labels.iter().cloned(), meta));
+        }
+        self.declared[at]
+    }
+
+    fn close_if_full(&mut self) {
+        let samples = self.batch.as_ref().map_or(self.message.samples, |batch| batch.samples.len());
+        if samples >= REQUEST_SAMPLES {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(batch) = self.batch.take() {
+            let body = batch.encode().expect("5,000 samples fit a frame");
+            self.requests.push(Request { path: "/v1/batch", headers: BATCH, body, samples: batch.samples.len() });
+            self.declared.fill(u32::MAX);
+        }
+        let message = std::mem::take(&mut self.message);
+        if message.samples > 0 {
+            let (body, samples) = (message.body(), message.samples);
+            self.requests.push(Request { path: "/api/v1/write", headers: REMOTE_WRITE, body, samples });
+        }
+    }
+}
+
+fn sample_of(series: u32, time_ms: i64, value: Value) -> ogive_model::Sample {
+    ogive_model::Sample { series, time_ns: time_ms * 1_000_000, value }
+}
