@@ -3,7 +3,7 @@
 //! A batch arrives from outside, so each series and each value is either good or carries why it is not: a bad
 //! one is rejected with its reason and its neighbours are taken.
 
-use crate::{Error, Reason, Sample, SeriesDef};
+use crate::{Error, Reason, Sample, SeriesDef, Tenant};
 
 /// Who sends: a random 128-bit number (a UUID) that a sender keeps for as long as it counts its batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,6 +16,8 @@ pub struct Batch {
     pub source: SourceId,
     /// Rises by one from batch to batch of a source.
     pub sequence: u64,
+    /// Whose series these are.
+    pub tenant: Tenant,
     /// The series that the samples speak of.
     pub series: Vec<Result<SeriesDef, Error>>,
     /// The samples, in the sender's order; verdicts name them by index.

@@ -16,6 +16,12 @@ pub enum Error {
     /// No metric name.
     #[error("the series has no __name__ label; add one")]
     NoMetricName,
+    /// Not a tenant's name.
+    #[error("{name:?} names no tenant; use 1 to 150 letters, digits and !-_.*'(), neither \".\" nor \"..\"")]
+    Tenant {
+        /// What was given.
+        name: String,
+    },
     /// A named limit was passed.
     #[error("{what} is {found}, above the limit of {limit}; send less at once")]
     TooLarge {

@@ -7,6 +7,7 @@ mod matcher;
 mod sample;
 mod select;
 mod series;
+mod tenant;
 
 pub mod batch;
 pub mod pattern;
@@ -23,4 +24,5 @@ pub use select::{
     FloatColumn, HistogramColumn, HistogramValue, Select, SelectError, Selection, SeriesData, TextColumn, TimeRange,
 };
 pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
+pub use tenant::Tenant;
 pub use verdict::{Reason, Verdict};

@@ -1,9 +1,9 @@
 //! What a series is: its labels, its kind, and what is known of its samples.
 
-use twox_hash::XxHash3_128;
+use twox_hash::{XxHash3_64, XxHash3_128};
 
 use crate::error::within;
-use crate::{Error, Labels};
+use crate::{Error, Labels, Tenant};
 
 /// What a series' samples are. Part of the series' identity: one name may have a float and a text series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,15 +30,19 @@ pub enum Temporality {
     Delta = 2,
 }
 
-/// Identity of a series: 128-bit xxh3 of its kind and its canonical label bytes.
+/// Identity of a series: 128-bit xxh3 of its canonical label bytes, seeded with its tenant and its kind.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesId(pub u128);
 
 impl SeriesId {
-    /// The identity of `labels` with `kind`.
+    /// The identity of `labels` with `kind` among the series of `tenant`. The seed is the kind's number for the
+    /// default tenant, and for any other the 64-bit xxh3 of its name with that number as seed.
     #[must_use]
-    pub fn of(kind: Kind, labels: &Labels) -> Self {
-        Self(XxHash3_128::oneshot_with_seed(kind as u64, &labels.canonical_bytes()))
+    pub fn of(tenant: &Tenant, kind: Kind, labels: &Labels) -> Self {
+        let kind = kind as u64;
+        let seed =
+            if tenant.is_default() { kind } else { XxHash3_64::oneshot_with_seed(kind, tenant.as_str().as_bytes()) };
+        Self(XxHash3_128::oneshot_with_seed(seed, &labels.canonical_bytes()))
     }
 }
 
@@ -90,9 +94,9 @@ impl SeriesDef {
         Ok(Self { labels, meta })
     }
 
-    /// The series' identity.
+    /// The series' identity among those of `tenant`.
     #[must_use]
-    pub fn id(&self) -> SeriesId {
-        SeriesId::of(self.meta.kind, &self.labels)
+    pub fn id(&self, tenant: &Tenant) -> SeriesId {
+        SeriesId::of(tenant, self.meta.kind, &self.labels)
     }
 }

@@ -1,6 +1,6 @@
 //! The store as the HTTP handlers see it: something to select from and to submit batches to.
 
-use ogive_model::{Batch, Matcher, Select, SelectError, TimeRange, Verdict};
+use ogive_model::{Batch, Matcher, Select, SelectError, Tenant, TimeRange, Verdict};
 
 /// Why a batch was not taken, now or at all. Nothing of it is durable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,16 +31,22 @@ pub(crate) struct Fact {
 }
 
 /// A store.
-pub(crate) trait Backend: Select {
+pub(crate) trait Backend: Send + Sync {
     /// Hands a batch over, with the frame that it was decoded from or encoded to when there is one.
     fn submit(&self, batch: Batch, frame: Option<Vec<u8>>, reply: Reply) -> Result<(), Refusal>;
 
-    /// Label names of the series that `matchers` accept and that have samples in `range`, ascending.
-    fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError>;
-
-    /// Values of the label `name`, as [`Backend::label_names`].
-    fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError>;
+    /// What it holds of `tenant`.
+    fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a>;
 
     /// What it holds, for people.
     fn facts(&self) -> Vec<Fact>;
+}
+
+/// One tenant's part of a store.
+pub(crate) trait Reader: Select {
+    /// Label names of the series that `matchers` accept and that have samples in `range`, ascending.
+    fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError>;
+
+    /// Values of the label `name`, as [`Reader::label_names`].
+    fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError>;
 }

@@ -5,16 +5,16 @@ use std::sync::Mutex;
 
 use ogive_model::sequence::{Seen, Sequences};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, Matcher, Reason, Select, SelectError, Selection, SeriesData, SourceId,
+    Batch, HistogramValue, Kind, Labels, Matcher, Reason, Select, SelectError, Selection, SeriesData, SourceId, Tenant,
     TimeRange, Value, Verdict,
 };
 
-use crate::backend::{Backend, Fact, Refusal, Reply};
+use crate::backend::{Backend, Fact, Reader, Refusal, Reply};
 
-/// Everything submitted, by kind and labels.
+/// Everything submitted, by tenant, kind and labels.
 #[derive(Default)]
 pub(crate) struct Memory {
-    series: Mutex<BTreeMap<(Kind, Labels), SeriesData>>,
+    series: Mutex<BTreeMap<(Tenant, Kind, Labels), SeriesData>>,
     seen: Mutex<BTreeMap<SourceId, Sequences>>,
     /// What to answer instead of taking batches.
     pub(crate) refusal: Mutex<Option<Refusal>>,
@@ -41,7 +41,8 @@ impl Memory {
                     histograms: Default::default(),
                     texts: Default::default(),
                 };
-                let data = stored.entry((series.meta.kind, series.labels.clone())).or_insert(empty);
+                let data =
+                    stored.entry((batch.tenant.clone(), series.meta.kind, series.labels.clone())).or_insert(empty);
                 let time = sample.time_ms();
                 match (series.meta.kind, sample.value) {
                     (Kind::Float, Value::Float(value)) => {
@@ -69,13 +70,16 @@ impl Memory {
     }
 }
 
-impl Select for Memory {
+/// One tenant's part.
+struct Part<'a>(&'a Memory, &'a Tenant);
+
+impl Select for Part<'_> {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
         let inside = |time: &i64| selection.range.contains(*time);
         let mut out = Vec::new();
-        for series in self.series.lock().unwrap().values() {
+        for ((tenant, ..), series) in &*self.0.series.lock().unwrap() {
             let fits = |matcher: &ogive_model::Matcher| matcher.matches(series.labels.get(&matcher.name));
-            if !selection.matchers.iter().all(fits) {
+            if tenant != self.1 || !selection.matchers.iter().all(fits) {
                 continue;
             }
             let mut found = series.clone();
@@ -115,6 +119,16 @@ impl Backend for Memory {
         Ok(())
     }
 
+    fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a> {
+        Box::new(Part(self, tenant))
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        vec![Fact { name: "series", value: self.series.lock().unwrap().len() as f64 }]
+    }
+}
+
+impl Reader for Part<'_> {
     fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
         let selection = Selection { matchers: matchers.to_vec(), range, samples_max: usize::MAX, labels_only: true };
         let found = self.select(&selection)?;
@@ -128,9 +142,5 @@ impl Backend for Memory {
         let found = self.select(&selection)?;
         let values: BTreeSet<&str> = found.iter().map(|series| series.labels.get(name)).collect();
         Ok(values.into_iter().filter(|value| !value.is_empty()).map(str::to_owned).collect())
-    }
-
-    fn facts(&self) -> Vec<Fact> {
-        vec![Fact { name: "series", value: self.series.lock().unwrap().len() as f64 }]
     }
 }

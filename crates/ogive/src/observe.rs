@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_hist::Histogram;
-use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
 use ogive_probe::{Clock, HiccupMeter, Recorder, snapshot_all};
 
 use crate::backend::Backend;
@@ -197,7 +197,8 @@ impl Work {
             values.extend(counter_values(&self.counters));
         }
         self.sequence += 1;
-        let mut out = Batch { source: self.source, sequence: self.sequence, series: Vec::new(), samples: Vec::new() };
+        let (source, sequence, tenant) = (self.source, self.sequence, Tenant::default());
+        let mut out = Batch { source, sequence, tenant, series: Vec::new(), samples: Vec::new() };
         for (index, (series, value)) in values.into_iter().enumerate() {
             out.series.push(Ok(series));
             out.samples.push(Ok(Sample { series: index as u32, time_ns, value }));
@@ -233,22 +234,16 @@ fn random_source() -> SourceId {
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::{Matcher, Select, SelectError, Selection, SeriesData, TimeRange, Verdict};
+    use ogive_model::Verdict;
 
     use super::*;
-    use crate::backend::{Fact, Refusal, Reply};
+    use crate::backend::{Fact, Reader, Refusal, Reply};
 
     /// Takes batches, or refuses them while told to.
     #[derive(Default)]
     struct Sink {
         batches: Mutex<Vec<Batch>>,
         full: Mutex<bool>,
-    }
-
-    impl Select for Sink {
-        fn select(&self, _: &Selection) -> Result<Vec<SeriesData>, SelectError> {
-            Ok(Vec::new())
-        }
     }
 
     impl Backend for Sink {
@@ -262,11 +257,8 @@ mod tests {
             reply(Ok(Verdict { accepted, ..Verdict::default() }));
             Ok(())
         }
-        fn label_names(&self, _: &[Matcher], _: TimeRange) -> Result<Vec<String>, SelectError> {
-            Ok(Vec::new())
-        }
-        fn label_values(&self, _: &str, _: &[Matcher], _: TimeRange) -> Result<Vec<String>, SelectError> {
-            Ok(Vec::new())
+        fn of<'a>(&'a self, _: &'a Tenant) -> Box<dyn Reader + 'a> {
+            unreachable!("the observer does not read")
         }
         fn facts(&self) -> Vec<Fact> {
             Vec::new()

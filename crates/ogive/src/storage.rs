@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, TimeRange};
+use ogive_model::{Batch, Matcher, SelectError, Tenant, TimeRange};
 use ogive_probe::Clock;
-use ogive_store::{Observer, Options, Store};
+use ogive_store::{Observer, Options, Store, TenantView};
 
-use crate::backend::{Backend, Fact, Refusal, Reply};
+use crate::backend::{Backend, Fact, Reader, Refusal, Reply};
 use crate::observe::Meters;
 
 /// The store in one directory.
@@ -77,9 +77,13 @@ impl From<ogive_store::Refusal> for Refusal {
     }
 }
 
-impl Select for Embedded {
-    fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
-        self.0.select(selection)
+impl Reader for TenantView<'_> {
+    fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        TenantView::label_names(self, matchers, range)
+    }
+
+    fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        TenantView::label_values(self, name, matchers, range)
     }
 }
 
@@ -93,12 +97,8 @@ impl Backend for Embedded {
         Ok(())
     }
 
-    fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        self.0.label_names(matchers, range)
-    }
-
-    fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        self.0.label_values(name, matchers, range)
+    fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a> {
+        Box::new(self.0.tenant(tenant))
     }
 
     fn facts(&self) -> Vec<Fact> {

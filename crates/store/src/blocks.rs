@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ogive_journal::Disk;
-use ogive_model::{Matcher, Selection, SeriesData, SeriesDef, TimeRange};
+use ogive_model::{Matcher, Selection, SeriesData, SeriesDef, Tenant, TimeRange};
 
 use crate::manifest::Manifest;
 use crate::{Block, BlockId, BlockMeta, Budget, Error, merge};
@@ -50,7 +50,10 @@ impl Blocks {
         assert!(self.metas().all(|live| live.id != meta.id), "block {:?} is there already", meta.id);
         let block = Block::open(disk, &Manifest::block_path(directory, meta.id))?;
         let mut blocks = self.0.clone();
-        blocks.push(Arc::new(Live { meta: meta.clone(), block: Ok(block) }));
+        // As `Manifest::push` has it.
+        let last = self.metas().rposition(|block| block.tenant == meta.tenant);
+        let live = Arc::new(Live { meta: meta.clone(), block: Ok(block) });
+        blocks.insert(last.map_or(blocks.len(), |last| last + 1), live);
         Ok(Self(blocks))
     }
 
@@ -95,7 +98,7 @@ impl Blocks {
     }
 
     /// What the manifest says of each.
-    pub fn metas(&self) -> impl Iterator<Item = &BlockMeta> {
+    pub fn metas(&self) -> impl DoubleEndedIterator<Item = &BlockMeta> + ExactSizeIterator {
         self.0.iter().map(|live| &live.meta)
     }
 
@@ -104,13 +107,18 @@ impl Blocks {
         self.0.iter().filter_map(|live| live.block.as_ref().err().map(|error| (live.meta.id, error)))
     }
 
-    /// What the blocks hold of the selection, merged in the order of their arrival; ascending by (labels, kind).
+    /// What the blocks of `tenant` hold of the selection, merged in the order of their arrival; ascending by (labels, kind).
     ///
     /// # Errors
     /// [`Error::TooManySamples`], [`Error::Corrupt`], or the disk's.
-    pub fn select(&self, selection: &Selection, budget: &mut Budget) -> Result<Vec<SeriesData>, Error> {
+    pub fn select(
+        &self,
+        tenant: &Tenant,
+        selection: &Selection,
+        budget: &mut Budget,
+    ) -> Result<Vec<SeriesData>, Error> {
         let mut found = Vec::new();
-        for block in self.touching(selection.range) {
+        for block in self.touching(tenant, selection.range) {
             // One after the other, so that a series of a thousand blocks is not in memory a thousand times.
             found = merge(vec![found, block?.select(selection, budget)?]);
         }
@@ -118,50 +126,64 @@ impl Blocks {
         Ok(found)
     }
 
-    /// Calls `each` with every series of every block that can be read, a series of several blocks several times.
+    /// Calls `each` with every series of every block that can be read and its tenant, a series of several blocks
+    /// several times.
     /// The first error, after all other blocks were read.
     ///
     /// # Errors
     /// [`Error::Corrupt`] or the disk's.
-    pub fn each_series(&self, mut each: impl FnMut(SeriesDef)) -> Result<(), Error> {
+    pub fn each_series(&self, mut each: impl FnMut(&Tenant, SeriesDef)) -> Result<(), Error> {
         let mut first = Ok(());
-        for block in self.touching(TimeRange::ALL) {
-            let read = block.and_then(|block| block.each_series(&mut each));
+        for live in &self.0 {
+            let readable = live.block.as_ref().map_err(|error| live.refusal(error));
+            let read = readable.and_then(|block| block.each_series(|def| each(&live.meta.tenant, def)));
             first = first.and(read);
         }
         self.trim(TimeRange { start_ms: i64::MAX, end_ms: i64::MAX }, INDEX_BYTES_MAX);
         first
     }
 
-    /// The label names of the series that `matchers` accept, of all blocks that touch `range`.
+    /// The label names of the series that `matchers` accept, of all blocks of `tenant` that touch `range`.
     ///
     /// # Errors
     /// [`Error::Corrupt`] or the disk's.
-    pub fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<BTreeSet<String>, Error> {
+    pub fn label_names(
+        &self,
+        tenant: &Tenant,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<BTreeSet<String>, Error> {
         let mut names = BTreeSet::new();
-        for block in self.touching(range) {
+        for block in self.touching(tenant, range) {
             names.extend(block?.label_names(matchers)?);
         }
         self.trim(range, INDEX_BYTES_MAX);
         Ok(names)
     }
 
-    /// The values of label `name` of the series that `matchers` accept, of all blocks that touch `range`.
+    /// The values of label `name` of the series that `matchers` accept, of all blocks of `tenant` that touch `range`.
     ///
     /// # Errors
     /// [`Error::Corrupt`] or the disk's.
-    pub fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<BTreeSet<String>, Error> {
+    pub fn label_values(
+        &self,
+        tenant: &Tenant,
+        name: &str,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<BTreeSet<String>, Error> {
         let mut values = BTreeSet::new();
-        for block in self.touching(range) {
+        for block in self.touching(tenant, range) {
             values.extend(block?.label_values(name, matchers)?);
         }
         self.trim(range, INDEX_BYTES_MAX);
         Ok(values)
     }
 
-    fn touching(&self, range: TimeRange) -> impl Iterator<Item = Result<&Block, Error>> {
-        let touches =
-            move |live: &&Arc<Live>| range.start_ms < live.meta.time_max && live.meta.time_min <= range.end_ms;
+    fn touching(&self, tenant: &Tenant, range: TimeRange) -> impl Iterator<Item = Result<&Block, Error>> {
+        let touches = move |live: &&Arc<Live>| {
+            live.meta.tenant == *tenant && range.start_ms < live.meta.time_max && live.meta.time_min <= range.end_ms
+        };
         self.0.iter().filter(touches).map(|live| live.block.as_ref().map_err(|error| live.refusal(error)))
     }
 
@@ -244,7 +266,7 @@ mod tests {
             for range in [TimeRange::ALL, TimeRange { start_ms, end_ms: start_ms + 30_000 }] {
                 let selection = everything(range);
                 let cut: Vec<_> = sources.iter().map(|source| model_select(source, &selection)).collect();
-                let found = blocks.select(&selection, &mut Budget::new(usize::MAX)).unwrap();
+                let found = blocks.select(&Tenant::default(), &selection, &mut Budget::new(usize::MAX)).unwrap();
                 prop_assert_eq!(bits(&found), bits(&merge(cut)));
             }
             let carried = |data: &SeriesData| data.labels.get("a").to_owned();
@@ -253,8 +275,8 @@ mod tests {
             let values: BTreeSet<String> = of_m1.clone().map(carried).filter(|value| !value.is_empty()).collect();
             let names: BTreeSet<String> = of_m1.flat_map(|data| data.labels.iter().map(|(name, _)| name.to_owned())).collect();
             let m1 = [Matcher::new("__name__", MatchOp::Equal, "m1").unwrap()];
-            prop_assert_eq!(blocks.label_values("a", &m1, TimeRange::ALL).unwrap(), values);
-            prop_assert_eq!(blocks.label_names(&m1, TimeRange::ALL).unwrap(), names);
+            prop_assert_eq!(blocks.label_values(&Tenant::default(), "a", &m1, TimeRange::ALL).unwrap(), values);
+            prop_assert_eq!(blocks.label_names(&Tenant::default(), &m1, TimeRange::ALL).unwrap(), names);
             blocks.trim(TimeRange { start_ms: i64::MAX, end_ms: i64::MAX }, 0);
             prop_assert!(blocks.0.iter().all(|live| live.block.as_ref().unwrap().index_bytes() == 0));
         }
@@ -278,13 +300,13 @@ mod tests {
         assert_eq!((blocks.len(), blocks.failures().count()), (3, 2));
         let ask = |start_ms, end_ms| {
             let selection = everything(TimeRange { start_ms, end_ms });
-            blocks.select(&selection, &mut Budget::new(9)).map(|found| found.len())
+            blocks.select(&Tenant::default(), &selection, &mut Budget::new(9)).map(|found| found.len())
         };
         assert!(matches!(ask(0, 1000), Err(Error::Corrupt { path: named, .. }) if named == path(0)));
         assert!(matches!(ask(1000, 2000), Err(Error::Unreadable { block: 1, .. })));
         assert_eq!(ask(2000, 3000).unwrap(), 1);
         let mut known = 0;
-        assert!(blocks.each_series(|_| known += 1).is_err());
+        assert!(blocks.each_series(|_, _| known += 1).is_err());
         assert_eq!(known, 1);
         // A file that is good but not the one that the manifest names.
         disk.put(&path(1), disk.read(&path(2)).unwrap());

@@ -32,7 +32,7 @@ pub(crate) fn plan(blocks: &[BlockMeta], fan: usize, left_alone: &HashSet<BlockI
         bytes <= BYTES_MAX
             && greatest <= bytes - greatest
             && last.saturating_sub(first) <= SPAN_MS_MAX
-            && window.iter().all(|meta| !left_alone.contains(&meta.id))
+            && window.iter().all(|meta| meta.tenant == window[0].tenant && !left_alone.contains(&meta.id))
     };
     if fan < 2 {
         return None;
@@ -83,7 +83,7 @@ mod tests {
     use std::path::Path;
 
     use ogive_journal::{Disk, SimulatedDisk};
-    use ogive_model::{Selection, TimeRange};
+    use ogive_model::{Selection, Tenant, TimeRange};
     use proptest::prelude::*;
 
     use super::*;
@@ -92,7 +92,15 @@ mod tests {
 
     fn meta(id: u64, bytes: u64, hour: i64) -> BlockMeta {
         let time_min = hour * 3_600_000;
-        BlockMeta { id: BlockId(id), time_min, time_max: time_min + 3_599_000, series: 1, samples: 1, bytes }
+        BlockMeta {
+            id: BlockId(id),
+            tenant: Tenant::default(),
+            time_min,
+            time_max: time_min + 3_599_000,
+            series: 1,
+            samples: 1,
+            bytes,
+        }
     }
 
     #[test]
@@ -108,6 +116,9 @@ mod tests {
         assert_eq!(check(&of(&[10, 5, 5])), Some(0..3));
         assert_eq!(plan(&of(&[5, 5, 5]), 0, &none), None);
         assert_eq!(plan(&of(&[5, 5, 5, 5]), 3, &HashSet::from([BlockId(0)])), Some(1..4));
+        let mut mixed = of(&[5, 5, 5, 5, 5]);
+        mixed[1].tenant = Tenant::new("other").unwrap();
+        assert_eq!(check(&mixed), Some(2..5), "tenants stay apart");
         // At the limits and one above.
         let third = BYTES_MAX / 3 + 1;
         assert_eq!(check(&of(&[BYTES_MAX - 2 * third, third, third])), Some(0..3));

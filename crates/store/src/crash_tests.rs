@@ -11,7 +11,7 @@ use ogive_hist::Histogram;
 use ogive_journal::{Faults, SimulatedDisk};
 use ogive_model::{
     Batch, HistogramValue, Kind, Labels, Reason, Sample, Select, Selection, SeriesData, SeriesDef, SeriesMeta,
-    SourceId, Temporality, TimeRange, Value, Verdict,
+    SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
 };
 
 use crate::{ManualClock, Options, Refusal, Store};
@@ -76,7 +76,7 @@ fn batch(n: u64) -> Batch {
         samples.push(Ok(sample(series.len() as u32 - 1, 1_000_000_000, Value::Float(1.0))));
         samples.insert(0, Err(Reason::HistogramInvalid));
     }
-    Batch { source: SourceId(u128::from(n % 2)), sequence: n / 2, series, samples }
+    Batch { source: SourceId(u128::from(n % 2)), sequence: n / 2, tenant: Tenant::default(), series, samples }
 }
 
 /// What a store that took the batches `applied`, in this order, must answer.

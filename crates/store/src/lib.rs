@@ -29,4 +29,4 @@ pub use ingest::stats::{Recovered, Status};
 pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply};
 pub use manifest::Manifest;
 pub use merge::merge;
-pub use store::Store;
+pub use store::{Store, TenantView};

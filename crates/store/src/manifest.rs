@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, Position};
+use ogive_model::Tenant;
 
 use crate::block::{BLOCK_SUFFIX, BlockId, BlockMeta};
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
@@ -19,7 +20,7 @@ use crate::{Error, block};
 /// Name of the file in the store's directory.
 pub const MANIFEST_FILE: &str = "MANIFEST";
 const MAGIC: [u8; 8] = *b"OGIVEMAN";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Magic, version, length of the body, checksum of the body.
 const HEADER_BYTES: usize = 8 + 4 + 4 + 4;
 const _: () = assert!(HEADER_BYTES == 20);
@@ -31,7 +32,8 @@ const BODY_BYTES_MAX: usize = 1 << 30;
 /// The state of a store beside its journal. Each change is a whole new manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// The live blocks in the order in which their samples arrived: what several became stands in their place.
+    /// The live blocks, those of a tenant side by side in the order in which their samples arrived: what several
+    /// became stands in their place.
     pub blocks: Vec<BlockMeta>,
     /// The id that the next block gets.
     pub next_block: u64,
@@ -77,6 +79,13 @@ impl Manifest {
         directory.join(block::file_name(id))
     }
 
+    /// Adds a block behind those of its tenant.
+    pub(crate) fn push(&mut self, meta: BlockMeta) {
+        let last = self.blocks.iter().rposition(|block| block.tenant == meta.tenant);
+        self.blocks.insert(last.map_or(self.blocks.len(), |last| last + 1), meta);
+        self.next_block += 1;
+    }
+
     fn check(&self) {
         let mut met = HashSet::new();
         for BlockMeta { id, .. } in &self.blocks {
@@ -113,6 +122,7 @@ impl Manifest {
             for number in [meta.series, meta.samples, meta.bytes] {
                 put_varint(&mut body, number);
             }
+            put_bytes(&mut body, if meta.tenant.is_default() { &[] } else { meta.tenant.as_str().as_bytes() });
         }
         let length = u32::try_from(body.len()).expect("a manifest is far below 4 GiB");
         let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
@@ -149,24 +159,28 @@ impl Manifest {
         if found != expected {
             return Err(corrupt(HEADER_BYTES, format!("checksum {found:08x} where {expected:08x} was written")));
         }
-        Self::decode_body(body).map_err(|broken| corrupt(HEADER_BYTES + broken.offset, broken.problem))
+        Self::decode_body(version, body).map_err(|broken| corrupt(HEADER_BYTES + broken.offset, broken.problem))
     }
 
-    fn decode_body(body: &[u8]) -> Result<Self, Broken> {
+    fn decode_body(version: u32, body: &[u8]) -> Result<Self, Broken> {
         let mut cursor = Cursor::new(body);
         let (next_block, replay_from) = (cursor.varint()?, Position(cursor.varint()?));
         let windows = cursor.length_and_bytes()?.to_vec();
         let mut blocks: Vec<BlockMeta> = Vec::new();
         let mut met = HashSet::new();
         for _ in 0..cursor.count(BLOCKS_MAX, "blocks")? {
-            let meta = BlockMeta {
+            let mut meta = BlockMeta {
                 id: BlockId(cursor.varint()?),
+                tenant: Tenant::default(),
                 time_min: cursor.signed()?,
                 time_max: cursor.signed()?,
                 series: cursor.varint()?,
                 samples: cursor.varint()?,
                 bytes: cursor.varint()?,
             };
+            if version > 1 {
+                meta.tenant = tenant(&mut cursor)?;
+            }
             if !met.insert(meta.id) || meta.id.0 >= next_block {
                 return Err(cursor.broken(format!("block {} is listed twice or too new", meta.id.0)));
             }
@@ -179,6 +193,16 @@ impl Manifest {
     }
 }
 
+/// A tenant's name; empty for the default one.
+fn tenant(cursor: &mut Cursor<'_>) -> Result<Tenant, Broken> {
+    let name = cursor.length_and_bytes()?;
+    if name.is_empty() {
+        return Ok(Tenant::default());
+    }
+    let name = std::str::from_utf8(name).map_err(|error| cursor.broken(error.to_string()))?;
+    Tenant::new(name).map_err(|error| cursor.broken(error.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use ogive_journal::SimulatedDisk;
@@ -189,6 +213,7 @@ mod tests {
     fn sample(blocks: u64) -> Manifest {
         let block = |id| BlockMeta {
             id: BlockId(id * 3),
+            tenant: if id == 1 { Tenant::new("team-7").unwrap() } else { Tenant::default() },
             time_min: -5,
             time_max: i64::MAX,
             series: 1,
@@ -309,7 +334,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_manifest_or_an_error(body in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Manifest::decode_body(&body);
+            let _ = (Manifest::decode_body(1, &body), Manifest::decode_body(VERSION, &body));
         }
     }
 
@@ -318,6 +343,7 @@ mod tests {
     fn the_example_of_the_format_page_is_what_is_written_and_read() {
         let block = |id, time_min| BlockMeta {
             id: BlockId(id),
+            tenant: if id == 9 { Tenant::new("team-7").unwrap() } else { Tenant::default() },
             time_min,
             time_max: time_min + 7_199_000,
             series: 2,
@@ -334,6 +360,10 @@ mod tests {
         let kept = std::fs::read(root.join("vectors/manifest/MANIFEST")).unwrap();
         assert_eq!(manifest.encode(), kept, "the format changed: its version must rise");
         assert_eq!(Manifest::decode(&kept, Path::new(MANIFEST_FILE)).unwrap(), manifest);
+        let first = std::fs::read(root.join("vectors/manifest/MANIFEST.1")).unwrap();
+        let mut expected = manifest;
+        expected.blocks[1].tenant = Tenant::default();
+        assert_eq!(Manifest::decode(&first, Path::new(MANIFEST_FILE)).unwrap(), expected);
         let page = std::fs::read_to_string(root.join("docs/formats/manifest.md")).unwrap();
         crate::testing::check_page(&page, &kept);
     }

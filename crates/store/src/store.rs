@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 
 use ogive_journal::{DirectoryLock, Disk, Journal};
 use ogive_model::sequence::SourceTable;
-use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, TimeRange, Value};
+use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Value};
 
 use crate::ingest::flusher::{Bell, Flusher, View};
 use crate::ingest::shard::{self, HeadSize, ReadRequest, ToShard};
@@ -148,14 +148,14 @@ impl Store {
         Err(if self.stats.flush_full.get() > 0 { Refusal::DiskFull } else { Refusal::Busy })
     }
 
-    /// Writes what is in memory as a block and waits for it; `None` when there was nothing.
+    /// Writes what is in memory as blocks, one for each tenant, and waits for it; none when there was nothing.
     ///
     /// # Errors
     /// The disk's; the samples stay where they are and the flush is tried again.
-    pub fn flush(&self) -> Result<Option<BlockMeta>, Error> {
+    pub fn flush(&self) -> Result<Vec<BlockMeta>, Error> {
         let (answer, done) = std::sync::mpsc::channel();
         self.bell.ring(Some(answer));
-        done.recv().unwrap_or(Ok(None))
+        done.recv().unwrap_or(Ok(Vec::new()))
     }
 
     /// How the store is.
@@ -185,37 +185,20 @@ impl Store {
         }
     }
 
-    /// The label names of the series that `matchers` accept and that have samples in `range`, ascending. Blocks
-    /// are asked as wholes: a name may come from a sample of theirs that is outside.
-    ///
-    /// # Errors
-    /// See [`SelectError`].
-    pub fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        let (view, heads) = self.read_heads(matchers, range, true, &mut Budget::new(usize::MAX))?;
-        let mut names = view.blocks.label_names(matchers, range)?;
-        names.extend(heads.iter().flat_map(|data| data.labels.iter().map(|(name, _)| name.to_owned())));
-        Ok(names.into_iter().collect())
-    }
-
-    /// The values of label `name`, as [`Store::label_names`].
-    ///
-    /// # Errors
-    /// See [`SelectError`].
-    pub fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        let (view, heads) = self.read_heads(matchers, range, true, &mut Budget::new(usize::MAX))?;
-        let mut values = view.blocks.label_values(name, matchers, range)?;
-        let own = heads.iter().map(|data| data.labels.get(name)).filter(|value| !value.is_empty());
-        values.extend(own.map(str::to_owned));
-        Ok(values.into_iter().collect())
+    /// The part of the store that is `tenant`'s.
+    #[must_use]
+    pub const fn tenant<'a>(&'a self, tenant: &'a Tenant) -> TenantView<'a> {
+        TenantView { store: self, tenant }
     }
 
     fn view(&self) -> Arc<View> {
         Arc::clone(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the heads hold, ascending, and the blocks that hold the rest.
+    /// What the heads hold of a tenant, ascending, and the blocks that hold the rest.
     fn read_heads(
         &self,
+        tenant: &Tenant,
         matchers: &[Matcher],
         range: TimeRange,
         labels_only: bool,
@@ -223,7 +206,12 @@ impl Store {
     ) -> Result<(Arc<View>, Vec<SeriesData>), SelectError> {
         for _ in 0..READ_TRIES_MAX {
             let view = self.view();
-            let request = Arc::new(ReadRequest { matchers: matchers.to_vec(), range, flushed: view.flushed });
+            let request = Arc::new(ReadRequest {
+                tenant: tenant.clone(),
+                matchers: matchers.to_vec(),
+                range,
+                flushed: view.flushed,
+            });
             let (answer, answers) = std::sync::mpsc::channel();
             for shard in &self.shards {
                 let message = ToShard::Read { request: Arc::clone(&request), answer: answer.clone() };
@@ -245,12 +233,54 @@ impl Store {
     }
 }
 
+/// A store as one tenant sees it.
+#[derive(Clone, Copy)]
+pub struct TenantView<'a> {
+    store: &'a Store,
+    tenant: &'a Tenant,
+}
+
+impl TenantView<'_> {
+    /// The label names of the series that `matchers` accept and that have samples in `range`, ascending. Blocks
+    /// are asked as wholes: a name may come from a sample of theirs that is outside.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    pub fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        let mut unbounded = Budget::new(usize::MAX);
+        let (view, heads) = self.store.read_heads(self.tenant, matchers, range, true, &mut unbounded)?;
+        let mut names = view.blocks.label_names(self.tenant, matchers, range)?;
+        names.extend(heads.iter().flat_map(|data| data.labels.iter().map(|(name, _)| name.to_owned())));
+        Ok(names.into_iter().collect())
+    }
+
+    /// The values of label `name`, as [`TenantView::label_names`].
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    pub fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        let mut unbounded = Budget::new(usize::MAX);
+        let (view, heads) = self.store.read_heads(self.tenant, matchers, range, true, &mut unbounded)?;
+        let mut values = view.blocks.label_values(self.tenant, name, matchers, range)?;
+        let own = heads.iter().map(|data| data.labels.get(name)).filter(|value| !value.is_empty());
+        values.extend(own.map(str::to_owned));
+        Ok(values.into_iter().collect())
+    }
+}
+
+impl Select for TenantView<'_> {
+    fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+        let Selection { matchers, range, samples_max, labels_only } = selection;
+        let mut budget = Budget::new(*samples_max);
+        let (view, heads) = self.store.read_heads(self.tenant, matchers, *range, *labels_only, &mut budget)?;
+        Ok(merge(vec![view.blocks.select(self.tenant, selection, &mut budget)?, heads]))
+    }
+}
+
+/// The default tenant's part.
 impl Select for Store {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
-        let mut budget = Budget::new(selection.samples_max);
-        let (view, heads) =
-            self.read_heads(&selection.matchers, selection.range, selection.labels_only, &mut budget)?;
-        Ok(merge(vec![view.blocks.select(selection, &mut budget)?, heads]))
+        self.tenant(&Tenant::default()).select(selection)
     }
 }
 
@@ -338,7 +368,7 @@ fn open_journal(
 /// is told.
 fn note_stored(view: &Mutex<Arc<View>>, registry: &mut Registry) -> Option<String> {
     let view = Arc::clone(&view.lock().unwrap_or_else(PoisonError::into_inner));
-    let known = view.blocks.each_series(|def| registry.stored(def.id(), def.meta.temporality));
+    let known = view.blocks.each_series(|tenant, def| registry.stored(def.id(tenant), def.meta.temporality));
     known.err().map(|error| format!("the series of the blocks are not all known: {error}"))
 }
 

@@ -11,7 +11,7 @@ use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::sequence::Sequences;
 use ogive_model::{
     Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Reason, Sample, Select, Selection, SeriesData, SeriesDef,
-    SeriesMeta, SourceId, Temporality, TimeRange, Value, Verdict,
+    SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
 };
 
 use crate::ingest::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
@@ -47,7 +47,7 @@ fn at(series: u32, time_ns: i64, value: Value) -> Sample {
 
 fn batch(sequence: u64, series: Vec<SeriesDef>, samples: Vec<Sample>) -> Batch {
     let (series, samples) = (series.into_iter().map(Ok).collect(), samples.into_iter().map(Ok).collect());
-    Batch { source: SourceId(1), sequence, series, samples }
+    Batch { source: SourceId(1), sequence, tenant: Tenant::default(), series, samples }
 }
 
 /// A batch of one gauge sample.
@@ -189,7 +189,7 @@ fn a_temporality_binds_after_flush_and_restart() {
     let disk = SimulatedDisk::new(1);
     let store = open(&disk);
     submit(&store, one(0, "g", 1.0)).unwrap();
-    store.flush().unwrap().unwrap();
+    assert_eq!(store.flush().unwrap().len(), 1);
     drop(store);
     let store = open(&disk);
     let other = batch(1, vec![def("g", Kind::Float, Temporality::Delta)], vec![at(0, WALL_NS, Value::Float(1.0))]);
@@ -237,7 +237,7 @@ fn values_at_one_time_meet_as_their_temporality_has_it() {
     drop(store);
     let store = open(&disk);
     check(&store);
-    store.flush().unwrap().unwrap();
+    assert_eq!(store.flush().unwrap().len(), 1);
     check(&store);
 }
 
@@ -324,7 +324,7 @@ fn a_full_disk_refuses_reads_go_on_and_space_is_enough_to_recover() {
     assert_eq!(store.status().series, 1, "a refused batch registers nothing");
     disk.set_capacity(None);
     assert_eq!(submit(&store, one(taken, "g", 0.0)), accepted(1));
-    store.flush().unwrap().unwrap();
+    assert_eq!(store.flush().unwrap().len(), 1);
     assert_eq!(read(&store, "g").unwrap().floats.values.len() as u64, taken + 1);
     drop(store);
     assert_eq!(read(&open(&disk), "g").unwrap().floats.values.len() as u64, taken + 1);
@@ -346,7 +346,7 @@ fn a_store_starts_on_a_full_disk_and_recovers_without_a_restart() {
     disk.set_capacity(None);
     assert_eq!(submit(&store, one(0, "g", 1.0)).unwrap().duplicate, 1);
     assert_eq!(submit(&store, one(1, "g", 2.0)), accepted(1));
-    store.flush().unwrap().unwrap();
+    assert_eq!(store.flush().unwrap().len(), 1);
     disk.cut_power();
     drop(store);
     disk.restart();
@@ -433,8 +433,8 @@ fn the_journal_goes_when_its_samples_are_in_blocks() {
         submit(&store, one(n, "g", 1.0)).unwrap();
     }
     let before = store.status().journal_bytes;
-    store.flush().unwrap().unwrap();
-    assert_eq!(store.flush().unwrap(), None, "nothing is left");
+    assert_eq!(store.flush().unwrap().len(), 1);
+    assert_eq!(store.flush().unwrap(), [], "nothing is left");
     submit(&store, one(50, "g", 1.0)).unwrap();
     assert!(store.status().journal_bytes < before / 5);
     assert!(disk.list(Path::new("data/journal")).unwrap().len() <= 2);
@@ -473,25 +473,28 @@ fn series_that_ended_make_room_for_others() {
             assert_eq!(submit(&store, one(round * 3 + n as u64, name, 1.0)), accepted(1), "{name}");
         }
         assert_eq!(store.status().series, 3);
-        store.flush().unwrap().unwrap();
+        assert_eq!(store.flush().unwrap().len(), 1);
         clock.advance(crate::ingest::IDLE_NS);
         submit(&store, one(1000 + round, "always", 1.0)).unwrap();
-        store.flush().unwrap().unwrap();
+        assert_eq!(store.flush().unwrap().len(), 1);
         assert_eq!(store.status().series, 1, "round {round}");
     }
     assert_eq!(read(&store, "round_0").unwrap().floats.values, [1.0]);
     assert_eq!(read(&store, "always").unwrap().floats.values.len(), 12);
-    assert_eq!(store.label_values("__name__", &[], TimeRange::ALL).unwrap().len(), 13);
+    assert_eq!(store.tenant(&Tenant::default()).label_values("__name__", &[], TimeRange::ALL).unwrap().len(), 13);
 }
 
 #[test]
 fn labels_come_from_heads_and_blocks() {
     let store = open(&SimulatedDisk::new(1));
     submit(&store, one(0, "in_block", 1.0)).unwrap();
-    store.flush().unwrap().unwrap();
+    assert_eq!(store.flush().unwrap().len(), 1);
     submit(&store, one(1, "in_head", 1.0)).unwrap();
-    assert_eq!(store.label_values("__name__", &[], TimeRange::ALL).unwrap(), ["in_block", "in_head"]);
-    assert_eq!(store.label_names(&[], TimeRange::ALL).unwrap(), ["__name__"]);
+    assert_eq!(
+        store.tenant(&Tenant::default()).label_values("__name__", &[], TimeRange::ALL).unwrap(),
+        ["in_block", "in_head"]
+    );
+    assert_eq!(store.tenant(&Tenant::default()).label_names(&[], TimeRange::ALL).unwrap(), ["__name__"]);
     let found = store.select(&Selection { labels_only: true, ..all() }).unwrap();
     assert!(found.len() == 2 && found.iter().all(|data| data.floats.times.is_empty()));
     let limited = store.select(&Selection { samples_max: 1, ..all() });
@@ -537,4 +540,38 @@ fn readers_see_every_acknowledged_sample_once_while_flushes_go_on() {
         println!("{questions} questions, {} flushes", store.status().flushes);
         assert!(questions > 20 && store.status().flushes > 5);
     });
+}
+
+#[test]
+fn tenants_share_a_store_and_nothing_else() {
+    let disk = SimulatedDisk::new(0);
+    let names = ["default", "a", "b"].map(|name| Tenant::new(name).unwrap());
+    let of =
+        |tenant: &Tenant, sequence: u64, value: f64| Batch { tenant: tenant.clone(), ..one(sequence, "up", value) };
+    let check = |store: &Store| {
+        for (tenant, value) in names.iter().zip([1.0, 2.0, 3.0]) {
+            let found = store.tenant(tenant).select(&all()).unwrap();
+            assert_eq!(found.len(), 1, "{tenant}");
+            assert_eq!(found[0].floats.values, [value, value + 10.0], "{tenant}");
+            assert_eq!(store.tenant(tenant).label_values("__name__", &[], TimeRange::ALL).unwrap(), ["up"]);
+        }
+        assert_eq!(store.tenant(&Tenant::new("c").unwrap()).select(&all()).unwrap(), []);
+    };
+    let store = open(&disk);
+    for (n, tenant) in names.iter().enumerate() {
+        assert_eq!(submit(&store, of(tenant, n as u64, n as f64 + 1.0)), accepted(1));
+    }
+    let mut blocks: Vec<Tenant> = store.flush().unwrap().into_iter().map(|meta| meta.tenant).collect();
+    blocks.sort();
+    assert_eq!(blocks.iter().map(Tenant::as_str).collect::<Vec<_>>(), ["a", "b", "default"]);
+    // Same source, same times, other sequences: the tenant alone keeps them apart.
+    for (n, tenant) in names.iter().enumerate() {
+        assert_eq!(submit(&store, of(tenant, 100 + n as u64, n as f64 + 11.0)), accepted(1));
+    }
+    check(&store);
+    drop(store);
+    let store = open(&disk);
+    check(&store);
+    store.flush().unwrap();
+    check(&store);
 }

@@ -5,11 +5,11 @@ use planus::ReadAsRoot;
 
 use super::generated::ogive::wire as fb;
 use super::{BINS_MAX, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, malformed, varint, within};
-use crate::{Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+use crate::{Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
 
-/// The batch in `payload`.
-pub(super) fn batch(payload: &[u8]) -> Result<Batch, Error> {
-    read(payload).map_err(|error| match error {
+/// The batch of `tenant` in `payload`.
+pub(super) fn batch(tenant: Tenant, payload: &[u8]) -> Result<Batch, Error> {
+    read(tenant, payload).map_err(|error| match error {
         Fault::Wire(error) => malformed(error.to_string()),
         Fault::Rule(error) => error,
     })
@@ -33,7 +33,7 @@ impl From<Error> for Fault {
     }
 }
 
-fn read(payload: &[u8]) -> Result<Batch, Fault> {
+fn read(tenant: Tenant, payload: &[u8]) -> Result<Batch, Fault> {
     let message = fb::BatchRef::read_as_root(payload)?;
     let mut budget = TextBudget { left: TEXT_BYTES_MAX };
     let mut series = Vec::new();
@@ -58,7 +58,7 @@ fn read(payload: &[u8]) -> Result<Batch, Fault> {
         texts(&column, &mut budget, &mut samples)?;
     }
     let source = SourceId(u128::from(message.source_high()?) << 64 | u128::from(message.source_low()?));
-    Ok(Batch { source, sequence: message.sequence()?, series, samples })
+    Ok(Batch { source, sequence: message.sequence()?, tenant, series, samples })
 }
 
 /// Bytes of labels and texts that may still be copied out of the message.

@@ -28,6 +28,7 @@ fn example() -> Batch {
     Batch {
         source: SourceId(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
         sequence: 7,
+        tenant: Tenant::default(),
         series: vec![
             Ok(series("up", Kind::Float, Temporality::Gauge)),
             Ok(series("rpc_seconds", Kind::Histogram, Temporality::Delta)),
@@ -64,6 +65,42 @@ fn bad_series_and_samples_are_left_out() {
     assert_eq!(back.series.len(), 2);
     assert_eq!(back.samples.len(), 3);
     assert_eq!(back.samples[0].as_ref().unwrap().series, 0);
+}
+
+#[test]
+fn the_tenant_travels_in_a_frame_of_the_second_version() {
+    let mut batch = example();
+    let plain = batch.encode().unwrap();
+    assert_eq!(plain[4], 1, "the default tenant needs no newer reader");
+    batch.tenant = Tenant::new("team-7").unwrap();
+    let named = batch.encode().unwrap();
+    assert_eq!((named[4], named.len()), (2, plain.len() + 7));
+    assert_eq!(written(&Batch::decode(&named).unwrap()), written(&batch));
+    assert_eq!(with_tenant(&plain, &batch.tenant).unwrap(), named);
+    assert_eq!(with_tenant(&named, &Tenant::default()).unwrap(), plain);
+    for length in 0..named.len() {
+        assert!(Batch::decode(&named[..length]).is_err(), "cut at {length}");
+    }
+    // Names that are none, behind a right checksum.
+    for (length, name) in [(0, &b""[..]), (1, b"/"), (2, b".."), (1, b"\xff"), (255, b"short")] {
+        let mut bad = plain.clone();
+        bad[4] = 2;
+        bad.splice(HEADER_BYTES..HEADER_BYTES, [&[length], name].concat());
+        let declared = (bad.len() - HEADER_BYTES) as u32;
+        bad[8..12].copy_from_slice(&declared.to_le_bytes());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&bad[..12]), &bad[HEADER_BYTES..]);
+        bad[12..16].copy_from_slice(&checksum.to_le_bytes());
+        assert!(matches!(Batch::decode(&bad), Err(Error::Tenant { .. } | Error::Malformed(_))), "{name:?}");
+    }
+}
+
+#[test]
+fn an_identity_is_of_its_tenant_and_its_kind() {
+    let [float, text] = [Kind::Float, Kind::Text].map(|kind| series("up", kind, Temporality::Gauge));
+    let (one, other) = (Tenant::default(), Tenant::new("other").unwrap());
+    let ids = [float.id(&one), text.id(&one), float.id(&other), text.id(&other)];
+    assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), 4);
+    assert_eq!(format!("{:?}", ids[0]), "aec57f9282ed706687a958e520395d16");
 }
 
 /// The example of docs/formats/batch.md is what this version writes, byte for byte.
@@ -121,7 +158,7 @@ fn changed_messages_behind_a_right_checksum_do_not_panic() {
             changed[at] = random(256) as u8;
         }
         changed.truncate(if random(8) == 0 { random(changed.len()) } else { changed.len() });
-        match Batch::decode(&frame(&changed).unwrap()) {
+        match Batch::decode(&frame(&Tenant::default(), &changed).unwrap()) {
             Ok(batch) => {
                 good += 1;
                 for sample in batch.samples.iter().flatten() {
@@ -164,7 +201,7 @@ fn shared_strings_cannot_unfold_without_bound() {
         .finish(&mut builder);
     let payload = builder.finish(root, None).to_vec();
     assert!(payload.len() < 200_000);
-    assert!(matches!(Batch::decode(&frame(&payload).unwrap()), Err(Error::TooLarge { .. })));
+    assert!(matches!(Batch::decode(&frame(&Tenant::default(), &payload).unwrap()), Err(Error::TooLarge { .. })));
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{Batch, Verdict};
+use ogive_model::{Batch, Tenant, Verdict, wire};
 use std::fmt::Write as _;
 use tokio::sync::oneshot;
 
@@ -16,6 +16,7 @@ use super::App;
 use super::batch_json;
 use super::body::{self, Held};
 use super::error::{ApiError, json};
+use super::params;
 use crate::backend::Refusal;
 
 /// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
@@ -66,30 +67,59 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
 
 async fn decoded(app: &App, request: Request) -> Result<Decoded, ApiError> {
     let form = Form::of(request.headers())?;
+    let tenant = params::tenant(request.headers())?;
     let held = body::read(app, request).await?;
     if held.bytes.len() <= INLINE_BYTES_MAX && !held.is_packed() {
-        return decode(form, held);
+        return decode(form, held, tenant);
     }
-    tokio::task::spawn_blocking(move || decode(form, held))
+    tokio::task::spawn_blocking(move || decode(form, held, tenant))
         .await
         .map_err(|_| ApiError::internal("reading the batch failed inside the server; its log has the reason"))?
 }
 
-fn decode(form: Form, mut held: Held) -> Result<Decoded, ApiError> {
+fn decode(form: Form, mut held: Held, tenant: Option<Tenant>) -> Result<Decoded, ApiError> {
     held.unpack()?;
     match form {
         Form::Json => {
-            let batch_json::Decoded { batch, details } = batch_json::decode(&held.bytes).map_err(ApiError::bad_data)?;
+            let batch_json::Decoded { mut batch, named, details } =
+                batch_json::decode(&held.bytes).map_err(ApiError::bad_data)?;
+            batch.tenant = agreed(tenant, named.then_some(batch.tenant))?;
             let frame = batch.encode().map_err(|error| ApiError::too_large(error.to_string()))?;
             Ok(Decoded { batch, frame, details })
         }
         Form::FlatBuffer => {
-            let batch = Batch::decode(&held.bytes).map_err(|error| match error {
-                ogive_model::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
-                error => ApiError::bad_data(error.to_string()),
-            })?;
-            Ok(Decoded { details: series_details(&batch), frame: held.bytes, batch })
+            let (batch, frame) = framed(held.bytes, tenant)?;
+            Ok(Decoded { details: series_details(&batch), frame, batch })
         }
+    }
+}
+
+/// The batch of a frame and of the request's tenant, and the frame as that tenant's.
+pub(super) fn framed(mut frame: Vec<u8>, tenant: Option<Tenant>) -> Result<(Batch, Vec<u8>), ApiError> {
+    let mut batch = Batch::decode(&frame).map_err(unreadable)?;
+    let named = Some(&batch.tenant).filter(|named| !named.is_default()).cloned();
+    let tenant = agreed(tenant, named)?;
+    if tenant != batch.tenant {
+        frame = wire::with_tenant(&frame, &tenant).map_err(unreadable)?;
+        batch.tenant = tenant;
+    }
+    Ok((batch, frame))
+}
+
+fn unreadable(error: ogive_model::Error) -> ApiError {
+    match error {
+        ogive_model::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
+        error => ApiError::bad_data(error.to_string()),
+    }
+}
+
+/// The tenant that the request's header and its body name.
+fn agreed(header: Option<Tenant>, body: Option<Tenant>) -> Result<Tenant, ApiError> {
+    match (header, body) {
+        (Some(header), Some(body)) if header != body => Err(ApiError::bad_data(format!(
+            "the header X-Scope-OrgID names tenant {header} and the batch tenant {body}; name one of them"
+        ))),
+        (header, body) => Ok(header.or(body).unwrap_or_default()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The JSON form of a batch to the model's [`Batch`], sample by sample and without an intermediate tree.
 //!
-//! Format: `{"source": uuid, "sequence": n, "series": [{"labels", "kind", "temporality"?, "unit"?, "width_ms"?}],
+//! Format: `{"source": uuid, "sequence": n, "tenant"?: name, "series": [{"labels", "kind", "temporality"?, "unit"?, "width_ms"?}],
 //! "samples": [{"series", "time_ms", and one of "float", "histogram", "histogram_b64", "text"}]}`.
 //! Invariants: samples keep the sender's order, so verdicts name them by the sender's index.
 //! Limits: [`SERIES_MAX`] and [`SAMPLES_MAX`], checked while reading; bins of one histogram as in the wire form.
@@ -11,7 +11,7 @@ use std::fmt;
 
 use ogive_hist::{DecimalBin, Histogram, Scheme, openhistogram};
 use ogive_model::wire::{BINS_MAX, SERIES_MAX, TEXT_SAMPLE_BYTES_MAX};
-use ogive_model::{Batch, Error, Kind, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+use ogive_model::{Batch, Error, Kind, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -26,6 +26,8 @@ pub(super) const DETAILS_MAX: usize = 100;
 #[derive(Debug)]
 pub(super) struct Decoded {
     pub(super) batch: Batch,
+    /// Whether it names its tenant.
+    pub(super) named: bool,
     pub(super) details: Vec<(u32, String)>,
 }
 
@@ -47,8 +49,11 @@ pub(super) fn decode(text: &[u8]) -> Result<Decoded, String> {
         }
     }
     details.sort_by_key(|(index, _)| *index);
-    let batch = Batch { source: SourceId(source), sequence: body.sequence, series, samples: body.samples.list };
-    Ok(Decoded { batch, details })
+    let named = body.tenant.is_some();
+    let tenant = body.tenant.map_or_else(|| Ok(Tenant::default()), |name| Tenant::new(&name));
+    let tenant = tenant.map_err(|error| error.to_string())?;
+    let batch = Batch { source: SourceId(source), sequence: body.sequence, tenant, series, samples: body.samples.list };
+    Ok(Decoded { batch, named, details })
 }
 
 /// A UUID: 32 hexadecimal digits, hyphens between them or not.
@@ -66,6 +71,8 @@ struct Body<'a> {
     #[serde(borrow)]
     source: Cow<'a, str>,
     sequence: u64,
+    #[serde(borrow)]
+    tenant: Option<Cow<'a, str>>,
     series: SeriesList,
     samples: SampleList,
 }

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Kind, METRIC_NAME, Matcher, SelectError, Selection, SeriesData, SeriesMeta, Temporality, TimeRange};
+use ogive_model::{
+    Kind, METRIC_NAME, Matcher, SelectError, Selection, SeriesData, SeriesMeta, Temporality, Tenant, TimeRange,
+};
 use ogive_query::ast::ExprKind;
 
 use super::App;
@@ -24,6 +26,7 @@ struct Wanted {
     range: TimeRange,
     limit: usize,
     timeout_ms: Option<i64>,
+    tenant: Tenant,
 }
 
 impl Wanted {
@@ -38,7 +41,8 @@ impl Wanted {
         // The start is part of the range here, unlike in a selection.
         let start_ms = params.time("start")?.map_or(i64::MIN, |start| start - 1);
         let range = TimeRange { start_ms, end_ms: params.time("end")?.unwrap_or(i64::MAX) };
-        Ok(Self { matchers, range, limit: params.limit()?, timeout_ms: params.duration("timeout")? })
+        let (limit, timeout_ms) = (params.limit()?, params.duration("timeout")?);
+        Ok(Self { matchers, range, limit, timeout_ms, tenant: params.tenant.clone() })
     }
 
     /// Hands every fitting series to `each`; a series that fits twice comes twice.
@@ -46,7 +50,7 @@ impl Wanted {
         for matchers in self.matchers(cancel) {
             let matchers = matchers?.to_vec();
             let selection = Selection { matchers, range: self.range, samples_max: usize::MAX, labels_only: true };
-            app.backend.select(&selection)?.into_iter().for_each(&mut each);
+            app.backend.of(&self.tenant).select(&selection)?.into_iter().for_each(&mut each);
         }
         Ok(())
     }
@@ -99,7 +103,8 @@ pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Res
 pub(super) async fn labels(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let wanted = Wanted::new(&params)?;
     let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let found = wanted.union(cancel, |matchers, range| app.backend.label_names(matchers, range))?;
+        let found =
+            wanted.union(cancel, |matchers, range| app.backend.of(&wanted.tenant).label_names(matchers, range))?;
         Ok(list(found.iter(), wanted.limit, |out, name| prometheus_json::string(out, name)))
     });
     Ok(json(StatusCode::OK, answer.await?))
@@ -112,7 +117,8 @@ pub(super) async fn label_values(
 ) -> Result<Response, ApiError> {
     let wanted = Wanted::new(&params)?;
     let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let found = wanted.union(cancel, |matchers, range| app.backend.label_values(&name, matchers, range))?;
+        let found = wanted
+            .union(cancel, |matchers, range| app.backend.of(&wanted.tenant).label_values(&name, matchers, range))?;
         Ok(list(found.iter(), wanted.limit, |out, value| prometheus_json::string(out, value)))
     });
     Ok(json(StatusCode::OK, answer.await?))

@@ -13,7 +13,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_hist::{Count, DecimalBin, Histogram, Scheme, openhistogram};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Sample, Selection, SeriesData, SeriesDef, SourceId, Temporality, TimeRange, Value,
+    Batch, HistogramValue, Kind, Sample, Selection, SeriesData, SeriesDef, SourceId, Temporality, Tenant, TimeRange,
+    Value,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -36,9 +37,10 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     };
     let samples_max = params.limit()?.min(SAMPLES_MAX);
     let wants_frame = headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == FLATBUFFER.as_bytes());
-    let answer = ask(&app, params.duration("timeout")?, move |app, _| {
+    let timeout_ms = params.duration("timeout")?;
+    let answer = ask(&app, timeout_ms, move |app, _| {
         let selection = Selection { matchers, range, samples_max, labels_only: false };
-        let series = app.backend.select(&selection)?;
+        let series = app.backend.of(&params.tenant).select(&selection)?;
         if !wants_frame {
             return Ok(json!({"status": "success", "data": document(&series)}).to_string().into_bytes());
         }
@@ -137,7 +139,8 @@ fn known<C: Count>(out: &mut Map<String, Json>, histogram: &Histogram<C>) {
 }
 
 fn batch(series: Vec<SeriesData>) -> Batch {
-    let mut out = Batch { source: SourceId(0), sequence: 0, series: Vec::new(), samples: Vec::new() };
+    let (source, sequence, tenant) = (SourceId(0), 0, Tenant::default());
+    let mut out = Batch { source, sequence, tenant, series: Vec::new(), samples: Vec::new() };
     for (index, series) in series.into_iter().enumerate() {
         out.series.push(Ok(SeriesDef { labels: series.labels, meta: series.meta }));
         let mut push = |time_ms: i64, value: Value| {

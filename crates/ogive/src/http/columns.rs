@@ -12,7 +12,8 @@ use std::sync::Mutex;
 
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{
-    HistogramColumn, HistogramValue, Matcher, Select, SelectError, Selection, SeriesData, Temporality, TimeRange,
+    HistogramColumn, HistogramValue, Matcher, Select, SelectError, Selection, SeriesData, Temporality, Tenant,
+    TimeRange,
 };
 use ogive_query::ast::{Edges, Expr, ExprKind, TimeShift};
 use ogive_query::value::{Series, Value};
@@ -39,6 +40,7 @@ pub(super) struct Wanted {
     pub(super) end_ms: i64,
     pub(super) step_ms: i64,
     pub(super) quantiles: Vec<f64>,
+    pub(super) tenant: Tenant,
 }
 
 /// What there is.
@@ -64,7 +66,7 @@ pub(super) fn columns(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Col
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
     let columns = match plain_selector(&expr) {
-        Some(matchers) => of_selector(&*app.backend, matchers, wanted, cancel)?,
+        Some(matchers) => of_selector(&*app.backend.of(&wanted.tenant), matchers, wanted, cancel)?,
         None => of_expression(app, wanted, cancel)?,
     };
     let bins: usize = columns.by_time.values().map(Merged::bins).sum();
@@ -163,7 +165,8 @@ fn contributions(column: HistogramColumn, cumulative: bool) -> Vec<(i64, Merged)
 }
 
 fn of_expression(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
-    let spy = Spy { store: &*app.backend, units: Mutex::default() };
+    let store = app.backend.of(&wanted.tenant);
+    let spy = Spy { store: &*store, units: Mutex::default() };
     let range = (wanted.start_ms, wanted.end_ms, wanted.step_ms);
     let result = app.engine.range_until(&spy, &wanted.query, range, &|| cancel.is_set())?;
     let Value::Matrix(rows) = result.value else {
@@ -392,7 +395,7 @@ mod tests {
     }
 
     fn wanted(start_ms: i64, end_ms: i64, step_ms: i64) -> Wanted {
-        Wanted { query: "h".into(), start_ms, end_ms, step_ms, quantiles: vec![0.5] }
+        Wanted { query: "h".into(), start_ms, end_ms, step_ms, quantiles: vec![0.5], tenant: Tenant::default() }
     }
 
     fn counts(columns: &Columns) -> Vec<(i64, u64)> {

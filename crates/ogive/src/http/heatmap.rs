@@ -22,7 +22,8 @@ const QUANTILES_MAX: usize = 32;
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
     let query = params.need("query")?.to_owned();
-    let wanted = Wanted { query, start_ms, end_ms, step_ms, quantiles: quantiles(&params)? };
+    let wanted =
+        Wanted { query, start_ms, end_ms, step_ms, quantiles: quantiles(&params)?, tenant: params.tenant.clone() };
     let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
         let columns = columns::columns(app, &wanted, cancel)?;
         Ok(answer(&wanted, &columns))

@@ -41,6 +41,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
         end_ms: 0,
         step_ms: SECOND_MS,
         quantiles: quantiles(&params)?,
+        tenant: params.tenant.clone(),
     };
     let place = app
         .limits

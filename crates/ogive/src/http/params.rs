@@ -3,7 +3,8 @@
 //! Limits: [`FORM_BYTES_MAX`] for a form; a query string is limited by the HTTP layer.
 
 use axum::extract::{FromRequest, Request};
-use axum::http::{Method, header};
+use axum::http::{HeaderMap, Method, header};
+use ogive_model::Tenant;
 
 use super::App;
 use super::error::ApiError;
@@ -11,15 +12,31 @@ use super::error::ApiError;
 /// 1 MiB: a hand-written or generated expression, not data.
 const FORM_BYTES_MAX: usize = 1 << 20;
 
+/// The header that names a tenant, as Grafana Mimir and Loki have it.
+const TENANT_HEADER: &str = "x-scope-orgid";
+
+/// The tenant that a request names.
+pub(crate) fn tenant(headers: &HeaderMap) -> Result<Option<Tenant>, ApiError> {
+    let Some(value) = headers.get(TENANT_HEADER) else { return Ok(None) };
+    let name = String::from_utf8_lossy(value.as_bytes());
+    let wrong = |error: ogive_model::Error| ApiError::bad_data(format!("invalid header X-Scope-OrgID: {error}"));
+    Tenant::new(&name).map(Some).map_err(wrong)
+}
+
 /// Names and values in the order given; a name may come several times.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Params(Vec<(String, String)>);
+pub(crate) struct Params {
+    pairs: Vec<(String, String)>,
+    /// Whose data is asked for.
+    pub(crate) tenant: Tenant,
+}
 
 impl FromRequest<App> for Params {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
         let mut params = Self::parse(request.uri().query().unwrap_or_default().as_bytes());
+        params.tenant = tenant(request.headers())?.unwrap_or_default();
         if request.method() == Method::POST {
             let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
             if !kind.is_empty() && !kind.starts_with("application/x-www-form-urlencoded") {
@@ -31,7 +48,7 @@ impl FromRequest<App> for Params {
                 .await
                 .map_err(|_| ApiError::too_large(format!("the form is longer than {FORM_BYTES_MAX} bytes")))?;
             // A form's values win, as in Go's `FormValue`.
-            params.0.splice(0..0, Self::parse(&body).0);
+            params.pairs.splice(0..0, Self::parse(&body).pairs);
         }
         Ok(params)
     }
@@ -39,7 +56,8 @@ impl FromRequest<App> for Params {
 
 impl Params {
     pub(crate) fn parse(text: &[u8]) -> Self {
-        Self(form_urlencoded::parse(text).map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+        let pairs = form_urlencoded::parse(text).map(|(name, value)| (name.into_owned(), value.into_owned()));
+        Self { pairs: pairs.collect(), tenant: Tenant::default() }
     }
 
     /// The first value of `name` that is not empty.
@@ -49,7 +67,7 @@ impl Params {
 
     /// Every value of `name`.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |pair| pair.0 == name).map(|pair| &*pair.1)
+        self.pairs.iter().filter(move |pair| pair.0 == name).map(|pair| &*pair.1)
     }
 
     /// The value of `name`, which must be there.

@@ -21,9 +21,10 @@ pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Resp
     let query = params.need("query")?.to_owned();
     let time_ms = params.time("time")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000));
     let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
-    let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
+    let timeout_ms = params.duration("timeout")?;
+    let answer = ask(&app, timeout_ms, move |app, cancel| {
         let engine = with_lookback(&app.engine, lookback);
-        let result = engine.instant_until(&*app.backend, &query, time_ms, &|| cancel.is_set())?;
+        let result = engine.instant_until(&*app.backend.of(&params.tenant), &query, time_ms, &|| cancel.is_set())?;
         Ok(prometheus_json::answer(&limited(result, limit)))
     });
     Ok(json(StatusCode::OK, answer.await?))
@@ -33,9 +34,10 @@ pub(super) async fn query_range(State(app): State<App>, params: Params) -> Resul
     let query = params.need("query")?.to_owned();
     let range = range(&params)?;
     let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
-    let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
+    let timeout_ms = params.duration("timeout")?;
+    let answer = ask(&app, timeout_ms, move |app, cancel| {
         let engine = with_lookback(&app.engine, lookback);
-        let result = engine.range_until(&*app.backend, &query, range, &|| cancel.is_set())?;
+        let result = engine.range_until(&*app.backend.of(&params.tenant), &query, range, &|| cancel.is_set())?;
         Ok(prometheus_json::answer(&limited(result, limit)))
     });
     Ok(json(StatusCode::OK, answer.await?))

@@ -144,12 +144,13 @@ async fn what_is_no_batch_is_refused_by_kind() {
 
 #[tokio::test]
 async fn frames_are_read_and_broken_ones_refused() {
-    use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality};
+    use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant};
     let server = Server::new();
     let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let series = vec![SeriesDef::new([("__name__", "a")], meta)];
     let samples = vec![Ok(Sample { series: 0, time_ns: 1, value: ogive_model::Value::Float(1.0) })];
-    let frame = Batch { source: SourceId(7), sequence: 1, series, samples }.encode().unwrap();
+    let frame =
+        Batch { source: SourceId(7), sequence: 1, tenant: Tenant::default(), series, samples }.encode().unwrap();
     const FLAT: &str = "application/x-ogive-batch-flatbuffer";
     let (status, body) = server.post(FLAT, frame.clone()).await;
     assert_eq!((status, body), (StatusCode::OK, json!({"accepted": 1, "duplicate": 0, "rejected": []})));
@@ -414,4 +415,61 @@ async fn cells_come_back_in_the_shape_they_were_sent() {
     assert_eq!((batch.series.len(), batch.samples.iter().flatten().count()), (3, 4));
     let (status, answer) = server.get("/v1/cells?match[]=rate(x[1m])").await;
     assert_eq!((status, &answer["errorType"]), (StatusCode::BAD_REQUEST, &json!("bad_data")));
+}
+
+#[tokio::test]
+async fn a_header_names_the_tenant() {
+    let server = Server::new();
+    let send = async |method: &str, path: &str, tenant: Option<&str>, body: String| {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(tenant) = tenant {
+            request = request.header("X-Scope-OrgID", tenant);
+        }
+        answer(server.send(request.body(Body::from(body)).unwrap()).await).await
+    };
+    let body = |sequence: u64, value: f64, more: Value| {
+        let series = json!([{"labels": {"__name__": "up"}, "kind": "float"}]);
+        let samples = json!([{"series": 0, "time_ms": 1_700_000_002_000_i64, "float": value}]);
+        let mut body = json!({"source": SOURCE, "sequence": sequence, "series": series, "samples": samples});
+        body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        body.to_string()
+    };
+    let b = json!({"tenant": "b"});
+    for (sequence, tenant, body) in [
+        (1, None, body(1, 1.0, json!({}))),
+        (2, Some("a"), body(2, 2.0, json!({}))),
+        (3, None, body(3, 3.0, b.clone())),
+        (4, Some("b"), body(4, 3.0, b.clone())),
+    ] {
+        assert_eq!(send("POST", "/v1/batch", tenant, body).await.0, StatusCode::OK, "{sequence}");
+    }
+    for (tenant, value) in [(None, "1"), (Some("default"), "1"), (Some("a"), "2"), (Some("b"), "3")] {
+        let (status, found) = send("GET", "/api/v1/query?query=up", tenant, String::new()).await;
+        assert_eq!((status, &found["data"]["result"][0]["value"][1]), (StatusCode::OK, &json!(value)), "{tenant:?}");
+    }
+    for path in ["/api/v1/query?query=up", "/api/v1/labels", "/v1/cells?match[]=up", "/api/v1/series?match[]=up"] {
+        let (status, error) = send("GET", path, Some("a|b"), String::new()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{path}");
+        assert!(error["error"].as_str().unwrap().contains("X-Scope-OrgID"), "{error}");
+    }
+    let (_, none) = send("GET", "/api/v1/labels", Some("c"), String::new()).await;
+    assert_eq!(none["data"], json!([]));
+    let (status, error) = send("POST", "/v1/batch", Some("a"), body(5, 1.0, b)).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(error["error"].as_str().unwrap().contains("tenant b"), "{error}");
+}
+
+/// A frame takes the tenant of its request, also in the bytes that the journal keeps.
+#[test]
+fn a_frame_gets_the_tenant_of_its_request() {
+    use ogive_model::{Batch, SourceId, Tenant};
+    let team = Tenant::new("team-7").unwrap();
+    let (source, tenant) = (SourceId(7), Tenant::default());
+    let plain = Batch { source, sequence: 1, tenant, series: Vec::new(), samples: Vec::new() };
+    let named = Batch { tenant: team.clone(), ..plain.clone() };
+    let (batch, frame) = super::batch::framed(plain.encode().unwrap(), Some(team.clone())).unwrap();
+    assert_eq!((batch, Batch::decode(&frame).unwrap()), (named.clone(), named.clone()));
+    let (batch, frame) = super::batch::framed(named.encode().unwrap(), None).unwrap();
+    assert_eq!((batch, frame), (named.clone(), named.encode().unwrap()));
+    assert!(super::batch::framed(named.encode().unwrap(), Some(Tenant::new("other").unwrap())).is_err());
 }

@@ -16,6 +16,8 @@ mod series;
 mod tests;
 mod writer;
 
+use ogive_model::Tenant;
+
 pub use reader::{Block, Budget};
 pub use writer::write;
 
@@ -28,6 +30,8 @@ pub struct BlockId(pub u64);
 pub struct BlockMeta {
     /// Identity.
     pub id: BlockId,
+    /// Whose samples it holds.
+    pub tenant: Tenant,
     /// Time of its first sample, milliseconds.
     pub time_min: i64,
     /// Time of its last sample, milliseconds.

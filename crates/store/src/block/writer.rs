@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, DiskFile};
-use ogive_model::{Kind, Labels, SeriesData};
+use ogive_model::{Kind, Labels, SeriesData, Tenant};
 
 use crate::Error;
 use crate::block::format::{self, PAGE_SERIES, Section, Summary};
@@ -23,7 +23,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// Writes the samples of `series`, which ascend by (labels, kind), as block `id` into `directory`. Series without
 /// samples are left out; when nothing is left no file is made. The block is durable when this returns, and no
-/// manifest names it yet.
+/// manifest names it yet. Whose it is stands in the manifest alone: the caller sets the tenant.
 ///
 /// # Errors
 /// The first error of `series`, or the disk's.
@@ -185,6 +185,7 @@ impl Writer {
         self.spill(0)?;
         self.file.sync()?;
         Ok(Some(BlockMeta {
+            tenant: Tenant::default(),
             id,
             time_min: self.summary.time_min,
             time_max: self.summary.time_max,

@@ -1,4 +1,4 @@
-//! The flusher: turns what the shards hold into a block, and lets the journal go that it came from.
+//! The flusher: turns what the shards hold into a block for each tenant, and lets the journal go that it came from.
 //!
 //! Invariants: a sample is in a frozen head until the block that holds it is in the manifest and open; a reader
 //! sees it in exactly one of both. A flush that failed is tried again with the same samples and the same block
@@ -17,7 +17,7 @@ use std::time::Duration;
 use ogive_journal::{Disk, Position};
 
 use crate::block::{self, BlockId};
-use crate::ingest::head::{Frozen, series_of};
+use crate::ingest::head::{Frozen, Thawing};
 use crate::ingest::shard::ToShard;
 use crate::ingest::stats::Stats;
 use crate::ingest::writer::{Command, Mark};
@@ -36,7 +36,7 @@ pub(crate) struct View {
 }
 
 /// Somebody's wish for a flush, with where to tell how it went.
-pub(crate) type Wish = Sender<Result<Option<BlockMeta>, Error>>;
+pub(crate) type Wish = Sender<Result<Vec<BlockMeta>, Error>>;
 
 #[derive(Default)]
 struct Wishes {
@@ -115,13 +115,15 @@ impl Flusher {
             let begun = self.clock.now_ns();
             let flushed = self.flush();
             patience = if flushed.is_ok() { interval } else { RETRY_INTERVAL.min(interval) };
-            if let (Some(observer), Ok(Some(_))) = (&self.observer, &flushed) {
+            if let (Some(observer), Ok(written)) = (&self.observer, &flushed)
+                && !written.is_empty()
+            {
                 observer.flush(self.clock.now_ns().saturating_sub(begun));
             }
             let mut flushed = Some(flushed);
             for answer in answers {
                 // Whoever comes second hears that nothing was left to flush, or asks again.
-                let _ = answer.send(flushed.take().unwrap_or(Ok(None)));
+                let _ = answer.send(flushed.take().unwrap_or(Ok(Vec::new())));
             }
             if self.pending.is_none() {
                 self.compact(bell);
@@ -154,7 +156,9 @@ impl Flusher {
         // other block may ever have it.
         self.manifest.next_block += 1;
         let series = compact::series_of(&view.blocks.readable(several.clone())?)?;
+        let tenant = self.manifest.blocks[several.start].tenant.clone();
         let meta = block::write(disk, &self.directory, id, series)?.expect("blocks have samples");
+        let meta = BlockMeta { tenant, ..meta };
         let blocks = view.blocks.replaced(disk, &self.directory, several.clone(), &meta)?;
         let mut manifest = self.manifest.clone();
         let old: Vec<BlockMeta> = manifest.blocks.splice(several, [meta]).collect();
@@ -170,16 +174,16 @@ impl Flusher {
     }
 
     /// Parts the heads and writes what they held, after what an earlier flush left behind.
-    fn flush(&mut self) -> Result<Option<BlockMeta>, Error> {
+    fn flush(&mut self) -> Result<Vec<BlockMeta>, Error> {
         if self.pending.is_some() {
             self.write()?;
         }
         let (answer, mark) = std::sync::mpsc::channel();
         if self.queue.push_always(Command::Mark(answer)).is_err() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         // No answer: the store is shutting down.
-        let Ok(mark) = mark.recv() else { return Ok(None) };
+        let Ok(mark) = mark.recv() else { return Ok(Vec::new()) };
         self.take(mark.inspect_err(|error| self.count_failure(error.is_full()))?);
         self.write()
     }
@@ -198,7 +202,7 @@ impl Flusher {
         self.pending = Some(Pending { position, windows, epoch, frozen });
     }
 
-    fn write(&mut self) -> Result<Option<BlockMeta>, Error> {
+    fn write(&mut self) -> Result<Vec<BlockMeta>, Error> {
         let written = self.write_pending();
         match &written {
             Ok(_) => {
@@ -215,20 +219,22 @@ impl Flusher {
         self.stats.flush_full.set(u64::from(full));
     }
 
-    fn write_pending(&mut self) -> Result<Option<BlockMeta>, Error> {
+    fn write_pending(&mut self) -> Result<Vec<BlockMeta>, Error> {
         let pending = self.pending.as_ref().expect("there is something to write");
         let disk = &*self.disk;
-        let id = BlockId(self.manifest.next_block);
         let view = Arc::clone(&self.view.lock().unwrap_or_else(PoisonError::into_inner));
-        let meta = block::write(disk, &self.directory, id, series_of(&pending.frozen).map(Ok))?;
         let mut manifest = self.manifest.clone();
         let mut blocks = view.blocks.clone();
-        if let Some(meta) = &meta {
-            blocks = blocks.with(disk, &self.directory, meta)?;
-            manifest.blocks.push(meta.clone());
-            manifest.next_block += 1;
+        let mut written = Vec::new();
+        for (tenant, series) in Thawing::new(&pending.frozen).tenants() {
+            let id = BlockId(manifest.next_block);
+            let meta = block::write(disk, &self.directory, id, series.map(Ok))?.expect("a frozen series has samples");
+            let meta = BlockMeta { tenant: tenant.clone(), ..meta };
+            blocks = blocks.with(disk, &self.directory, &meta)?;
+            manifest.push(meta.clone());
+            written.push(meta);
         }
-        if meta.is_some() || manifest.replay_from != pending.position {
+        if !written.is_empty() || manifest.replay_from != pending.position {
             manifest.replay_from = pending.position;
             manifest.windows.clone_from(&pending.windows);
             manifest.replace(disk, &self.directory)?;
@@ -242,6 +248,6 @@ impl Flusher {
         }
         let _ = self.queue.push_always(Command::Truncate(pending.position));
         self.pending = None;
-        Ok(meta)
+        Ok(written)
     }
 }

@@ -9,13 +9,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, MatchOp, Matcher, SeriesData, SeriesDef, Temporality,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, MatchOp, Matcher, SeriesData, SeriesDef, Temporality, Tenant,
     TextColumn, TimeRange, Value,
 };
 
 use crate::block::Budget;
 use crate::ingest::column::{Column, Meet, Part, histogram_bytes, within};
 use crate::{Error, merge, order};
+
+/// A series and whose it is.
+#[derive(Debug)]
+pub(crate) struct Owned {
+    pub(crate) tenant: Tenant,
+    pub(crate) def: SeriesDef,
+}
 
 /// A sample on its way to its series.
 pub(crate) struct Placed {
@@ -39,14 +46,14 @@ pub(crate) enum Parts {
 }
 
 struct Series {
-    def: Arc<SeriesDef>,
+    owned: Arc<Owned>,
     samples: Samples,
 }
 
 /// The samples of one shard at a flush: what the next block is made of. Readable until the block is.
 pub(crate) struct Frozen {
     /// Ascending by index; without series that have no samples.
-    series: Vec<(u32, Arc<SeriesDef>, Parts)>,
+    series: Vec<(u32, Arc<Owned>, Parts)>,
     pub(crate) bytes: u64,
     pub(crate) samples: u64,
 }
@@ -65,19 +72,19 @@ pub(crate) struct Head {
 
 /// One series of an answer: parts in the order of their arrival.
 pub(crate) struct Found {
-    def: Arc<SeriesDef>,
+    owned: Arc<Owned>,
     sources: Vec<Parts>,
 }
 
 impl Head {
     /// Takes a new series into a slot that is blank.
-    pub(crate) fn add_series(&mut self, index: u32, def: Arc<SeriesDef>) {
+    pub(crate) fn add_series(&mut self, index: u32, owned: Arc<Owned>) {
         let at = index as usize;
         if at >= self.series.len() {
             self.series.resize_with(at + 1, || None);
         }
         assert!(self.series[at].is_none(), "slot {index} is taken");
-        for (name, value) in def.labels.iter() {
+        for (name, value) in owned.def.labels.iter() {
             if !self.postings.contains_key(name) {
                 self.postings.insert(name.into(), BTreeMap::new());
             }
@@ -89,12 +96,12 @@ impl Head {
                 }
             }
         }
-        let samples = match def.meta.kind {
+        let samples = match owned.def.meta.kind {
             Kind::Float => Samples::Floats(Column::default()),
             Kind::Histogram => Samples::Histograms(Column::default()),
             Kind::Text => Samples::Texts(Column::default()),
         };
-        self.series[at] = Some(Series { def, samples });
+        self.series[at] = Some(Series { owned, samples });
     }
 
     /// Blanks the slots of series that have no samples here.
@@ -103,7 +110,7 @@ impl Head {
         for index in indexes {
             let series = self.series[*index as usize].take().expect("a series retires once");
             assert!(series.read(TimeRange::ALL).is_none(), "a series with samples does not retire");
-            labels.extend(series.def.labels.iter().map(|(name, value)| (name.into(), value.into())));
+            labels.extend(series.owned.def.labels.iter().map(|(name, value)| (name.into(), value.into())));
         }
         for (name, value) in labels {
             let values = self.postings.get_mut(&name).expect("every label is indexed");
@@ -121,7 +128,7 @@ impl Head {
     /// Puts a sample into its series.
     pub(crate) fn apply(&mut self, placed: Placed) {
         let series = self.series[placed.index as usize].as_mut().expect("samples follow their series");
-        let delta = series.def.meta.temporality == Temporality::Delta;
+        let delta = series.owned.def.meta.temporality == Temporality::Delta;
         let time = placed.time_ms;
         let mut met = false;
         let bytes = match (&mut series.samples, placed.value) {
@@ -186,7 +193,7 @@ impl Head {
                 Samples::Texts(column) => Parts::Texts(column.take()),
             };
             if !parts.is_empty() {
-                series.push((index as u32, Arc::clone(&one.def), parts));
+                series.push((index as u32, Arc::clone(&one.owned), parts));
             }
         }
         let frozen = Arc::new(Frozen { series, bytes: self.bytes, samples: self.samples });
@@ -201,20 +208,23 @@ impl Head {
         released.fold((0, 0), |sum, (_, frozen)| (sum.0 + frozen.bytes, sum.1 + frozen.samples))
     }
 
-    /// The matching series with samples in `range` that are not in blocks: those after epoch `flushed`.
-    pub(crate) fn select(&self, matchers: &[Matcher], range: TimeRange, flushed: u64) -> Vec<Found> {
+    /// The matching series of `tenant` with samples in `range` that are not in blocks: those after epoch `flushed`.
+    pub(crate) fn select(&self, tenant: &Tenant, matchers: &[Matcher], range: TimeRange, flushed: u64) -> Vec<Found> {
         let candidates = self.candidates(matchers);
         let mut found = Vec::new();
         for index in candidates {
             let Some(series) = &self.series[index as usize] else { continue };
-            if !matchers.iter().all(|matcher| matcher.matches(series.def.labels.get(&matcher.name))) {
+            if series.owned.tenant != *tenant {
+                continue;
+            }
+            if !matchers.iter().all(|matcher| matcher.matches(series.owned.def.labels.get(&matcher.name))) {
                 continue;
             }
             let frozen = self.frozen.iter().filter(|(epoch, _)| *epoch > flushed);
             let mut sources: Vec<Parts> = frozen.filter_map(|(_, frozen)| frozen.read(index, range)).collect();
             sources.extend(series.read(range));
             if !sources.is_empty() {
-                found.push(Found { def: Arc::clone(&series.def), sources });
+                found.push(Found { owned: Arc::clone(&series.owned), sources });
             }
         }
         found
@@ -330,10 +340,10 @@ fn blank(def: &SeriesDef) -> SeriesData {
 impl Found {
     /// The series' samples inside `range`, or only what it is.
     pub(crate) fn data(&self, range: TimeRange, labels_only: bool, budget: &mut Budget) -> Result<SeriesData, Error> {
-        let mut data = blank(&self.def);
+        let mut data = blank(&self.owned.def);
         if !labels_only {
             for parts in &self.sources {
-                merge::add(&mut data, parts.data(&self.def, range, budget)?);
+                merge::add(&mut data, parts.data(&self.owned.def, range, budget)?);
             }
         }
         Ok(data)
@@ -348,12 +358,25 @@ impl Frozen {
     }
 }
 
-/// The series of all shards' frozen heads, ascending by (labels, kind), one copied at a time.
-pub(crate) fn series_of(frozen: &[Arc<Frozen>]) -> impl Iterator<Item = SeriesData> + '_ {
-    let mut all: Vec<&(u32, Arc<SeriesDef>, Parts)> = frozen.iter().flat_map(|frozen| &frozen.series).collect();
-    all.sort_by(|a, b| (&a.1.labels, a.1.meta.kind).cmp(&(&b.1.labels, b.1.meta.kind)));
-    all.into_iter().map(|(_, def, parts)| {
-        let mut unbounded = Budget::new(usize::MAX);
-        parts.data(def, TimeRange::ALL, &mut unbounded).expect("the budget has no end")
-    })
+/// The series of all shards' frozen heads, tenant by tenant.
+pub(crate) struct Thawing<'a>(Vec<&'a (u32, Arc<Owned>, Parts)>);
+
+impl<'a> Thawing<'a> {
+    pub(crate) fn new(frozen: &'a [Arc<Frozen>]) -> Self {
+        let mut all: Vec<&(u32, Arc<Owned>, Parts)> = frozen.iter().flat_map(|frozen| &frozen.series).collect();
+        let key = |owned: &'a Owned| (&owned.tenant, &owned.def.labels, owned.def.meta.kind);
+        all.sort_by(|a, b| key(&a.1).cmp(&key(&b.1)));
+        Self(all)
+    }
+
+    /// Each tenant with its series, ascending by (labels, kind), copied one at a time.
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = (&Tenant, impl Iterator<Item = SeriesData> + '_)> + '_ {
+        self.0.chunk_by(|a, b| a.1.tenant == b.1.tenant).map(|series| {
+            let copied = series.iter().map(|(_, owned, parts)| {
+                let mut unbounded = Budget::new(usize::MAX);
+                parts.data(&owned.def, TimeRange::ALL, &mut unbounded).expect("the budget has no end")
+            });
+            (&series[0].1.tenant, copied)
+        })
+    }
 }

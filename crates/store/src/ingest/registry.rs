@@ -12,7 +12,9 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use ogive_hist::Scheme;
-use ogive_model::{Reason, SeriesDef, SeriesId, Temporality};
+use ogive_model::{Reason, SeriesDef, SeriesId, Temporality, Tenant};
+
+use crate::ingest::head::Owned;
 
 /// An hour: longer than any usual interval between samples, so that only series that ended retire.
 pub(crate) const IDLE_NS: u64 = 3600 * 1_000_000_000;
@@ -79,7 +81,7 @@ pub(crate) struct Registry {
     epoch: u64,
     retired_ns: u64,
     /// Registered since the last [`Registry::keep`].
-    fresh: Vec<(SeriesId, Slot, Arc<SeriesDef>)>,
+    fresh: Vec<(SeriesId, Slot, Arc<Owned>)>,
 }
 
 impl Registry {
@@ -117,8 +119,8 @@ impl Registry {
         self.series.len()
     }
 
-    /// Where the samples of `def` go; makes the slot when it is new.
-    pub(crate) fn resolve(&mut self, id: SeriesId, def: &SeriesDef) -> Result<Slot, Reason> {
+    /// Where the samples of `def`, a series of `tenant` with the identity `id`, go; makes the slot when it is new.
+    pub(crate) fn resolve(&mut self, id: SeriesId, tenant: &Tenant, def: &SeriesDef) -> Result<Slot, Reason> {
         let count = self.series.len();
         match self.series.entry(id) {
             Entry::Occupied(known) if known.get().temporality != def.meta.temporality => Err(Reason::KindConflict),
@@ -141,7 +143,7 @@ impl Registry {
                 let slot = Slot { shard, index };
                 let (seen_ns, seen_epoch) = (self.now_ns, self.epoch);
                 vacant.insert(Known { slot, temporality: def.meta.temporality, classes: None, seen_ns, seen_epoch });
-                self.fresh.push((id, slot, Arc::new(def.clone())));
+                self.fresh.push((id, slot, Arc::new(Owned { tenant: tenant.clone(), def: def.clone() })));
                 Ok(slot)
             }
         }
@@ -206,7 +208,7 @@ impl Registry {
     }
 
     /// The fresh series, from now on registered for good.
-    pub(crate) fn keep(&mut self) -> impl Iterator<Item = (Slot, Arc<SeriesDef>)> + '_ {
+    pub(crate) fn keep(&mut self) -> impl Iterator<Item = (Slot, Arc<Owned>)> + '_ {
         self.fresh.drain(..).map(|(_, slot, def)| (slot, def))
     }
 }
@@ -265,16 +267,21 @@ mod tests {
         SeriesDef { labels, meta: SeriesMeta { kind: Kind::Histogram, temporality, unit: String::new(), width_ms: 0 } }
     }
 
+    fn resolve(registry: &mut Registry, def: &SeriesDef) -> Result<Slot, Reason> {
+        let tenant = Tenant::default();
+        registry.resolve(def.id(&tenant), &tenant, def)
+    }
+
     #[test]
     fn a_series_keeps_its_slot_and_its_first_temporality() {
         let mut registry = Registry::new(2, 10);
         let (delta, gauge) = (def("a", Temporality::Delta), def("a", Temporality::Gauge));
-        let slot = registry.resolve(delta.id(), &delta).unwrap();
-        assert_eq!(registry.resolve(delta.id(), &delta), Ok(slot));
-        assert_eq!(registry.resolve(gauge.id(), &gauge), Err(Reason::KindConflict));
+        let slot = resolve(&mut registry, &delta).unwrap();
+        assert_eq!(resolve(&mut registry, &delta), Ok(slot));
+        assert_eq!(resolve(&mut registry, &gauge), Err(Reason::KindConflict));
         let stored = def("b", Temporality::Delta);
-        registry.stored(stored.id(), Temporality::Gauge);
-        assert_eq!(registry.resolve(stored.id(), &stored), Err(Reason::KindConflict));
+        registry.stored(stored.id(&Tenant::default()), Temporality::Gauge);
+        assert_eq!(resolve(&mut registry, &stored), Err(Reason::KindConflict));
         assert_eq!(registry.len(), 1);
     }
 
@@ -283,10 +290,10 @@ mod tests {
         let mut registry = Registry::new(2, 3);
         let defs: Vec<_> = (0..4).map(|n| def(&format!("m{n}"), Temporality::Delta)).collect();
         for def in &defs[..3] {
-            assert!(registry.resolve(def.id(), def).is_ok());
+            assert!(resolve(&mut registry, def).is_ok());
         }
-        assert_eq!(registry.resolve(defs[3].id(), &defs[3]), Err(Reason::SeriesLimit));
-        assert!(registry.resolve(defs[0].id(), &defs[0]).is_ok());
+        assert_eq!(resolve(&mut registry, &defs[3]), Err(Reason::SeriesLimit));
+        assert!(resolve(&mut registry, &defs[0]).is_ok());
     }
 
     #[test]
@@ -294,16 +301,16 @@ mod tests {
         let mut registry = Registry::new(3, 100);
         let defs: Vec<_> = (0..40).map(|n| def(&format!("m{n}"), Temporality::Delta)).collect();
         for def in &defs[..10] {
-            registry.resolve(def.id(), def).unwrap();
+            resolve(&mut registry, def).unwrap();
         }
         let before = registry.fresh_count();
         for def in &defs[10..] {
-            registry.resolve(def.id(), def).unwrap();
+            resolve(&mut registry, def).unwrap();
         }
         registry.forget_fresh(before);
         assert_eq!((registry.len(), registry.keep().count()), (10, 10));
         let made = registry.counts.clone();
-        let mut slots: Vec<Slot> = defs.iter().map(|def| registry.resolve(def.id(), def).unwrap()).collect();
+        let mut slots: Vec<Slot> = defs.iter().map(|def| resolve(&mut registry, def).unwrap()).collect();
         assert_eq!(registry.counts, made);
         slots.sort_by_key(|slot| (slot.shard, slot.index));
         slots.dedup();
@@ -314,26 +321,26 @@ mod tests {
     fn series_retire_when_they_ended_and_not_before() {
         let mut registry = Registry::new(1, 10);
         let (ended, lives) = (def("a", Temporality::Delta), def("b", Temporality::Delta));
-        let slot = registry.resolve(ended.id(), &ended).unwrap();
+        let slot = resolve(&mut registry, &ended).unwrap();
         registry.keep().count();
         registry.tick(IDLE_NS - 1);
-        registry.resolve(lives.id(), &lives).unwrap();
+        resolve(&mut registry, &lives).unwrap();
         registry.keep().count();
         assert_eq!(registry.mark(), [[0; 0]], "idle for less than an hour");
         registry.tick(IDLE_NS + RETIRE_INTERVAL_NS);
         assert_eq!(registry.mark(), [[slot.index]]);
         assert_eq!(registry.mark(), [[0; 0]]);
         assert_eq!(registry.len(), 1);
-        assert_eq!(registry.resolve(def("c", Temporality::Delta).id(), &def("c", Temporality::Delta)), Ok(slot));
+        assert_eq!(resolve(&mut registry, &def("c", Temporality::Delta)), Ok(slot));
         let gauge = def("a", Temporality::Gauge);
-        assert_eq!(registry.resolve(gauge.id(), &gauge), Err(Reason::KindConflict), "its temporality still binds");
+        assert_eq!(resolve(&mut registry, &gauge), Err(Reason::KindConflict), "its temporality still binds");
     }
 
     #[test]
     fn a_series_whose_samples_are_in_no_block_does_not_retire() {
         let mut registry = Registry::new(1, 10);
         let series = def("a", Temporality::Delta);
-        registry.resolve(series.id(), &series).unwrap();
+        resolve(&mut registry, &series).unwrap();
         registry.keep().count();
         registry.tick(10 * IDLE_NS);
         assert_eq!(registry.mark(), [[0; 0]], "this mark is the one that parts its samples");
@@ -345,9 +352,9 @@ mod tests {
     fn another_scheme_is_taken_for_later_cells_only() {
         let mut registry = Registry::new(1, 10);
         let series = def("a", Temporality::Delta);
-        registry.resolve(series.id(), &series).unwrap();
+        resolve(&mut registry, &series).unwrap();
         let custom = |bound: f64| Scheme::custom(vec![bound]).unwrap();
-        let mut check = |scheme: &Scheme, time| registry.admit(series.id(), scheme, time).is_ok();
+        let mut check = |scheme: &Scheme, time| registry.admit(series.id(&Tenant::default()), scheme, time).is_ok();
         assert!(check(&custom(1.0), 10) && check(&custom(1.0), 5) && check(&custom(1.0), 10));
         assert!(!check(&custom(2.0), 10) && !check(&custom(2.0), 7));
         assert!(check(&custom(2.0), 11) && check(&custom(2.0), 12));

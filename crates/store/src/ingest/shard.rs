@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::sync::{Mutex, PoisonError};
 
-use ogive_model::{Matcher, SeriesDef, TimeRange, Verdict};
+use ogive_model::{Matcher, Tenant, TimeRange, Verdict};
 
 use crate::ingest::Reply;
-use crate::ingest::head::{Found, Frozen, Head, Placed};
+use crate::ingest::head::{Found, Frozen, Head, Owned, Placed};
 
 /// 8 messages wait for a shard: with groups of at most [`super::writer::GROUP_BYTES_MAX`] and one batch more,
 /// some 100 MiB in the worst case; enough that a shard never waits for the writer.
@@ -21,7 +21,7 @@ pub(crate) const SHARD_QUEUE: usize = 8;
 /// What a shard is told.
 pub(crate) enum ToShard {
     Apply {
-        series: Vec<(u32, Arc<SeriesDef>)>,
+        series: Vec<(u32, Arc<Owned>)>,
         samples: Vec<Placed>,
         group: Arc<Group>,
     },
@@ -42,6 +42,7 @@ pub(crate) enum ToShard {
 
 /// What a reader wants to know.
 pub(crate) struct ReadRequest {
+    pub(crate) tenant: Tenant,
     pub(crate) matchers: Vec<Matcher>,
     pub(crate) range: TimeRange,
     /// Epochs up to this are in the blocks that the reader knows of.
@@ -102,8 +103,8 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
         match message {
             ToShard::Apply { series, samples, group } => {
                 let before = (head.bytes, head.samples);
-                for (index, def) in series {
-                    head.add_series(index, def);
+                for (index, owned) in series {
+                    head.add_series(index, owned);
                 }
                 for placed in samples {
                     head.apply(placed);
@@ -117,7 +118,8 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
             ToShard::Read { request, answer } => {
                 // A reader whose blocks are older than what was released would miss samples: it asks again.
                 let known = request.flushed >= released;
-                let found = known.then(|| head.select(&request.matchers, request.range, request.flushed));
+                let found =
+                    known.then(|| head.select(&request.tenant, &request.matchers, request.range, request.flushed));
                 // A reader that went away does not want it.
                 let _ = answer.send(found);
             }
@@ -144,7 +146,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
 mod tests {
     use std::sync::mpsc::channel;
 
-    use ogive_model::{Kind, Labels, SeriesMeta, Temporality, Value};
+    use ogive_model::{Kind, Labels, SeriesDef, SeriesMeta, Temporality, Value};
 
     use super::*;
 
@@ -155,14 +157,19 @@ mod tests {
         let (shard, thread) = start(0, Arc::new(HeadSize::default()));
         let labels = Labels::new([("__name__", "g")]).unwrap();
         let (kind, temporality) = (Kind::Float, Temporality::Gauge);
-        let def =
-            Arc::new(SeriesDef { labels, meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 } });
+        let def = SeriesDef { labels, meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 } };
+        let owned = Arc::new(Owned { tenant: Tenant::default(), def });
         let placed = Placed { index: 0, time_ms: 1, value: Value::Float(1.0) };
-        let (series, samples, group) = (vec![(0, def)], vec![placed], Group::new(1, Vec::new()));
+        let (series, samples, group) = (vec![(0, owned)], vec![placed], Group::new(1, Vec::new()));
         shard.send(ToShard::Apply { series, samples, group }).unwrap();
         let ask = |flushed| {
             let (answer, found) = channel();
-            let request = Arc::new(ReadRequest { matchers: Vec::new(), range: TimeRange::ALL, flushed });
+            let request = Arc::new(ReadRequest {
+                tenant: Tenant::default(),
+                matchers: Vec::new(),
+                range: TimeRange::ALL,
+                flushed,
+            });
             shard.send(ToShard::Read { request, answer }).unwrap();
             found.recv().unwrap().map(|found| found.len())
         };

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use ogive_journal::{Error as DiskError, Journal, Position};
 use ogive_model::sequence::{Seen, SourceTable};
-use ogive_model::{Batch, Reason, Sample, SeriesDef, SeriesId, SourceId, Temporality, Value, Verdict};
+use ogive_model::{Batch, Reason, Sample, SeriesDef, SeriesId, SourceId, Temporality, Tenant, Value, Verdict};
 
 use crate::ingest::check::check;
-use crate::ingest::head::{Frozen, Placed};
+use crate::ingest::head::{Frozen, Owned, Placed};
 use crate::ingest::registry::Slot;
 use crate::ingest::shard::{Group, HeadSize, ToShard};
 use crate::ingest::stats::{Recovered, Stats};
@@ -96,7 +96,7 @@ impl Core {
         let mut slots = Vec::with_capacity(batch.samples.len());
         for sample in &mut batch.samples {
             let slot = match sample {
-                Ok(sample) => self.judge_one(sample, &batch.series, ids, &mut resolved, wall_ns),
+                Ok(sample) => self.judge_one(sample, &batch.tenant, &batch.series, ids, &mut resolved, wall_ns),
                 Err(reason) => Err(*reason),
             };
             slots.push(slot.ok());
@@ -110,6 +110,7 @@ impl Core {
     fn judge_one(
         &mut self,
         sample: &Sample,
+        tenant: &Tenant,
         series: &[Result<SeriesDef, ogive_model::Error>],
         ids: &[Option<SeriesId>],
         resolved: &mut [Option<Result<Slot, Reason>>],
@@ -120,7 +121,7 @@ impl Core {
         check(sample, def.meta.kind, wall_ns)?;
         let id = ids[index].expect("a good series has an id");
         // Only now: a series is registered by its first sample that is accepted.
-        let slot = (*resolved[index].get_or_insert_with(|| self.registry.resolve(id, def)))?;
+        let slot = (*resolved[index].get_or_insert_with(|| self.registry.resolve(id, tenant, def)))?;
         if def.meta.temporality == Temporality::Delta {
             let scheme = match &sample.value {
                 Value::Histogram(histogram) => &histogram.scheme,
@@ -159,9 +160,9 @@ impl Core {
         for (source, sequence) in open.marks {
             self.sources.mark(source, sequence);
         }
-        let mut series: Vec<Vec<(u32, Arc<SeriesDef>)>> = self.shards.iter().map(|_| Vec::new()).collect();
-        for (slot, def) in self.registry.keep() {
-            series[slot.shard].push((slot.index, def));
+        let mut series: Vec<Vec<(u32, Arc<Owned>)>> = self.shards.iter().map(|_| Vec::new()).collect();
+        for (slot, owned) in self.registry.keep() {
+            series[slot.shard].push((slot.index, owned));
         }
         self.stats.series.set(self.registry.len() as u64);
         open.replies.iter().for_each(|(_, verdict)| self.stats.count(verdict));
@@ -193,7 +194,7 @@ impl Open {
 
 /// The identities of a batch's good series.
 pub(crate) fn ids_of(batch: &Batch) -> Vec<Option<SeriesId>> {
-    batch.series.iter().map(|def| def.as_ref().ok().map(SeriesDef::id)).collect()
+    batch.series.iter().map(|def| def.as_ref().ok().map(|def| def.id(&batch.tenant))).collect()
 }
 
 /// Closes the queue when its reader ends, however that is, and drops what is in it: a dropped reply tells its

@@ -26,6 +26,7 @@ use super::ask::{Cancel, ask};
 use super::error::{ApiError, json};
 use super::params::Params;
 use super::{prometheus, prometheus_json};
+use crate::backend::Reader;
 use scan::Found;
 
 /// 1,000 traces: some 2 MB of JSON; a person reads ten.
@@ -139,8 +140,8 @@ impl Wanted {
         Ok(Self { selectors, range, order, limit, min_ns: (min_ms * 1e6) as u64, cursor })
     }
 
-    fn read(&self, app: &App, cancel: &Cancel) -> Result<(Traces, BTreeMap<Labels, Labels>), ApiError> {
-        let series = series::wanted(app, &self.selectors, self.range)?;
+    fn read(&self, store: &dyn Reader, cancel: &Cancel) -> Result<(Traces, BTreeMap<Labels, Labels>), ApiError> {
+        let series = series::wanted(store, &self.selectors, self.range)?;
         let mut out = Traces { series: series.len(), ..Traces::default() };
         if series.is_empty() {
             return Ok((out, BTreeMap::new()));
@@ -148,7 +149,7 @@ impl Wanted {
         let mut at = Cursor { time_ms: i64::MAX, looked_at: 0 };
         let end_ms = self.cursor.map_or(self.range.end_ms, |cursor| cursor.time_ms.min(self.range.end_ms));
         let range = TimeRange { end_ms, ..self.range };
-        scan::backwards(app, cancel, &series::matchers(&series)?, &series, range, |found| {
+        scan::backwards(store, cancel, &series::matchers(&series)?, &series, range, |found| {
             let again = if found.time_ms == at.time_ms { at.looked_at } else { 0 };
             let here = Cursor { time_ms: found.time_ms, looked_at: again };
             let seen = self.cursor.is_some_and(|cursor| here.time_ms == cursor.time_ms && again < cursor.looked_at);
@@ -165,7 +166,7 @@ impl Wanted {
         })?;
         self.cut(&mut out);
         let named = out.list.iter().map(|read| read.found.labels.clone()).collect();
-        Ok((out, series::explained(app, &named, self.range)?))
+        Ok((out, series::explained(store, &named, self.range)?))
     }
 
     fn take(&self, out: &mut Traces, read: Read) {
@@ -189,9 +190,9 @@ impl Wanted {
 }
 
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let wanted = Wanted::new(&app, &params)?;
-    let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
-        let (traces, explained) = wanted.read(app, cancel)?;
+    let (wanted, timeout_ms) = (Wanted::new(&app, &params)?, params.duration("timeout")?);
+    let answer = ask(&app, timeout_ms, move |app, cancel| {
+        let (traces, explained) = wanted.read(&*app.backend.of(&params.tenant), cancel)?;
         Ok(answer::document(&wanted, &traces, &explained))
     });
     Ok(json(StatusCode::OK, answer.await?))
@@ -200,10 +201,11 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
 /// `{"series", "complete", "columns": [[t, count], ...]}`: only columns that have slow traces.
 pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
-    let selectors = series::selectors(params.need("query")?)?;
-    let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
+    let (selectors, timeout_ms) = (series::selectors(params.need("query")?)?, params.duration("timeout")?);
+    let answer = ask(&app, timeout_ms, move |app, cancel| {
         let range = TimeRange { start_ms: start_ms.saturating_sub(step_ms), end_ms };
-        let series = series::wanted(app, &selectors, range)?;
+        let store = app.backend.of(&params.tenant);
+        let series = series::wanted(&*store, &selectors, range)?;
         let (mut counts, mut examined) = (BTreeMap::<i64, u64>::new(), 0);
         let mut each = |found: Found| {
             if examined == EXAMINED_MAX {
@@ -217,7 +219,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
             ControlFlow::Continue(())
         };
         if !series.is_empty() {
-            scan::backwards(app, cancel, &series::matchers(&series)?, &series, range, &mut each)?;
+            scan::backwards(&*store, cancel, &series::matchers(&series)?, &series, range, &mut each)?;
         }
         Ok(counted(series.len(), &counts, examined < EXAMINED_MAX))
     });

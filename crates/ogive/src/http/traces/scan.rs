@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 
 use ogive_model::{Labels, Matcher, SelectError, Selection, SeriesData, TimeRange};
 
-use super::super::App;
 use super::super::ask::Cancel;
 use super::super::error::ApiError;
+use crate::backend::Reader;
 
 /// 2,000 texts in memory at a time: 2 MB of slow traces.
 const WINDOW_SAMPLES_MAX: usize = 2_000;
@@ -30,7 +30,7 @@ pub(super) struct Found {
 
 /// Hands each text of `series` in `range` to `each`, until that breaks.
 pub(super) fn backwards(
-    app: &App,
+    store: &dyn Reader,
     cancel: &Cancel,
     matchers: &[Matcher],
     series: &BTreeSet<Labels>,
@@ -46,7 +46,7 @@ pub(super) fn backwards(
         let samples_max = if width_ms == 1 { INSTANT_SAMPLES_MAX } else { WINDOW_SAMPLES_MAX };
         let window = TimeRange { start_ms, end_ms };
         let selection = Selection { matchers: matchers.to_vec(), range: window, samples_max, labels_only: false };
-        let found = match app.backend.select(&selection) {
+        let found = match store.select(&selection) {
             Err(SelectError::TooManySamples { .. }) if width_ms > 1 => {
                 width_ms = (width_ms / 4).max(1);
                 continue;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ogive_model::{Kind, Labels, METRIC_NAME, MatchOp, Matcher, Selection, SeriesData, TimeRange};
 use ogive_query::ast::{Expr, ExprKind};
 
-use super::super::App;
 use super::super::error::ApiError;
+use crate::backend::Reader;
 use crate::link;
 
 /// The matchers of every selector in an expression: so that what is drawn can be explained as it was asked for.
@@ -39,14 +39,18 @@ fn matcher(name: &str, op: MatchOp, value: &str) -> Result<Matcher, ApiError> {
     Matcher::new(name, op, value).map_err(wide)
 }
 
-fn named(app: &App, matchers: Vec<Matcher>, range: TimeRange) -> Result<Vec<SeriesData>, ApiError> {
-    Ok(app.backend.select(&Selection { matchers, range, samples_max: usize::MAX, labels_only: true })?)
+fn named(store: &dyn Reader, matchers: Vec<Matcher>, range: TimeRange) -> Result<Vec<SeriesData>, ApiError> {
+    Ok(store.select(&Selection { matchers, range, samples_max: usize::MAX, labels_only: true })?)
 }
 
 /// The series of texts that are wanted in `range`: those that are selected, and those that explain selected histograms.
 /// Without selectors all that are called as slow traces are.
-pub(super) fn wanted(app: &App, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<BTreeSet<Labels>, ApiError> {
-    let slow = named(app, vec![matcher(METRIC_NAME, MatchOp::Regex, &format!(".+{}", link::SLOW))?], range)?;
+pub(super) fn wanted(
+    store: &dyn Reader,
+    selectors: &[Vec<Matcher>],
+    range: TimeRange,
+) -> Result<BTreeSet<Labels>, ApiError> {
+    let slow = named(store, vec![matcher(METRIC_NAME, MatchOp::Regex, &format!(".+{}", link::SLOW))?], range)?;
     let slow = slow.into_iter().filter(|series| series.meta.kind == Kind::Text).map(|series| series.labels);
     let slow: BTreeSet<Labels> = slow.collect();
     if selectors.is_empty() {
@@ -54,7 +58,7 @@ pub(super) fn wanted(app: &App, selectors: &[Vec<Matcher>], range: TimeRange) ->
     }
     let mut out = BTreeSet::new();
     for matchers in selectors {
-        for series in named(app, matchers.clone(), range)? {
+        for series in named(store, matchers.clone(), range)? {
             match series.meta.kind {
                 Kind::Text => {
                     out.insert(series.labels);
@@ -87,7 +91,7 @@ fn escape(text: &str) -> String {
 
 /// The histogram that each of these series of slow traces explains, if it has a cell in the range.
 pub(super) fn explained(
-    app: &App,
+    store: &dyn Reader,
     slow: &BTreeSet<Labels>,
     range: TimeRange,
 ) -> Result<BTreeMap<Labels, Labels>, ApiError> {
@@ -95,7 +99,7 @@ pub(super) fn explained(
     let names: BTreeSet<&str> = slow.iter().map(Labels::metric_name).collect();
     for name in names {
         for metric in link::metric_names(name).into_iter().flatten() {
-            let found = named(app, vec![matcher(METRIC_NAME, MatchOp::Equal, &metric)?], range)?;
+            let found = named(store, vec![matcher(METRIC_NAME, MatchOp::Equal, &metric)?], range)?;
             let found = found.into_iter().filter(|series| series.meta.kind == Kind::Histogram);
             let found: BTreeSet<Labels> = found.map(|series| series.labels).collect();
             for labels in slow.iter().filter(|labels| labels.metric_name() == name) {
