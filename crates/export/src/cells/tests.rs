@@ -1,0 +1,181 @@
+use std::sync::atomic::AtomicU64;
+
+use ogive_probe::{Threshold, trace_path};
+
+use super::*;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+fn turn(second: i64) -> Turn {
+    Turn { time_ns: second * SECOND_NS, is_last: false }
+}
+
+fn cells() -> Cells {
+    Cells::new(Clock::manual(1, 0), &[("service", "orders")], 1_000)
+}
+
+/// `series at second = what`, sorted.
+fn told(values: &[Measured]) -> Vec<String> {
+    let what = |value: &Value| match value {
+        Value::Histogram(cell) => format!("{} records", cell.count),
+        Value::Float(float) => float.to_string(),
+        other => format!("{other:?}"),
+    };
+    let mut told: Vec<String> = values
+        .iter()
+        .map(|value| format!("{} at {} = {}", value.series.labels, value.time_ns / SECOND_NS, what(&value.value)))
+        .collect();
+    told.sort();
+    told
+}
+
+#[test]
+fn each_turn_takes_what_was_measured_since_the_last() {
+    let cells = cells();
+    let recorder = Recorder::new();
+    cells.recorder("rpc_seconds", &[("route", "/")], &recorder).unwrap();
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = count.clone();
+    cells.counter("orders_total", &[], move || counted.load(Ordering::Relaxed)).unwrap();
+    cells.gauge("depth", &[], || 2.5).unwrap();
+    let depth = |second| format!("depth{{service=\"orders\"}} at {second} = 2.5");
+    assert_eq!(told(&cells.take(turn(1))), [depth(1), "orders_total{service=\"orders\"} at 1 = 0".into()]);
+    recorder.record_ns(1_000);
+    recorder.record_ns(2_000);
+    count.store(7, Ordering::Relaxed);
+    let values = cells.take(turn(2));
+    let expected = [
+        depth(2),
+        "orders_total{service=\"orders\"} at 2 = 7".into(),
+        "rpc_seconds{route=\"/\", service=\"orders\"} at 2 = 2 records".into(),
+    ];
+    assert_eq!(told(&values), expected);
+    let Value::Histogram(cell) = &values[0].value else { panic!("recorders come first") };
+    assert_eq!((cell.sum, cell.min, cell.max), (Some(3e-6), Some(1e-6), Some(2e-6)));
+    // The counter began anew at 3.
+    count.store(3, Ordering::Relaxed);
+    assert_eq!(told(&cells.take(turn(3))), [depth(3), "orders_total{service=\"orders\"} at 3 = 3".into()]);
+    assert_eq!(told(&cells.take(turn(4))), [depth(4)]);
+}
+
+#[test]
+fn a_forgotten_series_gives_its_last_cell() {
+    let cells = cells();
+    let recorder = Recorder::new();
+    cells.recorder("rpc_seconds", &[], &recorder).unwrap();
+    recorder.record_ns(1);
+    cells.forget("rpc_seconds", &[]);
+    assert_eq!(cells.take(turn(1)).len(), 1);
+    recorder.record_ns(1);
+    assert!(cells.take(turn(2)).is_empty());
+}
+
+#[test]
+fn a_function_that_panics_is_not_asked_again() {
+    let cells = cells();
+    cells.gauge("bad", &[], || panic!("as the test wants")).unwrap();
+    cells.gauge("good", &[], || 1.0).unwrap();
+    assert_eq!((cells.take(turn(1)).len(), cells.panics()), (1, 1));
+    assert_eq!((cells.take(turn(2)).len(), cells.panics()), (1, 1));
+}
+
+#[test]
+fn bad_names_and_too_many_are_refused() {
+    let cells = cells();
+    let recorder = Recorder::new();
+    let twice = cells.recorder("x_seconds", &[("service", "other")], &recorder);
+    assert!(matches!(twice, Err(Error::Series { .. })), "the label of all is given again: {twice:?}");
+    assert!(matches!(cells.recorder("", &[], &recorder), Err(Error::Series { .. })));
+    for _ in 0..SERIES_MAX {
+        cells.recorder("x_seconds", &[], &recorder).unwrap();
+    }
+    assert!(matches!(cells.recorder("x_seconds", &[], &recorder), Err(Error::TooManySeries { .. })));
+}
+
+trace_path! { OrderPath { recv: infra @ordered, risk: logic, publish: infra @ordered } }
+
+#[test]
+fn a_path_gives_its_stages_and_its_slow_messages_beside_their_cell() {
+    let clock = Clock::manual(1, 0);
+    let cells = Cells::new(clock, &[("service", "orders")], 1_000);
+    let traces = TraceRecorder::<OrderPath>::new(clock, Threshold::fixed_ns(1_000_000));
+    let writer = traces.handle("engine");
+    let taken = cells.traces(&[("stage", "mine")], &traces);
+    assert!(matches!(taken, Err(Error::Series { .. })), "`stage` is taken: {taken:?}");
+    cells.traces(&[("shard", "1")], &traces).unwrap();
+    let order = |risk_ns: u64| {
+        let mut order = OrderPath::begin(clock);
+        clock.advance(risk_ns);
+        order.mark(clock, OrderPath::risk);
+        clock.advance(10);
+        order.mark(clock, OrderPath::publish);
+        writer.finish(&order);
+    };
+    order(100);
+    order(2_000_000);
+    writer.finish(&OrderPath::default());
+    let values = cells.take(turn(1));
+    let name = |of: &str, labels: &str| format!("order_path_{of}{{{labels}}} at 1 = ");
+    let slow = values.iter().find(|value| value.series.labels.metric_name() == "order_path_slow").unwrap();
+    let total = values.iter().find(|value| value.series.labels.get("stage") == "total").unwrap();
+    assert_eq!(slow.series.labels.with("__name__", ""), total.series.labels.with("__name__", ""));
+    let Value::Text(line) = &slow.value else { panic!("a text") };
+    let trace: ogive_probe::SlowTrace = line.parse().unwrap();
+    assert_eq!((trace.total_ns, trace.culprit().unwrap().name.as_str()), (2_000_010, "risk"));
+    let lines = told(&values).into_iter().filter(|line| !line.contains("_slow{")).collect::<Vec<_>>();
+    let common = "service=\"orders\", shard=\"1\"";
+    let expected = [
+        name("seconds", &format!("class=\"infra\", {common}, stage=\"publish\"")) + "2 records",
+        name("seconds", &format!("class=\"logic\", {common}, stage=\"risk\"")) + "2 records",
+        name("seconds", &format!("publisher=\"engine\", {common}, stage=\"gap\"")) + "1 records",
+        name("seconds", &format!("{common}, stage=\"class:infra\"")) + "2 records",
+        name("seconds", &format!("{common}, stage=\"class:logic\"")) + "2 records",
+        name("seconds", &format!("{common}, stage=\"total\"")) + "2 records",
+        name("slow_dropped_total", &format!("reason=\"limit\", {common}")) + "0",
+        name("slow_dropped_total", &format!("reason=\"overwritten\", {common}")) + "0",
+        name("unmeasured_total", &format!("reason=\"incomplete\", {common}")) + "1",
+        name("unmeasured_total", &format!("reason=\"straddled\", {common}")) + "0",
+    ];
+    assert_eq!(lines, expected);
+    assert!(cells.take(turn(2)).is_empty());
+}
+
+#[test]
+fn the_slowest_stay_and_the_others_are_counted() {
+    let clock = Clock::manual(1, 0);
+    let cells = Cells::new(clock, &[], 1_000);
+    let traces = TraceRecorder::<OrderPath>::new(clock, Threshold::fixed_ns(0));
+    let writer = traces.handle("engine");
+    cells.traces_named("way_seconds", &[], &traces).unwrap();
+    for at in 0..crate::SLOW_MAX as u64 + 5 {
+        let mut order = OrderPath::begin(clock);
+        clock.advance(1_000 - at);
+        order.mark(clock, OrderPath::risk);
+        order.mark(clock, OrderPath::publish);
+        writer.finish(&order);
+    }
+    let values = cells.take(turn(1));
+    let slow: Vec<_> = values.iter().filter(|value| value.series.labels.metric_name() == "way_slow").collect();
+    assert_eq!(slow.len(), crate::SLOW_MAX);
+    assert!(slow.iter().all(|value| matches!(&value.value, Value::Text(line) if !line.contains("total_ns=743 "))));
+    assert!(told(&values).contains(&"way_slow_dropped_total{reason=\"limit\"} at 1 = 5".to_owned()));
+}
+
+#[test]
+fn names_become_snake_case() {
+    for (name, expected) in [("OrderPath", "order_path"), ("HTTPPath", "httppath"), ("Path2Go", "path2_go"), ("a", "a")]
+    {
+        assert_eq!(snake_case(name), expected);
+    }
+}
+
+#[test]
+fn the_clock_tells_its_state_each_ten_cells() {
+    let cells = cells();
+    cells.clock().unwrap();
+    let names =
+        |second| cells.take(turn(second)).iter().map(|v| v.series.labels.metric_name().to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(1), ["ogive_clock_mode", "ogive_clock_epoch", "ogive_clock_err_seconds"]);
+    assert!((2..=10).all(|second| names(second).is_empty()));
+    assert_eq!(names(11).len(), 3);
+}

@@ -1,0 +1,564 @@
+//! The exporter: one thread takes the cells at the end of each interval, another one sends them.
+//!
+//! *Invariants*: cells are taken at the boundary however long the server takes; a cell is labelled with the boundary at
+//! which it was taken. [`Status`] is one moment's: `taken == acknowledged + waiting + dropped`.
+//! *Threads*: `ogive-cells` waits for the boundary and fills the outbox; `ogive-send` empties it. Both stop at
+//! [`Exporter::shutdown`] or when the exporter is dropped. Two, because name resolution and a slow server block, and cells that are
+//! taken late are wrong.
+//! *Limits*: of the outbox; an attempt ends after [`ATTEMPT`].
+//! *Failure*: a server that is away is waited for; see the outbox and `http`. In a child of fork there are no threads: the
+//! status says so, and nothing there waits for them.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ogive_model::{Kind, SourceId, Temporality, Value};
+use ogive_probe::Clock;
+
+use crate::backoff::Backoff;
+use crate::cells::{Cells, Turn, lock};
+use crate::http::HttpLink;
+use crate::outbox::{DROPPED_BOUND, Dropped, Ended, Outbox};
+use crate::{Amount, Error, Link, Measured};
+
+/// 10 s for an attempt: a server that takes longer to fsync gets the same bytes again, and they count once.
+const ATTEMPT: Duration = Duration::from_secs(10);
+
+/// 16 MiB: 1,000 cells a second of 100 bytes for over two minutes.
+const KEEP_BYTES: usize = 16 << 20;
+
+/// What was dropped is told in each tenth cell.
+const REPORT_CELLS: i64 = 10;
+
+/// What was dropped without [`Exporter::shutdown`] waits this long for the server.
+const DROP_WAIT: Duration = Duration::from_secs(1);
+
+/// While the process ends there is no time for long pauses.
+const LAST_PAUSE_NS: u64 = 100_000_000;
+
+/// The same kind of trouble is told once a minute.
+const LOG_PAUSE_NS: u64 = 60_000_000_000;
+
+/// What was given up.
+const DROPPED_TOTAL: &str = "ogive_export_dropped_total";
+
+type Log = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Settings of an exporter.
+pub struct Builder {
+    address: String,
+    labels: Vec<(String, String)>,
+    interval: Duration,
+    keep_bytes: usize,
+    clock: Option<Clock>,
+    log: Log,
+}
+
+/// Sends what a process measures, each second, until it is shut down.
+#[derive(Debug)]
+pub struct Exporter {
+    shared: Arc<Shared>,
+    cells: Cells,
+}
+
+/// Whether an exporter runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// Cells are taken and sent.
+    #[default]
+    Running,
+    /// It was shut down.
+    Stopped,
+    /// This process is a child of the one that started it: nothing is taken or sent here. Start an exporter here.
+    Forked,
+}
+
+/// What an exporter has done so far. `taken == acknowledged + waiting + ` the sum of `dropped`, figure by figure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Whether it runs.
+    pub state: State,
+    /// Who sends.
+    pub source: u128,
+    /// The last batch's number that a server may have seen.
+    pub sequence: u64,
+    /// What was measured.
+    pub taken: Amount,
+    /// What the server has made durable.
+    pub acknowledged: Amount,
+    /// What waits, what is under way included.
+    pub waiting: Amount,
+    /// The part of it that the server may have, without having said so.
+    pub in_doubt: Amount,
+    /// Bytes that wait.
+    pub waiting_bytes: usize,
+    /// What was given up, by reason: `bound`, `shutdown`, `too_large`, `status_400` and the like, or a word of the server's
+    /// for single samples.
+    pub dropped: BTreeMap<String, Dropped>,
+    /// Attempts to send.
+    pub attempts: u64,
+    /// Those without an answer, or after which the same was to be sent again.
+    pub failures: u64,
+    /// Cells that were taken an interval late or more, because the machine gave no CPU.
+    pub late: u64,
+    /// Functions of the user's that panicked, and are not asked any more.
+    pub panics: u64,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+}
+
+impl Status {
+    /// All that was given up.
+    #[must_use]
+    pub fn dropped_sum(&self) -> Amount {
+        let mut sum = Amount::default();
+        self.dropped.values().for_each(|dropped| sum += dropped.amount);
+        sum
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    process: u32,
+    source: SourceId,
+    clock: Clock,
+    inner: Mutex<Inner>,
+    /// For the thread that takes cells: stop.
+    stop: Condvar,
+    /// For the thread that sends: there is something, or stop.
+    work: Condvar,
+    /// For whoever shuts down: the sender has ended.
+    ended: Condvar,
+}
+
+#[derive(Debug)]
+struct Inner {
+    outbox: Outbox,
+    /// The clock's time at which the sender gives up; set once.
+    deadline_ns: Option<u64>,
+    /// The last cell is in the outbox.
+    is_last_taken: bool,
+    has_sender_ended: bool,
+    attempts: u64,
+    failures: u64,
+    late: u64,
+    last_error: Option<String>,
+}
+
+impl Builder {
+    /// A label of every series.
+    #[must_use]
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.labels.push((name.into(), value.into()));
+        self
+    }
+
+    /// The width of a cell: 1 s unless set; from 10 ms to an hour, in whole milliseconds.
+    #[must_use]
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// What waits for the server at most: 16 MiB unless set. The oldest makes room, counted.
+    #[must_use]
+    pub fn keep_bytes(mut self, bytes: usize) -> Self {
+        self.keep_bytes = bytes;
+        self
+    }
+
+    /// The clock whose wall time gives the boundaries of cells; the machine's unless set.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Where to tell of trouble, at most once a minute for each kind; standard error unless set.
+    #[must_use]
+    pub fn log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.log = Box::new(log);
+        self
+    }
+
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// [`Error::Address`], [`Error::Series`] for the labels, [`Error::Setting`], [`Error::Spawn`].
+    pub fn start(self) -> Result<Exporter, Error> {
+        let link = HttpLink::new(&self.address)?;
+        self.start_with(link)
+    }
+
+    /// Starts the threads, to send over a way of your own.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    pub fn start_with(self, link: impl Link) -> Result<Exporter, Error> {
+        let interval_ms = self.interval.as_millis();
+        if !(10..=3_600_000).contains(&interval_ms) {
+            let found = format!("{:?}", self.interval);
+            return Err(Error::Setting { what: "the interval", found, wanted: "10 ms to 1 h" });
+        }
+        let clock = self.clock.unwrap_or_else(Clock::global);
+        let labels: Vec<_> = self.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let cells = Cells::new(clock, &labels, interval_ms as u32);
+        cells.series(
+            DROPPED_TOTAL,
+            &[("reason", "bound"), ("what", "records")],
+            Kind::Float,
+            Temporality::Delta,
+            "",
+        )?;
+        let source = random_source();
+        let inner = Inner {
+            outbox: Outbox::new(source, self.keep_bytes),
+            deadline_ns: None,
+            is_last_taken: false,
+            has_sender_ended: false,
+            attempts: 0,
+            failures: 0,
+            late: 0,
+            last_error: None,
+        };
+        let shared = Arc::new(Shared {
+            process: std::process::id(),
+            source,
+            clock,
+            inner: Mutex::new(inner),
+            stop: Condvar::new(),
+            work: Condvar::new(),
+            ended: Condvar::new(),
+        });
+        let sender =
+            Sender { shared: shared.clone(), link, log: self.log, told: BTreeMap::new(), pause: Pause::default() };
+        spawn("ogive-send", move || sender.run())?;
+        // Dropping it, should the second thread not start, stops the first.
+        let exporter = Exporter { shared: shared.clone(), cells: cells.clone() };
+        let interval_ns = interval_ms as i64 * 1_000_000;
+        spawn("ogive-cells", move || Taker { shared, cells, interval_ns }.run())?;
+        Ok(exporter)
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("address", &self.address).field("labels", &self.labels).finish_non_exhaustive()
+    }
+}
+
+fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(run);
+    spawned.map(|_| ()).map_err(|source| Error::Spawn { name, source })
+}
+
+/// 128 bits that no other process has, from the seeds that the standard library takes from the system.
+fn random_source() -> SourceId {
+    let half = || u128::from(RandomState::new().build_hasher().finish());
+    SourceId(half() << 64 | half())
+}
+
+impl Exporter {
+    /// An exporter to the server at `address`, such as `http://127.0.0.1:6448`.
+    #[must_use]
+    pub fn builder(address: &str) -> Builder {
+        Builder {
+            address: address.into(),
+            labels: Vec::new(),
+            interval: Duration::from_secs(1),
+            keep_bytes: KEEP_BYTES,
+            clock: None,
+            log: Box::new(|line| eprintln!("ogive-export: {line}")),
+        }
+    }
+
+    /// The series that are exported; clones of it can be kept where series come and go.
+    #[must_use]
+    pub fn cells(&self) -> &Cells {
+        &self.cells
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let source = self.shared.source.0;
+        // Before any lock: in a child of fork, a thread that is not there may hold it.
+        if self.shared.is_forked() {
+            return Status { state: State::Forked, source, ..Status::default() };
+        }
+        let inner = self.shared.lock();
+        let (waiting, in_doubt) = inner.outbox.waiting();
+        Status {
+            state: if inner.deadline_ns.is_some() { State::Stopped } else { State::Running },
+            source,
+            sequence: inner.outbox.sequence(),
+            taken: inner.outbox.taken,
+            acknowledged: inner.outbox.acknowledged,
+            waiting,
+            in_doubt,
+            waiting_bytes: inner.outbox.bytes(),
+            dropped: inner.outbox.dropped.clone(),
+            attempts: inner.attempts,
+            failures: inner.failures,
+            late: inner.late,
+            panics: self.cells.panics(),
+            last_error: inner.last_error.clone(),
+        }
+    }
+
+    /// Takes the cell that has begun, and waits until everything is acknowledged, at most `timeout`. What no server can
+    /// have seen by then is dropped, and counted; what one may have seen stays `in_doubt`.
+    pub fn shutdown(self, timeout: Duration) -> Status {
+        self.stop(timeout);
+        self.status()
+    }
+
+    fn stop(&self, timeout: Duration) {
+        if self.shared.is_forked() {
+            return;
+        }
+        let clock = self.shared.clock;
+        let mut inner = self.shared.lock();
+        if inner.deadline_ns.is_some() {
+            return;
+        }
+        let deadline_ns = clock.now().saturating_add(nanoseconds(timeout));
+        inner.deadline_ns = Some(deadline_ns);
+        self.shared.stop.notify_all();
+        self.shared.work.notify_all();
+        loop {
+            let left_ns = deadline_ns.saturating_sub(clock.now());
+            // The last cell takes microseconds; it is waited for past the deadline too.
+            if inner.has_sender_ended || (left_ns == 0 && inner.is_last_taken) {
+                break;
+            }
+            let wait = Duration::from_nanos(left_ns.clamp(1_000_000, 100_000_000));
+            inner = wait_on(&self.shared.ended, inner, wait);
+        }
+        inner.outbox.close();
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.stop(DROP_WAIT);
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn wait_on<'a>(on: &Condvar, inner: MutexGuard<'a, Inner>, time: Duration) -> MutexGuard<'a, Inner> {
+    on.wait_timeout(inner, time).unwrap_or_else(PoisonError::into_inner).0
+}
+
+impl Shared {
+    fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+}
+
+/// The thread that takes the cells.
+struct Taker {
+    shared: Arc<Shared>,
+    cells: Cells,
+    interval_ns: i64,
+}
+
+impl Taker {
+    fn run(self) {
+        self.announce();
+        loop {
+            let end_ns = self.boundary_after(self.shared.clock.wall());
+            if self.wait_until(end_ns) {
+                // What was measured in the interval that has begun belongs to the cell at its end.
+                let end_ns = self.boundary_after(self.shared.clock.wall());
+                self.turn(Turn { time_ns: end_ns, is_last: true });
+                return;
+            }
+            let time_ns = self.boundary_near(self.shared.clock.wall());
+            if time_ns > end_ns {
+                self.shared.lock().late += 1;
+            }
+            self.turn(Turn { time_ns, is_last: false });
+        }
+    }
+
+    fn boundary_after(&self, wall_ns: i64) -> i64 {
+        (wall_ns.div_euclid(self.interval_ns) + 1) * self.interval_ns
+    }
+
+    /// The last boundary. A sleep may end a moment early where the wall clock is slewed.
+    fn boundary_near(&self, wall_ns: i64) -> i64 {
+        (wall_ns + self.interval_ns / 10).div_euclid(self.interval_ns) * self.interval_ns
+    }
+
+    /// True when it is to stop. The wait is measured on the monotonic clock: a wall clock that is set back makes no
+    /// cell longer.
+    fn wait_until(&self, end_ns: i64) -> bool {
+        let clock = self.shared.clock;
+        let until_ns = clock.now().saturating_add((end_ns - clock.wall()).max(0) as u64);
+        let mut inner = self.shared.lock();
+        loop {
+            if inner.deadline_ns.is_some() {
+                return true;
+            }
+            let left_ns = until_ns.saturating_sub(clock.now());
+            if left_ns == 0 {
+                return false;
+            }
+            inner = wait_on(&self.shared.stop, inner, Duration::from_nanos(left_ns));
+        }
+    }
+
+    fn turn(&self, turn: Turn) {
+        let values = self.cells.take(turn);
+        let mut inner = self.shared.lock();
+        inner.outbox.push(values);
+        if turn.is_last || (turn.time_ns / self.interval_ns) % REPORT_CELLS == 0 {
+            let report = inner.outbox.unreported();
+            let values = self.report(turn.time_ns, &report);
+            inner.outbox.push_report(values, report);
+        }
+        inner.is_last_taken |= turn.is_last;
+        drop(inner);
+        self.shared.work.notify_all();
+    }
+
+    /// The counter of what was dropped is there before there are any.
+    fn announce(&self) {
+        let time_ns = self.boundary_after(self.shared.clock.wall());
+        let values = self.report(time_ns, &[(DROPPED_BOUND.into(), Amount::default())]);
+        self.shared.lock().outbox.push_report(values, Vec::new());
+    }
+
+    fn report(&self, time_ns: i64, dropped: &[(String, Amount)]) -> Vec<Measured> {
+        let of = |(reason, amount): &(String, Amount)| {
+            amount.figures().map(|(what, figure)| {
+                let labels = [("reason", reason.as_str()), ("what", what)];
+                let series = self.cells.series(DROPPED_TOTAL, &labels, Kind::Float, Temporality::Delta, "").ok()?;
+                Some(Measured { series, time_ns, value: Value::Float(figure as f64) })
+            })
+        };
+        dropped.iter().flat_map(of).flatten().collect()
+    }
+}
+
+/// The thread that sends.
+struct Sender<L> {
+    shared: Arc<Shared>,
+    link: L,
+    log: Log,
+    /// When each kind of trouble was told.
+    told: BTreeMap<&'static str, u64>,
+    pause: Pause,
+}
+
+/// When the next attempt may be.
+#[derive(Clone, Copy, Default)]
+struct Pause {
+    attempted_ns: u64,
+    not_before_ns: u64,
+}
+
+/// Says that the sender has ended, also when a link panics.
+struct Ending(Arc<Shared>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.lock().has_sender_ended = true;
+        self.0.ended.notify_all();
+    }
+}
+
+impl<L: Link> Sender<L> {
+    fn run(mut self) {
+        let shared = self.shared.clone();
+        let _ending = Ending(shared.clone());
+        let mut backoff = Backoff::new(shared.source.0 as u64);
+        while let Some((frame, timeout)) = self.next() {
+            let outcome = self.link.send(&frame, timeout);
+            let now_ns = shared.clock.now();
+            self.pause = Pause { attempted_ns: now_ns, not_before_ns: now_ns };
+            let mut inner = shared.lock();
+            inner.attempts += 1;
+            match inner.outbox.end(outcome) {
+                Ended::Acknowledged => backoff.reset(),
+                Ended::Again { after, detail } => {
+                    inner.failures += 1;
+                    inner.last_error = Some(detail.clone());
+                    let dropped = inner.outbox.dropped.get(DROPPED_BOUND).map(|dropped| dropped.amount.records);
+                    drop(inner);
+                    self.pause.not_before_ns = now_ns.saturating_add(backoff.next_ns(after));
+                    let dropped = dropped
+                        .map(|records| format!("; {records} measurements are dropped, for the bound is reached"));
+                    let dropped = dropped.unwrap_or_default();
+                    self.tell(
+                        "again",
+                        now_ns,
+                        &format!("{detail}; what was measured waits and is sent again{dropped}"),
+                    );
+                }
+                Ended::Dropped { detail } => {
+                    backoff.reset();
+                    inner.last_error = Some(detail.clone());
+                    drop(inner);
+                    self.tell(
+                        "dropped",
+                        now_ns,
+                        &format!("{detail}; sending it again would not help, so it is dropped"),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Waits for the next frame; none when it is time to end.
+    fn next(&self) -> Option<(Arc<[u8]>, Duration)> {
+        let clock = self.shared.clock;
+        let mut inner = self.shared.lock();
+        loop {
+            let now_ns = clock.now();
+            let mut start_ns = self.pause.not_before_ns;
+            let mut timeout = ATTEMPT;
+            if let Some(deadline_ns) = inner.deadline_ns {
+                if now_ns >= deadline_ns || (inner.is_last_taken && inner.outbox.is_empty()) {
+                    return None;
+                }
+                // Whoever ends the process waits: no long pauses now.
+                start_ns = start_ns.min(self.pause.attempted_ns + LAST_PAUSE_NS);
+                timeout = timeout.min(Duration::from_nanos(deadline_ns - now_ns));
+            }
+            if !inner.outbox.is_empty() && now_ns >= start_ns {
+                return inner.outbox.begin().map(|frame| (frame, timeout));
+            }
+            let wait_ns = match inner.outbox.is_empty() {
+                // Somebody will call.
+                true => 1_000_000_000,
+                false => start_ns - now_ns,
+            };
+            let until_end_ns = inner.deadline_ns.map_or(u64::MAX, |deadline_ns| deadline_ns - now_ns);
+            inner = wait_on(&self.shared.work, inner, Duration::from_nanos(wait_ns.min(until_end_ns)));
+        }
+    }
+
+    fn tell(&mut self, kind: &'static str, now_ns: u64, line: &str) {
+        let told = self.told.get(kind);
+        if told.is_none_or(|told| now_ns.saturating_sub(*told) >= LOG_PAUSE_NS) {
+            self.told.insert(kind, now_ns);
+            (self.log)(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! Sends what a process measures to an Ogive server or broker: each second its cells, each slow trace whole, exactly once.
+//!
+//! Register recorders, counters, traces and meters of `ogive-probe` with [`Exporter::cells`]; nothing on the path of a
+//! measurement changes. What cannot be sent waits in memory up to a bound; what the bound costs is counted, exported as
+//! `ogive_export_dropped_total{reason,what}` and shown by [`Exporter::status`].
+//!
+//! - [`Exporter`]: the two threads and their handle.
+//! - [`Cells`]: the series of the process.
+//! - [`Link`]: the way to a server; HTTP unless you bring your own.
+//!
+//! See docs/export.md for an example, and docs/decisions/export.md for why it is a crate of its own with two threads.
+#![forbid(unsafe_code)]
+
+mod amount;
+mod answer;
+mod backoff;
+mod cells;
+mod error;
+mod exporter;
+mod http;
+mod link;
+mod outbox;
+mod traces;
+
+pub use amount::Amount;
+pub use answer::Answer;
+pub use cells::{Cells, SERIES_MAX};
+pub use error::Error;
+pub use exporter::{Builder, Exporter, State, Status};
+pub use link::{Link, Outcome};
+pub use outbox::{DROPPED_BOUND, DROPPED_SHUTDOWN, DROPPED_TOO_LARGE, Dropped, Measured};
+pub use traces::SLOW_MAX;
+
+/// The examples of docs/export.md, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/export.md")]
+struct Guide;

@@ -1,0 +1,41 @@
+//! The way to a server, as the exporter sees it.
+
+use std::time::Duration;
+
+use crate::Answer;
+
+/// What became of an attempt to send a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The server spoke of every sample, and what it took is durable.
+    Answered(Answer),
+    /// The batch is wrong and will never be taken.
+    Refused {
+        /// A word for counters.
+        reason: String,
+        /// A sentence for people.
+        detail: String,
+    },
+    /// The same bytes are to be sent again.
+    Later {
+        /// Not before this has passed.
+        after: Option<Duration>,
+        /// The server may have taken the batch: it must not be counted as dropped.
+        in_doubt: bool,
+        /// A sentence for people.
+        detail: String,
+    },
+}
+
+/// Sends batches, one at a time.
+pub trait Link: Send + 'static {
+    /// Sends a frame (docs/formats/batch.md) and waits at most `timeout` for the answer.
+    fn send(&mut self, frame: &[u8], timeout: Duration) -> Outcome;
+}
+
+impl<F: FnMut(&[u8], Duration) -> Outcome + Send + 'static> Link for F {
+    fn send(&mut self, frame: &[u8], timeout: Duration) -> Outcome {
+        self(frame, timeout)
+    }
+}

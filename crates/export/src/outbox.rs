@@ -1,0 +1,356 @@
+//! What waits to be sent: frames in the order of their cells, bounded, each under one number from its first sending on.
+//!
+//! *Invariants*: `taken == acknowledged + waiting + dropped`, field by field ([`Amount`]), after every call. A frame that a
+//! server may have seen keeps its number and its bytes until the server has spoken of it, and is never counted as dropped
+//! before. Numbers rise by one without gaps over what servers have seen: what is given up for the bound had none yet.
+//! (Frames are written with the number that they will have if nothing before them is given up; otherwise they are
+//! written anew when their turn comes.)
+//! *Limits*: after each cell, `keep_bytes` of frames wait beside the one under way; the oldest that no server can have seen makes
+//! room. A report of what was dropped (some hundred bytes each tenth cell) makes no room itself, or it would not be true.
+//! *Failure*: what is dropped is counted by reason and reported once, also when the report is dropped itself.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ogive_model::{Batch, Reason, Sample, SeriesDef, SourceId, Value};
+
+use crate::{Amount, Outcome};
+
+/// 5,000 samples: some 700 KiB of cells with labels, which a slow line moves within the time-out.
+pub(crate) const BATCH_SAMPLES_MAX: usize = 5_000;
+
+/// What a frame takes in memory beside its bytes.
+const FRAME_OVERHEAD_BYTES: usize = 256;
+
+/// The bound was hit.
+pub const DROPPED_BOUND: &str = "bound";
+/// The process ended first.
+pub const DROPPED_SHUTDOWN: &str = "shutdown";
+/// A sample alone passes what a batch may hold.
+pub const DROPPED_TOO_LARGE: &str = "too_large";
+
+/// One value that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Its series.
+    pub series: SeriesDef,
+    /// End of what it covers, nanoseconds since the Unix epoch.
+    pub time_ns: i64,
+    /// The value.
+    pub value: Value,
+}
+
+/// What was dropped for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// How much.
+    pub amount: Amount,
+    /// The times of its samples, milliseconds since the Unix epoch: the first and the last.
+    pub range_ms: Option<(i64, i64)>,
+}
+
+impl Dropped {
+    fn add(&mut self, amount: Amount, range_ms: (i64, i64)) {
+        self.amount += amount;
+        let (from, to) = self.range_ms.unwrap_or(range_ms);
+        self.range_ms = Some((from.min(range_ms.0), to.max(range_ms.1)));
+    }
+}
+
+/// What became of an attempt, for logs and waits.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Acknowledged,
+    Again { after: Option<Duration>, detail: String },
+    Dropped { detail: String },
+}
+
+#[derive(Debug)]
+struct Waiting {
+    frame: Arc<[u8]>,
+    sequence: u64,
+    /// A server may have it.
+    in_doubt: bool,
+    amount: Amount,
+    range_ms: (i64, i64),
+    /// What was dropped, as it reports.
+    report: Vec<(String, Amount)>,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        self.frame.len() + FRAME_OVERHEAD_BYTES
+    }
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    source: SourceId,
+    /// The number of the frame whose turn it is.
+    next: u64,
+    waiting: VecDeque<Waiting>,
+    /// The first is under way.
+    sending: bool,
+    bytes: usize,
+    keep_bytes: usize,
+    pub(crate) taken: Amount,
+    pub(crate) acknowledged: Amount,
+    pub(crate) dropped: BTreeMap<String, Dropped>,
+    /// What reports have told of `dropped`.
+    reported: BTreeMap<String, Amount>,
+}
+
+impl Outbox {
+    pub(crate) fn new(source: SourceId, keep_bytes: usize) -> Self {
+        Self {
+            source,
+            next: 1,
+            waiting: VecDeque::new(),
+            sending: false,
+            bytes: 0,
+            keep_bytes,
+            taken: Amount::default(),
+            acknowledged: Amount::default(),
+            dropped: BTreeMap::new(),
+            reported: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The highest number that a server may have seen; 0 for none.
+    pub(crate) fn sequence(&self) -> u64 {
+        let in_doubt = self.waiting.front().is_some_and(|first| first.in_doubt || self.sending);
+        if in_doubt { self.next } else { self.next - 1 }
+    }
+
+    /// How much waits, and how much of it a server may have.
+    pub(crate) fn waiting(&self) -> (Amount, Amount) {
+        let (mut all, mut in_doubt) = (Amount::default(), Amount::default());
+        for (at, waiting) in self.waiting.iter().enumerate() {
+            all += waiting.amount;
+            if waiting.in_doubt || (at == 0 && self.sending) {
+                in_doubt += waiting.amount;
+            }
+        }
+        (all, in_doubt)
+    }
+
+    /// What was dropped and no report has told of, by reason.
+    pub(crate) fn unreported(&self) -> Vec<(String, Amount)> {
+        let told = |reason: &String| self.reported.get(reason).copied().unwrap_or_default();
+        let news = self.dropped.iter().map(|(reason, dropped)| (reason.clone(), dropped.amount - told(reason)));
+        news.filter(|(_, amount)| !amount.is_zero()).collect()
+    }
+
+    /// Takes what was measured.
+    pub(crate) fn push(&mut self, values: Vec<Measured>) {
+        let mut values = values;
+        while !values.is_empty() {
+            let rest = values.split_off(values.len().min(BATCH_SAMPLES_MAX));
+            self.push_batch(values, Vec::new());
+            values = rest;
+        }
+        self.make_room();
+    }
+
+    /// Takes `values` that tell that `report` was dropped. Nothing makes room for it before the next cell comes.
+    pub(crate) fn push_report(&mut self, values: Vec<Measured>, report: Vec<(String, Amount)>) {
+        for (reason, amount) in &report {
+            *self.reported.entry(reason.clone()).or_default() += *amount;
+        }
+        self.push_batch(values, report);
+    }
+
+    fn push_batch(&mut self, values: Vec<Measured>, report: Vec<(String, Amount)>) {
+        let Some(first) = values.first() else { return };
+        let time_ms = |value: &Measured| value.time_ns.div_euclid(1_000_000);
+        let start = (time_ms(first), time_ms(first));
+        let range_ms = values.iter().map(time_ms).fold(start, |(from, to), time| (from.min(time), to.max(time)));
+        let sequence = self.next + self.waiting.len() as u64;
+        let batch = batch(self.source, sequence, values);
+        let amount = Amount::of_batch(&batch);
+        match batch.encode() {
+            Ok(frame) => {
+                let frame = frame.into();
+                let waiting = Waiting { frame, sequence, in_doubt: false, amount, range_ms, report };
+                self.taken += amount;
+                self.bytes += waiting.bytes();
+                self.waiting.push_back(waiting);
+            }
+            Err(_) if batch.samples.len() > 1 => {
+                let mut values = values_of(batch);
+                let rest = values.split_off(values.len() / 2);
+                self.push_batch(values, report);
+                self.push_batch(rest, Vec::new());
+            }
+            Err(_) => {
+                self.taken += amount;
+                self.count_dropped(DROPPED_TOO_LARGE, amount, range_ms);
+            }
+        }
+    }
+
+    fn count_dropped(&mut self, reason: &str, amount: Amount, range_ms: (i64, i64)) {
+        self.dropped.entry(reason.to_owned()).or_default().add(amount, range_ms);
+    }
+
+    /// Gives up the oldest until the rest is within the bound.
+    fn make_room(&mut self) {
+        while self.bytes > self.keep_bytes {
+            let at = usize::from(self.is_first_bound());
+            if at >= self.waiting.len() {
+                return;
+            }
+            self.give_up(at, DROPPED_BOUND);
+        }
+    }
+
+    /// True when a server may have the first.
+    fn is_first_bound(&self) -> bool {
+        self.waiting.front().is_some_and(|first| self.sending || first.in_doubt)
+    }
+
+    fn give_up(&mut self, at: usize, reason: &str) {
+        let Some(waiting) = self.waiting.remove(at) else { return };
+        self.bytes -= waiting.bytes();
+        self.count_dropped(reason, waiting.amount, waiting.range_ms);
+        for (reason, amount) in waiting.report {
+            if let Some(reported) = self.reported.get_mut(&reason) {
+                *reported -= amount;
+            }
+        }
+    }
+
+    /// Gives up what no server can have seen.
+    pub(crate) fn close(&mut self) {
+        let keep = usize::from(self.is_first_bound());
+        while self.waiting.len() > keep {
+            self.give_up(keep, DROPPED_SHUTDOWN);
+        }
+    }
+
+    /// The frame whose turn it is; it is under way until [`Outbox::end`].
+    pub(crate) fn begin(&mut self) -> Option<Arc<[u8]>> {
+        let (source, next) = (self.source, self.next);
+        let first = self.waiting.front_mut()?;
+        if first.sequence != next {
+            let before = first.bytes();
+            first.frame = renumbered(&first.frame, source, next);
+            first.sequence = next;
+            self.bytes = self.bytes - before + first.bytes();
+        }
+        self.sending = true;
+        self.waiting.front().map(|first| first.frame.clone())
+    }
+
+    /// What became of the frame under way.
+    pub(crate) fn end(&mut self, outcome: Outcome) -> Ended {
+        self.sending = false;
+        let Some(first) = self.waiting.front_mut() else { return Ended::Acknowledged };
+        match outcome {
+            Outcome::Later { after, in_doubt, detail } => {
+                first.in_doubt |= in_doubt;
+                Ended::Again { after, detail }
+            }
+            Outcome::Answered(answer) if !answer.is_verdict_on(first.amount.samples) => {
+                first.in_doubt = true;
+                let detail = "the answer does not speak of every sample that was sent".into();
+                Ended::Again { after: None, detail }
+            }
+            Outcome::Answered(answer) => match self.pop() {
+                Some(sent) => self.answered(&sent, &answer.rejected),
+                None => Ended::Acknowledged,
+            },
+            Outcome::Refused { reason, detail } => {
+                if let Some(sent) = self.pop() {
+                    self.count_dropped(&reason, sent.amount, sent.range_ms);
+                }
+                Ended::Dropped { detail }
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        let sent = self.waiting.pop_front()?;
+        self.bytes -= sent.bytes();
+        self.next += 1;
+        Some(sent)
+    }
+
+    fn answered(&mut self, sent: &Waiting, rejected: &[(u32, String)]) -> Ended {
+        let mut taken = sent.amount;
+        if rejected.is_empty() {
+            self.acknowledged += taken;
+            return Ended::Acknowledged;
+        }
+        // A verdict names samples in the order in which a frame is read.
+        let samples = Batch::decode(&sent.frame).map(|batch| batch.samples).unwrap_or_default();
+        let mut seen = BTreeSet::new();
+        let mut first_reason = None;
+        for (index, reason) in rejected {
+            let Some(Ok(sample)) = samples.get(*index as usize) else { continue };
+            if !seen.insert(*index) {
+                continue;
+            }
+            let (reason, amount) = (known(reason), Amount::of(sample));
+            first_reason.get_or_insert(reason);
+            taken -= amount;
+            let time_ms = sample.time_ms();
+            self.count_dropped(reason, amount, (time_ms, time_ms));
+        }
+        if let Some(reason) = first_reason.filter(|_| taken.samples == 0) {
+            let whole = Amount { batches: taken.batches, ..Amount::default() };
+            taken -= whole;
+            self.count_dropped(reason, whole, sent.range_ms);
+        }
+        self.acknowledged += taken;
+        let detail =
+            format!("{} of {} samples were refused; the first: {}", rejected.len(), sent.amount.samples, rejected[0].1);
+        Ended::Dropped { detail }
+    }
+}
+
+/// A reason of the model's; servers of another version may have others.
+fn known(reason: &str) -> &'static str {
+    Reason::ALL.into_iter().map(Reason::as_str).find(|known| *known == reason).unwrap_or("other")
+}
+
+/// Neighbours of one series share its declaration.
+fn batch(source: SourceId, sequence: u64, values: Vec<Measured>) -> Batch {
+    let mut out = Batch { source, sequence, series: Vec::new(), samples: Vec::with_capacity(values.len()) };
+    for Measured { series, time_ns, value } in values {
+        if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
+            out.series.push(Ok(series));
+        }
+        out.samples.push(Ok(Sample { series: out.series.len() as u32 - 1, time_ns, value }));
+    }
+    out
+}
+
+fn values_of(batch: Batch) -> Vec<Measured> {
+    let Batch { series, samples, .. } = batch;
+    let of = |sample: Sample| {
+        let series = series.get(sample.series as usize)?.as_ref().ok()?.clone();
+        Some(Measured { series, time_ns: sample.time_ns, value: sample.value })
+    };
+    samples.into_iter().flatten().filter_map(of).collect()
+}
+
+/// The frame under another number. A frame of our own reads back; should it not, it goes as it is, and the receiver
+/// takes numbers with gaps too.
+fn renumbered(frame: &Arc<[u8]>, source: SourceId, sequence: u64) -> Arc<[u8]> {
+    let again = Batch::decode(frame).and_then(|batch| Batch { source, sequence, ..batch }.encode());
+    again.map_or_else(|_| frame.clone(), Into::into)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! A traced path as series: cells of its stages, and its slow messages as texts beside the cells that count them.
+//!
+//! *Format*: a path under the metric M (in seconds) gives the histograms `M{stage="total"}`, `M{stage="POINT",class="infra"}` or
+//! `class="logic"`, `M{stage="class:infra"}`, `M{stage="class:logic"}` and `M{stage="gap",publisher="NAME"}`. Each slow message
+//! is one text sample (docs/formats/trace.md) of the series with the labels of `stage="total"` and the name of M, `_slow` in
+//! the place of `_seconds`, at the time of the cell that counted it. Counters in the same way:
+//! `_unmeasured_total{reason}` (`incomplete`, `straddled`) and `_slow_dropped_total{reason}` (`overwritten`, `limit`).
+//! *Limits*: [`SLOW_MAX`] slow messages a cell; the slowest stay.
+
+use ogive_model::{Kind, SeriesDef, Temporality, Value};
+use ogive_probe::{Class, Clock, SlowTrace, TickSource, TraceCell, TracePath, TraceRecorder};
+
+use crate::cells::{Turn, push_cell};
+use crate::{Error, Measured};
+
+/// 256 slow messages a second and path, some 200 KiB of text: more than anybody reads, and the histograms count all.
+pub const SLOW_MAX: usize = 256;
+
+/// A path, whatever its type.
+pub(crate) trait Traces: Send {
+    /// Takes what was finished since the last turn.
+    fn take(&mut self, turn: Turn, out: &mut Vec<Measured>);
+}
+
+/// One path.
+pub(crate) struct TracesOf<P, T> {
+    recorder: TraceRecorder<P, T>,
+    clock: Clock,
+    total: SeriesDef,
+    /// In the order of [`TraceCell::stages`].
+    stages: Vec<SeriesDef>,
+    infrastructure: SeriesDef,
+    logic: SeriesDef,
+    /// Of a publisher; its label is replaced.
+    gap: SeriesDef,
+    slow: SeriesDef,
+    /// Why a message was not measured, or its text is not there: the counter, and what it was.
+    odd: [(SeriesDef, Option<u64>); 4],
+    /// Finished after the last cell was taken.
+    pending: Vec<SlowTrace>,
+    unmeasured: [u64; 2],
+    limited: u64,
+}
+
+impl<P: TracePath, T: TickSource> TracesOf<P, T> {
+    /// `series` makes a series of labels beside the user's.
+    pub(crate) fn new(
+        name: &str,
+        recorder: TraceRecorder<P, T>,
+        clock: Clock,
+        series: impl Fn(&[(&str, &str)], &str, Kind, Temporality, &str) -> Result<SeriesDef, Error>,
+    ) -> Result<Self, Error> {
+        let cells = |labels: &[(&str, &str)]| series(labels, name, Kind::Histogram, Temporality::Delta, "s");
+        let base = name.strip_suffix("_seconds").unwrap_or(name);
+        let counter = |what: &str, reason: &str| {
+            let name = format!("{base}_{what}_total");
+            series(&[("reason", reason)], &name, Kind::Float, Temporality::Delta, "").map(|series| (series, None))
+        };
+        let stages = P::POINTS.iter().skip(1);
+        Ok(Self {
+            total: cells(&[("stage", "total")])?,
+            stages: stages
+                .map(|point| cells(&[("stage", point.name), ("class", point.class.name())]))
+                .collect::<Result<_, _>>()?,
+            infrastructure: cells(&[("stage", class_stage(Class::Infrastructure))])?,
+            logic: cells(&[("stage", class_stage(Class::Logic))])?,
+            gap: cells(&[("stage", "gap"), ("publisher", "-")])?,
+            slow: series(&[("stage", "total")], &format!("{base}_slow"), Kind::Text, Temporality::Gauge, "")?,
+            odd: [
+                counter("unmeasured", "incomplete")?,
+                counter("unmeasured", "straddled")?,
+                counter("slow_dropped", "overwritten")?,
+                counter("slow_dropped", "limit")?,
+            ],
+            recorder,
+            clock,
+            pending: Vec::new(),
+            unmeasured: [0; 2],
+            limited: 0,
+        })
+    }
+
+    /// The slow messages that the cell taken at `wall_ns` counted.
+    fn slow(&mut self, wall_ns: i64, is_last: bool) -> Vec<SlowTrace> {
+        let mut slow = std::mem::take(&mut self.pending);
+        slow.append(&mut self.recorder.drain());
+        if !is_last {
+            // One that was finished since is the next cell's.
+            (slow, self.pending) = slow.into_iter().partition(|trace| trace.published_ns <= wall_ns);
+        }
+        if slow.len() > SLOW_MAX {
+            slow.sort_by_key(|trace| std::cmp::Reverse(trace.total_ns));
+            self.limited += (slow.len() - SLOW_MAX) as u64;
+            slow.truncate(SLOW_MAX);
+            slow.sort_by_key(|trace| trace.published_ns);
+        }
+        slow
+    }
+
+    fn cells(&self, cell: TraceCell, time_ns: i64, out: &mut Vec<Measured>) {
+        push_cell(out, &self.total, time_ns, cell.total);
+        for (series, stage) in self.stages.iter().zip(cell.stages) {
+            push_cell(out, series, time_ns, stage.times);
+        }
+        push_cell(out, &self.infrastructure, time_ns, cell.infrastructure);
+        push_cell(out, &self.logic, time_ns, cell.logic);
+        for publisher in cell.publishers.into_iter().filter(|publisher| publisher.gaps.count > 0) {
+            let labels = self.gap.labels.with("publisher", &publisher.name);
+            push_cell(out, &SeriesDef { labels, ..self.gap.clone() }, time_ns, publisher.gaps);
+        }
+    }
+}
+
+impl<P: TracePath, T: TickSource> Traces for TracesOf<P, T> {
+    fn take(&mut self, turn: Turn, out: &mut Vec<Measured>) {
+        let wall_ns = self.clock.wall();
+        let cell = self.recorder.snapshot();
+        let counts = cell.counts;
+        self.cells(cell, turn.time_ns, out);
+        for trace in self.slow(wall_ns, turn.is_last) {
+            let value = Value::Text(trace.to_string());
+            out.push(Measured { series: self.slow.clone(), time_ns: turn.time_ns, value });
+        }
+        self.unmeasured[0] += counts.incomplete;
+        self.unmeasured[1] += counts.straddled;
+        let [incomplete, straddled] = self.unmeasured;
+        let now = [incomplete, straddled, self.recorder.dumps().overwritten, self.limited];
+        for ((series, before), now) in self.odd.iter_mut().zip(now) {
+            let more = now - before.unwrap_or(0);
+            if more > 0 || before.is_none() {
+                let value = Value::Float(more as f64);
+                out.push(Measured { series: series.clone(), time_ns: turn.time_ns, value });
+            }
+            *before = Some(now);
+        }
+    }
+}
+
+/// The stage under which the sum of a class' stages goes.
+fn class_stage(class: Class) -> &'static str {
+    match class {
+        Class::Infrastructure => "class:infra",
+        Class::Logic => "class:logic",
+    }
+}
