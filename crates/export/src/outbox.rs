@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ogive_model::{Batch, Reason, Sample, SeriesDef, SourceId, Value};
+use ogive_model::{Batch, Reason, Sample, SeriesDef, SourceId, Tenant, Value};
 
 use crate::{Amount, Outcome};
 
@@ -326,7 +326,8 @@ fn known(reason: &str) -> &'static str {
 
 /// Neighbours of one series share its declaration.
 fn batch(source: SourceId, sequence: u64, values: Vec<Measured>) -> Batch {
-    let mut out = Batch { source, sequence, series: Vec::new(), samples: Vec::with_capacity(values.len()) };
+    let samples = Vec::with_capacity(values.len());
+    let mut out = Batch { source, sequence, tenant: Tenant::default(), series: Vec::new(), samples };
     for Measured { series, time_ns, value } in values {
         if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
             out.series.push(Ok(series));
