@@ -56,6 +56,20 @@ pub enum Error {
         /// Where it was to end.
         end: u64,
     },
+    /// Only a mirror has copies, and each of its members one. Give the store a second directory.
+    #[error("{} has no copy {copy} here", path.display())]
+    NoCopy {
+        /// The file.
+        path: PathBuf,
+        /// Which copy was asked for.
+        copy: usize,
+    },
+    /// The directories of a mirror do not fit together, so none of them may be written. The sentence says what to do.
+    #[error("{problem}")]
+    Mirror {
+        /// What does not fit, and what to do.
+        problem: String,
+    },
     /// The operating system's word on anything else.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {

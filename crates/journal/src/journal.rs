@@ -151,7 +151,7 @@ impl Journal {
             if segment::is_new(&path) {
                 self.disk.remove(&path)?;
             }
-            let Some(number) = segment::number_of(&path) else { continue };
+            let Some(number) = segment::segment_number(&path) else { continue };
             self.number_next = self.number_next.max(number + 1);
             let reader = SegmentReader::open(&*self.disk, &path)?;
             if reader.first().is_none() && reader.length() <= SEGMENT_HEADER_BYTES as u64 {

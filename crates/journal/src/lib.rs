@@ -9,12 +9,17 @@ mod format;
 mod journal;
 #[cfg(test)]
 mod journal_tests;
+mod scrub;
 mod segment;
 
 pub mod disk;
 
-pub use disk::{DirectoryLock, Disk, DiskFile, Faults, RealDisk, SimulatedDisk};
+pub use disk::{
+    BadCopy, DirectoryLock, Disk, DiskFile, Faults, LOCK_FILE, MIRROR_FILE, Member, MemberState, MirrorDisk,
+    MirrorOptions, MirrorStatus, Pace, Piece, Progress, RealDisk, SimulatedDisk, Verified, read_verified, scrub_piece,
+};
 pub use error::Error;
 pub use format::{RECORD_BYTES_MAX, SEGMENT_BYTES_MAX};
 pub use journal::{CORRUPTIONS_MAX, Journal, Options, Position, Recovery, Replay};
-pub use segment::Corruption;
+pub use scrub::{Finding, Until, scrub_journal, scrub_presence};
+pub use segment::{Corruption, segment_number};

@@ -1,13 +1,15 @@
 //! Reading a segment: its records in order, and where bytes are bad.
 //!
 //! Invariants: a record is given out only if both its checksums fit and its sequence is above the one before.
-//! Limits: memory is one record and a window of [`WINDOW_BYTES`].
-//! Failure: after a bad record the reader looks at each multiple of 8 for the next good one.
+//! Limits: memory is one record and a window of [`WINDOW_BYTES`] for each copy.
+//! Failure: a record that is bad in one copy is taken from another, which heals the first; after one that is bad in all
+//! the reader looks at each multiple of 8 for the next good one.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::format::{self, ALIGNMENT, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::{Disk, DiskFile, Error};
+use crate::{Disk, DiskFile, Error, Verified, read_verified};
 
 /// 256 KiB: a read large enough that its call costs nothing beside its bytes.
 const WINDOW_BYTES: usize = 256 << 10;
@@ -50,11 +52,13 @@ pub(crate) fn new_path_of(directory: &Path, number: u64) -> PathBuf {
 
 /// Whether a file was to become a segment.
 pub(crate) fn is_new(path: &Path) -> bool {
-    path.as_os_str().as_encoded_bytes().ends_with(NEW_SUFFIX.as_bytes())
+    let name = path.as_os_str().as_encoded_bytes();
+    name.ends_with(NEW_SUFFIX.as_bytes()) || name.ends_with(b".journal.copy.new")
 }
 
 /// The number in a segment's file name; `None` for other files.
-pub(crate) fn number_of(path: &Path) -> Option<u64> {
+#[must_use]
+pub fn segment_number(path: &Path) -> Option<u64> {
     let stem = path.file_name()?.to_str()?.strip_suffix(NAME_SUFFIX)?;
     if stem.len() != 16 { None } else { u64::from_str_radix(stem, 16).ok() }
 }
@@ -69,6 +73,13 @@ pub(crate) enum Step {
     End { offset: u64 },
 }
 
+/// Bytes of a copy that were read.
+#[derive(Default)]
+struct Window {
+    bytes: Vec<u8>,
+    start: u64,
+}
+
 /// Reads one segment from its start.
 pub(crate) struct SegmentReader {
     file: Box<dyn DiskFile>,
@@ -79,18 +90,28 @@ pub(crate) struct SegmentReader {
     header_is_good: bool,
     expected: u64,
     offset: u64,
-    window: Vec<u8>,
-    window_start: u64,
-    payload: std::ops::Range<usize>,
+    /// One for each copy of the file.
+    windows: Vec<Window>,
+    /// The copy that held the last good record.
+    copy: usize,
+    payload: Range<usize>,
     /// A good record found behind bad bytes.
     found: Option<RecordHeader>,
+    /// Copies whose bytes were bad where another's were good: which, where, and whether they are good now.
+    pub(crate) healed: Vec<(usize, Range<u64>, bool)>,
 }
 
 impl SegmentReader {
     pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
         let file = disk.open_read(path)?;
-        let length = file.length()?;
+        // After a crash the copies may end at different places.
+        let lengths: Vec<_> = (0..file.copies()).map(|copy| file.copy_length(copy)).collect();
+        let length = match lengths.iter().flatten().max() {
+            Some(length) => *length,
+            None => file.length()?,
+        };
         let mut reader = Self {
+            windows: lengths.iter().map(|_| Window::default()).collect(),
             file,
             length,
             mark: 0,
@@ -98,28 +119,44 @@ impl SegmentReader {
             header_is_good: false,
             expected: 0,
             offset: SEGMENT_HEADER_BYTES as u64,
-            window: Vec::new(),
-            window_start: 0,
+            copy: 0,
             payload: 0..0,
             found: None,
+            healed: Vec::new(),
         };
-        reader.read_header(number_of(path))?;
+        reader.read_header(segment_number(path))?;
         Ok(reader)
     }
 
     fn read_header(&mut self, number: Option<u64>) -> Result<(), Error> {
-        let Some(bytes) = self.bytes_at(0, SEGMENT_HEADER_BYTES)? else { return Ok(()) };
-        let header = SegmentHeader::decode(bytes.try_into().expect("the header's size"));
-        if let Some(header) = header.filter(|header| Some(header.number) == number) {
-            (self.mark, self.first, self.header_is_good) = (header.mark, Some(header.first), true);
-            self.expected = header.first;
+        if self.length < SEGMENT_HEADER_BYTES as u64 {
             return Ok(());
         }
+        let header = read_verified(&*self.file, 0..SEGMENT_HEADER_BYTES as u64, |bytes, path| {
+            let header = SegmentHeader::decode(bytes.try_into().expect("the header's size"));
+            // The error is not seen: what follows says that the header is bad.
+            let bad = || Error::Truncated { path: path.to_owned(), offset: 0, end: SEGMENT_HEADER_BYTES as u64 };
+            header.filter(|header| Some(header.number) == number).ok_or_else(bad)
+        });
+        match header {
+            Ok(Verified { value: header, .. }) => {
+                (self.mark, self.first, self.header_is_good) = (header.mark, Some(header.first), true);
+                self.expected = header.first;
+                return Ok(());
+            }
+            Err(Error::Truncated { .. }) => {}
+            Err(error) => return Err(error),
+        }
         // The first record begins with the mark too.
-        let Some(bytes) = self.bytes_at(SEGMENT_HEADER_BYTES as u64, 4)? else { return Ok(()) };
-        self.mark = format::u32_at(bytes, 0);
-        let first = self.record_at(SEGMENT_HEADER_BYTES as u64)?.map(|header| header.sequence);
-        (self.first, self.expected) = (first, first.unwrap_or(0));
+        for copy in 0..self.windows.len() {
+            let Some(bytes) = self.bytes_at(copy, SEGMENT_HEADER_BYTES as u64, 4)? else { continue };
+            self.mark = format::u32_at(bytes, 0);
+            let first = self.record_at(SEGMENT_HEADER_BYTES as u64)?.map(|header| header.sequence);
+            (self.first, self.expected) = (first, first.unwrap_or(0));
+            if first.is_some() {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -148,7 +185,7 @@ impl SegmentReader {
 
     /// The payload of the last record.
     pub(crate) fn payload(&self) -> &[u8] {
-        &self.window[self.payload.clone()]
+        &self.windows[self.copy].bytes[self.payload.clone()]
     }
 
     pub(crate) fn step(&mut self) -> Result<Step, Error> {
@@ -178,44 +215,96 @@ impl SegmentReader {
 
     fn take(&mut self, header: RecordHeader) -> Result<Step, Error> {
         let frame = header.frame_bytes();
-        let from = self.window_offset(self.offset, frame)?.expect("a checked record is there");
+        let from = self.window_offset(self.copy, self.offset, frame)?.expect("a checked record is there");
         self.payload = from + RECORD_HEADER_BYTES..from + RECORD_HEADER_BYTES + header.length as usize;
         self.offset += frame as u64;
         self.expected = header.sequence + 1;
         Ok(Step::Record { sequence: header.sequence, durable: header.durable })
     }
 
-    /// The header of the record at `offset`, if a good one is there.
+    /// The frame of the last record and where it is.
+    pub(crate) fn frame(&self) -> (Range<u64>, &[u8]) {
+        let from = self.payload.start - RECORD_HEADER_BYTES;
+        let bytes = &self.windows[self.copy].bytes[from..from + format::frame_bytes(self.payload.len())];
+        (self.offset - bytes.len() as u64..self.offset, bytes)
+    }
+
+    pub(crate) fn file(&self) -> &dyn DiskFile {
+        &*self.file
+    }
+
+    /// The header of the record at `offset`, if a good one is in a copy. The copies before that one are healed.
     fn record_at(&mut self, offset: u64) -> Result<Option<RecordHeader>, Error> {
+        let mut failed = None;
+        for copy in 0..self.windows.len() {
+            match self.record_in(copy, offset) {
+                Ok(Some(header)) => {
+                    self.copy = copy;
+                    self.heal_before(copy, offset, header.frame_bytes())?;
+                    return Ok(Some(header));
+                }
+                Ok(None) => {}
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        // What cannot be read is not what is bad: the reader must not step over it.
+        failed.map_or(Ok(None), Err)
+    }
+
+    fn heal_before(&mut self, copy: usize, offset: u64, count: usize) -> Result<(), Error> {
+        for bad in 0..copy {
+            let Some(from) = self.window_offset(copy, offset, count)? else { return Ok(()) };
+            let frame = &self.windows[copy].bytes[from..from + count];
+            let place = offset..offset + count as u64;
+            match self.file.heal(bad, place.clone(), frame) {
+                Err(Error::NoCopy { .. }) => continue,
+                // What cannot be healed is met again.
+                healed => self.healed.push((bad, place, healed.is_ok())),
+            }
+            self.windows[bad] = Window::default();
+        }
+        Ok(())
+    }
+
+    fn record_in(&mut self, copy: usize, offset: u64) -> Result<Option<RecordHeader>, Error> {
         let (mark, expected) = (self.mark, self.expected);
-        let Some(bytes) = self.bytes_at(offset, RECORD_HEADER_BYTES)? else { return Ok(None) };
+        let Some(bytes) = self.bytes_at(copy, offset, RECORD_HEADER_BYTES)? else { return Ok(None) };
         let Some(header) = RecordHeader::decode(bytes.try_into().expect("the header's size"), mark) else {
             return Ok(None);
         };
         if header.sequence < expected {
             return Ok(None);
         }
-        let frame = self.bytes_at(offset, header.frame_bytes())?;
+        let frame = self.bytes_at(copy, offset, header.frame_bytes())?;
         Ok(frame.is_some_and(format::frame_is_good).then_some(header))
     }
 
-    fn bytes_at(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>, Error> {
-        Ok(self.window_offset(offset, count)?.map(|from| &self.window[from..from + count]))
+    fn bytes_at(&mut self, copy: usize, offset: u64, count: usize) -> Result<Option<&[u8]>, Error> {
+        let found = self.window_offset(copy, offset, count)?;
+        Ok(found.map(|from| &self.windows[copy].bytes[from..from + count]))
     }
 
-    /// Where in the window the bytes are; reads them if they are not in it. `None` past the file's end.
-    fn window_offset(&mut self, offset: u64, count: usize) -> Result<Option<usize>, Error> {
+    /// Where in the copy's window the bytes are; reads them if they are not in it. `None` past the copy's end.
+    fn window_offset(&mut self, copy: usize, offset: u64, count: usize) -> Result<Option<usize>, Error> {
         if offset + count as u64 > self.length {
             return Ok(None);
         }
-        let window_end = self.window_start + self.window.len() as u64;
-        if offset < self.window_start || offset + count as u64 > window_end {
+        let window = &mut self.windows[copy];
+        let window_end = window.start + window.bytes.len() as u64;
+        if offset < window.start || offset + count as u64 > window_end {
             let left = usize::try_from(self.length - offset).unwrap_or(usize::MAX);
             // Refilled in place: one allocation serves the whole segment.
-            self.window.resize(count.max(WINDOW_BYTES.min(left)), 0);
-            self.window_start = offset;
-            self.file.read_exact_at(offset, &mut self.window)?;
+            window.bytes.resize(count.max(WINDOW_BYTES.min(left)), 0);
+            window.start = offset;
+            let read = match self.file.read_copy_at(copy, offset, &mut window.bytes) {
+                Err(Error::NoCopy { .. }) => 0,
+                read => read?,
+            };
+            window.bytes.truncate(read);
+            if read < count {
+                return Ok(None);
+            }
         }
-        Ok(Some(usize::try_from(offset - self.window_start).expect("inside the window")))
+        Ok(Some(usize::try_from(offset - window.start).expect("inside the window")))
     }
 }

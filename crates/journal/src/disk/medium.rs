@@ -86,6 +86,12 @@ impl Medium {
         }
     }
 
+    /// Overwrites bytes, on the medium and for readers.
+    pub(super) fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
+        write(&mut self.live, offset, bytes);
+        write(&mut self.durable, offset, bytes);
+    }
+
     fn settle(&mut self, loss: Loss, random: &mut Random) {
         let pending = std::mem::take(&mut self.pending);
         let total: usize = pending.iter().map(Change::weight).sum();

@@ -7,19 +7,24 @@
 //! unknown state for good, and no later `sync` of it proves anything about them.
 
 mod medium;
+mod mirror;
 mod real;
 mod simulated;
 #[cfg(test)]
 mod simulated_tests;
+mod verified;
 
 pub(crate) mod random;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-pub use real::RealDisk;
+pub use mirror::{MIRROR_FILE, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, Pace, Progress};
+pub use real::{LOCK_FILE, RealDisk};
 pub use simulated::{Faults, SimulatedDisk};
+pub use verified::{BadCopy, Piece, Verified, read_verified, scrub_piece};
 
 /// A directory tree. Shared as `Arc<dyn Disk>`.
 pub trait Disk: Send + Sync {
@@ -38,8 +43,20 @@ pub trait Disk: Send + Sync {
     /// Moves a file to a name in the same file system, replacing what is there, at once for every reader.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Error>;
 
+    /// Gives a file a second name in the same file system; [`Error::AlreadyExists`] when there is one.
+    fn link(&self, from: &Path, to: &Path) -> Result<(), Error>;
+
+    /// Whether two names are of one file.
+    fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Error>;
+
     /// Removes a file. Open handles keep reading it.
     fn remove(&self, path: &Path) -> Result<(), Error>;
+
+    /// Removes an empty directory.
+    fn remove_dir(&self, directory: &Path) -> Result<(), Error>;
+
+    /// Whether `path` is there and a directory.
+    fn is_directory(&self, path: &Path) -> Result<bool, Error>;
 
     /// Full paths of a directory's files and directories, ascending.
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>, Error>;
@@ -56,6 +73,11 @@ pub trait Disk: Send + Sync {
     /// Takes the directory for oneself until the lock is dropped or the process ends; [`Error::Locked`] when
     /// somebody else has it.
     fn lock(&self, directory: &Path) -> Result<DirectoryLock, Error>;
+
+    /// Makes the copy `to` of a file anew from the copy `from`, whole. Only where there are copies.
+    fn restore(&self, path: &Path, from: usize, to: usize) -> Result<(), Error> {
+        Err(Error::NoCopy { path: path.to_owned(), copy: from.max(to) })
+    }
 
     /// Bytes of a file.
     fn length(&self, path: &Path) -> Result<u64, Error> {
@@ -111,6 +133,31 @@ pub trait DiskFile: Send + Sync {
 
     /// Reads at `offset`; fewer bytes than asked only at the file's end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error>;
+
+    /// How many copies of the file there may be, readable or not: above one on a mirror.
+    fn copies(&self) -> usize {
+        1
+    }
+
+    /// Where copy `copy` lies.
+    fn copy_path(&self, _copy: usize) -> PathBuf {
+        self.path().to_owned()
+    }
+
+    /// Bytes of copy `copy`.
+    fn copy_length(&self, _copy: usize) -> Result<u64, Error> {
+        self.length()
+    }
+
+    /// As [`DiskFile::read_at`], from copy `copy`.
+    fn read_copy_at(&self, _copy: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {
+        self.read_at(offset, buffer)
+    }
+
+    /// Overwrites bytes of copy `copy`, which fail their checksum, with those that another copy holds, durably.
+    fn heal(&self, copy: usize, _place: Range<u64>, _bytes: &[u8]) -> Result<(), Error> {
+        Err(Error::NoCopy { path: self.path().to_owned(), copy })
+    }
 
     /// Appends all of `bytes`, or fails with a part of them possibly written.
     fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), Error> {

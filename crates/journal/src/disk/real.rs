@@ -2,7 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::FileExt;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{DirectoryLock, Disk, DiskFile};
@@ -13,7 +14,7 @@ use crate::Error;
 pub struct RealDisk;
 
 /// Name of the file whose lock stands for its directory.
-const LOCK_FILE: &str = "LOCK";
+pub const LOCK_FILE: &str = "LOCK";
 
 fn failure(operation: &'static str, path: &Path, source: std::io::Error) -> Error {
     let path = path.to_owned();
@@ -54,6 +55,30 @@ impl Disk for RealDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
         std::fs::rename(from, to).map_err(|error| failure("rename", from, error))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        std::fs::hard_link(from, to).map_err(|error| failure("link", if to.exists() { to } else { from }, error))
+    }
+
+    fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Error> {
+        let identity = |path: &Path| {
+            let metadata = std::fs::metadata(path).map_err(|error| failure("measure", path, error))?;
+            Ok::<_, Error>((metadata.dev(), metadata.ino()))
+        };
+        Ok(identity(one)? == identity(other)?)
+    }
+
+    fn remove_dir(&self, directory: &Path) -> Result<(), Error> {
+        std::fs::remove_dir(directory).map_err(|error| failure("remove", directory, error))
+    }
+
+    fn is_directory(&self, path: &Path) -> Result<bool, Error> {
+        match std::fs::metadata(path) {
+            Ok(metadata) => Ok(metadata.is_dir()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failure("measure", path, error)),
+        }
     }
 
     fn remove(&self, path: &Path) -> Result<(), Error> {
@@ -169,6 +194,14 @@ impl DiskFile for RealFile {
             }
         }
         Ok(filled)
+    }
+
+    /// Opens the file anew: this handle may be for reading, or append.
+    fn heal(&self, _copy: usize, place: Range<u64>, bytes: &[u8]) -> Result<(), Error> {
+        let opened = OpenOptions::new().write(true).open(&self.path);
+        let file = opened.map_err(|error| failure("open", &self.path, error))?;
+        file.write_all_at(bytes, place.start).map_err(|error| failure("heal", &self.path, error))?;
+        file.sync_data().map_err(|error| failure("fsync", &self.path, error))
     }
 }
 

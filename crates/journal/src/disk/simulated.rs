@@ -6,6 +6,7 @@
 //! Failure: those of [`Faults`], power cuts ([`SimulatedDisk::cut_power_after`]), and process deaths.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -316,6 +317,46 @@ impl Disk for SimulatedDisk {
         })
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        self.change("link", from, |state| {
+            state.name_fault("link", from)?;
+            let file = *state.names.get(from).ok_or_else(|| Error::NotFound { path: from.to_owned() })?;
+            if state.names.contains_key(to) {
+                return Err(Error::AlreadyExists { path: to.to_owned() });
+            }
+            state.names.insert(to.to_owned(), file);
+            state.pending.push(NameChange::Link { path: to.to_owned(), file });
+            Ok(())
+        })
+    }
+
+    fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Error> {
+        let state = self.state();
+        state.powered("measure", one)?;
+        let file =
+            |path: &Path| state.names.get(path).copied().ok_or_else(|| Error::NotFound { path: path.to_owned() });
+        Ok(file(one)? == file(other)?)
+    }
+
+    fn remove_dir(&self, directory: &Path) -> Result<(), Error> {
+        self.change("remove", directory, |state| {
+            let holds = |path: &&PathBuf| path.parent() == Some(directory);
+            if state.names.keys().chain(&state.directories).any(|path| holds(&path)) {
+                return Err(failure("remove", directory, "it is not empty"));
+            }
+            match state.directories.remove(directory) {
+                true => Ok(()),
+                false => Err(Error::NotFound { path: directory.to_owned() }),
+            }
+        })
+    }
+
+    fn is_directory(&self, path: &Path) -> Result<bool, Error> {
+        let state = self.state();
+        state.powered("measure", path)?;
+        Ok(state.directories.contains(path))
+    }
+
     fn remove(&self, path: &Path) -> Result<(), Error> {
         self.change("remove", path, |state| {
             state.name_fault("remove", path)?;
@@ -494,6 +535,16 @@ impl DiskFile for SimulatedFile {
             let read = buffer.len().min(medium.live.len() - from);
             buffer[..read].copy_from_slice(&medium.live[from..from + read]);
             read
+        })
+    }
+
+    /// Durable at once.
+    fn heal(&self, _copy: usize, place: Range<u64>, bytes: &[u8]) -> Result<(), Error> {
+        self.disk.change("heal", &self.path, |state| {
+            self.alive(state, "heal")?;
+            let medium = state.files.get_mut(&self.file).expect("an open file is there");
+            medium.overwrite(place.start as usize, bytes);
+            Ok(())
         })
     }
 }

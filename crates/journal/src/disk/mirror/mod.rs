@@ -1,0 +1,473 @@
+//! Several directories that hold the same files, used as one [`Disk`].
+//!
+//! Invariants: a change is done on every live member before it is reported as done; a member that did not follow is out,
+//! and the label of every other one says so durably, before that too. So each live member has everything that was
+//! acknowledged, and a member that went is known as stale when it comes back.
+//! Threads: any number; changes go on side by side, the set of members changes between them.
+//! Limits: `MEMBERS_MAX` members. Failure: a change that fails everywhere is the caller's error and takes nobody out; one
+//! that fails on some takes those out, counted and told. Reading tries member after member.
+//! Paths are those below the root that the mirror was opened with; each member has them below its own.
+
+mod file;
+mod label;
+mod open;
+mod rebuild;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+
+use super::{DirectoryLock, Disk, DiskFile};
+use crate::Error;
+
+use file::{Handles, MirrorFile};
+use label::Label;
+pub use label::MIRROR_FILE;
+pub use open::{Member, MirrorOptions};
+pub use rebuild::{Pace, Progress};
+
+/// How a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// It has everything.
+    Live,
+    /// It failed, or was not there, or is stale: nothing is read from it or written to it.
+    Out,
+    /// It is being filled.
+    Rebuilding,
+}
+
+/// What is known of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorStatus {
+    /// Its directory.
+    pub path: PathBuf,
+    /// How it is.
+    pub state: MemberState,
+    /// Why it is not live; empty if it is.
+    pub why: String,
+    /// Operations that failed on it.
+    pub failures: u64,
+    /// Pieces of files whose bad bytes were overwritten with good ones of another member.
+    pub healed: u64,
+    /// Their bytes.
+    pub healed_bytes: u64,
+}
+
+/// A member as the mirror holds it. It keeps its place as long as the mirror lives.
+struct Slot {
+    id: u64,
+    root: PathBuf,
+    disk: Arc<dyn Disk>,
+    state: MemberState,
+    why: String,
+    /// Replaced by another: told to nobody.
+    gone: bool,
+    counts: Arc<Counts>,
+    lock: Option<DirectoryLock>,
+}
+
+#[derive(Default)]
+struct Counts {
+    failures: AtomicU64,
+    healed: AtomicU64,
+    healed_bytes: AtomicU64,
+}
+
+struct State {
+    slots: Vec<Slot>,
+    label: Label,
+    /// The label on the members does not yet say who went: nothing may be reported as done.
+    unsettled: bool,
+    random: Box<dyn FnMut() -> u64 + Send + Sync>,
+}
+
+struct Shared {
+    root: PathBuf,
+    state: RwLock<State>,
+    /// Files open for writing, which a member that joins must be given too.
+    writers: Mutex<Vec<Weak<Handles>>>,
+    /// While a member is rebuilt: the files that changed, and from which byte on.
+    changed: Mutex<Option<BTreeMap<PathBuf, u64>>>,
+    held: Mutex<bool>,
+    tell: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// See the module. Clones share it.
+#[derive(Clone)]
+pub struct MirrorDisk(Arc<Shared>);
+
+impl Shared {
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writers(&self) -> MutexGuard<'_, Vec<Weak<Handles>>> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) -> MutexGuard<'_, Option<BTreeMap<PathBuf, u64>>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The part of `path` that every member has below its root.
+    fn inner<'a>(&self, path: &'a Path) -> &'a Path {
+        let inner = path.strip_prefix(&self.root);
+        inner.unwrap_or_else(|_| panic!("{} is not in the mirror of {}", path.display(), self.root.display()))
+    }
+
+    /// Notes that `path` changed from byte `from` on. Called after the change, before anybody may wait for it.
+    fn note(&self, path: &Path, from: u64) {
+        if let Some(changed) = &mut *self.changed() {
+            let held = changed.entry(self.inner(path).to_owned()).or_insert(from);
+            *held = from.min(*held);
+        }
+    }
+
+    /// Does `act` on every live member and takes those out that fail while others do not. `touched` are the files that
+    /// change by it.
+    fn change<T>(&self, touched: &[&Path], act: impl Fn(usize, &Slot) -> Result<T, Error>) -> Result<T, Error> {
+        self.settle()?;
+        let results: Vec<(usize, Result<T, Error>)> = {
+            let state = self.read();
+            let results = state.live().map(|(at, slot)| (at, act(at, slot))).collect();
+            touched.iter().for_each(|path| self.note(path, 0));
+            results
+        };
+        self.judge(results)
+    }
+
+    /// The value of a change, once everybody whom it failed on is out.
+    fn judge<T>(&self, results: Vec<(usize, Result<T, Error>)>) -> Result<T, Error> {
+        let (mut done, mut failed) = (Vec::new(), Vec::new());
+        for (at, result) in results {
+            match result {
+                Ok(value) => done.push((at, value)),
+                Err(error) => failed.push((at, error)),
+            }
+        }
+        if failed.is_empty() || done.is_empty() {
+            self.count_failures(&failed);
+            return match done.into_iter().next() {
+                Some((_, value)) => Ok(value),
+                None => Err(failed.into_iter().next().expect("a mirror has a live member").1),
+            };
+        }
+        self.take_out(failed, |state| done.iter().any(|(at, _)| state.slots[*at].state == MemberState::Live))?;
+        Ok(done.into_iter().next().expect("it is not empty").1)
+    }
+
+    fn count_failures(&self, failed: &[(usize, Error)]) {
+        let state = self.read();
+        for (at, _) in failed {
+            // ORDERING: Relaxed; a counter publishes nothing beside itself.
+            state.slots[*at].counts.failures.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the membership of those that `failed`, durably. `others_did` says whether a live member did what they did
+    /// not; if none did, nobody goes and their error is the answer.
+    fn take_out(&self, failed: Vec<(usize, Error)>, others_did: impl Fn(&State) -> bool) -> Result<(), Error> {
+        self.count_failures(&failed);
+        let mut state = self.write();
+        if !others_did(&state) {
+            return Err(failed.into_iter().next().expect("somebody failed").1);
+        }
+        for (at, error) in failed {
+            state.put_out(at, &error.to_string(), &*self.tell);
+        }
+        state.settle(&*self.tell)
+    }
+
+    /// Makes the labels say who is live, if they do not yet.
+    fn settle(&self) -> Result<(), Error> {
+        if self.read().unsettled { self.write().settle(&*self.tell) } else { Ok(()) }
+    }
+
+    /// What the first live member says that does not fail.
+    fn ask<T>(&self, act: impl Fn(&Slot) -> Result<T, Error>) -> Result<T, Error> {
+        let state = self.read();
+        let mut first = None;
+        for (_, slot) in state.live() {
+            match act(slot) {
+                Ok(value) => return Ok(value),
+                Err(error) => {
+                    if !matches!(error, Error::NotFound { .. }) {
+                        // ORDERING: Relaxed; a counter publishes nothing beside itself.
+                        slot.counts.failures.fetch_add(1, Ordering::Relaxed);
+                    }
+                    first = first.or(Some(error));
+                }
+            }
+        }
+        Err(first.expect("a mirror has a live member"))
+    }
+
+    fn new_file(self: &Arc<Self>, path: &Path, handles: Vec<Option<Box<dyn DiskFile>>>, writable: bool) -> MirrorFile {
+        let length = handles.iter().flatten().find_map(|handle| handle.length().ok()).unwrap_or(0);
+        let handles = Arc::new(Handles::new(path.to_owned(), handles, writable));
+        if writable {
+            let mut writers = self.writers();
+            writers.retain(|weak| weak.strong_count() > 0);
+            writers.push(Arc::downgrade(&handles));
+        }
+        MirrorFile::new(Arc::clone(self), path.to_owned(), handles, length)
+    }
+
+    /// Opens `path` for writing on every live member.
+    fn open_writable(
+        self: &Arc<Self>,
+        path: &Path,
+        act: impl Fn(&Slot, &Path) -> Result<Box<dyn DiskFile>, Error>,
+    ) -> Result<Box<dyn DiskFile>, Error> {
+        self.settle()?;
+        let opened = Mutex::new(Vec::new());
+        // The file is among the writers before the members can change.
+        let (file, results) = {
+            let state = self.read();
+            let keep = |at: usize, handle| opened.lock().unwrap_or_else(PoisonError::into_inner).push((at, handle));
+            let open = |(at, slot): (usize, &Slot)| {
+                (at, act(slot, &slot.path(self.inner(path))).map(|handle| keep(at, handle)))
+            };
+            let results: Vec<_> = state.live().map(open).collect();
+            let mut handles: Vec<Option<Box<dyn DiskFile>>> = state.slots.iter().map(|_| None).collect();
+            for (at, handle) in opened.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                handles[at] = Some(handle);
+            }
+            let file = self.new_file(path, handles, true);
+            self.note(path, 0);
+            (file, results)
+        };
+        self.judge(results)?;
+        Ok(Box::new(file))
+    }
+}
+
+impl Slot {
+    fn path(&self, inner: &Path) -> PathBuf {
+        if inner.as_os_str().is_empty() { self.root.clone() } else { self.root.join(inner) }
+    }
+}
+
+impl State {
+    fn live(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        self.slots.iter().enumerate().filter(|(_, slot)| slot.state == MemberState::Live)
+    }
+
+    /// Ends a membership in memory; [`State::settle`] must follow.
+    fn put_out(&mut self, at: usize, why: &str, tell: &dyn Fn(&str)) {
+        let slot = &mut self.slots[at];
+        if slot.state == MemberState::Live {
+            (slot.state, slot.why) = (MemberState::Out, why.to_owned());
+            self.unsettled = true;
+            tell(&format!("{} is out of the mirror: {why}", slot.root.display()));
+        }
+    }
+
+    /// Writes the label of a new epoch to every live member. Who does not take it is out too, if somebody does.
+    fn settle(&mut self, tell: &dyn Fn(&str)) -> Result<(), Error> {
+        while self.unsettled {
+            let current = self.live().map(|(_, slot)| (slot.id, slot.root.clone())).collect();
+            let label = self.label.next(current, (self.random)());
+            let wrote = |(at, slot): (usize, &Slot)| (at, label.of(slot.id).write(&*slot.disk, &slot.root));
+            let results: Vec<(usize, Result<(), Error>)> = self.live().map(wrote).collect();
+            let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(|(_, result)| result.is_ok());
+            // An epoch that a member may have seen is never used again.
+            self.label = label;
+            if done.is_empty() {
+                return Err(failed
+                    .into_iter()
+                    .find_map(|(_, result)| result.err())
+                    .expect("a mirror has a live member"));
+            }
+            self.unsettled = false;
+            for (at, error) in failed.into_iter().filter_map(|(at, result)| result.err().map(|error| (at, error))) {
+                self.put_out(at, &error.to_string(), tell);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MirrorDisk {
+    /// How each member is.
+    #[must_use]
+    pub fn members(&self) -> Vec<MirrorStatus> {
+        // ORDERING: Relaxed; numbers to look at.
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let status = |slot: &Slot| MirrorStatus {
+            path: slot.root.clone(),
+            state: slot.state,
+            why: slot.why.clone(),
+            failures: get(&slot.counts.failures),
+            healed: get(&slot.counts.healed),
+            healed_bytes: get(&slot.counts.healed_bytes),
+        };
+        self.0.read().slots.iter().filter(|slot| !slot.gone).map(status).collect()
+    }
+
+    /// The epoch of the set of current members.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.0.read().label.epoch
+    }
+
+    /// The directory that paths begin with.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.0.root
+    }
+}
+
+impl Disk for MirrorDisk {
+    fn create(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {
+        self.0.open_writable(path, |slot, path| slot.disk.create(path))
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {
+        self.complete(path)?;
+        self.0.open_writable(path, |slot, path| slot.disk.open(path))
+    }
+
+    fn open_read(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {
+        let file = self.0.new_file(path, Vec::new(), false);
+        file.length()?;
+        Ok(Box::new(file))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        let (inner_from, inner_to) = (self.0.inner(from), self.0.inner(to));
+        let renamed =
+            |from, to| self.0.writers().iter().filter_map(Weak::upgrade).for_each(|open| open.renamed(from, to));
+        // First, so that a member that joins right behind the change finds the file.
+        renamed(from, to);
+        self.0
+            .change(&[from, to], |_, slot| slot.disk.rename(&slot.path(inner_from), &slot.path(inner_to)))
+            .inspect_err(|_| renamed(to, from))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        let (from, inner) = (self.0.inner(from), self.0.inner(to));
+        self.0.change(&[to], |_, slot| slot.disk.link(&slot.path(from), &slot.path(inner)))
+    }
+
+    fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Error> {
+        let (one, other) = (self.0.inner(one), self.0.inner(other));
+        self.0.ask(|slot| slot.disk.same_file(&slot.path(one), &slot.path(other)))
+    }
+
+    /// What one member does not have needs no removing there.
+    fn remove(&self, path: &Path) -> Result<(), Error> {
+        let inner = self.0.inner(path);
+        let found = std::sync::atomic::AtomicBool::new(false);
+        self.0.change(&[path], |_, slot| match slot.disk.remove(&slot.path(inner)) {
+            Err(Error::NotFound { .. }) => Ok(()),
+            // ORDERING: Relaxed; read on this thread.
+            removed => removed.inspect(|()| found.store(true, Ordering::Relaxed)),
+        })?;
+        // ORDERING: Relaxed, as above.
+        if found.load(Ordering::Relaxed) { Ok(()) } else { Err(Error::NotFound { path: path.to_owned() }) }
+    }
+
+    fn remove_dir(&self, directory: &Path) -> Result<(), Error> {
+        let inner = self.0.inner(directory);
+        self.0.change(&[directory], |_, slot| match slot.disk.remove_dir(&slot.path(inner)) {
+            Err(Error::NotFound { .. }) => Ok(()),
+            removed => removed,
+        })
+    }
+
+    fn is_directory(&self, path: &Path) -> Result<bool, Error> {
+        let inner = self.0.inner(path);
+        self.0.ask(|slot| slot.disk.is_directory(&slot.path(inner)))
+    }
+
+    /// What any live member has: a crash may have left a file with one of them, and a bad disk lacks one.
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>, Error> {
+        let inner = self.0.inner(directory);
+        let (mut names, mut first) = (None::<BTreeSet<PathBuf>>, None);
+        for (_, slot) in self.0.read().live() {
+            match slot.disk.list(&slot.path(inner)) {
+                Ok(found) => {
+                    let named = found.into_iter().filter_map(|path| Some(directory.join(path.file_name()?)));
+                    names.get_or_insert_default().extend(named);
+                }
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        names.map(|names| names.into_iter().collect()).ok_or_else(|| first.expect("a mirror has a live member"))
+    }
+
+    fn create_dir_all(&self, directory: &Path) -> Result<(), Error> {
+        let inner = self.0.inner(directory);
+        self.0.change(&[directory], |_, slot| slot.disk.create_dir_all(&slot.path(inner)))
+    }
+
+    fn sync_dir(&self, directory: &Path) -> Result<(), Error> {
+        let inner = self.0.inner(directory);
+        self.0.change(&[], |_, slot| slot.disk.sync_dir(&slot.path(inner)))
+    }
+
+    fn free_bytes(&self, directory: &Path) -> Result<u64, Error> {
+        let inner = self.0.inner(directory);
+        let of = |slot: &Slot| slot.disk.free_bytes(&slot.path(inner));
+        let free = self.0.read().live().filter_map(|(_, slot)| of(slot).ok()).min();
+        free.map_or_else(|| self.0.ask(of), Ok)
+    }
+
+    /// The members were locked when the mirror was opened; this keeps a second user of it out.
+    fn lock(&self, directory: &Path) -> Result<DirectoryLock, Error> {
+        assert!(self.0.inner(directory).as_os_str().is_empty(), "only the root is locked");
+        let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *held, true) {
+            return Err(Error::Locked { path: directory.to_owned() });
+        }
+        Ok(DirectoryLock::new(Held(Arc::clone(&self.0))))
+    }
+
+    fn restore(&self, path: &Path, from: usize, to: usize) -> Result<(), Error> {
+        let (state, inner) = (self.0.read(), self.0.inner(path));
+        let live = |at: usize| {
+            let slot = state.slots.get(at).filter(|slot| slot.state == MemberState::Live);
+            slot.ok_or_else(|| Error::NoCopy { path: path.to_owned(), copy: at })
+        };
+        let (from, to) = (live(from)?, live(to)?);
+        let bytes = rebuild::copy_file(&from.end(), &to.end(), inner, 0, &mut |_| Ok(()))?;
+        // ORDERING: Relaxed; counters publish nothing beside themselves.
+        to.counts.healed.fetch_add(1, Ordering::Relaxed);
+        to.counts.healed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl MirrorDisk {
+    /// Gives the members that lack `path` a copy of it, if others have it.
+    fn complete(&self, path: &Path) -> Result<(), Error> {
+        let inner = self.0.inner(path);
+        let (missing, source) = {
+            let state = self.0.read();
+            let is_missing = |slot: &Slot| matches!(slot.disk.length(&slot.path(inner)), Err(Error::NotFound { .. }));
+            let missing: Vec<usize> = state.live().filter(|(_, slot)| is_missing(slot)).map(|(at, _)| at).collect();
+            let source = state.live().find(|(at, _)| !missing.contains(at)).map(|(at, _)| at);
+            (missing, source)
+        };
+        // Nobody has it: the caller hears so.
+        let Some(source) = source else { return Ok(()) };
+        missing.into_iter().try_for_each(|at| self.restore(path, source, at))
+    }
+}
+
+struct Held(Arc<Shared>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *self.0.held.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}

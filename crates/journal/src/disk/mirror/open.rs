@@ -1,0 +1,245 @@
+//! Opening a mirror: which of the directories are current, and which must be rebuilt.
+//!
+//! Invariants: only members of the highest epoch are read; a directory that was current then and is not there keeps
+//! the mirror shut unless the caller says that it may be left out, because it could have gone on alone.
+//! Failure: directories of different stores, or that went on without each other, are an [`Error::Mirror`] that says
+//! what to do; nothing is written then.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, RwLock};
+
+use super::label::{Label, MEMBERS_MAX};
+use super::{Counts, MIRROR_FILE, MemberState, MirrorDisk, Shared, Slot, State};
+use crate::{DirectoryLock, Disk, Error, LOCK_FILE};
+
+/// A directory of a mirror, on the disk that it is reached by.
+#[derive(Clone)]
+pub struct Member {
+    /// The directory.
+    pub root: PathBuf,
+    /// Where it is.
+    pub disk: Arc<dyn Disk>,
+}
+
+/// How a mirror is opened.
+pub struct MirrorOptions {
+    /// Go on without members that were current and are not there. They are stale from then on.
+    pub degraded: bool,
+    /// Numbers that nobody else draws.
+    pub random: Box<dyn FnMut() -> u64 + Send + Sync>,
+    /// Hears, in a sentence, what happens to members.
+    pub tell: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What a directory holds.
+pub(super) enum Found {
+    /// It cannot be used.
+    Lost(Error),
+    /// Nothing of a store.
+    Empty(DirectoryLock),
+    /// A store of the time before mirrors.
+    Unlabelled(DirectoryLock),
+    Labelled(DirectoryLock, Label),
+}
+
+impl MirrorDisk {
+    /// Opens `members` as one disk with the root of the first, and gives the directories that are there and must be
+    /// rebuilt: see [`MirrorDisk::rebuild`]. Directories that are missing are made.
+    ///
+    /// # Errors
+    /// [`Error::Mirror`], [`Error::Locked`]; the disk's when no member can be used.
+    pub fn open(members: Vec<Member>, mut options: MirrorOptions) -> Result<(Self, Vec<PathBuf>), Error> {
+        check_members(&members)?;
+        let found = members.iter().map(look).collect::<Result<Vec<Found>, Error>>()?;
+        let label = choose(&members, &found, &mut options)?;
+        let root = members[0].root.clone();
+        // Beside a store that is there already, a new directory has to be filled.
+        let fresh = label.epoch == 0 && !found.iter().any(|found| matches!(found, Found::Unlabelled(_)));
+        let (mut slots, mut stale) = (Vec::new(), Vec::new());
+        for (member, found) in members.into_iter().zip(found) {
+            let (lock, id, why) = judge(&label, fresh, found, &mut options);
+            if lock.is_some() && !why.is_empty() {
+                stale.push(member.root.clone());
+            }
+            slots.push(Slot {
+                id,
+                root: member.root,
+                disk: member.disk,
+                state: if why.is_empty() { MemberState::Live } else { MemberState::Out },
+                why,
+                gone: false,
+                counts: Arc::new(Counts::default()),
+                lock,
+            });
+        }
+        let current = slots.iter().filter(|slot| slot.state == MemberState::Live).map(|slot| slot.id);
+        let mut ids: Vec<u64> = label.current.iter().map(|(id, _)| *id).collect();
+        let mut live: Vec<u64> = current.collect();
+        if live.is_empty() {
+            let problem = format!("{}: {}; name the directory that is current", slots[0].root.display(), slots[0].why);
+            return Err(Error::Mirror { problem });
+        }
+        ids.sort_unstable();
+        live.sort_unstable();
+        let mut state = State { slots, label, unsettled: ids != live, random: options.random };
+        for slot in state.slots.iter().filter(|slot| slot.state != MemberState::Live) {
+            (options.tell)(&format!("{} is not in use: {}", slot.root.display(), slot.why));
+        }
+        state.settle(&*options.tell)?;
+        let shared = Shared {
+            root,
+            state: RwLock::new(state),
+            writers: Mutex::default(),
+            changed: Mutex::default(),
+            held: Mutex::default(),
+            tell: options.tell,
+        };
+        Ok((Self(Arc::new(shared)), stale))
+    }
+}
+
+fn check_members(members: &[Member]) -> Result<(), Error> {
+    let refuse = |problem: String| Err(Error::Mirror { problem });
+    if members.is_empty() || members.len() > MEMBERS_MAX {
+        return refuse(format!("a mirror has 1 to {MEMBERS_MAX} directories, not {}", members.len()));
+    }
+    for (at, member) in members.iter().enumerate() {
+        if members[..at].iter().any(|other| other.root == member.root) {
+            return refuse(format!("{} is named twice; name each directory once", member.root.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Locks a directory and reads its label.
+pub(super) fn look(member: &Member) -> Result<Found, Error> {
+    let (disk, root) = (&*member.disk, &member.root);
+    let locked = disk.create_dir_all(root).and_then(|()| disk.lock(root));
+    let lock = match locked {
+        Ok(lock) => lock,
+        Err(error @ Error::Locked { .. }) => return Err(error),
+        Err(error) => return Ok(Found::Lost(error)),
+    };
+    Ok(match Label::read(disk, root) {
+        Ok(Some(label)) => Found::Labelled(lock, label),
+        Ok(None) => match is_empty(disk, root) {
+            Ok(true) => Found::Empty(lock),
+            Ok(false) => Found::Unlabelled(lock),
+            Err(error) => Found::Lost(error),
+        },
+        Err(error @ Error::Mirror { .. }) => return Err(error),
+        Err(error) => Found::Lost(error),
+    })
+}
+
+/// Whether nothing but locks and halves of a label is there.
+fn is_empty(disk: &dyn Disk, root: &Path) -> Result<bool, Error> {
+    let ignored = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name == LOCK_FILE || name == "lost+found" || name.starts_with(MIRROR_FILE)
+    };
+    Ok(disk.list(root)?.iter().all(ignored))
+}
+
+/// The label that counts.
+fn choose(members: &[Member], found: &[Found], options: &mut MirrorOptions) -> Result<Label, Error> {
+    let refuse = |problem: String| Err(Error::Mirror { problem });
+    let labelled: Vec<(&Path, &Label)> = members
+        .iter()
+        .zip(found)
+        .filter_map(|(member, found)| match found {
+            Found::Labelled(_, label) => Some((member.root.as_path(), label)),
+            _ => None,
+        })
+        .collect();
+    let Some((root, best)) = labelled.iter().max_by_key(|(_, label)| label.epoch).filter(|best| best.1.epoch > 0)
+    else {
+        return begin(members, found, options);
+    };
+    for (other, label) in &labelled {
+        if label.store != best.store {
+            let (root, other) = (root.display(), other.display());
+            return refuse(format!("{root} and {other} belong to different stores; start each on its own"));
+        }
+        let same = label.epoch == best.epoch && label.history == best.history && label.current == best.current;
+        if !same && (label.epoch == best.epoch || !best.follows(label)) {
+            let (root, other) = (root.display(), other.display());
+            return refuse(format!(
+                "{root} and {other} went on without each other, and each may hold samples that the other does not; \
+                 choose the one to keep, empty the other directory, and start again: it is rebuilt"
+            ));
+        }
+    }
+    for (member, found) in members.iter().zip(found) {
+        if matches!(found, Found::Unlabelled(_)) {
+            let (root, other) = (root.display(), member.root.display());
+            return refuse(format!(
+                "{other} holds files that are not of the mirror of {root}; empty it: it is rebuilt"
+            ));
+        }
+    }
+    let is_here = |id: u64| labelled.iter().any(|(_, label)| label.member == id);
+    let missing: Vec<&(u64, PathBuf)> = best.current.iter().filter(|(id, _)| !is_here(*id)).collect();
+    if let (Some((_, path)), false) = (missing.first(), options.degraded) {
+        return refuse(format!(
+            "the copy in {} was current and is not here; name it with --data, or, if it is lost, start with --degraded \
+             to go on without it",
+            path.display()
+        ));
+    }
+    Ok((*best).clone())
+}
+
+/// The label of a mirror that begins: with new directories, or with the one that holds a store already.
+fn begin(members: &[Member], found: &[Found], options: &mut MirrorOptions) -> Result<Label, Error> {
+    let used: Vec<usize> = (0..found.len()).filter(|at| matches!(found[*at], Found::Unlabelled(_))).collect();
+    if let [one, other, ..] = used[..] {
+        let (one, other) = (members[one].root.display(), members[other].root.display());
+        return Err(Error::Mirror {
+            problem: format!("{one} and {other} both hold a store; start with one of them and an empty directory"),
+        });
+    }
+    if found.iter().all(|found| matches!(found, Found::Lost(_))) {
+        let Some(Found::Lost(error)) = found.first() else { unreachable!("a mirror has a member") };
+        return Err(Error::Mirror { problem: error.to_string() });
+    }
+    // A directory that cannot be looked at may hold the store.
+    if let Some(lost) = found.iter().position(|found| matches!(found, Found::Lost(_)))
+        && !options.degraded
+    {
+        let Found::Lost(error) = &found[lost] else { unreachable!("it was one") };
+        let path = members[lost].root.display();
+        return Err(Error::Mirror {
+            problem: format!("{path} cannot be used ({error}); mend it, or start with --degraded to go on without it"),
+        });
+    }
+    let mut random = || (options.random)();
+    let store = u128::from(random()) << 64 | u128::from(random());
+    // Epoch 0 and nobody current: who is, is settled next.
+    let member = random();
+    Ok(Label { store, member, epoch: 0, current: Vec::new(), history: Vec::new() })
+}
+
+/// The lock, the id, and why a member is not live.
+fn judge(
+    label: &Label,
+    fresh: bool,
+    found: Found,
+    options: &mut MirrorOptions,
+) -> (Option<DirectoryLock>, u64, String) {
+    match found {
+        Found::Lost(error) => (None, (options.random)(), error.to_string()),
+        Found::Empty(lock) if fresh => (Some(lock), (options.random)(), String::new()),
+        Found::Empty(lock) => (Some(lock), (options.random)(), "it is new and not yet filled".into()),
+        Found::Unlabelled(lock) => (Some(lock), (options.random)(), String::new()),
+        Found::Labelled(lock, own) => {
+            let is_current = own.epoch == label.epoch && label.current.iter().any(|(id, _)| *id == own.member);
+            let why = match is_current {
+                true => String::new(),
+                false if own.epoch == 0 => "it is not yet filled".into(),
+                false => format!("it is stale: it stopped in epoch {}, and {} is current", own.epoch, label.epoch),
+            };
+            (Some(lock), own.member, why)
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Members that fail, come back, and are filled, against what was acknowledged.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::*;
+use crate::disk::random::Random;
+use crate::{Faults, SimulatedDisk, read_verified};
+
+fn member(name: &str, disk: &SimulatedDisk) -> Member {
+    Member { root: name.into(), disk: Arc::new(disk.clone()) }
+}
+
+fn options(seed: u64) -> MirrorOptions {
+    let mut random = Random::new(seed);
+    MirrorOptions { degraded: false, random: Box::new(move || random.next()), tell: Arc::new(|_| {}) }
+}
+
+fn open_two(a: &SimulatedDisk, b: &SimulatedDisk, seed: u64) -> Result<(MirrorDisk, Vec<PathBuf>), Error> {
+    MirrorDisk::open(vec![member("/a", a), member("/b", b)], options(seed))
+}
+
+fn problem<T>(result: Result<T, Error>) -> String {
+    match result {
+        Err(Error::Mirror { problem }) => problem,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it should have been refused"),
+    }
+}
+
+fn put(mirror: &MirrorDisk, path: &str, bytes: &[u8]) -> Result<(), Error> {
+    mirror.replace(Path::new(path), bytes)
+}
+
+fn states(mirror: &MirrorDisk) -> Vec<MemberState> {
+    mirror.members().iter().map(|member| member.state).collect()
+}
+
+fn fill(mirror: &MirrorDisk, path: &str, disk: &SimulatedDisk) {
+    mirror.rebuild(None, member(path, disk), &mut |_| {}, &mut |_| Ok(())).unwrap();
+}
+
+/// Files below a member's directory, without its label.
+fn tree(disk: &SimulatedDisk, root: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut out, mut open) = (BTreeMap::new(), vec![PathBuf::from(root)]);
+    while let Some(directory) = open.pop() {
+        for path in disk.list(&directory).unwrap() {
+            if disk.is_directory(&path).unwrap() {
+                open.push(path);
+            } else if path.file_name().unwrap() != MIRROR_FILE {
+                out.insert(path.strip_prefix(root).unwrap().to_owned(), disk.read(&path).unwrap());
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn a_member_that_fails_goes_and_its_stale_copy_is_never_read() {
+    let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let (mirror, stale) = open_two(&a, &b, 1).unwrap();
+    assert!(stale.is_empty());
+    put(&mirror, "/a/x", b"one").unwrap();
+    assert_eq!(
+        (a.read(Path::new("/a/x")).unwrap(), b.read(Path::new("/b/x")).unwrap()),
+        (b"one".into(), b"one".into())
+    );
+    a.set_faults(Faults { sync_error: 1000, ..Faults::default() });
+    put(&mirror, "/a/x", b"two").unwrap();
+    assert_eq!(states(&mirror), [MemberState::Out, MemberState::Live]);
+    assert!(mirror.members()[0].why.contains("simulated error") && mirror.members()[0].failures > 0);
+    assert_eq!(mirror.read(Path::new("/a/x")).unwrap(), b"two");
+    drop(mirror);
+    a.restart();
+    b.restart();
+    // Only the stale one: it says who was current with it, and that one may have gone on.
+    let alone = problem(MirrorDisk::open(vec![member("/a", &a)], options(2)));
+    assert!(alone.contains("/b") && alone.contains("--degraded"), "{alone}");
+    let (mirror, stale) = open_two(&a, &b, 3).unwrap();
+    assert_eq!(stale, [PathBuf::from("/a")]);
+    assert_eq!(mirror.read(Path::new("/a/x")).unwrap(), b"two");
+    fill(&mirror, "/a", &a);
+    assert_eq!(states(&mirror), [MemberState::Live, MemberState::Live]);
+    assert_eq!(tree(&a, "/a"), tree(&b, "/b"));
+    drop(mirror);
+    assert!(open_two(&a, &b, 4).unwrap().1.is_empty());
+}
+
+#[test]
+fn a_change_that_fails_everywhere_is_an_error_and_takes_nobody_out() {
+    let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let (mirror, _) = open_two(&a, &b, 1).unwrap();
+    let mut file = mirror.create(Path::new("/a/x")).unwrap();
+    file.write_all(b"abc").unwrap();
+    [&a, &b].into_iter().for_each(|disk| disk.set_capacity(Some(disk.used_bytes() + 2)));
+    assert!(file.write_all(b"four").unwrap_err().is_full());
+    // Nothing of it stays on either.
+    assert_eq!((tree(&a, "/a"), file.length().unwrap()), (tree(&b, "/b"), 3));
+    assert_eq!(states(&mirror), [MemberState::Live; 2]);
+    [&a, &b].into_iter().for_each(|disk| disk.set_capacity(None));
+    file.write_all(b"four").unwrap();
+    a.set_capacity(Some(0));
+    file.write_all(b"five").unwrap();
+    assert_eq!(states(&mirror), [MemberState::Out, MemberState::Live]);
+    assert_eq!(tree(&b, "/b")[Path::new("x")], b"abcfourfive");
+}
+
+#[test]
+fn directories_that_do_not_fit_together_are_refused() {
+    let new = || (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    // Each went on without the other.
+    let (a, b) = new();
+    drop(open_two(&a, &b, 1).unwrap());
+    let alone = |name: &str, disk: &SimulatedDisk, seed: u64| {
+        MirrorDisk::open(vec![member(name, disk)], MirrorOptions { degraded: true, ..options(seed) }).unwrap()
+    };
+    drop(alone("/a", &a, 2));
+    drop(alone("/b", &b, 3));
+    assert!(problem(open_two(&a, &b, 4)).contains("without each other"));
+    put(&alone("/b", &b, 5).0, "/b/x", b"1").unwrap();
+    assert!(problem(open_two(&a, &b, 6)).contains("without each other"));
+    // Of two stores.
+    let (a, b) = new();
+    drop((alone("/a", &a, 2), alone("/b", &b, 3)));
+    assert!(problem(open_two(&a, &b, 4)).contains("different stores"));
+    // A store of before mirrors is taken up, and the other directory filled; two are too many.
+    let (a, b) = new();
+    a.put(Path::new("/a/MANIFEST"), b"m".into());
+    let (mirror, stale) = open_two(&a, &b, 1).unwrap();
+    assert_eq!(stale, [PathBuf::from("/b")]);
+    fill(&mirror, "/b", &b);
+    assert_eq!(tree(&b, "/b")[Path::new("MANIFEST")], b"m");
+    let (a, b) = new();
+    a.put(Path::new("/a/x"), vec![1]);
+    b.put(Path::new("/b/x"), vec![1]);
+    assert!(problem(open_two(&a, &b, 1)).contains("both hold a store"));
+    assert!(problem(MirrorDisk::open(vec![member("/a", &a), member("/a", &b)], options(1))).contains("twice"));
+    // A directory that was never filled is not a store.
+    let (a, b) = new();
+    let (mirror, _) = MirrorDisk::open(vec![member("/a", &a)], options(1)).unwrap();
+    let stopped = || Err(Error::Mirror { problem: "stop".into() });
+    put(&mirror, "/a/x", b"1").unwrap();
+    assert!(mirror.rebuild(None, member("/b", &b), &mut |_| {}, &mut |_| stopped()).is_err());
+    drop(mirror);
+    assert!(problem(MirrorDisk::open(vec![member("/b", &b)], options(9))).contains("not yet filled"));
+}
+
+#[test]
+fn a_bad_copy_is_healed_by_a_good_one() {
+    let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let (mirror, _) = open_two(&a, &b, 1).unwrap();
+    put(&mirror, "/a/x", b"good bytes").unwrap();
+    a.flip_bit(Path::new("/a/x"), 9);
+    let check = |bytes: &[u8], path: &Path| match bytes {
+        b"good" => Ok(()),
+        _ => Err(Error::NotFound { path: path.to_owned() }),
+    };
+    let file = mirror.open_read(Path::new("/a/x")).unwrap();
+    assert_eq!(read_verified(&*file, 0..4, check).unwrap().bytes, b"good");
+    assert_eq!(a.read(Path::new("/a/x")).unwrap(), b"good bytes");
+    assert_eq!((mirror.members()[0].healed, mirror.members()[0].healed_bytes), (1, 4));
+    // Bad in both: the first one's path is named.
+    [(&a, "/a/x"), (&b, "/b/x")].into_iter().for_each(|(disk, path)| disk.flip_bit(Path::new(path), 9));
+    let refused = read_verified(&*file, 0..4, check);
+    assert!(matches!(refused, Err(Error::NotFound { path }) if path == Path::new("/a/x")));
+    // A copy that is short, or not there.
+    b.put(Path::new("/b/x"), b"good bytes".into());
+    a.put(Path::new("/a/x"), b"go".into());
+    let file = mirror.open_read(Path::new("/a/x")).unwrap();
+    assert!(read_verified(&*file, 0..4, check).is_ok());
+    assert_eq!(a.read(Path::new("/a/x")).unwrap(), b"good");
+    a.remove(Path::new("/a/x")).unwrap();
+    let file = mirror.open_read(Path::new("/a/x")).unwrap();
+    assert!(read_verified(&*file, 0..4, check).is_ok());
+    mirror.restore(Path::new("/a/x"), 1, 0).unwrap();
+    assert_eq!(a.read(Path::new("/a/x")).unwrap(), b"good bytes");
+}
+
+/// Changes on the mirror and on a map; faults on one member at a time; members that are filled while changes go on.
+fn live(seed: u64) -> u64 {
+    let disks = [SimulatedDisk::new(seed), SimulatedDisk::new(seed + 1)];
+    let mut random = Random::new(seed);
+    let (mut mirror, _) = open_two(&disks[0], &disks[1], seed).unwrap();
+    let mut model: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let mut fills = 0;
+    for step in 0..80 {
+        let path = format!("/a/{}", random.below(5));
+        match random.below(12) {
+            // The last one may not fail: what it says then is nobody's to know.
+            0 if states(&mirror) == [MemberState::Live; 2] => {
+                let at = random.below(2) as usize;
+                let [one, other] = [100, 0].map(|rate| Faults {
+                    write_error: rate,
+                    short_write: rate,
+                    sync_error: rate,
+                    name_error: rate,
+                    truncate_error: rate,
+                });
+                disks[at].set_faults(one);
+                disks[1 - at].set_faults(other);
+            }
+            0 | 1 => disks.iter().for_each(|disk| disk.set_faults(Faults::default())),
+            2 => {
+                drop(mirror);
+                disks.iter().for_each(|disk| (disk.cut_power(), disk.restart()).1);
+                mirror = open_two(&disks[0], &disks[1], seed ^ step).unwrap().0;
+            }
+            3 => {
+                disks.iter().for_each(|disk| disk.set_faults(Faults::default()));
+                let out = mirror.members().iter().position(|member| member.state == MemberState::Out);
+                if let Some(out) = out {
+                    let name = ["/a", "/b"][mirror.members()[out].path.ends_with("b") as usize];
+                    let disk = &disks[usize::from(name == "/b")];
+                    let busy = mirror.clone();
+                    let mut count = 0;
+                    let mut pace = |_| {
+                        count += 1;
+                        let path = format!("/a/{}", count % 5);
+                        put(&busy, &path, &[count as u8; 30])?;
+                        model.insert(path, vec![count as u8; 30]);
+                        Ok(())
+                    };
+                    mirror.rebuild(None, member(name, disk), &mut |_| {}, &mut pace).unwrap();
+                    fills += 1;
+                    assert_eq!(tree(&disks[0], "/a"), tree(&disks[1], "/b"), "seed {seed} step {step}");
+                }
+            }
+            4 | 5 => {
+                if model.remove(&path).is_some() {
+                    mirror.remove(Path::new(&path)).unwrap();
+                    mirror.sync_dir(Path::new("/a")).unwrap();
+                }
+            }
+            _ => {
+                let bytes = vec![step as u8; random.below(600) as usize];
+                put(&mirror, &path, &bytes).unwrap_or_else(|error| panic!("seed {seed} step {step}: {error}"));
+                model.insert(path, bytes);
+            }
+        }
+        for (path, bytes) in &model {
+            assert_eq!(&mirror.read(Path::new(path)).unwrap(), bytes, "seed {seed} step {step}: {path}");
+        }
+    }
+    fills
+}
+
+#[test]
+fn what_was_done_is_there_whichever_member_fails() {
+    let fills: u64 = (0..120).map(live).sum();
+    assert!(fills > 40, "{fills}");
+}

@@ -1,0 +1,110 @@
+//! Reading with a checksum in hand: the one way in which stored bytes are believed, and in which a copy heals another.
+//!
+//! Invariants: bytes are given out only after the caller's check accepted them; a copy is overwritten only with bytes
+//! that the check accepted, and only where its own were refused.
+//! Failure: when no copy is good the caller's verdict on the first one that could be read is the error; a copy that
+//! cannot be healed now stays as it is and is met again.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::DiskFile;
+use crate::Error;
+
+/// Bytes that were accepted, and what the check made of them.
+#[derive(Debug)]
+pub struct Verified<T> {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// What the check returned.
+    pub value: T,
+}
+
+/// A copy whose bytes were refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadCopy {
+    /// Its file.
+    pub path: PathBuf,
+    /// Why its bytes were refused.
+    pub problem: String,
+    /// Whether it holds the good bytes of another copy now.
+    pub healed: bool,
+}
+
+/// What looking at every copy of some bytes found.
+#[derive(Debug)]
+pub struct Piece {
+    /// The bytes of the first good copy; `None` when there is none.
+    pub bytes: Option<Vec<u8>>,
+    /// The copies that were refused.
+    pub bad: Vec<BadCopy>,
+}
+
+/// The bytes of `place`, from the first copy that `check` accepts; the copies before it are healed with them. `check`
+/// is given the path of the copy too, for its error.
+///
+/// # Errors
+/// The check's, or the disk's: of the first copy that could be read, if one could.
+pub fn read_verified<T, E: From<Error>>(
+    file: &dyn DiskFile,
+    place: Range<u64>,
+    check: impl Fn(&[u8], &Path) -> Result<T, E>,
+) -> Result<Verified<T>, E> {
+    let (mut refused, mut first) = (Vec::new(), None::<(bool, E)>);
+    for copy in 0..file.copies() {
+        let outcome = match read_copy(file, copy, &place) {
+            Ok(bytes) => {
+                check(&bytes, &file.copy_path(copy)).map(|value| (bytes, value)).map_err(|error| (true, error))
+            }
+            Err(Error::NoCopy { .. }) => continue,
+            Err(error) => Err((matches!(error, Error::Truncated { .. }), error.into())),
+        };
+        match outcome {
+            Ok((bytes, value)) => {
+                for bad in refused {
+                    // Told and counted by the mirror; what cannot be healed is met again.
+                    let _ = file.heal(bad, place.clone(), &bytes);
+                }
+                return Ok(Verified { bytes, value });
+            }
+            Err((was_read, error)) => {
+                refused.push(copy);
+                if first.as_ref().is_none_or(|(read, _)| !read && was_read) {
+                    first = Some((was_read, error));
+                }
+            }
+        }
+    }
+    Err(first.map_or_else(|| Error::NoCopy { path: file.path().to_owned(), copy: 0 }.into(), |(_, error)| error))
+}
+
+/// Looks at the bytes of `place` in every copy, and heals those that `check` refuses from one that it accepts.
+pub fn scrub_piece<T, E: From<Error> + std::fmt::Display>(
+    file: &dyn DiskFile,
+    place: Range<u64>,
+    check: impl Fn(&[u8], &Path) -> Result<T, E>,
+) -> Piece {
+    let (mut good, mut refused) = (None, Vec::new());
+    for copy in 0..file.copies() {
+        let path = file.copy_path(copy);
+        match read_copy(file, copy, &place).map_err(E::from).and_then(|bytes| check(&bytes, &path).map(|_| bytes)) {
+            Ok(bytes) => good = good.or(Some(bytes)),
+            // A member that is out has no copy to look at.
+            Err(_) if file.copy_length(copy).is_err_and(|error| matches!(error, Error::NoCopy { .. })) => {}
+            Err(error) => refused.push((copy, path, error.to_string())),
+        }
+    }
+    let heal = |copy| good.as_ref().is_some_and(|bytes: &Vec<u8>| file.heal(copy, place.clone(), bytes).is_ok());
+    let bad = refused.into_iter().map(|(copy, path, problem)| BadCopy { path, problem, healed: heal(copy) });
+    Piece { bad: bad.collect(), bytes: good }
+}
+
+fn read_copy(file: &dyn DiskFile, copy: usize, place: &Range<u64>) -> Result<Vec<u8>, Error> {
+    let count = usize::try_from(place.end - place.start).expect("a piece fits memory");
+    let mut bytes = vec![0; count];
+    let read = file.read_copy_at(copy, place.start, &mut bytes)?;
+    if read < count {
+        return Err(Error::Truncated { path: file.copy_path(copy), offset: place.start, end: place.end });
+    }
+    Ok(bytes)
+}
