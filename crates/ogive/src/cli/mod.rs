@@ -6,6 +6,7 @@ mod hist;
 mod query;
 mod serve;
 mod status;
+mod trace;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ enum Command {
     Serve(serve::Serve),
     Query(query::Query),
     Status(status::Status),
+    Trace(trace::Trace),
     Hist(hist::Hist),
     /// Prints the completion script of a shell.
     Completions {
@@ -97,6 +99,7 @@ pub fn run() -> ExitCode {
         Command::Serve(options) => serve::run(options),
         Command::Query(options) => query::run(options, &terminal),
         Command::Status(options) => status::run(options),
+        Command::Trace(options) => trace::run(options, &terminal),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "ogive", &mut std::io::stdout());
