@@ -1,6 +1,9 @@
 //! The store as the HTTP handlers see it: something to select from and to submit batches to.
 
+use std::sync::Arc;
+
 use ogive_model::{Batch, Matcher, Select, SelectError, Tenant, TimeRange, Verdict};
+pub(crate) use ogive_store::{Stamps, Step};
 
 /// Why a batch was not taken, now or at all. Nothing of it is durable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +37,17 @@ pub(crate) struct Fact {
 pub(crate) trait Backend: Send + Sync {
     /// Hands a batch over, with the frame that it was decoded from or encoded to when there is one.
     fn submit(&self, batch: Batch, frame: Option<Vec<u8>>, reply: Reply) -> Result<(), Refusal>;
+
+    /// As [`Backend::submit`]; `stamps` hears how far the batch is, when the store tells.
+    fn submit_stamped(
+        &self,
+        batch: Batch,
+        frame: Option<Vec<u8>>,
+        _stamps: Arc<dyn Stamps>,
+        reply: Reply,
+    ) -> Result<(), Refusal> {
+        self.submit(batch, frame, reply)
+    }
 
     /// What it holds of `tenant`.
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a>;

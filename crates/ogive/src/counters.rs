@@ -44,6 +44,8 @@ pub(crate) struct Counters {
     pub(crate) queries_timed_out: Counter,
     /// Own cells that the store did not take.
     pub(crate) own_lost: Counter,
+    /// Own slow traces beyond those that a second has room for.
+    pub(crate) own_slow_dropped: Counter,
 }
 
 /// Names of the reasons for a refusal.

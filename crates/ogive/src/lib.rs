@@ -5,6 +5,7 @@ mod backend;
 mod cli;
 mod counters;
 mod http;
+mod ingest_path;
 mod link;
 #[cfg(test)]
 mod memory;

@@ -11,15 +11,20 @@ use ogive_model::{Labels, METRIC_NAME};
 pub(crate) const SLOW: &str = "_slow";
 
 const SECONDS: &str = "_seconds";
-const STAGE: &str = "stage";
-const CLASS: &str = "class";
-const PUBLISHER: &str = "publisher";
+/// Names of the labels of a path.
+pub(crate) const STAGE: &str = "stage";
+pub(crate) const CLASS: &str = "class";
+pub(crate) const PUBLISHER: &str = "publisher";
 
 /// The stage that is the whole way.
 pub(crate) const TOTAL: &str = "total";
 
 /// The stage between two messages.
 pub(crate) const GAP: &str = "gap";
+
+/// The sums of the stages of a class.
+pub(crate) const CLASS_INFRA: &str = "class:infra";
+pub(crate) const CLASS_LOGIC: &str = "class:logic";
 
 /// The name of the slow traces of a metric.
 pub(crate) fn slow_name(metric: &str) -> String {

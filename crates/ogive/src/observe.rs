@@ -20,6 +20,7 @@ use ogive_probe::{Clock, HiccupMeter, Recorder, snapshot_all};
 
 use crate::backend::Backend;
 use crate::counters::Counters;
+use crate::ingest_path::{self, Ingest, Publisher};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -33,12 +34,14 @@ const REPLY: Duration = Duration::from_millis(800);
 const COUNTERS_SECONDS: i64 = 10;
 
 /// Own series and what they tell.
-const HELP: [(&str, &str); 6] = [
+const HELP: [(&str, &str); 8] = [
     ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
     ("ogive_http_request_seconds", "From a request's head to the head of its answer."),
     ("ogive_journal_fsync_seconds", "Making a group of batches durable."),
     ("ogive_query_seconds", "Evaluating a query and writing its answer."),
     ("ogive_flush_seconds", "Writing the head's samples as a block."),
+    (ingest_path::METRIC, "A batch from its first byte to its answer, in all and by stage."),
+    ("ogive_ingest_slow", "Batches that took long, with every stage."),
     ("ogive_ingest_samples_total", "Samples received, by what became of them."),
 ];
 
@@ -52,6 +55,8 @@ pub(crate) fn help(metric: &str) -> &'static str {
 pub(crate) struct Meters {
     http: Mutex<BTreeMap<(&'static str, u16), Recorder>>,
     query: Recorder,
+    /// Batches on their way.
+    pub(crate) ingest: Ingest,
     /// The journal's fsyncs.
     pub(crate) fsync: Recorder,
     /// The store's flushes.
@@ -165,7 +170,11 @@ impl Observer {
 impl Work {
     /// Takes the cells that end at `time_ns` and sends what waits.
     fn second(&mut self, time_ns: i64) {
+        let mut way = self.meters.ingest.begin();
+        way.read();
         let batch = self.batch(time_ns);
+        way.decoded();
+        let mut way = Some(way);
         if !batch.samples.is_empty() {
             self.waiting.push_back(batch);
         }
@@ -174,14 +183,20 @@ impl Work {
             self.counters.own_lost.add(lost.samples.len() as u64);
         }
         while let Some(batch) = self.waiting.front() {
+            // The last is the one that was made now; one that waited is measured from its sending.
+            let made_now = if self.waiting.len() == 1 { way.take() } else { None };
+            let way = made_now.unwrap_or_else(|| self.meters.ingest.begin_made());
             let (sender, receiver) = mpsc::channel();
+            let steps = way.steps();
             let reply = Box::new(move |outcome| {
+                steps.applied();
                 let _ = sender.send(outcome);
             });
-            if self.backend.submit(batch.clone(), None, reply).is_err() {
+            if self.backend.submit_stamped(batch.clone(), None, way.steps(), reply).is_err() {
                 return;
             }
             let Ok(Ok(verdict)) = receiver.recv_timeout(REPLY) else { return };
+            self.meters.ingest.finish(way, Publisher::Own);
             self.counters.own_lost.add(verdict.rejected.len() as u64);
             self.waiting.pop_front();
         }
@@ -196,12 +211,18 @@ impl Work {
         if time_ns / SECOND_NS % COUNTERS_SECONDS == 0 {
             values.extend(counter_values(&self.counters));
         }
+        let (ways, dropped) = self.meters.ingest.take();
+        self.counters.own_slow_dropped.add(dropped);
+        values.extend(ways);
         self.sequence += 1;
         let (source, sequence, tenant) = (self.source, self.sequence, Tenant::default());
         let mut out = Batch { source, sequence, tenant, series: Vec::new(), samples: Vec::new() };
-        for (index, (series, value)) in values.into_iter().enumerate() {
-            out.series.push(Ok(series));
-            out.samples.push(Ok(Sample { series: index as u32, time_ns, value }));
+        for (series, value) in values {
+            // Several slow traces in a row are of one series.
+            if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
+                out.series.push(Ok(series));
+            }
+            out.samples.push(Ok(Sample { series: out.series.len() as u32 - 1, time_ns, value }));
         }
         out
     }

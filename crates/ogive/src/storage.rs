@@ -9,7 +9,7 @@ use ogive_model::{Batch, Matcher, SelectError, Tenant, TimeRange};
 use ogive_probe::Clock;
 use ogive_store::{Observer, Options, Store, TenantView};
 
-use crate::backend::{Backend, Fact, Reader, Refusal, Reply};
+use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 use crate::observe::Meters;
 
 /// The store in one directory.
@@ -95,6 +95,21 @@ impl Backend for Embedded {
             None => self.0.submit(batch, reply)?,
         }
         Ok(())
+    }
+
+    fn submit_stamped(
+        &self,
+        batch: Batch,
+        frame: Option<Vec<u8>>,
+        stamps: Arc<dyn Stamps>,
+        reply: Reply,
+    ) -> Result<(), Refusal> {
+        let frame = match frame {
+            Some(frame) => frame,
+            None => batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?,
+        };
+        let reply: ogive_store::Reply = Box::new(move |outcome| reply(outcome.map_err(Refusal::from)));
+        Ok(self.0.submit_stamped(batch, frame, reply, Some(stamps))?)
     }
 
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a> {

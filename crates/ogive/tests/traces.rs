@@ -59,3 +59,30 @@ fn slow_traces_are_listed_and_shown() {
     assert_eq!(run(&["trace", "list", "--since", "soon"]).0, Some(2));
     assert_eq!(run(&["trace", "list", "--server", "http://127.0.0.1:9"]).0, Some(3));
 }
+
+/// With nothing set up, the server measures the way of every batch and keeps the slow ones: a large batch among its own small
+/// ones is one of them.
+#[test]
+fn the_server_shows_slow_batches_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let mut sequence = 0;
+    let found = common::eventually("a large batch among the slow traces", || {
+        sequence += 1;
+        let t = now_ms();
+        let samples: Vec<Value> = (0..20_000).map(|at| json!({"series": 0, "time_ms": t + at, "float": 1.5})).collect();
+        assert_eq!(server.batch(common::SOURCE, sequence, json!([common::float("load")]), json!(samples)).0, 200);
+        let (status, body) = server.get("/v1/traces?query=ogive_ingest_seconds&limit=1000");
+        assert_eq!(status, 200, "{body}");
+        let traces = body["data"]["traces"].as_array().unwrap().clone();
+        traces.into_iter().find(|trace| trace["publisher"] == "/v1/batch")
+    });
+    let stages: Vec<&str> =
+        found["stages"].as_array().unwrap().iter().map(|stage| stage["name"].as_str().unwrap()).collect();
+    assert_eq!(stages, ["read", "decoded", "queued", "journaled", "durable", "applied", "answered"]);
+    // Its cell is there and has counted it.
+    let (t, selector) = (found["cell"]["t"].as_i64().unwrap(), found["cell"]["selector"].as_str().unwrap());
+    let path = format!("/v1/heatmap?query={}&start={t}&end={t}&step=1", common::form(selector));
+    let column = server.get(&path).1["data"]["columns"][0].clone();
+    assert!(column["max"].as_f64().unwrap() * 1e9 >= found["total_ns"].as_f64().unwrap(), "{column} {found}");
+}

@@ -26,7 +26,7 @@ pub use block::{Block, BlockId, BlockMeta, Budget};
 pub use blocks::Blocks;
 pub use error::Error;
 pub use ingest::stats::{Recovered, Status};
-pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply};
+pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply, Stamps, Step};
 pub use manifest::Manifest;
 pub use merge::merge;
 pub use store::{Store, TenantView};

@@ -21,7 +21,7 @@ use crate::ingest::flusher::{Bell, Flusher, View};
 use crate::ingest::shard::{self, HeadSize, ReadRequest, ToShard};
 use crate::ingest::stats::{Recovered, Stats, Status};
 use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
-use crate::ingest::{Clock, Options, Queue, Refusal, Registry, Reply};
+use crate::ingest::{Clock, Options, Queue, Refusal, Registry, Reply, Stamps};
 use crate::{BlockMeta, Blocks, Budget, Error, Manifest, merge};
 
 /// Name of the journal's directory in the store's.
@@ -127,10 +127,24 @@ impl Store {
     /// # Errors
     /// As [`Store::submit`].
     pub fn submit_framed(&self, batch: Batch, frame: Vec<u8>, reply: Reply) -> Result<(), Refusal> {
+        self.submit_stamped(batch, frame, reply, None)
+    }
+
+    /// As [`Store::submit_framed`]; `stamps` hears how far the batch is.
+    ///
+    /// # Errors
+    /// As [`Store::submit`].
+    pub fn submit_stamped(
+        &self,
+        batch: Batch,
+        frame: Vec<u8>,
+        reply: Reply,
+        stamps: Option<Arc<dyn Stamps>>,
+    ) -> Result<(), Refusal> {
         self.admit()?;
         let ids = ids_of(&batch);
         let bytes = frame.len() + unfolded_bytes(&batch);
-        let submission = Command::Submit(Box::new(Submission { batch, frame, ids, reply }));
+        let submission = Command::Submit(Box::new(Submission { batch, frame, ids, reply, stamps }));
         self.queue.push(submission, bytes).map_err(|(_, refused)| {
             self.stats.refused.add(1);
             refused.into()

@@ -15,7 +15,7 @@ use ogive_model::{
 };
 
 use crate::ingest::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
-use crate::{Error, ManualClock, Observer, Options, Refusal, Store};
+use crate::{Error, ManualClock, Observer, Options, Refusal, Stamps, Step, Store};
 
 const WALL_NS: i64 = 1_700_000_000_000_000_000;
 const SECOND: i64 = 1_000_000_000;
@@ -574,4 +574,30 @@ fn tenants_share_a_store_and_nothing_else() {
     check(&store);
     store.flush().unwrap();
     check(&store);
+}
+
+#[derive(Default)]
+struct Steps(std::sync::Mutex<Vec<Step>>);
+
+impl Stamps for Steps {
+    fn stamp(&self, step: Step) {
+        self.0.lock().unwrap().push(step);
+    }
+}
+
+#[test]
+fn a_batch_is_stamped_on_its_way_in_order_and_before_its_reply() {
+    let store = open(&SimulatedDisk::new(1));
+    let all = [Step::Taken, Step::Journaled, Step::Durable];
+    // The second is a duplicate, which waits for its fsync as well; the third has nothing that is accepted.
+    for batch in
+        [one(1, "a", 1.0), one(1, "a", 1.0), batch(2, vec![gauge("a")], vec![at(7, WALL_NS, Value::Float(1.0))])]
+    {
+        let steps = Arc::<Steps>::default();
+        let (reply, answer) = mpsc::channel();
+        let (frame, heard) = (batch.encode().unwrap(), steps.clone());
+        let reply = Box::new(move |_| reply.send(heard.0.lock().unwrap().clone()).unwrap());
+        store.submit_stamped(batch, frame, reply, Some(steps)).unwrap();
+        assert_eq!(answer.recv().unwrap(), all);
+    }
 }

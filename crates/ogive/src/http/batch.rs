@@ -18,6 +18,7 @@ use super::body::{self, Held};
 use super::error::{ApiError, json};
 use super::params;
 use crate::backend::Refusal;
+use crate::ingest_path::{OnTheWay, Publisher};
 
 /// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
@@ -52,29 +53,37 @@ struct Decoded {
 }
 
 pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
-    let decoded = match decoded(&app, request).await {
+    let mut way = app.meters.ingest.begin();
+    let decoded = match decoded(&app, request, &mut way).await {
         Ok(decoded) => decoded,
         Err(error) => {
             app.counters.unreadable.add(1);
             return error.into_response();
         }
     };
-    match stored(&app, decoded.batch, decoded.frame).await {
-        Ok(verdict) => answer(&verdict, &decoded.details),
+    match stored(&app, decoded.batch, decoded.frame, &way).await {
+        Ok(verdict) => {
+            let answer = answer(&verdict, &decoded.details);
+            app.meters.ingest.finish(way, Publisher::Batch);
+            answer
+        }
         Err(refusal) => refused(&refusal),
     }
 }
 
-async fn decoded(app: &App, request: Request) -> Result<Decoded, ApiError> {
+async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Decoded, ApiError> {
     let form = Form::of(request.headers())?;
     let tenant = params::tenant(request.headers())?;
     let held = body::read(app, request).await?;
-    if held.bytes.len() <= INLINE_BYTES_MAX && !held.is_packed() {
-        return decode(form, held, tenant);
-    }
-    tokio::task::spawn_blocking(move || decode(form, held, tenant))
-        .await
-        .map_err(|_| ApiError::internal("reading the batch failed inside the server; its log has the reason"))?
+    way.read();
+    let decoded = if held.bytes.len() <= INLINE_BYTES_MAX && !held.is_packed() {
+        decode(form, held, tenant)
+    } else {
+        let failed = |_| ApiError::internal("reading the batch failed inside the server; its log has the reason");
+        tokio::task::spawn_blocking(move || decode(form, held, tenant)).await.map_err(failed)?
+    };
+    way.decoded();
+    decoded
 }
 
 fn decode(form: Form, mut held: Held, tenant: Option<Tenant>) -> Result<Decoded, ApiError> {
@@ -137,17 +146,19 @@ fn series_details(batch: &Batch) -> Vec<(u32, String)> {
 }
 
 /// Hands the batch to the store and waits for its word.
-async fn stored(app: &App, batch: Batch, frame: Vec<u8>) -> Result<Verdict, Refusal> {
+async fn stored(app: &App, batch: Batch, frame: Vec<u8>, way: &OnTheWay) -> Result<Verdict, Refusal> {
     let samples = batch.samples.len() as u64;
     let (sender, receiver) = oneshot::channel();
     let counters = app.counters.clone();
     counters.received.add(samples);
+    let (stamps, steps) = (way.steps(), way.steps());
     let reply = Box::new(move |outcome: Result<Verdict, Refusal>| {
+        steps.applied();
         counters.batch(samples, &outcome);
         // The sender of the batch may have gone; then nobody waits.
         let _ = sender.send(outcome);
     });
-    if let Err(refusal) = app.backend.submit(batch, Some(frame), reply) {
+    if let Err(refusal) = app.backend.submit_stamped(batch, Some(frame), stamps, reply) {
         app.counters.batch(samples, &Err(refusal.clone()));
         return Err(refusal);
     }

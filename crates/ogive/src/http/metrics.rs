@@ -35,6 +35,7 @@ fn exposition(app: &App) -> String {
         ("ogive_ingest_bytes_total", "Bytes of request bodies with batches.", counters.ingest_bytes.get()),
         ("ogive_queries_timed_out_total", "Queries that took longer than they may.", counters.queries_timed_out.get()),
         ("ogive_own_lost_total", "Own cells that the store did not take.", counters.own_lost.get()),
+        ("ogive_own_slow_dropped_total", "Own slow traces beyond a hundred a second.", counters.own_slow_dropped.get()),
     ] {
         family(&mut out, name, "counter", text);
         writeln!(out, "{name} {value}").expect("writes to memory");

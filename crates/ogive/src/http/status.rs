@@ -33,6 +33,7 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
         ("batches_total", counters.batches.get()),
         ("unreadable_total", counters.unreadable.get()),
         ("own_lost_total", counters.own_lost.get()),
+        ("own_slow_dropped_total", counters.own_slow_dropped.get()),
         ("ingest_bytes_total", counters.ingest_bytes.get()),
         ("queries_timed_out_total", counters.queries_timed_out.get()),
     ] {

@@ -20,7 +20,7 @@ use crate::ingest::head::{Frozen, Owned, Placed};
 use crate::ingest::registry::Slot;
 use crate::ingest::shard::{Group, HeadSize, ToShard};
 use crate::ingest::stats::{Recovered, Stats};
-use crate::ingest::{Clock, Observer, Queue, Refusal, Refused, Registry, Reply};
+use crate::ingest::{Clock, Observer, Queue, Refusal, Refused, Registry, Reply, Stamps, Step};
 
 /// 8 MiB: some hundred thousand samples become durable with one fsync; more would only wait longer.
 pub(crate) const GROUP_BYTES_MAX: usize = 8 << 20;
@@ -33,6 +33,8 @@ pub(crate) struct Submission {
     /// Identity of each good series.
     pub(crate) ids: Vec<Option<SeriesId>>,
     pub(crate) reply: Reply,
+    /// Who hears how far it is.
+    pub(crate) stamps: Option<Arc<dyn Stamps>>,
 }
 
 /// What the writer is told.
@@ -58,6 +60,7 @@ pub(crate) struct Mark {
 #[derive(Default)]
 struct Open {
     replies: Vec<(Reply, Verdict)>,
+    stamps: Vec<Arc<dyn Stamps>>,
     marks: Vec<(SourceId, u64)>,
     pending: HashSet<(SourceId, u64)>,
     placed: Vec<Vec<Placed>>,
@@ -282,6 +285,8 @@ impl Writer {
     }
 
     fn take(&mut self, mut submission: Submission) {
+        let stamps = submission.stamps.take();
+        stamps.iter().for_each(|stamps| stamps.stamp(Step::Taken));
         let Submission { batch, ids, .. } = &mut submission;
         let samples = batch.samples.len() as u64;
         let verdict = match self.core.seen((batch.source, batch.sequence)) {
@@ -296,7 +301,7 @@ impl Writer {
                 let slots = self.core.judge(batch, ids, self.clock.wall_ns());
                 let verdict = verdict_of(batch);
                 return match self.append(submission, &slots, &verdict) {
-                    Ok(reply) => self.answer(reply, verdict),
+                    Ok(reply) => self.answer(reply, verdict, stamps),
                     Err((reply, refusal)) => {
                         self.core.registry.forget_fresh(fresh);
                         self.refuse(reply, refusal);
@@ -306,7 +311,7 @@ impl Writer {
             }
         };
         // What was decided about an earlier batch may still be on its way to the shards: this waits behind it.
-        self.answer(submission.reply, verdict);
+        self.answer(submission.reply, verdict, stamps);
     }
 
     fn append(
@@ -336,7 +341,9 @@ impl Writer {
         Ok(reply)
     }
 
-    fn answer(&mut self, reply: Reply, verdict: Verdict) {
+    fn answer(&mut self, reply: Reply, verdict: Verdict, stamps: Option<Arc<dyn Stamps>>) {
+        stamps.iter().for_each(|stamps| stamps.stamp(Step::Journaled));
+        self.core.open.stamps.extend(stamps);
         if self.core.open.replies.is_empty() {
             self.core.open.begun_ns = self.clock.now_ns();
         }
@@ -375,6 +382,7 @@ impl Writer {
             }
         }
         self.core.stats.journal_bytes.set(self.journal.bytes());
+        self.core.open.stamps.drain(..).for_each(|stamps| stamps.stamp(Step::Durable));
         self.core.hand_on();
         if self.size.active_bytes() > self.flush_bytes {
             (self.want_flush)();
