@@ -7,8 +7,7 @@
 //! Failure: a block that cannot be opened does not stop the start: questions that could touch it are answered
 //! with its error, all others as ever.
 
-use std::collections::BTreeSet;
-use std::ops::Range;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,10 +23,10 @@ pub const INDEX_BYTES_MAX: usize = 256 << 20;
 /// A block that the manifest names.
 struct Live {
     meta: BlockMeta,
-    block: Result<Block, Error>,
+    block: Arc<Result<Block, Error>>,
 }
 
-/// The live blocks in the order in which their samples arrived. Cloning shares them.
+/// The live blocks. Cloning shares them.
 #[derive(Clone, Default)]
 pub struct Blocks(Vec<Arc<Live>>);
 
@@ -39,50 +38,40 @@ impl Blocks {
         Self(manifest.blocks.iter().map(open).collect())
     }
 
-    /// This set and the block that was written last.
+    /// The blocks that `manifest` names: those of this set, and the others opened.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When a block that is new cannot be opened.
+    pub(crate) fn follow(&self, disk: &dyn Disk, directory: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        let known: HashMap<BlockId, &Arc<Live>> = self.0.iter().map(|live| (live.meta.id, live)).collect();
+        let mut blocks = Vec::with_capacity(manifest.blocks.len());
+        for meta in &manifest.blocks {
+            blocks.push(match known.get(&meta.id) {
+                Some(live) if live.meta == *meta => Arc::clone(live),
+                // What is known of a block may change while its bytes do not.
+                Some(live) => Arc::new(Live { meta: meta.clone(), block: live.block.clone() }),
+                None => {
+                    let live = Live::open(disk, directory, meta);
+                    if let Err(error) = &*live.block {
+                        return Err(live.refusal(error));
+                    }
+                    Arc::new(live)
+                }
+            });
+        }
+        Ok(Self(blocks))
+    }
+
+    /// The block `id`, which must be readable.
+    ///
+    /// # Errors
+    /// Why it is not.
     ///
     /// # Panics
-    /// When it is in the set already.
-    pub fn with(&self, disk: &dyn Disk, directory: &Path, meta: &BlockMeta) -> Result<Self, Error> {
-        assert!(self.metas().all(|live| live.id != meta.id), "block {:?} is there already", meta.id);
-        let block = Block::open(disk, &Manifest::block_path(directory, meta.id))?;
-        let mut blocks = self.0.clone();
-        // As `Manifest::push` has it.
-        let last = self.metas().rposition(|block| block.tenant == meta.tenant);
-        let live = Arc::new(Live { meta: meta.clone(), block: Ok(block) });
-        blocks.insert(last.map_or(blocks.len(), |last| last + 1), live);
-        Ok(Self(blocks))
-    }
-
-    /// This set with `meta`, which is written, in place of the blocks of `several`.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
-    pub(crate) fn replaced(
-        &self,
-        disk: &dyn Disk,
-        directory: &Path,
-        several: Range<usize>,
-        meta: &BlockMeta,
-    ) -> Result<Self, Error> {
-        let live = Live::open(disk, directory, meta);
-        if let Err(error) = &live.block {
-            return Err(live.refusal(error));
-        }
-        let mut blocks = self.0.clone();
-        blocks.splice(several, [Arc::new(live)]);
-        Ok(Self(blocks))
-    }
-
-    /// The blocks of `range`, which must all be readable.
-    ///
-    /// # Errors
-    /// Why one of them is not.
-    pub(crate) fn readable(&self, range: Range<usize>) -> Result<Vec<&Block>, Error> {
-        self.0[range].iter().map(|live| live.block.as_ref().map_err(|error| live.refusal(error))).collect()
+    /// When it is not in the set.
+    pub(crate) fn readable(&self, id: BlockId) -> Result<&Block, Error> {
+        let live = self.0.iter().find(|live| live.meta.id == id).expect("a live block is asked for");
+        (*live.block).as_ref().map_err(|error| live.refusal(error))
     }
 
     /// Number of blocks.
@@ -104,7 +93,7 @@ impl Blocks {
 
     /// The blocks that cannot be read, and why.
     pub fn failures(&self) -> impl Iterator<Item = (BlockId, &Error)> {
-        self.0.iter().filter_map(|live| live.block.as_ref().err().map(|error| (live.meta.id, error)))
+        self.0.iter().filter_map(|live| (*live.block).as_ref().err().map(|error| (live.meta.id, error)))
     }
 
     /// What the blocks of `tenant` hold of the selection, merged in the order of their arrival; ascending by (labels, kind).
@@ -135,7 +124,7 @@ impl Blocks {
     pub fn each_series(&self, mut each: impl FnMut(&Tenant, SeriesDef)) -> Result<(), Error> {
         let mut first = Ok(());
         for live in &self.0 {
-            let readable = live.block.as_ref().map_err(|error| live.refusal(error));
+            let readable = (*live.block).as_ref().map_err(|error| live.refusal(error));
             let read = readable.and_then(|block| block.each_series(|def| each(&live.meta.tenant, def)));
             first = first.and(read);
         }
@@ -184,12 +173,12 @@ impl Blocks {
         let touches = move |live: &&Arc<Live>| {
             live.meta.tenant == *tenant && range.start_ms < live.meta.time_max && live.meta.time_min <= range.end_ms
         };
-        self.0.iter().filter(touches).map(|live| live.block.as_ref().map_err(|error| live.refusal(error)))
+        self.0.iter().filter(touches).map(|live| (*live.block).as_ref().map_err(|error| live.refusal(error)))
     }
 
     /// Forgets the indexes of blocks outside `range` when all together take more than `bytes_max`.
     fn trim(&self, range: TimeRange, bytes_max: usize) {
-        let readable = || self.0.iter().filter_map(|live| live.block.as_ref().ok());
+        let readable = || self.0.iter().filter_map(|live| (*live.block).as_ref().ok());
         let held: usize = readable().map(Block::index_bytes).sum();
         if held > bytes_max {
             readable().filter(|block| !block.overlaps(range)).for_each(|block| {
@@ -211,7 +200,7 @@ impl Live {
             let problem = format!("it holds {found:?} where the manifest names {named:?}");
             Err(Error::Corrupt { path, offset: 0, problem })
         });
-        Self { meta: meta.clone(), block }
+        Self { meta: meta.clone(), block: Arc::new(block) }
     }
 
     /// The error of a block that could not be opened, for whoever asks it.
@@ -278,7 +267,7 @@ mod tests {
             prop_assert_eq!(blocks.label_values(&Tenant::default(), "a", &m1, TimeRange::ALL).unwrap(), values);
             prop_assert_eq!(blocks.label_names(&Tenant::default(), &m1, TimeRange::ALL).unwrap(), names);
             blocks.trim(TimeRange { start_ms: i64::MAX, end_ms: i64::MAX }, 0);
-            prop_assert!(blocks.0.iter().all(|live| live.block.as_ref().unwrap().index_bytes() == 0));
+            prop_assert!(blocks.0.iter().all(|live| (*live.block).as_ref().unwrap().index_bytes() == 0));
         }
     }
 

@@ -126,6 +126,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Text behind its length.
+    pub(crate) fn text(&mut self) -> Result<&'a str, Broken> {
+        let bytes = self.length_and_bytes()?;
+        std::str::from_utf8(bytes).map_err(|error| self.broken(error.to_string()))
+    }
+
     /// Bytes behind their length.
     pub(crate) fn length_and_bytes(&mut self) -> Result<&'a [u8], Broken> {
         let length = self.count(self.rest().len(), "bytes")?;

@@ -133,6 +133,8 @@ fn options() -> Options {
         journal_mark: Some(7),
         // The fewest, so that many lives see blocks become one.
         compact_blocks: 2,
+        // A few batches each, which close when an hour is gone.
+        window_ms: 40_000,
         ..Options::default()
     }
 }

@@ -42,6 +42,9 @@ pub enum Error {
         /// What the disk said then.
         problem: String,
     },
+    /// The store is shutting down. Open it again.
+    #[error("the store is shutting down")]
+    Ending,
     /// The disk did not do what was asked.
     #[error(transparent)]
     Disk(#[from] ogive_journal::Error),
@@ -60,7 +63,9 @@ impl From<Error> for SelectError {
         match error {
             Error::TooManySamples { limit } => Self::TooManySamples { limit },
             Error::Corrupt { .. } => Self::Corrupt(error.to_string()),
-            Error::TooNew { .. } | Error::Unreadable { .. } | Error::Disk(_) => Self::Unavailable(error.to_string()),
+            Error::TooNew { .. } | Error::Unreadable { .. } | Error::Ending | Error::Disk(_) => {
+                Self::Unavailable(error.to_string())
+            }
         }
     }
 }

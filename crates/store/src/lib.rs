@@ -2,10 +2,12 @@
 //! that names the live ones. [`Store`] is the whole; `ingest` is its writing side.
 #![forbid(unsafe_code)]
 
+mod bell;
 mod bytes;
 mod codec;
-mod compact;
 mod error;
+mod keep;
+mod ledger;
 mod order;
 
 #[cfg(test)]
@@ -21,6 +23,8 @@ pub mod ingest;
 pub mod manifest;
 pub mod merge;
 pub mod store;
+pub mod tombstone;
+pub mod window;
 
 pub use block::{Block, BlockId, BlockMeta, Budget};
 pub use blocks::Blocks;
@@ -30,3 +34,5 @@ pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply, Stamps, 
 pub use manifest::Manifest;
 pub use merge::merge;
 pub use store::{Store, TenantView};
+pub use tombstone::Tombstone;
+pub use window::Window;

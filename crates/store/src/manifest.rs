@@ -15,6 +15,8 @@ use ogive_model::Tenant;
 
 use crate::block::{BLOCK_SUFFIX, BlockId, BlockMeta};
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
+use crate::tombstone::{TOMBSTONES_MAX, Tombstone};
+use crate::window::Window;
 use crate::{Error, block};
 
 /// Name of the file in the store's directory.
@@ -29,12 +31,31 @@ const BLOCKS_MAX: usize = 1 << 20;
 /// 1 GiB: a megabyte of windows beside a million blocks is far below it, and a torn length is far above.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
+/// 64 Ki: a thousand tenants with a few resolutions each, many times over.
+const HORIZONS_MAX: usize = 1 << 16;
+
+/// Up to where the data of a tenant in one resolution was dropped for its age or its size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Horizon {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Which.
+    pub resolution_ms: u32,
+    /// Samples at and before this are gone.
+    pub until_ms: i64,
+}
+
 /// The state of a store beside its journal. Each change is a whole new manifest.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Manifest {
-    /// The live blocks, those of a tenant side by side in the order in which their samples arrived: what several
-    /// became stands in their place.
+    /// Rises by one with each change.
+    pub generation: u64,
+    /// The live blocks.
     pub blocks: Vec<BlockMeta>,
+    /// Deletions that are not carried out in every block.
+    pub tombstones: Vec<Tombstone>,
+    /// What was dropped.
+    pub horizons: Vec<Horizon>,
     /// The id that the next block gets.
     pub next_block: u64,
     /// Where in the journal the replay begins: everything before it is in the blocks.
@@ -79,13 +100,6 @@ impl Manifest {
         directory.join(block::file_name(id))
     }
 
-    /// Adds a block behind those of its tenant.
-    pub(crate) fn push(&mut self, meta: BlockMeta) {
-        let last = self.blocks.iter().rposition(|block| block.tenant == meta.tenant);
-        self.blocks.insert(last.map_or(self.blocks.len(), |last| last + 1), meta);
-        self.next_block += 1;
-    }
-
     fn check(&self) {
         let mut met = HashSet::new();
         for BlockMeta { id, .. } in &self.blocks {
@@ -110,20 +124,7 @@ impl Manifest {
     /// The bytes of the file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut body = Vec::new();
-        put_varint(&mut body, self.next_block);
-        put_varint(&mut body, self.replay_from.0);
-        put_bytes(&mut body, &self.windows);
-        put_varint(&mut body, self.blocks.len() as u64);
-        for meta in &self.blocks {
-            put_varint(&mut body, meta.id.0);
-            put_signed(&mut body, meta.time_min);
-            put_signed(&mut body, meta.time_max);
-            for number in [meta.series, meta.samples, meta.bytes] {
-                put_varint(&mut body, number);
-            }
-            put_bytes(&mut body, if meta.tenant.is_default() { &[] } else { meta.tenant.as_str().as_bytes() });
-        }
+        let body = self.encode_body();
         let length = u32::try_from(body.len()).expect("a manifest is far below 4 GiB");
         let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
         out.extend_from_slice(&MAGIC);
@@ -132,6 +133,39 @@ impl Manifest {
         out.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
         out.extend_from_slice(&body);
         out
+    }
+
+    fn encode_body(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        put_varint(&mut body, self.next_block);
+        put_varint(&mut body, self.replay_from.0);
+        put_bytes(&mut body, &self.windows);
+        put_varint(&mut body, self.generation);
+        put_varint(&mut body, self.blocks.len() as u64);
+        for meta in &self.blocks {
+            put_varint(&mut body, meta.id.0);
+            put_signed(&mut body, meta.time_min);
+            put_signed(&mut body, meta.time_max);
+            for number in [meta.series, meta.samples, meta.bytes] {
+                put_varint(&mut body, number);
+            }
+            put_tenant(&mut body, &meta.tenant);
+            put_varint(&mut body, u64::from(meta.resolution_ms));
+            put_signed(&mut body, meta.window.start_ms);
+            put_varint(&mut body, meta.window.length_ms.cast_unsigned());
+            for number in [meta.arrived, meta.cleaned, meta.rolled] {
+                put_varint(&mut body, number);
+            }
+        }
+        put_varint(&mut body, self.tombstones.len() as u64);
+        self.tombstones.iter().for_each(|tombstone| tombstone.put(&mut body));
+        put_varint(&mut body, self.horizons.len() as u64);
+        for horizon in &self.horizons {
+            put_tenant(&mut body, &horizon.tenant);
+            put_varint(&mut body, u64::from(horizon.resolution_ms));
+            put_signed(&mut body, horizon.until_ms);
+        }
+        body
     }
 
     /// Reads the bytes of a file; `path` is for the error.
@@ -159,53 +193,87 @@ impl Manifest {
         if found != expected {
             return Err(corrupt(HEADER_BYTES, format!("checksum {found:08x} where {expected:08x} was written")));
         }
-        Self::decode_body(version, body).map_err(|broken| corrupt(HEADER_BYTES + broken.offset, broken.problem))
+        Self::decode_body(body, version).map_err(|broken| corrupt(HEADER_BYTES + broken.offset, broken.problem))
     }
 
-    fn decode_body(version: u32, body: &[u8]) -> Result<Self, Broken> {
+    fn decode_body(body: &[u8], version: u32) -> Result<Self, Broken> {
         let mut cursor = Cursor::new(body);
         let (next_block, replay_from) = (cursor.varint()?, Position(cursor.varint()?));
         let windows = cursor.length_and_bytes()?.to_vec();
-        let mut blocks: Vec<BlockMeta> = Vec::new();
+        let generation = if version < 2 { 0 } else { cursor.varint()? };
+        let mut manifest = Self { generation, next_block, replay_from, windows, ..Self::default() };
         let mut met = HashSet::new();
         for _ in 0..cursor.count(BLOCKS_MAX, "blocks")? {
-            let mut meta = BlockMeta {
-                id: BlockId(cursor.varint()?),
-                tenant: Tenant::default(),
-                time_min: cursor.signed()?,
-                time_max: cursor.signed()?,
-                series: cursor.varint()?,
-                samples: cursor.varint()?,
-                bytes: cursor.varint()?,
-            };
-            if version > 1 {
-                meta.tenant = tenant(&mut cursor)?;
-            }
+            let meta = get_block(&mut cursor, version)?;
             if !met.insert(meta.id) || meta.id.0 >= next_block {
                 return Err(cursor.broken(format!("block {} is listed twice or too new", meta.id.0)));
             }
-            blocks.push(meta);
+            manifest.blocks.push(meta);
+        }
+        if version >= 2 {
+            for _ in 0..cursor.count(TOMBSTONES_MAX, "tombstones")? {
+                manifest.tombstones.push(Tombstone::get(&mut cursor)?);
+            }
+            for _ in 0..cursor.count(HORIZONS_MAX, "horizons")? {
+                let (tenant, resolution_ms) = (get_tenant(&mut cursor)?, get_resolution(&mut cursor)?);
+                manifest.horizons.push(Horizon { tenant, resolution_ms, until_ms: cursor.signed()? });
+            }
         }
         if !cursor.is_empty() {
-            return Err(cursor.broken("bytes follow the last block"));
+            return Err(cursor.broken("bytes follow the last entry"));
         }
-        Ok(Self { blocks, next_block, replay_from, windows })
+        Ok(manifest)
     }
 }
 
-/// A tenant's name; empty for the default one.
-fn tenant(cursor: &mut Cursor<'_>) -> Result<Tenant, Broken> {
-    let name = cursor.length_and_bytes()?;
-    if name.is_empty() {
-        return Ok(Tenant::default());
+fn get_block(cursor: &mut Cursor<'_>, version: u32) -> Result<BlockMeta, Broken> {
+    let mut meta = BlockMeta {
+        id: BlockId(cursor.varint()?),
+        time_min: cursor.signed()?,
+        time_max: cursor.signed()?,
+        series: cursor.varint()?,
+        samples: cursor.varint()?,
+        bytes: cursor.varint()?,
+        tenant: Tenant::default(),
+        resolution_ms: 0,
+        window: Window::NONE,
+        arrived: 0,
+        cleaned: 0,
+        rolled: 0,
+    };
+    if version >= 2 {
+        (meta.tenant, meta.resolution_ms) = (get_tenant(cursor)?, get_resolution(cursor)?);
+        let start_ms = cursor.signed()?;
+        let length_ms = cursor.count(WINDOW_MS_MAX, "milliseconds of a window")? as i64;
+        meta.window = Window { start_ms, length_ms };
+        (meta.arrived, meta.cleaned, meta.rolled) = (cursor.varint()?, cursor.varint()?, cursor.varint()?);
     }
-    let name = std::str::from_utf8(name).map_err(|error| cursor.broken(error.to_string()))?;
-    Tenant::new(name).map_err(|error| cursor.broken(error.to_string()))
+    Ok(meta)
+}
+
+/// A century: no window is longer.
+const WINDOW_MS_MAX: usize = 100 * 366 * 24 * 3_600_000;
+
+/// Appends a tenant's name; the default one's is left empty.
+pub(crate) fn put_tenant(out: &mut Vec<u8>, tenant: &Tenant) {
+    put_bytes(out, if tenant.is_default() { &[] } else { tenant.as_str().as_bytes() });
+}
+
+pub(crate) fn get_tenant(cursor: &mut Cursor<'_>) -> Result<Tenant, Broken> {
+    match cursor.text()? {
+        "" => Ok(Tenant::default()),
+        name => Tenant::new(name).map_err(|error| cursor.broken(error.to_string())),
+    }
+}
+
+fn get_resolution(cursor: &mut Cursor<'_>) -> Result<u32, Broken> {
+    Ok(cursor.count(u32::MAX as usize, "milliseconds of a cell")? as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use ogive_journal::SimulatedDisk;
+    use ogive_model::{MatchOp, Matcher, TimeRange};
     use proptest::prelude::*;
 
     use super::*;
@@ -213,15 +281,26 @@ mod tests {
     fn sample(blocks: u64) -> Manifest {
         let block = |id| BlockMeta {
             id: BlockId(id * 3),
-            tenant: if id == 1 { Tenant::new("team-7").unwrap() } else { Tenant::default() },
             time_min: -5,
             time_max: i64::MAX,
             series: 1,
             samples: id,
             bytes: 900,
+            tenant: if id == 1 { Tenant::new("team-7").unwrap() } else { Tenant::default() },
+            resolution_ms: 60_000,
+            window: Window::of(9_000_000, 7_200_000),
+            arrived: 4,
+            cleaned: 5,
+            rolled: 6,
         };
+        let matchers = [(MatchOp::Equal, "a"), (MatchOp::NotRegex, "a|b.*")];
+        let matchers = matchers.map(|(op, value)| Matcher::new("host", op, value).unwrap()).to_vec();
+        let range = TimeRange { start_ms: -7, end_ms: i64::MAX };
         Manifest {
+            generation: 9,
             blocks: (0..blocks).map(block).collect(),
+            tombstones: vec![Tombstone { generation: 3, tenant: Tenant::default(), matchers, range }],
+            horizons: vec![Horizon { tenant: Tenant::default(), resolution_ms: 0, until_ms: 7_200_000 }],
             next_block: blocks * 3 + 1,
             replay_from: Position(77),
             windows: vec![1, 2, 3],
@@ -334,24 +413,38 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_manifest_or_an_error(body in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (Manifest::decode_body(1, &body), Manifest::decode_body(VERSION, &body));
+            let _ = (Manifest::decode_body(&body, 1), Manifest::decode_body(&body, 2));
         }
     }
 
     /// The bytes that docs/formats/manifest.md shows.
     #[test]
     fn the_example_of_the_format_page_is_what_is_written_and_read() {
-        let block = |id, time_min| BlockMeta {
+        let block = |id, start_ms, resolution_ms| BlockMeta {
             id: BlockId(id),
-            tenant: if id == 9 { Tenant::new("team-7").unwrap() } else { Tenant::default() },
-            time_min,
-            time_max: time_min + 7_199_000,
+            time_min: start_ms + 1000,
+            time_max: start_ms + 7_200_000,
             series: 2,
             samples: 14_400,
             bytes: 5_000,
+            tenant: if id == 9 { Tenant::new("team-7").unwrap() } else { Tenant::default() },
+            resolution_ms,
+            window: Window { start_ms, length_ms: 7_200_000 },
+            arrived: 3,
+            cleaned: 4,
+            rolled: if resolution_ms == 0 { 0 } else { 3 },
         };
+        let host = Matcher::new("host", MatchOp::Equal, "a").unwrap();
         let manifest = Manifest {
-            blocks: vec![block(7, 1_700_000_001_000), block(9, 1_700_007_201_000)],
+            generation: 5,
+            blocks: vec![block(7, 1_699_999_200_000, 0), block(9, 1_699_999_200_000, 60_000)],
+            tombstones: vec![Tombstone {
+                generation: 4,
+                tenant: Tenant::default(),
+                matchers: vec![host],
+                range: TimeRange { start_ms: 0, end_ms: 1000 },
+            }],
+            horizons: vec![Horizon { tenant: Tenant::default(), resolution_ms: 0, until_ms: 7_200_000 }],
             next_block: 10,
             replay_from: Position(4711),
             windows: vec![1, 2, 3],
@@ -360,11 +453,18 @@ mod tests {
         let kept = std::fs::read(root.join("vectors/manifest/MANIFEST")).unwrap();
         assert_eq!(manifest.encode(), kept, "the format changed: its version must rise");
         assert_eq!(Manifest::decode(&kept, Path::new(MANIFEST_FILE)).unwrap(), manifest);
-        let first = std::fs::read(root.join("vectors/manifest/MANIFEST.1")).unwrap();
-        let mut expected = manifest;
-        expected.blocks[1].tenant = Tenant::default();
-        assert_eq!(Manifest::decode(&first, Path::new(MANIFEST_FILE)).unwrap(), expected);
         let page = std::fs::read_to_string(root.join("docs/formats/manifest.md")).unwrap();
         crate::testing::check_page(&page, &kept);
+    }
+
+    /// What version 1 wrote: blocks without a window.
+    #[test]
+    fn a_manifest_of_version_1_is_read() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let kept = std::fs::read(root.join("vectors/manifest/MANIFEST.1")).unwrap();
+        let manifest = Manifest::decode(&kept, Path::new(MANIFEST_FILE)).unwrap();
+        let found: Vec<_> = manifest.blocks.iter().map(|meta| (meta.id.0, meta.time_min, meta.window)).collect();
+        assert_eq!(found, [(7, 1_700_000_001_000, Window::NONE), (9, 1_700_007_201_000, Window::NONE)]);
+        assert_eq!((manifest.next_block, manifest.replay_from, manifest.generation), (10, Position(4711), 0));
     }
 }

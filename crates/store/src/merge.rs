@@ -41,7 +41,7 @@ pub fn add(one: &mut SeriesData, other: SeriesData) {
 }
 
 /// What is known beside the samples, when sources differ: the greater temporality, unit and width.
-fn merge_meta(one: &mut SeriesMeta, other: SeriesMeta) {
+pub(crate) fn merge_meta(one: &mut SeriesMeta, other: SeriesMeta) {
     let key = |meta: &SeriesMeta| (meta.temporality as u8, meta.width_ms);
     if (key(one), &one.unit) < (key(&other), &other.unit) {
         *one = other;

@@ -6,22 +6,25 @@
 //! Failure: a directory has one store at a time; a second one is refused. A torn journal is cut, corruption is
 //! told in [`Status`], a broken manifest stops the start.
 
-use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use ogive_journal::{DirectoryLock, Disk, Journal};
 use ogive_model::sequence::SourceTable;
 use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Value};
 
-use crate::ingest::flusher::{Bell, Flusher, View};
+use crate::bell::Bell;
+use crate::ingest::flusher::{self, Flusher};
 use crate::ingest::shard::{self, HeadSize, ReadRequest, ToShard};
 use crate::ingest::stats::{Recovered, Stats, Status};
 use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
 use crate::ingest::{Clock, Options, Queue, Refusal, Registry, Reply, Stamps};
+use crate::keep::{self, Keeper};
+use crate::ledger::{Ledger, View};
+use crate::window::Ladder;
 use crate::{BlockMeta, Blocks, Budget, Error, Manifest, merge};
 
 /// Name of the journal's directory in the store's.
@@ -33,8 +36,9 @@ const READ_TRIES_MAX: usize = 100;
 pub struct Store {
     queue: Arc<Queue<Command>>,
     shards: Vec<SyncSender<ToShard>>,
-    view: Arc<Mutex<Arc<View>>>,
-    bell: Arc<Bell>,
+    ledger: Arc<Ledger>,
+    bell: Arc<Bell<flusher::Wish>>,
+    keeper: Arc<Bell<keep::Wish>>,
     size: Arc<HeadSize>,
     stats: Arc<Stats>,
     recovered: Recovered,
@@ -56,26 +60,25 @@ impl Store {
         let size = Arc::new(HeadSize::default());
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
-        let view = Arc::new(Mutex::new(Arc::new(View { blocks, flushed: 0 })));
-        let bell = Arc::new(Bell::default());
+        let from = manifest.replay_from;
+        let ledger = Arc::new(Ledger::new(disk, directory, manifest, blocks));
+        let (bell, keeper) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+        let ladder = Ladder::new(options.window_ms);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
             (0..options.shards.max(1)).map(|number| shard::start(number, Arc::clone(&size))).unzip();
         let mut registry = Registry::new(shards.len(), options.series_max);
-        findings.extend(note_stored(&view, &mut registry));
-        let from = manifest.replay_from;
+        findings.extend(note_stored(&ledger.view().blocks, &mut registry));
+        let keeping = Keeper::new(&ledger, &keeper, &stats, &clock, &options);
         let mut flusher = Flusher {
-            disk,
-            directory: directory.to_owned(),
-            manifest,
+            ledger: Arc::clone(&ledger),
             shards: shards.clone(),
-            view: Arc::clone(&view),
             queue: Arc::clone(&queue),
             stats: Arc::clone(&stats),
             clock: Arc::clone(&clock),
             observer: options.observer.clone(),
             pending: None,
-            compact_blocks: options.compact_blocks,
-            left_alone: HashSet::new(),
+            ladder,
+            keeper: Arc::clone(&keeper),
         };
         let ring = Arc::clone(&bell);
         let mut writer = Writer {
@@ -94,14 +97,18 @@ impl Store {
         recovered.findings.splice(0..0, findings);
 
         let (ring, interval) = (Arc::clone(&bell), options.flush_interval);
-        let threads =
-            vec![start("journal", move || writer.run()), start("flush", move || flusher.run(&ring, interval))];
+        let threads = vec![
+            start("journal", move || writer.run()),
+            start("flush", move || flusher.run(&ring, interval)),
+            start("keep", move || keeping.run()),
+        ];
         let head_bytes_max = options.head_bytes_max;
         Ok(Self {
             queue,
             shards,
-            view,
+            ledger,
             bell,
+            keeper,
             size,
             stats,
             recovered,
@@ -162,7 +169,8 @@ impl Store {
         Err(if self.stats.flush_full.get() > 0 { Refusal::DiskFull } else { Refusal::Busy })
     }
 
-    /// Writes what is in memory as blocks, one for each tenant, and waits for it; none when there was nothing.
+    /// Writes what is in memory as blocks, one for each tenant and window, and waits for it; none when there
+    /// was nothing.
     ///
     /// # Errors
     /// The disk's; the samples stay where they are and the flush is tried again.
@@ -172,10 +180,18 @@ impl Store {
         done.recv().unwrap_or(Ok(Vec::new()))
     }
 
+    /// Waits until nothing is left to be done to the blocks.
+    pub fn settle(&self) {
+        let (answer, done) = std::sync::mpsc::channel();
+        self.keeper.ring(Some(answer));
+        // An error means that the store is shutting down.
+        let _ = done.recv();
+    }
+
     /// How the store is.
     #[must_use]
     pub fn status(&self) -> Status {
-        let view = self.view();
+        let view = self.ledger.view();
         Status {
             series: self.stats.series.get(),
             // ORDERING: Relaxed; numbers to look at.
@@ -205,10 +221,6 @@ impl Store {
         TenantView { store: self, tenant }
     }
 
-    fn view(&self) -> Arc<View> {
-        Arc::clone(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// What the heads hold of a tenant, ascending, and the blocks that hold the rest.
     fn read_heads(
         &self,
@@ -219,7 +231,7 @@ impl Store {
         budget: &mut Budget,
     ) -> Result<(Arc<View>, Vec<SeriesData>), SelectError> {
         for _ in 0..READ_TRIES_MAX {
-            let view = self.view();
+            let view = self.ledger.view();
             let request = Arc::new(ReadRequest {
                 tenant: tenant.clone(),
                 matchers: matchers.to_vec(),
@@ -302,6 +314,7 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.queue.close();
         self.bell.close();
+        self.keeper.close();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -380,9 +393,8 @@ fn open_journal(
 
 /// Tells the registry of the series in the blocks. A block that cannot be read leaves its series unknown, which
 /// is told.
-fn note_stored(view: &Mutex<Arc<View>>, registry: &mut Registry) -> Option<String> {
-    let view = Arc::clone(&view.lock().unwrap_or_else(PoisonError::into_inner));
-    let known = view.blocks.each_series(|tenant, def| registry.stored(def.id(tenant), def.meta.temporality));
+fn note_stored(blocks: &Blocks, registry: &mut Registry) -> Option<String> {
+    let known = blocks.each_series(|tenant, def| registry.stored(def.id(tenant), def.meta.temporality));
     known.err().map(|error| format!("the series of the blocks are not all known: {error}"))
 }
 

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Matcher, Selection, SeriesData, SeriesMeta,
-    Temporality, TextColumn, TimeRange,
+    Temporality, Tenant, TextColumn, TimeRange,
 };
 use proptest::prelude::*;
+
+use crate::window::Window;
+use crate::{BlockId, BlockMeta};
 
 /// Any float, with the odd ones often.
 pub(crate) fn any_float() -> impl Strategy<Value = f64> {
@@ -128,6 +131,24 @@ pub(crate) fn any_series(count: usize) -> impl Strategy<Value = SeriesData> {
             data
         },
     )
+}
+
+/// What the manifest knows of a block of which nothing matters but its id.
+pub(crate) fn meta(id: u64) -> BlockMeta {
+    BlockMeta {
+        id: BlockId(id),
+        tenant: Tenant::default(),
+        resolution_ms: 0,
+        window: Window::NONE,
+        time_min: 1,
+        time_max: 2,
+        series: 1,
+        samples: 1,
+        bytes: 1,
+        arrived: 0,
+        cleaned: 0,
+        rolled: 0,
+    }
 }
 
 /// A series without samples.

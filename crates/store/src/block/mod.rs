@@ -16,10 +16,13 @@ mod series;
 mod tests;
 mod writer;
 
-use ogive_model::Tenant;
-
+pub(crate) use reader::Walk;
 pub use reader::{Block, Budget};
 pub use writer::write;
+
+use ogive_model::Tenant;
+
+use crate::window::Window;
 
 /// Identity of a block in its store. Ids rise in the order of writing and are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,8 +33,12 @@ pub struct BlockId(pub u64);
 pub struct BlockMeta {
     /// Identity.
     pub id: BlockId,
-    /// Whose samples it holds.
+    /// Whose samples these are.
     pub tenant: Tenant,
+    /// Width of the cells of a rollup, milliseconds; 0 for samples as they came.
+    pub resolution_ms: u32,
+    /// All samples are inside.
+    pub window: Window,
     /// Time of its first sample, milliseconds.
     pub time_min: i64,
     /// Time of its last sample, milliseconds.
@@ -42,6 +49,12 @@ pub struct BlockMeta {
     pub samples: u64,
     /// Bytes of the file.
     pub bytes: u64,
+    /// Generation of the manifest that brought the newest of what is in it.
+    pub arrived: u64,
+    /// Deletions up to this generation are carried out in it, or are not meant for it.
+    pub cleaned: u64,
+    /// Of a rollup: it holds everything finer of its window that arrived up to this generation.
+    pub rolled: u64,
 }
 
 /// How the names of block files end.

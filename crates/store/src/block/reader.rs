@@ -149,17 +149,12 @@ impl Block {
         Ok(())
     }
 
-    /// Every series with all its samples, one at a time, ascending by (labels, kind).
+    /// A walk through all series, ascending by (labels, kind).
     ///
     /// # Errors
-    /// When the index cannot be read; the items have their own.
-    pub fn all(&self) -> Result<impl Iterator<Item = Result<SeriesData, Error>> + '_, Error> {
-        let all =
-            Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false };
-        let mut reader = SeriesReader::new(self, self.index()?);
-        let series = 0..self.summary.series as u32;
-        // A series without samples is never written.
-        Ok(series.filter_map(move |series| reader.read(series, &all, &mut Budget::new(usize::MAX)).transpose()))
+    /// When the index cannot be read.
+    pub(crate) fn walk(&self) -> Result<Walk<'_>, Error> {
+        Ok(Walk { reader: SeriesReader::new(self, self.index()?), next: 0, def: None })
     }
 
     fn meta(&self, entry: &Entry) -> Result<SeriesMeta, Error> {
@@ -428,5 +423,41 @@ impl<'a> SeriesReader<'a> {
         }
         let labels = numbers.iter().map(|number| self.known[number].clone());
         Labels::new(labels).map_err(|error| corrupt(error.to_string()))
+    }
+}
+
+/// Goes through the series of a block, one after the other, and reads each in pieces.
+pub(crate) struct Walk<'a> {
+    reader: SeriesReader<'a>,
+    next: u32,
+    def: Option<SeriesDef>,
+}
+
+impl Walk<'_> {
+    /// The series that the walk stands at; `None` behind the last.
+    pub(crate) fn series(&mut self) -> Result<Option<&SeriesDef>, Error> {
+        if self.def.is_none() && u64::from(self.next) < self.reader.block.summary.series {
+            self.def = Some(self.reader.def(self.next)?);
+        }
+        Ok(self.def.as_ref())
+    }
+
+    /// Goes on to the next series.
+    pub(crate) fn advance(&mut self) {
+        self.def = None;
+        self.next += 1;
+    }
+
+    /// A time of the series after `after`, before which it has no sample after `after`.
+    pub(crate) fn next_time(&mut self, after: i64) -> Result<Option<i64>, Error> {
+        let at = self.reader.seek(self.next)?;
+        let chunk = self.reader.entries[at].chunks.iter().find(|chunk| chunk.time_max > after);
+        Ok(chunk.map(|chunk| chunk.time_min.max(after.saturating_add(1))))
+    }
+
+    /// The samples of the series inside `range`.
+    pub(crate) fn read(&mut self, range: TimeRange) -> Result<Option<SeriesData>, Error> {
+        let whole = Selection { matchers: Vec::new(), range, samples_max: usize::MAX, labels_only: false };
+        self.reader.read(self.next, &whole, &mut Budget::new(usize::MAX))
     }
 }

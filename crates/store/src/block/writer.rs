@@ -1,6 +1,6 @@
 //! Writing a block: series come one after the other, their chunks go to the disk at once.
 //!
-//! Limits: what stays in memory until the end is one series with its samples, [`BUFFER_BYTES`] of chunks, and
+//! Limits: what stays in memory until the end is one piece of a series with its samples, [`BUFFER_BYTES`] of chunks, and
 //! the index: about 100 bytes a series and its distinct labels.
 //! Failure: after an error nothing with a block's name is there; what was begun is removed, now or at the next
 //! start.
@@ -17,13 +17,15 @@ use crate::block::series::{self, ChunkEntry, Entry};
 use crate::block::{BlockId, BlockMeta, file_name, postings};
 use crate::bytes::put_varint;
 use crate::codec::chunk;
+use crate::window::Window;
 
 /// 1 MiB goes to the disk in one write: few calls, little memory.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Writes the samples of `series`, which ascend by (labels, kind), as block `id` into `directory`. Series without
-/// samples are left out; when nothing is left no file is made. The block is durable when this returns, and no
-/// manifest names it yet. Whose it is stands in the manifest alone: the caller sets the tenant.
+/// Writes the samples of `series`, which ascend by (labels, kind), as block `id` into `directory`. A series may come in
+/// several pieces that follow each other in time. Series without samples are left out; when nothing is left no file is
+/// made. The block is durable when this returns, and no manifest names it yet: tenant, resolution and window are for
+/// the caller to say.
 ///
 /// # Errors
 /// The first error of `series`, or the disk's.
@@ -68,8 +70,8 @@ struct Writer {
     entries: Vec<Entry>,
     labels: LabelTable,
     summary: Summary,
-    /// The last series taken: the next one is above it.
-    last: Option<(Labels, Kind)>,
+    /// The last series taken and the time of its last sample: the next one is above it.
+    last: Option<(Labels, Kind, i64)>,
 }
 
 impl Writer {
@@ -96,13 +98,12 @@ impl Writer {
     }
 
     fn add(&mut self, data: &SeriesData) -> Result<(), Error> {
-        check_series(data, self.last.as_ref());
-        self.last = Some((data.labels.clone(), data.meta.kind));
+        let goes_on = check_series(data, self.last.as_ref());
         let times = chunk::sample_times(data);
         let (Some(first), Some(last)) = (times.first(), times.last()) else { return Ok(()) };
+        self.last = Some((data.labels.clone(), data.meta.kind, *last));
         self.summary.time_min = self.summary.time_min.min(*first);
         self.summary.time_max = self.summary.time_max.max(*last);
-        self.summary.series += 1;
         self.summary.samples += times.len() as u64;
         let mut chunks = Vec::new();
         for rows in chunk::cut(data) {
@@ -120,6 +121,12 @@ impl Writer {
             });
             self.spill(BUFFER_BYTES)?;
         }
+        if goes_on {
+            let entry = self.entries.last_mut().expect("a series that goes on has begun");
+            entry.chunks.extend(chunks);
+            return Ok(());
+        }
+        self.summary.series += 1;
         let series = u32::try_from(self.entries.len()).expect("a block has below 2^32 series");
         let unit = self.unit(&data.meta.unit);
         self.entries.push(Entry {
@@ -187,6 +194,11 @@ impl Writer {
         Ok(Some(BlockMeta {
             tenant: Tenant::default(),
             id,
+            resolution_ms: 0,
+            window: Window::NONE,
+            arrived: 0,
+            cleaned: 0,
+            rolled: 0,
             time_min: self.summary.time_min,
             time_max: self.summary.time_max,
             series: self.summary.series,
@@ -217,13 +229,20 @@ impl Writer {
     }
 }
 
-/// What a writer asserts of its input.
-fn check_series(data: &SeriesData, last: Option<&(Labels, Kind)>) {
+/// What a writer asserts of its input. Tells whether it is another piece of the last series.
+fn check_series(data: &SeriesData, last: Option<&(Labels, Kind, i64)>) -> bool {
     let key = (&data.labels, data.meta.kind);
-    if let Some(last) = last {
-        assert!((&last.0, last.1) < key, "series {:?} follows {last:?}", key);
-    }
     let times = chunk::sample_times(data);
+    let goes_on = last.is_some_and(|last| (&last.0, last.1) == key);
+    if let Some(last) = last {
+        assert!((&last.0, last.1) <= key, "series {:?} follows {last:?}", key);
+        assert!(
+            !goes_on || times.first().is_none_or(|first| last.2 < *first),
+            "{times:?} of {:?} follow {}",
+            key,
+            last.2
+        );
+    }
     let values = match data.meta.kind {
         Kind::Float => data.floats.values.len(),
         Kind::Histogram => data.histograms.values.len(),
@@ -233,6 +252,7 @@ fn check_series(data: &SeriesData, last: Option<&(Labels, Kind)>) {
     let strict = data.meta.kind != Kind::Text;
     let ascend = times.windows(2).all(|pair| pair[0] < pair[1] || (!strict && pair[0] == pair[1]));
     assert!(ascend, "times of {:?} do not ascend", data.labels);
+    goes_on
 }
 
 /// The distinct labels in the order in which they were met, with the series that carry each.

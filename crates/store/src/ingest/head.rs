@@ -15,6 +15,7 @@ use ogive_model::{
 
 use crate::block::Budget;
 use crate::ingest::column::{Column, Meet, Part, histogram_bytes, within};
+use crate::window::{Ladder, Window};
 use crate::{Error, merge, order};
 
 /// A series and whose it is.
@@ -53,10 +54,13 @@ struct Series {
 /// The samples of one shard at a flush: what the next block is made of. Readable until the block is.
 pub(crate) struct Frozen {
     /// Ascending by index; without series that have no samples.
-    series: Vec<(u32, Arc<Owned>, Parts)>,
+    series: Vec<FrozenSeries>,
     pub(crate) bytes: u64,
     pub(crate) samples: u64,
 }
+
+/// A series of a frozen head, with its slot.
+pub(crate) type FrozenSeries = (u32, Arc<Owned>, Parts);
 
 /// See the module.
 #[derive(Default)]
@@ -271,6 +275,15 @@ impl Parts {
         }
     }
 
+    /// The times of each part, ascending.
+    fn times(&self) -> Vec<&[i64]> {
+        match self {
+            Self::Floats(parts) => parts.iter().map(|part| &part.times[..]).collect(),
+            Self::Histograms(parts) => parts.iter().map(|part| &part.times[..]).collect(),
+            Self::Texts(parts) => parts.iter().map(|part| &part.times[..]).collect(),
+        }
+    }
+
     fn within(&self, range: TimeRange) -> Self {
         match self {
             Self::Floats(parts) => Self::Floats(within(parts, range)),
@@ -358,25 +371,32 @@ impl Frozen {
     }
 }
 
-/// The series of all shards' frozen heads, tenant by tenant.
-pub(crate) struct Thawing<'a>(Vec<&'a (u32, Arc<Owned>, Parts)>);
-
-impl<'a> Thawing<'a> {
-    pub(crate) fn new(frozen: &'a [Arc<Frozen>]) -> Self {
-        let mut all: Vec<&(u32, Arc<Owned>, Parts)> = frozen.iter().flat_map(|frozen| &frozen.series).collect();
-        let key = |owned: &'a Owned| (&owned.tenant, &owned.def.labels, owned.def.meta.kind);
-        all.sort_by(|a, b| key(&a.1).cmp(&key(&b.1)));
-        Self(all)
+/// The series of all shards' frozen heads, ascending by (labels, kind), under each tenant and window in which they have
+/// samples.
+pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> {
+    let mut all: Vec<&FrozenSeries> = frozen.iter().flat_map(|frozen| &frozen.series).collect();
+    all.sort_by(|a, b| (&a.1.def.labels, a.1.def.meta.kind).cmp(&(&b.1.def.labels, b.1.def.meta.kind)));
+    let newest = all.iter().filter_map(|series| series.2.times().last()?.last().copied()).max().unwrap_or(0);
+    let mut windows: BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> = BTreeMap::new();
+    for series in all {
+        let mut last: Option<Window> = None;
+        for times in series.2.times() {
+            let mut rest = times;
+            while let Some(time) = rest.first() {
+                let window = ladder.of_flush(*time, newest);
+                rest = &rest[rest.partition_point(|time| *time <= window.end_ms())..];
+                if last != Some(window) {
+                    windows.entry((&series.1.tenant, window)).or_default().push(series);
+                    last = Some(window);
+                }
+            }
+        }
     }
+    windows
+}
 
-    /// Each tenant with its series, ascending by (labels, kind), copied one at a time.
-    pub(crate) fn tenants(&self) -> impl Iterator<Item = (&Tenant, impl Iterator<Item = SeriesData> + '_)> + '_ {
-        self.0.chunk_by(|a, b| a.1.tenant == b.1.tenant).map(|series| {
-            let copied = series.iter().map(|(_, owned, parts)| {
-                let mut unbounded = Budget::new(usize::MAX);
-                parts.data(&owned.def, TimeRange::ALL, &mut unbounded).expect("the budget has no end")
-            });
-            (&series[0].1.tenant, copied)
-        })
-    }
+/// The samples of a frozen series inside `range`.
+pub(crate) fn data_of(series: &FrozenSeries, range: TimeRange) -> SeriesData {
+    let mut unbounded = Budget::new(usize::MAX);
+    series.2.within(range).data(&series.1.def, range, &mut unbounded).expect("the budget has no end")
 }

@@ -93,7 +93,11 @@ pub struct Options {
     pub head_bytes_max: u64,
     /// A flush begins at the latest this long after the one before, so that a restart replays little.
     pub flush_interval: Duration,
-    /// This many neighbouring blocks of like size become one; below 2 none do.
+    /// The shortest window of a block, milliseconds.
+    pub window_ms: i64,
+    /// How long after its end a window gets no more data but late data.
+    pub lateness: Duration,
+    /// This many blocks of like size in a window that still gets data become one; below 2 none ever do.
     pub compact_blocks: usize,
     /// The least time between two fsyncs of the journal while batches keep coming, and the longest that one waits
     /// for company. One that comes alone does not wait.
@@ -120,7 +124,11 @@ impl Default for Options {
             // 512 MiB: ten minutes of a million float samples a minute, many times over.
             head_bytes_max: 512 << 20,
             flush_interval: Duration::from_secs(600),
-            // Six: flushes of ten minutes become an hour, and hours a quarter of a day.
+            // 2 h: twelve flushes; what a question about the last hours opens is one block or two.
+            window_ms: 2 * 3600 * 1000,
+            // 15 minutes: a sender that was cut off for a while; and a flush that came just before its end.
+            lateness: Duration::from_secs(900),
+            // Six: flushes of ten minutes become an hour, and a window when it is over.
             compact_blocks: 6,
             // 10 ms: at most a hundred fsyncs a second.
             group_interval: Duration::from_millis(10),

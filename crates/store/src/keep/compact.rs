@@ -1,0 +1,345 @@
+//! Compaction: several blocks of one window become one, and blocks of neighbouring windows become one of a longer window.
+//!
+//! Invariants: the one block answers as the several did; all are of one tenant and one resolution, and of windows inside
+//! its own. Deletions are carried out on the way.
+//! Limits: one piece of a series, of the shortest window at most, in memory: 7,200 cells of 1 s are 15 MiB of histograms,
+//! decoded, from each of [`INPUTS_MAX`] blocks at the worst; [`BYTES_MAX`] read in one go.
+//! Failure: the blocks stay as they are; they are left alone until the next start.
+
+use std::collections::BTreeMap;
+
+use ogive_model::{Kind, Labels, SeriesData, SeriesMeta, Tenant, TimeRange};
+
+use crate::block::Walk;
+use crate::tombstone::{Tombstone, is_empty};
+use crate::window::{Ladder, Window};
+use crate::{Block, BlockId, BlockMeta, Error, merge};
+
+/// 1 GiB: four minutes of one core at 4 MB/s, once each step of the ladder.
+pub(crate) const BYTES_MAX: u64 = 1 << 30;
+/// 64 blocks with their indexes open at once.
+pub(crate) const INPUTS_MAX: usize = 64;
+
+/// When blocks become one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) ladder: Ladder,
+    /// Blocks of like size in a window that still gets data; below 2 nothing is compacted.
+    pub(crate) fan: usize,
+    /// Windows that end at or before this get no more data but late data.
+    pub(crate) closed_ms: i64,
+}
+
+/// Blocks that should become one of `window`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) blocks: Vec<BlockId>,
+    pub(crate) window: Window,
+}
+
+/// What should be compacted first: short windows before long ones, early ones before late ones. `apart` says of a block
+/// that it must stay by itself.
+pub(crate) fn plan(blocks: &[BlockMeta], rules: &Rules, apart: impl Fn(&BlockMeta) -> bool) -> Option<Job> {
+    if rules.fan < 2 {
+        return None;
+    }
+    let mut groups: BTreeMap<(&Tenant, u32), Vec<&BlockMeta>> = BTreeMap::new();
+    for meta in blocks.iter().filter(|meta| meta.window.length_ms > 0 && !apart(meta)) {
+        groups.entry((&meta.tenant, meta.resolution_ms)).or_default().push(meta);
+    }
+    groups.iter().find_map(|((_, resolution), group)| {
+        rules.ladder.lengths(*resolution).into_iter().find_map(|length| plan_step(group, length, rules))
+    })
+}
+
+fn plan_step(group: &[&BlockMeta], length_ms: i64, rules: &Rules) -> Option<Job> {
+    let mut windows: BTreeMap<Window, Vec<&BlockMeta>> = BTreeMap::new();
+    for meta in group.iter().filter(|meta| meta.window.length_ms <= length_ms) {
+        windows.entry(Window::of(meta.window.end_ms(), length_ms)).or_default().push(meta);
+    }
+    windows.into_iter().find_map(|(window, blocks)| {
+        let least = match (window.end_ms() <= rules.closed_ms, length_ms == rules.ladder.base_ms()) {
+            (true, _) => 2,
+            (false, true) => rules.fan,
+            (false, false) => return None,
+        };
+        let chosen = choose(blocks, least)?;
+        // A few late blocks of one window stay in it.
+        let own = chosen[0].window;
+        let window = if chosen.iter().all(|meta| meta.window == own) { own } else { window };
+        Some(Job { blocks: chosen.iter().map(|meta| meta.id).collect(), window })
+    })
+}
+
+/// The most of the smallest blocks of which the greatest is at most as large as the others together: so a byte is written
+/// again at most some `log2` of the number of blocks times, and a late sample does not rewrite a day.
+fn choose(mut blocks: Vec<&BlockMeta>, least: usize) -> Option<Vec<&BlockMeta>> {
+    blocks.sort_by_key(|meta| (meta.bytes, meta.id));
+    blocks.truncate(INPUTS_MAX);
+    let (mut sum, mut fitting) = (0, 0);
+    for (at, meta) in blocks.iter().enumerate() {
+        if at > 0 && meta.bytes <= sum && sum + meta.bytes <= BYTES_MAX {
+            fitting = at + 1;
+        }
+        sum += meta.bytes;
+    }
+    blocks.truncate(fitting);
+    (fitting >= least.max(2)).then_some(blocks)
+}
+
+/// A block of which a part is read, without what `tombstones` delete.
+pub(crate) struct Source<'a> {
+    pub(crate) block: &'a Block,
+    pub(crate) resolution_ms: u32,
+    pub(crate) range: TimeRange,
+    pub(crate) tombstones: Vec<Tombstone>,
+}
+
+struct Open<'a> {
+    walk: Walk<'a>,
+    resolution_ms: u32,
+    range: TimeRange,
+    tombstones: Vec<Tombstone>,
+}
+
+/// All series of several blocks, merged, ascending by (labels, kind), each in pieces that ascend in time.
+pub(crate) struct Pieces<'a> {
+    sources: Vec<Open<'a>>,
+    piece_ms: i64,
+    stop: &'a dyn Fn() -> bool,
+    /// The series that is read now, what is known of it, which sources have it, and up to when it was read.
+    current: Option<(Labels, SeriesMeta, Vec<usize>)>,
+    after: i64,
+}
+
+impl<'a> Pieces<'a> {
+    /// Pieces of at most `piece_ms`, aligned. `stop` is asked before each one and ends it all with an error.
+    ///
+    /// # Errors
+    /// When an index cannot be read; the items have their own.
+    pub(crate) fn new(sources: Vec<Source<'a>>, piece_ms: i64, stop: &'a dyn Fn() -> bool) -> Result<Self, Error> {
+        let open = |source: Source<'a>| {
+            let Source { block, resolution_ms, range, tombstones } = source;
+            Ok(Open { walk: block.walk()?, resolution_ms, range, tombstones })
+        };
+        let sources = sources.into_iter().map(open).collect::<Result<Vec<_>, Error>>()?;
+        Ok(Self { sources, piece_ms, stop, current: None, after: i64::MIN })
+    }
+
+    /// The least series that any source stands at.
+    fn find(&mut self) -> Result<Option<(Labels, SeriesMeta, Vec<usize>)>, Error> {
+        let mut least: Option<(Labels, SeriesMeta, Vec<usize>)> = None;
+        for (at, source) in self.sources.iter_mut().enumerate() {
+            let Some(def) = source.walk.series()? else { continue };
+            let key: (&Labels, Kind) = (&def.labels, def.meta.kind);
+            match &mut least {
+                Some((labels, meta, having)) if (&*labels, meta.kind) == key => {
+                    merge::merge_meta(meta, def.meta.clone());
+                    having.push(at);
+                }
+                Some((labels, meta, _)) if (&*labels, meta.kind) < key => {}
+                _ => least = Some((def.labels.clone(), def.meta.clone(), vec![at])),
+            }
+        }
+        Ok(least)
+    }
+
+    fn step(&mut self) -> Result<Option<SeriesData>, Error> {
+        loop {
+            if (self.stop)() {
+                return Err(Error::Ending);
+            }
+            if self.current.is_none() {
+                self.after = i64::MIN;
+                self.current = self.find()?;
+            }
+            let Some((_, meta, having)) = &self.current else { return Ok(None) };
+            let mut next: Option<i64> = None;
+            for at in having {
+                let Open { walk, range, .. } = &mut self.sources[*at];
+                let time = walk.next_time(self.after.max(range.start_ms))?.filter(|time| *time <= range.end_ms);
+                next = [next, time].into_iter().flatten().min();
+            }
+            let Some(next) = next else {
+                having.iter().for_each(|at| self.sources[*at].walk.advance());
+                self.current = None;
+                continue;
+            };
+            let piece = Window::of(next, self.piece_ms).range();
+            let mut whole: Option<SeriesData> = None;
+            for at in having {
+                if let Some(part) = self.sources[*at].read(piece)? {
+                    match &mut whole {
+                        Some(whole) => merge::add(whole, part),
+                        None => whole = Some(part),
+                    }
+                }
+            }
+            self.after = piece.end_ms;
+            if let Some(mut whole) = whole.filter(|whole| !is_empty(whole)) {
+                whole.meta = meta.clone();
+                return Ok(Some(whole));
+            }
+        }
+    }
+}
+
+impl Open<'_> {
+    fn read(&mut self, piece: TimeRange) -> Result<Option<SeriesData>, Error> {
+        let start_ms = piece.start_ms.max(self.range.start_ms);
+        let range = TimeRange { start_ms, end_ms: piece.end_ms.min(self.range.end_ms) };
+        let Some(mut data) = self.walk.read(range)? else { return Ok(None) };
+        self.tombstones.iter().for_each(|tombstone| tombstone.strip(&mut data, self.resolution_ms));
+        Ok(Some(data))
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Result<SeriesData, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use ogive_journal::{Disk, SimulatedDisk};
+    use ogive_model::{Selection, Temporality};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{any_source, bits, meta};
+    use crate::{Budget, block};
+
+    const HOUR: i64 = 3_600_000;
+
+    fn rules(fan: usize, closed_hour: i64) -> Rules {
+        Rules { ladder: Ladder::new(2 * HOUR), fan, closed_ms: closed_hour * HOUR }
+    }
+
+    /// A block of `bytes` in the window of `hours` that ends at `end`.
+    fn of(id: u64, bytes: u64, end: i64, hours: i64) -> BlockMeta {
+        BlockMeta { window: Window::of(end * HOUR, hours * HOUR), bytes, ..meta(id) }
+    }
+
+    fn planned(blocks: &[BlockMeta], rules: &Rules) -> Option<(Vec<u64>, i64, i64)> {
+        let job = plan(blocks, rules, |_| false)?;
+        Some((job.blocks.iter().map(|id| id.0).collect(), job.window.start_ms / HOUR, job.window.length_ms / HOUR))
+    }
+
+    #[test]
+    fn blocks_of_like_size_in_one_window_are_planned() {
+        let check = |sizes: &[u64], fan, closed| {
+            let blocks: Vec<_> = sizes.iter().zip(0..).map(|(bytes, id)| of(id, *bytes, 2, 2)).collect();
+            planned(&blocks, &rules(fan, closed)).map(|job| job.0)
+        };
+        assert_eq!(check(&[5, 5], 3, 0), None, "the window is open");
+        assert_eq!(check(&[5, 5], 3, 2), Some(vec![0, 1]), "the window is closed");
+        assert_eq!(check(&[5, 5, 5], 3, 0), Some(vec![0, 1, 2]));
+        assert_eq!(check(&[100, 5, 5, 5], 3, 2), Some(vec![1, 2, 3]));
+        assert_eq!(check(&[11, 5, 5], 3, 0), None);
+        assert_eq!(check(&[10, 5, 5], 3, 0), Some(vec![1, 2, 0]));
+        assert_eq!(check(&[5, 5, 5], 1, 2), None, "it is off");
+        // At the limit and one above.
+        let third = BYTES_MAX / 3 + 1;
+        assert_eq!(check(&[BYTES_MAX - 2 * third, third, third], 3, 0), Some(vec![0, 1, 2]));
+        assert_eq!(check(&[BYTES_MAX - 2 * third + 1, third, third], 3, 0), None);
+    }
+
+    #[test]
+    fn neighbouring_windows_become_a_longer_one_when_it_is_closed() {
+        let blocks = [of(0, 5, 2, 2), of(1, 5, 4, 2), of(2, 5, 6, 2), of(3, 5, 8, 2), of(4, 5, 10, 2)];
+        assert_eq!(planned(&blocks, &rules(3, 7)), None);
+        assert_eq!(planned(&blocks, &rules(3, 8)), Some((vec![0, 1, 2, 3], 0, 8)));
+        let eights = [of(0, 5, 8, 8), of(1, 5, 16, 8), of(2, 6, 24, 8), of(3, 1, 26, 2)];
+        assert_eq!(planned(&eights, &rules(3, 24)), Some((vec![0, 1, 2], 0, 24)));
+        // A day is as long as it gets.
+        assert_eq!(planned(&[of(0, 5, 24, 24), of(1, 5, 48, 24)], &rules(3, 900)), None);
+        // Others' blocks, and other resolutions, stay apart.
+        let mut apart = [of(0, 5, 2, 2), of(1, 5, 2, 2), of(2, 5, 2, 2)];
+        apart[1].tenant = Tenant::new("other").unwrap();
+        apart[2].resolution_ms = 60_000;
+        assert_eq!(planned(&apart, &rules(2, 900)), None);
+        assert_eq!(planned(&[of(0, 5, 2, 2), BlockMeta { window: Window::NONE, ..meta(1) }], &rules(2, 900)), None);
+    }
+
+    #[test]
+    fn a_late_block_does_not_rewrite_the_day() {
+        let day = of(0, 1_000_000, 24, 24);
+        assert_eq!(planned(&[day.clone(), of(1, 10, 2, 2)], &rules(6, 900)), None);
+        assert_eq!(planned(&[day.clone(), of(1, 10, 2, 2), of(2, 10, 2, 2)], &rules(6, 900)), Some((vec![1, 2], 0, 2)));
+        assert_eq!(planned(&[day, of(1, 10, 2, 2), of(2, 10, 20, 2)], &rules(6, 900)), Some((vec![1, 2], 0, 24)));
+    }
+
+    #[test]
+    fn a_week_of_flushes_leaves_few_blocks_and_little_written_again() {
+        let mut blocks: Vec<BlockMeta> = Vec::new();
+        let (mut next, mut written, mut flushed) = (0, 0, 0);
+        for flush in 0..7 * 144_i64 {
+            let end = (flush + 1) * 600_000;
+            blocks.push(BlockMeta { window: Window::of(end, 2 * HOUR), bytes: 1000, ..meta(next) });
+            (next, flushed) = (next + 1, flushed + 1000);
+            let rules = Rules { ladder: Ladder::new(2 * HOUR), fan: 6, closed_ms: end };
+            while let Some(job) = plan(&blocks, &rules, |_| false) {
+                let chosen = blocks.extract_if(.., |meta| job.blocks.contains(&meta.id));
+                let bytes = chosen.map(|meta| meta.bytes).sum();
+                blocks.push(BlockMeta { window: job.window, bytes, ..meta(next) });
+                (next, written) = (next + 1, written + bytes);
+            }
+        }
+        assert!(blocks.len() <= 12, "{} blocks", blocks.len());
+        assert!(written <= 5 * flushed, "{written} bytes for {flushed}");
+    }
+
+    fn source(block: &Block) -> Source<'_> {
+        Source { block, resolution_ms: 0, range: TimeRange::ALL, tombstones: Vec::new() }
+    }
+
+    proptest! {
+        #[test]
+        fn one_block_answers_as_several_did(
+            sources in proptest::collection::vec(any_source(8, 40), 1..5), piece_ms in 3_000..400_000_i64,
+        ) {
+            let (disk, directory) = (SimulatedDisk::new(0), Path::new("/store"));
+            disk.create_dir_all(directory).unwrap();
+            let write = |id: u64, series: Vec<Result<SeriesData, Error>>| {
+                let meta = block::write(&disk, directory, BlockId(id), series).unwrap()?;
+                Some(Block::open(&disk, &directory.join(block::file_name(meta.id))).unwrap())
+            };
+            let several: Vec<Block> = sources.iter().zip(0..).filter_map(|(source, id)| write(id, source.iter().cloned().map(Ok).collect())).collect();
+            let series = Pieces::new(several.iter().map(source).collect(), piece_ms, &|| false).unwrap().collect();
+            let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false };
+            let ask = |block: &Block| block.select(&all, &mut Budget::new(usize::MAX)).unwrap();
+            let expected = merge(several.iter().map(ask).collect());
+            let found = write(99, series).map(|block| ask(&block)).unwrap_or_default();
+            prop_assert_eq!(bits(&found), bits(&expected));
+        }
+    }
+
+    #[test]
+    fn a_broken_block_ends_the_merge_with_its_error_and_so_does_the_end() {
+        let (disk, directory) = (SimulatedDisk::new(0), Path::new("/store"));
+        disk.create_dir_all(directory).unwrap();
+        let mut data =
+            crate::testing::empty(Labels::new([("__name__", "up")]).unwrap(), Kind::Float, Temporality::Gauge);
+        (data.floats.times, data.floats.values) = (vec![1], vec![1.0]);
+        for id in 0..2 {
+            block::write(&disk, directory, BlockId(id), [Ok(data.clone())]).unwrap();
+        }
+        let path = directory.join(block::file_name(BlockId(1)));
+        // The first chunk begins behind the header.
+        disk.flip_bit(&path, 16 * 8);
+        let open = |id| Block::open(&disk, &directory.join(block::file_name(BlockId(id)))).unwrap();
+        let (good, bad) = (open(0), open(1));
+        let merge = |stop: &dyn Fn() -> bool| {
+            let pieces = Pieces::new(vec![source(&good), source(&bad)], HOUR, stop).unwrap();
+            block::write(&disk, directory, BlockId(2), pieces)
+        };
+        assert!(matches!(merge(&|| false), Err(Error::Corrupt { path: named, .. }) if named == path));
+        assert!(matches!(merge(&|| true), Err(Error::Ending)));
+        assert_eq!(disk.list(directory).unwrap().len(), 2, "nothing was left behind");
+    }
+}

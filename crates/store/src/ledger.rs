@@ -1,0 +1,92 @@
+//! The ledger: the one place where the manifest changes, and what readers see of it.
+//!
+//! Invariants: a change is durable before a reader sees it; what readers see is always one manifest with its blocks
+//! open; a block's id is never given twice, not even to a block that came to nothing, because a manifest that failed to
+//! become durable may still be found by the next start.
+//! Threads: the flusher and the keeper change it, one at a time; any number look.
+//! Failure: a change that cannot be made durable has not happened; the files of dropped blocks are removed after it, and
+//! what cannot be removed then is removed at the next start.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ogive_journal::Disk;
+
+use crate::{BlockId, Blocks, Error, Manifest};
+
+/// What readers read beside the heads.
+#[derive(Clone, Default)]
+pub(crate) struct View {
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) blocks: Blocks,
+    /// Frozen heads up to this epoch are in the blocks.
+    pub(crate) flushed: u64,
+}
+
+/// See the module.
+pub(crate) struct Ledger {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    manifest: Mutex<Manifest>,
+    view: Mutex<Arc<View>>,
+}
+
+impl Ledger {
+    pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, manifest: Manifest, blocks: Blocks) -> Self {
+        let view = View { manifest: Arc::new(manifest.clone()), blocks, flushed: 0 };
+        Self { disk, directory: directory.to_owned(), manifest: Mutex::new(manifest), view: Mutex::new(Arc::new(view)) }
+    }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn manifest(&self) -> MutexGuard<'_, Manifest> {
+        self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first of `count` ids that nobody had.
+    pub(crate) fn take_ids(&self, count: u64) -> BlockId {
+        let mut manifest = self.manifest();
+        let first = BlockId(manifest.next_block);
+        manifest.next_block += count;
+        first
+    }
+
+    /// Shows readers that the heads of `epoch` are in the blocks: they held nothing.
+    pub(crate) fn nothing_was_left(&self, epoch: u64) {
+        let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        *view = Arc::new(View { flushed: epoch, ..View::clone(&view) });
+    }
+
+    /// Makes a change durable and shows it to readers. `flushed` is the epoch whose heads are in the blocks now.
+    pub(crate) fn commit(&self, flushed: Option<u64>, change: impl FnOnce(&mut Manifest)) -> Result<(), Error> {
+        let mut held = self.manifest();
+        let mut next = held.clone();
+        next.generation += 1;
+        change(&mut next);
+        let before = self.view();
+        let blocks = before.blocks.follow(&*self.disk, &self.directory, &next)?;
+        next.replace(&*self.disk, &self.directory)?;
+        let view = View { manifest: Arc::new(next.clone()), blocks, flushed: flushed.unwrap_or(before.flushed) };
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
+        let live: HashSet<BlockId> = next.blocks.iter().map(|meta| meta.id).collect();
+        let gone: Vec<BlockId> = held.blocks.iter().map(|meta| meta.id).filter(|id| !live.contains(id)).collect();
+        *held = next;
+        drop(held);
+        // Readers of an older view keep their open files.
+        for id in gone {
+            let _ = self.disk.remove(&Manifest::block_path(&self.directory, id));
+        }
+        Ok(())
+    }
+}

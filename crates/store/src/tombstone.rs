@@ -1,0 +1,137 @@
+//! Tombstones: samples that somebody deleted, which blocks still hold.
+//!
+//! Invariants: a tombstone is in the manifest before its deletion is acknowledged, and until every block that could hold
+//! what it deletes was written without; it is meant for blocks that had arrived when it was made, so what arrives
+//! later for the same times stays.
+//! Limits: [`TOMBSTONES_MAX`], [`MATCHERS_MAX`].
+
+use ogive_model::{HistogramColumn, Kind, Labels, MatchOp, Matcher, SeriesData, Tenant, TimeRange};
+
+use crate::BlockMeta;
+use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
+use crate::manifest::{get_tenant, put_tenant};
+
+/// 4,096 deletions that are not carried out: each block is looked at once for each of them.
+pub const TOMBSTONES_MAX: usize = 4096;
+/// 256 matchers in one selector: far more than one writes.
+const MATCHERS_MAX: usize = 256;
+
+/// A deletion; see the module.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tombstone {
+    /// Generation of the manifest that brought it: blocks cleaned up to it are done.
+    pub generation: u64,
+    /// Whose samples.
+    pub tenant: Tenant,
+    /// All must hold.
+    pub matchers: Vec<Matcher>,
+    /// Which times.
+    pub range: TimeRange,
+}
+
+impl Tombstone {
+    /// Whether a block may hold what it deletes.
+    #[must_use]
+    pub fn concerns(&self, block: &BlockMeta) -> bool {
+        // A cell of a rollup may begin before its time by its width.
+        let first = block.time_min.saturating_sub(i64::from(block.resolution_ms));
+        self.generation > block.cleaned
+            && self.tenant == block.tenant
+            && self.range.start_ms < block.time_max
+            && first <= self.range.end_ms
+    }
+
+    /// Whether it deletes samples of a series.
+    #[must_use]
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)))
+    }
+
+    /// Takes away what it deletes of a series whose cells are `resolution_ms` wide: samples in its range, and cells of
+    /// a rollup of which any part is.
+    pub fn strip(&self, data: &mut SeriesData, resolution_ms: u32) {
+        if !self.matches(&data.labels) {
+            return;
+        }
+        let cell = i64::from(resolution_ms);
+        let end = match cell {
+            0 => self.range.end_ms,
+            cell => self.range.end_ms.saturating_add(cell - 1),
+        };
+        let gone = TimeRange { start_ms: self.range.start_ms, end_ms: end };
+        match data.meta.kind {
+            Kind::Float => {
+                let column = &mut data.floats;
+                let rows = rows(&column.times, gone);
+                column.values.drain(rows.clone());
+                drain_optional(&mut column.starts, rows.clone());
+                column.times.drain(rows);
+            }
+            Kind::Histogram => {
+                let HistogramColumn { times, values, starts } = &mut data.histograms;
+                let rows = rows(times, gone);
+                values.drain(rows.clone());
+                drain_optional(starts, rows.clone());
+                times.drain(rows);
+            }
+            Kind::Text => {
+                let rows = rows(&data.texts.times, gone);
+                data.texts.values.drain(rows.clone());
+                data.texts.times.drain(rows);
+            }
+        }
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.generation);
+        put_tenant(out, &self.tenant);
+        put_signed(out, self.range.start_ms);
+        put_signed(out, self.range.end_ms);
+        put_varint(out, self.matchers.len() as u64);
+        for matcher in &self.matchers {
+            out.push(match matcher.op {
+                MatchOp::Equal => 0,
+                MatchOp::NotEqual => 1,
+                MatchOp::Regex => 2,
+                MatchOp::NotRegex => 3,
+            });
+            put_bytes(out, matcher.name.as_bytes());
+            put_bytes(out, matcher.value.as_bytes());
+        }
+    }
+
+    pub(crate) fn get(cursor: &mut Cursor<'_>) -> Result<Self, Broken> {
+        let generation = cursor.varint()?;
+        let tenant = get_tenant(cursor)?;
+        let range = TimeRange { start_ms: cursor.signed()?, end_ms: cursor.signed()? };
+        let mut matchers = Vec::new();
+        for _ in 0..cursor.count(MATCHERS_MAX, "matchers")? {
+            let op = match cursor.byte()? {
+                0 => MatchOp::Equal,
+                1 => MatchOp::NotEqual,
+                2 => MatchOp::Regex,
+                3 => MatchOp::NotRegex,
+                tag => return Err(cursor.broken(format!("{tag} is no way to match"))),
+            };
+            let (name, value) = (cursor.text()?, cursor.text()?);
+            matchers.push(Matcher::new(name, op, value).map_err(|error| cursor.broken(error))?);
+        }
+        Ok(Self { generation, tenant, matchers, range })
+    }
+}
+
+fn rows(times: &[i64], range: TimeRange) -> std::ops::Range<usize> {
+    let from = times.partition_point(|time| *time <= range.start_ms);
+    from..times.partition_point(|time| *time <= range.end_ms).max(from)
+}
+
+fn drain_optional<T>(column: &mut Vec<T>, rows: std::ops::Range<usize>) {
+    if !column.is_empty() {
+        column.drain(rows);
+    }
+}
+
+/// Whether a series has no sample.
+pub(crate) fn is_empty(data: &SeriesData) -> bool {
+    data.floats.times.is_empty() && data.histograms.times.is_empty() && data.texts.times.is_empty()
+}
