@@ -37,6 +37,7 @@ lint:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 test-rust: ui
+	@scripts/need prometheus
 	cargo test --workspace --locked
 	cargo test --locked -p ogive-probe --features tracing --test spans
 

@@ -1,7 +1,7 @@
 //! The workloads, as requests that are ready to go.
 
 use ogive_hist::{Histogram, Scheme};
-use ogive_model::{Batch, Kind, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+use ogive_model::{Batch, Kind, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
 
 use crate::data::{Random, Sample, Series, latencies};
 use crate::send::{BATCH, REMOTE_WRITE, Request};
@@ -208,8 +208,13 @@ impl Out {
     fn declare(&mut self, at: usize, series: &Series, kind: Kind, temporality: Temporality, width_ms: u32) -> u32 {
         let sequence = self.requests.len() as u64;
         let source = SourceId(1 + self.lane as u128);
-        let batch =
-            self.batch.get_or_insert_with(|| Batch { source, sequence, series: Vec::new(), samples: Vec::new() });
+        let batch = self.batch.get_or_insert_with(|| Batch {
+            source,
+            sequence,
+            tenant: Tenant::default(),
+            series: Vec::new(),
+            samples: Vec::new(),
+        });
         if self.declared[at] == u32::MAX {
             self.declared[at] = batch.series.len() as u32;
             let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms };

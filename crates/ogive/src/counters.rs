@@ -46,6 +46,8 @@ pub(crate) struct Counters {
     pub(crate) own_lost: Counter,
     /// Own slow traces beyond those that a second has room for.
     pub(crate) own_slow_dropped: Counter,
+    /// Exemplars of remote write, which are not stored.
+    pub(crate) exemplars_ignored: Counter,
 }
 
 /// Names of the reasons for a refusal.

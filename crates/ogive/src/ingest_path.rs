@@ -53,6 +53,8 @@ trace_path! {
 pub(crate) enum Publisher {
     /// `POST /v1/batch`.
     Batch,
+    /// `POST /api/v1/write`.
+    RemoteWrite,
     /// The server's own cells.
     Own,
 }
@@ -123,6 +125,7 @@ pub(crate) struct Ingest {
     clock: Clock,
     recorder: TraceRecorder<OgiveIngest>,
     batch: Mutex<TraceWriter<OgiveIngest>>,
+    remote_write: Mutex<TraceWriter<OgiveIngest>>,
     own: Mutex<TraceWriter<OgiveIngest>>,
     /// Drained before the cell that counted them was taken.
     early: Mutex<VecDeque<SlowTrace>>,
@@ -138,8 +141,8 @@ impl Ingest {
     fn new(clock: Clock, threshold: Threshold) -> Self {
         let recorder = TraceRecorder::new(clock, threshold);
         let writer = |publisher: &str| Mutex::new(recorder.handle(publisher));
-        let (batch, own) = (writer("/v1/batch"), writer("own cells"));
-        Self { clock, recorder, batch, own, early: Mutex::default() }
+        let (batch, remote_write, own) = (writer("/v1/batch"), writer("/api/v1/write"), writer("own cells"));
+        Self { clock, recorder, batch, remote_write, own, early: Mutex::default() }
     }
 
     /// A batch begins to arrive.
@@ -169,6 +172,7 @@ impl Ingest {
         }
         let writer = match publisher {
             Publisher::Batch => &self.batch,
+            Publisher::RemoteWrite => &self.remote_write,
             Publisher::Own => &self.own,
         };
         let writer = writer.lock().unwrap_or_else(PoisonError::into_inner);

@@ -248,7 +248,7 @@ fn counter_values(counters: &Counters) -> Vec<(SeriesDef, Value)> {
 }
 
 /// 128 bits that no other process has, from the seeds that the standard library takes from the system.
-fn random_source() -> SourceId {
+pub(crate) fn random_source() -> SourceId {
     let half = || u128::from(RandomState::new().build_hasher().finish());
     SourceId(half() << 64 | half())
 }

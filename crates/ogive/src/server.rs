@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::backend::Backend;
 use crate::counters::Counters;
-use crate::http::{self, Limits, Shared};
+use crate::http::{self, Limits, Numbers, Shared};
 use crate::observe::{Meters, Observer};
 use crate::storage::Embedded;
 
@@ -60,6 +60,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         clock,
         started_ns: clock.now(),
         limits: Limits::new(),
+        numbers: Numbers::new(),
         ending,
     });
     eprintln!("ogive: serving http://{address}/ with data in {}", options.data.display());

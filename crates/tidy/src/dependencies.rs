@@ -15,7 +15,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-store", &["ogive-hist", "ogive-model", "ogive-journal"]),
     ("ogive-query", &["ogive-hist", "ogive-model"]),
     ("ogive-protocol", &["ogive-hist", "ogive-model"]),
-    ("ogive", &["ogive-hist", "ogive-model", "ogive-journal", "ogive-probe", "ogive-store", "ogive-query"]),
+    (
+        "ogive",
+        &["ogive-protocol", "ogive-hist", "ogive-model", "ogive-journal", "ogive-probe", "ogive-store", "ogive-query"],
+    ),
     ("ogive-tidy", &[]),
     // examples/
     ("ogive-matching-engine", &["ogive-hist", "ogive-probe", "ogive-export"]),

@@ -146,7 +146,7 @@ fn series_details(batch: &Batch) -> Vec<(u32, String)> {
 }
 
 /// Hands the batch to the store and waits for its word.
-async fn stored(app: &App, batch: Batch, frame: Vec<u8>, way: &OnTheWay) -> Result<Verdict, Refusal> {
+pub(super) async fn stored(app: &App, batch: Batch, frame: Vec<u8>, way: &OnTheWay) -> Result<Verdict, Refusal> {
     let samples = batch.samples.len() as u64;
     let (sender, receiver) = oneshot::channel();
     let counters = app.counters.clone();
@@ -194,7 +194,7 @@ fn answer(verdict: &Verdict, details: &[(u32, String)]) -> Response {
     json(StatusCode::BAD_REQUEST, body)
 }
 
-fn refused(refusal: &Refusal) -> Response {
+pub(super) fn refused(refusal: &Refusal) -> Response {
     let message = refusal.to_string();
     match refusal {
         Refusal::Busy => ApiError::busy(message),

@@ -18,6 +18,8 @@ use futures_core::Stream;
 use ogive_model::wire::FRAME_BYTES_MAX;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use ogive_protocol::snappy;
+
 use super::App;
 use super::error::ApiError;
 
@@ -70,6 +72,8 @@ enum Packing {
     None,
     Gzip,
     Zstd,
+    /// One block, as remote write has it.
+    Snappy,
 }
 
 impl Packing {
@@ -79,9 +83,10 @@ impl Packing {
             b"" | b"identity" => Ok(Self::None),
             b"gzip" => Ok(Self::Gzip),
             b"zstd" => Ok(Self::Zstd),
+            b"snappy" => Ok(Self::Snappy),
             other => {
                 let other = String::from_utf8_lossy(other);
-                Err(ApiError::unsupported(format!("content encoding {other:?}; send gzip, zstd or none")))
+                Err(ApiError::unsupported(format!("content encoding {other:?}; send gzip, zstd, snappy or none")))
             }
         }
     }
@@ -156,6 +161,10 @@ async fn drain(stream: &mut BodyDataStream) {
     }
 }
 
+fn broken(error: ogive_protocol::Error) -> ApiError {
+    ApiError::bad_data(error.to_string())
+}
+
 fn too_large(found: usize) -> ApiError {
     ApiError::too_large(format!(
         "the body has {found} bytes or more, above the limit of {BODY_BYTES_MAX}; split it into several batches"
@@ -175,6 +184,15 @@ impl Held {
         };
         match self.packing {
             Packing::None => Ok(()),
+            Packing::Snappy => {
+                let length = usize::try_from(snappy::declared(&packed).map_err(broken)?).unwrap_or(usize::MAX);
+                if length > BODY_BYTES_MAX {
+                    return Err(too_large(length));
+                }
+                self.share.cover(packed.len() + length)?;
+                self.bytes = snappy::unpack(&packed, BODY_BYTES_MAX).map_err(broken)?;
+                Ok(())
+            }
             Packing::Gzip => self.unpack_from(flate2::read::MultiGzDecoder::new(&packed[..]), packed.len()),
             Packing::Zstd => {
                 let broken = |error: std::io::Error| ApiError::bad_data(format!("the body is not zstd: {error}"));

@@ -36,6 +36,7 @@ fn exposition(app: &App) -> String {
         ("ogive_queries_timed_out_total", "Queries that took longer than they may.", counters.queries_timed_out.get()),
         ("ogive_own_lost_total", "Own cells that the store did not take.", counters.own_lost.get()),
         ("ogive_own_slow_dropped_total", "Own slow traces beyond a hundred a second.", counters.own_slow_dropped.get()),
+        ("ogive_ingest_exemplars_ignored_total", "Exemplars, which are not stored.", counters.exemplars_ignored.get()),
     ] {
         family(&mut out, name, "counter", text);
         writeln!(out, "{name} {value}").expect("writes to memory");

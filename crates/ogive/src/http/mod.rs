@@ -21,6 +21,7 @@ mod page;
 mod params;
 mod prometheus;
 mod prometheus_json;
+mod remote_write;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ use crate::backend::Backend;
 use crate::counters::Counters;
 use crate::observe::Meters;
 pub(crate) use listener::Limited;
+pub(crate) use remote_write::Numbers;
 
 use error::ApiError;
 use ogive_probe::Clock;
@@ -58,6 +60,8 @@ pub(crate) struct Shared {
     /// When the server started, on the clock's line.
     pub(crate) started_ns: u64,
     pub(crate) limits: Limits,
+    /// Numbers for requests that bring none.
+    pub(crate) numbers: Numbers,
     /// True when the server ends: streams end, and nothing new begins.
     pub(crate) ending: watch::Receiver<bool>,
 }
@@ -105,6 +109,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/label/{name}/values", get(catalog::label_values))
         .route("/api/v1/metadata", get(catalog::metadata))
         .route("/api/v1/status/buildinfo", get(prometheus::buildinfo))
+        .route("/api/v1/write", post(remote_write::post))
         .route("/api/v1/rules", get(prometheus::rules))
         .route("/api/v1/alerts", get(prometheus::alerts))
         .route("/v1/batch", post(batch::post))
@@ -143,7 +148,7 @@ async fn measure(State(app): State<App>, request: Request, next: Next) -> Respon
 
 /// The route as a label value that lives as long as the program.
 fn route_name(path: &str) -> &'static str {
-    const ROUTES: [&str; 19] = [
+    const ROUTES: [&str; 20] = [
         "/api/v1/query",
         "/api/v1/query_range",
         "/api/v1/series",
@@ -151,6 +156,7 @@ fn route_name(path: &str) -> &'static str {
         "/api/v1/label/{name}/values",
         "/api/v1/metadata",
         "/api/v1/status/buildinfo",
+        "/api/v1/write",
         "/api/v1/rules",
         "/api/v1/alerts",
         "/v1/batch",

@@ -32,6 +32,7 @@ impl Server {
             clock,
             started_ns: 0,
             limits: Limits::new(),
+            numbers: Numbers::new(),
             ending,
         });
         Self { app, memory, _end: end }

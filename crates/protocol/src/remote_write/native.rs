@@ -28,6 +28,18 @@ pub enum Counts {
     Float(Box<Histogram<f64>>),
 }
 
+impl Counts {
+    /// Whether the sender says that it is a state, not a count since some start.
+    #[must_use]
+    pub fn is_gauge(&self) -> bool {
+        let reset = match self {
+            Self::Integer(histogram) => histogram.reset,
+            Self::Float(histogram) => histogram.reset,
+        };
+        reset == CounterReset::Gauge
+    }
+}
+
 /// The fields as they come.
 #[derive(Default)]
 struct Raw {

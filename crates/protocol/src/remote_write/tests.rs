@@ -3,6 +3,7 @@
 use super::*;
 use crate::protobuf::write;
 use ogive_hist::{CounterReset, Scheme};
+use ogive_model::{Error as SeriesError, Kind, Reason, SourceId, Temporality, Tenant, Value};
 use proptest::prelude::*;
 
 fn message(build: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -245,4 +246,68 @@ proptest! {
     fn any_bytes_are_read_or_refused(body: Vec<u8>) {
         read_all(&body);
     }
+}
+
+fn read_batch(body: &[u8]) -> Read {
+    read(body, Tenant::default(), SourceId(7), 3).unwrap()
+}
+
+#[test]
+fn a_request_becomes_a_batch() {
+    let named = |name: &str, rest: &dyn Fn(&mut Vec<u8>)| {
+        message(|out| {
+            write::bytes(out, 1, &label("__name__", name));
+            rest(out);
+        })
+    };
+    let stale = f64::from_bits(0x7ff0_0000_0000_0002);
+    let body = request(&[
+        named("up", &|out| [(1.0, 5), (stale, 6)].iter().for_each(|(v, t)| write::bytes(out, 2, &sample(*v, *t)))),
+        named("requests_total", &|out| write::bytes(out, 2, &sample(3.0, 5))),
+        named("latency", &|out| write::bytes(out, 4, &native(|_| {}))),
+        named("nothing", &|_| {}),
+    ]);
+    let read = read_batch(&body);
+    let kinds: Vec<_> = read
+        .batch
+        .series
+        .iter()
+        .map(|series| {
+            let series = series.as_ref().unwrap();
+            (series.labels.metric_name(), series.meta.kind, series.meta.temporality)
+        })
+        .collect();
+    let expected = [
+        ("up", Kind::Float, Temporality::Gauge),
+        ("requests_total", Kind::Float, Temporality::Cumulative),
+        ("latency", Kind::Histogram, Temporality::Cumulative),
+    ];
+    assert_eq!(kinds, expected);
+    assert_eq!((read.batch.source, read.batch.sequence, read.batch.samples.len()), (SourceId(7), 3, 4));
+    let second = read.batch.samples[1].as_ref().unwrap();
+    assert!(matches!(second.value, Value::Float(value) if value.to_bits() == stale.to_bits()));
+    assert_eq!((second.series, second.time_ns), (0, 6_000_000));
+    assert!(read.details.is_empty());
+}
+
+#[test]
+fn what_breaks_a_rule_is_one_samples_error() {
+    let body = request(&[
+        message(|out| {
+            write::bytes(out, 1, &label("job", "nameless"));
+            write::bytes(out, 2, &sample(1.0, 5));
+        }),
+        message(|out| {
+            write::bytes(out, 1, &label("__name__", "late"));
+            write::bytes(out, 2, &sample(1.0, i64::MAX));
+            write::bytes(out, 4, &native(|out| write::number(out, 1, 2)));
+            write::bytes(out, 2, &sample(2.0, 5));
+        }),
+    ]);
+    let read = read_batch(&body);
+    assert_eq!(read.batch.series[0], Err(SeriesError::NoMetricName));
+    let reasons: Vec<_> = read.batch.samples.iter().map(|sample| sample.as_ref().err().copied()).collect();
+    assert_eq!(reasons, [None, Some(Reason::TimeTooNew), None, Some(Reason::HistogramInvalid)]);
+    let details: Vec<_> = read.details.iter().map(|(sample, _)| *sample).collect();
+    assert_eq!(details, [0, 3]);
 }
