@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ogive_model::{Kind, SourceId, Temporality, Value};
+use ogive_model::{Kind, SourceId, Temporality, Tenant, Value};
 use ogive_probe::Clock;
 
 use crate::backoff::Backoff;
@@ -50,6 +50,7 @@ type Log = Box<dyn Fn(&str) + Send + Sync>;
 pub struct Builder {
     address: String,
     labels: Vec<(String, String)>,
+    tenant: Option<String>,
     interval: Duration,
     keep_bytes: usize,
     clock: Option<Clock>,
@@ -157,6 +158,13 @@ impl Builder {
         self
     }
 
+    /// Whose series these are on a server that several tenants share; `default` unless set.
+    #[must_use]
+    pub fn tenant(mut self, name: &str) -> Self {
+        self.tenant = Some(name.into());
+        self
+    }
+
     /// The width of a cell: 1 s unless set; from 10 ms to an hour, in whole milliseconds.
     #[must_use]
     pub fn interval(mut self, interval: Duration) -> Self {
@@ -204,6 +212,10 @@ impl Builder {
             let found = format!("{:?}", self.interval);
             return Err(Error::Setting { what: "the interval", found, wanted: "10 ms to 1 h" });
         }
+        let tenant = self.tenant.as_deref().map_or_else(|| Ok(Tenant::default()), Tenant::new).map_err(|error| {
+            let found = error.to_string();
+            Error::Setting { what: "the tenant", found, wanted: "a tenant's name" }
+        })?;
         let clock = self.clock.unwrap_or_else(Clock::global);
         let labels: Vec<_> = self.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let cells = Cells::new(clock, &labels, interval_ms as u32);
@@ -216,7 +228,7 @@ impl Builder {
         )?;
         let source = random_source();
         let inner = Inner {
-            outbox: Outbox::new(source, self.keep_bytes),
+            outbox: Outbox::new(source, tenant, self.keep_bytes),
             deadline_ns: None,
             is_last_taken: false,
             has_sender_ended: false,
@@ -269,6 +281,7 @@ impl Exporter {
         Builder {
             address: address.into(),
             labels: Vec::new(),
+            tenant: None,
             interval: Duration::from_secs(1),
             keep_bytes: KEEP_BYTES,
             clock: None,

@@ -88,6 +88,7 @@ impl Waiting {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     source: SourceId,
+    tenant: Tenant,
     /// The number of the frame whose turn it is.
     next: u64,
     waiting: VecDeque<Waiting>,
@@ -103,9 +104,10 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    pub(crate) fn new(source: SourceId, keep_bytes: usize) -> Self {
+    pub(crate) fn new(source: SourceId, tenant: Tenant, keep_bytes: usize) -> Self {
         Self {
             source,
+            tenant,
             next: 1,
             waiting: VecDeque::new(),
             sending: false,
@@ -176,7 +178,7 @@ impl Outbox {
         let start = (time_ms(first), time_ms(first));
         let range_ms = values.iter().map(time_ms).fold(start, |(from, to), time| (from.min(time), to.max(time)));
         let sequence = self.next + self.waiting.len() as u64;
-        let batch = batch(self.source, sequence, values);
+        let batch = Batch { source: self.source, sequence, tenant: self.tenant.clone(), ..batch(values) };
         let amount = Amount::of_batch(&batch);
         match batch.encode() {
             Ok(frame) => {
@@ -325,9 +327,10 @@ fn known(reason: &str) -> &'static str {
 }
 
 /// Neighbours of one series share its declaration.
-fn batch(source: SourceId, sequence: u64, values: Vec<Measured>) -> Batch {
+fn batch(values: Vec<Measured>) -> Batch {
+    let (source, sequence, tenant) = (SourceId(0), 0, Tenant::default());
     let samples = Vec::with_capacity(values.len());
-    let mut out = Batch { source, sequence, tenant: Tenant::default(), series: Vec::new(), samples };
+    let mut out = Batch { source, sequence, tenant, series: Vec::new(), samples };
     for Measured { series, time_ns, value } in values {
         if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
             out.series.push(Ok(series));

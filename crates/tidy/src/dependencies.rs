@@ -29,7 +29,7 @@ const FENCED: &[(&str, &[&str])] = &[
     ("tokio", &["ogive"]),
     ("axum", &["ogive"]),
     ("hyper", &["ogive"]),
-    ("ureq", &["ogive", "ogive-export"]),
+    ("ureq", &["ogive", "ogive-export", "ogive-matching-engine"]),
     ("serde_json", &["ogive", "ogive-tidy"]),
 ];
 

@@ -116,9 +116,33 @@ pub(crate) struct Outcome {
 
 /// Runs the engine for `time` with a fault; takes a snapshot and the slow traces each second, as a service would.
 pub(crate) fn run(fault: Fault, time: Duration) -> Outcome {
-    let clock = Clock::global();
-    let source = Slowed { clock, times: if fault == Fault::Clock { 20 } else { 1 } };
-    let recorder = TraceRecorder::<OrderPath, Slowed>::new(source, LIMIT);
+    let (source, recorder) = recorder(fault);
+    let (mut cell, mut slow) = (recorder.snapshot(), Vec::new());
+    let (sent, trades) = drive(source, &recorder, fault, time, || {
+        cell.merge(&recorder.snapshot());
+        slow.extend(recorder.drain());
+    });
+    cell.merge(&recorder.snapshot());
+    slow.extend(recorder.drain());
+    let stamp_ns = slow.last().map_or_else(|| stamp_ns(source), |trace| trace.clock.read_ns);
+    Outcome { sent, trades, cell, slow, stamp_ns }
+}
+
+/// What the stamps of a run with a fault come from, and what counts them.
+pub(crate) fn recorder(fault: Fault) -> (Slowed, TraceRecorder<OrderPath, Slowed>) {
+    let source = Slowed { clock: Clock::global(), times: if fault == Fault::Clock { 20 } else { 1 } };
+    (source, TraceRecorder::new(source, LIMIT))
+}
+
+/// Runs the three threads for `time`; gives the numbers of orders and trades.
+pub(crate) fn drive(
+    source: Slowed,
+    recorder: &TraceRecorder<OrderPath, Slowed>,
+    fault: Fault,
+    time: Duration,
+    mut each_second: impl FnMut(),
+) -> (u64, u64) {
+    let clock = source.clock;
     let stop = AtomicBool::new(false);
     let (to_journal, from_gateway) = sync_channel(QUEUE_MAX);
     let (to_engine, from_journal) = sync_channel(QUEUE_MAX);
@@ -128,21 +152,15 @@ pub(crate) fn run(fault: Fault, time: Duration) -> Outcome {
         scope.spawn(move || journaller(source, fault, &from_gateway, &to_engine));
         let writer = recorder.handle("engine");
         let engine = scope.spawn(move || engine(source, fault, &from_journal, &writer));
-        let (mut cell, mut slow) = (recorder.snapshot(), Vec::new());
         let end = clock.now() + time.as_nanos() as u64;
         while clock.now() < end {
             std::thread::sleep(Duration::from_nanos(end.saturating_sub(clock.now()).min(1_000_000_000)));
-            cell.merge(&recorder.snapshot());
-            slow.extend(recorder.drain());
+            each_second();
         }
         // ORDERING: Relaxed; the gateway sees it sooner or later, and the joins order the rest.
         stop.store(true, Ordering::Relaxed);
         let sent = gateway.join().expect("the gateway ends well");
-        let trades = engine.join().expect("the engine ends well");
-        cell.merge(&recorder.snapshot());
-        slow.extend(recorder.drain());
-        let stamp_ns = slow.last().map_or_else(|| stamp_ns(source), |trace| trace.clock.read_ns);
-        Outcome { sent, trades, cell, slow, stamp_ns }
+        (sent, engine.join().expect("the engine ends well"))
     })
 }
 

@@ -143,7 +143,7 @@ fn lost_answers_count_nothing_twice() {
 fn the_bound_drops_the_oldest_counts_them_and_tells_the_server() {
     let server = Server::default();
     server.is_away.store(true, Ordering::SeqCst);
-    let exporter = builder().keep_bytes(3_000).label("service", "t").start_with(server.link()).unwrap();
+    let exporter = builder().keep_bytes(3_000).tenant("team").label("service", "t").start_with(server.link()).unwrap();
     let recorder = Recorder::new();
     exporter.cells().recorder("x_seconds", &[], &recorder).unwrap();
     let recorded = AtomicU64::new(0);
@@ -160,6 +160,7 @@ fn the_bound_drops_the_oldest_counts_them_and_tells_the_server() {
     assert!(conserved(&status) && status.waiting.is_zero());
     let (from, to) = status.dropped[DROPPED_BOUND].range_ms.unwrap();
     assert!(from <= to && from > 1_700_000_000_000);
+    assert!(lock(&server.batches).values().all(|batch| batch.tenant.as_str() == "team"));
     let told = server.sum(DROPPED_TOTAL, &[("what", "records"), ("reason", "bound"), ("service", "t")]);
     assert_eq!(told as u64, dropped.records, "the server knows what it did not get");
 }
@@ -202,7 +203,7 @@ fn a_child_of_fork_waits_for_nobody_and_says_so() {
     // As in a child: another process started the threads, and one of them holds the lock for ever.
     let shared = exporter.shared.clone();
     let _held = shared.lock();
-    let inner = Outbox::new(SourceId(1), 0);
+    let inner = Outbox::new(SourceId(1), Tenant::default(), 0);
     let inner = Inner {
         outbox: inner,
         deadline_ns: None,
@@ -233,6 +234,7 @@ fn settings_out_of_range_are_refused() {
     let start = |builder: Builder| builder.start_with(server.link()).map(|_| ());
     assert!(matches!(start(builder().interval(Duration::from_millis(9))), Err(Error::Setting { .. })));
     assert!(matches!(start(builder().interval(Duration::from_millis(3_600_001))), Err(Error::Setting { .. })));
+    assert!(matches!(start(builder().tenant("a b")), Err(Error::Setting { .. })));
     assert!(matches!(start(builder().label("", "x")), Err(Error::Series { .. })));
     assert!(matches!(Exporter::builder("host").start(), Err(Error::Address { .. })));
 }

@@ -35,7 +35,7 @@ fn conserved(outbox: &Outbox) -> bool {
 
 /// A frame of one cell waits with this many bytes.
 fn frame_bytes() -> usize {
-    let mut outbox = Outbox::new(SOURCE, usize::MAX);
+    let mut outbox = Outbox::new(SOURCE, Tenant::default(), usize::MAX);
     outbox.push(vec![cell(1, 1)]);
     outbox.bytes()
 }
@@ -95,7 +95,7 @@ proptest! {
     /// bound holds.
     #[test]
     fn recorded_is_stored_or_dropped(steps in prop::collection::vec(any_step(), 1..80), keep in 0..6_usize) {
-        let mut outbox = Outbox::new(SOURCE, keep * (frame_bytes() + 8));
+        let mut outbox = Outbox::new(SOURCE, Tenant::default(), keep * (frame_bytes() + 8));
         let (mut server, mut recorded, mut time) = (Server::default(), 0, 0);
         for step in steps {
             time += 1;
@@ -152,7 +152,7 @@ proptest! {
 
 #[test]
 fn the_oldest_makes_room_and_the_next_takes_its_number() {
-    let mut outbox = Outbox::new(SOURCE, 2 * frame_bytes());
+    let mut outbox = Outbox::new(SOURCE, Tenant::default(), 2 * frame_bytes());
     (1..=2).for_each(|time| outbox.push(vec![cell(time, 10)]));
     assert_eq!(sequence(&outbox.begin().unwrap()), 1);
     outbox.end(later(false));
@@ -170,7 +170,7 @@ fn the_oldest_makes_room_and_the_next_takes_its_number() {
 
 #[test]
 fn what_a_server_may_have_is_kept_until_it_has_spoken() {
-    let mut outbox = Outbox::new(SOURCE, 2 * frame_bytes());
+    let mut outbox = Outbox::new(SOURCE, Tenant::default(), 2 * frame_bytes());
     outbox.push(vec![cell(1, 10)]);
     let frame = outbox.begin().unwrap();
     outbox.end(later(true));
@@ -185,7 +185,7 @@ fn what_a_server_may_have_is_kept_until_it_has_spoken() {
 
 #[test]
 fn single_samples_that_are_refused_are_counted_by_the_servers_reason() {
-    let mut outbox = Outbox::new(SOURCE, usize::MAX);
+    let mut outbox = Outbox::new(SOURCE, Tenant::default(), usize::MAX);
     outbox.push(vec![cell(1, 1), cell(2, 20), cell(3, 300)]);
     outbox.begin();
     let rejected = vec![(1, "time_too_old".into()), (1, "time_too_old".into()), (9, "x".into())];
@@ -198,7 +198,7 @@ fn single_samples_that_are_refused_are_counted_by_the_servers_reason() {
 
 #[test]
 fn an_answer_to_something_else_acknowledges_nothing() {
-    let mut outbox = Outbox::new(SOURCE, usize::MAX);
+    let mut outbox = Outbox::new(SOURCE, Tenant::default(), usize::MAX);
     outbox.push(vec![cell(1, 1)]);
     let frame = outbox.begin().unwrap();
     assert!(matches!(outbox.end(taken(2)), Ended::Again { .. }));
@@ -207,7 +207,7 @@ fn an_answer_to_something_else_acknowledges_nothing() {
 
 #[test]
 fn many_samples_travel_in_several_batches_and_large_ones_too() {
-    let mut outbox = Outbox::new(SOURCE, usize::MAX);
+    let mut outbox = Outbox::new(SOURCE, Tenant::default(), usize::MAX);
     outbox.push((0..=BATCH_SAMPLES_MAX as i64).map(|time| cell(time, 1)).collect());
     assert_eq!((outbox.waiting().0.batches, outbox.waiting().0.samples), (2, BATCH_SAMPLES_MAX as u64 + 1));
     let text = |bytes: usize| Measured {
@@ -215,7 +215,7 @@ fn many_samples_travel_in_several_batches_and_large_ones_too() {
         time_ns: 0,
         value: Value::Text("x".repeat(bytes)),
     };
-    let mut outbox = Outbox::new(SOURCE, usize::MAX);
+    let mut outbox = Outbox::new(SOURCE, Tenant::default(), usize::MAX);
     outbox.push(vec![text(20 << 20), text(33 << 20), text(20 << 20)]);
     assert_eq!((outbox.waiting().0.batches, outbox.dropped[DROPPED_TOO_LARGE].amount.samples), (2, 1));
     assert!(conserved(&outbox));
@@ -223,7 +223,7 @@ fn many_samples_travel_in_several_batches_and_large_ones_too() {
 
 #[test]
 fn what_was_dropped_is_reported_once_also_when_the_report_is_dropped() {
-    let mut outbox = Outbox::new(SOURCE, frame_bytes());
+    let mut outbox = Outbox::new(SOURCE, Tenant::default(), frame_bytes());
     (1..=3).for_each(|time| outbox.push(vec![cell(time, 10)]));
     let report = outbox.unreported();
     assert_eq!(report[0].1.records, 20);
