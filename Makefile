@@ -34,10 +34,13 @@ lint:
 	cargo clippy -p ogive-probe --features tracing --all-targets --locked -- -D warnings
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
 	cargo check --manifest-path bench/peers/Cargo.toml --target-dir target/fuzz --locked --quiet
+	@if rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1; then \
+		cargo clippy -p ogive-probe --target aarch64-unknown-linux-gnu --locked -- -D warnings; \
+	else echo "lint: NOT CHECKED on aarch64: rustup target add aarch64-unknown-linux-gnu" >&2; fi
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 test-rust: ui
-	@scripts/need prometheus
+	@scripts/need cc c++ go java prometheus
 	cargo test --workspace --locked
 	cargo test --locked -p ogive-probe --features tracing --test spans
 

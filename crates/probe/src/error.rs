@@ -20,4 +20,20 @@ pub enum Error {
         /// The field that is wrong, its first 64 bytes.
         at: String,
     },
+    /// A clock page cannot be published to or read from this file: choose another path, or go on without.
+    #[error("the clock page {}: {source}", path.display())]
+    Share {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Bytes that are not a clock page of a version that is known here; do not use them.
+    #[error("not a clock page: {what} is {found:#x}")]
+    Page {
+        /// Which field is wrong.
+        what: &'static str,
+        /// What it holds.
+        found: u64,
+    },
 }

@@ -1,6 +1,7 @@
 //! What runs inside a measured process: a clock, a recorder that loses nothing, and a meter of hiccups.
 //!
 //! - [`Clock`]: nanoseconds for the price of reading the processor's counter, ordered between threads.
+//! - [`Clock::share`] and [`SharedClock`]: the same clock for other processes and languages, through a page of memory.
 //! - [`Recorder`] and [`Writer`]: every duration counted in the thread that measured it, taken in snapshots that lose and
 //!   double nothing.
 //! - [`Stopwatch`] and [`Writer::timed`]: the two together.
@@ -28,6 +29,7 @@ mod clock;
 mod counter;
 mod error;
 mod hiccup;
+mod mapping;
 mod memory;
 mod os;
 mod recorder;
@@ -38,7 +40,9 @@ mod system;
 mod threads;
 mod trace;
 
-pub use clock::{Bounded, Clock, Maintainer, Mode, OsReason, ReadCosts, Status, TickRate};
+pub use clock::{
+    Bounded, Clock, ClockPage, Maintainer, Mode, OsReason, ReadCosts, SharedClock, SharedStatus, Status, TickRate,
+};
 pub use counter::Source;
 pub use error::Error;
 pub use hiccup::{CpuMeter, HiccupMeter, SLEEP_NS};

@@ -355,7 +355,7 @@ impl Calibrator {
         } else {
             // Readers come from the operating system's clock: start at or above anything that it can have shown.
             let shown = sample.monotonic_ns.saturating_add((since_sample * (1.0 + rate.err_ppb * 1e-9)).ceil() as u64);
-            let base_ns = super::floored(&self.current, ticks, self.shift, shown + 1);
+            let base_ns = super::reading::floored(&self.current, ticks, self.shift, shown + 1);
             let truth = last.ns as f64 + ticks.saturating_sub(last.ticks) as f64 * rate.ns_per_tick;
             (base_ns, truth - base_ns as f64)
         };

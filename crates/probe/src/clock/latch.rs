@@ -21,7 +21,7 @@ struct Slot<M: Memory> {
     words: [M::U64; Segment::WORDS],
 }
 
-/// The two-slot latch. Page-aligned, so that it can later be mapped into other processes.
+/// The two-slot latch; also the middle of a page that is shared with other processes (docs/formats/clock-page.md).
 #[repr(C, align(64))]
 pub(crate) struct Latch<M: Memory> {
     header: Header<M>,
@@ -54,9 +54,11 @@ impl<M: Memory> Latch<M> {
 
     /// Number of publications so far.
     pub(crate) fn index(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the Release of the index in `publish`, so that what was written before a
-        // publication is seen by whoever sees the publication.
-        self.header.index.load(Ordering::Acquire)
+        // ORDERING: Relaxed, and the Acquire fence pairs with the Release of the index in `publish`, so that what was written
+        // before a publication is seen by whoever sees the publication.
+        let index = self.header.index.load(Ordering::Relaxed);
+        M::fence(Ordering::Acquire);
+        index
     }
 
     /// By how much ticks are shifted left before they are multiplied; see [`super::segment`].
@@ -66,7 +68,7 @@ impl<M: Memory> Latch<M> {
             return 0; // Every invariant TSC is above 1 GHz; the calibration thread refuses another.
         }
         // ORDERING: Relaxed; it is written once, before the first counter segment, whose publication orders it.
-        self.header.shift.load(Ordering::Relaxed) as u32
+        self.header.shift.load(Ordering::Relaxed) as u32 & 31 // A page may come from outside.
     }
 
     /// Sets the shift. Only the writer, and only while the mode is the operating system's.
@@ -133,9 +135,11 @@ impl<M: Memory> Latch<M> {
     #[inline(always)]
     fn words<const N: usize, T>(&self, wanted: [usize; N], read: impl Fn() -> T) -> ([u64; N], T) {
         loop {
-            // ORDERING: Acquire; pairs with the Release store in `publish`; the words below are those of this index
-            // or of a later one.
-            let index = self.header.index.load(Ordering::Acquire);
+            // ORDERING: Relaxed, and the Acquire fence pairs with the Release store in `publish`; the words below are those
+            // of this index or of a later one. A fence, because of all atomic loads only relaxed ones may be of memory that is mapped
+            // read-only, as a shared page is.
+            let index = self.header.index.load(Ordering::Relaxed);
+            M::fence(Ordering::Acquire);
             let slot = &self.slots[(index & 1) as usize];
             // ORDERING: Relaxed; checked by the second look at the index.
             let words = wanted.map(|at| slot.words[at].load(Ordering::Relaxed));

@@ -23,16 +23,23 @@ mod cpus;
 mod environment;
 mod figures;
 mod latch;
+mod page;
 mod rate;
+mod reading;
 mod segment;
 mod service;
+mod share;
+mod shared;
 #[cfg(test)]
 mod simulation;
 mod status;
 mod vmclock;
 
+pub use page::ClockPage;
+pub(crate) use page::Page;
 pub use segment::Mode;
 pub use service::Maintainer;
+pub use shared::{SharedClock, SharedStatus};
 pub use status::{OsReason, ReadCosts, Status};
 
 use crate::counter::{self, Source};
@@ -41,19 +48,12 @@ use crate::os;
 use figures::Figures;
 use latch::Latch;
 use segment::Segment;
+use share::Shares;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// The calibration thread of this process: not asked for, or asked for.
 const SERVICE_NONE: u8 = 0;
 const SERVICE_STARTED: u8 = 1;
-
-/// A line that ended is a floor for the system's clock only while they differ by less than this: the counter has not
-/// jumped, so the line was right until its end.
-const FLOOR_BELIEVED_NS: u64 = 100_000;
-/// Ticks that a reading may be before its segment's start because two CPUs' counters are not quite equal.
-const SKEW_TICKS: u64 = 4_096;
-/// Turns of the slow path before it takes what it has: each turn means that a publication came in between.
-const SLOW_TURNS: usize = 8;
 
 static GLOBAL: Inner = Inner::new();
 
@@ -81,6 +81,7 @@ struct Inner {
     /// Nanoseconds a tick as [`TickRate`] holds them; 0 before anybody asked or it is known.
     tick_rate: AtomicU64,
     figures: Figures,
+    shares: Shares,
     manual_ns: AtomicU64,
     manual_wall_offset_ns: AtomicU64,
 }
@@ -154,8 +155,7 @@ impl Clock {
     #[must_use]
     pub fn maintain() -> Option<Maintainer> {
         detect(&GLOBAL);
-        // ORDERING: Relaxed; a child of fork sees its own flag.
-        let orphaned = CHILD.swap(false, Ordering::Relaxed);
+        let orphaned = is_orphaned();
         // ORDERING: AcqRel; as in `start`.
         let before = GLOBAL.service.swap(SERVICE_STARTED, Ordering::AcqRel);
         (orphaned || before == SERVICE_NONE).then(|| Maintainer::new(&GLOBAL))
@@ -244,17 +244,16 @@ impl Clock {
     #[must_use]
     pub fn now_bounded(self) -> Bounded {
         let source = self.inner.source();
-        let (segment, ticks) = self.inner.latch.load_with(|| self.ticks_ordered());
         if source.is_counter()
-            && let Some(ns) = segment.line(ticks, self.inner.latch.shift())
+            && let Some(bounded) = reading::bounded(&self.inner.latch, source)
         {
-            let err_ns = segment.err_after(ns.saturating_sub(segment.base_ns));
-            return Bounded { ns, err_ns, epoch: segment.epoch, mode: Mode::Counter };
+            return bounded;
         }
-        // While a floor holds the system's clock back, the difference is the error.
-        let ns = self.now();
-        let err_ns = if source == Source::Manual { 0 } else { os::monotonic_ns().abs_diff(ns) };
-        Bounded { ns, err_ns, epoch: segment.epoch, mode: Mode::Os }
+        let (ns, epoch) = (self.now(), self.epoch());
+        if source == Source::Manual {
+            return Bounded { ns, err_ns: 0, epoch, mode: Mode::Os };
+        }
+        reading::bounded_os(ns, epoch)
     }
 
     /// Nanoseconds from one stamp of [`Clock::ticks`] or [`Clock::ticks_ordered`] to a later one; 0 when it is earlier,
@@ -301,6 +300,16 @@ fn order(source: Source) -> u64 {
     if source == Source::TscRdtscp { counter::read_rdtscp() } else { counter::read_fenced() }
 }
 
+/// True for one caller in a child of fork: the calibration is to be begun again. The parent's pages stay the parent's.
+fn is_orphaned() -> bool {
+    // ORDERING: Relaxed; a child of fork sees its own flag, and swap lets one thread through.
+    let orphaned = CHILD.swap(false, Ordering::Relaxed);
+    if orphaned {
+        GLOBAL.shares.forget();
+    }
+    orphaned
+}
+
 fn detect(inner: &'static Inner) {
     if inner.source() == Source::Undetected {
         let source = counter::detect();
@@ -330,6 +339,7 @@ impl Inner {
             service: AtomicU8::new(SERVICE_NONE),
             tick_rate: AtomicU64::new(0),
             figures: Figures::new(),
+            shares: Shares::new(),
             manual_ns: AtomicU64::new(0),
             manual_wall_offset_ns: AtomicU64::new(0),
         }
@@ -370,26 +380,14 @@ impl Inner {
             return self.ticks_otherwise();
         }
         // ORDERING: Relaxed; a child of fork sees its own flag, and swap lets one thread through.
-        if CHILD.load(Ordering::Relaxed) && CHILD.swap(false, Ordering::Relaxed) {
+        if CHILD.load(Ordering::Relaxed) && is_orphaned() {
             service::spawn(&GLOBAL);
         }
         // ORDERING: Relaxed; `start` looks again. Whoever calibrated has given it up.
         if GLOBAL.service.load(Ordering::Relaxed) == SERVICE_NONE {
             start(&GLOBAL);
         }
-        let mut reading = 0;
-        for _ in 0..SLOW_TURNS {
-            let index = self.latch.index();
-            let (segment, ticks) = self.latch.load_with(|| order(source));
-            if let Some(ns) = segment.line(ticks, self.latch.shift()) {
-                return ns;
-            }
-            reading = read_system(&segment, ticks, self.latch.shift());
-            if self.latch.index() == index {
-                return reading;
-            }
-        }
-        reading
+        reading::now(&self.latch, source)
     }
 
     #[inline(never)]
@@ -400,13 +398,7 @@ impl Inner {
             let offset = self.manual_wall_offset_ns.load(Ordering::Relaxed) as i64;
             return (self.manual_ns.load(Ordering::Relaxed) as i64).wrapping_add(offset);
         }
-        if source.is_counter() {
-            let (segment, ticks) = self.latch.load_with(|| order(source));
-            if let Some(ns) = segment.line(ticks, self.latch.shift()) {
-                return (ns as i64).wrapping_add(segment.wall_offset_ns);
-            }
-        }
-        os::realtime_ns()
+        if source.is_counter() { reading::wall(&self.latch, source) } else { os::realtime_ns() }
     }
 
     /// The rate where none was published: ticks that are nanoseconds, or a guess until the calibration's first.
@@ -420,23 +412,4 @@ impl Inner {
             Err(calibrated) => TickRate(calibrated),
         }
     }
-}
-
-/// The system's clock, not below what the ended (or not yet begun) segment can have shown.
-fn read_system(segment: &Segment, ticks: u64, shift: u32) -> u64 {
-    floored(segment, ticks, shift, os::monotonic_ns())
-}
-
-/// `system_ns`, not below what `segment` can have shown to somebody before `ticks`.
-fn floored(segment: &Segment, ticks: u64, shift: u32, system_ns: u64) -> u64 {
-    if segment.mode == Mode::Os {
-        return system_ns.max(segment.base_ns);
-    }
-    let early = segment.base_ticks.saturating_sub(ticks);
-    if early > 0 && early <= SKEW_TICKS {
-        return segment.base_ns;
-    }
-    let end = if early > 0 { 0 } else { segment.max_age };
-    let floor = segment.ceiling_at(end, shift);
-    if floor.saturating_sub(system_ns) < FLOOR_BELIEVED_NS { system_ns.max(floor) } else { system_ns }
 }

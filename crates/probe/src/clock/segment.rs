@@ -80,6 +80,8 @@ impl Segment {
         }
     }
 
+    /// Ticks are shifted by less than this: 2^20 times a tick of a 1 kHz counter is below a nanosecond.
+    pub(crate) const SHIFT_MAX: u32 = 21;
     /// Which words [`Segment::line_of`] takes.
     pub(crate) const LINE_WORDS: [usize; 4] = [0, 1, 3, 4];
     /// Which word holds the epoch.

@@ -187,8 +187,14 @@ impl Service {
     /// Publishes the operating system's segment without a look at the counter.
     fn publish_os(&mut self) {
         let segment = self.calibrator.segment(self.inner.latch.load().base_ticks);
-        self.inner.latch.publish(&segment);
+        self.put(&segment);
         self.calibrator.published(segment, segment.base_ticks);
+    }
+
+    /// To this process first: what happens until the pages have it too counts as being held up.
+    fn put(&self, segment: &Segment) {
+        self.inner.latch.publish(segment);
+        self.inner.shares.publish(segment, self.calibrator.shift());
     }
 
     fn publish(&mut self) {
@@ -203,9 +209,9 @@ impl Service {
                 break;
             }
         }
-        self.inner.latch.publish(&segment);
+        self.put(&segment);
         if let Some(correction) = self.calibrator.published(segment, order(self.source)) {
-            self.inner.latch.publish(&correction);
+            self.put(&correction);
             // A second correction would be of a nanosecond: the first is not slower than the segment it corrects.
             self.calibrator.published(correction, order(self.source));
         }
@@ -225,6 +231,7 @@ impl Service {
             // ORDERING: Relaxed; one word, whole in itself.
             self.inner.tick_rate.store(TickRate::new(rate.ns_per_tick).0, Ordering::Relaxed);
         }
+        self.inner.shares.report(Clock { inner: self.inner });
     }
 
     fn sample(&self) -> Sample {

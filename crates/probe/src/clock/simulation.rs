@@ -5,8 +5,8 @@
 //! each of its readings is compared with the one before and with the reference.
 
 use super::calibrate::{Calibrator, Outcome, PERIOD_NS, Sample};
+use super::reading::{FLOOR_BELIEVED_NS, SKEW_TICKS, floored};
 use super::segment::{Mode, Segment};
-use super::{FLOOR_BELIEVED_NS, SKEW_TICKS};
 
 struct World {
     /// True nanoseconds since the start.
@@ -126,7 +126,7 @@ impl World {
     }
 
     fn read_system(&self, ticks: u64, shift: u32) -> u64 {
-        super::floored(&self.current, ticks, shift, self.reference())
+        floored(&self.current, ticks, shift, self.reference())
     }
 
     /// Runs for some seconds with readings in between, the calibrator working or starved.
@@ -188,12 +188,12 @@ fn the_system_takes_over_where_the_line_ended() {
         (5, 400, 1_000, "the same, but not below the line's start"),
     ];
     for (ticks, system_ns, expected, why) in cases {
-        assert_eq!(super::floored(&line, ticks, 0, system_ns), expected, "{why}");
+        assert_eq!(floored(&line, ticks, 0, system_ns), expected, "{why}");
     }
     let later = Segment { base_ns: 10 * FLOOR_BELIEVED_NS, ..line };
-    assert_eq!(super::floored(&later, u64::MAX / 2, 0, 5_000), 5_000, "a counter that jumped is not believed");
-    assert_eq!(super::floored(&Segment::os(70, 0, 0), 5, 0, 60), 70, "the floor of the system's own mode");
-    assert_eq!(super::floored(&Segment::os(70, 0, 0), 5, 0, 80), 80);
+    assert_eq!(floored(&later, u64::MAX / 2, 0, 5_000), 5_000, "a counter that jumped is not believed");
+    assert_eq!(floored(&Segment::os(70, 0, 0), 5, 0, 60), 70, "the floor of the system's own mode");
+    assert_eq!(floored(&Segment::os(70, 0, 0), 5, 0, 80), 80);
 }
 
 #[test]

@@ -1,0 +1,3 @@
+module ogive.example/clockpage
+
+go 1.19
