@@ -4,7 +4,9 @@
 //! median over the rounds of nanoseconds per call, its ratio to `rdtsc` with the spread of that ratio from round to
 //! round (10th and 90th percentile), and the same ratio to `clock_gettime`.
 //!
-//! Run: `cargo bench -p ogive-probe --bench clock`
+//! Run: `cargo bench -p ogive-probe --bench clock`; with `-- MODE` one of the checks of [`checks`].
+
+mod checks;
 
 use ogive_hist::FlatRecorder;
 use ogive_probe::{Clock, HiccupMeter, Recorder};
@@ -283,6 +285,21 @@ fn hiccup_table(clock: Clock) {
 }
 
 fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    match words.first().map(String::as_str) {
+        None | Some("table") => tables(words.len() == 1),
+        Some(mode) => match checks::run(mode, words.get(1).and_then(|number| number.parse().ok())) {
+            Some(passed) => std::process::exit(i32::from(!passed)),
+            None => {
+                eprintln!("no check is called {mode}; there are: {}", checks::MODES);
+                std::process::exit(2);
+            }
+        },
+    }
+}
+
+/// The costs of readings; unless `short`, the other tables too.
+fn tables(short: bool) {
     let mut variants = variants();
     std::thread::sleep(Duration::from_millis(500)); // The counter takes over from the system's clock.
     for round in 0..ROUNDS + 10 {
@@ -311,6 +328,9 @@ fn main() {
             sorted[0],
             percentile(&sorted, 0.5),
         );
+    }
+    if short {
+        return;
     }
     let clock = Clock::global();
     order_table(clock);
