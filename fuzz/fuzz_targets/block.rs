@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     disk.put(path, bytes.to_vec());
     if let Ok(block) = Block::open(&disk, path) {
         let selection =
-            Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: 100_000, labels_only: false };
+            Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: 100_000, labels_only: false, resolution: Default::default() };
         let _ = block.verify();
         let _ = block.select(&selection, &mut Budget::new(selection.samples_max));
     }

@@ -21,7 +21,8 @@ pub use labels::{Labels, METRIC_NAME};
 pub use matcher::{MatchOp, Matcher};
 pub use sample::{Sample, Value};
 pub use select::{
-    FloatColumn, HistogramColumn, HistogramValue, Select, SelectError, Selection, SeriesData, TextColumn, TimeRange,
+    Aggregate, FloatColumn, HistogramColumn, HistogramValue, Resolution, RollupUse, Select, SelectError, Selection,
+    SeriesData, TextColumn, TimeRange, restarted,
 };
 pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
 pub use tenant::Tenant;

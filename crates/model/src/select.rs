@@ -36,9 +36,90 @@ pub struct Selection {
     pub samples_max: usize,
     /// Leave the samples out: only which series have data in the range.
     pub labels_only: bool,
+    /// How fine.
+    pub resolution: Resolution,
 }
 
-/// Float samples of one series, strictly ascending in time.
+/// How fine the samples of an answer are. A store keeps rollups: coarser cells made of finer ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resolution {
+    /// For each part of the range the finest that is still there.
+    #[default]
+    Finest,
+    /// Coarser where the asker's answer is the same: times that it asks about, from one to the next, are multiples of
+    /// `step_ms`, so cells whose width divides it do. Only for kinds that `use_as` is right for.
+    Aligned {
+        /// Divides the start and the end of the range, and every other time that matters.
+        step_ms: i64,
+        /// What is done with the samples.
+        use_as: RollupUse,
+    },
+    /// Cells of this width where they are made, finer samples elsewhere. 0: samples as they came, and nothing where they
+    /// are gone.
+    Width(u32),
+}
+
+/// What is done with the samples of a range, so that a store knows whose rollups give the same answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RollupUse {
+    /// All samples between two times are taken together: sums, extremes, increases. Rollups of floats and of delta
+    /// histograms hold what is needed.
+    Together,
+    /// The last sample at or before a time counts. Rollups of gauge and cumulative series hold it with its own time.
+    Last,
+}
+
+/// What a rollup holds of the floats of one cell beside the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Aggregate {
+    /// How many there were; staleness markers do not count.
+    pub count: u64,
+    /// Their sum.
+    pub sum: f64,
+    /// The least; NaN only when all are.
+    pub min: f64,
+    /// The greatest; NaN only when all are.
+    pub max: f64,
+    /// The first.
+    pub first: f64,
+    /// Its time, milliseconds.
+    pub first_time: i64,
+    /// When it began to count, milliseconds; 0 is unknown.
+    pub first_start: i64,
+    /// What is to be added to last - first to get the increase of a counter: the values before each of its resets.
+    pub resets: f64,
+}
+
+impl Aggregate {
+    /// Of one sample.
+    #[must_use]
+    pub const fn of(time: i64, value: f64, start: i64) -> Self {
+        let (first_time, first_start) = (time, start);
+        Self { count: 1, sum: value, min: value, max: value, first: value, first_time, first_start, resets: 0.0 }
+    }
+
+    /// Whether it is of one sample, `value`.
+    #[must_use]
+    pub fn is_single(&self, time: i64) -> bool {
+        self.count == 1 && self.first_time == time
+    }
+}
+
+/// Whether a counter whose value is `value` now, counting since `start`, began anew since it was `before` at `before_time`,
+/// counting since `before_start`. Starts are 0 when they are not known.
+///
+/// A start at the very time of the sample before is a cell that follows a cell, when that one's own start is
+/// known and before it; a cumulative series of unknown start looks the same but for that.
+#[must_use]
+pub fn restarted((before_time, before_start): (i64, i64), (time, start): (i64, i64)) -> bool {
+    if start == 0 || start >= time || start < before_time {
+        return false;
+    }
+    start > before_time || (before_start != 0 && before_start < before_time)
+}
+
+/// Float samples of one series, strictly ascending in time. Where they come from a rollup, a row stands for a cell: of a
+/// gauge or cumulative series it is the cell's last sample with its own time, of a delta series the cell's sum at its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FloatColumn {
     /// Milliseconds.
@@ -47,6 +128,8 @@ pub struct FloatColumn {
     pub values: Vec<f64>,
     /// When each cumulative value began to count, milliseconds; 0 is unknown. Empty, or one a time.
     pub starts: Vec<i64>,
+    /// Of everything that each row stands for. Empty when each stands for itself, or one a time.
+    pub aggregates: Vec<Aggregate>,
 }
 
 /// Histogram samples of one series, strictly ascending in time.
@@ -92,6 +175,8 @@ pub struct SeriesData {
     pub histograms: HistogramColumn,
     /// Words.
     pub texts: TextColumn,
+    /// Width of the coarsest cells among the samples that come from a rollup, milliseconds; 0 when none does.
+    pub rollup_ms: u32,
 }
 
 /// Why a selection has no answer.

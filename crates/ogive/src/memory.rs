@@ -40,6 +40,7 @@ impl Memory {
                     floats: Default::default(),
                     histograms: Default::default(),
                     texts: Default::default(),
+                    rollup_ms: 0,
                 };
                 let data =
                     stored.entry((batch.tenant.clone(), series.meta.kind, series.labels.clone())).or_insert(empty);
@@ -130,7 +131,13 @@ impl Backend for Memory {
 
 impl Reader for Part<'_> {
     fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        let selection = Selection { matchers: matchers.to_vec(), range, samples_max: usize::MAX, labels_only: true };
+        let selection = Selection {
+            matchers: matchers.to_vec(),
+            range,
+            samples_max: usize::MAX,
+            labels_only: true,
+            resolution: Default::default(),
+        };
         let found = self.select(&selection)?;
         let names: BTreeSet<&str> =
             found.iter().flat_map(|series| series.labels.iter().map(|(name, _)| name)).collect();
@@ -138,7 +145,13 @@ impl Reader for Part<'_> {
     }
 
     fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        let selection = Selection { matchers: matchers.to_vec(), range, samples_max: usize::MAX, labels_only: true };
+        let selection = Selection {
+            matchers: matchers.to_vec(),
+            range,
+            samples_max: usize::MAX,
+            labels_only: true,
+            resolution: Default::default(),
+        };
         let found = self.select(&selection)?;
         let values: BTreeSet<&str> = found.iter().map(|series| series.labels.get(name)).collect();
         Ok(values.into_iter().filter(|value| !value.is_empty()).map(str::to_owned).collect())

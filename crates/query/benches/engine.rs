@@ -45,6 +45,7 @@ fn cut(series: &SeriesData, range: TimeRange) -> SeriesData {
             times: series.floats.times[floats.clone()].to_vec(),
             values: series.floats.values[floats].to_vec(),
             starts: Vec::new(),
+            aggregates: Vec::new(),
         },
         histograms: HistogramColumn {
             times: series.histograms.times[histograms.clone()].to_vec(),
@@ -52,6 +53,7 @@ fn cut(series: &SeriesData, range: TimeRange) -> SeriesData {
             starts: Vec::new(),
         },
         texts: TextColumn::default(),
+        rollup_ms: 0,
     }
 }
 
@@ -74,6 +76,7 @@ fn series(name: &str, number: usize, kind: Kind, temporality: Temporality) -> Se
         floats: FloatColumn::default(),
         histograms: HistogramColumn::default(),
         texts: TextColumn::default(),
+        rollup_ms: 0,
     }
 }
 
@@ -180,5 +183,6 @@ fn everything(metric: &str) -> Selection {
         range: TimeRange::ALL,
         samples_max: usize::MAX,
         labels_only: false,
+        resolution: Default::default(),
     }
 }

@@ -42,6 +42,7 @@ fn series(labels: &[(&str, &str)], kind: Kind, temporality: Temporality) -> Seri
         floats: FloatColumn::default(),
         histograms: HistogramColumn::default(),
         texts: TextColumn::default(),
+        rollup_ms: 0,
     }
 }
 

@@ -70,6 +70,7 @@ fn series(number: usize, scrapes: &[Found], temporality: Temporality) -> SeriesD
         floats: FloatColumn::default(),
         histograms: HistogramColumn::default(),
         texts: TextColumn::default(),
+        rollup_ms: 0,
     };
     for (at, found) in scrapes.iter().enumerate() {
         let time = at as i64 * 10_000 + number as i64 * 700;

@@ -50,6 +50,7 @@ fn series(number: usize, kind: Kind, temporality: Temporality) -> SeriesData {
         floats: FloatColumn::default(),
         histograms: HistogramColumn::default(),
         texts: TextColumn::default(),
+        rollup_ms: 0,
     }
 }
 
@@ -104,8 +105,13 @@ fn measure(source: &[SeriesData], samples: usize) -> Cost {
         cost.bytes = meta.bytes;
         let path = directory.join(block::file_name(BlockId(1)));
         let block = Block::open(&disk, &path).expect("opened");
-        let all =
-            Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false };
+        let all = Selection {
+            matchers: Vec::new(),
+            range: TimeRange::ALL,
+            samples_max: usize::MAX,
+            labels_only: false,
+            resolution: Default::default(),
+        };
         block.label_names(&[]).expect("the index is read");
         let start = cpu_ns();
         let found = black_box(block.select(&all, &mut Budget::new(usize::MAX)).expect("read"));

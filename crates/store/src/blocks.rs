@@ -241,7 +241,13 @@ mod tests {
     }
 
     fn everything(range: TimeRange) -> Selection {
-        Selection { matchers: Vec::new(), range, samples_max: usize::MAX, labels_only: false }
+        Selection {
+            matchers: Vec::new(),
+            range,
+            samples_max: usize::MAX,
+            labels_only: false,
+            resolution: Default::default(),
+        }
     }
 
     proptest! {

@@ -194,8 +194,13 @@ impl Life {
 
     /// Everything that is acknowledged is there once, what is in doubt at most once, and each batch is whole.
     fn verify(&self) {
-        let selection =
-            Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false };
+        let selection = Selection {
+            matchers: Vec::new(),
+            range: TimeRange::ALL,
+            samples_max: usize::MAX,
+            labels_only: false,
+            resolution: Default::default(),
+        };
         let found = match self.store.as_ref().unwrap().select(&selection) {
             Ok(found) => found,
             // A power cut that was waiting came in the middle.

@@ -296,7 +296,7 @@ impl TenantView<'_> {
 
 impl Select for TenantView<'_> {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
-        let Selection { matchers, range, samples_max, labels_only } = selection;
+        let Selection { matchers, range, samples_max, labels_only, .. } = selection;
         let mut budget = Budget::new(*samples_max);
         let (view, heads) = self.store.read_heads(self.tenant, matchers, *range, *labels_only, &mut budget)?;
         Ok(merge(vec![view.blocks.select(self.tenant, selection, &mut budget)?, heads]))

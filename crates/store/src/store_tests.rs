@@ -70,7 +70,13 @@ fn accepted(count: u64) -> Result<Verdict, Refusal> {
 }
 
 fn all() -> Selection {
-    Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false }
+    Selection {
+        matchers: Vec::new(),
+        range: TimeRange::ALL,
+        samples_max: usize::MAX,
+        labels_only: false,
+        resolution: Default::default(),
+    }
 }
 
 fn read(store: &Store, name: &str) -> Option<SeriesData> {

@@ -159,6 +159,7 @@ pub(crate) fn empty(labels: Labels, kind: Kind, temporality: Temporality) -> Ser
         floats: FloatColumn::default(),
         histograms: HistogramColumn::default(),
         texts: TextColumn::default(),
+        rollup_ms: 0,
     }
 }
 

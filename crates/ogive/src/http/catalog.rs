@@ -49,7 +49,13 @@ impl Wanted {
     fn each(&self, app: &App, cancel: &Cancel, mut each: impl FnMut(SeriesData)) -> Result<(), ApiError> {
         for matchers in self.matchers(cancel) {
             let matchers = matchers?.to_vec();
-            let selection = Selection { matchers, range: self.range, samples_max: usize::MAX, labels_only: true };
+            let selection = Selection {
+                matchers,
+                range: self.range,
+                samples_max: usize::MAX,
+                labels_only: true,
+                resolution: Default::default(),
+            };
             app.backend.of(&self.tenant).select(&selection)?.into_iter().for_each(&mut each);
         }
         Ok(())

@@ -39,7 +39,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     let wants_frame = headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == FLATBUFFER.as_bytes());
     let timeout_ms = params.duration("timeout")?;
     let answer = ask(&app, timeout_ms, move |app, _| {
-        let selection = Selection { matchers, range, samples_max, labels_only: false };
+        let selection = Selection { matchers, range, samples_max, labels_only: false, resolution: Default::default() };
         let series = app.backend.of(&params.tenant).select(&selection)?;
         if !wants_frame {
             return Ok(json!({"status": "success", "data": document(&series)}).to_string().into_bytes());

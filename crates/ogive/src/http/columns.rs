@@ -102,6 +102,7 @@ fn of_selector(
         range: TimeRange { start_ms: from_ms, end_ms: wanted.end_ms },
         samples_max: BINS_READ_MAX,
         labels_only: false,
+        resolution: Default::default(),
     };
     let mut found = store.select(&selection)?;
     if found.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {
@@ -391,6 +392,7 @@ mod tests {
                 starts: Vec::new(),
             },
             texts: Default::default(),
+            rollup_ms: 0,
         }
     }
 

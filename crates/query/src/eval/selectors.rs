@@ -54,6 +54,7 @@ impl<'a> Evaluator<'a> {
             range: window,
             samples_max: self.options.samples_read_max,
             labels_only: false,
+            resolution: Default::default(),
         };
         let mut series =
             one_a_label_set(self.store.select(&selection)?, |a, b| a.meta.temporality == b.meta.temporality);

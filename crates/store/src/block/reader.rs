@@ -247,6 +247,7 @@ impl Block {
             floats: Default::default(),
             histograms: Default::default(),
             texts: Default::default(),
+            rollup_ms: 0,
         };
         let range = selection.range;
         let mut any = false;
@@ -457,7 +458,13 @@ impl Walk<'_> {
 
     /// The samples of the series inside `range`.
     pub(crate) fn read(&mut self, range: TimeRange) -> Result<Option<SeriesData>, Error> {
-        let whole = Selection { matchers: Vec::new(), range, samples_max: usize::MAX, labels_only: false };
+        let whole = Selection {
+            matchers: Vec::new(),
+            range,
+            samples_max: usize::MAX,
+            labels_only: false,
+            resolution: Default::default(),
+        };
         self.reader.read(self.next, &whole, &mut Budget::new(usize::MAX))
     }
 }

@@ -347,6 +347,7 @@ fn blank(def: &SeriesDef) -> SeriesData {
         floats: FloatColumn::default(),
         histograms: HistogramColumn::default(),
         texts: TextColumn::default(),
+        rollup_ms: 0,
     }
 }
 

@@ -311,7 +311,7 @@ mod tests {
             };
             let several: Vec<Block> = sources.iter().zip(0..).filter_map(|(source, id)| write(id, source.iter().cloned().map(Ok).collect())).collect();
             let series = Pieces::new(several.iter().map(source).collect(), piece_ms, &|| false).unwrap().collect();
-            let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false };
+            let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false, resolution: Default::default() };
             let ask = |block: &Block| block.select(&all, &mut Budget::new(usize::MAX)).unwrap();
             let expected = merge(several.iter().map(ask).collect());
             let found = write(99, series).map(|block| ask(&block)).unwrap_or_default();

@@ -45,7 +45,13 @@ pub(super) fn backwards(
         let start_ms = end_ms.saturating_sub(width_ms).max(range.start_ms);
         let samples_max = if width_ms == 1 { INSTANT_SAMPLES_MAX } else { WINDOW_SAMPLES_MAX };
         let window = TimeRange { start_ms, end_ms };
-        let selection = Selection { matchers: matchers.to_vec(), range: window, samples_max, labels_only: false };
+        let selection = Selection {
+            matchers: matchers.to_vec(),
+            range: window,
+            samples_max,
+            labels_only: false,
+            resolution: Default::default(),
+        };
         let found = match store.select(&selection) {
             Err(SelectError::TooManySamples { .. }) if width_ms > 1 => {
                 width_ms = (width_ms / 4).max(1);

@@ -40,7 +40,13 @@ fn matcher(name: &str, op: MatchOp, value: &str) -> Result<Matcher, ApiError> {
 }
 
 fn named(store: &dyn Reader, matchers: Vec<Matcher>, range: TimeRange) -> Result<Vec<SeriesData>, ApiError> {
-    Ok(store.select(&Selection { matchers, range, samples_max: usize::MAX, labels_only: true })?)
+    Ok(store.select(&Selection {
+        matchers,
+        range,
+        samples_max: usize::MAX,
+        labels_only: true,
+        resolution: Default::default(),
+    })?)
 }
 
 /// The series of texts that are wanted in `range`: those that are selected, and those that explain selected histograms.

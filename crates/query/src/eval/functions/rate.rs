@@ -222,16 +222,9 @@ fn histogram_increase(window: &Window<'_>, counter: bool, site: &mut Site<'_>) -
 }
 
 /// Whether the start time of sample `index` says that its counter began after the sample before.
-///
-/// A start at the very time of the sample before is a cell that follows a cell, when that one's own start is
-/// known and before it; a cumulative series of unknown start looks the same but for that.
 pub(super) fn restarted(times: &[i64], starts: &[i64], index: usize) -> bool {
     let (Some(&start), Some(&previous_start)) = (starts.get(index), starts.get(index - 1)) else { return false };
-    let previous = times[index - 1];
-    if start == 0 || start >= times[index] || start < previous {
-        return false;
-    }
-    start > previous || (previous_start != 0 && previous_start < previous)
+    ogive_model::restarted((times[index - 1], previous_start), (times[index], start))
 }
 
 /// Warns once about a sample that began before the sample before ended, yet not together with it.

@@ -105,6 +105,7 @@ fn empty(labels: &Labels) -> SeriesData {
         floats: FloatColumn::default(),
         histograms: HistogramColumn::default(),
         texts: TextColumn::default(),
+        rollup_ms: 0,
     }
 }
 
