@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use hdrhistogram::Histogram as Hdr;
-use ogive_hist::{FlatFloatRecorder, FlatRecorder, Histogram, NanosecondIndex};
+use ogive_hist::{FLAT_BINS, FlatFloatRecorder, FlatRecorder, Histogram, NanosecondIndex};
 
 /// Values per round: 4 MiB of nanoseconds, more than a second-level cache holds, as a stream of values is.
 const VALUES: usize = 1 << 19;
@@ -35,6 +35,7 @@ fn main() {
     let streams = [("log-normal", log_normal()), ("mixed", mixed()), ("constant", vec![123_456; VALUES])];
     for (name, values) in &streams {
         record(name, values, rounds);
+        parts_of_a_batch(name, values, rounds);
     }
     merge_and_quantiles(&streams[1].1, rounds);
 }
@@ -44,6 +45,7 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
     let seconds: Vec<f64> = values.iter().map(|nanoseconds| *nanoseconds as f64 / 1e9).collect();
     let mut flat = FlatRecorder::new();
     let mut timed = FlatRecorder::new();
+    let mut narrow = [[0_u32; PLACE]; 4];
     let (mut batch, mut small) = (FlatRecorder::new(), FlatRecorder::new());
     let mut h2 = h2_histogram();
     let mut float = FlatFloatRecorder::new();
@@ -62,6 +64,10 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
         contender("FlatRecorder::record_batch, by 256", values.len(), || {
             values.chunks(256).for_each(|part| small.record_batch(part));
             black_box(&mut small);
+        }),
+        contender("the same without AVX-512", values.len(), || {
+            one_by_one(values, &mut narrow);
+            black_box(&mut narrow);
         }),
         contender("FlatFloatRecorder::record (f64 s)", values.len(), || {
             seconds.iter().for_each(|value| float.record(*value));
@@ -100,6 +106,74 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
         }),
     ];
     time(&format!("record, {stream}"), &mut contenders, rounds);
+}
+
+/// Words of a place that is counted in: not a multiple of 4 KiB, so that one place's stores do not delay another's loads.
+const PLACE: usize = FLAT_BINS + 272;
+
+/// What `record_batch` of a long batch does on a CPU that looks up one value at a time.
+fn one_by_one(values: &[u64], places: &mut [[u32; PLACE]; 4]) {
+    let mut bins = [0; 512];
+    for part in values.chunks(bins.len()) {
+        black_box(NanosecondIndex::bins_one_by_one(part, &mut bins));
+        for four in bins[..part.len()].as_chunks::<4>().0 {
+            (0..4).for_each(|at| places[at][four[at] as usize & (FLAT_BINS - 1)] += 1);
+        }
+    }
+}
+
+/// What a batch is made of: finding the bins, and counting them. Equal bins in a row wait for each other's count to come back from the store,
+/// unless they are counted in several places in turn.
+fn parts_of_a_batch(stream: &str, values: &[u64], rounds: usize) {
+    const BUFFER: usize = 512;
+    let mut all = vec![0_u16; values.len()];
+    NanosecondIndex::bins(values, &mut all);
+    let mut bins = [0_u16; BUFFER];
+    let (mut wide, mut one, mut two, mut four) =
+        (vec![0_u64; FLAT_BINS], vec![0_u32; FLAT_BINS], [[0_u32; PLACE]; 2], [[0_u32; PLACE]; 4]);
+    let mask = |bin: u16| bin as usize & (FLAT_BINS - 1);
+    let one: &mut [u32; FLAT_BINS] = one.as_mut_slice().try_into().expect("that length");
+    let wide: &mut [u64; FLAT_BINS] = wide.as_mut_slice().try_into().expect("that length");
+    let mut contenders = vec![
+        contender("NanosecondIndex::bins (512 at a time)", values.len(), || {
+            for part in values.chunks(BUFFER) {
+                black_box(NanosecondIndex::bins(part, &mut bins));
+            }
+            black_box(&mut bins);
+        }),
+        contender("NanosecondIndex::bin, stored", values.len(), || {
+            let mut bins = [0_u16; BUFFER];
+            for part in values.chunks(BUFFER) {
+                part.iter().zip(&mut bins).for_each(|(value, bin)| *bin = NanosecondIndex::bin(*value) as u16);
+                black_box(&mut bins);
+            }
+        }),
+        contender("counting known bins, u64, one place", values.len(), || {
+            all.iter().for_each(|bin| wide[mask(*bin)] += 1);
+            black_box(&mut *wide);
+        }),
+        contender("counting known bins, one place", values.len(), || {
+            all.iter().for_each(|bin| one[mask(*bin)] += 1);
+            black_box(&mut *one);
+        }),
+        contender("counting known bins, two places", values.len(), || {
+            for [a, b] in all.as_chunks::<2>().0 {
+                two[0][mask(*a)] += 1;
+                two[1][mask(*b)] += 1;
+            }
+            black_box(&mut two);
+        }),
+        contender("counting known bins, four places", values.len(), || {
+            for [a, b, c, d] in all.as_chunks::<4>().0 {
+                four[0][mask(*a)] += 1;
+                four[1][mask(*b)] += 1;
+                four[2][mask(*c)] += 1;
+                four[3][mask(*d)] += 1;
+            }
+            black_box(&mut four);
+        }),
+    ];
+    time(&format!("parts of a batch, {stream}"), &mut contenders, rounds);
 }
 
 /// Merging two histograms of a mixed stream, and asking for four quantiles.

@@ -3,7 +3,8 @@
 //! One type, [`Histogram`], holds every scheme that Ogive stores. Integer counts (`Histogram<u64>`) are
 //! what measuring makes; float counts (`Histogram<f64>`) are what Prometheus sends and what query
 //! arithmetic needs.
-#![forbid(unsafe_code)]
+// `simd` alone allows it for itself.
+#![deny(unsafe_code)]
 
 mod bins;
 mod check;
@@ -27,6 +28,7 @@ mod powers;
 mod quantile;
 mod recorder;
 mod scheme;
+mod simd;
 
 pub use bins::Bins;
 pub use convert::ErrorBound;
@@ -41,3 +43,4 @@ pub use modes::{InsufficientData, MODES_SAMPLES_MIN, Modality, Mode, SIGMAS};
 pub use quantile::Quantile;
 pub use recorder::{FlatFloatRecorder, FlatRecorder};
 pub use scheme::{Closed, Place, Scheme};
+pub use simd::Digest;

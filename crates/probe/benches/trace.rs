@@ -1,14 +1,14 @@
 //! What does it cost to stamp a message at eight points and to count it, beside eight bare reads of the counter? And what
 //! does it add to eight stages of about 100 ns?
 //!
-//! All variants run in turn in each round of one process. The table gives the median over the rounds of nanoseconds per
+//! All variants run in turn in each round of one process. The table gives the median over the rounds of nanoseconds (CPU time of the thread) per
 //! message and its ratio to the first variant of its group, with that ratio's 10th and 90th percentile over the rounds.
 //!
 //! Run: `cargo bench -p ogive-probe --bench trace`
 
 use ogive_probe::{Clock, Threshold, TraceRecorder, trace_path};
 use std::hint::black_box;
-use std::time::Instant;
+use std::sync::OnceLock;
 
 const ROUNDS: usize = 400;
 const MESSAGES: u32 = 500;
@@ -30,7 +30,7 @@ trace_path! {
     }
 }
 
-/// A message that is stamped at each point and counted, with `$work` before each stamp but the first.
+/// A message that is stamped at each point and counted, with `$work` before each stamp.
 macro_rules! traced {
     ($path:ident, $threshold:expr, $work:expr) => {{
         let clock = Clock::global();
@@ -40,6 +40,7 @@ macro_rules! traced {
         let mut work = $work;
         move || {
             let _keep = &recorder;
+            work();
             let mut message = $path::begin(clock);
             for point in [$path::p1, $path::p2, $path::p3, $path::p4, $path::p5, $path::p6, $path::p7] {
                 work();
@@ -72,15 +73,25 @@ fn raw() -> u64 {
     Clock::global().ticks()
 }
 
-/// A stage of about 100 ns in which each step waits for the one before: 32 multiplications.
+/// A stage of about 100 ns in which each step waits for the one before: multiplications, as many as take that long here.
 fn stage() -> impl FnMut() {
+    static STEPS: OnceLock<u32> = OnceLock::new();
+    let steps = *STEPS.get_or_init(|| {
+        const MANY: u32 = 1_000;
+        let ns = |_| {
+            let start = cpu_ns();
+            black_box(steps(black_box(1), MANY));
+            cpu_ns() - start
+        };
+        let least = (0..200).map(ns).min().expect("200 runs");
+        (100.0 * f64::from(MANY) / least as f64) as u32
+    });
     let mut state = black_box(0x5eed_u64);
-    move || {
-        for _ in 0..32 {
-            state = state.wrapping_mul(state | 1) ^ 0x9e37_79b9;
-        }
-        state = black_box(state);
-    }
+    move || state = black_box(self::steps(state, steps))
+}
+
+fn steps(state: u64, count: u32) -> u64 {
+    (0..count).fold(state, |state, _| state.wrapping_mul(state | 1) ^ 0x9e37_79b9)
 }
 
 fn back_to_back() -> Vec<Variant> {
@@ -118,16 +129,16 @@ fn back_to_back() -> Vec<Variant> {
 fn stages() -> Vec<Variant> {
     let bare = || {
         let mut work = stage();
-        move || (0..7).for_each(|_| work())
+        move || (0..8).for_each(|_| work())
     };
     vec![
-        variant("7 stages of ~100 ns, bare", bare()),
+        variant("8 stages of ~100 ns, bare", bare()),
         variant("the same again (noise)", bare()),
         variant("with 8 bare rdtsc", {
             let mut work = stage();
             move || {
-                let mut stamps = [raw(); 8];
-                for stamp in &mut stamps[1..] {
+                let mut stamps = [0; 8];
+                for stamp in &mut stamps {
                     work();
                     *stamp = raw();
                 }
@@ -138,6 +149,14 @@ fn stages() -> Vec<Variant> {
         variant("traced, ends ordered", traced!(Mixed, NEVER, stage())),
         variant("traced, all ordered", traced!(Ordered, NEVER, stage())),
     ]
+}
+
+/// CPU time of this thread: what others do on a busy machine does not count.
+fn cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn percentile(sorted: &[f64], q: f64) -> f64 {
@@ -152,9 +171,9 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
 fn table(mut variants: Vec<Variant>) {
     for _ in 0..ROUNDS {
         for variant in &mut variants {
-            let start = Instant::now();
+            let start = cpu_ns();
             (variant.run)();
-            variant.ns.push(start.elapsed().as_nanos() as f64 / f64::from(MESSAGES));
+            variant.ns.push((cpu_ns() - start) as f64 / f64::from(MESSAGES));
         }
     }
     println!("\n{:<30} {:>8} {:>8}   {:>7} {:>16}", "per message", "min ns", "median", "ratio", "(p10 .. p90)");
