@@ -32,6 +32,7 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy -p ogive-probe --features tracing --all-targets --locked -- -D warnings
+	cargo clippy -p ogive --features fastant --all-targets --locked -- -D warnings
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
 	cargo check --manifest-path bench/peers/Cargo.toml --target-dir target/fuzz --locked --quiet
 	@if rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1; then \

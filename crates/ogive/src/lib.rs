@@ -3,6 +3,7 @@
 
 mod backend;
 mod cli;
+mod clock;
 mod counters;
 mod http;
 mod ingest_path;

@@ -19,6 +19,8 @@ use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporal
 use ogive_probe::{Clock, HiccupMeter, Recorder, snapshot_all};
 
 use crate::backend::Backend;
+use crate::clock::AskKernel;
+use crate::clock::series::{self, ClockSeries};
 use crate::counters::Counters;
 use crate::ingest_path::{self, Ingest, Publisher};
 
@@ -47,7 +49,7 @@ const HELP: [(&str, &str); 8] = [
 
 /// What a metric tells; empty for those that are not Ogive's own.
 pub(crate) fn help(metric: &str) -> &'static str {
-    HELP.iter().find(|(name, _)| *name == metric).map_or("", |(_, help)| help)
+    HELP.iter().chain(&series::HELP).find(|(name, _)| *name == metric).map_or("", |(_, help)| help)
 }
 
 /// The recorders that the server writes.
@@ -115,6 +117,7 @@ struct Work {
     meters: Arc<Meters>,
     counters: Arc<Counters>,
     clock: Clock,
+    clock_series: ClockSeries,
     hiccups: HiccupMeter,
     source: SourceId,
     sequence: u64,
@@ -128,6 +131,7 @@ impl Observer {
         meters: Arc<Meters>,
         counters: Arc<Counters>,
         clock: Clock,
+        kernel: AskKernel,
     ) -> anyhow::Result<Self> {
         let hiccups = HiccupMeter::start(clock).context("cannot start the hiccup meter")?;
         let mut work = Work {
@@ -135,6 +139,7 @@ impl Observer {
             meters,
             counters,
             clock,
+            clock_series: ClockSeries::new(clock, kernel),
             hiccups,
             source: random_source(),
             sequence: 0,
@@ -208,12 +213,14 @@ impl Work {
         let full = recorders.into_iter().zip(snapshots).filter(|(_, cell): &(_, Histogram)| cell.count > 0);
         let mut values: Vec<(SeriesDef, Value)> =
             full.map(|((series, _), cell)| (series, Value::Histogram(Box::new(cell)))).collect();
-        if time_ns / SECOND_NS % COUNTERS_SECONDS == 0 {
+        let due = time_ns / SECOND_NS % COUNTERS_SECONDS == 0;
+        if due {
             values.extend(counter_values(&self.counters));
         }
         let (ways, dropped) = self.meters.ingest.take();
         self.counters.own_slow_dropped.add(dropped);
         values.extend(ways);
+        values.extend(self.clock_series.second(due, (COUNTERS_SECONDS * 1_000) as u32));
         self.sequence += 1;
         let (source, sequence, tenant) = (self.source, self.sequence, Tenant::default());
         let mut out = Batch { source, sequence, tenant, series: Vec::new(), samples: Vec::new() };
@@ -259,6 +266,7 @@ mod tests {
 
     use super::*;
     use crate::backend::{Fact, Reader, Refusal, Reply};
+    use crate::clock::Kernel;
 
     /// Takes batches, or refuses them while told to.
     #[derive(Default)]
@@ -307,11 +315,15 @@ mod tests {
         hiccups.stop();
         // What it met in its short life is not part of these tests.
         let _ = snapshot_all(hiccups.cpus().iter().map(ogive_probe::CpuMeter::recorder));
+        // Nor is what the clock says at the beginning.
+        let mut clock_series = ClockSeries::new(Clock::manual(1, 1), Box::new(Kernel::default));
+        let _ = clock_series.second(true, 10_000);
         Work {
             backend: sink.clone(),
             meters: Arc::default(),
             counters: Arc::default(),
             clock,
+            clock_series,
             hiccups,
             source: random_source(),
             sequence: 0,
@@ -353,7 +365,9 @@ mod tests {
     fn stopping_stores_what_is_left() {
         let sink = Arc::new(Sink::default());
         let meters = Arc::<Meters>::default();
-        let observer = Observer::start(sink.clone(), meters.clone(), Arc::default(), Clock::global()).unwrap();
+        let observer =
+            Observer::start(sink.clone(), meters.clone(), Arc::default(), Clock::global(), Box::new(Kernel::default))
+                .unwrap();
         meters.query(5);
         observer.stop();
         let batches = sink.batches.lock().unwrap();
@@ -361,14 +375,17 @@ mod tests {
     }
 
     #[test]
-    fn every_own_histogram_has_a_help_text() {
+    fn every_own_series_has_a_help_text() {
         let sink = Arc::new(Sink::default());
         let mut work = work(&sink);
         work.meters.http_request("/", 200, 1);
         for (series, _) in work.meters.recorders(&work.hiccups) {
             assert!(!help(series.labels.metric_name()).is_empty(), "{series:?}");
         }
-        let _ = work.batch(0);
+        for series in work.batch(10 * SECOND_NS).series {
+            let series = series.unwrap();
+            assert!(!help(series.labels.metric_name()).is_empty(), "{series:?}");
+        }
         assert_eq!(help("other"), "");
     }
 }

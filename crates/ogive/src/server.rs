@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::backend::Backend;
+use crate::clock::AskKernel;
 use crate::counters::Counters;
 use crate::http::{self, Limits, Numbers, Shared};
 use crate::observe::{Meters, Observer};
@@ -34,7 +35,7 @@ pub(crate) struct Options {
 }
 
 /// Serves until a signal ends it.
-pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("http")
@@ -50,7 +51,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let store = Arc::new(Embedded::open(&options.data, clock, &meters)?);
     let backend: Arc<dyn Backend> = store.clone();
     let counters = Arc::<Counters>::default();
-    let observer = Observer::start(backend.clone(), meters.clone(), counters.clone(), clock)?;
+    let observer = Observer::start(backend.clone(), meters.clone(), counters.clone(), clock, kernel)?;
     let (end, ending) = watch::channel(false);
     let app = Arc::new(Shared {
         backend,

@@ -1,6 +1,7 @@
 //! The command line: what a user types, and what each command needs of the terminal.
 
 mod client;
+mod clock;
 mod format;
 mod hist;
 mod query;
@@ -35,6 +36,7 @@ enum Command {
     Status(status::Status),
     Trace(trace::Trace),
     Hist(hist::Hist),
+    Clock(clock::ClockCommand),
     /// Prints the completion script of a shell.
     Completions {
         /// The shell.
@@ -101,6 +103,7 @@ pub fn run() -> ExitCode {
         Command::Status(options) => status::run(options),
         Command::Trace(options) => trace::run(options, &terminal),
         Command::Hist(options) => hist::run(options, &terminal),
+        Command::Clock(options) => clock::run(options, &terminal),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "ogive", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

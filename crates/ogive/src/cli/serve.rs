@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::clock::kernel::Directory;
 use crate::server;
 
 /// Stores and answers: HTTP API, page, self observation.
@@ -15,6 +16,8 @@ pub(crate) struct Serve {
     /// Address of the HTTP server; port 0 takes a free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6448", env = "OGIVE_LISTEN", value_parser = address)]
     listen: SocketAddr,
+    #[command(flatten)]
+    kernel: Directory,
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -25,5 +28,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// Runs the command.
 pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
-    server::run(&server::Options { listen: options.listen, data: options.data.clone() })
+    let kernel = options.kernel.clone();
+    let ask = Box::new(move || kernel.ask());
+    server::run(&server::Options { listen: options.listen, data: options.data.clone() }, ask)
 }

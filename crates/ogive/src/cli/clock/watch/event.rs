@@ -1,0 +1,227 @@
+//! What a watch tells: a line for people, or a flat JSON object.
+
+use ogive_probe::Mode;
+use serde_json::{Map, Value, json};
+
+use super::super::point::Steps;
+use super::super::trust::time;
+use super::figures::{Costs, Told};
+
+/// Something worth a line.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Event {
+    /// What it is like at the beginning.
+    Start { kernel: String, mode: Mode, figures: Told },
+    /// The kernel took another clock source.
+    Source {
+        names: (String, String),
+        modes: (Mode, Mode),
+        epochs: (u16, u16),
+        /// How far the clocks stepped against the counter around the switch.
+        step: Option<Steps>,
+        costs: (Costs, Costs),
+    },
+    /// Our clock reads something else.
+    Mode { modes: (Mode, Mode), reason: String },
+    /// The line was broken.
+    Epoch { epochs: (u16, u16) },
+    /// The system's clock had to take over.
+    Fallback { total: u64 },
+    /// A publication was late.
+    Backstep { total: u64 },
+    /// The figures left their noise.
+    Figures(Told),
+}
+
+impl Event {
+    /// Its name in JSON.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Start { .. } => "start",
+            Self::Source { .. } => "clock_source",
+            Self::Mode { .. } => "mode",
+            Self::Epoch { .. } => "epoch",
+            Self::Fallback { .. } => "fallback",
+            Self::Backstep { .. } => "backstep",
+            Self::Figures(_) => "figures",
+        }
+    }
+
+    /// Whether it is a finding: something that was not so at the beginning.
+    pub(super) const fn is_change(&self) -> bool {
+        !matches!(self, Self::Start { .. } | Self::Figures(_))
+    }
+
+    /// One line.
+    pub(super) fn text(&self, wall_ns: i64) -> String {
+        let what = match self {
+            Self::Start { kernel, mode, figures } => {
+                format!("start: clock source {kernel}, mode {}; {}", mode.name(), figures_text(figures))
+            }
+            Self::Source { names, modes, epochs, step, costs } => format!(
+                "clock source {} -> {}: {}; {}; mode {} -> {}, epoch {} -> {}",
+                names.0,
+                names.1,
+                costs_text(costs),
+                step.map_or("no counter to see a step with".into(), steps_text),
+                modes.0.name(),
+                modes.1.name(),
+                epochs.0,
+                epochs.1
+            ),
+            Self::Mode { modes, reason } => {
+                let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                format!("mode {} -> {}{because}", modes.0.name(), modes.1.name())
+            }
+            Self::Epoch { epochs } => {
+                format!("epoch {} -> {}: intervals that began before mean nothing", epochs.0, epochs.1)
+            }
+            Self::Fallback { total } => format!("the system's clock had to take over ({total} times so far)"),
+            Self::Backstep { total } => format!("a publication was late: time may have gone back ({total} so far)"),
+            Self::Figures(figures) => format!("figures: {}", figures_text(figures)),
+        };
+        format!("{} {what}", utc(wall_ns))
+    }
+
+    /// One flat object.
+    pub(super) fn json(&self, wall_ns: i64) -> String {
+        let mut out = Map::new();
+        out.insert("time".into(), json!(utc(wall_ns)));
+        out.insert("time_seconds".into(), json!(wall_ns as f64 / 1e9));
+        out.insert("event".into(), json!(self.name()));
+        for (key, value) in self.fields() {
+            out.insert(key.into(), value);
+        }
+        Value::Object(out).to_string()
+    }
+
+    fn fields(&self) -> Vec<(&'static str, Value)> {
+        match self {
+            Self::Start { kernel, mode, figures } => {
+                let mut fields = vec![("os_clocksource", json!(kernel)), ("mode", json!(mode.name()))];
+                fields.extend(figures_fields(figures));
+                fields
+            }
+            Self::Source { names, modes, epochs, step, costs } => vec![
+                ("os_clocksource_before", json!(names.0)),
+                ("os_clocksource", json!(names.1)),
+                ("mode_before", json!(modes.0.name())),
+                ("mode", json!(modes.1.name())),
+                ("epoch_before", json!(epochs.0)),
+                ("epoch", json!(epochs.1)),
+                ("read_now_seconds_before", seconds(costs.0.now_ns)),
+                ("read_now_seconds", seconds(costs.1.now_ns)),
+                ("read_monotonic_seconds_before", seconds(costs.0.system_ns)),
+                ("read_monotonic_seconds", seconds(costs.1.system_ns)),
+                ("step_monotonic_seconds", json!(step.map(|step| step.system_ns / 1e9))),
+                ("step_now_seconds", json!(step.map(|step| step.own_ns / 1e9))),
+            ],
+            Self::Mode { modes, reason } => vec![
+                ("mode_before", json!(modes.0.name())),
+                ("mode", json!(modes.1.name())),
+                ("mode_reason", json!(reason)),
+            ],
+            Self::Epoch { epochs } => vec![("epoch_before", json!(epochs.0)), ("epoch", json!(epochs.1))],
+            Self::Fallback { total } => vec![("fallbacks_total", json!(total))],
+            Self::Backstep { total } => vec![("backsteps_total", json!(total))],
+            Self::Figures(figures) => figures_fields(figures).into(),
+        }
+    }
+}
+
+fn figures_fields(figures: &Told) -> [(&'static str, Value); 5] {
+    [
+        ("read_now_seconds", seconds(figures.costs.now_ns)),
+        ("read_monotonic_seconds", seconds(figures.costs.system_ns)),
+        ("error_seconds", seconds(figures.err_ns)),
+        ("frequency_hertz", json!(figures.frequency_hz)),
+        ("frequency_error_ppb", json!(figures.ppb)),
+    ]
+}
+
+fn figures_text(figures: &Told) -> String {
+    format!(
+        "now() {} a read, CLOCK_MONOTONIC {}, error bound {}, {} Hz known to {} ppb",
+        time(figures.costs.now_ns),
+        time(figures.costs.system_ns),
+        time(figures.err_ns),
+        figures.frequency_hz,
+        figures.ppb
+    )
+}
+
+fn costs_text((before, after): &(Costs, Costs)) -> String {
+    let one = |before: f64, after: f64| {
+        format!("{} -> {} a read ({:.2} x)", time(before), time(after), after / before.max(f64::MIN_POSITIVE))
+    };
+    format!("CLOCK_MONOTONIC {}, now() {}", one(before.system_ns, after.system_ns), one(before.now_ns, after.now_ns))
+}
+
+fn steps_text(step: Steps) -> String {
+    format!("against the counter, CLOCK_MONOTONIC stepped {:+.0} ns and now() {:+.0} ns", step.system_ns, step.own_ns)
+}
+
+fn seconds(ns: f64) -> Value {
+    json!(ns / 1e9)
+}
+
+/// `2026-11-21T23:10:04.123Z`.
+fn utc(wall_ns: i64) -> String {
+    let milliseconds = wall_ns.div_euclid(1_000_000);
+    let (days, of_day) = (milliseconds.div_euclid(86_400_000), milliseconds.rem_euclid(86_400_000));
+    let (year, month, day) = civil(days);
+    let (seconds, thousandths) = (of_day / 1_000, of_day % 1_000);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{thousandths:03}Z")
+}
+
+/// Year, month and day so many days after 1970-01-01, in the Gregorian calendar: the year begins in March here, so that the
+/// leap day is its last, and 400 years are 146,097 days.
+fn civil(days: i64) -> (i64, i64, i64) {
+    // From 0000-03-01.
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    (era * 400 + year + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        let check = |seconds: i64, expected: &str| assert_eq!(utc(seconds * 1_000_000_000 + 7_000_000), expected);
+        check(0, "1970-01-01T00:00:00.007Z");
+        check(951_782_400, "2000-02-29T00:00:00.007Z");
+        check(1_709_164_799, "2024-02-28T23:59:59.007Z");
+        check(1_709_251_199, "2024-02-29T23:59:59.007Z");
+        check(4_107_542_399, "2100-02-28T23:59:59.007Z");
+        check(-1, "1969-12-31T23:59:59.007Z");
+    }
+
+    #[test]
+    fn a_switch_tells_what_it_does_to_the_numbers() {
+        let costs = |now_ns: f64, system_ns: f64| Costs { now_ns, system_ns };
+        let event = Event::Source {
+            names: ("tsc".into(), "hpet".into()),
+            modes: (Mode::Counter, Mode::Os),
+            epochs: (0, 0),
+            step: Some(Steps { system_ns: -475.2, own_ns: 1.0 }),
+            costs: (costs(20.0, 25.0), costs(1_200.0, 1_150.0)),
+        };
+        assert_eq!(
+            event.text(0),
+            "1970-01-01T00:00:00.000Z clock source tsc -> hpet: CLOCK_MONOTONIC 25 ns -> 1.15 us a read (46.00 x), now() 20 ns -> 1.2 us a read (60.00 x); against the counter, CLOCK_MONOTONIC stepped -475 ns and now() +1 ns; mode counter -> os, epoch 0 -> 0"
+        );
+        let json: Value = serde_json::from_str(&event.json(1_500_000_000)).unwrap();
+        assert_eq!(json["event"], "clock_source");
+        assert_eq!(json["time_seconds"], 1.5);
+        assert_eq!(json["os_clocksource"], "hpet");
+        assert_eq!(json["read_monotonic_seconds"], 1.15e-6);
+        assert!(json.as_object().unwrap().values().all(|value| !value.is_object() && !value.is_array()));
+    }
+}

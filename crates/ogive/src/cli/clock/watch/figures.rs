@@ -1,0 +1,145 @@
+//! The figures that are watched, and when they have left their noise.
+
+use std::collections::VecDeque;
+
+use crate::clock::Figures;
+
+/// Ten looks a second for three seconds: a burst of other programs' work ends sooner.
+const LOOKS: usize = 30;
+/// Costs that differ by less than this factor are one and the same on a machine with other work.
+const COST_FACTOR: f64 = 1.5;
+/// A bound that grows by this factor has another cause than the next sample.
+const ERR_FACTOR: f64 = 4.0;
+/// Bounds below this are all good: they vary with each calibration.
+const ERR_NS_MIN: f64 = 100.0;
+
+/// What a read costs, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Costs {
+    pub(super) now_ns: f64,
+    pub(super) system_ns: f64,
+}
+
+/// Figures as they were told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Told {
+    pub(super) costs: Costs,
+    pub(super) err_ns: f64,
+    pub(super) frequency_hz: u64,
+    pub(super) ppb: u16,
+}
+
+/// What was told, and what was seen since.
+#[derive(Debug)]
+pub(super) struct Noise {
+    told: Told,
+    seen: VecDeque<Told>,
+}
+
+impl Noise {
+    pub(super) fn new(costs: Costs, figures: &Figures) -> Self {
+        Self { told: told(costs, figures), seen: VecDeque::with_capacity(LOOKS) }
+    }
+
+    pub(super) const fn told(&self) -> Told {
+        self.told
+    }
+
+    /// The usual costs: the medians of the last seconds, or what was told before there were any.
+    pub(super) fn usual(&self) -> Costs {
+        if self.seen.is_empty() {
+            return self.told.costs;
+        }
+        Costs { now_ns: self.median(|seen| seen.costs.now_ns), system_ns: self.median(|seen| seen.costs.system_ns) }
+    }
+
+    /// Notes a look; `Some` when the figures have been beyond the noise of what was told for [`LOOKS`] looks.
+    pub(super) fn look(&mut self, costs: Costs, figures: &Figures) -> Option<Told> {
+        if self.seen.len() == LOOKS {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(told(costs, figures));
+        let all = |beyond: fn(&Told, &Told) -> bool| self.seen.iter().all(|seen| beyond(&self.told, seen));
+        let beyond = all(cost_fell) || all(cost_rose) || all(err_rose) || all(frequency_moved);
+        if self.seen.len() < LOOKS || !beyond {
+            return None;
+        }
+        let last = *self.seen.back().expect("it is full");
+        self.told = Told { costs: self.usual(), err_ns: self.median(|seen| seen.err_ns), ..last };
+        self.seen.clear();
+        Some(self.told)
+    }
+
+    fn median(&self, of: fn(&Told) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.seen.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    }
+}
+
+fn told(costs: Costs, figures: &Figures) -> Told {
+    Told { costs, err_ns: figures.err_ns as f64, frequency_hz: figures.frequency_hz, ppb: figures.ppb }
+}
+
+fn cost_rose(told: &Told, seen: &Told) -> bool {
+    seen.costs.now_ns > told.costs.now_ns * COST_FACTOR || seen.costs.system_ns > told.costs.system_ns * COST_FACTOR
+}
+
+fn cost_fell(told: &Told, seen: &Told) -> bool {
+    cost_rose(seen, told)
+}
+
+fn err_rose(told: &Told, seen: &Told) -> bool {
+    seen.err_ns > told.err_ns.max(ERR_NS_MIN) * ERR_FACTOR
+}
+
+/// Beyond what both bounds allow.
+fn frequency_moved(told: &Told, seen: &Told) -> bool {
+    let moved_ppb = seen.frequency_hz.abs_diff(told.frequency_hz) as f64 / told.frequency_hz.max(1) as f64 * 1e9;
+    moved_ppb > 2.0 * (f64::from(told.ppb) + f64::from(seen.ppb)) + 50.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Told =
+        Told { costs: Costs { now_ns: 20.0, system_ns: 25.0 }, err_ns: 40.0, frequency_hz: 2_000_000_000, ppb: 5 };
+
+    /// Looks that see `told` for so long; how often something was told.
+    fn lines(noise: &mut Noise, told: Told, looks: usize) -> usize {
+        let figures =
+            Figures { frequency_hz: told.frequency_hz, ppb: told.ppb, err_ns: told.err_ns as u64, ..Figures::sound() };
+        (0..looks).filter(|_| noise.look(told.costs, &figures).is_some()).count()
+    }
+
+    fn noise() -> Noise {
+        Noise { told: QUIET, seen: VecDeque::new() }
+    }
+
+    #[test]
+    fn noise_is_not_told() {
+        let mut noise = noise();
+        for percent in [100, 120, 90, 145, 70] {
+            let share = f64::from(percent) / 100.0;
+            let costs = Costs { now_ns: 20.0 * share, system_ns: 25.0 * share };
+            assert_eq!(lines(&mut noise, Told { costs, ..QUIET }, 100), 0, "{percent}");
+        }
+        // A burst that ends within three seconds.
+        let burst = Told { costs: Costs { now_ns: 900.0, system_ns: 900.0 }, ..QUIET };
+        assert_eq!(lines(&mut noise, burst, LOOKS - 1), 0);
+        assert_eq!(lines(&mut noise, QUIET, 100), 0);
+    }
+
+    #[test]
+    fn what_stays_is_told_once() {
+        let costs = |system_ns: f64| Told { costs: Costs { now_ns: 20.0, system_ns }, ..QUIET };
+        for changed in
+            [costs(60.0), costs(10.0), Told { err_ns: 5_000.0, ..QUIET }, Told { frequency_hz: 2_000_001_000, ..QUIET }]
+        {
+            let mut noise = noise();
+            assert_eq!(lines(&mut noise, changed, 200), 1, "{changed:?}");
+            assert_eq!(noise.told(), changed);
+        }
+    }
+}

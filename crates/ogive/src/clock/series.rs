@@ -1,0 +1,194 @@
+//! The clock's figures as series of the server, so that an alert can be written on them.
+//!
+//! Format: floats. `ogive_clock_info{source,os_clocksource,mode} 1` names what is in use; when a label changes, the series
+//! with the old labels gets a last sample of 0. The rest are gauges in base units and cumulative counters.
+//! Invariants: every figure is stored each ten seconds, and at once in the second in which the kernel's clock source, the mode
+//! or the epoch changed.
+//! Limits: a look at the kernel's files each second (30 us); 13 us of reads each ten seconds for each clock of 25 ns.
+
+use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality, Value};
+use ogive_probe::Clock;
+
+use super::cost::{self, Effort};
+use super::read::Read;
+use super::{AskKernel, Figures};
+
+/// Own series and what they tell.
+pub(crate) const HELP: [(&str, &str); 15] = [
+    ("ogive_clock_info", "1 for the clock in use: the counter, the kernel's clock source, and which of them is read."),
+    ("ogive_clock_frequency_hertz", "Ticks of the counter in a second, as calibrated."),
+    ("ogive_clock_ppb", "Bound on the error of the frequency, parts per billion."),
+    ("ogive_clock_drift_ppb", "How fast the counter would have drifted from the system's clock if left alone."),
+    ("ogive_clock_error_seconds", "Bound on the difference to the system's clock."),
+    ("ogive_clock_cpu_offset_seconds", "Largest offset between the counters of two CPUs."),
+    ("ogive_clock_quantum_seconds", "The finest difference that two readings can have."),
+    ("ogive_clock_read_seconds", "What one read of each clock costs: the median of small batches."),
+    ("ogive_clock_epoch", "Breaks of the clock's line so far: suspends, migrations, jumps."),
+    ("ogive_clock_calibrations_total", "Calibration samples that were used."),
+    ("ogive_clock_rejected_total", "Calibration samples that were not used, because something interrupted them."),
+    ("ogive_clock_fallbacks_total", "Times that the system's clock had to take over."),
+    ("ogive_clock_backsteps_total", "Publications so late that a reader may have seen time go back."),
+    ("ogive_clock_interruptions_total", "Suspends, migrations and restores of the machine that were seen."),
+    ("ogive_clock_source_changes_total", "Changes of the kernel's clock source."),
+];
+
+/// What is remembered from second to second.
+pub(crate) struct ClockSeries {
+    clock: Clock,
+    ask: AskKernel,
+    changes: u64,
+    before: Option<Known>,
+}
+
+/// What makes a second worth storing when it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    source: &'static str,
+    kernel: String,
+    mode: &'static str,
+    epoch: u16,
+}
+
+impl ClockSeries {
+    pub(crate) fn new(clock: Clock, ask: AskKernel) -> Self {
+        Self { clock, ask, changes: 0, before: None }
+    }
+
+    /// The values of this second: all when it is `due` or something changed, else none.
+    pub(crate) fn second(&mut self, due: bool, width_ms: u32) -> Vec<(SeriesDef, Value)> {
+        let figures = Figures::now(self.clock, (self.ask)());
+        let known = Known {
+            source: figures.source,
+            kernel: figures.kernel.name().to_owned(),
+            mode: figures.mode.name(),
+            epoch: figures.epoch,
+        };
+        let before = self.before.replace(known.clone());
+        let changed = before.as_ref().is_none_or(|before| *before != known);
+        self.changes += u64::from(before.as_ref().is_some_and(|before| before.kernel != known.kernel));
+        if !due && !changed {
+            return Vec::new();
+        }
+        let width = Width(width_ms);
+        let mut out = vec![width.gauge("ogive_clock_info", &known.labels(), "", 1.0)];
+        if let Some(before) = before.filter(|before| before.labels() != known.labels()) {
+            out.push(width.gauge("ogive_clock_info", &before.labels(), "", 0.0));
+        }
+        out.extend(self.gauges(&figures, width));
+        out.extend(self.counters(&figures, width));
+        out
+    }
+
+    fn gauges(&self, figures: &Figures, width: Width) -> Vec<(SeriesDef, Value)> {
+        let plain = |name, unit, value| width.gauge(name, &[], unit, value);
+        let mut out = vec![
+            plain("ogive_clock_frequency_hertz", "Hz", figures.frequency_hz as f64),
+            plain("ogive_clock_ppb", "", f64::from(figures.ppb)),
+            plain("ogive_clock_drift_ppb", "", figures.drift_ppb),
+            plain("ogive_clock_error_seconds", "s", figures.err_ns as f64 / 1e9),
+            plain("ogive_clock_quantum_seconds", "s", figures.quantum_ns / 1e9),
+            plain("ogive_clock_epoch", "", f64::from(figures.epoch)),
+        ];
+        if figures.cpus_compared > 1 {
+            out.push(plain("ogive_clock_cpu_offset_seconds", "s", figures.cpu_offset_ns as f64 / 1e9));
+        }
+        for cost in cost::measure(self.clock, &Read::COSTS, Effort::GLANCE) {
+            let labels = [("clock", cost.read.key())];
+            out.push(width.gauge("ogive_clock_read_seconds", &labels, "s", cost.median_ns / 1e9));
+        }
+        out
+    }
+
+    fn counters(&self, figures: &Figures, width: Width) -> Vec<(SeriesDef, Value)> {
+        [
+            ("ogive_clock_calibrations_total", figures.calibrations),
+            ("ogive_clock_rejected_total", figures.rejected),
+            ("ogive_clock_fallbacks_total", figures.fallbacks),
+            ("ogive_clock_backsteps_total", figures.backsteps),
+            ("ogive_clock_interruptions_total", figures.interruptions),
+            ("ogive_clock_source_changes_total", self.changes),
+        ]
+        .map(|(name, value)| width.value(name, &[], Temporality::Cumulative, "", value as f64))
+        .into()
+    }
+}
+
+impl Known {
+    fn labels(&self) -> [(&'static str, &str); 3] {
+        [("source", self.source), ("os_clocksource", &self.kernel), ("mode", self.mode)]
+    }
+}
+
+/// The time that a sample stands for, milliseconds.
+#[derive(Clone, Copy)]
+struct Width(u32);
+
+impl Width {
+    fn gauge(self, name: &str, labels: &[(&str, &str)], unit: &str, value: f64) -> (SeriesDef, Value) {
+        self.value(name, labels, Temporality::Gauge, unit, value)
+    }
+
+    fn value(
+        self,
+        name: &str,
+        labels: &[(&str, &str)],
+        temporality: Temporality,
+        unit: &str,
+        value: f64,
+    ) -> (SeriesDef, Value) {
+        let meta = SeriesMeta { kind: Kind::Float, temporality, unit: unit.into(), width_ms: self.0 };
+        let pairs = labels.iter().copied().chain([("__name__", name)]);
+        (SeriesDef::new(pairs, meta).expect("own labels keep the rules"), Value::Float(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::clock::Kernel;
+
+    fn value(values: &[(SeriesDef, Value)], name: &str, label: (&str, &str)) -> Option<f64> {
+        let found = values.iter().find(|(series, _)| {
+            series.labels.metric_name() == name && (label.0.is_empty() || series.labels.get(label.0) == label.1)
+        })?;
+        let Value::Float(value) = &found.1 else { panic!("{name} is a float") };
+        Some(*value)
+    }
+
+    #[test]
+    fn a_change_of_the_kernels_source_is_stored_in_its_second() {
+        let name = Arc::new(Mutex::new("tsc"));
+        let asked = name.clone();
+        let ask = Box::new(move || Kernel { current: Some((*asked.lock().unwrap()).into()), available: Vec::new() });
+        let mut series = ClockSeries::new(Clock::manual(1, 1), ask);
+        let first = series.second(false, 10_000);
+        assert_eq!(value(&first, "ogive_clock_info", ("os_clocksource", "tsc")), Some(1.0));
+        assert_eq!(value(&first, "ogive_clock_source_changes_total", ("", "")), Some(0.0));
+        assert_eq!(series.second(false, 10_000), []);
+        assert_eq!(series.second(true, 10_000).len(), first.len());
+        *name.lock().unwrap() = "hpet";
+        let changed = series.second(false, 10_000);
+        assert_eq!(value(&changed, "ogive_clock_info", ("os_clocksource", "hpet")), Some(1.0));
+        assert_eq!(value(&changed, "ogive_clock_info", ("os_clocksource", "tsc")), Some(0.0));
+        assert_eq!(value(&changed, "ogive_clock_source_changes_total", ("", "")), Some(1.0));
+        assert_eq!(series.second(false, 10_000), []);
+    }
+
+    #[test]
+    fn a_broken_line_is_stored_and_every_series_has_a_help_text() {
+        let clock = Clock::manual(1, 1);
+        let mut series = ClockSeries::new(clock, Box::new(Kernel::default));
+        let values = series.second(false, 10_000);
+        for (series, _) in &values {
+            let name = series.labels.metric_name();
+            assert!(HELP.iter().any(|(known, _)| *known == name), "{name}");
+        }
+        clock.break_line();
+        let values = series.second(false, 10_000);
+        assert_eq!(value(&values, "ogive_clock_epoch", ("", "")), Some(1.0));
+        assert_eq!(value(&values, "ogive_clock_info", ("os_clocksource", "unknown")), Some(1.0));
+        assert_eq!(value(&values, "ogive_clock_read_seconds", ("clock", "now")), Some(0.0));
+    }
+}
