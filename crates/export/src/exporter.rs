@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::backoff::Backoff;
 use crate::cells::{Cells, Turn, lock};
 use crate::http::HttpLink;
 use crate::outbox::{DROPPED_BOUND, Dropped, Ended, Outbox};
-use crate::{Amount, Error, Link, Measured};
+use crate::{Amount, Error, Link, Measured, Outcome};
 
 /// 10 s for an attempt: a server that takes longer to fsync gets the same bytes again, and they count once.
 const ATTEMPT: Duration = Duration::from_secs(10);
@@ -37,6 +38,9 @@ const DROP_WAIT: Duration = Duration::from_secs(1);
 
 /// While the process ends there is no time for long pauses.
 const LAST_PAUSE_NS: u64 = 100_000_000;
+
+/// 1 s past the deadline: a thread that gets no CPU for so long takes no last cell.
+const LAST_CELL_NS: u64 = 1_000_000_000;
 
 /// The same kind of trouble is told once a minute.
 const LOG_PAUSE_NS: u64 = 60_000_000_000;
@@ -306,7 +310,7 @@ impl Exporter {
         let inner = self.shared.lock();
         let (waiting, in_doubt) = inner.outbox.waiting();
         Status {
-            state: if inner.deadline_ns.is_some() { State::Stopped } else { State::Running },
+            state: if inner.deadline_ns.is_some() || inner.has_sender_ended { State::Stopped } else { State::Running },
             source,
             sequence: inner.outbox.sequence(),
             taken: inner.outbox.taken,
@@ -345,8 +349,11 @@ impl Exporter {
         self.shared.work.notify_all();
         loop {
             let left_ns = deadline_ns.saturating_sub(clock.now());
-            // The last cell takes microseconds; it is waited for past the deadline too.
-            if inner.has_sender_ended || (left_ns == 0 && inner.is_last_taken) {
+            if inner.is_last_taken && (inner.has_sender_ended || left_ns == 0) {
+                break;
+            }
+            // The last cell takes microseconds, and is waited for past the deadline too.
+            if clock.now() >= deadline_ns.saturating_add(LAST_CELL_NS) {
                 break;
             }
             let wait = Duration::from_nanos(left_ns.clamp(1_000_000, 100_000_000));
@@ -483,7 +490,7 @@ struct Pause {
     not_before_ns: u64,
 }
 
-/// Says that the sender has ended, also when a link panics.
+/// Says that the sender has ended, however it does.
 struct Ending(Arc<Shared>);
 
 impl Drop for Ending {
@@ -499,7 +506,9 @@ impl<L: Link> Sender<L> {
         let _ending = Ending(shared.clone());
         let mut backoff = Backoff::new(shared.source.0 as u64);
         while let Some((frame, timeout)) = self.next() {
-            let outcome = self.link.send(&frame, timeout);
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.link.send(&frame, timeout)));
+            let panicked = |_| Outcome::Later { after: None, in_doubt: true, detail: "the link panicked".into() };
+            let outcome = outcome.unwrap_or_else(panicked);
             let now_ns = shared.clock.now();
             self.pause = Pause { attempted_ns: now_ns, not_before_ns: now_ns };
             let mut inner = shared.lock();
@@ -568,7 +577,8 @@ impl<L: Link> Sender<L> {
         let told = self.told.get(kind);
         if told.is_none_or(|told| now_ns.saturating_sub(*told) >= LOG_PAUSE_NS) {
             self.told.insert(kind, now_ns);
-            (self.log)(line);
+            // Whatever the log does, measurements go on.
+            let _ = catch_unwind(AssertUnwindSafe(|| (self.log)(line)));
         }
     }
 }

@@ -177,6 +177,40 @@ fn shutdown_does_not_wait_for_a_server_that_is_away() {
 }
 
 #[test]
+fn without_time_to_shut_down_everything_is_counted_too() {
+    let server = Server::default();
+    for at in 0..20 {
+        server.is_away.store(at % 2 == 0, Ordering::SeqCst);
+        let before = server.records();
+        let (exporter, recorder) = start(&server);
+        recorder.record_ns(5);
+        let status = exporter.shutdown(Duration::ZERO);
+        assert!(conserved(&status), "{status:?}");
+        assert_eq!((status.taken.records, status.waiting - status.in_doubt), (1, Amount::default()), "{status:?}");
+        assert!(server.records() - before <= 1 - status.dropped_sum().records, "{status:?}");
+    }
+}
+
+#[test]
+fn a_link_or_a_log_that_panics_stops_nothing() {
+    let server = Server::default();
+    let panics = Arc::new(AtomicU64::new(3));
+    let (taker, left) = (server.clone(), panics.clone());
+    let link = move |frame: &[u8], _: Duration| {
+        let outcome = taker.send(frame);
+        let panics = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        assert!(panics.is_err(), "as the test wants");
+        outcome
+    };
+    let exporter = builder().log(|_| panic!("as the test wants")).start_with(link).unwrap();
+    let recorder = Recorder::new();
+    exporter.cells().recorder("x_seconds", &[], &recorder).unwrap();
+    recorder.record_ns(5);
+    let status = exporter.shutdown(Duration::from_secs(30));
+    assert_eq!((server.records(), status.acknowledged.records, panics.load(Ordering::SeqCst)), (1, 1, 0), "{status:?}");
+}
+
+#[test]
 fn what_will_never_be_taken_is_given_up_and_told_once() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let told = lines.clone();
