@@ -157,6 +157,8 @@ export interface View {
   max: number;
   columns: number;
   total: number;
+  /** Slots that have slow traces. */
+  marks: number[];
 }
 
 /** Opens a page, and fails the test on any error that the page throws. */

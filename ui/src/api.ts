@@ -1,6 +1,7 @@
 /** Calls of the server's HTTP interface. Failure: every refusal is an `ApiError` with the server's own sentence. */
 
 import type { WireColumn } from "./bins.ts";
+import type { Traces } from "./traces.ts";
 
 export class ApiError extends Error {
   constructor(
@@ -134,6 +135,15 @@ export async function fetchTexts(selector: string, start: number, end: number, s
     if (text !== undefined) result[series]?.values.push([time_ms / 1000, text]);
   }
   return { ...cells, data: { resultType: "matrix", result } };
+}
+
+/** Slow traces of the series that an expression selects, of (start, end], slowest first. */
+export function fetchTraces(query: string, start: number, end: number, signal?: AbortSignal): Promise<Answer<Traces>> {
+  return answer("v1/traces", { query, start: String(start), end: String(end), order: "slowest", limit: "100" }, signal);
+}
+
+export function fetchTraceColumns(query: string, start: number, end: number, step: number, signal?: AbortSignal): Promise<Answer<{ columns: [number, number][] }>> {
+  return answer("v1/traces/columns", { query, start: String(start), end: String(end), step: String(step) }, signal);
 }
 
 export function fetchInstant(query: string, time: number, signal?: AbortSignal): Promise<Answer<QueryData>> {

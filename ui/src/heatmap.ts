@@ -12,6 +12,7 @@ import { CellLayer, greatest, shadesOf, weightOf, type Look } from "./cells.ts";
 import { palette, paletteWords, type PaletteName, type Rgb, type Scaling, type Theme } from "./colour.ts";
 import { formatClock, formatDate, formatValue } from "./format.ts";
 import { drawMarginal } from "./marginal.ts";
+import { drawMark, spaced } from "./marks.ts";
 import type { QuantileName } from "./state.ts";
 import { ink } from "./theme.ts";
 
@@ -42,6 +43,8 @@ const GUTTER = { left: 74, top: 10, bottom: 30, right: 14, labels: 44, side: 150
 
 export class Heatmap {
   readonly columns = new Map<number, Column>();
+  /** Slow traces of each slot that has any. */
+  readonly marks = new Map<number, number>();
   step = 1;
   first = 0;
   last = 0;
@@ -241,6 +244,7 @@ export class Heatmap {
       this.cells.show(context, this.first, this.last, Math.round(layout.left * ratio), Math.round(layout.top * ratio), width);
     }
     this.drawAxes();
+    this.drawMarks();
     if (this.axis === null) return;
     this.drawQuantiles();
     this.drawThreshold();
@@ -298,6 +302,14 @@ export class Heatmap {
     context.strokeStyle = ink("line");
     context.lineWidth = 1;
     context.strokeRect(layout.left - 0.5, layout.top - 0.5, layout.plotWidth + 1, layout.plotHeight + 1);
+  }
+
+  private drawMarks(): void {
+    const slots = [...this.marks.keys()].filter((slot) => slot >= this.first && slot <= this.last);
+    for (const slot of spaced(slots, this.layout.plotWidth / (this.last - this.first + 1))) {
+      const [from, to] = this.slotSpan(slot);
+      drawMark(this.context, (from + to) / 2, this.layout.top);
+    }
   }
 
   /** Points `[x, value, lo, hi]` of a quantile, in runs that a column without data interrupts. */
@@ -397,7 +409,7 @@ export class Heatmap {
     const { left, top, plotWidth, plotHeight } = this.layout;
     this.canvas.dataset["view"] = JSON.stringify({
       ...{ left, top, plotWidth, plotHeight, ratio: this.ratio, step: this.step, first: this.first, last: this.last },
-      ...{ domain: this.domain, max: this.max, columns: this.columns.size, total: this.merged?.total ?? 0 },
+      ...{ domain: this.domain, max: this.max, columns: this.columns.size, total: this.merged?.total ?? 0, marks: [...this.marks.keys()] },
     });
   }
 }

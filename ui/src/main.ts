@@ -17,6 +17,7 @@ import { drawFacts } from "./facts.ts";
 import { Heatmap, type Options } from "./heatmap.ts";
 import { Lines, LINES_MAX } from "./lines.ts";
 import { Live, type Link } from "./live.ts";
+import { Marks } from "./marks.ts";
 import { drawNotices } from "./notices.ts";
 import { Picker } from "./picker.ts";
 import { Pointer } from "./pointer.ts";
@@ -27,6 +28,7 @@ import { formatState, isLive, parseState, sameData, type Range, type State } fro
 import { StatusBar } from "./statusbar.ts";
 import { drawTable, hasText, isInstantOnly } from "./texts.ts";
 import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+import { TracePanel, type Hint } from "./tracepanel.ts";
 import { resultUnit } from "./units.ts";
 
 type Shown = "map" | "lines" | "table" | "empty";
@@ -58,6 +60,9 @@ class Page {
   private linesTimer: ReturnType<typeof setTimeout> | undefined;
   private floats: QueryData | null = null;
   private rangesBefore: Range[] = [];
+  /** The live range that a click on a cell has stopped: it goes on when the slow traces are closed. */
+  private stopped: Range | null = null;
+  private hint: Hint | undefined;
   private readonly table = new BinTable();
   private readonly map: Heatmap;
   private readonly pointer: Pointer;
@@ -67,12 +72,17 @@ class Page {
   private readonly ranges: RangeBox;
   private readonly controls: Controls;
   private readonly status: StatusBar;
+  private readonly marks: Marks;
+  private readonly traces: TracePanel;
 
   constructor() {
     applyTheme();
     this.map = new Heatmap(byId<HTMLCanvasElement>("cells"), this.table, this.options());
     this.pointer = new Pointer(this.map, byId<HTMLCanvasElement>("overlay"), byId("tip"), byId("voice"), {
       zoom: (start, end) => this.zoom({ start, end }),
+      pick: (slot, value) => this.openTraces(slot, value),
+      picked: () => this.state.slow,
+      escape: () => this.closeTraces(),
       threshold: (value) => this.setThreshold(value),
       unit: () => this.unit,
       quantiles: () => this.state.quantiles,
@@ -85,6 +95,17 @@ class Page {
     this.ranges = new RangeBox((range) => this.zoom(range), () => this.span());
     this.controls = new Controls(byId("controls"), byId("legend"), (part) => this.change(part));
     this.status = new StatusBar(byId("status"));
+    this.marks = new Marks(this.map.marks, () => this.map.draw());
+    this.traces = new TracePanel(byId("traces"), {
+      choose: (trace) => this.change({ trace }),
+      close: () => void this.closeTraces(),
+      ask: (query) => {
+        this.hint = { seconds: null, focus: true };
+        this.change({ query });
+        this.hint = undefined;
+      },
+      marked: () => this.map.marks.size > 0,
+    });
     this.listen();
     void this.picker.reload().then(() => this.showTitle());
     setInterval(() => document.hidden || void this.picker.reload(), SERIES_EVERY_MS);
@@ -144,6 +165,7 @@ class Page {
   }
 
   private zoom(range: Range): void {
+    this.stopped = null;
     this.rangesBefore.push(this.state.range);
     this.change({ range });
   }
@@ -162,6 +184,28 @@ class Page {
       const before = [...this.rangesBefore].reverse().find(isLive);
       this.change({ range: before ?? { last: 300 } });
     }
+  }
+
+  /** The picture is held, so that the cell stays where it was clicked and a link shows the same. */
+  private openTraces(slot: number, value: number): void {
+    const { step } = this.map;
+    const slow = { start: (slot - 1) * step, end: slot * step };
+    const { start, end } = this.span();
+    const held = isLive(this.state.range);
+    if (held) this.stopped = this.state.range;
+    this.hint = { seconds: value, focus: true };
+    this.change({ slow, trace: null, ...(held ? { range: { start, end } } : {}) });
+    this.hint = undefined;
+  }
+
+  /** True when there was something to close. */
+  private closeTraces(): boolean {
+    if (this.state.slow === null) return false;
+    const range = this.stopped ?? this.state.range;
+    this.stopped = null;
+    this.change({ slow: null, trace: null, range });
+    byId("overlay").focus();
+    return true;
   }
 
   private setThreshold(value: number | null): void {
@@ -255,6 +299,7 @@ class Page {
     this.map.setUnit(this.options());
     this.map.load(data.columns.map((column) => this.table.column(column)), step, start, end);
     if (data.columns.length === 0) this.showNothing();
+    void this.marks.load(this.state.query, start, end, step, this.abort.signal);
     this.refresh();
   }
 
@@ -310,6 +355,7 @@ class Page {
     byId("live").setAttribute("aria-pressed", String(isLive(state.range)));
     (byId("live").querySelector("span") as HTMLElement).textContent = isLive(state.range) ? "Live" : "Paused";
     byId<HTMLButtonElement>("back").disabled = this.rangesBefore.length === 0;
+    this.traces.show(state.query, state.slow, state.trace, this.hint);
     this.map.setOptions(this.options());
     this.refresh();
   }
@@ -354,11 +400,12 @@ class Page {
   /** Opens, keeps or closes the stream as the state wants it. */
   private follow(): void {
     const wanted = isLive(this.state.range) && !document.hidden ? this.state.query : "";
+    if (wanted === "") this.status.setLink("paused");
     if (wanted === this.liveQuery && (this.live !== null || wanted === "")) return;
     this.unfollow();
     this.liveQuery = wanted;
-    this.status.setLink(wanted === "" ? "paused" : "connecting");
     if (wanted === "") return this.lost(false);
+    this.status.setLink("connecting");
     this.live = new Live(liveAddress(wanted), {
       column: (column) => {
         this.status.setLast(column.t);
@@ -390,6 +437,7 @@ class Page {
     if (document.hidden) return;
     if (++this.sinceLoad >= RELOAD_COLUMNS || (this.shown === "empty" && column.count > 0)) return void this.load();
     if (this.shown !== "map") return;
+    this.marks.tick(column.t, this.map.step, this.abort.signal);
     if (this.map.step === 1) {
       this.map.add(column, true);
       this.refresh();

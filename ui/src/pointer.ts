@@ -1,5 +1,6 @@
 /**
- * What mouse, touch and keyboard do on the heat map: read a cell, choose a range by dragging, set a threshold.
+ * What mouse, touch and keyboard do on the heat map: read a cell, open its slow traces, choose a range by dragging, set a
+ * threshold.
  *
  * Invariants: the cursor is a slot and a value, not a pixel, so it stays where it is when the picture moves or changes
  * size; mouse and keyboard move the same cursor and fill the same box.
@@ -14,6 +15,11 @@ import { ink } from "./theme.ts";
 
 export interface PointerHandlers {
   zoom(start: number, end: number): void;
+  /** The slow traces of a column, the one nearest to the value first. */
+  pick(slot: number, value: number): void;
+  /** The time whose slow traces are shown. */
+  picked(): { start: number; end: number } | null;
+  escape(): boolean;
   threshold(value: number | null): void;
   unit(): string;
   quantiles(): readonly QuantileName[];
@@ -28,6 +34,12 @@ interface Cursor {
 
 /** A drag shorter than this is a click. */
 const DRAG_PIXELS = 6;
+
+/** A click so near to a column with slow traces means it. */
+const NEAR_PIXELS = 8;
+
+/** The marks stand above the plot, and can be clicked as well. */
+const MARK_PIXELS = 9;
 
 export class Pointer {
   private cursor: Cursor | null = null;
@@ -67,6 +79,7 @@ export class Pointer {
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.context.clearRect(0, 0, layout.width, layout.height);
     if (this.cursor !== null && (this.cursor.slot < this.map.first || this.cursor.slot > this.map.last)) this.cursor = null;
+    this.drawPicked();
     this.drawDrag();
     if (this.cursor === null || this.drag !== null || this.map.axis === null) this.box.hidden = true;
     else this.drawCursor(this.cursor);
@@ -80,7 +93,7 @@ export class Pointer {
   private move(event: PointerEvent): void {
     const { x, y } = this.place(event);
     const { left, top, plotHeight } = this.map.layout;
-    const inside = y >= top && y <= top + plotHeight;
+    const inside = y >= top - MARK_PIXELS && y <= top + plotHeight;
     this.overlay.style.cursor = x < left && inside ? "ns-resize" : "crosshair";
     if (this.onAxis) return this.setThreshold(y);
     if (this.drag !== null) this.drag.to = x;
@@ -93,7 +106,7 @@ export class Pointer {
     if (event.button !== 0) return;
     const { x, y } = this.place(event);
     const { left, top, plotHeight } = this.map.layout;
-    if (y < top || y > top + plotHeight) return;
+    if (y < top - MARK_PIXELS || y > top + plotHeight) return;
     this.overlay.setPointerCapture(event.pointerId);
     if (x < left) {
       this.onAxis = true;
@@ -104,9 +117,24 @@ export class Pointer {
   private up(event: PointerEvent): void {
     const drag = this.drag;
     this.stop();
-    if (drag === null || Math.abs(this.place(event).x - drag.from) < DRAG_PIXELS) return;
+    if (drag === null) return;
+    if (Math.abs(this.place(event).x - drag.from) < DRAG_PIXELS) {
+      const slot = this.near(drag.from);
+      if (slot !== null) this.handlers.pick(slot, this.map.valueAt(this.place(event).y));
+      return;
+    }
     const ends = [this.map.timeAt(drag.from), this.map.timeAt(drag.to)].sort((a, b) => a - b) as [number, number];
     this.handlers.zoom(Math.floor(ends[0]), Math.max(Math.floor(ends[0]) + 5, Math.ceil(ends[1])));
+  }
+
+  /** The slot at a pixel, or the nearest that has slow traces: columns are a few pixels wide, and live ones move. */
+  private near(x: number): number | null {
+    const { map } = this;
+    const slot = map.slotAt(x);
+    if (slot === null || map.marks.has(slot)) return slot;
+    const away = (one: number): number => Math.abs((map.slotSpan(one)[0] + map.slotSpan(one)[1]) / 2 - x);
+    const [nearest] = [...map.marks.keys()].filter((one) => away(one) <= NEAR_PIXELS).sort((a, b) => away(a) - away(b));
+    return nearest ?? slot;
   }
 
   private stop(): void {
@@ -143,11 +171,15 @@ export class Pointer {
       case "End":
         return this.step(event, Infinity, 0);
       case "Enter":
+        event.preventDefault();
+        if (this.cursor !== null) this.handlers.pick(this.cursor.slot, this.cursor.value);
+        return;
       case "t":
         event.preventDefault();
         if (this.cursor !== null) this.handlers.threshold(this.cursor.value);
         return;
       case "Escape":
+        if (this.handlers.escape()) return;
         this.cursor = null;
         this.handlers.threshold(null);
         return this.refresh();
@@ -201,6 +233,21 @@ export class Pointer {
       for (let i = column.ids.length - 1; i >= 0; i--) if ((table.hi[column.ids[i] as number] as number) <= value) return this.inside(column, i);
     }
     return value;
+  }
+
+  /** Edges around the columns whose slow traces are shown. */
+  private drawPicked(): void {
+    const picked = this.handlers.picked();
+    if (picked === null || this.map.axis === null) return;
+    const { left, top, plotWidth, plotHeight } = this.map.layout;
+    const x = (t: number): number => left + ((t - this.map.start) / (this.map.end - this.map.start)) * plotWidth;
+    const [from, to] = [Math.max(left, x(picked.start)), Math.min(left + plotWidth, x(picked.end))];
+    if (to <= from) return;
+    this.context.fillStyle = ink("select");
+    this.context.fillRect(from, top, to - from, plotHeight);
+    this.context.strokeStyle = ink("accent");
+    this.context.lineWidth = 1.5;
+    this.context.strokeRect(from - 1, top - 1, to - from + 2, plotHeight + 2);
   }
 
   private drawDrag(): void {
@@ -269,6 +316,8 @@ export class Pointer {
       rows.push(["below", formatShare(shareBelow(map.table, one, cursor.value).lo)]);
     }
     rows.push(["column", formatCount(column.countText)]);
+    const slow = map.marks.get(cursor.slot);
+    if (slow !== undefined) rows.push(["slow traces", `${formatCount(slow)}, click`]);
     const list = el("dl", {});
     for (const [name, value, key] of rows) list.append(el("dt", {}, name), el("dd", key === undefined ? {} : { "data-key": key }, value));
     const marks = el("div", { class: "marks" });

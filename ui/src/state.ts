@@ -15,6 +15,11 @@ export interface LiveRange {
 }
 export type Range = LiveRange | { readonly start: number; readonly end: number };
 
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
 export interface State {
   readonly query: string;
   readonly range: Range;
@@ -23,6 +28,10 @@ export interface State {
   readonly palette: PaletteName;
   readonly quantiles: readonly QuantileName[];
   readonly threshold: number | null;
+  /** Slow traces of this time are shown: (start, end], seconds since the epoch. */
+  readonly slow: Span | null;
+  /** Which of them, by the instant when it was published, in nanoseconds. */
+  readonly trace: string | null;
 }
 
 export const DEFAULTS: State = {
@@ -36,6 +45,8 @@ export const DEFAULTS: State = {
   palette: "ember",
   quantiles: ["0.5", "0.99"],
   threshold: null,
+  slow: null,
+  trace: null,
 };
 
 /** Longest and shortest range: 10 years and 5 columns of a second. */
@@ -61,7 +72,16 @@ export function parseState(search: string): State {
     palette: PALETTE_NAMES.find((name) => name === palette) ?? DEFAULTS.palette,
     quantiles: quantiles === null ? DEFAULTS.quantiles : QUANTILES.filter((q) => quantiles.split(",").includes(q)),
     threshold: Number.isFinite(threshold) ? threshold : null,
+    slow: parseSpan(params.get("slow")),
+    trace: params.get("trace"),
   };
+}
+
+function parseSpan(text: string | null): Span | null {
+  const match = /^(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(text ?? "");
+  if (match === null) return null;
+  const [start, end] = [Number(match[1]), Number(match[2])];
+  return end > start ? { start, end } : null;
 }
 
 function parseRange(params: URLSearchParams): Range {
@@ -87,6 +107,8 @@ export function formatState(state: State): string {
   if (state.palette !== DEFAULTS.palette) params.set("colours", state.palette);
   if (state.quantiles.join() !== DEFAULTS.quantiles.join()) params.set("q", state.quantiles.join());
   if (state.threshold !== null) params.set("threshold", String(state.threshold));
+  if (state.slow !== null) params.set("slow", `${state.slow.start}-${state.slow.end}`);
+  if (state.slow !== null && state.trace !== null) params.set("trace", state.trace);
   const text = params.toString().replace(/%2C/g, ",");
   return text === "" ? "" : `?${text}`;
 }
