@@ -180,17 +180,19 @@ impl Cells {
         self.add(series, What::Traces(Mutex::new(Box::new(traces))))
     }
 
-    /// The state of the clock that measures: `ogive_clock_mode` (1 the processor's counter, 0 the operating system),
-    /// `ogive_clock_epoch` and `ogive_clock_err_seconds`, each ten cells.
+    /// The state of the clock that measures, each ten cells, as the server tells it of its own: `ogive_clock_info{mode}` (1 for
+    /// what is read, `counter` or `os`), `ogive_clock_epoch` and `ogive_clock_error_seconds`.
     ///
     /// # Errors
     /// As [`Cells::recorder`].
     pub fn clock(&self) -> Result<(), Error> {
         let clock = self.shared.clock;
-        let mode = move || f64::from(u8::from(clock.status().mode == Mode::Counter));
-        self.gauge_each(CLOCK_CELLS, "ogive_clock_mode", &[], mode)?;
+        for mode in [Mode::Counter, Mode::Os] {
+            let is_read = move || f64::from(u8::from(clock.status().mode == mode));
+            self.gauge_each(CLOCK_CELLS, "ogive_clock_info", &[("mode", mode.name())], is_read)?;
+        }
         self.gauge_each(CLOCK_CELLS, "ogive_clock_epoch", &[], move || f64::from(clock.epoch()))?;
-        self.gauge_each(CLOCK_CELLS, "ogive_clock_err_seconds", &[], move || clock.status().err_ns as f64 / 1e9)
+        self.gauge_each(CLOCK_CELLS, "ogive_clock_error_seconds", &[], move || clock.status().err_ns as f64 / 1e9)
     }
 
     /// Forgets a series, once its last cell is taken. Of traces, name the series with `stage="total"`.

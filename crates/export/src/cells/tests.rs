@@ -175,7 +175,9 @@ fn the_clock_tells_its_state_each_ten_cells() {
     cells.clock().unwrap();
     let names =
         |second| cells.take(turn(second)).iter().map(|v| v.series.labels.metric_name().to_owned()).collect::<Vec<_>>();
-    assert_eq!(names(1), ["ogive_clock_mode", "ogive_clock_epoch", "ogive_clock_err_seconds"]);
+    assert_eq!(names(1), ["ogive_clock_info", "ogive_clock_info", "ogive_clock_epoch", "ogive_clock_error_seconds"]);
     assert!((2..=10).all(|second| names(second).is_empty()));
-    assert_eq!(names(11).len(), 3);
+    let again = told(&cells.take(turn(11)));
+    let counter = |mode| format!("ogive_clock_info{{mode=\"{mode}\", service=\"orders\"}} at 11 = ");
+    assert_eq!(again[2..], [counter("counter") + "0", counter("os") + "1"]);
 }
