@@ -5,7 +5,8 @@
 //! *Threads*: `ogive-cells` waits for the boundary and fills the outbox; `ogive-send` empties it. Both stop at
 //! [`Exporter::shutdown`] or when the exporter is dropped. Two, because name resolution and a slow server block, and cells that are
 //! taken late are wrong.
-//! *Limits*: of the outbox; an attempt ends after [`ATTEMPT`].
+//! *Limits*: of the outbox; an attempt ends after [`ATTEMPT`]. A cell costs 5.7 us of CPU, 5.3 of them in taking it (1,000 recorders
+//! with 200 durations a second on a Xeon VM: `cargo bench -p ogive-export`), a recorder in which nothing happened 0.2 us.
 //! *Failure*: a server that is away is waited for; see the outbox and `http`. In a child of fork there are no threads: the
 //! status says so, and nothing there waits for them.
 
