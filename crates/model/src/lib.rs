@@ -21,8 +21,8 @@ pub use labels::{Labels, METRIC_NAME};
 pub use matcher::{MatchOp, Matcher};
 pub use sample::{Sample, Value};
 pub use select::{
-    Aggregate, FloatColumn, HistogramColumn, HistogramValue, Resolution, RollupUse, Select, SelectError, Selection,
-    SeriesData, TextColumn, TimeRange, restarted,
+    Aggregate, FloatColumn, HistogramColumn, HistogramValue, Partial, Resolution, RollupUse, Select, SelectError,
+    Selection, SeriesData, TextColumn, TimeRange, restarted,
 };
 pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
 pub use tenant::Tenant;

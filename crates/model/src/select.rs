@@ -197,6 +197,15 @@ pub enum SelectError {
     Unavailable(String),
 }
 
+/// What could be read of a selection.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Partial {
+    /// The series, as [`Select::select`] gives them.
+    pub series: Vec<SeriesData>,
+    /// What is missing from them, one sentence each; empty when they are whole.
+    pub warnings: Vec<String>,
+}
+
 /// The reading side of a store. Answers hold everything that was acknowledged before the call.
 pub trait Select: Send + Sync {
     /// The matching series that have a sample in the range, sorted by labels.
@@ -204,4 +213,12 @@ pub trait Select: Send + Sync {
     /// # Errors
     /// See [`SelectError`].
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError>;
+
+    /// As [`Select::select`], but parts whose stored bytes are bad are left out, each with a warning.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
+        Ok(Partial { series: self.select(selection)?, warnings: Vec::new() })
+    }
 }

@@ -109,7 +109,10 @@ impl Blocks {
         let mut found = Vec::new();
         for block in self.touching(tenant, selection.range) {
             // One after the other, so that a series of a thousand blocks is not in memory a thousand times.
-            found = merge(vec![found, block?.select(selection, budget)?]);
+            match block.and_then(|block| block.select(selection, budget)) {
+                Ok(more) => found = merge(vec![found, more]),
+                Err(error) => budget.miss(error, || "all samples of its block".into())?,
+            }
         }
         self.trim(selection.range, INDEX_BYTES_MAX);
         Ok(found)

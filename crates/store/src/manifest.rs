@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use ogive_journal::{Disk, Position};
+use ogive_journal::{Disk, DiskFile, Position};
 use ogive_model::Tenant;
 
 use crate::block::{BLOCK_SUFFIX, BlockId, BlockMeta};
@@ -71,17 +71,57 @@ impl Manifest {
     /// # Errors
     /// [`Error::Corrupt`], [`Error::TooNew`], or the disk's.
     pub fn open(disk: &dyn Disk, directory: &Path) -> Result<Self, Error> {
-        let path = directory.join(MANIFEST_FILE);
-        let manifest = match disk.read(&path) {
-            Ok(bytes) => Self::decode(&bytes, &path)?,
-            Err(ogive_journal::Error::NotFound { .. }) => Self::default(),
-            Err(error) => return Err(error.into()),
-        };
-        // What was read may have been renamed by a process that ended before it was durable. A power cut could bring
+        // What is read may have been renamed by a process that ended before it was durable. A power cut could bring
         // the manifest before it back, which names other files: so nothing is removed until that is ruled out.
         disk.sync_dir(directory)?;
+        let (manifest, agreed) = Self::read(disk, directory)?.unwrap_or((Self::default(), true));
+        if !agreed {
+            manifest.replace(disk, directory)?;
+        }
         manifest.remove_orphans(disk, directory)?;
         Ok(manifest)
+    }
+
+    /// Reads the manifest of `directory`, and whether every copy of it says the same; `None` when there is none. After a
+    /// crash one copy may be of the change that was not finished: that one counts, and [`Manifest::open`] finishes it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::TooNew`], or the disk's: of the first copy, when none can be read.
+    pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> Result<Option<(Self, bool)>, Error> {
+        let file = match disk.open_read(&directory.join(MANIFEST_FILE)) {
+            Ok(file) => file,
+            Err(ogive_journal::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let (mut best, mut agreed, mut first) = (None::<Self>, true, None);
+        for copy in 0..file.copies() {
+            match Self::read_copy(&*file, copy) {
+                Ok(found) => {
+                    agreed &= best.as_ref().is_none_or(|best| *best == found);
+                    let is_newer = |best: &Self| best.generation < found.generation;
+                    if best.as_ref().is_none_or(is_newer) {
+                        best = Some(found);
+                    }
+                }
+                Err(Error::Disk(ogive_journal::Error::NoCopy { .. })) => {}
+                Err(error) => {
+                    agreed = false;
+                    first = first.or(Some(error));
+                }
+            }
+        }
+        match (best, first) {
+            (Some(best), _) => Ok(Some((best, agreed))),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn read_copy(file: &dyn DiskFile, copy: usize) -> Result<Self, Error> {
+        let length = usize::try_from(file.copy_length(copy)?).expect("a file fits the address space");
+        let mut bytes = vec![0; length];
+        let read = file.read_copy_at(copy, 0, &mut bytes)?;
+        Self::decode(&bytes[..read], &file.copy_path(copy))
     }
 
     /// Puts this manifest in place of the one in `directory`. Durable when it returns; on an error the old one

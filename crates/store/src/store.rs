@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use ogive_journal::{DirectoryLock, Disk, Journal};
 use ogive_model::sequence::SourceTable;
-use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Value};
+use ogive_model::{Batch, Matcher, Partial, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Value};
 
 use crate::bell::Bell;
 use crate::ingest::flusher::{self, Flusher};
@@ -294,12 +294,23 @@ impl TenantView<'_> {
     }
 }
 
+impl TenantView<'_> {
+    fn read(&self, selection: &Selection, budget: &mut Budget) -> Result<Vec<SeriesData>, SelectError> {
+        let Selection { matchers, range, labels_only, .. } = selection;
+        let (view, heads) = self.store.read_heads(self.tenant, matchers, *range, *labels_only, budget)?;
+        Ok(merge(vec![view.blocks.select(self.tenant, selection, budget)?, heads]))
+    }
+}
+
 impl Select for TenantView<'_> {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
-        let Selection { matchers, range, samples_max, labels_only, .. } = selection;
-        let mut budget = Budget::new(*samples_max);
-        let (view, heads) = self.store.read_heads(self.tenant, matchers, *range, *labels_only, &mut budget)?;
-        Ok(merge(vec![view.blocks.select(self.tenant, selection, &mut budget)?, heads]))
+        self.read(selection, &mut Budget::new(selection.samples_max))
+    }
+
+    fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
+        let mut budget = Budget::partial(selection.samples_max);
+        let series = self.read(selection, &mut budget)?;
+        Ok(Partial { series, warnings: budget.into_gaps() })
     }
 }
 
@@ -307,6 +318,10 @@ impl Select for TenantView<'_> {
 impl Select for Store {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
         self.tenant(&Tenant::default()).select(selection)
+    }
+
+    fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
+        self.tenant(&Tenant::default()).select_partial(selection)
     }
 }
 

@@ -13,8 +13,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_hist::{Count, DecimalBin, Histogram, Scheme, openhistogram};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Sample, Selection, SeriesData, SeriesDef, SourceId, Temporality, Tenant, TimeRange,
-    Value,
+    Batch, HistogramValue, Kind, Partial, Sample, Selection, SeriesData, SeriesDef, SourceId, Temporality, Tenant,
+    TimeRange, Value,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -40,10 +40,13 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     let timeout_ms = params.duration("timeout")?;
     let answer = ask(&app, timeout_ms, move |app, _| {
         let selection = Selection { matchers, range, samples_max, labels_only: false, resolution: Default::default() };
-        let series = app.backend.of(&params.tenant).select(&selection)?;
         if !wants_frame {
-            return Ok(json!({"status": "success", "data": document(&series)}).to_string().into_bytes());
+            let Partial { series, warnings } = app.backend.of(&params.tenant).select_partial(&selection)?;
+            let answer = json!({"status": "success", "data": document(&series), "warnings": warnings});
+            return Ok(answer.to_string().into_bytes());
         }
+        // A frame has no place for warnings: it is whole or not at all.
+        let series = app.backend.of(&params.tenant).select(&selection)?;
         let too_large = |error: ogive_model::Error| ApiError::execution(format!("{error}; narrow the time range"));
         batch(series).encode().map_err(too_large)
     });

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{
-    HistogramColumn, HistogramValue, Matcher, Select, SelectError, Selection, SeriesData, Temporality, Tenant,
+    HistogramColumn, HistogramValue, Matcher, Partial, Select, SelectError, Selection, SeriesData, Temporality, Tenant,
     TimeRange,
 };
 use ogive_query::ast::{Edges, Expr, ExprKind, TimeShift};
@@ -104,12 +104,13 @@ fn of_selector(
         labels_only: false,
         resolution: Default::default(),
     };
-    let mut found = store.select(&selection)?;
-    if found.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {
+    let mut partial = store.select_partial(&selection)?;
+    if partial.series.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {
         selection.range.start_ms = from_ms.saturating_sub(LOOKBACK_MS);
-        found = store.select(&selection)?;
+        partial = store.select_partial(&selection)?;
     }
-    let mut out = Columns::default();
+    let found = partial.series;
+    let mut out = Columns { warnings: partial.warnings, ..Columns::default() };
     let mut units = Units::default();
     let mut numbers = 0;
     for series in found {
@@ -198,9 +199,13 @@ struct Spy<'a> {
 
 impl Select for Spy<'_> {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
-        let found = self.store.select(selection)?;
+        self.store.select(selection)
+    }
+
+    fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
+        let found = self.store.select_partial(selection)?;
         let mut units = self.units.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        found.iter().filter(|series| !series.histograms.times.is_empty()).for_each(|series| units.add(series));
+        found.series.iter().filter(|series| !series.histograms.times.is_empty()).for_each(|series| units.add(series));
         drop(units);
         Ok(found)
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use ogive_hist::CounterReset;
-use ogive_model::{HistogramValue, Selection, SeriesData, TimeRange};
+use ogive_model::{HistogramValue, Partial, Selection, SeriesData, TimeRange};
 
 use super::annotate;
 use super::evaluator::{Evaluator, Shift};
@@ -16,6 +16,7 @@ use super::histogram::{
 use super::rows::{Cell, Grid, Output, Row, histogram_size};
 use super::stream::RowSink;
 use crate::Error;
+use crate::annotations::{Annotation, Level};
 use crate::ast::{Edges, Span, VectorSelector};
 use crate::value::Point;
 
@@ -56,8 +57,11 @@ impl<'a> Evaluator<'a> {
             labels_only: false,
             resolution: Default::default(),
         };
-        let mut series =
-            one_a_label_set(self.store.select(&selection)?, |a, b| a.meta.temporality == b.meta.temporality);
+        let Partial { series, warnings } = self.store.select_partial(&selection)?;
+        for warning in warnings {
+            self.notes_mut().add(Annotation { level: Level::Warning, message: warning, span: None, tally: None });
+        }
+        let mut series = one_a_label_set(series, |a, b| a.meta.temporality == b.meta.temporality);
         let limit = self.options.series_max;
         if series.len() > limit {
             let message = format!("the selector matches {} series, more than {limit}; narrow it", series.len());

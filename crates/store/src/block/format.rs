@@ -41,6 +41,18 @@ pub(crate) enum SectionId {
 impl SectionId {
     pub(crate) const ALL: [Self; 6] =
         [Self::Chunks, Self::Series, Self::Pages, Self::Labels, Self::Postings, Self::Summary];
+
+    /// Its name in messages.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Chunks => "chunks",
+            Self::Series => "series pages",
+            Self::Pages => "places of the pages",
+            Self::Labels => "labels",
+            Self::Postings => "postings",
+            Self::Summary => "summary",
+        }
+    }
 }
 
 /// Where a section is and what its bytes sum up to.

@@ -7,10 +7,11 @@
 //! `samples_max` and one chunk.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ogive_journal::{Disk, DiskFile};
+use ogive_journal::{Disk, DiskFile, Verified, read_verified};
 use ogive_model::{Kind, Labels, Matcher, Selection, SeriesData, SeriesDef, SeriesMeta, TimeRange};
 
 use crate::Error;
@@ -20,18 +21,57 @@ use crate::block::series::{self, ChunkEntry, Entry};
 use crate::bytes::Broken;
 use crate::codec::chunk::Chunk;
 
-/// What a selection may still read.
-#[derive(Clone, Copy, Debug)]
+/// 20 sentences say what could not be read; the rest is counted.
+const GAPS_MAX: usize = 20;
+
+/// What a selection may still read, and what it could not.
+#[derive(Clone, Debug)]
 pub struct Budget {
     left: usize,
     limit: usize,
+    /// `None` when a part that cannot be read ends the selection.
+    gaps: Option<Vec<String>>,
+    gaps_left_out: usize,
 }
 
 impl Budget {
     /// `limit` samples.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { left: limit, limit }
+        Self { left: limit, limit, gaps: None, gaps_left_out: 0 }
+    }
+
+    /// `limit` samples of what can be read: the rest is told by [`Budget::into_gaps`].
+    #[must_use]
+    pub const fn partial(limit: usize) -> Self {
+        Self { left: limit, limit, gaps: Some(Vec::new()), gaps_left_out: 0 }
+    }
+
+    /// Notes that `what` is missing from the answer because of `error`.
+    ///
+    /// # Errors
+    /// `error`, when the answer must be whole, or when it says that the answer is too large.
+    pub(crate) fn miss(&mut self, error: Error, what: impl FnOnce() -> String) -> Result<(), Error> {
+        let gaps = match &mut self.gaps {
+            Some(gaps) if !matches!(error, Error::TooManySamples { .. }) => gaps,
+            _ => return Err(error),
+        };
+        if gaps.len() < GAPS_MAX {
+            gaps.push(format!("the answer is incomplete: {error}; without {}", what()));
+        } else {
+            self.gaps_left_out += 1;
+        }
+        Ok(())
+    }
+
+    /// What could not be read, one sentence each.
+    #[must_use]
+    pub fn into_gaps(self) -> Vec<String> {
+        let mut gaps = self.gaps.unwrap_or_default();
+        if self.gaps_left_out > 0 {
+            gaps.push(format!("the answer is incomplete: {} more parts could not be read", self.gaps_left_out));
+        }
+        gaps
     }
 
     /// Takes `samples` off.
@@ -53,6 +93,8 @@ impl Budget {
 pub struct Block {
     path: PathBuf,
     file: Box<dyn DiskFile>,
+    /// Bytes of the file.
+    bytes: u64,
     sections: [Section; SectionId::ALL.len()],
     summary: Summary,
     index: Mutex<Option<Arc<Index>>>,
@@ -65,28 +107,54 @@ impl Block {
     /// [`Error::Corrupt`], [`Error::TooNew`], or the disk's.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
         let file = disk.open_read(path)?;
-        let bytes = file.length()?;
-        if bytes < format::HEADER_BYTES + format::TRAILER_BYTES {
-            let problem = format!("{bytes} bytes are too few for a block");
-            return Err(Error::Corrupt { path: path.into(), offset: 0, problem });
-        }
         let mut block = Self {
             path: path.into(),
             file,
+            bytes: 0,
             sections: [Section { offset: 0, length: 0, checksum: 0 }; SectionId::ALL.len()],
             summary: Summary::default(),
             index: Mutex::new(None),
         };
-        format::check_header(&block.read(0, format::HEADER_BYTES)?, path)?;
-        let trailer = block.read(bytes - format::TRAILER_BYTES, format::TRAILER_BYTES)?;
-        let footer = format::parse_trailer(&trailer, bytes)
-            .map_err(|broken| block.corrupt(bytes - format::TRAILER_BYTES, broken))?;
+        block.verified(0..format::HEADER_BYTES, format::check_header)?;
+        let footer = block.find_footer()?;
         block.sections = format::parse_footer(&block.checked(footer)?, footer.offset)
             .map_err(|broken| block.corrupt(footer.offset, broken))?;
         let summary = block.section(SectionId::Summary);
         block.summary =
             Summary::decode(&block.checked(summary)?).map_err(|broken| block.corrupt(summary.offset, broken))?;
         Ok(block)
+    }
+
+    /// Finds the footer from the file's end, where copies of a wrong length have something else.
+    fn find_footer(&mut self) -> Result<Section, Error> {
+        let mut lengths: Vec<u64> =
+            (0..self.file.copies()).filter_map(|copy| self.file.copy_length(copy).ok()).collect();
+        lengths.dedup();
+        let mut first = None;
+        for bytes in lengths {
+            if bytes < format::HEADER_BYTES + format::TRAILER_BYTES {
+                let problem = format!("{bytes} bytes are too few for a block");
+                first = first.or(Some(Error::Corrupt { path: self.path.clone(), offset: 0, problem }));
+                continue;
+            }
+            let offset = bytes - format::TRAILER_BYTES;
+            let trailer = self.verified(offset..bytes, |trailer, path| {
+                format::parse_trailer(trailer, bytes).map_err(|Broken { offset: at, problem }| Error::Corrupt {
+                    path: path.to_owned(),
+                    offset: offset + at as u64,
+                    problem: format!("in its trailer: {problem}"),
+                })
+            });
+            match trailer {
+                Ok(trailer) => {
+                    self.bytes = bytes;
+                    return Ok(trailer.value);
+                }
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        // No copy has a length: it is gone.
+        Err(first.unwrap_or_else(|| ogive_journal::Error::NotFound { path: self.path.clone() }.into()))
     }
 
     /// Times of the first and the last sample.
@@ -132,7 +200,10 @@ impl Block {
         let matching = self.matching(&index, &selection.matchers)?;
         let mut reader = SeriesReader::new(self, index);
         for series in matching {
-            found.extend(reader.read(series, selection, budget)?);
+            match reader.read(series, selection, budget) {
+                Ok(data) => found.extend(data),
+                Err(error) => budget.miss(error, || format!("a series of block {}", self.path.display()))?,
+            }
         }
         Ok(found)
     }
@@ -195,7 +266,7 @@ impl Block {
                 checksum = crc32c::crc32c_append(checksum, &self.read(section.offset + done, length)?);
                 done += length;
             }
-            self.compare(section, checksum)?;
+            self.compare(section, checksum, &self.path)?;
         }
         self.index().map(|_| ())
     }
@@ -255,7 +326,15 @@ impl Block {
             entry.chunks.iter().filter(|chunk| range.start_ms < chunk.time_max && chunk.time_min <= range.end_ms)
         {
             if !selection.labels_only {
-                any |= self.read_chunk(chunk, range, budget, &mut data)?;
+                match self.chunk_bytes(chunk) {
+                    Ok(bytes) => any |= self.read_chunk(chunk, &bytes, range, budget, &mut data)?,
+                    Err(error) => budget.miss(error, || {
+                        format!(
+                            "{} samples of a series from {} to {} ms",
+                            chunk.samples, chunk.time_min, chunk.time_max
+                        )
+                    })?,
+                }
             } else if range.contains(chunk.time_min) || range.contains(chunk.time_max) {
                 any = true;
             } else {
@@ -275,13 +354,13 @@ impl Block {
     fn read_chunk(
         &self,
         chunk: &ChunkEntry,
+        bytes: &[u8],
         range: TimeRange,
         budget: &mut Budget,
         data: &mut SeriesData,
     ) -> Result<bool, Error> {
-        let bytes = self.chunk_bytes(chunk)?;
         let corrupt = |broken| self.corrupt(chunk.offset, broken);
-        let opened = Chunk::open(&bytes).map_err(corrupt)?;
+        let opened = Chunk::open(bytes).map_err(corrupt)?;
         let rows = opened.rows(range);
         let any = !rows.is_empty();
         match data.meta.kind {
@@ -322,20 +401,49 @@ impl Block {
             let problem = format!("{} bytes to read at once", section.length);
             return Err(Error::Corrupt { path: self.path.clone(), offset: section.offset, problem });
         }
-        let bytes = self.read(section.offset, section.length)?;
-        self.compare(section, crc32c::crc32c(&bytes))?;
-        Ok(bytes)
+        let place = section.offset..section.offset.saturating_add(section.length);
+        Ok(self.verified(place, |bytes, path| self.check(section, bytes, path))?.bytes)
     }
 
-    fn compare(&self, section: Section, found: u32) -> Result<(), Error> {
+    /// Bytes that `check` accepts, from whichever copy has them.
+    fn verified<T>(
+        &self,
+        place: Range<u64>,
+        check: impl Fn(&[u8], &Path) -> Result<T, Error>,
+    ) -> Result<Verified<T>, Error> {
+        read_verified(&*self.file, place, check).map_err(|error| match error {
+            Error::Disk(ogive_journal::Error::Truncated { path, offset, end }) => {
+                Error::Corrupt { path, offset, problem: format!("the file ends before byte {end}") }
+            }
+            error => error,
+        })
+    }
+
+    /// Whether `bytes`, read from `path`, are what was written as `section`.
+    pub(crate) fn check(&self, section: Section, bytes: &[u8], path: &Path) -> Result<(), Error> {
+        self.compare(section, crc32c::crc32c(bytes), path)
+    }
+
+    fn compare(&self, section: Section, found: u32, path: &Path) -> Result<(), Error> {
         if found == section.checksum {
             return Ok(());
         }
         let problem = format!(
-            "the checksum of {} bytes is {found:08x} where {:08x} was written",
-            section.length, section.checksum
+            "in its {}: the checksum of {} bytes is {found:08x} where {:08x} was written",
+            self.part_at(section.offset),
+            section.length,
+            section.checksum
         );
-        Err(Error::Corrupt { path: self.path.clone(), offset: section.offset, problem })
+        Err(Error::Corrupt { path: path.to_owned(), offset: section.offset, problem })
+    }
+
+    /// What the part of the file at `offset` is called.
+    fn part_at(&self, offset: u64) -> &'static str {
+        let holds = |id: &SectionId| {
+            let section = self.section(*id);
+            (section.offset..section.offset + section.length).contains(&offset)
+        };
+        SectionId::ALL.into_iter().find(holds).map_or("footer", SectionId::name)
     }
 
     fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {

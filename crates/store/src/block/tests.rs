@@ -167,6 +167,14 @@ fn damage_to_one_series_leaves_the_others_readable() {
     let wrong = answers.iter().filter(|answer| answer.is_err()).count();
     assert_eq!(wrong, 2, "of everything and of the one series");
     assert_eq!(answers.len(), right.len());
+    // Asked for what can be read, it gives the others and says what is missing.
+    let mut budget = Budget::partial(usize::MAX);
+    let found = Block::open(&disk, &path).unwrap().select(&everything(), &mut budget).unwrap();
+    assert_eq!(bits(&found), bits(&small_source()[1..]));
+    let gaps = budget.into_gaps();
+    assert!(gaps.len() == 1 && gaps[0].contains("byte 16: in its chunks") && gaps[0].contains(" ms"), "{gaps:?}");
+    let limited = Block::open(&disk, &path).unwrap().select(&everything(), &mut Budget::partial(3));
+    assert!(matches!(limited, Err(Error::TooManySamples { limit: 3 })), "a limit is not a gap");
 }
 
 #[test]
