@@ -13,5 +13,6 @@ mod memory;
 mod observe;
 mod server;
 mod storage;
+mod upkeep;
 
 pub use cli::run;

@@ -23,6 +23,7 @@ use crate::counters::Counters;
 use crate::http::{self, Limits, Numbers, Shared};
 use crate::observe::{Meters, Observer};
 use crate::storage::Embedded;
+use crate::upkeep::Upkeep;
 
 /// 5 s for requests under way: a large batch takes one, and whoever ends us waits ten at most.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -31,7 +32,10 @@ const DRAIN: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) listen: SocketAddr,
-    pub(crate) data: PathBuf,
+    /// Each holds everything.
+    pub(crate) data: Vec<PathBuf>,
+    /// Go on without directories that are missing.
+    pub(crate) degraded: bool,
 }
 
 /// Serves until a signal ends it.
@@ -48,7 +52,8 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let listener = runtime.block_on(listen(options.listen))?;
     let address = listener.local_addr().context("cannot tell the address that was bound")?;
     let meters = Arc::<Meters>::default();
-    let store = Arc::new(Embedded::open(&options.data, clock, &meters)?);
+    let upkeep = Upkeep::open(&options.data, options.degraded, clock)?;
+    let store = Arc::new(Embedded::open(upkeep.clone(), clock, &meters)?);
     let backend: Arc<dyn Backend> = store.clone();
     let counters = Arc::<Counters>::default();
     let observer = Observer::start(backend.clone(), meters.clone(), counters.clone(), clock, kernel)?;
@@ -63,10 +68,13 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         limits: Limits::new(),
         numbers: Numbers::new(),
         ending,
+        upkeep: Some(upkeep.clone()),
     });
-    eprintln!("ogive: serving http://{address}/ with data in {}", options.data.display());
+    let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
+    eprintln!("ogive: serving http://{address}/ with data in {}", data.join(" and "));
     runtime.block_on(serve(listener, app, end))?;
     observer.stop();
+    upkeep.stop();
     // What still runs, such as a query without an end, holds the store too.
     runtime.shutdown_timeout(Duration::from_secs(1));
     // Dropping the last handle ends the store after what was submitted is durable.

@@ -1,40 +1,31 @@
 //! The embedded store behind the server's own clock and recorders.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::bail;
-use ogive_journal::RealDisk;
+use anyhow::Context;
+use ogive_journal::MemberState;
 use ogive_model::{Batch, Matcher, SelectError, Tenant, TimeRange};
 use ogive_probe::Clock;
 use ogive_store::{Observer, Options, Store, TenantView};
 
 use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 use crate::observe::Meters;
+use crate::upkeep::Upkeep;
 
-/// The store in one directory.
-pub(crate) struct Embedded(Store);
+/// The store in its directories.
+pub(crate) struct Embedded(Store, Upkeep);
 
 impl Embedded {
     /// Opens the store, and tells on standard error what its recovery found.
-    pub(crate) fn open(directory: &Path, clock: Clock, meters: &Arc<Meters>) -> anyhow::Result<Self> {
+    pub(crate) fn open(upkeep: Upkeep, clock: Clock, meters: &Arc<Meters>) -> anyhow::Result<Self> {
         let options = Options { observer: Some(Arc::new(Heard(meters.clone()))), ..Options::default() };
-        let store = match Store::open(Arc::new(RealDisk), directory, options, Arc::new(Time(clock))) {
-            Ok(store) => store,
-            Err(ogive_store::Error::Disk(ogive_journal::Error::Locked { .. })) => bail!(
-                "{} is in use by another server; end that one or choose another directory with --data",
-                directory.display()
-            ),
-            Err(error) => {
-                return Err(
-                    anyhow::Error::new(error).context(format!("cannot open the data in {}", directory.display()))
-                );
-            }
-        };
+        let directory = upkeep.mirror.root().to_owned();
+        let store = Store::open(Arc::new(upkeep.mirror.clone()), &directory, options, Arc::new(Time(clock)))
+            .with_context(|| format!("cannot open the data in {}", directory.display()))?;
         for finding in &store.status().recovered.findings {
             eprintln!("ogive: recovery: {finding}");
         }
-        Ok(Self(store))
+        Ok(Self(store, upkeep))
     }
 }
 
@@ -118,6 +109,8 @@ impl Backend for Embedded {
 
     fn facts(&self) -> Vec<Fact> {
         let status = self.0.status();
+        let members = self.1.members();
+        let live = members.iter().filter(|member| member.state == MemberState::Live).count() as u64;
         let rejected: u64 = status.rejected.iter().map(|(_, count)| count).sum();
         [
             ("series", status.series),
@@ -135,6 +128,11 @@ impl Backend for Embedded {
             ("journal_failures_total", status.journal_failures),
             ("flushes_total", status.flushes),
             ("flush_failures_total", status.flush_failures),
+            ("disks", members.len() as u64),
+            ("disks_live", live),
+            ("disk_failures_total", members.iter().map(|member| member.failures).sum()),
+            ("disk_healed_total", members.iter().map(|member| member.healed).sum()),
+            ("disk_healed_bytes_total", members.iter().map(|member| member.healed_bytes).sum()),
             ("recovered_batches", status.recovered.batches),
             ("recovered_samples", status.recovered.samples),
             ("recovery_findings", status.recovered.findings.len() as u64),

@@ -56,16 +56,28 @@ impl Failure {
 impl Server {
     /// The body at `path` with `params`.
     pub(crate) fn get(&self, path: &str, params: &[(&str, &str)]) -> Result<String, Failure> {
-        let address = format!("{}{path}", self.server.trim_end_matches('/'));
+        let request = agent().get(&self.address(path)).query_pairs(params.iter().copied());
+        self.read(request.call())
+    }
+
+    /// The answer to `body`, sent to `path`.
+    pub(crate) fn post(&self, path: &str, body: &serde_json::Value) -> Result<String, Failure> {
+        let request = agent().post(&self.address(path)).content_type("application/json");
+        self.read(request.send(body.to_string()))
+    }
+
+    fn address(&self, path: &str) -> String {
+        format!("{}{path}", self.server.trim_end_matches('/'))
+    }
+
+    fn read(&self, answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<String, Failure> {
         let unreachable = |error: &dyn std::fmt::Display| {
             let server = &self.server;
             Failure::Unreachable(format!(
                 "no server at {server}: {error}; start one with `ogive serve` or name it with --server"
             ))
         };
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT)).build();
-        let request = ureq::Agent::from(config).get(&address).query_pairs(params.iter().copied());
-        let mut response = request.call().map_err(|error| unreachable(&error))?;
+        let mut response = answer.map_err(|error| unreachable(&error))?;
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
         let body = body.map_err(|error| unreachable(&error))?;
         let status = response.status().as_u16();
@@ -76,4 +88,8 @@ impl Server {
         let message = envelope["error"].as_str().map_or_else(|| body.trim().to_owned(), str::to_owned);
         Err(Failure::Refused { status, message })
     }
+}
+
+fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT)).build().into()
 }

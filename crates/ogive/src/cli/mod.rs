@@ -2,8 +2,10 @@
 
 mod client;
 mod clock;
+mod disk;
 mod format;
 mod hist;
+mod progress;
 mod query;
 mod serve;
 mod status;
@@ -34,6 +36,8 @@ enum Command {
     Serve(serve::Serve),
     Query(query::Query),
     Status(status::Status),
+    #[command(subcommand)]
+    Disk(disk::Disk),
     Trace(trace::Trace),
     Hist(hist::Hist),
     Clock(clock::ClockCommand),
@@ -101,6 +105,7 @@ pub fn run() -> ExitCode {
         Command::Serve(options) => serve::run(options),
         Command::Query(options) => query::run(options, &terminal),
         Command::Status(options) => status::run(options),
+        Command::Disk(command) => disk::run(command),
         Command::Trace(options) => trace::run(options, &terminal),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),

@@ -10,9 +10,12 @@ use crate::server;
 /// Stores and answers: HTTP API, page, self observation.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Serve {
-    /// Directory of the data; made when it is missing.
+    /// Directory of the data; made when it is missing. Named several times, each holds everything.
     #[arg(long, value_name = "DIR", default_value = "./ogive-data", env = "OGIVE_DATA")]
-    data: PathBuf,
+    data: Vec<PathBuf>,
+    /// Start although a directory that was current is missing: what only it holds is lost.
+    #[arg(long, env = "OGIVE_DEGRADED")]
+    degraded: bool,
     /// Address of the HTTP server; port 0 takes a free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6448", env = "OGIVE_LISTEN", value_parser = address)]
     listen: SocketAddr,
@@ -30,5 +33,6 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
     let kernel = options.kernel.clone();
     let ask = Box::new(move || kernel.ask());
-    server::run(&server::Options { listen: options.listen, data: options.data.clone() }, ask)
+    let Serve { listen, data, degraded, .. } = options;
+    server::run(&server::Options { listen: *listen, data: data.clone(), degraded: *degraded }, ask)
 }

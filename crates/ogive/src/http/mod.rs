@@ -26,6 +26,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod traces;
+mod upkeep;
 
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::backend::Backend;
 use crate::counters::Counters;
 use crate::observe::Meters;
+use crate::upkeep::Upkeep;
 pub(crate) use listener::Limited;
 pub(crate) use remote_write::Numbers;
 
@@ -64,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) numbers: Numbers,
     /// True when the server ends: streams end, and nothing new begins.
     pub(crate) ending: watch::Receiver<bool>,
+    /// The care for what is stored on this machine's disks.
+    pub(crate) upkeep: Option<Upkeep>,
 }
 
 /// What may go on at once.
@@ -119,6 +123,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/traces", get(traces::get))
         .route("/v1/traces/columns", get(traces::columns))
         .route("/v1/status", get(status::get))
+        .route("/v1/disks", get(upkeep::disks))
+        .route("/v1/disks/replace", post(upkeep::replace))
         .route("/metrics", get(metrics::get))
         .route("/-/healthy", get(status::healthy))
         .route("/-/ready", get(status::ready))
@@ -148,7 +154,7 @@ async fn measure(State(app): State<App>, request: Request, next: Next) -> Respon
 
 /// The route as a label value that lives as long as the program.
 fn route_name(path: &str) -> &'static str {
-    const ROUTES: [&str; 20] = [
+    const ROUTES: &[&str] = &[
         "/api/v1/query",
         "/api/v1/query_range",
         "/api/v1/series",
@@ -166,6 +172,8 @@ fn route_name(path: &str) -> &'static str {
         "/v1/traces",
         "/v1/traces/columns",
         "/v1/status",
+        "/v1/disks",
+        "/v1/disks/replace",
         "/metrics",
         "/-/healthy",
         "/-/ready",

@@ -34,6 +34,7 @@ impl Server {
             limits: Limits::new(),
             numbers: Numbers::new(),
             ending,
+            upkeep: None,
         });
         Self { app, memory, _end: end }
     }

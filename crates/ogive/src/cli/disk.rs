@@ -1,0 +1,156 @@
+//! `ogive disk`: the directories of a running server.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::EXIT_FINDING;
+use super::client::{Failure, Server};
+use super::format::thousands;
+use super::progress::Bar;
+use crate::upkeep::absolute;
+
+/// Half a second between two looks at how far it is.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The directories in which a running server keeps everything.
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum Disk {
+    /// Shows each directory and how it is.
+    List {
+        #[command(flatten)]
+        server: Server,
+        /// Print the server's JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Fills NEW while the server goes on, and puts it in the place of OLD. The same directory twice fills one that was out.
+    Replace {
+        /// A directory of the server.
+        old: PathBuf,
+        /// An empty directory on the server's machine, or one of the server's that is out.
+        new: PathBuf,
+        #[command(flatten)]
+        server: Server,
+        /// Bytes a second, such as 50MiB; 0 for as fast as it goes.
+        #[arg(long, value_name = "BYTES", default_value = "128MiB", value_parser = bytes)]
+        rate: u64,
+        /// Print the state at the end as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A number of bytes with an optional unit: k, M, G (1000) or Ki, Mi, Gi (1024), with or without B and `/s`.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let refuse = || format!("{text:?} is no number of bytes; give one such as 10MiB");
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..end].parse().map_err(|_| refuse())?;
+    let unit = text[end..].strip_suffix("/s").unwrap_or(&text[end..]);
+    let factor = match unit.strip_suffix('B').unwrap_or(unit).to_ascii_lowercase().as_str() {
+        "" => 1,
+        "k" => 1000,
+        "m" => 1_000_000,
+        "g" => 1_000_000_000,
+        "ki" => 1 << 10,
+        "mi" => 1 << 20,
+        "gi" => 1 << 30,
+        _ => return Err(refuse()),
+    };
+    number.checked_mul(factor).ok_or_else(refuse)
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &Disk) -> anyhow::Result<ExitCode> {
+    match command {
+        Disk::List { server, json } => match disks(server) {
+            Ok(data) => list(&data?, *json),
+            Err(failure) => Ok(failure.report()),
+        },
+        Disk::Replace { old, new, server, rate, json } => {
+            let request = json!({"old": absolute(old)?, "new": absolute(new)?, "rate": rate});
+            if let Err(failure) = server.post("/v1/disks/replace", &request) {
+                return Ok(failure.report());
+            }
+            match wait(server) {
+                Ok(data) => {
+                    let data = data?;
+                    if let Some(error) = data["filling"]["error"].as_str() {
+                        eprintln!("ogive: {} could not be filled: {error}", new.display());
+                        return Ok(ExitCode::from(EXIT_FINDING));
+                    }
+                    list(&data, *json)
+                }
+                Err(failure) => Ok(failure.report()),
+            }
+        }
+    }
+}
+
+fn disks(server: &Server) -> Result<anyhow::Result<Value>, Failure> {
+    let body = server.get("/v1/disks", &[])?;
+    let parsed = serde_json::from_str::<Value>(&body).context("the server's answer is not JSON");
+    Ok(parsed.map(|answer| answer["data"].clone()))
+}
+
+/// Looks until nothing is filled any more.
+fn wait(server: &Server) -> Result<anyhow::Result<Value>, Failure> {
+    let bar = Bar::new("filling");
+    loop {
+        let data = match disks(server)? {
+            Ok(data) => data,
+            Err(error) => return Ok(Err(error)),
+        };
+        let filling = &data["filling"];
+        if filling["running"] != json!(true) {
+            bar.end();
+            return Ok(Ok(data));
+        }
+        bar.show(filling["done_bytes"].as_u64().unwrap_or(0), filling["total_bytes"].as_u64().unwrap_or(0));
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// A directory that is out is a finding.
+fn list(data: &Value, json: bool) -> anyhow::Result<ExitCode> {
+    let empty = Vec::new();
+    let disks = data["disks"].as_array().unwrap_or(&empty);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    if json {
+        println!("{data}");
+    } else {
+        let width = disks.iter().map(|disk| text(&disk["path"]).chars().count()).max().unwrap_or(0);
+        for disk in disks {
+            let count = |name: &str| thousands(disk[name].as_u64().unwrap_or(0));
+            let (path, state, why) = (text(&disk["path"]), text(&disk["state"]), text(&disk["why"]));
+            let why = if why.is_empty() { why } else { format!("  {why}") };
+            println!("{path:width$}  {state:7}  {} failures, {} healed{why}", count("failures"), count("healed"));
+        }
+        let filling = &data["filling"];
+        if filling["running"] == json!(true) {
+            let count = |name: &str| thousands(filling[name].as_u64().unwrap_or(0));
+            println!("{}: {} of {} bytes", text(&filling["what"]), count("done_bytes"), count("total_bytes"));
+        }
+    }
+    let whole = disks.iter().all(|disk| disk["state"] == "live");
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        for (text, expected) in [("0", Some(0)), ("12", Some(12)), ("10MiB", Some(10 << 20)), ("3k", Some(3000))] {
+            assert_eq!(bytes(text).ok(), expected, "{text}");
+        }
+        for (text, expected) in [("2GiB/s", Some(2 << 30)), ("1mb", Some(1_000_000)), ("x", None), ("5q", None)] {
+            assert_eq!(bytes(text).ok(), expected, "{text}");
+        }
+        assert!(bytes("99999999999999999999").is_err() && bytes("18446744073709551615k").is_err());
+    }
+}

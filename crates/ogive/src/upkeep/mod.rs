@@ -1,0 +1,119 @@
+//! What keeps the stored bytes whole while the server runs: the mirror of its directories and filling a new one.
+//!
+//! Threads: each work of long duration has a thread of its own, which waits between its reads so that it goes no faster
+//! than its rate, and ends when the server does. Failure: work that fails says why in its state and can be begun again.
+
+mod pace;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, bail};
+use ogive_journal::{Error as DiskError, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, RealDisk};
+use ogive_probe::Clock;
+
+pub(crate) use pace::Pacer;
+pub(crate) use work::{Work, WorkState};
+
+/// Copies of a directory are made at 128 MiB/s: half of what a middling disk reads, so that queries go on.
+pub(crate) const FILL_RATE: u64 = 128 << 20;
+
+/// The directories and the work on them. Cloning shares it.
+#[derive(Clone)]
+pub(crate) struct Upkeep {
+    pub(crate) mirror: MirrorDisk,
+    pub(crate) clock: Clock,
+    pub(crate) filling: Arc<Work>,
+    ending: Arc<AtomicBool>,
+}
+
+impl Upkeep {
+    /// Opens `directories` as one disk and begins to fill those that are stale or new.
+    pub(crate) fn open(directories: &[PathBuf], degraded: bool, clock: Clock) -> anyhow::Result<Self> {
+        let (mirror, stale) = open_mirror(directories, degraded)?;
+        let upkeep = Self { mirror, clock, filling: Arc::default(), ending: Arc::default() };
+        if !stale.is_empty() {
+            let own = upkeep.clone();
+            upkeep
+                .filling
+                .start("fill", move |work| stale.iter().try_for_each(|path| own.fill(None, path, FILL_RATE, work)))?;
+        }
+        Ok(upkeep)
+    }
+
+    /// Puts `new` in the place of `old`, filled, at no more than `rate` bytes a second. Returns when it has begun.
+    pub(crate) fn replace(&self, old: &Path, new: &Path, rate: u64) -> anyhow::Result<()> {
+        let (old, new) = (absolute(old)?, absolute(new)?);
+        if !self.mirror.members().iter().any(|member| member.path == old) {
+            bail!("{} is not a directory of this server; `ogive disk list` names them", old.display());
+        }
+        if let Some(member) = self.mirror.members().iter().find(|member| member.path == new)
+            && member.state == MemberState::Live
+        {
+            bail!("{} is in use and needs no filling", new.display());
+        }
+        let own = self.clone();
+        self.filling.start("fill", move |work| own.fill(Some(&old).filter(|old| **old != new), &new, rate, work))
+    }
+
+    fn fill(&self, old: Option<&PathBuf>, new: &Path, rate: u64, work: &Work) -> anyhow::Result<()> {
+        work.describe(&format!("filling {}", new.display()));
+        let mut pacer = Pacer::new(self.clock, rate, Arc::clone(&self.ending));
+        let mut before = 0;
+        let member = Member { root: new.to_owned(), disk: Arc::new(RealDisk) };
+        let mut pace = |progress: ogive_journal::Progress| {
+            work.progress(progress.done, progress.total);
+            let more = progress.done.saturating_sub(before);
+            before = progress.done;
+            pacer.spend(more).map_err(|ended| DiskError::Mirror { problem: ended.to_string() })
+        };
+        self.mirror.rebuild(old.map(PathBuf::as_path), member, &mut |_| {}, &mut pace)?;
+        Ok(())
+    }
+
+    /// Ends what goes on.
+    pub(crate) fn stop(&self) {
+        // ORDERING: Relaxed; the flag guards no other memory.
+        self.ending.store(true, Ordering::Relaxed);
+        self.filling.join();
+    }
+
+    /// How each directory is.
+    pub(crate) fn members(&self) -> Vec<MirrorStatus> {
+        self.mirror.members()
+    }
+}
+
+/// Opens directories as one disk, with the ones that must be filled.
+pub(crate) fn open_mirror(directories: &[PathBuf], degraded: bool) -> anyhow::Result<(MirrorDisk, Vec<PathBuf>)> {
+    let members: Vec<Member> = directories
+        .iter()
+        .map(|path| Ok(Member { root: absolute(path)?, disk: Arc::new(RealDisk) }))
+        .collect::<anyhow::Result<_>>()?;
+    let options = MirrorOptions {
+        degraded,
+        // The hasher's keys are the standard library's source of random numbers.
+        random: Box::new(|| std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8)),
+        tell: Arc::new(|sentence| eprintln!("ogive: disk: {sentence}")),
+    };
+    match MirrorDisk::open(members, options) {
+        Ok(opened) => Ok(opened),
+        Err(DiskError::Locked { path }) => {
+            bail!(
+                "{} is in use by another server; end that one or choose another directory with --data",
+                path.display()
+            )
+        }
+        Err(error) => {
+            let named: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
+            Err(anyhow::Error::new(error).context(format!("cannot open the data in {}", named.join(" and "))))
+        }
+    }
+}
+
+/// The path from the root on, so that one directory has one name.
+pub(crate) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("{} is no path", path.display()))
+}

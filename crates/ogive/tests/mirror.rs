@@ -1,0 +1,159 @@
+//! Several directories hold everything: one that fails goes without an interruption, comes back filled, and is replaced
+//! while the server goes on.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::{SOURCE, Server, eventually, float, now_ms};
+use serde_json::{Value, json};
+
+/// A small file system that goes with the test.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(path: &Path) -> Option<Self> {
+        std::fs::create_dir_all(path).unwrap();
+        let done = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(path).output().ok()?;
+        done.status.success().then(|| Self(path.to_owned()))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
+/// Runs this test as root of a user namespace with mounts of its own.
+fn again_in_a_namespace(test: &str) {
+    assert!(
+        std::env::var_os("OGIVE_IN_NAMESPACE").is_none(),
+        "this test mounts a small tmpfs: run it as root, or permit unprivileged user namespaces"
+    );
+    let status = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env("OGIVE_IN_NAMESPACE", "1")
+        .status()
+        .expect("unshare of util-linux runs");
+    assert!(status.success(), "in a namespace of its own: {status}");
+}
+
+fn start(directories: &[&Path], more: &[&str]) -> Result<Server, String> {
+    let mut args = vec!["--listen", "127.0.0.1:0"];
+    for directory in &directories[1..] {
+        args.extend(["--data", directory.to_str().unwrap()]);
+    }
+    args.extend(more);
+    Server::try_start(directories[0], &args)
+}
+
+fn send(server: &Server, sequence: u64, time_ms: i64) -> u16 {
+    let samples = json!([{"series": 0, "time_ms": time_ms + sequence as i64, "float": sequence}]);
+    server.batch(SOURCE, sequence, json!([float("f")]), samples).0
+}
+
+fn count(server: &Server) -> u64 {
+    server.number("count_over_time(f[1h])").unwrap_or(0.0) as u64
+}
+
+fn states(server: &Server) -> Vec<String> {
+    let (status, body) = server.get("/v1/disks");
+    assert_eq!(status, 200, "{body}");
+    let disks = body["data"]["disks"].as_array().unwrap();
+    disks.iter().map(|disk| disk["state"].as_str().unwrap().to_owned()).collect()
+}
+
+fn filled(server: &Server) {
+    eventually("every directory is live", || states(server).iter().all(|state| state == "live").then_some(()));
+}
+
+fn ogive(args: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ogive")).args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_directory_that_fails_goes_and_comes_back_filled() {
+    let top = tempfile::tempdir().unwrap();
+    let (a, b) = (top.path().join("a"), top.path().join("b"));
+    let Some(_small) = Small::mount(&a) else {
+        return again_in_a_namespace("a_directory_that_fails_goes_and_comes_back_filled");
+    };
+    let t = now_ms() - 60_000;
+    let mut server = start(&[&a, &b], &[]).unwrap();
+    assert_eq!(states(&server), ["live", "live"]);
+    (1..50).for_each(|n| assert_eq!(send(&server, n, t), 200));
+    // The disk of the first is full: the second goes on.
+    let ballast = a.join("ballast");
+    std::fs::write(&ballast, vec![1; 8 << 20]).unwrap_err();
+    (50..100).for_each(|n| assert_eq!(send(&server, n, t), 200));
+    assert_eq!((states(&server), count(&server)), (vec!["out".into(), "live".into()], 99));
+    let (status, figures) = server.get("/v1/status");
+    assert_eq!((status, &figures["disks"], &figures["disks_live"]), (200, &json!(2), &json!(1)));
+    let (code, out, _) = ogive(&["disk", "list", "--server", &format!("http://{}", server.address)]);
+    assert!(code == Some(1) && out.contains("out") && out.contains("no space left"), "{code:?} {out}");
+    server.kill();
+    std::fs::remove_file(&ballast).unwrap();
+    // The stale one alone is refused; a third directory of another store too.
+    let said = start(&[&a], &[]).err().unwrap();
+    assert!(said.contains("was current and is not here") && said.contains("--degraded"), "{said}");
+    let mut server = start(&[&a, &b], &[]).unwrap();
+    (100..150).for_each(|n| assert_eq!(send(&server, n, t), 200));
+    filled(&server);
+    (150..200).for_each(|n| assert_eq!(send(&server, n, t), 200));
+    server.kill();
+    // Now the first has everything, alone.
+    let server = start(&[&a], &["--degraded"]).unwrap();
+    assert_eq!(count(&server), 199);
+    drop(server);
+    // The second went away meanwhile: it is stale, and says so when it is asked alone.
+    assert!(start(&[&b], &[]).is_err());
+}
+
+#[test]
+fn a_directory_is_replaced_while_the_server_goes_on() {
+    let top = tempfile::tempdir().unwrap();
+    let [a, b, c] = ["a", "b", "c"].map(|name| top.path().join(name));
+    let t = now_ms() - 600_000;
+    let mut server = start(&[&a, &b], &[]).unwrap();
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    let url = format!("http://{}", server.address);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::SeqCst) {
+                assert_eq!(send(&server, sent.load(Ordering::SeqCst) + 1, t), 200);
+                sent.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        eventually("some batches are in", || (sent.load(Ordering::SeqCst) > 20).then_some(()));
+        let [old, new] = [&a, &c].map(|path| path.to_str().unwrap().to_owned());
+        let (code, out, err) = ogive(&["disk", "replace", &old, &new, "--server", &url]);
+        assert_eq!(code, Some(0), "{out} {err}");
+        assert!(out.contains(&new) && !out.contains(&format!("{old} ")), "{out}");
+        let before = sent.load(Ordering::SeqCst);
+        eventually("more batches are in", || (sent.load(Ordering::SeqCst) > before + 20).then_some(()));
+        // What makes no sense is said.
+        for (old, new) in [(&old, &new), (&new, &new)] {
+            let (code, _, err) = ogive(&["disk", "replace", old, new, "--server", &url]);
+            assert_eq!(code, Some(2), "{err}");
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    let sent = sent.load(Ordering::SeqCst);
+    let form = server.request("POST /v1/disks/replace HTTP/1.1\r\ncontent-type: text/plain", b"{}").unwrap();
+    assert_eq!(form.0, 415, "no form of another page may ask for this");
+    server.kill();
+    let mut server = start(&[&c, &b], &[]).unwrap();
+    assert_eq!((states(&server), count(&server)), (vec!["live".into(); 2], sent));
+    server.kill();
+    let server = start(&[&c], &["--degraded"]).unwrap();
+    assert_eq!(count(&server), sent);
+    let said: Value = server.get("/v1/disks").1;
+    assert_eq!(said["data"]["disks"].as_array().unwrap().len(), 1);
+}
