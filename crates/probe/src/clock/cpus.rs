@@ -5,9 +5,9 @@
 //!
 //! *Threads*: a comparison has two threads of its own, each bound to a CPU; no caller and no calibration waits for it. It happens
 //! when the clock is new or broken, when the process may run on other CPUs than before, and each minute while the counters are
-//! found to differ. *Limits*: 64 CPUs, each against the first, 1,000 handoffs or 50 ms a pair: 0.2 ms on an idle machine, at worst 3.2 s
-//! on a machine where every CPU is taken. *Failure*: a pair that gets no CPU in that time says nothing; with no pair at all
-//! the comparison is made again after a minute.
+//! found to differ. *Limits*: 64 CPUs, each against the first, 1,000 handoffs or 20 ms a pair: 0.2 ms on an idle machine, at worst 1.3 s
+//! where every CPU is taken. *Failure*: a pair that gets no CPU in that time says nothing; with no pair at all
+//! the comparison is made again after a second, two, four, up to a minute.
 
 use super::order;
 use crate::counter::Source;
@@ -21,16 +21,20 @@ const CPUS_MAX: usize = 64;
 const HANDOFFS: u32 = 1_000;
 const HANDOFFS_MIN: u32 = 50;
 /// Nanoseconds for one pair.
-const PAIR_NS_MAX: u64 = 50_000_000;
+const PAIR_NS_MAX: u64 = 20_000_000;
 /// Turns of a waiting loop between looks at the time.
 const SPINS: u32 = 256;
 /// Counters that differ by more are not one clock...
 pub(super) const DIFFER_NS: u64 = 100;
 /// ...until they differ by less than this.
 const EQUAL_NS: u64 = 50;
+/// 2^6 s are more than a minute.
+const NOTHING_MAX: u32 = 6;
 /// Comparisons in a row that must say so: one may have been disturbed.
 const IN_A_ROW: u32 = 2;
-/// Nanoseconds between comparisons that found a difference or nothing, and between looks at which CPUs there are.
+/// Nanoseconds to the next comparison after the first that found nothing; it doubles each time.
+const SOON_NS: u64 = 1_000_000_000;
+/// Nanoseconds between comparisons that found a difference, and between looks at which CPUs there are.
 const AGAIN_NS: u64 = 60_000_000_000;
 /// The threads need a page or two.
 const STACK_BYTES: usize = 128 * 1024;
@@ -71,7 +75,7 @@ impl Pair {
                 self.given_up.store(true, Ordering::Relaxed);
                 return None;
             }
-            std::thread::yield_now();
+            // No yielding: a handoff says something only while both sides have their CPUs, and who yields gives its own away.
         }
     }
 
@@ -153,6 +157,8 @@ pub(super) struct Comparisons {
     again_ns: u64,
     /// Comparisons in a row that contradict `differ`.
     contradicted: u32,
+    /// Comparisons in a row that found nothing.
+    nothing: u32,
     differ: bool,
 }
 
@@ -165,6 +171,7 @@ impl Comparisons {
             cpus_due_ns: 0,
             again_ns: u64::MAX,
             contradicted: 0,
+            nothing: 0,
             differ: false,
         }
     }
@@ -226,9 +233,11 @@ impl Comparisons {
     /// Takes an outcome into account; gives CPUs and nanoseconds when there was one.
     fn take(&mut self, now_ns: u64, found: Option<Offsets>, ns: impl Fn(u64) -> u64) -> Option<(u64, u64)> {
         let Some(found) = found else {
-            self.again_ns = now_ns.saturating_add(AGAIN_NS);
+            self.again_ns = now_ns.saturating_add((SOON_NS << self.nothing).min(AGAIN_NS));
+            self.nothing = (self.nothing + 1).min(NOTHING_MAX);
             return None;
         };
+        self.nothing = 0;
         let offset_ns = ns(found.ticks);
         let contradicts = if self.differ { offset_ns < EQUAL_NS } else { offset_ns > DIFFER_NS };
         self.contradicted = if contradicts { self.contradicted + 1 } else { 0 };
@@ -270,7 +279,8 @@ mod tests {
             (found(5_000), false, 7, "over once"),
             (found(5_000), true, 7 + AGAIN_NS, "over twice: not one clock, asked again after a minute"),
             (found(150), true, 7 + AGAIN_NS, "75 ns: not yet equal"),
-            (None, true, 7 + AGAIN_NS, "nobody had time"),
+            (None, true, 7 + SOON_NS, "nobody had time"),
+            (None, true, 7 + 2 * SOON_NS, "again nobody"),
             (found(98), true, 7, "equal once"),
             (found(98), false, 7, "equal twice"),
         ];

@@ -15,6 +15,8 @@ use crate::os::{self, KeptFile};
 const PERIOD_NS: u64 = 250_000_000;
 /// Nanoseconds between comparisons of the counter's cost with the system clock's.
 const COST_PERIOD_NS: u64 = 60_000_000_000;
+/// The same after the first comparison, which was in the first moments of the clock.
+const COST_FIRST_NS: u64 = 1_000_000_000;
 /// CLOCK_BOOTTIME moved this much against CLOCK_MONOTONIC: the machine was suspended.
 const SUSPENDED_NS: u64 = 10_000_000;
 
@@ -62,7 +64,9 @@ impl Environment {
         }
         self.due_ns = now_ns.saturating_add(PERIOD_NS);
         if now_ns >= self.cost_due_ns {
-            self.cost_due_ns = now_ns.saturating_add(COST_PERIOD_NS);
+            // The second time soon after the first, which was before the counter was calibrated.
+            let period_ns = if self.cost_due_ns == 0 { COST_FIRST_NS } else { COST_PERIOD_NS };
+            self.cost_due_ns = now_ns.saturating_add(period_ns);
             let costs = measure();
             costs::show(&costs, figures);
             self.emulated = costs::is_emulated(&costs, self.emulated);
@@ -159,10 +163,11 @@ mod tests {
         let second = 1_000_000_000;
         assert_eq!(environment.look(1, &figures, || slow).reason, Some(OsReason::Emulated));
         assert_eq!(figures.cost_ticks_ordered.get_f64(), 900.0);
-        let before_the_minute = environment.look(59 * second, &figures, || panic!("measured before it was due"));
+        assert_eq!(environment.look(1 + second, &figures, || slow).reason, Some(OsReason::Emulated), "soon again");
+        let before_the_minute = environment.look(60 * second, &figures, || panic!("measured before it was due"));
         assert_eq!(before_the_minute.reason, Some(OsReason::Emulated));
-        assert_eq!(environment.look(61 * second, &figures, || CHEAP).reason, None);
-        assert_eq!(environment.look(122 * second, &figures, || slow).reason, Some(OsReason::Emulated));
+        assert_eq!(environment.look(62 * second, &figures, || CHEAP).reason, None);
+        assert_eq!(environment.look(123 * second, &figures, || slow).reason, Some(OsReason::Emulated));
     }
 
     #[test]
