@@ -9,8 +9,9 @@
  *     uint64_t ns = og_clock_ns_between(&clock, start, og_clock_ticks(&clock));
  *
  * Nothing here blocks or allocates, and every function but open and close may be called from any thread. When the publisher
- * is gone, when no page could be opened (an og_clock of zeros is such a clock), or when this process may not read the counter,
- * the operating system's clock answers. A clock whose publisher was started anew is to be opened anew.
+ * is gone, or when no page could be opened (an og_clock of zeros is such a clock), the operating system's clock answers. A clock
+ * whose publisher was started anew is to be opened anew. In a process that forbids itself to read the counter
+ * (prctl PR_SET_TSC) reading any clock is fatal, the C library's clock_gettime included.
  */
 #ifndef OGIVE_CLOCK_H
 #define OGIVE_CLOCK_H
@@ -20,7 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -213,14 +213,6 @@ static inline int og_clock_page(og_clock *clock, const void *page, size_t length
     }
     clock->words = words;
     clock->source = (uint32_t)og_word(words, OG_W_WHO);
-#if defined(__x86_64__) && defined(PR_GET_TSC)
-    {
-        int state = PR_TSC_ENABLE;
-        if (prctl(PR_GET_TSC, &state, 0, 0, 0) == 0 && state == PR_TSC_SIGSEGV) {
-            clock->source = OG_CLOCK_OS;
-        }
-    }
-#endif
 #if defined(__x86_64__)
     if (clock->source == OG_CLOCK_CNTVCT) {
         clock->source = OG_CLOCK_OS;

@@ -5,6 +5,8 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Nanoseconds of CLOCK_MONOTONIC.
 #[inline]
@@ -34,12 +36,32 @@ pub(crate) fn boottime_ns() -> u64 {
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec for the whole call.
-    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    let result = unsafe { clock_gettime(clock, &raw mut time) };
     debug_assert_eq!(result, 0, "clock_gettime({clock}) failed");
     // The fields are narrower than i64 on 32-bit targets.
     #[allow(clippy::unnecessary_cast)]
     (time.tv_sec as i64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as i64)
 }
+
+/// Asks the C library, or the kernel where the C library would read the counter that must not be read.
+///
+/// # Safety
+/// `time` is valid for writing.
+#[inline]
+unsafe fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+    // ORDERING: Relaxed; the thread that found the trap sees what it wrote, and no other thread needs to.
+    if TRAPS.load(Ordering::Relaxed) {
+        // SAFETY: the caller's promise; the call writes one timespec.
+        return unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) } as libc::c_int;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { libc::clock_gettime(clock, time) }
+}
+
+/// Reading the counter was found to raise a signal, and so does the C library's `clock_gettime`, which reads it in the vDSO.
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+static TRAPS: AtomicBool = AtomicBool::new(false);
 
 /// True when reading the counter raises a signal in the calling thread (`prctl(PR_SET_TSC)`, which threads inherit).
 pub(crate) fn counter_traps() -> bool {
@@ -48,7 +70,10 @@ pub(crate) fn counter_traps() -> bool {
         let mut state: libc::c_int = 0;
         // SAFETY: PR_GET_TSC writes one int through its second argument, which is valid for the call.
         let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut state) };
-        result == 0 && state == libc::PR_TSC_SIGSEGV
+        let traps = result == 0 && state == libc::PR_TSC_SIGSEGV;
+        // ORDERING: Relaxed; as in `clock_gettime`.
+        TRAPS.store(traps, Ordering::Relaxed);
+        traps
     }
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(miri))))]
     {

@@ -57,23 +57,29 @@ impl Environment {
         }
     }
 
-    /// Looks at what is due at `now_ns`; `costs` measures what readings cost.
-    pub(super) fn look(&mut self, now_ns: u64, figures: &Figures, measure: impl Fn() -> ReadCosts) -> Look {
+    /// Compares the costs of readings when that is due: right after a publication, so that readings take their quick way. The
+    /// next look takes them into account.
+    pub(super) fn compare_costs(&mut self, now_ns: u64, figures: &Figures, measure: impl Fn() -> ReadCosts) {
+        if now_ns < self.cost_due_ns {
+            return;
+        }
+        // The second time soon after the first, which was before the counter was calibrated.
+        let period_ns = if self.cost_due_ns == 0 { COST_FIRST_NS } else { COST_PERIOD_NS };
+        self.cost_due_ns = now_ns.saturating_add(period_ns);
+        let costs = measure();
+        costs::show(&costs, figures);
+        self.emulated = costs::is_emulated(&costs, self.emulated);
+        if let Some(names) = KeptFile::open(os::CLOCK_SOURCES_PATH).and_then(|file| file.text()) {
+            figures.os_clock_sources.set(&names);
+        }
+    }
+
+    /// Looks at what is due at `now_ns`.
+    pub(super) fn look(&mut self, now_ns: u64, figures: &Figures) -> Look {
         if now_ns < self.due_ns {
             return Look { reason: self.last, interrupted: false };
         }
         self.due_ns = now_ns.saturating_add(PERIOD_NS);
-        if now_ns >= self.cost_due_ns {
-            // The second time soon after the first, which was before the counter was calibrated.
-            let period_ns = if self.cost_due_ns == 0 { COST_FIRST_NS } else { COST_PERIOD_NS };
-            self.cost_due_ns = now_ns.saturating_add(period_ns);
-            let costs = measure();
-            costs::show(&costs, figures);
-            self.emulated = costs::is_emulated(&costs, self.emulated);
-            if let Some(names) = KeptFile::open(os::CLOCK_SOURCES_PATH).and_then(|file| file.text()) {
-                figures.os_clock_sources.set(&names);
-            }
-        }
         let name = self.clock_source.as_ref().and_then(KeptFile::text);
         self.notice_name(name, figures);
         let suspended_ns = suspended_ns();
@@ -161,21 +167,34 @@ mod tests {
         let (mut environment, figures) = (quiet(), Figures::new());
         let slow = ReadCosts { ticks_ordered_ns: 900.0, ..CHEAP };
         let second = 1_000_000_000;
-        assert_eq!(environment.look(1, &figures, || slow).reason, Some(OsReason::Emulated));
+        let emulated = Some(OsReason::Emulated);
+        // The second, what a measurement would give then, whether one is due, and what the next look says.
+        let steps = [
+            (0, slow, true, emulated),
+            (1, slow, true, emulated),
+            (60, CHEAP, false, emulated),
+            (61, CHEAP, true, None),
+            (120, slow, false, None),
+            (121, slow, true, emulated),
+        ];
+        for (at, costs, due, reason) in steps {
+            let measured = std::cell::Cell::new(false);
+            environment.compare_costs(at * second + 1, &figures, || {
+                measured.set(true);
+                costs
+            });
+            assert_eq!(measured.get(), due, "in second {at}");
+            assert_eq!(environment.look(at * second + 1, &figures).reason, reason, "in second {at}");
+        }
         assert_eq!(figures.cost_ticks_ordered.get_f64(), 900.0);
-        assert_eq!(environment.look(1 + second, &figures, || slow).reason, Some(OsReason::Emulated), "soon again");
-        let before_the_minute = environment.look(60 * second, &figures, || panic!("measured before it was due"));
-        assert_eq!(before_the_minute.reason, Some(OsReason::Emulated));
-        assert_eq!(environment.look(62 * second, &figures, || CHEAP).reason, None);
-        assert_eq!(environment.look(123 * second, &figures, || slow).reason, Some(OsReason::Emulated));
     }
 
     #[test]
     fn a_suspend_is_seen_once() {
         let (mut environment, figures) = (quiet(), Figures::new());
         environment.suspended_ns = environment.suspended_ns.wrapping_add(5 * PERIOD_NS);
-        assert!(environment.look(1, &figures, || CHEAP).interrupted);
-        assert!(!environment.look(2, &figures, || CHEAP).interrupted, "not due");
-        assert!(!environment.look(2 + PERIOD_NS, &figures, || CHEAP).interrupted);
+        assert!(environment.look(1, &figures).interrupted);
+        assert!(!environment.look(2, &figures).interrupted, "not due");
+        assert!(!environment.look(2 + PERIOD_NS, &figures).interrupted);
     }
 }

@@ -149,11 +149,13 @@ impl Service {
             self.publish();
         }
         self.report();
+        let (inner, source) = (self.inner, self.source);
+        self.environment.compare_costs(sample.monotonic_ns, &inner.figures, || costs::measure(Clock { inner }, source));
     }
 
     fn look_around(&mut self, now_ns: u64) -> Outcome {
-        let (inner, source) = (self.inner, self.source);
-        let look = self.environment.look(now_ns, &inner.figures, || costs::measure(Clock { inner }, source));
+        let inner = self.inner;
+        let look = self.environment.look(now_ns, &inner.figures);
         self.compare_cpus(now_ns);
         let reason = if now_ns < self.too_slow_until_ns { Some(OsReason::TooSlow) } else { look.reason };
         let reason = reason.or(self.comparisons.differ().then_some(OsReason::CpusDiffer));

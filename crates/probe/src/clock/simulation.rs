@@ -384,6 +384,37 @@ fn a_wall_clock_that_is_set_steps_once_and_says_so() {
     world.expect("only the wall clock stepped", 2_000);
 }
 
+/// As the environment tells it: a suspend, a live migration to a processor of another frequency, a restored snapshot after which
+/// both clocks have jumped.
+#[test]
+fn a_machine_that_was_moved_begins_a_new_epoch() {
+    for (factor, jump_ns) in [(1.0, 0), (1.000_1, 0), (0.8, 0), (1.0, 60_000_000_000)] {
+        let mut world = World::new(1 << 50, 1_000_000_000, GHZ_2);
+        world.run(10.0, true);
+        let epoch = world.current.epoch;
+        world.ticks_per_ns *= factor;
+        world.pass(jump_ns);
+        assert_eq!(world.calibrator.interrupted(), Outcome::Publish);
+        world.publish();
+        assert_eq!((world.current.mode, world.current.epoch), (Mode::Os, epoch + 1), "times {factor}, {jump_ns} ns");
+        world.run(2.0, true);
+        assert_eq!((world.backward, world.current.mode), (0, Mode::Counter));
+        world.forget_errors();
+        world.run(10.0, true);
+        world.expect(&format!("times {factor}, {jump_ns} ns"), 40);
+    }
+}
+
+#[test]
+fn an_offset_between_cpus_is_part_of_the_bound() {
+    let mut world = World::new(1 << 50, 1_000_000_000, GHZ_2);
+    world.run(10.0, true);
+    let before = world.current.err_ns;
+    world.calibrator.set_cpu_offset(80);
+    world.run(1.0, true);
+    assert!(world.current.err_ns >= 80 && world.current.err_ns + 20 >= before + 80, "{}", world.current.err_ns);
+}
+
 #[test]
 fn a_publication_that_is_held_up_is_counted_and_mended() {
     let mut world = World::new(1 << 50, 1_000_000_000, GHZ_2);
