@@ -1,9 +1,10 @@
+import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Traces } from "../src/traces.ts";
-import { launch, open, Places, Server, viewWhen } from "./harness.ts";
+import { isTrace, type Traces } from "../src/traces.ts";
+import { binary, launch, open, Places, Server, viewWhen } from "./harness.ts";
 
 const EXAMPLE = readFileSync(resolve(import.meta.dirname, "../../vectors/trace/slow.txt"), "utf8").trimEnd();
 
@@ -46,15 +47,6 @@ async function load(count: number): Promise<void> {
   await server.push({ source: crypto.randomUUID(), sequence: 1, series: [{ labels: { __name__: "e2e_load" }, kind: "float" }], samples });
 }
 
-/** The README's picture shows a busy server: some thirty small batches a second, and a large one now and then. */
-async function traffic(seconds: number): Promise<void> {
-  const until = Date.now() + seconds * 1000;
-  for (let sent = 1; Date.now() < until; sent++) {
-    await load(sent % 230 === 0 ? 9_000 : 20 + (sent % 60));
-    await new Promise((done) => setTimeout(done, 30));
-  }
-}
-
 const SCREENSHOT = process.env["OGIVE_SCREENSHOT"] === "1";
 
 const panel = (page: Page) => page.locator("#traces");
@@ -94,6 +86,13 @@ test("a click on the tail opens the slow trace of its cell, and the address keep
   await expect.poll(() => stages(shared.page)).toEqual(["decode", "journal", "matched", "publish"]);
   await shared.page.close();
 
+  // A text tells of it in short, and leads to it as well.
+  const texts = await open(browser, `${server.url}/?query=order_path_slow&range=1m`);
+  await expect.poll(() => texts.page.locator("#table td:last-child").allInnerTexts()).toEqual(["<b>by hand</b>", "OrderPath of feed 1: 10 ms, journal 99.93 %"]);
+  await texts.page.locator("#table button").click();
+  await expect.poll(() => stages(texts.page)).toHaveLength(4);
+  await texts.page.close();
+
   // A stage leads to its own histogram, where the same trace stays open.
   await page.locator(".fall li button", { hasText: "journal" }).click();
   await expect.poll(() => page.locator("#query").inputValue()).toContain('stage="journal"');
@@ -125,7 +124,6 @@ test("a cell without slow traces says in a line how to get them, by keyboard too
 test.each(["dark", "light"] as const)("a slow batch of the server itself is found with nothing set up (%s)", async (theme) => {
   // A large batch among the small ones of a quiet server; a busy machine may need more than one.
   let found: Traces["traces"] = [];
-  if (SCREENSHOT) await traffic(100);
   for (let tries = 0; found.length === 0 && tries < 60; tries++) {
     await load(20_000);
     await new Promise((done) => setTimeout(done, 1200));
@@ -139,11 +137,24 @@ test.each(["dark", "light"] as const)("a slow batch of the server itself is foun
   await expect.poll(() => stages(page)).toEqual(["read", "decoded", "queued", "journaled", "durable", "applied", "answered"]);
   expect(await panel(page).innerText()).toContain("OgiveIngest of");
   expect(await page.locator("#status").innerText()).toContain("paused");
-  if (SCREENSHOT) {
-    const path = resolve(import.meta.dirname, `../../docs/images/traces${theme === "dark" ? "" : "-light"}.png`);
-    mkdirSync(dirname(path), { recursive: true });
-    await page.screenshot({ path });
-  }
+  expect(errors).toEqual([]);
+  await page.close();
+}, 300_000);
+
+test.runIf(SCREENSHOT)("a picture for the README: the matching engine of the examples with a slow journal", async () => {
+  const engine = spawn(resolve(dirname(binary()), "ogive-matching-engine"), ["journal", "110", "--export", server.url], { stdio: "ignore" });
+  await new Promise((done, fail) => engine.once("exit", done).once("error", fail));
+  const asked = async (more: Record<string, string>) => (await server.json<{ data: Traces }>("v1/traces", { query: "order_path_seconds", limit: "1000", ...more })).data.traces.filter(isTrace);
+  const newest = (await asked({}))[0]!.t;
+  const shown = (await asked({ end: String(newest - 40) })).find((one) => one.worst === "journal")!;
+  const query = encodeURIComponent('order_path_seconds{stage="total"}');
+  const address = `${server.url}/?query=${query}&start=${newest - 100}&end=${newest}&slow=${shown.t - 1}-${shown.t}&trace=${shown.published_ns}`;
+  const { page, errors } = await open(browser, address);
+  await expect.poll(() => page.locator(".fall .worst .fall-name").innerText()).toBe("journal");
+  await viewWhen(page, (now) => now.marks.includes(shown.t), 20_000);
+  const path = resolve(import.meta.dirname, "../../docs/images/traces.png");
+  mkdirSync(dirname(path), { recursive: true });
+  await page.screenshot({ path });
   expect(errors).toEqual([]);
   await page.close();
 }, 300_000);

@@ -198,6 +198,13 @@ class Page {
     this.hint = undefined;
   }
 
+  /** A trace that a text tells of: its cell ends there and is a second wide. */
+  private openTrace(t: number, trace: string): void {
+    this.hint = { seconds: null, focus: true };
+    this.change({ slow: { start: t - 1, end: t }, trace });
+    this.hint = undefined;
+  }
+
   /** True when there was something to close. */
   private closeTraces(): boolean {
     if (this.state.slow === null) return false;
@@ -311,7 +318,7 @@ class Page {
     this.unit = resultUnit(this.state.query, (name) => this.picker.meta(name)?.unit);
     this.showTitle();
     if (list.length === 0 && data.resultType !== "string") this.showNothing();
-    else if (hasText(data) || isInstantOnly(this.state.query)) this.show("table", () => drawTable(byId("table"), data));
+    else if (hasText(data) || isInstantOnly(this.state.query)) this.show("table", () => drawTable(byId("table"), data, (t, trace) => this.openTrace(t, trace)));
     else {
       this.show("lines");
       this.lines.show(list, this.unit, start, end, step);

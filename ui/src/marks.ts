@@ -4,7 +4,7 @@ import { fetchTraceColumns } from "./api.ts";
 import { ink } from "./theme.ts";
 
 /** Marks nearer to each other than this would be a line: one stands for all. */
-const SPACING_PIXELS = 5;
+const SPACING_PIXELS = 6;
 
 /** Live columns are looked at again this often: a trace comes with its cell, and one late second does not matter. */
 const EVERY_COLUMNS = 3;
@@ -24,9 +24,9 @@ export function spaced(slots: readonly number[], pixelsPerSlot: number): number[
 export function drawMark(context: CanvasRenderingContext2D, x: number, top: number): void {
   context.fillStyle = ink("accent");
   context.beginPath();
-  context.moveTo(x - 3.5, top - 7);
-  context.lineTo(x + 3.5, top - 7);
-  context.lineTo(x, top - 1.5);
+  context.moveTo(x - 3, top - 6.5);
+  context.lineTo(x + 3, top - 6.5);
+  context.lineTo(x, top - 2);
   context.fill();
 }
 

@@ -4,6 +4,7 @@ import type { QueryData, Series } from "./api.ts";
 import { el } from "./dom.ts";
 import { formatClock, formatDate } from "./format.ts";
 import { seriesName } from "./lines.ts";
+import { lineSummary } from "./traces.ts";
 
 export interface Row {
   readonly t: number;
@@ -38,13 +39,20 @@ export function rowsOf(data: QueryData): Row[] {
   return data.result.flatMap(of).sort((a, b) => b.t - a.t);
 }
 
-export function drawTable(parent: HTMLElement, data: QueryData): void {
+/** `open` shows a slow trace that is a row's text. */
+export function drawTable(parent: HTMLElement, data: QueryData, open: (t: number, id: string) => void): void {
   const rows = rowsOf(data);
   const body = el("tbody", {});
   for (const row of rows.slice(0, ROWS_MAX)) {
-    body.append(el("tr", {}, el("td", {}, `${formatDate(row.t)} ${formatClock(row.t)}`), el("td", {}, row.series), el("td", {}, row.value)));
+    body.append(el("tr", {}, el("td", {}, `${formatDate(row.t)} ${formatClock(row.t)}`), el("td", {}, row.series), el("td", {}, valueOf(row, open))));
   }
   const head = el("thead", {}, el("tr", {}, el("th", {}, "Time"), el("th", {}, "Series"), el("th", {}, "Value")));
   const cut = rows.length > ROWS_MAX ? [el("p", {}, `The newest ${ROWS_MAX} of ${rows.length} values. Choose a shorter range to see the others.`)] : [];
   parent.replaceChildren(el("table", {}, head, body), ...cut);
+}
+
+function valueOf(row: Row, open: (t: number, id: string) => void): Node | string {
+  const trace = lineSummary(row.value);
+  if (trace === null) return row.value;
+  return el("button", { type: "button", class: "link", title: row.value, click: () => open(row.t, trace.id) }, trace.text);
 }

@@ -100,7 +100,7 @@ export class TracePanel {
       this.empty(
         this.handlers.marked()
           ? `None between ${formatClock(span.start)} and ${formatClock(span.end)}: columns with a mark above them have some.`
-          : "None. A process sends them when it traces its messages with ogive_probe's trace_path! and exports them; the server does so for its own batches: ogive_ingest_seconds.",
+          : "None. A process sends them when it traces its messages with ogive_probe's trace_path! and exports them (docs/export.md); the server does so for its own batches: ogive_ingest_seconds.",
       );
       if (hint.focus) this.parent.querySelector<HTMLElement>("button")?.focus();
       return;
@@ -169,6 +169,6 @@ export class TracePanel {
   private cell(trace: Trace): Node[] {
     const selector = trace.cell?.selector;
     if (selector === undefined) return [];
-    return [el("button", { type: "button", class: "link cell", title: "Show the histogram that counts it", click: () => this.handlers.ask(selector) }, selector)];
+    return [el("button", { type: "button", class: "link cell", title: `Show the histogram that counts it: ${selector}`, click: () => this.handlers.ask(selector) }, selector)];
   }
 }

@@ -62,6 +62,23 @@ export function isTrace(one: Trace | Raw): one is Trace {
   return "stages" in one;
 }
 
+/** What a stored line says in short, and the id of its trace; null for any other text. */
+export function lineSummary(text: string): { text: string; id: string } | null {
+  const head = /^ogive-trace=1 path=(\S+) publisher=(\S+) published_ns=(-?\d+) total_ns=(\d+) /.exec(text);
+  if (head === null) return null;
+  const stages = [...text.matchAll(/ stage=([^, ]+),\w+,(\d+),\d+,([\d.]+)/g)];
+  const worst = stages.reduce((a, b) => (Number(b[2]) > Number(a[2]) ? b : a), stages[0] as RegExpExecArray);
+  const [, path, publisher, id, total] = head as unknown as [string, string, string, string, string];
+  try {
+    const names = `${decodeURIComponent(path)} of ${decodeURIComponent(publisher)}`;
+    const where = worst === undefined ? "" : `, ${decodeURIComponent(worst[1] as string)} ${worst[3]} %`;
+    return { text: `${names}: ${formatNs(Number(total))}${where}`, id };
+  } catch {
+    // An escape that is none.
+    return null;
+  }
+}
+
 /** What names a trace in an address: nanoseconds since 1970 hardly ever meet. */
 export function idOf(one: Trace | Raw): string {
   return isTrace(one) ? one.published_ns : `raw-${one.t}`;

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { readFileSync } from "node:fs";
 import { spaced } from "../src/marks.ts";
 import { parseState, formatState } from "../src/state.ts";
-import { barsOf, chosenIndex, classesOf, clockText, doubts, idOf, publishedAt, sentence, stageSelector, worstOf, type Raw, type Trace } from "../src/traces.ts";
+import { barsOf, chosenIndex, classesOf, clockText, doubts, idOf, lineSummary, publishedAt, sentence, stageSelector, worstOf, type Raw, type Trace } from "../src/traces.ts";
 
 const clock = { mode: "counter", source: "tsc-lfence", frequency_hz: 2_596_120_000, err_ns: 35, read_ns: 10.1, epoch: 0 };
 
@@ -92,6 +93,13 @@ describe("words", () => {
   ])("doubts of %j", (more, word) => {
     expect(doubts(trace())).toEqual([]);
     expect(doubts(trace(more)).join()).toContain(word);
+  });
+
+  test("sum up a stored line", () => {
+    const line = readFileSync(new URL("../../vectors/trace/slow.txt", import.meta.url), "utf8").trimEnd();
+    expect(lineSummary(line)).toEqual({ text: "OrderPath of feed 1: 10 ms, journal 99.93 %", id: "1700000000123456789" });
+    expect(lineSummary(line.replace("%20", "%zz"))).toBeNull();
+    expect(lineSummary("started ogive-trace=1")).toBeNull();
   });
 
   test("a stage leads to its own histogram", () => {

@@ -1,7 +1,7 @@
 //! Reading texts backwards in time, a window after the other, so that the newest come first and memory stays small.
 //!
 //! Invariants: every text of the wanted series in the range comes once, in descending time; those of one instant by labels,
-//! then in the order in which they arrived. Limits: [`WINDOW_SAMPLES_MAX`], [`INSTANT_SAMPLES_MAX`].
+//! then as the store orders them. Limits: [`WINDOW_SAMPLES_MAX`], [`INSTANT_SAMPLES_MAX`].
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -176,20 +176,36 @@ async fn wrong_requests_are_told_what_is_wrong() {
     assert_eq!((status, &body["data"]["traces"]), (StatusCode::OK, &json!([])));
 }
 
+#[tokio::test]
+async fn as_many_texts_are_read_as_the_limit_says_and_no_more() {
+    for (count, complete) in [(EXAMINED_MAX, true), (EXAMINED_MAX + 1, false)] {
+        let server = Server::new();
+        let at = |at: usize| json!({"series": 4, "time_ms": T * 1000 + 1 + at as i64, "text": "x"});
+        server.batch(1, series(), (0..count).map(at).collect()).await;
+        let data = asked(&server, "order=slowest").await;
+        assert_eq!((&data["examined"], &data["invalid"]), (&json!(EXAMINED_MAX), &json!(EXAMINED_MAX)));
+        assert_eq!((&data["complete"], &data["next"]), (&json!(complete), &Value::Null), "{count}");
+        let path = format!("/v1/traces/columns?query=other_slow&start={}&end={}&step=10", T + 10, T + 10);
+        let (_, body) = server.get(&path).await;
+        assert_eq!(body["data"]["columns"], json!([[T + 10, EXAMINED_MAX]]));
+        assert_eq!(body["data"]["complete"], complete, "{count}");
+    }
+}
+
 /// More texts in a minute than a window holds: the windows become shorter, and nothing is missing or twice.
 #[tokio::test]
 async fn many_texts_are_read_in_windows() {
     let server = Server::new();
     let text = line(1_000);
     let samples: Vec<Value> =
-        (0..5_000).map(|at| json!({"series": 4, "time_ms": T * 1000 + at / 3, "text": text})).collect();
+        (0..5_003).map(|at| json!({"series": 4, "time_ms": T * 1000 + at / 3, "text": text})).collect();
     server.batch(1, series(), json!(samples)).await;
     let data = asked(&server, "limit=0").await;
     assert_eq!(data["traces"].as_array().unwrap().len(), TRACES_USUAL);
     let data = asked(&server, "limit=5000&order=slowest").await;
     assert_eq!(
         (&data["examined"], &data["complete"]),
-        (&json!(4_997), &json!(true)),
+        (&json!(5_000), &json!(true)),
         "the first three are at the start"
     );
     assert_eq!(data["traces"].as_array().unwrap().len(), TRACES_MAX);
