@@ -297,6 +297,19 @@ impl Journal {
         Ok(Position(self.durable))
     }
 
+    /// Makes every record durable and begins a new segment, so that [`Journal::truncate_before`] can remove all of them.
+    ///
+    /// # Errors
+    /// What the disk says; a segment that could not be begun is begun by the next record.
+    pub fn rotate(&mut self) -> Result<(), Error> {
+        self.sync()?;
+        if self.segments.last().is_some_and(|last| last.bytes > SEGMENT_HEADER_BYTES as u64) {
+            self.active = None;
+            self.begin_segment()?;
+        }
+        Ok(())
+    }
+
     /// Goes on after a failed write or fsync, in a new segment that voids every record since the last good
     /// `sync`. Does nothing on a healthy journal.
     ///

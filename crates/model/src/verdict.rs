@@ -14,6 +14,8 @@ pub enum Reason {
     TimeTooNew,
     /// Before the first time that can be stored.
     TimeTooOld,
+    /// Older than what is kept of its tenant.
+    BeyondRetention,
     /// The histogram breaks its scheme: bad bins, a count that does not add up, or NaN where none may be.
     HistogramInvalid,
     /// The histogram's scheme does not merge with the cell that is already there.
@@ -28,12 +30,13 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, to make each one's counter from the start.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::LabelsInvalid,
         Self::SeriesUnknown,
         Self::KindConflict,
         Self::TimeTooNew,
         Self::TimeTooOld,
+        Self::BeyondRetention,
         Self::HistogramInvalid,
         Self::SchemeConflict,
         Self::TextTooLarge,
@@ -50,6 +53,7 @@ impl Reason {
             Self::KindConflict => "kind_conflict",
             Self::TimeTooNew => "time_too_new",
             Self::TimeTooOld => "time_too_old",
+            Self::BeyondRetention => "beyond_retention",
             Self::HistogramInvalid => "histogram_invalid",
             Self::SchemeConflict => "scheme_conflict",
             Self::TextTooLarge => "text_too_large",

@@ -12,9 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ogive_journal::Disk;
-use ogive_model::{Matcher, Selection, SeriesData, SeriesDef, Tenant, TimeRange};
+use ogive_model::{Kind, Matcher, Selection, SeriesData, SeriesDef, Temporality, Tenant, TimeRange};
 
 use crate::manifest::Manifest;
+use crate::tombstone::{self, Tombstone};
 use crate::{Block, BlockId, BlockMeta, Budget, Error, merge};
 
 /// 256 MiB: the indexes of some three million series with nine labels each.
@@ -106,13 +107,42 @@ impl Blocks {
         selection: &Selection,
         budget: &mut Budget,
     ) -> Result<Vec<SeriesData>, Error> {
+        self.read((tenant, 0), selection, &|_, _| true, &[], budget)
+    }
+
+    /// As [`Blocks::select`], of blocks of one resolution, of those series that are `wanted`, without what `tombstones`
+    /// delete.
+    pub(crate) fn read(
+        &self,
+        (tenant, resolution_ms): (&Tenant, u32),
+        selection: &Selection,
+        wanted: &dyn Fn(Kind, Temporality) -> bool,
+        tombstones: &[Tombstone],
+        budget: &mut Budget,
+    ) -> Result<Vec<SeriesData>, Error> {
         let mut found = Vec::new();
-        for block in self.touching(tenant, selection.range) {
+        for live in self.live(tenant, selection.range).filter(|live| live.meta.resolution_ms == resolution_ms) {
+            let block = (*live.block).as_ref().map_err(|error| live.refusal(error));
+            let deleted: Vec<&Tombstone> = tombstones.iter().filter(|one| one.concerns(&live.meta)).collect();
+            // What is left of a series can only be told from its samples.
+            let labels_only = selection.labels_only && deleted.is_empty();
+            let whole = Selection { labels_only, ..selection.clone() };
+            let mut part = block.and_then(|block| block.select_of(&whole, wanted, budget));
+            for data in part.iter_mut().flatten() {
+                deleted.iter().for_each(|tombstone| tombstone.strip(data, resolution_ms));
+                data.rollup_ms = resolution_ms;
+            }
+            if let (Ok(part), false) = (&mut part, deleted.is_empty()) {
+                part.retain(|data| !tombstone::is_empty(data));
+            }
             // One after the other, so that a series of a thousand blocks is not in memory a thousand times.
-            match block.and_then(|block| block.select(selection, budget)) {
-                Ok(more) => found = merge(vec![found, more]),
+            match part {
+                Ok(part) => found = merge(vec![found, part]),
                 Err(error) => budget.miss(error, || "all samples of its block".into())?,
             }
+        }
+        if selection.labels_only {
+            found.iter_mut().for_each(tombstone::clear);
         }
         self.trim(selection.range, INDEX_BYTES_MAX);
         Ok(found)
@@ -173,10 +203,14 @@ impl Blocks {
     }
 
     fn touching(&self, tenant: &Tenant, range: TimeRange) -> impl Iterator<Item = Result<&Block, Error>> {
+        self.live(tenant, range).map(|live| (*live.block).as_ref().map_err(|error| live.refusal(error)))
+    }
+
+    fn live(&self, tenant: &Tenant, range: TimeRange) -> impl Iterator<Item = &Live> {
         let touches = move |live: &&Arc<Live>| {
             live.meta.tenant == *tenant && range.start_ms < live.meta.time_max && live.meta.time_min <= range.end_ms
         };
-        self.0.iter().filter(touches).map(|live| (*live.block).as_ref().map_err(|error| live.refusal(error)))
+        self.0.iter().filter(touches).map(|live| &**live)
     }
 
     /// Forgets the indexes of blocks outside `range` when all together take more than `bytes_max`.

@@ -135,6 +135,7 @@ fn options() -> Options {
         compact_blocks: 2,
         // A few batches each, which close when an hour is gone.
         window_ms: 40_000,
+        rollups: vec![10_000],
         ..Options::default()
     }
 }

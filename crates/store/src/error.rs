@@ -42,6 +42,18 @@ pub enum Error {
         /// What the disk said then.
         problem: String,
     },
+    /// More deletions wait to be carried out than may. Try again later.
+    #[error("{limit} deletions are not carried out yet; try again when the server has cleaned up")]
+    TooManyDeletions {
+        /// The limit.
+        limit: usize,
+    },
+    /// What is in memory could not be written as blocks. Look after the disk, then try again.
+    #[error("what is in memory could not be written: {problem}")]
+    Unflushed {
+        /// What the disk said.
+        problem: String,
+    },
     /// The store is shutting down. Open it again.
     #[error("the store is shutting down")]
     Ending,
@@ -63,9 +75,12 @@ impl From<Error> for SelectError {
         match error {
             Error::TooManySamples { limit } => Self::TooManySamples { limit },
             Error::Corrupt { .. } => Self::Corrupt(error.to_string()),
-            Error::TooNew { .. } | Error::Unreadable { .. } | Error::Ending | Error::Disk(_) => {
-                Self::Unavailable(error.to_string())
-            }
+            Error::TooNew { .. }
+            | Error::Unreadable { .. }
+            | Error::TooManyDeletions { .. }
+            | Error::Unflushed { .. }
+            | Error::Ending
+            | Error::Disk(_) => Self::Unavailable(error.to_string()),
         }
     }
 }

@@ -13,16 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_journal::Disk;
 
+use crate::view::View;
 use crate::{BlockId, Blocks, Error, Manifest};
-
-/// What readers read beside the heads.
-#[derive(Clone, Default)]
-pub(crate) struct View {
-    pub(crate) manifest: Arc<Manifest>,
-    pub(crate) blocks: Blocks,
-    /// Frozen heads up to this epoch are in the blocks.
-    pub(crate) flushed: u64,
-}
 
 /// See the module.
 pub(crate) struct Ledger {

@@ -9,6 +9,8 @@ mod error;
 mod keep;
 mod ledger;
 mod order;
+mod roll;
+mod view;
 
 #[cfg(test)]
 mod crash_tests;
@@ -16,12 +18,15 @@ mod crash_tests;
 mod store_tests;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod time_tests;
 
 pub mod block;
 pub mod blocks;
 pub mod ingest;
 pub mod manifest;
 pub mod merge;
+pub mod retention;
 pub mod store;
 pub mod tombstone;
 pub mod window;
@@ -33,6 +38,7 @@ pub use ingest::stats::{Recovered, Status};
 pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply, Stamps, Step};
 pub use manifest::Manifest;
 pub use merge::merge;
+pub use retention::{Keep, Retention};
 pub use store::{Store, TenantView};
 pub use tombstone::Tombstone;
 pub use window::Window;

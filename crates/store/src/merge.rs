@@ -4,7 +4,7 @@
 //! the last bits of float sums. What becomes of two values at one time is in [`crate::order`].
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, SeriesData, SeriesMeta, Temporality, TextColumn,
+    Aggregate, FloatColumn, HistogramColumn, HistogramValue, Kind, SeriesData, SeriesMeta, Temporality, TextColumn,
 };
 
 use crate::order;
@@ -32,7 +32,11 @@ pub fn merge(sources: Vec<Vec<SeriesData>>) -> Vec<SeriesData> {
 /// Adds the samples of another source to those of a series.
 pub fn add(one: &mut SeriesData, other: SeriesData) {
     let delta = other.meta.temporality == Temporality::Delta;
+    let width_ms = if one.rollup_ms == other.rollup_ms { None } else { Some(other.meta.width_ms) };
     merge_meta(&mut one.meta, other.meta);
+    // Where cells of two widths meet, the later ones tell how wide the newest is.
+    one.meta.width_ms = width_ms.unwrap_or(one.meta.width_ms);
+    one.rollup_ms = one.rollup_ms.max(other.rollup_ms);
     match one.meta.kind {
         Kind::Float => add_floats(&mut one.floats, other.floats, delta),
         Kind::Histogram => add_histograms(&mut one.histograms, other.histograms, delta),
@@ -83,25 +87,69 @@ fn follows(earlier: &[i64], later: &[i64]) -> bool {
     }
 }
 
-fn add_floats(one: &mut FloatColumn, other: FloatColumn, delta: bool) {
+fn add_floats(one: &mut FloatColumn, mut other: FloatColumn, delta: bool) {
     if follows(&one.times, &other.times) {
         one.starts = joined_starts((&one.times, &one.starts), (&other.times, &other.starts));
+        if !one.aggregates.is_empty() || !other.aggregates.is_empty() {
+            fill_aggregates(one);
+            fill_aggregates(&mut other);
+            one.aggregates.append(&mut other.aggregates);
+        }
         one.times.extend(other.times);
         one.values.extend(other.values);
         return;
+    }
+    if !one.aggregates.is_empty() || !other.aggregates.is_empty() {
+        return add_aggregated(one, other, delta);
     }
     let join = |a: (f64, i64), b: (f64, i64)| match delta {
         true => (a.0 + b.0, a.1.max(b.1)),
         false => greater(a, b, |a, b| order::floats(*a, *b)),
     };
-    let (times, rows) = zip(rows(&mut one.times, &mut one.values, &mut one.starts), rows_of(other), join);
+    let other = rows(&mut other.times, &mut other.values, &mut other.starts);
+    let (times, rows) = zip(rows(&mut one.times, &mut one.values, &mut one.starts), other, join);
     one.times = times;
     (one.values, one.starts) = rows.into_iter().unzip();
     forget_unknown(&mut one.starts);
 }
 
-fn rows_of(mut column: FloatColumn) -> (Vec<i64>, Vec<(f64, i64)>) {
-    rows(&mut column.times, &mut column.values, &mut column.starts)
+/// Makes the aggregate of each sample that stands for itself.
+pub(crate) fn fill_aggregates(column: &mut FloatColumn) {
+    for at in column.aggregates.len()..column.times.len() {
+        let (time, value) = (column.times[at], column.values[at]);
+        let start = column.starts.get(at).copied().unwrap_or(0);
+        let of = if order::is_stale(value) { Aggregate::default() } else { Aggregate::of(time, value, start) };
+        column.aggregates.push(of);
+    }
+}
+
+/// A value with its start and what it stands for.
+type Aggregated = ((f64, i64), Aggregate);
+
+/// Rows of rollups among samples. Of two rows at one time of which one stands for many samples, the one that stands for more
+/// stays.
+fn add_aggregated(one: &mut FloatColumn, mut other: FloatColumn, delta: bool) {
+    let take = |column: &mut FloatColumn| {
+        fill_aggregates(column);
+        let (times, rows) = rows(&mut column.times, &mut column.values, &mut column.starts);
+        (times, rows.into_iter().zip(std::mem::take(&mut column.aggregates)).collect::<Vec<Aggregated>>())
+    };
+    let join = |a: Aggregated, b: Aggregated| {
+        if a.1.count > 1 || b.1.count > 1 {
+            return if a.1.count >= b.1.count { a } else { b };
+        }
+        let row = match delta {
+            true => (a.0.0 + b.0.0, a.0.1.max(b.0.1)),
+            false => greater(a.0, b.0, |a, b| order::floats(*a, *b)),
+        };
+        let time = a.1.first_time.max(b.1.first_time);
+        (row, if order::is_stale(row.0) { Aggregate::default() } else { Aggregate::of(time, row.0, row.1) })
+    };
+    let (times, merged) = zip(take(one), take(&mut other), join);
+    let (columns, aggregates): (Vec<(f64, i64)>, Vec<Aggregate>) = merged.into_iter().unzip();
+    (one.times, one.aggregates) = (times, aggregates);
+    (one.values, one.starts) = columns.into_iter().unzip();
+    forget_unknown(&mut one.starts);
 }
 
 fn add_histograms(one: &mut HistogramColumn, mut other: HistogramColumn, delta: bool) {

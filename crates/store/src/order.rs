@@ -17,7 +17,7 @@ use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 use ogive_model::{HistogramValue, TextColumn};
 
 /// The bits of Prometheus' staleness marker: the series ended here.
-const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
+pub(crate) const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
 
 /// Whether a value says that its series ended.
 pub(crate) const fn is_stale(value: f64) -> bool {

@@ -23,7 +23,10 @@ use crate::ingest::stats::{Recovered, Stats, Status};
 use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
 use crate::ingest::{Clock, Options, Queue, Refusal, Registry, Reply, Stamps};
 use crate::keep::{self, Keeper};
-use crate::ledger::{Ledger, View};
+use crate::ledger::Ledger;
+use crate::retention::Oldest;
+use crate::tombstone::{TOMBSTONES_MAX, Tombstone};
+use crate::view::View;
 use crate::window::Ladder;
 use crate::{BlockMeta, Blocks, Budget, Error, Manifest, merge};
 
@@ -64,11 +67,12 @@ impl Store {
         let ledger = Arc::new(Ledger::new(disk, directory, manifest, blocks));
         let (bell, keeper) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
         let ladder = Ladder::new(options.window_ms);
+        let oldest = oldest_of(&options, &ledger);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
             (0..options.shards.max(1)).map(|number| shard::start(number, Arc::clone(&size))).unzip();
         let mut registry = Registry::new(shards.len(), options.series_max);
         findings.extend(note_stored(&ledger.view().blocks, &mut registry));
-        let keeping = Keeper::new(&ledger, &keeper, &stats, &clock, &options);
+        let keeping = Keeper::new(&ledger, (&keeper, &bell), &stats, &clock, &oldest, &options);
         let mut flusher = Flusher {
             ledger: Arc::clone(&ledger),
             shards: shards.clone(),
@@ -82,7 +86,7 @@ impl Store {
         };
         let ring = Arc::clone(&bell);
         let mut writer = Writer {
-            core: Core::new(sources, registry, shards.clone(), Arc::clone(&stats)),
+            core: Core::new(sources, registry, shards.clone(), Arc::clone(&stats), oldest),
             journal,
             queue: Arc::clone(&queue),
             synced_ns: clock.now_ns(),
@@ -180,6 +184,35 @@ impl Store {
         done.recv().unwrap_or(Ok(Vec::new()))
     }
 
+    /// Deletes the samples of `tenant` in `range` of the series that all matchers of one of `selectors` accept: those that were
+    /// acknowledged before this was called. Durable and in force when it returns; what arrives later for the same times
+    /// stays. The bytes go as the keeper writes the blocks anew: [`Store::settle`] waits for that.
+    ///
+    /// # Errors
+    /// The disk's, or [`Error::TooManyDeletions`]; then nothing is deleted.
+    pub fn delete(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Error> {
+        let room = || {
+            let waiting = self.ledger.view().manifest.tombstones.len() + selectors.len();
+            if waiting > TOMBSTONES_MAX { Err(Error::TooManyDeletions { limit: TOMBSTONES_MAX }) } else { Ok(()) }
+        };
+        room()?;
+        // What is in memory goes to blocks, and the journal that it came from goes: a deletion is meant for blocks.
+        let _ = self.queue.push_always(Command::Rotate);
+        self.flush()?;
+        room()?;
+        self.ledger.commit(None, |manifest| {
+            let generation = manifest.generation;
+            manifest.tombstones.extend(selectors.iter().map(|matchers| Tombstone {
+                generation,
+                tenant: tenant.clone(),
+                matchers: matchers.clone(),
+                range,
+            }));
+        })?;
+        self.keeper.ring(None);
+        Ok(())
+    }
+
     /// Waits until nothing is left to be done to the blocks.
     pub fn settle(&self) {
         let (answer, done) = std::sync::mpsc::channel();
@@ -211,6 +244,13 @@ impl Store {
             flush_failures: self.stats.flush_failures.get(),
             compactions: self.stats.compactions.get(),
             compaction_failures: self.stats.compaction_failures.get(),
+            rollups: self.stats.rollups.get(),
+            rollup_failures: self.stats.rollup_failures.get(),
+            dropped_blocks: self.stats.dropped_blocks.get(),
+            dropped_bytes: self.stats.dropped_bytes.get(),
+            tombstones: view.manifest.tombstones.len() as u64,
+            erasure_failures: self.stats.erasure_failures.get(),
+            horizons: view.manifest.horizons.clone(),
             recovered: self.recovered.clone(),
         }
     }
@@ -298,7 +338,8 @@ impl TenantView<'_> {
     fn read(&self, selection: &Selection, budget: &mut Budget) -> Result<Vec<SeriesData>, SelectError> {
         let Selection { matchers, range, labels_only, .. } = selection;
         let (view, heads) = self.store.read_heads(self.tenant, matchers, *range, *labels_only, budget)?;
-        Ok(merge(vec![view.blocks.select(self.tenant, selection, budget)?, heads]))
+        let stored = view.select(self.tenant, selection, &heads, budget)?;
+        Ok(merge(vec![stored, heads]))
     }
 }
 
@@ -404,6 +445,15 @@ fn open_journal(
     };
     let torn = recovery.torn.map(told);
     Ok((journal, torn.into_iter().chain(recovery.corruptions.iter().map(ToString::to_string)).collect()))
+}
+
+/// The oldest samples that are taken: what was dropped does not come back.
+fn oldest_of(options: &Options, ledger: &Ledger) -> Arc<Oldest> {
+    let oldest = Oldest::new(options.retention.clone());
+    let manifest = &ledger.view().manifest;
+    let raw = manifest.horizons.iter().filter(|horizon| horizon.resolution_ms == 0);
+    raw.for_each(|horizon| oldest.raise(&horizon.tenant, horizon.until_ms));
+    Arc::new(oldest)
 }
 
 /// Tells the registry of the series in the blocks. A block that cannot be read leaves its series unknown, which

@@ -65,6 +65,7 @@ impl Tombstone {
                 let rows = rows(&column.times, gone);
                 column.values.drain(rows.clone());
                 drain_optional(&mut column.starts, rows.clone());
+                drain_optional(&mut column.aggregates, rows.clone());
                 column.times.drain(rows);
             }
             Kind::Histogram => {
@@ -134,4 +135,9 @@ fn drain_optional<T>(column: &mut Vec<T>, rows: std::ops::Range<usize>) {
 /// Whether a series has no sample.
 pub(crate) fn is_empty(data: &SeriesData) -> bool {
     data.floats.times.is_empty() && data.histograms.times.is_empty() && data.texts.times.is_empty()
+}
+
+/// Leaves of a series only what it is.
+pub(crate) fn clear(data: &mut SeriesData) {
+    (data.floats, data.histograms, data.texts) = Default::default();
 }

@@ -9,7 +9,9 @@ use crate::{Error, bytes};
 
 pub(crate) const MAGIC: [u8; 8] = *b"OGIVEBLK";
 pub(crate) const MAGIC_END: [u8; 8] = *b"OGIVEEND";
-pub(crate) const VERSION: u32 = 1;
+/// Version 2 has rollups; a block without them is of version 1.
+pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION_PLAIN: u32 = 1;
 /// Magic, version, checksum of both.
 pub(crate) const HEADER_BYTES: u64 = 8 + 4 + 4;
 /// Offset and length of the footer, its checksum, magic.
@@ -63,9 +65,9 @@ pub(crate) struct Section {
     pub(crate) checksum: u32,
 }
 
-pub(crate) fn header() -> Vec<u8> {
+pub(crate) fn header(version: u32) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&version.to_le_bytes());
     let checksum = crc32c::crc32c(&out);
     out.extend_from_slice(&checksum.to_le_bytes());
     out

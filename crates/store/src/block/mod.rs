@@ -19,6 +19,7 @@ mod writer;
 pub(crate) use reader::Walk;
 pub use reader::{Block, Budget};
 pub use writer::write;
+pub(crate) use writer::write_as;
 
 use ogive_model::Tenant;
 

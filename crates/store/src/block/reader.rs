@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ogive_journal::{Disk, DiskFile, Verified, read_verified};
-use ogive_model::{Kind, Labels, Matcher, Selection, SeriesData, SeriesDef, SeriesMeta, TimeRange};
+use ogive_model::{Kind, Labels, Matcher, Selection, SeriesData, SeriesDef, SeriesMeta, Temporality, TimeRange};
 
 use crate::Error;
 use crate::block::format::{self, Section, SectionId, Summary};
@@ -192,6 +192,16 @@ impl Block {
     /// # Errors
     /// [`Error::TooManySamples`], [`Error::Corrupt`], or the disk's.
     pub fn select(&self, selection: &Selection, budget: &mut Budget) -> Result<Vec<SeriesData>, Error> {
+        self.select_of(selection, &|_, _| true, budget)
+    }
+
+    /// As [`Block::select`], of those kinds and temporalities that `wanted` accepts.
+    pub(crate) fn select_of(
+        &self,
+        selection: &Selection,
+        wanted: &dyn Fn(Kind, Temporality) -> bool,
+        budget: &mut Budget,
+    ) -> Result<Vec<SeriesData>, Error> {
         let mut found = Vec::new();
         if !self.overlaps(selection.range) {
             return Ok(found);
@@ -200,7 +210,11 @@ impl Block {
         let matching = self.matching(&index, &selection.matchers)?;
         let mut reader = SeriesReader::new(self, index);
         for series in matching {
-            match reader.read(series, selection, budget) {
+            let read = reader.seek(series).and_then(|at| {
+                let entry = &reader.entries[at];
+                if wanted(entry.kind, entry.temporality) { reader.read(series, selection, budget) } else { Ok(None) }
+            });
+            match read {
                 Ok(data) => found.extend(data),
                 Err(error) => budget.miss(error, || format!("a series of block {}", self.path.display()))?,
             }
@@ -327,7 +341,7 @@ impl Block {
         {
             if !selection.labels_only {
                 match self.chunk_bytes(chunk) {
-                    Ok(bytes) => any |= self.read_chunk(chunk, &bytes, range, budget, &mut data)?,
+                    Ok(bytes) => any |= self.read_chunk((chunk, entry.aggregates), &bytes, range, budget, &mut data)?,
                     Err(error) => budget.miss(error, || {
                         format!(
                             "{} samples of a series from {} to {} ms",
@@ -353,7 +367,7 @@ impl Block {
     /// Appends the samples of a chunk inside `range` to `data`; tells whether there were any.
     fn read_chunk(
         &self,
-        chunk: &ChunkEntry,
+        (chunk, rolled): (&ChunkEntry, bool),
         bytes: &[u8],
         range: TimeRange,
         budget: &mut Budget,
@@ -366,7 +380,7 @@ impl Block {
         match data.meta.kind {
             Kind::Float => {
                 budget.take(rows.len())?;
-                opened.floats(rows, &mut data.floats).map_err(corrupt)?;
+                opened.floats(rows, rolled, &mut data.floats).map_err(corrupt)?;
             }
             Kind::Histogram => {
                 budget.take(opened.histograms(rows, &mut data.histograms).map_err(corrupt)?)?;

@@ -16,6 +16,8 @@ pub(crate) struct Entry {
     pub(crate) temporality: Temporality,
     pub(crate) unit: u32,
     pub(crate) width_ms: u32,
+    /// Floats with the aggregates of a rollup.
+    pub(crate) aggregates: bool,
     pub(crate) chunks: Vec<ChunkEntry>,
 }
 
@@ -49,7 +51,8 @@ pub(crate) fn put_page(out: &mut Vec<u8>, entries: &[Entry]) {
         put_varint(out, (entry.labels.len() - shared) as u64);
         entry.labels[shared..].iter().for_each(|label| put_varint(out, u64::from(*label)));
         before = &entry.labels;
-        out.push(entry.kind as u8 | (entry.temporality as u8) << 4);
+        let kind = if entry.aggregates { ROLLED_FLOATS } else { entry.kind as u8 };
+        out.push(kind | (entry.temporality as u8) << 4);
         put_varint(out, u64::from(entry.unit));
         put_varint(out, u64::from(entry.width_ms));
         put_varint(out, entry.chunks.len() as u64);
@@ -90,7 +93,9 @@ fn get_entry(cursor: &mut Cursor<'_>, before: &[u32], place: &mut Place) -> Resu
         labels.push(cursor.count(u32::MAX as usize, "as a label")? as u32);
     }
     let byte = cursor.byte()?;
-    let (Some(kind), Some(temporality)) = (kind_of(byte & 15), temporality_of(byte >> 4)) else {
+    let aggregates = byte & 15 == ROLLED_FLOATS;
+    let kind = if aggregates { Some(Kind::Float) } else { kind_of(byte & 15) };
+    let (Some(kind), Some(temporality)) = (kind, temporality_of(byte >> 4)) else {
         return Err(cursor.broken(format!("{byte:#04x} is no kind and temporality")));
     };
     let unit = cursor.count(u32::MAX as usize, "as a unit")? as u32;
@@ -106,8 +111,11 @@ fn get_entry(cursor: &mut Cursor<'_>, before: &[u32], place: &mut Place) -> Resu
         place.offset = place.offset.saturating_add(u64::from(length));
         place.time = time_min;
     }
-    Ok(Entry { labels, kind, temporality, unit, width_ms, chunks })
+    Ok(Entry { labels, kind, temporality, unit, width_ms, aggregates, chunks })
 }
+
+/// The kind of floats that a rollup made.
+const ROLLED_FLOATS: u8 = 3;
 
 const fn kind_of(code: u8) -> Option<Kind> {
     match code {
@@ -140,8 +148,10 @@ mod tests {
             offset += u64::from(length);
             chunk
         });
-        let chunks = chunks.collect();
-        Entry { labels, kind: Kind::Text, temporality: Temporality::Delta, unit: 3, width_ms: 1000, chunks }
+        let chunks: Vec<ChunkEntry> = chunks.collect();
+        let aggregates = chunks.len() % 2 == 1;
+        let kind = if aggregates { Kind::Float } else { Kind::Text };
+        Entry { labels, kind, temporality: Temporality::Delta, unit: 3, width_ms: 1000, aggregates, chunks }
     }
 
     proptest! {

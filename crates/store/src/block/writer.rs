@@ -38,17 +38,35 @@ pub fn write(
     id: BlockId,
     series: impl IntoIterator<Item = Result<SeriesData, Error>>,
 ) -> Result<Option<BlockMeta>, Error> {
+    write_as(disk, directory, id, 0, series)
+}
+
+/// As [`write`], a rollup to cells of `resolution_ms`, or samples as they came when that is 0.
+///
+/// # Errors
+/// As [`write`].
+///
+/// # Panics
+/// As [`write`].
+pub(crate) fn write_as(
+    disk: &dyn Disk,
+    directory: &Path,
+    id: BlockId,
+    resolution_ms: u32,
+    series: impl IntoIterator<Item = Result<SeriesData, Error>>,
+) -> Result<Option<BlockMeta>, Error> {
+    let version = if resolution_ms == 0 { format::VERSION_PLAIN } else { format::VERSION };
     let path = directory.join(file_name(id));
     let temporary = directory.join(format!("{}.new", file_name(id)));
     match disk.remove(&temporary) {
         Ok(()) | Err(ogive_journal::Error::NotFound { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    let written = Writer::create(disk, temporary.clone()).and_then(|mut writer| {
+    let written = Writer::create(disk, temporary.clone(), version).and_then(|mut writer| {
         for series in series {
             writer.add(&series?)?;
         }
-        writer.finish(id)
+        Ok(writer.finish(id)?.map(|meta| BlockMeta { resolution_ms, ..meta }))
     });
     if !matches!(written, Ok(Some(_))) {
         // Best effort: what stays is removed at the next start, and the first error is what counts.
@@ -75,9 +93,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self, Error> {
+    fn create(disk: &dyn Disk, path: PathBuf, version: u32) -> Result<Self, Error> {
         let mut file = disk.create(&path)?;
-        let header = format::header();
+        let header = format::header(version);
         file.write_all(&header)?;
         let summary =
             Summary { time_min: i64::MAX, time_max: i64::MIN, units: vec![String::new()], ..Summary::default() };
@@ -135,6 +153,7 @@ impl Writer {
             temporality: data.meta.temporality,
             unit,
             width_ms: data.meta.width_ms,
+            aggregates: !data.floats.aggregates.is_empty(),
             chunks,
         });
         Ok(())

@@ -9,7 +9,7 @@ use std::ops::Range;
 use ogive_model::{FloatColumn, HistogramColumn, Kind, SeriesData, TextColumn, TimeRange};
 
 use crate::bytes::{Broken, Cursor, put_varint};
-use crate::codec::{floats, histograms, integers, texts, times};
+use crate::codec::{aggregates, floats, histograms, integers, texts, times};
 
 /// 4,096 floats: `pco` is at its best and one chunk is 68 minutes of 1 s cells, 4 to 8 KiB.
 pub(crate) const FLOATS_MAX: usize = 4096;
@@ -63,7 +63,10 @@ pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>) {
     match series.meta.kind {
         Kind::Float => {
             put_starts(out, &series.floats.starts, rows.clone());
-            floats::put(out, &series.floats.values[rows]);
+            floats::put(out, &series.floats.values[rows.clone()]);
+            if !series.floats.aggregates.is_empty() {
+                aggregates::put(out, &series.floats.times[rows.clone()], &series.floats.aggregates[rows]);
+            }
         }
         Kind::Histogram => {
             put_starts(out, &series.histograms.starts, rows.clone());
@@ -102,10 +105,14 @@ impl<'a> Chunk<'a> {
         start.min(end)..end
     }
 
-    /// Appends the floats of `rows` to `column`.
-    pub(crate) fn floats(mut self, rows: Range<usize>, column: &mut FloatColumn) -> Result<(), Broken> {
+    /// Appends the floats of `rows` to `column`; `rolled` ones have aggregates.
+    pub(crate) fn floats(mut self, rows: Range<usize>, rolled: bool, column: &mut FloatColumn) -> Result<(), Broken> {
         let starts = self.starts()?;
         let values = floats::get(&mut self.cursor, self.times.len())?;
+        if rolled {
+            let aggregates = aggregates::get(&mut self.cursor, &self.times)?;
+            column.aggregates.extend_from_slice(&aggregates[rows.clone()]);
+        }
         self.end()?;
         extend_starts(&mut column.starts, column.times.len(), &starts, rows.clone());
         column.times.extend_from_slice(&self.times[rows.clone()]);

@@ -4,6 +4,7 @@
 //! [`Broken`](crate::bytes::Broken), reserves no more than its limits say, and reads no further than its bytes.
 //! Format: docs/formats/block.md, "Chunk".
 
+mod aggregates;
 pub(crate) mod chunk;
 mod floats;
 mod histograms;

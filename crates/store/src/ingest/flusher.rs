@@ -70,10 +70,13 @@ impl Flusher {
             {
                 observer.flush(self.clock.now_ns().saturating_sub(begun));
             }
+            let others = flushed.as_ref().map(|_| ()).map_err(ToString::to_string);
             let mut flushed = Some(flushed);
             for answer in answers {
-                // Whoever comes second hears that nothing was left to flush, or asks again.
-                let _ = answer.send(flushed.take().unwrap_or(Ok(Vec::new())));
+                // Whoever comes second hears that nothing was left to flush.
+                let second =
+                    || others.clone().map_or_else(|problem| Err(Error::Unflushed { problem }), |()| Ok(Vec::new()));
+                let _ = answer.send(flushed.take().unwrap_or_else(second));
             }
             self.keeper.ring(None);
         }

@@ -30,6 +30,8 @@ use std::time::Duration;
 
 use ogive_model::Verdict;
 
+use crate::retention::Retention;
+
 pub use check::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
 pub use clock::{Clock, ManualClock};
 pub(crate) use queue::{Queue, Refused};
@@ -97,6 +99,11 @@ pub struct Options {
     pub window_ms: i64,
     /// How long after its end a window gets no more data but late data.
     pub lateness: Duration,
+    /// Widths of the rollups that are made, milliseconds, ascending; each divides the next one and the shortest window, or
+    /// is a multiple of it.
+    pub rollups: Vec<u32>,
+    /// What is kept.
+    pub retention: Retention,
     /// This many blocks of like size in a window that still gets data become one; below 2 none ever do.
     pub compact_blocks: usize,
     /// The least time between two fsyncs of the journal while batches keep coming, and the longest that one waits
@@ -128,6 +135,8 @@ impl Default for Options {
             window_ms: 2 * 3600 * 1000,
             // 15 minutes: a sender that was cut off for a while; and a flush that came just before its end.
             lateness: Duration::from_secs(900),
+            rollups: vec![60_000, 3_600_000],
+            retention: Retention::default(),
             // Six: flushes of ten minutes become an hour, and a window when it is over.
             compact_blocks: 6,
             // 10 ms: at most a hundred fsyncs a second.

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ogive_model::{Reason, Verdict};
 
+use crate::manifest::Horizon;
+
 /// A number that only grows, or a gauge that is set. Each is read by itself.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -39,6 +41,14 @@ pub(crate) struct Stats {
     pub(crate) flush_failures: Counter,
     pub(crate) compactions: Counter,
     pub(crate) compaction_failures: Counter,
+    pub(crate) rollups: Counter,
+    pub(crate) rollup_failures: Counter,
+    pub(crate) drops: Counter,
+    pub(crate) drop_failures: Counter,
+    pub(crate) dropped_blocks: Counter,
+    pub(crate) dropped_bytes: Counter,
+    pub(crate) erasures: Counter,
+    pub(crate) erasure_failures: Counter,
     /// 1 while the last flush failed for want of space.
     pub(crate) flush_full: Counter,
 }
@@ -108,6 +118,20 @@ pub struct Status {
     pub compactions: u64,
     /// Times that this failed; the blocks stay as they are.
     pub compaction_failures: u64,
+    /// Rollups made, or made again.
+    pub rollups: u64,
+    /// Rollups that failed; queries read what they would have been made of.
+    pub rollup_failures: u64,
+    /// Blocks dropped for their age or their size.
+    pub dropped_blocks: u64,
+    /// Their bytes.
+    pub dropped_bytes: u64,
+    /// Deletions that are not carried out in every block.
+    pub tombstones: u64,
+    /// Blocks in which deletions could not be carried out; they are hidden all the same.
+    pub erasure_failures: u64,
+    /// What was dropped of each tenant and resolution, up to when.
+    pub horizons: Vec<Horizon>,
     /// What the start found.
     pub recovered: Recovered,
 }

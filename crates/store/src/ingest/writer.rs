@@ -21,6 +21,7 @@ use crate::ingest::registry::Slot;
 use crate::ingest::shard::{Group, HeadSize, ToShard};
 use crate::ingest::stats::{Recovered, Stats};
 use crate::ingest::{Clock, Observer, Queue, Refusal, Refused, Registry, Reply, Stamps, Step};
+use crate::retention::Oldest;
 
 /// 8 MiB: some hundred thousand samples become durable with one fsync; more would only wait longer.
 pub(crate) const GROUP_BYTES_MAX: usize = 8 << 20;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Mark(Sender<Result<Mark, DiskError>>),
     /// Everything before is in blocks.
     Truncate(Position),
+    /// Begin a new segment, so that what is in blocks can go from the journal.
+    Rotate,
 }
 
 /// A journal position at which the heads were parted.
@@ -76,6 +79,7 @@ pub(crate) struct Core {
     open: Open,
     epoch: u64,
     stats: Arc<Stats>,
+    oldest: Arc<Oldest>,
 }
 
 impl Core {
@@ -84,9 +88,10 @@ impl Core {
         registry: Registry,
         shards: Vec<SyncSender<ToShard>>,
         stats: Arc<Stats>,
+        oldest: Arc<Oldest>,
     ) -> Self {
         let open = Open::of(shards.len());
-        Self { sources, registry, shards, open, epoch: 0, stats }
+        Self { sources, registry, shards, open, epoch: 0, stats, oldest }
     }
 
     fn seen(&self, key: (SourceId, u64)) -> Seen {
@@ -97,8 +102,11 @@ impl Core {
     fn judge(&mut self, batch: &mut Batch, ids: &[Option<SeriesId>], wall_ns: i64) -> Vec<Option<Slot>> {
         let mut resolved: Vec<Option<Result<Slot, Reason>>> = vec![None; batch.series.len()];
         let mut slots = Vec::with_capacity(batch.samples.len());
+        // What the journal holds was accepted when it came.
+        let oldest = if wall_ns == i64::MAX { i64::MIN } else { self.oldest.of(&batch.tenant, wall_ns) };
         for sample in &mut batch.samples {
             let slot = match sample {
+                Ok(sample) if sample.time_ms() <= oldest => Err(Reason::BeyondRetention),
                 Ok(sample) => self.judge_one(sample, &batch.tenant, &batch.series, ids, &mut resolved, wall_ns),
                 Err(reason) => Err(*reason),
             };
@@ -273,6 +281,14 @@ impl Writer {
                 // The heads hold what was replayed; while it is not durable there is no position to part them at.
                 let synced = if self.journal.is_poisoned() { Ok(()) } else { self.journal.sync().map(|_| ()) };
                 let _ = answer.send(synced.map(|()| self.core.mark(self.journal.durable())));
+            }
+            Command::Rotate => {
+                self.commit();
+                // A segment that cannot be begun now is begun by the next record.
+                if self.journal.rotate().is_err() {
+                    self.core.stats.journal_failures.add(1);
+                    self.mend();
+                }
             }
             Command::Truncate(position) => {
                 // What cannot be removed now is tried again after the next flush.

@@ -106,6 +106,8 @@ struct Open<'a> {
 pub(crate) struct Pieces<'a> {
     sources: Vec<Open<'a>>,
     piece_ms: i64,
+    /// Series of this kind are passed over.
+    without: Option<Kind>,
     stop: &'a dyn Fn() -> bool,
     /// The series that is read now, what is known of it, which sources have it, and up to when it was read.
     current: Option<(Labels, SeriesMeta, Vec<usize>)>,
@@ -117,19 +119,27 @@ impl<'a> Pieces<'a> {
     ///
     /// # Errors
     /// When an index cannot be read; the items have their own.
-    pub(crate) fn new(sources: Vec<Source<'a>>, piece_ms: i64, stop: &'a dyn Fn() -> bool) -> Result<Self, Error> {
+    pub(crate) fn new(
+        sources: Vec<Source<'a>>,
+        piece_ms: i64,
+        without: Option<Kind>,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
         let open = |source: Source<'a>| {
             let Source { block, resolution_ms, range, tombstones } = source;
             Ok(Open { walk: block.walk()?, resolution_ms, range, tombstones })
         };
         let sources = sources.into_iter().map(open).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Self { sources, piece_ms, stop, current: None, after: i64::MIN })
+        Ok(Self { sources, piece_ms, without, stop, current: None, after: i64::MIN })
     }
 
     /// The least series that any source stands at.
     fn find(&mut self) -> Result<Option<(Labels, SeriesMeta, Vec<usize>)>, Error> {
         let mut least: Option<(Labels, SeriesMeta, Vec<usize>)> = None;
         for (at, source) in self.sources.iter_mut().enumerate() {
+            while source.walk.series()?.is_some_and(|def| Some(def.meta.kind) == self.without) {
+                source.walk.advance();
+            }
             let Some(def) = source.walk.series()? else { continue };
             let key: (&Labels, Kind) = (&def.labels, def.meta.kind);
             match &mut least {
@@ -310,7 +320,7 @@ mod tests {
                 Some(Block::open(&disk, &directory.join(block::file_name(meta.id))).unwrap())
             };
             let several: Vec<Block> = sources.iter().zip(0..).filter_map(|(source, id)| write(id, source.iter().cloned().map(Ok).collect())).collect();
-            let series = Pieces::new(several.iter().map(source).collect(), piece_ms, &|| false).unwrap().collect();
+            let series = Pieces::new(several.iter().map(source).collect(), piece_ms, None, &|| false).unwrap().collect();
             let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false, resolution: Default::default() };
             let ask = |block: &Block| block.select(&all, &mut Budget::new(usize::MAX)).unwrap();
             let expected = merge(several.iter().map(ask).collect());
@@ -335,7 +345,7 @@ mod tests {
         let open = |id| Block::open(&disk, &directory.join(block::file_name(BlockId(id)))).unwrap();
         let (good, bad) = (open(0), open(1));
         let merge = |stop: &dyn Fn() -> bool| {
-            let pieces = Pieces::new(vec![source(&good), source(&bad)], HOUR, stop).unwrap();
+            let pieces = Pieces::new(vec![source(&good), source(&bad)], HOUR, None, stop).unwrap();
             block::write(&disk, directory, BlockId(2), pieces)
         };
         assert!(matches!(merge(&|| false), Err(Error::Corrupt { path: named, .. }) if named == path));

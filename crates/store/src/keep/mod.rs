@@ -1,5 +1,6 @@
 //! The keeper: the thread that looks after the blocks while others write and read: it cuts blocks of before there were
-//! windows into windows, and makes few of many.
+//! windows into windows, carries deletions out, makes rollups, drops what is too old or too much, and makes few blocks of
+//! many, in this order.
 //!
 //! Invariants: a job reads one view and ends in one change of the ledger, or in none.
 //! Threads: one; it ends within one piece of a series when its bell is closed.
@@ -7,22 +8,28 @@
 //! start.
 
 pub(crate) mod compact;
+pub(crate) mod drop;
+pub(crate) mod rollup;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use ogive_model::TimeRange;
+use ogive_model::{Kind, Selection, TimeRange};
 
 use crate::bell::Bell;
 use crate::block;
-use crate::ingest::stats::Stats;
-use crate::ingest::{Clock, Options};
-use crate::keep::compact::{Job, Pieces, Rules, Source};
-use crate::ledger::{Ledger, View};
+use crate::ingest::stats::{Counter, Stats};
+use crate::ingest::{Clock, Options, flusher};
+use crate::keep::compact::{Pieces, Rules, Source};
+use crate::keep::rollup::{Due, Known};
+use crate::ledger::Ledger;
+use crate::retention::{Oldest, Retention};
+use crate::roll::roll;
+use crate::view::View;
 use crate::window::{Ladder, Window};
-use crate::{BlockId, BlockMeta, Error};
+use crate::{BlockId, BlockMeta, Budget, Error};
 
 /// A minute between looks that nobody asked for: windows close by the clock.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -34,6 +41,8 @@ pub(crate) type Wish = Sender<()>;
 pub(crate) struct Keeper {
     ledger: Arc<Ledger>,
     bell: Arc<Bell<Wish>>,
+    /// The flusher's.
+    flusher: Arc<Bell<flusher::Wish>>,
     stats: Arc<Stats>,
     clock: Arc<dyn Clock>,
     ladder: Ladder,
@@ -41,27 +50,51 @@ pub(crate) struct Keeper {
     fan: usize,
     /// How long after its end a window closes.
     lateness: Duration,
+    rollups: Vec<u32>,
+    retention: Retention,
+    oldest: Arc<Oldest>,
     /// Blocks of jobs that failed.
     left_alone: HashSet<BlockId>,
+    known: Known,
+}
+
+/// How a job went, and what to leave alone if it failed.
+type Done = Result<(), Error>;
+
+/// What is to be done.
+enum Job {
+    Cut(BlockMeta),
+    Erase(BlockMeta),
+    RollUp(Due),
+    Drop(drop::Job),
+    Compact(compact::Job),
+    /// Deletions that are carried out everywhere are forgotten.
+    Forget,
 }
 
 impl Keeper {
     pub(crate) fn new(
         ledger: &Arc<Ledger>,
-        bell: &Arc<Bell<Wish>>,
+        (bell, flusher): (&Arc<Bell<Wish>>, &Arc<Bell<flusher::Wish>>),
         stats: &Arc<Stats>,
         clock: &Arc<dyn Clock>,
+        oldest: &Arc<Oldest>,
         options: &Options,
     ) -> Self {
         Self {
             ledger: Arc::clone(ledger),
             bell: Arc::clone(bell),
+            flusher: Arc::clone(flusher),
             stats: Arc::clone(stats),
             clock: Arc::clone(clock),
             ladder: Ladder::new(options.window_ms),
             fan: options.compact_blocks,
             lateness: options.lateness,
+            rollups: options.rollups.clone(),
+            retention: options.retention.clone(),
+            oldest: Arc::clone(oldest),
             left_alone: HashSet::new(),
+            known: Known::default(),
         }
     }
 
@@ -79,30 +112,81 @@ impl Keeper {
     /// Does what is to be done first; tells whether there was anything.
     fn work(&mut self) -> bool {
         let view = self.ledger.view();
-        let closed_ms = self.clock.wall_ns().div_euclid(1_000_000).saturating_sub(self.lateness.as_millis() as i64);
-        let rules = Rules { ladder: self.ladder, fan: self.fan, closed_ms };
-        let alone = |meta: &BlockMeta| self.left_alone.contains(&meta.id);
-        let (job, inputs): (Done, _) =
-            if let Some(meta) = view.manifest.blocks.iter().find(|meta| meta.window == Window::NONE && !alone(meta)) {
-                (self.cut(&view, meta), vec![meta.id])
-            } else if let Some(job) = compact::plan(&view.manifest.blocks, &rules, alone) {
-                (self.compact(&view, &job), job.blocks)
-            } else {
-                return false;
-            };
-        match job {
-            Ok(()) => self.stats.compactions.add(1),
-            Err(Error::Ending) => {}
-            Err(_) => {
-                self.stats.compaction_failures.add(1);
-                self.left_alone.extend(inputs);
+        let Some(job) = self.find(&view) else { return false };
+        let done = match &job {
+            Job::Cut(meta) => self.cut(&view, meta),
+            Job::Erase(meta) => self.erase(&view, meta),
+            Job::RollUp(due) => self.roll_up(&view, due),
+            Job::Drop(job) => self.drop_blocks(job),
+            Job::Compact(job) => self.compact(&view, job),
+            Job::Forget => self.forget(),
+        };
+        match (done, job) {
+            (Ok(()), job) => self.counters(&job).0.add(1),
+            (Err(Error::Ending), _) => return false,
+            (Err(_), job) => {
+                self.counters(&job).1.add(1);
+                match job {
+                    Job::Cut(meta) | Job::Erase(meta) => {
+                        self.left_alone.insert(meta.id);
+                    }
+                    Job::Compact(job) => self.left_alone.extend(job.blocks),
+                    Job::RollUp(due) => {
+                        self.known.failed.insert(due);
+                    }
+                    // The disk did not take the change: again with the next look.
+                    Job::Drop(_) | Job::Forget => return false,
+                }
             }
         }
         true
     }
 
+    fn counters(&self, job: &Job) -> (&Counter, &Counter) {
+        match job {
+            Job::RollUp(_) => (&self.stats.rollups, &self.stats.rollup_failures),
+            Job::Drop(_) => (&self.stats.drops, &self.stats.drop_failures),
+            Job::Erase(_) | Job::Forget => (&self.stats.erasures, &self.stats.erasure_failures),
+            Job::Cut(_) | Job::Compact(_) => (&self.stats.compactions, &self.stats.compaction_failures),
+        }
+    }
+
+    fn find(&self, view: &View) -> Option<Job> {
+        let manifest = &*view.manifest;
+        let wall_ms = self.clock.wall_ns().div_euclid(1_000_000);
+        let closed_ms = wall_ms.saturating_sub(self.lateness.as_millis() as i64);
+        let alone = |meta: &BlockMeta| self.left_alone.contains(&meta.id);
+        let first =
+            |is: &dyn Fn(&BlockMeta) -> bool| manifest.blocks.iter().find(|meta| !alone(meta) && is(meta)).cloned();
+        if let Some(meta) = first(&|meta| meta.window == Window::NONE) {
+            return Some(Job::Cut(meta));
+        }
+        if let Some(meta) = first(&|meta| manifest.tombstones.iter().any(|tombstone| tombstone.concerns(meta))) {
+            return Some(Job::Erase(meta));
+        }
+        let done = |tombstone| !manifest.blocks.iter().any(|meta| crate::Tombstone::concerns(tombstone, meta));
+        if manifest.tombstones.iter().any(done) {
+            return Some(Job::Forget);
+        }
+        if let Some(due) = rollup::due(manifest, &self.rollups, self.ladder, closed_ms, &self.known) {
+            return Some(Job::RollUp(due));
+        }
+        let step_ms = self.rollups.last().map_or(0, |coarsest| i64::from(*coarsest)).max(self.ladder.base_ms());
+        let held = |job: &drop::Job| {
+            let mut going = manifest.blocks.iter().filter(|meta| job.takes(meta));
+            going.all(|meta| rollup::is_held(manifest, &self.rollups, self.ladder, &self.known, meta))
+        };
+        if let Some(job) = drop::plan(&manifest.blocks, &self.retention, (wall_ms, closed_ms, step_ms), held) {
+            return Some(Job::Drop(job));
+        }
+        let rules = Rules { ladder: self.ladder, fan: self.fan, closed_ms };
+        // A rollup that is not fresh is about to be made again.
+        let apart = |meta: &BlockMeta| alone(meta) || (meta.resolution_ms > 0 && !manifest.is_fresh(meta));
+        compact::plan(&manifest.blocks, &rules, apart).map(Job::Compact)
+    }
+
     /// Makes one block of several.
-    fn compact(&self, view: &View, job: &Job) -> Done {
+    fn compact(&self, view: &View, job: &compact::Job) -> Done {
         let of = |meta: &&BlockMeta| job.blocks.contains(&meta.id);
         let metas: Vec<&BlockMeta> = view.manifest.blocks.iter().filter(of).collect();
         let written = self.rewrite(view, &metas, job.window.range())?;
@@ -112,11 +196,10 @@ impl Keeper {
 
     /// Makes blocks of one window each of one that has none.
     fn cut(&self, view: &View, meta: &BlockMeta) -> Done {
-        let window = |time| self.ladder.of_flush(time, meta.time_max);
         let mut made = Vec::new();
         let mut after = meta.time_min.saturating_sub(1);
         while after < meta.time_max {
-            let window = window(after.saturating_add(1));
+            let window = self.ladder.of_flush(after.saturating_add(1), meta.time_max);
             let written = self.rewrite(view, &[meta], window.range())?;
             made.extend(written.map(|meta| BlockMeta { window, ..meta }));
             after = window.end_ms();
@@ -124,25 +207,135 @@ impl Keeper {
         self.replace(&[meta.id], &made)
     }
 
-    /// Writes what `metas`, of one tenant and resolution, hold inside `range`, without what was deleted.
-    fn rewrite(&self, view: &View, metas: &[&BlockMeta], range: TimeRange) -> Result<Option<BlockMeta>, Error> {
-        let mut sources = Vec::with_capacity(metas.len());
-        for meta in metas {
-            let tombstones = view.manifest.tombstones.iter().filter(|tombstone| tombstone.concerns(meta));
-            let tombstones = tombstones.cloned().collect();
-            let block = view.blocks.readable(meta.id)?;
-            sources.push(Source { block, resolution_ms: meta.resolution_ms, range, tombstones });
+    /// Carries out the deletions that concern a block.
+    fn erase(&self, view: &View, meta: &BlockMeta) -> Done {
+        let cleaned = view.manifest.generation;
+        let block = view.blocks.readable(meta.id)?;
+        let mut hit = false;
+        for tombstone in view.manifest.tombstones.iter().filter(|tombstone| tombstone.concerns(meta)) {
+            let end_ms = tombstone.range.end_ms.saturating_add(i64::from(meta.resolution_ms));
+            let selection = Selection {
+                matchers: tombstone.matchers.clone(),
+                range: TimeRange { end_ms, ..tombstone.range },
+                samples_max: usize::MAX,
+                labels_only: true,
+                resolution: Default::default(),
+            };
+            hit |= !block.select(&selection, &mut Budget::new(usize::MAX))?.is_empty();
+        }
+        if !hit {
+            return self.ledger.commit(None, |manifest| {
+                let of = manifest.blocks.iter_mut().filter(|held| held.id == meta.id);
+                of.for_each(|held| held.cleaned = cleaned);
+            });
+        }
+        let written = self.rewrite(view, &[meta], meta.window.range())?;
+        self.ledger.commit(None, |manifest| {
+            manifest.blocks.retain(|held| held.id != meta.id);
+            // What is gone from it is still in the rollups that were made of it: they are to be made again. The block
+            // itself, if it is one, lacks cells now, and is to be made again too.
+            let arrived = manifest.generation;
+            manifest.blocks.extend(written.map(|made| BlockMeta { window: meta.window, arrived, rolled: 0, ..made }));
+        })
+    }
+
+    fn forget(&self) -> Done {
+        self.ledger.commit(None, |manifest| {
+            let blocks = &manifest.blocks;
+            manifest.tombstones.retain(|tombstone| blocks.iter().any(|meta| tombstone.concerns(meta)));
+        })
+    }
+
+    fn drop_blocks(&self, job: &drop::Job) -> Done {
+        if job.resolution_ms == 0 {
+            // What was accepted before the bound rose is in memory: it is to be in blocks before they are looked at.
+            self.oldest.raise(&job.tenant, job.until_ms);
+            let (answer, flushed) = std::sync::mpsc::channel();
+            self.flusher.ring(Some(answer));
+            flushed.recv().map_err(|_| Error::Ending)??;
+            let view = self.ledger.view();
+            let held =
+                |meta: &BlockMeta| rollup::is_held(&view.manifest, &self.rollups, self.ladder, &self.known, meta);
+            if !view.manifest.blocks.iter().filter(|meta| job.takes(meta)).all(held) {
+                return Ok(());
+            }
+        }
+        let (mut blocks, mut bytes) = (0, 0);
+        self.ledger.commit(None, |manifest| (blocks, bytes) = job.apply(manifest))?;
+        self.stats.dropped_blocks.add(blocks);
+        self.stats.dropped_bytes.add(bytes);
+        Ok(())
+    }
+
+    /// Makes a rollup, or makes it again.
+    fn roll_up(&mut self, view: &View, due: &Due) -> Done {
+        let (tenant, resolution_ms, window) = due;
+        let finer = rollup::finer_than(&self.rollups, *resolution_ms);
+        let horizon = view.manifest.horizon(tenant, finer).clamp(window.start_ms, window.end_ms());
+        let of = |meta: &&BlockMeta| meta.tenant == *tenant && meta.window.meets(window);
+        let mut sources = Vec::new();
+        let mut old = Vec::new();
+        for meta in view.manifest.blocks.iter().filter(of) {
+            // Where the finer data is gone the old rollup is all that there is.
+            let range = match meta.resolution_ms {
+                of if of == finer => TimeRange { start_ms: horizon, end_ms: window.end_ms() },
+                of if of == *resolution_ms && window.holds(&meta.window) => {
+                    old.push(meta.id);
+                    TimeRange { start_ms: window.start_ms, end_ms: horizon }
+                }
+                _ => continue,
+            };
+            if range.start_ms < range.end_ms {
+                sources.push(self.source(view, meta, range)?);
+            }
         }
         let stop = || self.bell.is_closed();
-        let pieces = Pieces::new(sources, self.ladder.base_ms().max(i64::from(metas[0].resolution_ms)), &stop)?;
+        let piece_ms = self.ladder.base_ms().max(i64::from(*resolution_ms));
+        let pieces = Pieces::new(sources, piece_ms, Some(Kind::Text), &stop)?;
+        let rolled = pieces.filter_map(|piece| piece.map(|data| roll(data, *resolution_ms)).transpose());
         let id = self.ledger.take_ids(1);
-        let written = block::write(self.ledger.disk(), self.ledger.directory(), id, pieces)?;
+        let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
+        let written = block::write_as(disk, directory, id, *resolution_ms, rolled)?;
+        let seen = view.manifest.generation;
+        if written.is_none() {
+            self.known.empty.insert(due.clone(), seen);
+        }
+        if written.is_none() && old.is_empty() {
+            return Ok(());
+        }
+        self.ledger.commit(None, |manifest| {
+            manifest.blocks.retain(|meta| !old.contains(&meta.id));
+            manifest.blocks.extend(written.map(|made| BlockMeta {
+                tenant: tenant.clone(),
+                window: *window,
+                arrived: manifest.generation,
+                cleaned: seen,
+                rolled: seen,
+                ..made
+            }));
+        })
+    }
+
+    fn source<'a>(&self, view: &'a View, meta: &BlockMeta, range: TimeRange) -> Result<Source<'a>, Error> {
+        let tombstones = view.manifest.tombstones.iter().filter(|tombstone| tombstone.concerns(meta));
+        let tombstones = tombstones.cloned().collect();
+        Ok(Source { block: view.blocks.readable(meta.id)?, resolution_ms: meta.resolution_ms, range, tombstones })
+    }
+
+    /// Writes what `metas`, of one tenant and resolution, hold inside `range`, without what was deleted.
+    fn rewrite(&self, view: &View, metas: &[&BlockMeta], range: TimeRange) -> Result<Option<BlockMeta>, Error> {
+        let sources = metas.iter().map(|meta| self.source(view, meta, range)).collect::<Result<Vec<_>, Error>>()?;
+        let resolution_ms = metas[0].resolution_ms;
+        let stop = || self.bell.is_closed();
+        let pieces = Pieces::new(sources, self.ladder.base_ms().max(i64::from(resolution_ms)), None, &stop)?;
+        let id = self.ledger.take_ids(1);
+        let written = block::write_as(self.ledger.disk(), self.ledger.directory(), id, resolution_ms, pieces)?;
         Ok(written.map(|written| BlockMeta {
             tenant: metas[0].tenant.clone(),
-            resolution_ms: metas[0].resolution_ms,
             arrived: metas.iter().map(|meta| meta.arrived).max().unwrap_or(0),
             cleaned: view.manifest.generation,
-            rolled: metas.iter().map(|meta| meta.rolled).min().unwrap_or(0),
+            // Rollups that become one are fresh.
+            rolled: if resolution_ms == 0 { 0 } else { view.manifest.generation },
             ..written
         }))
     }
@@ -155,6 +348,3 @@ impl Keeper {
         })
     }
 }
-
-/// How a job went.
-type Done = Result<(), Error>;

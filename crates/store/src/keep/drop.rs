@@ -1,0 +1,145 @@
+//! Dropping: what is older than its tenant keeps, or more.
+//!
+//! Invariants: whole blocks go, and with them the horizon of their resolution rises: at and below it nothing of that
+//! resolution is shown or taken any more. Nothing goes before its rollup, where there is to be one, holds it.
+//! - By age: blocks whose window ended longer ago than the tenant keeps.
+//! - By size: the earliest window of the resolution that has the most bytes, again and again; never a window that is open.
+
+use std::collections::BTreeMap;
+
+use ogive_model::Tenant;
+
+use crate::BlockMeta;
+use crate::manifest::{Horizon, Manifest};
+use crate::retention::Retention;
+use crate::view::ends_by;
+
+/// What should go: blocks of a tenant in one resolution whose windows end at or before `until_ms`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) tenant: Tenant,
+    pub(crate) resolution_ms: u32,
+    pub(crate) until_ms: i64,
+}
+
+impl Job {
+    /// Whether a block is among those that go.
+    pub(crate) fn takes(&self, meta: &BlockMeta) -> bool {
+        meta.tenant == self.tenant && meta.resolution_ms == self.resolution_ms && ends_by(meta.window, self.until_ms)
+    }
+
+    /// Takes the blocks out of a manifest and raises the horizon; tells how many blocks and bytes went.
+    pub(crate) fn apply(&self, manifest: &mut Manifest) -> (u64, u64) {
+        let gone: Vec<BlockMeta> = manifest.blocks.extract_if(.., |meta| self.takes(meta)).collect();
+        let of = |one: &&mut Horizon| one.tenant == self.tenant && one.resolution_ms == self.resolution_ms;
+        match manifest.horizons.iter_mut().find(of) {
+            Some(horizon) => horizon.until_ms = horizon.until_ms.max(self.until_ms),
+            None => {
+                let Self { tenant, resolution_ms, until_ms } = self.clone();
+                manifest.horizons.push(Horizon { tenant, resolution_ms, until_ms });
+            }
+        }
+        (gone.len() as u64, gone.iter().map(|meta| meta.bytes).sum())
+    }
+}
+
+/// What should go next. `step_ms` divides every horizon; windows that end after `closed_ms` stay.
+pub(crate) fn plan(
+    blocks: &[BlockMeta],
+    retention: &Retention,
+    (wall_ms, closed_ms, step_ms): (i64, i64, i64),
+    may_go: impl Fn(&Job) -> bool,
+) -> Option<Job> {
+    let mut groups: BTreeMap<(&Tenant, u32), Vec<&BlockMeta>> = BTreeMap::new();
+    for meta in blocks {
+        groups.entry((&meta.tenant, meta.resolution_ms)).or_default().push(meta);
+    }
+    let job = |tenant: &Tenant, resolution_ms, until_ms| Job { tenant: tenant.clone(), resolution_ms, until_ms };
+    let mut by_age = groups.iter().filter_map(|((tenant, resolution), group)| {
+        let age = retention.of(tenant).age_ms(*resolution)?;
+        let until = wall_ms.saturating_sub(age).min(closed_ms).div_euclid(step_ms) * step_ms;
+        group.iter().any(|meta| ends_by(meta.window, until)).then(|| job(tenant, *resolution, until))
+    });
+    by_age.find(&may_go).or_else(|| by_size(&groups, retention, closed_ms, step_ms).filter(may_go))
+}
+
+fn by_size(
+    groups: &BTreeMap<(&Tenant, u32), Vec<&BlockMeta>>,
+    retention: &Retention,
+    closed_ms: i64,
+    step_ms: i64,
+) -> Option<Job> {
+    let bytes = |group: &[&BlockMeta]| group.iter().map(|meta| meta.bytes).sum::<u64>();
+    let mut tenants: Vec<&Tenant> = groups.keys().map(|key| key.0).collect();
+    tenants.dedup();
+    tenants.into_iter().find_map(|tenant| {
+        let most = retention.of(tenant).bytes?;
+        let own = || groups.iter().filter(|((of, _), _)| *of == tenant);
+        if own().map(|(_, group)| bytes(group)).sum::<u64>() <= most {
+            return None;
+        }
+        let ((_, resolution_ms), group) = own().max_by_key(|(_, group)| bytes(group))?;
+        let ends = group.iter().filter(|meta| meta.window.length_ms > 0).map(|meta| meta.window.end_ms());
+        // Up to the next place where a horizon may stand.
+        let until_ms = ends.min()?.saturating_add(step_ms - 1).div_euclid(step_ms) * step_ms;
+        (until_ms <= closed_ms).then(|| Job { tenant: tenant.clone(), resolution_ms: *resolution_ms, until_ms })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::retention::Keep;
+    use crate::testing::meta;
+    use crate::window::Window;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn of(id: u64, bytes: u64, end: i64, hours: i64, resolution_ms: u32) -> BlockMeta {
+        BlockMeta { window: Window::of(end * HOUR, hours * HOUR), bytes, resolution_ms, ..meta(id) }
+    }
+
+    fn planned(blocks: &[BlockMeta], keep: Keep, now: i64) -> Option<(u32, i64, Vec<u64>)> {
+        let retention = Retention { default: keep, tenants: HashMap::new() };
+        let job = plan(blocks, &retention, (now * HOUR, now * HOUR - 1, 2 * HOUR), |_| true)?;
+        let gone = blocks.iter().filter(|meta| job.takes(meta)).map(|meta| meta.id.0).collect();
+        Some((job.resolution_ms, job.until_ms / HOUR, gone))
+    }
+
+    #[test]
+    fn what_is_older_than_is_kept_goes_by_whole_blocks() {
+        let keep = |hours: u64| Keep { age: Some(Duration::from_secs(hours * 3600)), ..Keep::default() };
+        let blocks = [of(0, 1, 2, 2, 0), of(1, 1, 4, 2, 0), of(2, 1, 24, 24, 0), of(3, 1, 2, 2, 60_000)];
+        assert_eq!(planned(&blocks, Keep::default(), 1000), None);
+        assert_eq!(planned(&blocks, keep(10), 11), None);
+        assert_eq!(planned(&blocks, keep(10), 12), Some((0, 2, vec![0])));
+        assert_eq!(planned(&blocks, keep(10), 13), Some((0, 2, vec![0])));
+        assert_eq!(planned(&blocks, keep(10), 34), Some((0, 24, vec![0, 1, 2])));
+        let mut minutes = keep(10);
+        minutes.ages.insert(0, Duration::from_secs(9_999_999));
+        assert_eq!(planned(&blocks, minutes, 12), Some((60_000, 2, vec![3])));
+    }
+
+    #[test]
+    fn what_is_more_than_is_kept_goes_from_the_earliest_window_of_the_largest_resolution() {
+        let keep = |bytes| Keep { bytes: Some(bytes), ..Keep::default() };
+        let blocks = [of(0, 10, 2, 2, 0), of(1, 10, 4, 2, 0), of(2, 5, 2, 2, 60_000), of(3, 10, 100, 2, 0)];
+        assert_eq!(planned(&blocks, keep(35), 101), None);
+        assert_eq!(planned(&blocks, keep(34), 101), Some((0, 2, vec![0])));
+        assert_eq!(planned(&blocks[2..], keep(1), 101), Some((0, 100, vec![3])));
+        assert_eq!(planned(&blocks[3..], keep(1), 100), None, "its window is open");
+    }
+
+    #[test]
+    fn a_horizon_only_rises() {
+        let mut manifest = Manifest { blocks: vec![of(0, 10, 2, 2, 0), of(1, 10, 4, 2, 0)], ..Manifest::default() };
+        let job = |until| Job { tenant: Tenant::default(), resolution_ms: 0, until_ms: until * HOUR };
+        assert_eq!(job(2).apply(&mut manifest), (1, 10));
+        assert_eq!(job(0).apply(&mut manifest), (0, 0));
+        assert_eq!(manifest.horizon(&Tenant::default(), 0), 2 * HOUR);
+        assert_eq!(manifest.blocks.len(), 1);
+    }
+}

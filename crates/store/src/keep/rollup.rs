@@ -1,0 +1,96 @@
+//! Which rollups are to be made.
+//!
+//! Invariants: a rollup is made when its window is closed, from the next finer resolution, and again when finer data of its
+//! window arrived after it was made; a coarser one after the finer one that it is made of.
+
+use std::collections::{HashMap, HashSet};
+
+use ogive_model::Tenant;
+
+use crate::BlockMeta;
+use crate::manifest::Manifest;
+use crate::window::{Ladder, Window};
+
+/// A rollup: whose, how coarse, which window.
+pub(crate) type Due = (Tenant, u32, Window);
+
+/// What is known of rollups that are no block: those that came out empty, with the generation that they saw, and those
+/// that failed.
+#[derive(Default)]
+pub(crate) struct Known {
+    pub(crate) empty: HashMap<Due, u64>,
+    pub(crate) failed: HashSet<Due>,
+}
+
+/// The resolution that a rollup to `resolution_ms` is made of, and those that there are to be.
+pub(crate) fn finer_than(rollups: &[u32], resolution_ms: u32) -> u32 {
+    rollups.iter().copied().filter(|finer| *finer < resolution_ms).max().unwrap_or(0)
+}
+
+/// Rollups of one resolution by the shortest windows that they hold: up to what they saw, and their own window.
+fn made(blocks: &[BlockMeta], resolution_ms: u32, length_ms: i64) -> HashMap<(&Tenant, Window), (u64, Window)> {
+    let mut made = HashMap::new();
+    for meta in blocks.iter().filter(|meta| meta.resolution_ms == resolution_ms) {
+        for window in parts(meta.window, length_ms) {
+            made.insert((&meta.tenant, window), (meta.rolled, meta.window));
+        }
+    }
+    made
+}
+
+/// The windows of `length_ms` that a window has a part of.
+fn parts(window: Window, length_ms: i64) -> impl Iterator<Item = Window> {
+    let first = Window::of(window.start_ms.saturating_add(1), length_ms);
+    let count = if window.length_ms == 0 { 0 } else { (window.end_ms() - first.start_ms + length_ms - 1) / length_ms };
+    (0..count).map(move |at| Window { start_ms: first.start_ms + at * length_ms, length_ms })
+}
+
+/// What is to be made first.
+pub(crate) fn due(manifest: &Manifest, rollups: &[u32], ladder: Ladder, closed_ms: i64, known: &Known) -> Option<Due> {
+    rollups.iter().find_map(|resolution| {
+        let (finer, length) = (finer_than(rollups, *resolution), ladder.lengths(*resolution)[0]);
+        let made = made(&manifest.blocks, *resolution, length);
+        let sources = manifest.blocks.iter().filter(|meta| meta.resolution_ms == finer);
+        let mut missing = sources.flat_map(|meta| {
+            let horizon = manifest.horizon(&meta.tenant, finer);
+            let open = move |window: &Window| horizon < window.end_ms() && window.end_ms() <= closed_ms;
+            parts(meta.window, length).filter(open).filter_map(|window| needs(meta, *resolution, window, &made, known))
+        });
+        missing.find(|due| !known.failed.contains(due))
+    })
+}
+
+/// The rollup over `window` if it does not hold what is in a finer block.
+fn needs(
+    finer: &BlockMeta,
+    resolution_ms: u32,
+    window: Window,
+    made: &HashMap<(&Tenant, Window), (u64, Window)>,
+    known: &Known,
+) -> Option<Due> {
+    match made.get(&(&finer.tenant, window)) {
+        Some((rolled, _)) if finer.arrived <= *rolled => None,
+        Some((_, own)) => Some((finer.tenant.clone(), resolution_ms, *own)),
+        None => {
+            let due = (finer.tenant.clone(), resolution_ms, window);
+            let seen = known.empty.get(&due).copied().unwrap_or(0);
+            (finer.arrived > seen || !known.empty.contains_key(&due)).then_some(due)
+        }
+    }
+}
+
+/// Whether the next coarser rollup holds what is in a block, or never will.
+pub(crate) fn is_held(manifest: &Manifest, rollups: &[u32], ladder: Ladder, known: &Known, meta: &BlockMeta) -> bool {
+    let Some(coarser) = rollups.iter().copied().filter(|coarser| *coarser > meta.resolution_ms).min() else {
+        return true;
+    };
+    if finer_than(rollups, coarser) != meta.resolution_ms {
+        return true;
+    }
+    let length = ladder.lengths(coarser)[0];
+    let made = made(&manifest.blocks, coarser, length);
+    let horizon = manifest.horizon(&meta.tenant, meta.resolution_ms);
+    parts(meta.window, length)
+        .filter(|window| window.end_ms() > horizon)
+        .all(|window| needs(meta, coarser, window, &made, known).is_none_or(|due| known.failed.contains(&due)))
+}

@@ -1,0 +1,210 @@
+//! What readers read beside the heads: one manifest with its blocks open, and which of them answers for which time.
+//!
+//! Invariants: each instant of a range is answered by blocks of one resolution; a rollup answers only where finer data is
+//! gone, or where it holds everything finer that there is and the asker said that it serves.
+//! - Raw samples answer for what is above the horizon of raw samples, a rollup for what is above its own and not above
+//!   those of all finer ones.
+//! - A rollup is fresh when no block of finer data in its window arrived after it was made, no deletion is meant for it, and no
+//!   head holds samples of its window.
+
+use std::sync::Arc;
+
+use ogive_model::{Kind, Resolution, RollupUse, Selection, SeriesData, Temporality, Tenant, TimeRange};
+
+use crate::blocks::Blocks;
+use crate::manifest::Manifest;
+use crate::window::Window;
+use crate::{BlockMeta, Budget, Error, merge};
+
+/// See the module.
+#[derive(Clone, Default)]
+pub(crate) struct View {
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) blocks: Blocks,
+    /// Frozen heads up to this epoch are in the blocks.
+    pub(crate) flushed: u64,
+}
+
+/// A part of a range and what answers for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    range: TimeRange,
+    resolution_ms: u32,
+}
+
+/// Which series.
+type Wanted = fn(Kind, Temporality) -> bool;
+
+impl Manifest {
+    /// Up to where the data of a tenant in one resolution is gone.
+    pub(crate) fn horizon(&self, tenant: &Tenant, resolution_ms: u32) -> i64 {
+        let of = self.horizons.iter().find(|one| one.tenant == *tenant && one.resolution_ms == resolution_ms);
+        of.map_or(i64::MIN, |horizon| horizon.until_ms)
+    }
+
+    /// The resolutions that a tenant's blocks have, ascending, raw samples among them in any case.
+    pub(crate) fn resolutions(&self, tenant: &Tenant) -> Vec<u32> {
+        let of = self.blocks.iter().filter(|meta| meta.tenant == *tenant).map(|meta| meta.resolution_ms);
+        let mut all: Vec<u32> = of.chain([0]).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether a rollup holds everything finer of its window that is in blocks, less what was deleted.
+    pub(crate) fn is_fresh(&self, rollup: &BlockMeta) -> bool {
+        let later = |meta: &BlockMeta| {
+            meta.resolution_ms < rollup.resolution_ms
+                && meta.tenant == rollup.tenant
+                && meta.arrived > rollup.rolled
+                && meta.window.meets(&rollup.window)
+                && meta.window.range().end_ms > self.horizon(&meta.tenant, meta.resolution_ms)
+        };
+        !self.blocks.iter().any(later) && !self.tombstones.iter().any(|tombstone| tombstone.concerns(rollup))
+    }
+}
+
+impl View {
+    /// What the blocks hold of a selection; `heads` is what the heads hold of it.
+    pub(crate) fn select(
+        &self,
+        tenant: &Tenant,
+        selection: &Selection,
+        heads: &[SeriesData],
+        budget: &mut Budget,
+    ) -> Result<Vec<SeriesData>, Error> {
+        let (wanted, others): (Wanted, Wanted) = match selection.resolution {
+            _ if selection.labels_only => {
+                return self.read(tenant, selection, &self.finest(tenant, selection.range), any, budget);
+            }
+            Resolution::Finest => {
+                return self.read(tenant, selection, &self.finest(tenant, selection.range), any, budget);
+            }
+            Resolution::Width(0) => {
+                let start_ms = selection.range.start_ms.max(self.manifest.horizon(tenant, 0));
+                let raw = Piece { range: TimeRange { start_ms, ..selection.range }, resolution_ms: 0 };
+                return self.read(tenant, selection, &[raw], any, budget);
+            }
+            Resolution::Width(_) => (|kind, _| kind != Kind::Text, |kind, _| kind == Kind::Text),
+            Resolution::Aligned { use_as: RollupUse::Together, .. } => (together, |a, b| !together(a, b)),
+            Resolution::Aligned { use_as: RollupUse::Last, .. } => (last, |a, b| !last(a, b)),
+        };
+        let serves = |resolution_ms: u32| match selection.resolution {
+            Resolution::Width(width_ms) => width_ms == resolution_ms,
+            Resolution::Aligned { step_ms, .. } => {
+                let TimeRange { start_ms, end_ms } = selection.range;
+                [step_ms, start_ms, end_ms].iter().all(|time| time % i64::from(resolution_ms) == 0)
+            }
+            Resolution::Finest => false,
+        };
+        let usable = |meta: &BlockMeta| {
+            serves(meta.resolution_ms) && self.manifest.is_fresh(meta) && !holds_any(heads, meta.window.range())
+        };
+        let pieces = self.plan(tenant, selection.range, usable);
+        let mut found = self.read(tenant, selection, &pieces, wanted, budget)?;
+        let rest = self.read(tenant, selection, &self.finest(tenant, selection.range), others, budget)?;
+        if !rest.is_empty() {
+            found = merge(vec![found, rest]);
+        }
+        Ok(found)
+    }
+
+    fn finest(&self, tenant: &Tenant, range: TimeRange) -> Vec<Piece> {
+        self.plan(tenant, range, |_| false)
+    }
+
+    /// Cuts `range` into pieces, ascending: the coarsest rollup of which a block is `usable`, else the finest that is there.
+    fn plan(&self, tenant: &Tenant, range: TimeRange, usable: impl Fn(&BlockMeta) -> bool) -> Vec<Piece> {
+        let manifest = &*self.manifest;
+        let resolutions = manifest.resolutions(tenant);
+        let mut left = vec![range];
+        let mut pieces = Vec::new();
+        for (at, resolution_ms) in resolutions.iter().copied().enumerate().rev() {
+            let own = manifest.horizon(tenant, resolution_ms);
+            // Where every finer one is gone there is nothing else; raw samples take what is left.
+            let finer = resolutions[..at].iter().map(|finer| manifest.horizon(tenant, *finer)).min();
+            let mut taken = vec![TimeRange { start_ms: own, end_ms: finer.unwrap_or(i64::MAX) }];
+            if resolution_ms > 0 {
+                let of = |meta: &&BlockMeta| meta.tenant == *tenant && meta.resolution_ms == resolution_ms;
+                let touches = |meta: &&BlockMeta| common(meta.window.range(), range).is_some();
+                let blocks = manifest.blocks.iter().filter(of).filter(touches).filter(|meta| usable(meta));
+                taken.extend(
+                    blocks
+                        .filter_map(|meta| common(meta.window.range(), TimeRange { start_ms: own, end_ms: i64::MAX })),
+                );
+            }
+            for taken in taken {
+                pieces.extend(
+                    left.iter().filter_map(|left| common(*left, taken)).map(|range| Piece { range, resolution_ms }),
+                );
+                left = left.iter().flat_map(|left| without(*left, taken)).collect();
+            }
+        }
+        pieces.sort_by_key(|piece| piece.range.start_ms);
+        pieces.dedup_by(|next, before| {
+            let goes_on = before.resolution_ms == next.resolution_ms && before.range.end_ms == next.range.start_ms;
+            if goes_on {
+                before.range.end_ms = next.range.end_ms;
+            }
+            goes_on
+        });
+        pieces
+    }
+
+    fn read(
+        &self,
+        tenant: &Tenant,
+        selection: &Selection,
+        pieces: &[Piece],
+        wanted: Wanted,
+        budget: &mut Budget,
+    ) -> Result<Vec<SeriesData>, Error> {
+        let mut found = Vec::new();
+        for piece in pieces {
+            let part = Selection { range: piece.range, ..selection.clone() };
+            let tombstones = &self.manifest.tombstones;
+            let read = self.blocks.read((tenant, piece.resolution_ms), &part, &wanted, tombstones, budget)?;
+            found = merge(vec![found, read]);
+        }
+        Ok(found)
+    }
+}
+
+fn any(_: Kind, _: Temporality) -> bool {
+    true
+}
+
+/// Series whose rollups hold what all samples of a cell come to.
+fn together(kind: Kind, temporality: Temporality) -> bool {
+    kind == Kind::Float || (kind == Kind::Histogram && temporality == Temporality::Delta)
+}
+
+/// Series whose rollups hold the last sample of a cell as it was.
+fn last(kind: Kind, temporality: Temporality) -> bool {
+    kind != Kind::Text && temporality != Temporality::Delta
+}
+
+fn holds_any(heads: &[SeriesData], range: TimeRange) -> bool {
+    let has = |times: &[i64]| {
+        let from = times.partition_point(|time| *time <= range.start_ms);
+        times.get(from).is_some_and(|time| *time <= range.end_ms)
+    };
+    heads.iter().any(|data| has(&data.floats.times) || has(&data.histograms.times))
+}
+
+fn common(a: TimeRange, b: TimeRange) -> Option<TimeRange> {
+    let range = TimeRange { start_ms: a.start_ms.max(b.start_ms), end_ms: a.end_ms.min(b.end_ms) };
+    (range.start_ms < range.end_ms).then_some(range)
+}
+
+fn without(a: TimeRange, b: TimeRange) -> impl Iterator<Item = TimeRange> {
+    let Some(both) = common(a, b) else { return [Some(a), None].into_iter().flatten() };
+    let before = TimeRange { start_ms: a.start_ms, end_ms: both.start_ms };
+    let after = TimeRange { start_ms: both.end_ms, end_ms: a.end_ms };
+    [before, after].map(|range| (range.start_ms < range.end_ms).then_some(range)).into_iter().flatten()
+}
+
+/// Whether all of a window is at or before a time.
+pub(crate) const fn ends_by(window: Window, until_ms: i64) -> bool {
+    window.length_ms > 0 && window.end_ms() <= until_ms
+}
