@@ -1,7 +1,7 @@
 # What a newcomer and CI need. `make run` builds and starts the server; `make test` runs every test.
 # Both install what they can and name what they cannot in one line (scripts/need).
 
-.PHONY: run build ui test test-rust test-ui test-e2e lint bench-peers schema clean
+.PHONY: run build ui test test-rust test-ui test-e2e lint bench-peers bench-record schema clean
 .DEFAULT_GOAL := build
 
 UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
@@ -35,6 +35,7 @@ lint:
 	cargo clippy -p ogive --features fastant --all-targets --locked -- -D warnings
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
 	cargo check --manifest-path bench/peers/Cargo.toml --target-dir target/fuzz --locked --quiet
+	cargo check --manifest-path bench/record/Cargo.toml --target-dir target/fuzz --locked --quiet
 	@if rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1; then \
 		cargo clippy -p ogive-probe --target aarch64-unknown-linux-gnu --locked -- -D warnings; \
 	else echo "lint: NOT CHECKED on aarch64: rustup target add aarch64-unknown-linux-gnu" >&2; fi
@@ -53,6 +54,11 @@ test-e2e: ui
 	@scripts/need chromium
 	cargo build --locked -p ogive
 	cd ui && OGIVE_BIN=$(CURDIR)/target/debug/ogive npm run e2e
+
+# Records, merges and quantiles beside six libraries, and message traces beside `tracing`.
+bench-record:
+	cargo run --release --locked --manifest-path bench/record/Cargo.toml --target-dir target/bench-record
+	cargo run --release --locked --manifest-path bench/record/Cargo.toml --target-dir target/bench-record --bin spans
 
 # The same work for Ogive and its peers from Debian, beside each other: `make bench-peers ARGS='--rounds 1 --scale 0.1'`.
 bench-peers: build
