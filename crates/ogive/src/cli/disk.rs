@@ -50,7 +50,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..end].parse().map_err(|_| refuse())?;
     let unit = text[end..].strip_suffix("/s").unwrap_or(&text[end..]);
-    let factor = match unit.strip_suffix('B').unwrap_or(unit).to_ascii_lowercase().as_str() {
+    let factor = match unit.strip_suffix(['B', 'b']).unwrap_or(unit).to_ascii_lowercase().as_str() {
         "" => 1,
         "k" => 1000,
         "m" => 1_000_000,
