@@ -101,13 +101,21 @@ fn ping_pong(handoffs: u64, read: &(impl Fn() -> u64 + Sync)) -> (u64, u64, u64)
         let (own, other) = (&places[side].0, &places[1 - side].0);
         let (mut seen, mut own_backward, mut own_worst) = (0, 0_u64, 0);
         for turn in 0..handoffs / 2 {
-            let mut spins = 0_u32;
-            while !(side == 0 && turn == 0) && other.load(Ordering::Acquire) == seen {
-                spins += 1;
-                if spins.is_multiple_of(2_000) { std::thread::yield_now() } else { std::hint::spin_loop() }
+            // The reading follows the load with no branch between them: a processor may take it first unless the clock forbids it.
+            // (A loop that waits and then reads hides that, because its exit is mispredicted.)
+            let (mut polls, mut reading) = (0_u32, read());
+            while !(side == 0 && turn == 0) {
+                let message = other.load(Ordering::Acquire);
+                reading = read();
+                if message != seen {
+                    seen = message;
+                    break;
+                }
+                polls += 1;
+                if polls.is_multiple_of(5_000) {
+                    std::thread::yield_now();
+                }
             }
-            seen = other.load(Ordering::Acquire);
-            let reading = read();
             if reading < seen >> 1 {
                 own_backward += 1;
                 own_worst = own_worst.max((seen >> 1) - reading);
