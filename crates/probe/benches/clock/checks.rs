@@ -104,7 +104,8 @@ fn ping_pong(handoffs: u64, read: &(impl Fn() -> u64 + Sync)) -> (u64, u64, u64)
             // The reading follows the load with no branch between them: a processor may take it first unless the clock forbids it.
             // (A loop that waits and then reads hides that, because its exit is mispredicted.)
             let (mut polls, mut reading) = (0_u32, read());
-            while !(side == 0 && turn == 0) {
+            let waits = side == 1 || turn > 0;
+            while waits && polls < u32::MAX {
                 let message = other.load(Ordering::Acquire);
                 reading = read();
                 if message != seen {
