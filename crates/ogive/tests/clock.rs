@@ -204,19 +204,25 @@ fn a_quiet_watch_says_how_it_began_and_ends_in_time() {
     assert!(from.elapsed() >= Duration::from_secs(1));
 }
 
-/// The expressions of the README's alert.
+/// The expressions of docs/clock.md.
 const CHANGED: &str = "increase(ogive_clock_source_changes_total[10m]) > 0";
 const IN_USE: &str = "ogive_clock_info == 1";
 
 #[test]
 fn an_alert_on_the_servers_clock_source_fires_when_it_changes() {
     let (data, directory) = (tempfile::tempdir().unwrap(), kernel("tsc"));
+    let page = include_str!("../../../docs/clock.md");
+    assert!(page.contains(&format!("expr: {CHANGED}\n")) && page.contains(IN_USE));
     let path = directory.path().to_str().unwrap();
     let server = Server::try_start(data.path(), &["--listen", "127.0.0.1:0", "--clocksource-dir", path]).unwrap();
     eventually("the clock's figures", || server.number("ogive_clock_quantum_seconds"));
     eventually("the cost of a read", || server.number("ogive_clock_read_seconds{clock=\"now\"} > 0"));
     assert_eq!(server.number("ogive_clock_info{os_clocksource=\"tsc\"}"), Some(1.0));
     assert_eq!(server.number(CHANGED), None);
+    for alert in page.lines().filter_map(|line| line.trim().strip_prefix("expr: ")) {
+        // It is one that the server understands; whether the host of this test is slow is not the question.
+        let _ = server.number(alert);
+    }
     switch(directory.path(), "hpet");
     let changes = eventually("the alert", || server.number(CHANGED));
     assert!(changes > 0.0, "{changes}");

@@ -87,7 +87,11 @@ fn figures(evidence: &Evidence<'_>, compared: usize, cpus: usize) -> Vec<(&'stat
     };
     let offset = match evidence.offset_ns {
         Some(ns) => {
-            format!("{} at most, {compared} of {} pairs with CPU 0's compared", time(ns.abs()), cpus.max(1) - 1)
+            format!(
+                "{} at most; {compared} of the {} other CPUs compared with the first",
+                time(ns.abs()),
+                cpus.max(1) - 1
+            )
         }
         None => "not known: there are no two CPUs to compare".to_owned(),
     };

@@ -128,11 +128,11 @@ fn fine(evidence: &Evidence<'_>, order_ns: f64) -> String {
     let [step, order, err] = [figures.quantum_ns, order_ns, figures.err_ns as f64].map(time);
     let cost = time(cost::of(evidence.costs, Read::Now).unwrap_or(0.0));
     let order = match evidence.offset_ns {
-        Some(_) => format!("do not compare stamps of different CPUs below {order}"),
+        Some(_) => format!("do not compare stamps of different CPUs that are closer than {order}"),
         None => "no two CPUs could be compared".into(),
     };
     format!(
-        "This clock can be trusted for intervals down to its step of {step}: an ordered read costs {cost}, it keeps within {err} of the system's clock, and {order}."
+        "This clock can be trusted for intervals down to its step of {step}: an ordered read costs {cost}, and it keeps within {err} of the system's clock; {order}."
     )
 }
 
@@ -228,7 +228,13 @@ mod tests {
         check(
             &evidence(&figures, &costs),
             &[],
-            &["can be trusted", "step of 10 ns", "costs 17 ns", "within 40 ns", "different CPUs below 13 ns"],
+            &[
+                "can be trusted",
+                "step of 10 ns",
+                "costs 17 ns",
+                "within 40 ns",
+                "different CPUs that are closer than 13 ns",
+            ],
         );
         let alone = Evidence { offset_ns: None, ..evidence(&figures, &costs) };
         check(&alone, &[], &["no two CPUs could be compared"]);
@@ -255,7 +261,7 @@ mod tests {
         let figures = Figures::sound();
         let costs = costs(17.0, 23.0);
         let apart = |offset_ns| Evidence { offset_ns: Some(offset_ns), ..evidence(&figures, &costs) };
-        check(&apart(100.0), &[], &["below 110 ns"]);
+        check(&apart(100.0), &[], &["closer than 110 ns"]);
         check(&apart(-101.0), &["cpus-differ"], &["Do not compare stamps of different CPUs below 101 ns"]);
         let found = under("kvm-clock", Some(OsReason::CpusDiffer));
         check(&Evidence { offset_ns: Some(4_000.0), ..evidence(&found, &costs) }, &["cpus-differ"], &["below 4 us"]);

@@ -166,7 +166,7 @@ fn each_source(options: &Bench, clock: Clock, progress: &mut Progress) -> anyhow
     interrupt::restore_on_signal(&switch)?;
     let each = options.seconds * (options.threads.len() * Read::all().len()) as f64;
     eprintln!(
-        "ogive: --sources switches the clock source of this whole machine ({}) for some {:.0} s each, then back to {}; after a kill -9, by hand: {}",
+        "ogive: --sources switches the clock source of this whole machine ({}) for some {:.1} s each, then back to {}; after a kill -9, by hand: {}",
         kernel.available.join(", "),
         each,
         kernel.name(),
