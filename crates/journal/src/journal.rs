@@ -310,6 +310,21 @@ impl Journal {
         Ok(())
     }
 
+    /// Makes every record durable, seals the segment, and gives all that hold records a second name in `target`. What
+    /// is appended later goes to a new segment.
+    ///
+    /// # Errors
+    /// What the disk says; then some of the names may be there.
+    pub fn cut(&mut self, target: &Path) -> Result<(), Error> {
+        self.reopen()?;
+        self.rotate()?;
+        let sealed = self.segments.len() - usize::from(self.active.is_some());
+        for segment in &self.segments[..sealed] {
+            self.disk.link(&segment.path, &target.join(segment.path.file_name().expect("a segment has a name")))?;
+        }
+        self.disk.sync_dir(target)
+    }
+
     /// Goes on after a failed write or fsync, in a new segment that voids every record since the last good
     /// `sync`. Does nothing on a healthy journal.
     ///

@@ -57,6 +57,12 @@ pub enum Error {
     /// The store is shutting down. Open it again.
     #[error("the store is shutting down")]
     Ending,
+    /// It cannot be done as it was asked. The sentence says what to do.
+    #[error("{problem}")]
+    Refused {
+        /// Why, and what to do.
+        problem: String,
+    },
     /// The disk did not do what was asked.
     #[error(transparent)]
     Disk(#[from] ogive_journal::Error),
@@ -80,6 +86,7 @@ impl From<Error> for SelectError {
             | Error::TooManyDeletions { .. }
             | Error::Unflushed { .. }
             | Error::Ending
+            | Error::Refused { .. }
             | Error::Disk(_) => Self::Unavailable(error.to_string()),
         }
     }

@@ -46,6 +46,22 @@ impl Ledger {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does `act` while the manifest cannot change.
+    pub(crate) fn frozen<T>(&self, act: impl FnOnce(&Manifest) -> T) -> T {
+        act(&self.manifest())
+    }
+
+    /// Opens the blocks again that could not be opened: their files may have been healed.
+    pub(crate) fn reopen(&self) {
+        let held = self.manifest();
+        let before = self.view();
+        if before.blocks.failures().next().is_some() {
+            let blocks = Blocks::open(&*self.disk, &self.directory, &held);
+            let view = View { manifest: Arc::clone(&before.manifest), blocks, flushed: before.flushed };
+            *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
+        }
+    }
+
     /// The first of `count` ids that nobody had.
     pub(crate) fn take_ids(&self, count: u64) -> BlockId {
         let mut manifest = self.manifest();

@@ -20,6 +20,8 @@ mod store_tests;
 mod testing;
 #[cfg(test)]
 mod time_tests;
+#[cfg(test)]
+mod upkeep_tests;
 
 pub mod block;
 pub mod blocks;
@@ -27,6 +29,8 @@ pub mod ingest;
 pub mod manifest;
 pub mod merge;
 pub mod retention;
+pub mod scrub;
+pub mod snapshot;
 pub mod store;
 pub mod tombstone;
 pub mod window;
@@ -39,6 +43,8 @@ pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply, Stamps, 
 pub use manifest::Manifest;
 pub use merge::merge;
 pub use retention::{Keep, Retention};
+pub use scrub::{Scrubbed, scrub};
+pub use snapshot::SnapshotInfo;
 pub use store::{Store, TenantView};
 pub use tombstone::Tombstone;
 pub use window::Window;

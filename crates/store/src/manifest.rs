@@ -117,7 +117,8 @@ impl Manifest {
         }
     }
 
-    fn read_copy(file: &dyn DiskFile, copy: usize) -> Result<Self, Error> {
+    /// One copy of the file.
+    pub(crate) fn read_copy(file: &dyn DiskFile, copy: usize) -> Result<Self, Error> {
         let length = usize::try_from(file.copy_length(copy)?).expect("a file fits the address space");
         let mut bytes = vec![0; length];
         let read = file.read_copy_at(copy, 0, &mut bytes)?;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
-use ogive_journal::{DirectoryLock, Disk, Journal};
+use ogive_journal::{DirectoryLock, Disk, Journal, Until};
 use ogive_model::sequence::SourceTable;
 use ogive_model::{Batch, Matcher, Partial, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Value};
 
@@ -25,13 +25,15 @@ use crate::ingest::{Clock, Options, Queue, Refusal, Registry, Reply, Stamps};
 use crate::keep::{self, Keeper};
 use crate::ledger::Ledger;
 use crate::retention::Oldest;
+use crate::scrub::{self, Scrubbed, Scrubber};
+use crate::snapshot::{self, SnapshotInfo};
 use crate::tombstone::{TOMBSTONES_MAX, Tombstone};
 use crate::view::View;
 use crate::window::Ladder;
 use crate::{BlockMeta, Blocks, Budget, Error, Manifest, merge};
 
 /// Name of the journal's directory in the store's.
-const JOURNAL_DIRECTORY: &str = "journal";
+pub(crate) const JOURNAL_DIRECTORY: &str = "journal";
 /// A reader that was overtaken by this many flushes in a row meets a store that is broken, not busy.
 const READ_TRIES_MAX: usize = 100;
 
@@ -221,6 +223,48 @@ impl Store {
         let _ = done.recv();
     }
 
+    /// Makes the snapshot `name`: exactly what was acknowledged before, and what is acknowledged meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], or the disk's.
+    pub fn snapshot(&self, name: &str, created_ms: i64) -> Result<SnapshotInfo, Error> {
+        let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
+        self.ledger.frozen(|manifest| {
+            snapshot::create(disk, directory, name, created_ms, manifest, |target| {
+                let (answer, cut) = std::sync::mpsc::channel();
+                let ending = |_| Error::Ending;
+                self.queue.push_always(Command::Cut(target.to_owned(), answer)).map_err(|_| Error::Ending)?;
+                Ok(cut.recv().map_err(ending)??)
+            })
+        })
+    }
+
+    /// All snapshots, by name.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn snapshots(&self) -> Result<Vec<SnapshotInfo>, Error> {
+        snapshot::list(self.ledger.disk(), self.ledger.directory())
+    }
+
+    /// Looks at every stored byte and heals what another copy has right.
+    ///
+    /// # Errors
+    /// What the disk or `pace` says.
+    pub fn scrub(&self, pace: scrub::Pace<'_>) -> Result<Scrubbed, Error> {
+        let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
+        let mut scrubber = Scrubber::new(disk, directory, pace);
+        let blocks = self.ledger.frozen(|manifest| {
+            scrubber.manifest(directory)?;
+            Ok::<_, Error>(manifest.blocks.clone())
+        })?;
+        let until = Until::Durable(self.stats.journal_durable.get());
+        let is_live = |meta: &BlockMeta| self.ledger.view().blocks.metas().any(|live| live.id == meta.id);
+        let scrubbed = scrubber.rest(&blocks, until, &is_live)?;
+        self.ledger.reopen();
+        Ok(scrubbed)
+    }
+
     /// How the store is.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -402,6 +446,7 @@ struct Found {
 fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<Found, Error> {
     disk.create_dir_all(directory)?;
     let lock = disk.lock(directory)?;
+    snapshot::finish_rollback(&**disk, directory)?;
     let manifest = Manifest::open(&**disk, directory)?;
     let blocks = Blocks::open(&**disk, directory, &manifest);
     let sources = read_windows(&manifest, directory)?;

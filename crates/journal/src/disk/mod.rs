@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-pub use mirror::{MIRROR_FILE, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, Pace, Progress};
+pub use mirror::{MIRROR_FILE, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, Pace, Progress, fill_new};
 pub use real::{LOCK_FILE, RealDisk};
 pub use simulated::{Faults, SimulatedDisk};
 pub use verified::{BadCopy, Piece, Verified, read_verified, scrub_piece};

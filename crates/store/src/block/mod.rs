@@ -11,6 +11,7 @@ mod format;
 mod index;
 mod postings;
 mod reader;
+pub(crate) mod scrub;
 mod series;
 #[cfg(test)]
 mod tests;

@@ -302,7 +302,7 @@ impl Block {
         index.matching(matchers).map_err(|broken| self.corrupt_section(SectionId::Postings, broken))
     }
 
-    fn index(&self) -> Result<Arc<Index>, Error> {
+    pub(super) fn index(&self) -> Result<Arc<Index>, Error> {
         let mut held = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = &*held {
             return Ok(Arc::clone(index));
@@ -434,7 +434,7 @@ impl Block {
     }
 
     /// Whether `bytes`, read from `path`, are what was written as `section`.
-    pub(crate) fn check(&self, section: Section, bytes: &[u8], path: &Path) -> Result<(), Error> {
+    fn check(&self, section: Section, bytes: &[u8], path: &Path) -> Result<(), Error> {
         self.compare(section, crc32c::crc32c(bytes), path)
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Stats {
     pub(crate) refused: Counter,
     pub(crate) series: Counter,
     pub(crate) journal_bytes: Counter,
+    /// Sequence behind the last record that is durable.
+    pub(crate) journal_durable: Counter,
     pub(crate) journal_failures: Counter,
     pub(crate) flushes: Counter,
     pub(crate) flush_failures: Counter,

@@ -7,6 +7,7 @@
 //! on in a new segment; a record that does not fit the disk is refused alone.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Truncate(Position),
     /// Begin a new segment, so that what is in blocks can go from the journal.
     Rotate,
+    /// Seal the journal and give its segments second names in a directory.
+    Cut(PathBuf, Sender<Result<(), DiskError>>),
 }
 
 /// A journal position at which the heads were parted.
@@ -290,6 +293,11 @@ impl Writer {
                     self.mend();
                 }
             }
+            Command::Cut(target, answer) => {
+                self.commit();
+                let _ = answer.send(self.journal.cut(&target));
+                self.core.stats.journal_bytes.set(self.journal.bytes());
+            }
             Command::Truncate(position) => {
                 // What cannot be removed now is tried again after the next flush.
                 if self.journal.truncate_before(position).is_err() {
@@ -451,6 +459,7 @@ impl Writer {
         (recovered.batches, recovered.bytes) = (replay.records, replay.bytes);
         recovered.findings.extend(replay.corruptions.iter().map(ToString::to_string));
         core.stats.journal_bytes.set(self.journal.bytes());
+        core.stats.journal_durable.set(self.journal.durable().0);
         Ok(recovered)
     }
 }

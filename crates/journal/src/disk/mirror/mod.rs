@@ -26,7 +26,7 @@ use crate::Error;
 use file::{Handles, MirrorFile};
 use label::Label;
 pub use label::MIRROR_FILE;
-pub use open::{Member, MirrorOptions};
+pub use open::{Member, MirrorOptions, fill_new};
 pub use rebuild::{Pace, Progress};
 
 /// How a member is.
@@ -360,7 +360,10 @@ impl Disk for MirrorDisk {
 
     fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Error> {
         let (one, other) = (self.0.inner(one), self.0.inner(other));
-        self.0.ask(|slot| slot.disk.same_file(&slot.path(one), &slot.path(other)))
+        // A file that was made anew on one member is not the same any more there.
+        let state = self.0.read();
+        let mut each = state.live().map(|(_, slot)| slot.disk.same_file(&slot.path(one), &slot.path(other)));
+        each.try_fold(true, |all, same| Ok(all && same?))
     }
 
     /// What one member does not have needs no removing there.

@@ -111,6 +111,29 @@ fn check_members(members: &[Member]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Does `work`, which fills `target`, with the directory locked and labelled as not yet filled: who opens it before the work is
+/// done is refused.
+///
+/// # Errors
+/// [`Error::Mirror`] when the directory is not empty; the work's, and then the label stays.
+pub fn fill_new<T, E: From<Error>>(target: &Member, drawn: u64, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    let (disk, root) = (&*target.disk, &target.root);
+    let _lock = match look(target)? {
+        Found::Lost(error) => return Err(error.into()),
+        Found::Empty(lock) => lock,
+        Found::Labelled(..) | Found::Unlabelled(_) => {
+            let problem = format!("{} is not empty; empty it or name another directory", root.display());
+            return Err(Error::Mirror { problem }.into());
+        }
+    };
+    let (current, history) = (Vec::new(), Vec::new());
+    Label { store: u128::from(drawn), member: drawn, epoch: 0, current, history }.write(disk, root)?;
+    let done = work()?;
+    disk.remove(&root.join(MIRROR_FILE))?;
+    disk.sync_dir(root)?;
+    Ok(done)
+}
+
 /// Locks a directory and reads its label.
 pub(super) fn look(member: &Member) -> Result<Found, Error> {
     let (disk, root) = (&*member.disk, &member.root);

@@ -1,0 +1,413 @@
+//! Snapshots: a directory of second names for the files of one moment, in `snapshots/NAME` of the store's directory.
+//!
+//! Invariants: a snapshot is there when its file `SNAPSHOT` is, and then it is whole; its files are never written again: blocks
+//! are immutable, journal segments were sealed by the cut. It is a store's directory itself, so a clone is links to its files.
+//! Format: docs/formats/snapshot.md.
+//! Failure: what was begun and has no `SNAPSHOT` is removed by the next snapshot of that name; a rollback that was begun is finished
+//! by the next start.
+
+use std::path::{Path, PathBuf};
+
+use ogive_journal::{Disk, Error as DiskError, Member, fill_new, segment_number};
+
+use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
+use crate::manifest::MANIFEST_FILE;
+use crate::store::JOURNAL_DIRECTORY;
+use crate::{Error, Manifest};
+
+/// Where the snapshots are in the store's directory.
+pub const SNAPSHOTS_DIRECTORY: &str = "snapshots";
+const SNAPSHOT_FILE: &str = "SNAPSHOT";
+const ROLLBACK_FILE: &str = "ROLLBACK";
+const SNAPSHOT_MAGIC: [u8; 8] = *b"OGIVESNP";
+const ROLLBACK_MAGIC: [u8; 8] = *b"OGIVERBK";
+const VERSION: u32 = 1;
+/// 100 bytes of a name: a date, a version and a word.
+const NAME_BYTES_MAX: usize = 100;
+/// A segment of at most its header holds no record and may still be written.
+const SEGMENT_EMPTY_BYTES: u64 = 64;
+
+/// What is known of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// Its name.
+    pub name: String,
+    /// When it was made, milliseconds since 1970.
+    pub created_ms: i64,
+    /// Blocks in it.
+    pub blocks: u64,
+    /// Bytes of its blocks; most of them are shared.
+    pub block_bytes: u64,
+    /// Bytes of its journal.
+    pub journal_bytes: u64,
+}
+
+pub(crate) fn refuse(problem: String) -> Error {
+    Error::Refused { problem }
+}
+
+/// Where the snapshot `name` is.
+#[must_use]
+pub fn path_of(directory: &Path, name: &str) -> PathBuf {
+    directory.join(SNAPSHOTS_DIRECTORY).join(name)
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let good = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.starts_with('.') || !name.bytes().all(good) {
+        return Err(refuse(format!(
+            "{name:?} names no snapshot; use 1 to {NAME_BYTES_MAX} letters, digits and -_. that do not begin with a dot"
+        )));
+    }
+    Ok(())
+}
+
+/// All snapshots, by name.
+///
+/// # Errors
+/// The disk's.
+pub fn list(disk: &dyn Disk, directory: &Path) -> Result<Vec<SnapshotInfo>, Error> {
+    let mut found = Vec::new();
+    let paths = match disk.list(&directory.join(SNAPSHOTS_DIRECTORY)) {
+        Err(DiskError::NotFound { .. }) => return Ok(found),
+        paths => paths?,
+    };
+    for path in paths {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        match read(disk, directory, name) {
+            Ok(info) => found.push(info),
+            Err(Error::Disk(DiskError::NotFound { .. })) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+fn read(disk: &dyn Disk, directory: &Path, name: &str) -> Result<SnapshotInfo, Error> {
+    let path = path_of(directory, name).join(SNAPSHOT_FILE);
+    let mut info = read_frame(disk, &path, SNAPSHOT_MAGIC, parse_info)?;
+    name.clone_into(&mut info.name);
+    Ok(info)
+}
+
+/// Makes the snapshot `name` of `manifest`. `journal` puts the sealed segments into the directory that it is given.
+pub(crate) fn create(
+    disk: &dyn Disk,
+    directory: &Path,
+    name: &str,
+    created_ms: i64,
+    manifest: &Manifest,
+    journal: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<SnapshotInfo, Error> {
+    check_name(name)?;
+    let inside = path_of(directory, name);
+    if disk.length(&inside.join(SNAPSHOT_FILE)).is_ok() {
+        return Err(refuse(format!("there is a snapshot {name:?} already; choose another name, or delete it")));
+    }
+    remove_below(disk, &inside)?;
+    disk.create_dir_all(&inside.join(JOURNAL_DIRECTORY))?;
+    for meta in &manifest.blocks {
+        disk.link(&Manifest::block_path(directory, meta.id), &Manifest::block_path(&inside, meta.id))?;
+    }
+    manifest.replace(disk, &inside)?;
+    journal(&inside.join(JOURNAL_DIRECTORY))?;
+    disk.sync_dir(&inside.join(JOURNAL_DIRECTORY))?;
+    disk.sync_dir(&inside)?;
+    let segments = disk.list(&inside.join(JOURNAL_DIRECTORY))?;
+    let info = SnapshotInfo {
+        name: name.to_owned(),
+        created_ms,
+        blocks: manifest.blocks.len() as u64,
+        block_bytes: manifest.blocks.iter().map(|meta| meta.bytes).sum(),
+        journal_bytes: segments.iter().filter_map(|path| disk.length(path).ok()).sum(),
+    };
+    disk.replace(&inside.join(SNAPSHOT_FILE), &encode_info(&info))?;
+    disk.sync_dir(&directory.join(SNAPSHOTS_DIRECTORY))?;
+    Ok(info)
+}
+
+/// Makes a snapshot of a directory that nobody has open.
+///
+/// # Errors
+/// [`Error::Refused`], [`Error::Corrupt`], or the disk's.
+pub fn create_stopped(disk: &dyn Disk, directory: &Path, name: &str, created_ms: i64) -> Result<SnapshotInfo, Error> {
+    finish_rollback(disk, directory)?;
+    let manifest = Manifest::read(disk, directory)?.map_or_else(Manifest::default, |(manifest, _)| manifest);
+    create(disk, directory, name, created_ms, &manifest, |target| {
+        link_segments(disk, &directory.join(JOURNAL_DIRECTORY), target)
+    })
+}
+
+/// Links the segments that hold something. Who opens a journal goes on in a new one.
+fn link_segments(disk: &dyn Disk, from: &Path, to: &Path) -> Result<(), Error> {
+    let paths = match disk.list(from) {
+        Err(DiskError::NotFound { .. }) => return Ok(()),
+        paths => paths?,
+    };
+    for path in paths.iter().filter(|path| segment_number(path).is_some()) {
+        if disk.length(path)? > SEGMENT_EMPTY_BYTES {
+            disk.link(path, &to.join(path.file_name().expect("a file has a name")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a snapshot; the files that nobody else has go with it.
+///
+/// # Errors
+/// [`Error::Refused`] when there is none; the disk's.
+pub fn delete(disk: &dyn Disk, directory: &Path, name: &str) -> Result<(), Error> {
+    need(disk, directory, name)?;
+    let inside = path_of(directory, name);
+    // First what says that it is there.
+    disk.remove(&inside.join(SNAPSHOT_FILE))?;
+    disk.sync_dir(&inside)?;
+    remove_below(disk, &inside)?;
+    disk.remove_dir(&inside)?;
+    Ok(disk.sync_dir(&directory.join(SNAPSHOTS_DIRECTORY))?)
+}
+
+fn need(disk: &dyn Disk, directory: &Path, name: &str) -> Result<SnapshotInfo, Error> {
+    check_name(name)?;
+    match read(disk, directory, name) {
+        Err(Error::Disk(DiskError::NotFound { .. })) => {
+            Err(refuse(format!("there is no snapshot {name:?}; `ogive snapshot list` names them")))
+        }
+        read => read,
+    }
+}
+
+/// Makes `target`, an empty directory, a store of its own with what the snapshot `name` holds: by links where it is in the same
+/// file system as one of `sources` (the store's directory on each of its disks), else by copies.
+///
+/// # Errors
+/// [`Error::Refused`], or the disk's; then the directory is not taken for a store.
+pub fn clone_to(
+    disk: &dyn Disk,
+    directory: &Path,
+    name: &str,
+    sources: &[PathBuf],
+    target: &Member,
+    drawn: u64,
+) -> Result<SnapshotInfo, Error> {
+    let info = need(disk, directory, name)?;
+    let inside = path_of(directory, name);
+    fill_new(target, drawn, || {
+        let journal = target.root.join(JOURNAL_DIRECTORY);
+        target.disk.create_dir_all(&journal)?;
+        let mut files: Vec<PathBuf> = disk.list(&inside.join(JOURNAL_DIRECTORY))?;
+        files.extend(disk.list(&inside)?);
+        for path in files {
+            let inner = path.strip_prefix(&inside).expect("it was listed there");
+            if disk.is_directory(&path)? || inner == Path::new(SNAPSHOT_FILE) {
+                continue;
+            }
+            let from = path.strip_prefix(directory).expect("snapshots are inside");
+            let to = target.root.join(inner);
+            let linked = sources.iter().any(|source| target.disk.link(&source.join(from), &to).is_ok());
+            if !linked {
+                let mut copy = target.disk.create(&to)?;
+                copy_bytes(disk, &path, &mut *copy)?;
+            }
+        }
+        target.disk.sync_dir(&journal)?;
+        target.disk.sync_dir(&target.root)?;
+        Ok(info)
+    })
+}
+
+fn copy_bytes(disk: &dyn Disk, path: &Path, copy: &mut dyn ogive_journal::DiskFile) -> Result<(), DiskError> {
+    let file = disk.open_read(path)?;
+    // 1 MiB a read.
+    let mut buffer = vec![0; 1 << 20];
+    let mut offset = 0;
+    loop {
+        let read = file.read_at(offset, &mut buffer)?;
+        if read == 0 {
+            return copy.sync();
+        }
+        copy.write_all(&buffer[..read])?;
+        offset += read as u64;
+    }
+}
+
+/// Makes the directory, which nobody has open, what it was at the snapshot `name`; what it was now becomes the snapshot `kept`.
+///
+/// # Errors
+/// [`Error::Refused`], [`Error::Corrupt`], or the disk's: then it is as it was, or the next start finishes it.
+pub fn rollback(disk: &dyn Disk, directory: &Path, name: &str, kept: &str, created_ms: i64) -> Result<(), Error> {
+    need(disk, directory, name)?;
+    create_stopped(disk, directory, kept, created_ms)?;
+    let now = Manifest::read(disk, directory)?.map_or_else(Manifest::default, |(manifest, _)| manifest);
+    // Ids that the snapshot does not know of are in use by the one that is kept.
+    let intent = encode_intent(name, now.next_block, now.generation);
+    disk.replace(&directory.join(ROLLBACK_FILE), &intent)?;
+    finish_rollback(disk, directory)
+}
+
+/// Does what a rollback that was begun has left undone.
+pub(crate) fn finish_rollback(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    let path = directory.join(ROLLBACK_FILE);
+    let begun = read_frame(disk, &path, ROLLBACK_MAGIC, parse_intent);
+    let (name, next_block, generation) = match begun {
+        Err(Error::Disk(DiskError::NotFound { .. })) => return Ok(()),
+        begun => begun?,
+    };
+    let inside = path_of(directory, &name);
+    let read = Manifest::read(disk, &inside)?;
+    let (mut manifest, _) = read.ok_or_else(|| refuse(format!("the snapshot {name:?} has no {MANIFEST_FILE}")))?;
+    for meta in &manifest.blocks {
+        match disk.link(&Manifest::block_path(&inside, meta.id), &Manifest::block_path(directory, meta.id)) {
+            // Ids are never used again, so it is the same.
+            Ok(()) | Err(DiskError::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let journal = directory.join(JOURNAL_DIRECTORY);
+    disk.create_dir_all(&journal)?;
+    remove_below(disk, &journal)?;
+    link_segments(disk, &inside.join(JOURNAL_DIRECTORY), &journal)?;
+    disk.sync_dir(&journal)?;
+    manifest.next_block = manifest.next_block.max(next_block);
+    manifest.generation = manifest.generation.max(generation) + 1;
+    manifest.replace(disk, directory)?;
+    disk.remove(&path)?;
+    Ok(disk.sync_dir(directory)?)
+}
+
+fn remove_below(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    let paths = match disk.list(directory) {
+        Err(DiskError::NotFound { .. }) => return Ok(()),
+        paths => paths?,
+    };
+    for path in paths {
+        if disk.is_directory(&path)? {
+            remove_below(disk, &path)?;
+            disk.remove_dir(&path)?;
+        } else {
+            disk.remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn encode_info(info: &SnapshotInfo) -> Vec<u8> {
+    let mut body = Vec::new();
+    put_signed(&mut body, info.created_ms);
+    [info.blocks, info.block_bytes, info.journal_bytes].iter().for_each(|number| put_varint(&mut body, *number));
+    frame(SNAPSHOT_MAGIC, &body)
+}
+
+/// What `SNAPSHOT` says; its name is the directory's.
+fn parse_info(cursor: &mut Cursor<'_>) -> Result<SnapshotInfo, Broken> {
+    let created_ms = cursor.signed()?;
+    let [blocks, block_bytes, journal_bytes] = [cursor.varint()?, cursor.varint()?, cursor.varint()?];
+    Ok(SnapshotInfo { name: String::new(), created_ms, blocks, block_bytes, journal_bytes })
+}
+
+fn encode_intent(name: &str, next_block: u64, generation: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    put_bytes(&mut body, name.as_bytes());
+    put_varint(&mut body, next_block);
+    put_varint(&mut body, generation);
+    frame(ROLLBACK_MAGIC, &body)
+}
+
+fn parse_intent(cursor: &mut Cursor<'_>) -> Result<(String, u64, u64), Broken> {
+    let name = String::from_utf8(cursor.length_and_bytes()?.to_vec());
+    Ok((name.map_err(|error| cursor.broken(error.to_string()))?, cursor.varint()?, cursor.varint()?))
+}
+
+/// Magic, version, length and checksum of the body, body.
+fn frame(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
+    let mut out = magic.to_vec();
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.extend_from_slice(&crc32c::crc32c_append(crc32c::crc32c(&out), body).to_le_bytes());
+    out.extend_from_slice(body);
+    out
+}
+
+/// Reads a file that [`frame`] wrote, from whichever copy is good.
+fn read_frame<T>(
+    disk: &dyn Disk,
+    path: &Path,
+    magic: [u8; 8],
+    parse: impl Fn(&mut Cursor<'_>) -> Result<T, Broken>,
+) -> Result<T, Error> {
+    let file = disk.open_read(path)?;
+    let length = (0..file.copies()).filter_map(|copy| file.copy_length(copy).ok()).max().unwrap_or(0);
+    let read = ogive_journal::read_verified(&*file, 0..length, |bytes, path| {
+        let corrupt = |Broken { offset, problem }: Broken| Error::Corrupt {
+            path: path.to_owned(),
+            offset: offset as u64,
+            problem,
+        };
+        let mut cursor = Cursor::new(bytes);
+        let mut header = || Ok((cursor.take(8)? == magic, cursor.u32()?, cursor.u32()?, cursor.u32()?));
+        let (known, version, length, checksum) = header().map_err(corrupt)?;
+        let body = cursor.rest();
+        let found = crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), body);
+        if !known || version != VERSION || body.len() != length as usize || found != checksum {
+            let problem = format!("checksum {found:08x} where {checksum:08x} was written");
+            return Err(corrupt(Broken { offset: 0, problem }));
+        }
+        parse(&mut Cursor::new(body)).map_err(corrupt)
+    });
+    Ok(read?.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use ogive_journal::SimulatedDisk;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn info() -> SnapshotInfo {
+        let created_ms = 1_700_000_000_000;
+        SnapshotInfo { name: String::new(), created_ms, blocks: 2, block_bytes: 10_000, journal_bytes: 4096 }
+    }
+
+    /// The bytes that docs/formats/snapshot.md shows.
+    #[test]
+    fn the_examples_of_the_format_page_are_what_is_written_and_read() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let page = std::fs::read_to_string(root.join("docs/formats/snapshot.md")).unwrap();
+        let written = [("SNAPSHOT", encode_info(&info())), ("ROLLBACK", encode_intent("monday", 12, 40))];
+        for (name, bytes) in written {
+            let kept = std::fs::read(root.join("vectors/snapshot").join(name)).unwrap();
+            assert_eq!(bytes, kept, "the format changed: its version must rise");
+            crate::testing::check_page(&page, &kept);
+        }
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let (disk, path) = (SimulatedDisk::new(1), Path::new("/s/SNAPSHOT"));
+        let good = encode_info(&info());
+        disk.put(path, good.clone());
+        assert_eq!(read_frame(&disk, path, SNAPSHOT_MAGIC, parse_info).unwrap(), info());
+        for bit in 0..good.len() * 8 {
+            disk.put(path, good.clone());
+            disk.flip_bit(path, bit);
+            assert!(matches!(read_frame(&disk, path, SNAPSHOT_MAGIC, parse_info), Err(Error::Corrupt { .. })), "{bit}");
+        }
+        for length in 0..good.len() {
+            disk.put(path, good[..length].to_vec());
+            assert!(matches!(read_frame(&disk, path, SNAPSHOT_MAGIC, parse_info), Err(Error::Corrupt { .. })));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_frame_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let (disk, path) = (SimulatedDisk::new(1), Path::new("/s/ROLLBACK"));
+            disk.put(path, frame(ROLLBACK_MAGIC, &bytes));
+            let _ = read_frame(&disk, path, ROLLBACK_MAGIC, parse_intent);
+            let _ = read_frame(&disk, path, ROLLBACK_MAGIC, parse_info);
+            disk.put(path, bytes);
+            prop_assert!(read_frame(&disk, path, ROLLBACK_MAGIC, parse_intent).is_err());
+        }
+    }
+}

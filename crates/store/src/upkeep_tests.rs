@@ -1,0 +1,306 @@
+//! Mirrors, scrubbing and snapshots of a whole store, on simulated disks.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ogive_journal::{Disk, Member, MemberState, MirrorDisk, MirrorOptions, SimulatedDisk};
+use ogive_model::{
+    Batch, Kind, Labels, Sample, Select, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange,
+    Value,
+};
+
+use crate::{Error, ManualClock, Options, Scrubbed, Store, scrub, snapshot};
+
+const WALL_NS: i64 = 1_700_000_000_000_000_000;
+
+fn options() -> Options {
+    Options {
+        group_interval: Duration::ZERO,
+        flush_interval: Duration::from_secs(3600),
+        segment_bytes: 2048,
+        ..Options::default()
+    }
+}
+
+/// SplitMix64, so that a run follows from its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+fn mirror(disks: &[SimulatedDisk], seed: u64) -> (MirrorDisk, Vec<PathBuf>) {
+    let member =
+        |(at, disk): (usize, &SimulatedDisk)| Member { root: format!("/{at}").into(), disk: Arc::new(disk.clone()) };
+    let mut random = Random(seed);
+    let random = Box::new(move || random.below(u64::MAX));
+    let options = MirrorOptions { degraded: false, random, tell: Arc::new(|_| {}) };
+    MirrorDisk::open(disks.iter().enumerate().map(member).collect(), options).unwrap()
+}
+
+fn open(disk: Arc<dyn Disk>, directory: &str) -> Store {
+    Store::open(disk, Path::new(directory), options(), Arc::new(ManualClock::new(WALL_NS))).unwrap()
+}
+
+fn batch(n: u64) -> Batch {
+    let meta = |kind| SeriesMeta { kind, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+    let labels = |name: &str| Labels::new([("__name__", name.to_owned()), ("l", (n % 7).to_string())]).unwrap();
+    let series = vec![
+        Ok(SeriesDef { labels: labels("f"), meta: meta(Kind::Float) }),
+        Ok(SeriesDef { labels: labels("t"), meta: meta(Kind::Text) }),
+    ];
+    let sample = |series, value| Ok(Sample { series, time_ns: WALL_NS + n as i64 * 1_000_000_000, value });
+    let samples = vec![sample(0, Value::Float(n as f64)), sample(1, Value::Text(format!("text {n}")))];
+    Batch { source: SourceId(1), sequence: n, tenant: Tenant::default(), series, samples }
+}
+
+/// Sends a batch and waits for its acknowledgement.
+fn send(store: &Store, n: u64) -> bool {
+    let (reply, answer) = mpsc::channel();
+    let taken = store.submit(batch(n), Box::new(move |result| reply.send(result).unwrap_or(())));
+    taken.is_ok() && answer.recv_timeout(Duration::from_secs(20)).is_ok_and(|verdict| verdict.is_ok())
+}
+
+/// The batches that are there, each of them whole.
+fn held(store: &dyn Select) -> BTreeSet<u64> {
+    let resolution = Default::default();
+    let all = Selection {
+        matchers: Vec::new(),
+        range: TimeRange::ALL,
+        samples_max: usize::MAX,
+        labels_only: false,
+        resolution,
+    };
+    let (mut floats, mut texts) = (BTreeSet::new(), BTreeSet::new());
+    for series in store.select(&all).unwrap() {
+        series.floats.values.iter().for_each(|value| assert!(floats.insert(*value as u64), "{value} is there twice"));
+        let number = |text: &String| text.strip_prefix("text ").unwrap().parse::<u64>().unwrap();
+        series.texts.values.iter().for_each(|text| assert!(texts.insert(number(text)), "{text} is there twice"));
+    }
+    assert_eq!(floats, texts);
+    floats
+}
+
+fn stored_files(disk: &SimulatedDisk, root: &str) -> Vec<PathBuf> {
+    let mut files = disk.list(&Path::new(root).join("journal")).unwrap();
+    files.extend(disk.list(Path::new(root)).unwrap().into_iter().filter(|path| disk.length(path).is_ok()));
+    files
+}
+
+fn quick(_: u64, _: u64) -> Result<(), ogive_journal::Error> {
+    Ok(())
+}
+
+/// Two bits of different places are flipped at once, one in each copy, in any file of the store.
+fn two_faults(seed: u64) -> (u64, Scrubbed) {
+    let disks = [SimulatedDisk::new(seed), SimulatedDisk::new(seed + 1)];
+    let mut random = Random(seed);
+    let store = open(Arc::new(mirror(&disks, seed).0), "/0");
+    let sent = 40 + random.below(60);
+    for n in 0..sent {
+        assert!(send(&store, n), "seed {seed}: {n}");
+        if random.below(25) == 0 {
+            store.flush().unwrap();
+        }
+    }
+    // The last records would be carried to a new segment by the next start, which voids them.
+    drop(store);
+    drop(open(Arc::new(mirror(&disks, seed).0), "/0"));
+    let files = stored_files(&disks[0], "/0");
+    let (mut flips, mut scrubbed) = (0, Scrubbed::default());
+    for round in 0..6 {
+        let of = |random: &mut Random| {
+            let path = files[random.below(files.len() as u64) as usize].strip_prefix("/0").unwrap().to_owned();
+            let length = disks[0].length(&Path::new("/0").join(&path)).unwrap_or(0);
+            (length > 0).then(|| (path, random.below(length)))
+        };
+        let faults = [of(&mut random), of(&mut random)];
+        if let [Some((one, at)), Some((other, beside))] = &faults
+            && one == other
+            && at.abs_diff(*beside) < 4200
+            && !one.to_string_lossy().ends_with(".block")
+        {
+            // One record, or the label, in both copies: that is not two faults but the same twice.
+            continue;
+        }
+        if let [Some((one, at)), Some((other, beside))] = &faults
+            && one == other
+            && at.abs_diff(*beside) < 600
+        {
+            continue;
+        }
+        for (disk, (root, fault)) in disks.iter().zip(["/0", "/1"].iter().zip(&faults)) {
+            if let Some((path, at)) = fault
+                && let path = Path::new(root).join(path)
+                && disk.length(&path).is_ok()
+            {
+                disk.flip_bit(&path, (at * 8 + random.below(8)) as usize);
+                flips += 1;
+            }
+        }
+        if round < 5 {
+            let found = scrub(&mirror(&disks, seed).0, Path::new("/0"), &mut quick).unwrap();
+            assert_eq!(found.found, found.healed, "seed {seed}: {:?}", found.findings);
+            scrubbed.found += found.found;
+            scrubbed.healed += found.healed;
+            let again = scrub(&mirror(&disks, seed).0, Path::new("/0"), &mut quick).unwrap();
+            assert_eq!(again.found, 0, "seed {seed}: {:?}", again.findings);
+        }
+    }
+    let store = open(Arc::new(mirror(&disks, seed).0), "/0");
+    assert_eq!(store.status().recovered.findings, [""; 0], "seed {seed}");
+    assert_eq!(held(&store), (0..sent).collect(), "seed {seed}");
+    (flips, scrubbed)
+}
+
+#[test]
+fn two_faults_at_once_in_different_places_lose_nothing() {
+    let seeds = std::env::var("OGIVE_FAULT_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(25);
+    let (mut flips, mut found, mut healed) = (0, 0, 0);
+    for seed in 0..seeds {
+        let (more, scrubbed) = two_faults(seed);
+        flips += more;
+        found += scrubbed.found;
+        healed += scrubbed.healed;
+    }
+    println!("{seeds} stores, {flips} bits flipped, {found} found and {healed} healed by scrubs, the rest by reads");
+    assert!(flips > 4 * seeds && healed > seeds, "{flips} {healed}");
+}
+
+#[test]
+fn a_disk_dies_and_comes_back_while_a_store_lives() {
+    for seed in 0..12 {
+        let disks = [SimulatedDisk::new(seed), SimulatedDisk::new(seed + 100)];
+        let mut random = Random(seed);
+        let mut acknowledged = BTreeSet::new();
+        let mut next = 0;
+        for life in 0..4 {
+            let (mirror, stale) = mirror(&disks, seed * 10 + life);
+            let shared = Arc::new(mirror.clone());
+            let store = open(shared, "/0");
+            let victim = random.below(2) as usize;
+            for step in 0..30 {
+                if step == 10 {
+                    for path in &stale {
+                        let disk = &disks[usize::from(path == Path::new("/1"))];
+                        let member = Member { root: path.clone(), disk: Arc::new(disk.clone()) };
+                        let mut pace = |_| {
+                            send(&store, next);
+                            acknowledged.insert(next);
+                            next += 1;
+                            Ok(())
+                        };
+                        mirror.rebuild(None, member, &mut |_| {}, &mut pace).unwrap();
+                    }
+                }
+                if step == 15 {
+                    disks[victim].cut_power_after(1 + random.below(20));
+                }
+                assert!(send(&store, next), "seed {seed} life {life} step {step}: batch {next}");
+                acknowledged.insert(next);
+                next += 1;
+                if random.below(8) == 0 {
+                    let _ = store.flush();
+                }
+            }
+            assert_eq!(held(&store), acknowledged, "seed {seed} life {life}");
+            let out = mirror.members().iter().filter(|member| member.state == MemberState::Out).count();
+            assert!(out <= 1, "seed {seed}");
+            // The other one dies too, with the process.
+            disks[1 - victim].cut_power();
+            drop(store);
+            disks.iter().for_each(SimulatedDisk::restart);
+        }
+        let store = open(Arc::new(mirror(&disks, seed).0), "/0");
+        assert_eq!(held(&store), acknowledged, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_snapshot_holds_what_was_acknowledged_and_nothing_later() {
+    let disk = SimulatedDisk::new(3);
+    let store = open(Arc::new(disk.clone()), "/s");
+    (0..30).for_each(|n| assert!(send(&store, n)));
+    store.flush().unwrap();
+    (30..50).for_each(|n| assert!(send(&store, n)));
+    let info = store.snapshot("monday", 7).unwrap();
+    assert_eq!((info.created_ms, info.blocks, info.name.as_str()), (7, 1, "monday"));
+    (50..80).for_each(|n| assert!(send(&store, n)));
+    store.flush().unwrap();
+    let again = store.snapshot("monday", 8);
+    assert!(matches!(&again, Err(Error::Refused { problem }) if problem.contains("already")), "{again:?}");
+    for wrong in ["", ".x", "a/b", "ä", &"x".repeat(101)] {
+        assert!(matches!(store.snapshot(wrong, 8), Err(Error::Refused { .. })), "{wrong:?}");
+    }
+    store.snapshot("tuesday", 9).unwrap();
+    assert_eq!(store.snapshots().unwrap().iter().map(|one| one.created_ms).collect::<Vec<_>>(), [7, 9]);
+    let target = |name: &str| Member { root: name.into(), disk: Arc::new(disk.clone()) };
+    let clone = |name: &str, to: &str| snapshot::clone_to(&disk, Path::new("/s"), name, &["/s".into()], &target(to), 5);
+    clone("monday", "/c").unwrap();
+    // Links, not copies.
+    let block = &disk.list(Path::new("/c")).unwrap()[0];
+    assert!(disk.same_file(block, &Path::new("/s/snapshots/monday").join(block.file_name().unwrap())).unwrap());
+    assert!(clone("monday", "/c").is_err_and(|error| error.to_string().contains("not empty")));
+    assert!(clone("friday", "/d").is_err_and(|error| error.to_string().contains("no snapshot")));
+    // Both go on, each on its own.
+    let other = open(Arc::new(disk.clone()), "/c");
+    assert_eq!(held(&other), (0..50).collect());
+    (100..130).for_each(|n| assert!(send(&other, n)));
+    other.flush().unwrap();
+    drop(other);
+    assert_eq!(held(&store), (0..80).collect());
+    assert_eq!(held(&open(Arc::new(disk.clone()), "/c")), (0..50).chain(100..130).collect());
+    clone("monday", "/e").unwrap();
+    assert_eq!(held(&open(Arc::new(disk.clone()), "/e")), (0..50).collect());
+    snapshot::delete(&disk, Path::new("/s"), "monday").unwrap();
+    assert_eq!(store.snapshots().unwrap().len(), 1);
+    assert_eq!(store.scrub(&mut quick).unwrap().found, 0);
+    drop(store);
+    assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..80).collect());
+}
+
+#[test]
+fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
+    for cut in 1.. {
+        let disk = SimulatedDisk::new(cut);
+        let store = open(Arc::new(disk.clone()), "/s");
+        (0..20).for_each(|n| assert!(send(&store, n)));
+        store.flush().unwrap();
+        (20..30).for_each(|n| assert!(send(&store, n)));
+        store.snapshot("then", 1).unwrap();
+        (30..50).for_each(|n| assert!(send(&store, n)));
+        store.flush().unwrap();
+        drop(store);
+        disk.cut_power_after(cut);
+        let done = snapshot::rollback(&disk, Path::new("/s"), "then", "kept", 2);
+        let powered = disk.is_powered();
+        disk.cut_power();
+        disk.restart();
+        let store = open(Arc::new(disk.clone()), "/s");
+        let found = held(&store);
+        let whole = found == (0..30).collect() || (done.is_err() && found == (0..50).collect());
+        assert!(whole, "cut {cut}: {found:?}");
+        // It can be written, and what is written beside an older life's files stays apart from them.
+        let rolled = found.len() == 30;
+        assert!(send(&store, 60));
+        store.flush().unwrap();
+        drop(store);
+        if rolled {
+            snapshot::rollback(&disk, Path::new("/s"), "kept", "after", 3).unwrap();
+            assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..50).collect(), "cut {cut}");
+            snapshot::rollback(&disk, Path::new("/s"), "after", "later", 4).unwrap();
+            assert_eq!(held(&open(Arc::new(disk), "/s")), (0..30).chain([60]).collect(), "cut {cut}");
+        }
+        if powered {
+            assert!(cut > 20, "{cut} changes are too few for a rollback");
+            break;
+        }
+    }
+}
