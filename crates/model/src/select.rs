@@ -46,10 +46,10 @@ pub enum Resolution {
     /// For each part of the range the finest that is still there.
     #[default]
     Finest,
-    /// Coarser where the asker's answer is the same: times that it asks about, from one to the next, are multiples of
-    /// `step_ms`, so cells whose width divides it do. Only for kinds that `use_as` is right for.
+    /// Coarser where the asker's answer is the same: cells that lie inside the range whole and whose width divides
+    /// `step_ms`. Only of series that `use_as` is right for.
     Aligned {
-        /// Divides the start and the end of the range, and every other time that matters.
+        /// Divides every time inside the range at which the asker parts samples; 0 when there is none.
         step_ms: i64,
         /// What is done with the samples.
         use_as: RollupUse,
@@ -65,7 +65,9 @@ pub enum RollupUse {
     /// All samples between two times are taken together: sums, extremes, increases. Rollups of floats and of delta
     /// histograms hold what is needed.
     Together,
-    /// The last sample at or before a time counts. Rollups of gauge and cumulative series hold it with its own time.
+    /// As `Together`, but a histogram counts as a sample: only rollups of floats hold what is needed.
+    Numbers,
+    /// The last sample at or before a time counts. Rollups of floats that are no cells hold it with its own time.
     Last,
 }
 

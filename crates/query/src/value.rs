@@ -82,4 +82,6 @@ pub struct QueryStats {
     pub series_read: usize,
     /// Samples of those.
     pub samples_read: usize,
+    /// Width of the coarsest cells of rollups among them, milliseconds; 0 when samples were read as they came.
+    pub rollup_ms: u32,
 }

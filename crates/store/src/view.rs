@@ -87,14 +87,14 @@ impl View {
             }
             Resolution::Width(_) => (|kind, _| kind != Kind::Text, |kind, _| kind == Kind::Text),
             Resolution::Aligned { use_as: RollupUse::Together, .. } => (together, |a, b| !together(a, b)),
+            Resolution::Aligned { use_as: RollupUse::Numbers, .. } => {
+                (|a, _| a == Kind::Float, |a, _| a != Kind::Float)
+            }
             Resolution::Aligned { use_as: RollupUse::Last, .. } => (last, |a, b| !last(a, b)),
         };
         let serves = |resolution_ms: u32| match selection.resolution {
             Resolution::Width(width_ms) => width_ms == resolution_ms,
-            Resolution::Aligned { step_ms, .. } => {
-                let TimeRange { start_ms, end_ms } = selection.range;
-                [step_ms, start_ms, end_ms].iter().all(|time| time % i64::from(resolution_ms) == 0)
-            }
+            Resolution::Aligned { step_ms, .. } => step_ms % i64::from(resolution_ms) == 0,
             Resolution::Finest => false,
         };
         let usable = |meta: &BlockMeta| {
@@ -128,10 +128,9 @@ impl View {
                 let of = |meta: &&BlockMeta| meta.tenant == *tenant && meta.resolution_ms == resolution_ms;
                 let touches = |meta: &&BlockMeta| common(meta.window.range(), range).is_some();
                 let blocks = manifest.blocks.iter().filter(of).filter(touches).filter(|meta| usable(meta));
-                taken.extend(
-                    blocks
-                        .filter_map(|meta| common(meta.window.range(), TimeRange { start_ms: own, end_ms: i64::MAX })),
-                );
+                // Cells that lie in the range whole.
+                let inner = whole_cells(TimeRange { start_ms: own.max(range.start_ms), ..range }, resolution_ms.into());
+                taken.extend(blocks.filter_map(|meta| common(meta.window.range(), inner)));
             }
             for taken in taken {
                 pieces.extend(
@@ -181,7 +180,7 @@ fn together(kind: Kind, temporality: Temporality) -> bool {
 
 /// Series whose rollups hold the last sample of a cell as it was.
 fn last(kind: Kind, temporality: Temporality) -> bool {
-    kind != Kind::Text && temporality != Temporality::Delta
+    kind == Kind::Float && temporality != Temporality::Delta
 }
 
 fn holds_any(heads: &[SeriesData], range: TimeRange) -> bool {
@@ -190,6 +189,16 @@ fn holds_any(heads: &[SeriesData], range: TimeRange) -> bool {
         times.get(from).is_some_and(|time| *time <= range.end_ms)
     };
     heads.iter().any(|data| has(&data.floats.times) || has(&data.histograms.times))
+}
+
+/// What a range holds of whole cells of a width.
+fn whole_cells(range: TimeRange, width_ms: i64) -> TimeRange {
+    let start_ms = match range.start_ms.checked_add(width_ms - 1) {
+        Some(start) if range.start_ms > i64::MIN + width_ms => start.div_euclid(width_ms) * width_ms,
+        _ => range.start_ms,
+    };
+    let end_ms = if range.end_ms == i64::MAX { i64::MAX } else { range.end_ms.div_euclid(width_ms) * width_ms };
+    TimeRange { start_ms, end_ms }
 }
 
 fn common(a: TimeRange, b: TimeRange) -> Option<TimeRange> {

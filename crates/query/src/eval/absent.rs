@@ -20,7 +20,7 @@ impl Evaluator<'_> {
 
     pub(crate) fn absent_over_time(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         check_edges(&call.arguments[0], call.function.name)?;
-        let (windows, source) = self.range_vector(&call.arguments[0], grid)?;
+        let (windows, source) = self.range_vector(&call.arguments[0], "present_over_time", grid)?;
         let mut found = vec![false; grid.count];
         for series in source {
             self.check_cancelled()?;

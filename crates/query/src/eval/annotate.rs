@@ -28,6 +28,16 @@ fn for_metric(message: String, metric: &str) -> String {
     if metric.is_empty() { message } else { format!("{message} for metric name {metric:?}") }
 }
 
+/// An answer from cells of a rollup that holds less than the function would need, or whose cells are not those of the windows.
+pub(crate) fn from_rollup(span: Span, metric: &str, rollup_ms: u32) -> Annotation {
+    let width = match rollup_ms {
+        hours if hours % 3_600_000 == 0 => format!("{}h", hours / 3_600_000),
+        minutes if minutes % 60_000 == 0 => format!("{}m", minutes / 60_000),
+        millis => format!("{}s", f64::from(millis) / 1000.0),
+    };
+    Annotation::info(span, for_metric(format!("approximate, from a rollup to cells of {width}"), metric))
+}
+
 pub(crate) fn invalid_quantile(span: Span, q: f64) -> Annotation {
     Annotation::warning(span, format!("quantile value should be between 0 and 1, got {}", general(q)))
 }

@@ -4,6 +4,7 @@ use super::annotate;
 use super::evaluator::Evaluator;
 use super::functions::{self, RangeKernel, Site};
 use super::invariant;
+use super::rollups;
 use super::rows::{Cell, Grid, Output, Row};
 use super::selectors::Give;
 use super::stream::RowSink;
@@ -201,7 +202,7 @@ impl<'a> Evaluator<'a> {
         }
         let grid_of_windows = if invariant::is_invariant(range) { Grid::single(grid.start) } else { grid };
         check_edges(range, name)?;
-        let (windows, source) = self.range_vector(range, grid_of_windows)?;
+        let (windows, source) = self.range_vector(range, name, grid_of_windows)?;
         let span = matrix_span(&call.arguments[0]);
         for series in source {
             self.check_cancelled()?;
@@ -221,6 +222,10 @@ impl<'a> Evaluator<'a> {
         parameters: &[Vec<f64>],
         grid: Grid,
     ) -> Result<Option<Row>, Error> {
+        if !rollups::windows_are_exact(&series, windows, name, grid) {
+            self.note(annotate::from_rollup(span, series.labels.metric_name(), series.rollup_ms));
+        }
+        let kernel = functions::rolled_kernel(name).filter(|_| !series.aggregates.is_empty()).unwrap_or(kernel);
         let cells = if series.delta
             && let Some(cells) = super::delta::merged_cells(windows, &series, name, grid, &mut self.site(span))
         {

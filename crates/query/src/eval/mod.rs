@@ -31,6 +31,7 @@ mod info;
 mod invariant;
 mod kernel;
 mod matching;
+mod rollups;
 mod rows;
 mod selectors;
 mod slices;

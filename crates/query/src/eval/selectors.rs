@@ -6,13 +6,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use ogive_hist::CounterReset;
-use ogive_model::{HistogramValue, Partial, Selection, SeriesData, TimeRange};
+use ogive_model::{HistogramValue, Partial, Resolution, Selection, SeriesData, TimeRange};
 
 use super::annotate;
 use super::evaluator::{Evaluator, Shift};
 use super::histogram::{
     Hist, Incompatible, add, detect_reset, is_stale, is_stale_histogram, scale, subtract, to_float,
 };
+use super::rollups;
 use super::rows::{Cell, Grid, Output, Row, histogram_size};
 use super::stream::RowSink;
 use crate::Error;
@@ -45,8 +46,13 @@ pub(crate) fn matchers_key(selector: &VectorSelector) -> String {
 
 impl<'a> Evaluator<'a> {
     /// Reads the series of `selector` with their samples in `window`.
-    pub(crate) fn fetch(&mut self, selector: &VectorSelector, window: TimeRange) -> Result<Fetched, Error> {
-        let key = self.read_key(selector, window);
+    pub(crate) fn fetch(
+        &mut self,
+        selector: &VectorSelector,
+        window: TimeRange,
+        resolution: Resolution,
+    ) -> Result<Fetched, Error> {
+        let key = format!("{resolution:?} {}", self.read_key(selector, window));
         if let Some(found) = self.read.get(&key) {
             return Ok(found.clone());
         }
@@ -55,7 +61,7 @@ impl<'a> Evaluator<'a> {
             range: window,
             samples_max: self.options.samples_read_max,
             labels_only: false,
-            resolution: Default::default(),
+            resolution,
         };
         let Partial { series, warnings } = self.store.select_partial(&selection)?;
         for warning in warnings {
@@ -67,6 +73,8 @@ impl<'a> Evaluator<'a> {
             let message = format!("the selector matches {} series, more than {limit}; narrow it", series.len());
             return Err(Error::evaluate(message));
         }
+        let coarsest = series.iter().map(|one| one.rollup_ms).max().unwrap_or(0);
+        self.stats.rollup_ms = self.stats.rollup_ms.max(coarsest);
         self.stats.series_read += series.len();
         self.stats.samples_read +=
             series.iter().map(|one| one.floats.times.len() + one.histograms.times.len()).sum::<usize>();
@@ -137,14 +145,26 @@ impl<'a> Evaluator<'a> {
         let lookback = self.options.lookback_ms;
         let window =
             TimeRange { start_ms: shift.apply(grid.start).saturating_sub(lookback), end_ms: shift.apply(grid.end()) };
-        let mut fetched = self.fetch(selector, window)?;
+        let resolution = rollups::of_instants(shift, grid);
+        let mut fetched = self.fetch(selector, window, resolution)?;
+        let coarsest = fetched.iter().map(|series| i64::from(series.rollup_ms)).max().unwrap_or(0);
+        if coarsest > lookback {
+            // The newest cell may end longer ago than one looks back for samples.
+            let start_ms = window.start_ms.saturating_sub(coarsest - lookback);
+            fetched = self.fetch(selector, TimeRange { start_ms, ..window }, resolution)?;
+        }
         if fetched.windows(2).any(|pair| pair[0].labels == pair[1].labels) {
             // Samples at an instant are samples, whether they are cells or not: the newest of either kind counts.
             fetched = Arc::new(one_a_label_set(fetched.to_vec(), |_, _| true));
         }
         for series in fetched.iter() {
             self.check_cancelled()?;
+            let lookback = lookback.max(i64::from(series.rollup_ms));
             let cells = instant_cells(series, grid, shift, lookback, give);
+            if !rollups::instants_are_exact(series, resolution) {
+                let metric = series.labels.metric_name();
+                self.note(annotate::from_rollup(Span::default(), metric, series.rollup_ms));
+            }
             let row = Row { labels: series.labels.clone(), drop_name: false, cells };
             if !row.is_blank() {
                 sink(self, row)?;
@@ -161,7 +181,7 @@ impl<'a> Evaluator<'a> {
             start_ms: shift.apply(grid.start).saturating_sub(lookback),
             end_ms: shift.apply(grid.end()).saturating_add(lookback),
         };
-        let fetched = self.fetch(selector, window)?;
+        let fetched = self.fetch(selector, window, Resolution::Finest)?;
         let mut rows = Vec::with_capacity(fetched.len());
         for series in fetched.iter() {
             self.check_cancelled()?;

@@ -7,10 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ogive_hist::{CounterReset, Histogram};
-use ogive_model::{HistogramValue, Labels, SeriesData, Temporality, TimeRange};
+use ogive_model::{Aggregate, HistogramValue, Labels, Resolution, SeriesData, Temporality, TimeRange};
 
 use super::evaluator::{Evaluator, Shift};
 use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
+use super::rollups;
 use super::rows::Grid;
 use super::selectors::value_size;
 use crate::Error;
@@ -32,6 +33,10 @@ pub(crate) struct RangeSeries {
     pub(crate) histogram_times: Vec<i64>,
     pub(crate) histograms: Vec<Arc<Hist>>,
     pub(crate) histogram_starts: Vec<i64>,
+    /// What each float stands for, where they come from a rollup; else empty.
+    pub(crate) aggregates: Vec<Aggregate>,
+    /// Width of the coarsest cells of a rollup among the samples; 0 when there is none.
+    pub(crate) rollup_ms: u32,
     /// Delta histograms of integer counts stay as they are: their exact sums are integer sums.
     pub(crate) cells: Vec<Histogram<u64>>,
 }
@@ -46,6 +51,8 @@ pub(crate) struct Windows {
     /// How much further than the window the samples reach at its start and at its end.
     before: i64,
     after: i64,
+    /// How the samples were asked for.
+    resolution: Resolution,
 }
 
 /// The series of a range vector. Stored ones are brought to columns one by one, as they are asked for.
@@ -103,6 +110,11 @@ impl<'a> Window<'a> {
         &self.series.floats[self.floats.clone()]
     }
 
+    /// What each float stands for; empty when they are samples.
+    pub(crate) fn aggregates(&self) -> &'a [Aggregate] {
+        self.series.aggregates.get(self.floats.clone()).unwrap_or_default()
+    }
+
     pub(crate) fn histogram_times(&self) -> &'a [i64] {
         &self.series.histogram_times[self.histograms.clone()]
     }
@@ -123,6 +135,11 @@ impl<'a> Window<'a> {
 }
 
 impl Windows {
+    /// How the samples were asked for.
+    pub(crate) const fn resolution(&self) -> Resolution {
+        self.resolution
+    }
+
     /// The windows of one series, instant by instant; None where it has no sample.
     pub(crate) fn of<'a>(self, series: &'a RangeSeries, grid: Grid) -> impl Iterator<Item = Option<Window<'a>>> + 'a {
         let mut floats = Slide::default();
@@ -166,15 +183,26 @@ impl Slide {
 
 impl Evaluator<'_> {
     /// The range vector of a matrix selector or a subquery.
-    pub(crate) fn range_vector(&mut self, expr: &Expr, grid: Grid) -> Result<(Windows, RangeSource), Error> {
+    /// `function` is what it is for.
+    pub(crate) fn range_vector(
+        &mut self,
+        expr: &Expr,
+        function: &str,
+        grid: Grid,
+    ) -> Result<(Windows, RangeSource), Error> {
         match &expr.unparenthesised().kind {
-            ExprKind::MatrixSelector(matrix) => self.matrix_selector(matrix, grid),
+            ExprKind::MatrixSelector(matrix) => self.matrix_selector(matrix, function, grid),
             ExprKind::Subquery(subquery) => self.subquery(subquery, grid),
             _ => Err(Error::Evaluate { message: "expected a range vector".to_owned(), span: Some(expr.span) }),
         }
     }
 
-    fn matrix_selector(&mut self, matrix: &MatrixSelector, grid: Grid) -> Result<(Windows, RangeSource), Error> {
+    fn matrix_selector(
+        &mut self,
+        matrix: &MatrixSelector,
+        function: &str,
+        grid: Grid,
+    ) -> Result<(Windows, RangeSource), Error> {
         let range_ms = self.positive(&matrix.range)?;
         let shift = self.shift(&matrix.selector.shift)?;
         let lookback = self.options.lookback_ms;
@@ -188,19 +216,23 @@ impl Evaluator<'_> {
             start_ms: shift.apply(grid.start).saturating_sub(range_ms + before),
             end_ms: shift.apply(grid.end()).saturating_add(after),
         };
-        let fetched = self.fetch(&matrix.selector, window)?;
+        let resolution = match edges {
+            Edges::Plain => rollups::of_windows(function, shift, grid, range_ms),
+            Edges::Anchored | Edges::Smoothed => Resolution::Finest,
+        };
+        let fetched = self.fetch(&matrix.selector, window, resolution)?;
         let size =
             |one: &SeriesData| one.floats.times.len() + one.histograms.values.iter().map(value_size).sum::<usize>();
         self.check_samples(fetched.iter().map(size).sum())?;
         let series = Arc::try_unwrap(fetched).unwrap_or_else(|shared| (*shared).clone()).into_iter();
         let source = RangeSource::Stored { series, start_times: self.options.start_times };
-        Ok((Windows { range_ms, shift, edges, before, after }, source))
+        Ok((Windows { range_ms, shift, edges, before, after, resolution }, source))
     }
 
     /// The samples of a range vector as they are, for a query that asks for nothing else.
     pub(crate) fn top_level_range(&mut self, expr: &Expr, time: i64) -> Result<Vec<Series>, Error> {
         let grid = Grid::single(time);
-        let (windows, source) = self.range_vector(expr, grid)?;
+        let (windows, source) = self.range_vector(expr, "", grid)?;
         let mut out = Vec::new();
         for series in source {
             let Some(window) = windows.of(&series, grid).next().flatten() else { continue };
@@ -233,12 +265,13 @@ fn samples_of(window: &Window<'_>) -> Series {
 
 /// The columns of a stored series without staleness markers.
 fn columns(series: SeriesData, start_times: bool) -> RangeSeries {
-    let SeriesData { labels, meta, mut floats, mut histograms, .. } = series;
+    let SeriesData { labels, meta, mut floats, mut histograms, rollup_ms, .. } = series;
     if floats.values.iter().any(|value| is_stale(*value)) {
         let keep: Vec<bool> = floats.values.iter().map(|value| !is_stale(*value)).collect();
         retain(&mut floats.times, &keep);
         retain(&mut floats.values, &keep);
         retain(&mut floats.starts, &keep);
+        retain(&mut floats.aggregates, &keep);
     }
     if histograms.values.iter().any(is_stale_histogram) {
         let keep: Vec<bool> = histograms.values.iter().map(|value| !is_stale_histogram(value)).collect();
@@ -264,6 +297,8 @@ fn columns(series: SeriesData, start_times: bool) -> RangeSeries {
         delta,
         width_ms: meta.width_ms,
         float_starts: starts(floats.starts, &floats.times),
+        aggregates: floats.aggregates,
+        rollup_ms,
         float_times: floats.times,
         floats: floats.values,
         histogram_starts: starts(histograms.starts, &histograms.times),
@@ -292,6 +327,8 @@ pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> RangeSeries {
         histogram_times: Vec::new(),
         histograms: Vec::new(),
         histogram_starts: Vec::new(),
+        aggregates: Vec::new(),
+        rollup_ms: 0,
         cells: Vec::new(),
     };
     for (time, cell) in grid.times().zip(row.cells) {
@@ -316,6 +353,6 @@ pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> RangeSeries {
 
 /// A range vector over the rows of a subquery.
 pub(crate) fn from_subquery(series: Vec<RangeSeries>, range_ms: i64, shift: Shift) -> (Windows, RangeSource) {
-    let windows = Windows { range_ms, shift, edges: Edges::Plain, before: 0, after: 0 };
+    let windows = Windows { range_ms, shift, edges: Edges::Plain, before: 0, after: 0, resolution: Resolution::Finest };
     (windows, RangeSource::Rows(series.into_iter()))
 }

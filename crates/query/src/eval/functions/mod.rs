@@ -5,6 +5,7 @@ mod histogram;
 mod labels;
 mod over_time;
 mod rate;
+mod rolled;
 mod scalars;
 mod shape;
 
@@ -31,6 +32,23 @@ impl Site<'_> {
 
 /// What a range function does with one window and its other arguments. Windows hold at least one sample.
 pub(crate) type RangeKernel = fn(&Window<'_>, &[f64], &mut Site<'_>) -> Result<Cell, Error>;
+
+/// The kernel of a range function over floats of a rollup, where it differs from that over samples.
+pub(crate) fn rolled_kernel(name: &str) -> Option<RangeKernel> {
+    Some(match name {
+        "avg_over_time" => rolled::avg,
+        "count_over_time" => rolled::count,
+        "delta" => rolled::delta,
+        "first_over_time" => rolled::first,
+        "increase" => rolled::increase,
+        "max_over_time" => rolled::max,
+        "min_over_time" => rolled::min,
+        "rate" => rolled::rate,
+        "sum_over_time" => rolled::sum,
+        "ts_of_first_over_time" => rolled::time_of_first,
+        _ => return None,
+    })
+}
 
 /// The kernel of the range function called `name`.
 pub(crate) fn range_kernel(name: &str) -> Option<RangeKernel> {

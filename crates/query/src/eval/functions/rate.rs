@@ -52,11 +52,11 @@ fn extrapolated(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell {
 }
 
 /// Geometry of the samples in a window.
-struct Coverage {
-    first: i64,
-    last: i64,
+pub(super) struct Coverage {
+    pub(super) first: i64,
+    pub(super) last: i64,
     /// Intervals between samples.
-    gaps: usize,
+    pub(super) gaps: usize,
 }
 
 impl Coverage {
@@ -66,7 +66,7 @@ impl Coverage {
 
     /// By how much the increase between the samples is to be multiplied. `start` is a start time inside the window
     /// before the first sample; `zero_after` is how many seconds before the first sample the counter was zero.
-    fn factor(&self, window: &Window<'_>, start: Option<i64>, zero_before: Option<f64>) -> f64 {
+    pub(super) fn factor(&self, window: &Window<'_>, start: Option<i64>, zero_before: Option<f64>) -> f64 {
         let seconds = |from: i64, to: i64| (to - from) as f64 / 1000.0;
         let mut to_start = seconds(window.start, self.first);
         let mut to_end = seconds(self.last, window.end);
@@ -92,7 +92,7 @@ impl Coverage {
 }
 
 /// The start time of the first sample when it lies inside the window.
-fn start_inside(window: &Window<'_>, starts: &[i64], first: i64) -> Option<i64> {
+pub(super) fn start_inside(window: &Window<'_>, starts: &[i64], first: i64) -> Option<i64> {
     starts.first().copied().filter(|start| *start != 0 && *start > window.start && *start < first)
 }
 

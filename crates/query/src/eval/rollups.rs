@@ -1,0 +1,87 @@
+//! How fine the samples of a selector need to be, and whether an answer from coarser ones is the same.
+//!
+//! Invariants: a coarser resolution is asked for only where the answer stays the same, up to the last bits of float sums; an
+//! answer from a rollup that is not the same is remarked on.
+
+use ogive_model::{Resolution, RollupUse, SeriesData};
+
+use super::evaluator::Shift;
+use super::rows::Grid;
+use super::window::{RangeSeries, Windows};
+
+/// How a range function uses the samples of a window; None when it looks at each.
+fn use_of(function: &str) -> Option<RollupUse> {
+    Some(match function {
+        "rate" | "increase" | "sum_over_time" => RollupUse::Together,
+        "avg_over_time"
+        | "count_over_time"
+        | "min_over_time"
+        | "max_over_time"
+        | "first_over_time"
+        | "ts_of_first_over_time"
+        | "present_over_time" => RollupUse::Numbers,
+        "last_over_time" | "ts_of_last_over_time" => RollupUse::Last,
+        _ => return None,
+    })
+}
+
+fn greatest_common(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.abs(), b.abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// For the windows of `range_ms` that end at the instants of `grid`.
+pub(crate) fn of_windows(function: &str, shift: Shift, grid: Grid, range_ms: i64) -> Resolution {
+    let Some(use_as) = use_of(function) else { return Resolution::Finest };
+    // One window, or the same at every instant: only the ends of what is read matter.
+    let is_one = grid.count == 1 || shift.apply(grid.start) == shift.apply(grid.end());
+    let ends = greatest_common(greatest_common(shift.apply(grid.start), range_ms), grid.step);
+    Resolution::Aligned { step_ms: if is_one { 0 } else { ends }, use_as }
+}
+
+/// For the newest samples at the instants of `grid`.
+pub(crate) fn of_instants(shift: Shift, grid: Grid) -> Resolution {
+    if grid.count == 1 || shift.apply(grid.start) == shift.apply(grid.end()) {
+        // A few minutes are read.
+        return Resolution::Finest;
+    }
+    let step_ms = greatest_common(shift.apply(grid.start), grid.step);
+    Resolution::Aligned { step_ms, use_as: RollupUse::Last }
+}
+
+/// Whether the answer for `series` is that which its samples as they came would have given.
+pub(crate) fn windows_are_exact(series: &RangeSeries, windows: Windows, function: &str, grid: Grid) -> bool {
+    let width = i64::from(series.rollup_ms);
+    if width == 0 {
+        return true;
+    }
+    let histograms = !series.histogram_times.is_empty();
+    let is_right = match use_of(function) {
+        None => false,
+        Some(RollupUse::Together) => !histograms || series.delta,
+        Some(RollupUse::Numbers) => !histograms,
+        Some(RollupUse::Last) => !histograms && !series.delta,
+    };
+    is_right
+        && match windows.resolution() {
+            Resolution::Aligned { step_ms, .. } if step_ms > 0 => step_ms % width == 0,
+            // Cells inside the window were asked for; where there is nothing finer, one may cross its start.
+            Resolution::Aligned { .. } => windows.of(series, grid).flatten().all(|window| {
+                let first = window.aggregates().first().map(|one| one.first_time);
+                let cell = window.histogram_times().first().copied();
+                first.is_none_or(|first| first > window.start)
+                    // A lone finer cell at such a time is taken for one: then too much is said, not too little.
+                    && (i64::from(series.width_ms) != width || cell.is_none_or(|end| end % width != 0 || end - width >= window.start))
+            }),
+            Resolution::Finest | Resolution::Width(_) => false,
+        }
+}
+
+/// Whether the newest samples of `series` are those that there were.
+pub(crate) fn instants_are_exact(series: &SeriesData, resolution: Resolution) -> bool {
+    let width = i64::from(series.rollup_ms);
+    width == 0 || matches!(resolution, Resolution::Aligned { step_ms, .. } if step_ms > 0 && step_ms % width == 0)
+}
