@@ -18,7 +18,7 @@ use ogive_hist::Histogram;
 use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
 use ogive_probe::{Clock, HiccupMeter, Recorder, snapshot_all};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Fact};
 use crate::clock::AskKernel;
 use crate::clock::series::{self, ClockSeries};
 use crate::counters::Counters;
@@ -216,6 +216,7 @@ impl Work {
         let due = time_ns / SECOND_NS % COUNTERS_SECONDS == 0;
         if due {
             values.extend(counter_values(&self.counters));
+            values.extend(self.backend.facts().iter().filter_map(disk_value));
         }
         let (ways, dropped) = self.meters.ingest.take();
         self.counters.own_slow_dropped.add(dropped);
@@ -254,6 +255,17 @@ fn counter_values(counters: &Counters) -> Vec<(SeriesDef, Value)> {
     .collect()
 }
 
+/// What is known of the disks and their scrubs, as series.
+fn disk_value(fact: &Fact) -> Option<(SeriesDef, Value)> {
+    let of_disks = fact.name.starts_with("disk") || fact.name.starts_with("scrub_");
+    let counts = fact.name.ends_with("_total");
+    let temporality = if counts { Temporality::Cumulative } else { Temporality::Gauge };
+    let unit = if fact.name.ends_with("_seconds") { "s" } else { "" };
+    let meta =
+        SeriesMeta { kind: Kind::Float, temporality, unit: unit.into(), width_ms: (COUNTERS_SECONDS * 1_000) as u32 };
+    of_disks.then(|| (series(&format!("ogive_{}", fact.name), &[], meta), Value::Float(fact.value)))
+}
+
 /// 128 bits that no other process has, from the seeds that the standard library takes from the system.
 pub(crate) fn random_source() -> SourceId {
     let half = || u128::from(RandomState::new().build_hasher().finish());
@@ -265,7 +277,7 @@ mod tests {
     use ogive_model::Verdict;
 
     use super::*;
-    use crate::backend::{Fact, Reader, Refusal, Reply};
+    use crate::backend::{Reader, Refusal, Reply};
     use crate::clock::Kernel;
 
     /// Takes batches, or refuses them while told to.

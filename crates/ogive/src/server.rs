@@ -36,6 +36,8 @@ pub(crate) struct Options {
     pub(crate) data: Vec<PathBuf>,
     /// Go on without directories that are missing.
     pub(crate) degraded: bool,
+    /// Bytes a second of the scrub that begins by itself; 0: none does.
+    pub(crate) scrub_rate: u64,
 }
 
 /// Serves until a signal ends it.
@@ -54,6 +56,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let meters = Arc::<Meters>::default();
     let upkeep = Upkeep::open(&options.data, options.degraded, clock)?;
     let store = Arc::new(Embedded::open(upkeep.clone(), clock, &meters)?);
+    upkeep.scrub_by_itself(options.scrub_rate)?;
     let backend: Arc<dyn Backend> = store.clone();
     let counters = Arc::<Counters>::default();
     let observer = Observer::start(backend.clone(), meters.clone(), counters.clone(), clock, kernel)?;

@@ -13,7 +13,7 @@ use crate::observe::Meters;
 use crate::upkeep::Upkeep;
 
 /// The store in its directories.
-pub(crate) struct Embedded(Store, Upkeep);
+pub(crate) struct Embedded(Arc<Store>, Upkeep);
 
 impl Embedded {
     /// Opens the store, and tells on standard error what its recovery found.
@@ -25,6 +25,8 @@ impl Embedded {
         for finding in &store.status().recovered.findings {
             eprintln!("ogive: recovery: {finding}");
         }
+        let store = Arc::new(store);
+        upkeep.attach(&store);
         Ok(Self(store, upkeep))
     }
 }
@@ -111,6 +113,7 @@ impl Backend for Embedded {
         let status = self.0.status();
         let members = self.1.members();
         let live = members.iter().filter(|member| member.state == MemberState::Live).count() as u64;
+        let (scrubs, _) = self.1.scrub.state();
         let rejected: u64 = status.rejected.iter().map(|(_, count)| count).sum();
         [
             ("series", status.series),
@@ -133,6 +136,10 @@ impl Backend for Embedded {
             ("disk_failures_total", members.iter().map(|member| member.failures).sum()),
             ("disk_healed_total", members.iter().map(|member| member.healed).sum()),
             ("disk_healed_bytes_total", members.iter().map(|member| member.healed_bytes).sum()),
+            ("scrub_bytes_total", scrubs.bytes),
+            ("scrub_errors_total", scrubs.errors),
+            ("scrub_healed_total", scrubs.healed),
+            ("scrub_completed_time_seconds", u64::try_from(scrubs.completed_ms / 1000).unwrap_or(0)),
             ("recovered_batches", status.recovered.batches),
             ("recovered_samples", status.recovered.samples),
             ("recovery_findings", status.recovered.findings.len() as u64),

@@ -66,6 +66,11 @@ impl Server {
         self.read(request.send(body.to_string()))
     }
 
+    /// The answer to a DELETE.
+    pub(crate) fn delete(&self, path: &str) -> Result<String, Failure> {
+        self.read(agent().delete(&self.address(path)).call())
+    }
+
     fn address(&self, path: &str) -> String {
         format!("{}{path}", self.server.trim_end_matches('/'))
     }

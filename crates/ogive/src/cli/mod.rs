@@ -7,7 +7,9 @@ mod format;
 mod hist;
 mod progress;
 mod query;
+mod scrub;
 mod serve;
+mod snapshot;
 mod status;
 mod trace;
 
@@ -38,6 +40,9 @@ enum Command {
     Status(status::Status),
     #[command(subcommand)]
     Disk(disk::Disk),
+    Scrub(scrub::Scrub),
+    #[command(subcommand)]
+    Snapshot(snapshot::Snapshot),
     Trace(trace::Trace),
     Hist(hist::Hist),
     Clock(clock::ClockCommand),
@@ -106,6 +111,8 @@ pub fn run() -> ExitCode {
         Command::Query(options) => query::run(options, &terminal),
         Command::Status(options) => status::run(options),
         Command::Disk(command) => disk::run(command),
+        Command::Scrub(options) => scrub::run(options),
+        Command::Snapshot(command) => snapshot::run(command),
         Command::Trace(options) => trace::run(options, &terminal),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),

@@ -26,7 +26,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod traces;
-mod upkeep;
+pub(crate) mod upkeep;
 
 use std::sync::Arc;
 
@@ -125,6 +125,10 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/status", get(status::get))
         .route("/v1/disks", get(upkeep::disks))
         .route("/v1/disks/replace", post(upkeep::replace))
+        .route("/v1/scrub", get(upkeep::scrub).post(upkeep::start_scrub))
+        .route("/v1/snapshots", get(upkeep::snapshots).post(upkeep::create_snapshot))
+        .route("/v1/snapshots/clone", post(upkeep::clone_snapshot))
+        .route("/v1/snapshots/{name}", axum::routing::delete(upkeep::delete_snapshot))
         .route("/metrics", get(metrics::get))
         .route("/-/healthy", get(status::healthy))
         .route("/-/ready", get(status::ready))
@@ -174,6 +178,10 @@ fn route_name(path: &str) -> &'static str {
         "/v1/status",
         "/v1/disks",
         "/v1/disks/replace",
+        "/v1/scrub",
+        "/v1/snapshots",
+        "/v1/snapshots/clone",
+        "/v1/snapshots/{name}",
         "/metrics",
         "/-/healthy",
         "/-/ready",

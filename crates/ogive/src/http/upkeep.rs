@@ -1,4 +1,4 @@
-//! `/v1/disks`: the directories of the server, and filling a new one.
+//! `/v1/disks`, `/v1/scrub`, `/v1/snapshots`: the directories of the server and what is done for them.
 //!
 //! Failure: requests that change something need `Content-Type: application/json`, which no page of another origin can send
 //! without being asked first.
@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use ogive_journal::{MemberState, MirrorStatus};
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::error::{ApiError, json as json_answer};
-use crate::upkeep::{FILL_RATE, Upkeep, WorkState};
+use crate::upkeep::{ASKED_RATE, FILL_RATE, ScrubTotals, Upkeep, WorkState, absolute};
+use ogive_store::{SnapshotInfo, Store};
 
 #[derive(serde::Deserialize)]
 pub(super) struct Replace {
@@ -38,6 +39,133 @@ pub(super) async fn replace(State(app): State<App>, headers: HeaderMap, body: By
         let began = own.replace(&old, &new, rate.unwrap_or(FILL_RATE));
         began.map_err(|error| ApiError::bad_data(format!("{error:#}")))?;
         Ok(answer(StatusCode::ACCEPTED, &document(&own)))
+    })
+    .await
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct StartScrub {
+    /// Bytes a second; 0 is no bound.
+    rate: Option<u64>,
+}
+
+/// Scrubs so far, the one that goes on, and what the last one found.
+pub(super) async fn scrub(State(app): State<App>) -> Result<Response, ApiError> {
+    Ok(answer(StatusCode::OK, &scrubs(upkeep(&app)?)))
+}
+
+/// Begins a scrub, or makes the one that goes on faster.
+pub(super) async fn start_scrub(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
+    let StartScrub { rate } = read(&headers, &body)?;
+    let own = upkeep(&app)?;
+    let rate = rate.map_or(ASKED_RATE, |rate| if rate == 0 { u64::MAX } else { rate });
+    own.start_scrub(rate).map_err(|error| ApiError::busy(format!("{error:#}")))?;
+    Ok(answer(StatusCode::ACCEPTED, &scrubs(own)))
+}
+
+fn scrubs(upkeep: &Upkeep) -> Value {
+    let (ScrubTotals { bytes, errors, healed, completed_ms }, last) = upkeep.scrub.state();
+    let last = last.map(|last| document_of(&last));
+    json!({
+        "work": work(&upkeep.scrub.work.state()), "last": last,
+        "bytes_total": bytes, "errors_total": errors, "healed_total": healed, "completed_time_ms": completed_ms,
+    })
+}
+
+/// What a scrub found.
+pub(crate) fn document_of(scrubbed: &ogive_store::Scrubbed) -> Value {
+    let findings: Vec<Value> = scrubbed
+        .findings
+        .iter()
+        .map(|finding| {
+            json!({
+                "path": finding.path.display().to_string(), "section": finding.section, "offset": finding.offset,
+                "end": finding.end, "problem": finding.problem, "healed": finding.healed,
+            })
+        })
+        .collect();
+    let ogive_store::Scrubbed { bytes, found, healed, .. } = scrubbed;
+    json!({"bytes": bytes, "found": found, "healed": healed, "findings": findings})
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct Named {
+    name: String,
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct Clone {
+    name: String,
+    data: PathBuf,
+}
+
+/// All snapshots.
+pub(super) async fn snapshots(State(app): State<App>) -> Result<Response, ApiError> {
+    with_store(&app, |_, store| {
+        let all: Vec<Value> = store.snapshots()?.iter().map(snapshot).collect();
+        Ok((StatusCode::OK, json!({"snapshots": all})))
+    })
+    .await
+}
+
+/// Makes one.
+pub(super) async fn create_snapshot(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let Named { name } = read(&headers, &body)?;
+    let created_ms = app.clock.wall() / 1_000_000;
+    with_store(&app, move |_, store| Ok((StatusCode::CREATED, snapshot(&store.snapshot(&name, created_ms)?)))).await
+}
+
+/// Removes one.
+pub(super) async fn delete_snapshot(State(app): State<App>, Path(name): Path<String>) -> Result<Response, ApiError> {
+    with_store(&app, move |own, _| {
+        ogive_store::snapshot::delete(&own.mirror, own.mirror.root(), &name)?;
+        Ok((StatusCode::OK, json!({"deleted": name})))
+    })
+    .await
+}
+
+/// Makes a store of its own of one.
+pub(super) async fn clone_snapshot(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let Clone { name, data } = read(&headers, &body)?;
+    let data = absolute(&data).map_err(|error| ApiError::bad_data(error.to_string()))?;
+    with_store(&app, move |own, _| {
+        let info = crate::upkeep::clone_snapshot(&own.mirror, &name, &data)?;
+        Ok((StatusCode::CREATED, snapshot(&info)))
+    })
+    .await
+}
+
+pub(crate) fn snapshot(info: &SnapshotInfo) -> Value {
+    let SnapshotInfo { name, created_ms, blocks, block_bytes, journal_bytes } = info;
+    json!({
+        "name": name, "created_ms": created_ms, "blocks": blocks, "block_bytes": block_bytes,
+        "journal_bytes": journal_bytes,
+    })
+}
+
+/// Does what may wait for the disk with the store.
+async fn with_store(
+    app: &App,
+    act: impl FnOnce(&Upkeep, &Store) -> Result<(StatusCode, Value), ogive_store::Error> + Send + 'static,
+) -> Result<Response, ApiError> {
+    let own = upkeep(app)?.clone();
+    blocking(move || {
+        let store = own.store().map_err(|error| ApiError::unavailable(error.to_string()))?;
+        let (status, data) = act(&own, &store).map_err(|error| match error {
+            ogive_store::Error::Refused { problem } => ApiError::bad_data(problem),
+            ogive_store::Error::Disk(ogive_journal::Error::Mirror { problem }) => ApiError::bad_data(problem),
+            error if error.is_full() => ApiError::disk_full(error.to_string()),
+            error => ApiError::unavailable(error.to_string()),
+        })?;
+        Ok(answer(status, &data))
     })
     .await
 }

@@ -1,20 +1,23 @@
-//! What keeps the stored bytes whole while the server runs: the mirror of its directories and filling a new one.
+//! What keeps the stored bytes whole while the server runs: the mirror of its directories, filling a new one, scrubbing.
 //!
 //! Threads: each work of long duration has a thread of its own, which waits between its reads so that it goes no faster
 //! than its rate, and ends when the server does. Failure: work that fails says why in its state and can be begun again.
 
 mod pace;
+mod scrub;
 mod work;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use anyhow::{Context, bail};
 use ogive_journal::{Error as DiskError, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, RealDisk};
 use ogive_probe::Clock;
+use ogive_store::{SnapshotInfo, Store};
 
 pub(crate) use pace::Pacer;
+pub(crate) use scrub::{ASKED_RATE, Scrub, ScrubTotals};
 pub(crate) use work::{Work, WorkState};
 
 /// Copies of a directory are made at 128 MiB/s: half of what a middling disk reads, so that queries go on.
@@ -26,6 +29,9 @@ pub(crate) struct Upkeep {
     pub(crate) mirror: MirrorDisk,
     pub(crate) clock: Clock,
     pub(crate) filling: Arc<Work>,
+    pub(crate) scrub: Arc<Scrub>,
+    /// Set when the store is open.
+    store: Arc<OnceLock<Weak<Store>>>,
     ending: Arc<AtomicBool>,
 }
 
@@ -33,7 +39,14 @@ impl Upkeep {
     /// Opens `directories` as one disk and begins to fill those that are stale or new.
     pub(crate) fn open(directories: &[PathBuf], degraded: bool, clock: Clock) -> anyhow::Result<Self> {
         let (mirror, stale) = open_mirror(directories, degraded)?;
-        let upkeep = Self { mirror, clock, filling: Arc::default(), ending: Arc::default() };
+        let upkeep = Self {
+            mirror,
+            clock,
+            filling: Arc::default(),
+            scrub: Arc::default(),
+            store: Arc::default(),
+            ending: Arc::default(),
+        };
         if !stale.is_empty() {
             let own = upkeep.clone();
             upkeep
@@ -41,6 +54,17 @@ impl Upkeep {
                 .start("fill", move |work| stale.iter().try_for_each(|path| own.fill(None, path, FILL_RATE, work)))?;
         }
         Ok(upkeep)
+    }
+
+    /// The store that is cared for; it may be open once.
+    pub(crate) fn attach(&self, store: &Arc<Store>) {
+        let attached = self.store.set(Arc::downgrade(store));
+        assert!(attached.is_ok(), "one store is cared for");
+    }
+
+    /// The store, while it is open.
+    pub(crate) fn store(&self) -> anyhow::Result<Arc<Store>> {
+        self.store.get().and_then(Weak::upgrade).context("the store is not open; try again when the server is ready")
     }
 
     /// Puts `new` in the place of `old`, filled, at no more than `rate` bytes a second. Returns when it has begun.
@@ -59,6 +83,12 @@ impl Upkeep {
     }
 
     fn fill(&self, old: Option<&PathBuf>, new: &Path, rate: u64, work: &Work) -> anyhow::Result<()> {
+        let rate = Arc::new(AtomicU64::new(rate));
+        if old.is_some() {
+            // The one that goes may have the only good copy of something.
+            work.describe("checking every copy before one goes");
+            self.scrub_with(&rate, work)?;
+        }
         work.describe(&format!("filling {}", new.display()));
         let mut pacer = Pacer::new(self.clock, rate, Arc::clone(&self.ending));
         let mut before = 0;
@@ -77,6 +107,7 @@ impl Upkeep {
     pub(crate) fn stop(&self) {
         // ORDERING: Relaxed; the flag guards no other memory.
         self.ending.store(true, Ordering::Relaxed);
+        self.scrub.stop();
         self.filling.join();
     }
 
@@ -111,6 +142,14 @@ pub(crate) fn open_mirror(directories: &[PathBuf], degraded: bool) -> anyhow::Re
             Err(anyhow::Error::new(error).context(format!("cannot open the data in {}", named.join(" and "))))
         }
     }
+}
+
+/// Makes `data` a store of its own with what the snapshot `name` of the mirror's store holds.
+pub(crate) fn clone_snapshot(mirror: &MirrorDisk, name: &str, data: &Path) -> Result<SnapshotInfo, ogive_store::Error> {
+    let target = Member { root: data.to_owned(), disk: Arc::new(RealDisk) };
+    let sources: Vec<PathBuf> = mirror.members().into_iter().map(|member| member.path).collect();
+    let drawn = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
+    ogive_store::snapshot::clone_to(mirror, mirror.root(), name, &sources, &target, drawn)
 }
 
 /// The path from the root on, so that one directory has one name.

@@ -1,7 +1,7 @@
 //! A bound on bytes a second.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ogive_probe::Clock;
@@ -17,7 +17,8 @@ pub(crate) struct Ended;
 /// Waits so that no more than `rate` bytes a second are spent.
 pub(crate) struct Pacer {
     clock: Clock,
-    rate: u64,
+    /// Bytes a second; who asks for more may raise it.
+    rate: Arc<AtomicU64>,
     /// When what was spent so far is paid for.
     paid_ns: u64,
     ending: Arc<AtomicBool>,
@@ -25,15 +26,17 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     /// `rate` 0 is no bound.
-    pub(crate) fn new(clock: Clock, rate: u64, ending: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(clock: Clock, rate: Arc<AtomicU64>, ending: Arc<AtomicBool>) -> Self {
         Self { clock, rate, paid_ns: clock.now(), ending }
     }
 
     /// Spends `bytes` and waits until they are paid for.
     pub(crate) fn spend(&mut self, bytes: u64) -> Result<(), Ended> {
+        // ORDERING: Relaxed; a number by itself.
+        let rate = self.rate.load(Ordering::Relaxed);
         let now = self.clock.now();
         // What was not spent in the past buys nothing.
-        self.paid_ns = self.paid_ns.max(now).saturating_add(due_ns(bytes, self.rate));
+        self.paid_ns = self.paid_ns.max(now).saturating_add(due_ns(bytes, rate));
         loop {
             // ORDERING: Relaxed; the flag guards no other memory.
             if self.ending.load(Ordering::Relaxed) {
@@ -71,7 +74,7 @@ mod tests {
     #[test]
     fn the_end_of_the_server_ends_the_wait() {
         let ending = Arc::new(AtomicBool::new(true));
-        assert!(Pacer::new(Clock::global(), 1, ending).spend(u64::MAX).is_err());
-        assert!(Pacer::new(Clock::global(), 0, Arc::default()).spend(u64::MAX).is_ok());
+        assert!(Pacer::new(Clock::global(), Arc::new(AtomicU64::new(1)), ending).spend(u64::MAX).is_err());
+        assert!(Pacer::new(Clock::global(), Arc::default(), Arc::default()).spend(u64::MAX).is_ok());
     }
 }

@@ -1,0 +1,102 @@
+//! `ogive scrub`: looks at every stored byte, of a running server or of stopped directories.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::EXIT_FINDING;
+use super::client::{Failure, Server};
+use super::disk::bytes;
+use super::format::{human, thousands};
+use super::progress::Bar;
+use crate::http::upkeep::document_of;
+use crate::upkeep::open_mirror;
+
+/// Half a second between two looks at how far it is.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Looks at every stored byte, names what is bad, and heals it from another directory. Exit code 1 when something stays bad.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Scrub {
+    /// Directories of a server that does not run; without it the running server does it.
+    #[arg(long, value_name = "DIR")]
+    data: Vec<PathBuf>,
+    #[command(flatten)]
+    server: Server,
+    /// Bytes a second of the running server, such as 50MiB; 0 for as fast as it goes.
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes)]
+    rate: u64,
+    /// Print what was found as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Scrub) -> anyhow::Result<ExitCode> {
+    if !options.data.is_empty() {
+        return show(&stopped(&options.data)?, options.json);
+    }
+    match running(options) {
+        Ok(data) => show(&data?, options.json),
+        Err(failure) => Ok(failure.report()),
+    }
+}
+
+fn stopped(directories: &[PathBuf]) -> anyhow::Result<Value> {
+    let (mirror, _) = open_mirror(directories, false)?;
+    let bar = Bar::new("scrub");
+    let scrubbed = ogive_store::scrub(&mirror, mirror.root(), &mut |done, total| {
+        bar.show(done, total);
+        Ok(())
+    });
+    bar.end();
+    Ok(document_of(&scrubbed.context("the directory cannot be scrubbed")?))
+}
+
+fn running(options: &Scrub) -> Result<anyhow::Result<Value>, Failure> {
+    let bar = Bar::new("scrub");
+    let before = state(&options.server)?["work"]["completed"].as_u64();
+    options.server.post("/v1/scrub", &json!({"rate": options.rate}))?;
+    loop {
+        let state = state(&options.server)?;
+        let work = &state["work"];
+        if work["running"] != json!(true) {
+            bar.end();
+            if work["completed"].as_u64() == before {
+                let why = work["error"].as_str().unwrap_or("it did not end");
+                return Ok(Err(anyhow::anyhow!("the server could not scrub: {why}")));
+            }
+            return Ok(Ok(state["last"].clone()));
+        }
+        bar.show(work["done_bytes"].as_u64().unwrap_or(0), work["total_bytes"].as_u64().unwrap_or(0));
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn state(server: &Server) -> Result<Value, Failure> {
+    let body = server.get("/v1/scrub", &[])?;
+    let answer: Value = serde_json::from_str(&body).unwrap_or_default();
+    Ok(answer["data"].clone())
+}
+
+fn show(scrubbed: &Value, json: bool) -> anyhow::Result<ExitCode> {
+    let count = |name: &str| scrubbed[name].as_u64().unwrap_or(0);
+    let (found, healed) = (count("found"), count("healed"));
+    if json {
+        println!("{scrubbed}");
+    } else {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        for finding in scrubbed["findings"].as_array().into_iter().flatten() {
+            let (path, section, problem) =
+                (text(&finding["path"]), text(&finding["section"]), text(&finding["problem"]));
+            let word = if finding["healed"] == json!(true) { "healed" } else { "NOT HEALED" };
+            println!("{path}: {section}, bytes {}..{}: {problem} ({word})", finding["offset"], finding["end"]);
+        }
+        let looked = human(count("bytes") as f64, "B");
+        println!("{looked} looked at, {} bad parts found, {} healed", thousands(found), thousands(healed));
+    }
+    Ok(if found == healed { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
+}

@@ -1,0 +1,204 @@
+//! `ogive snapshot`: what a server held at one moment, kept, cloned, or brought back.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use ogive_journal::MirrorDisk;
+use ogive_probe::Clock;
+use ogive_store::snapshot;
+use serde_json::{Value, json};
+
+use super::client::{Failure, Server};
+use super::format::human;
+use crate::http::upkeep::snapshot as document;
+use crate::upkeep::{absolute, clone_snapshot, open_mirror};
+
+/// Which store, and how to answer.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Where {
+    #[command(flatten)]
+    server: Server,
+    /// Directories of a server that does not run, instead of a running one.
+    #[arg(long, value_name = "DIR")]
+    data: Vec<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Snapshots: instant, nearly free, and exactly what was acknowledged before.
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum Snapshot {
+    /// Keeps what is stored now under a name.
+    Create {
+        /// 1 to 100 letters, digits and -_.
+        name: String,
+        #[command(flatten)]
+        place: Where,
+    },
+    /// Shows all snapshots.
+    List {
+        #[command(flatten)]
+        place: Where,
+    },
+    /// Removes a snapshot; the bytes that only it has go with it.
+    Delete {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        place: Where,
+    },
+    /// Brings back what a snapshot holds. The server must not run; what is replaced becomes a snapshot too.
+    Rollback {
+        /// Its name.
+        name: String,
+        /// Directories of the server, which does not run.
+        #[arg(long, value_name = "DIR")]
+        data: Vec<PathBuf>,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Makes a second, writable store of a snapshot, on the same bytes where the file system is the same.
+    Clone {
+        /// Its name.
+        name: String,
+        /// An empty directory for the new store, on the server's machine.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Directories of the snapshot's server when it does not run.
+        #[arg(long, value_name = "DIR")]
+        from: Vec<PathBuf>,
+        #[command(flatten)]
+        server: Server,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &Snapshot) -> anyhow::Result<ExitCode> {
+    let (asked, json) = match command {
+        Snapshot::Create { name, place } => (create(name, place)?, place.json),
+        Snapshot::List { place } => (list(place)?, place.json),
+        Snapshot::Delete { name, place } => (delete(name, place)?, place.json),
+        Snapshot::Rollback { name, data, yes, json } => return rollback(name, data, *yes, *json),
+        Snapshot::Clone { name, data, from, server, json } => {
+            let data = absolute(data)?;
+            let made = if from.is_empty() {
+                answer(server.post("/v1/snapshots/clone", &json!({"name": name, "data": data})))
+            } else {
+                let (mirror, _) = open_mirror(from, false)?;
+                Ok(document(&clone_snapshot(&mirror, name, &data)?))
+            };
+            if made.is_ok() && !json {
+                println!("start it with: ogive serve --data {}", data.display());
+            }
+            (made, *json)
+        }
+    };
+    match asked {
+        Ok(data) if json => println!("{data}"),
+        Ok(data) => show(&data),
+        Err(failure) => return Ok(failure.report()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn now_ms() -> i64 {
+    Clock::global().wall() / 1_000_000
+}
+
+type Asked = Result<Value, Failure>;
+
+fn answer(body: Result<String, Failure>) -> Asked {
+    let answer: Value = serde_json::from_str(&body?).unwrap_or_default();
+    Ok(answer["data"].clone())
+}
+
+fn create(name: &str, place: &Where) -> anyhow::Result<Asked> {
+    let Some(mirror) = stopped(&place.data)? else {
+        return Ok(answer(place.server.post("/v1/snapshots", &json!({"name": name}))));
+    };
+    Ok(Ok(document(&snapshot::create_stopped(&mirror, mirror.root(), name, now_ms())?)))
+}
+
+fn list(place: &Where) -> anyhow::Result<Asked> {
+    let Some(mirror) = stopped(&place.data)? else {
+        return Ok(answer(place.server.get("/v1/snapshots", &[])));
+    };
+    let all: Vec<Value> = snapshot::list(&mirror, mirror.root())?.iter().map(document).collect();
+    Ok(Ok(json!({"snapshots": all})))
+}
+
+fn delete(name: &str, place: &Where) -> anyhow::Result<Asked> {
+    let Some(mirror) = stopped(&place.data)? else {
+        return Ok(answer(place.server.delete(&format!("/v1/snapshots/{name}"))));
+    };
+    snapshot::delete(&mirror, mirror.root(), name)?;
+    Ok(Ok(json!({"deleted": name})))
+}
+
+fn stopped(directories: &[PathBuf]) -> anyhow::Result<Option<MirrorDisk>> {
+    if directories.is_empty() { Ok(None) } else { Ok(Some(open_mirror(directories, false)?.0)) }
+}
+
+fn rollback(name: &str, data: &[PathBuf], yes: bool, json: bool) -> anyhow::Result<ExitCode> {
+    if data.is_empty() {
+        eprintln!("ogive: stop the server, then say which directories: ogive snapshot rollback {name} --data DIR");
+        return Ok(ExitCode::from(2));
+    }
+    let (mirror, _) = open_mirror(data, false).context("a rollback needs the server stopped")?;
+    let kept = format!("before-rollback-{}", now_ms());
+    if !yes && !agreed(name, &kept)? {
+        bail!("nothing was changed");
+    }
+    snapshot::rollback(&mirror, mirror.root(), name, &kept, now_ms())?;
+    if json {
+        println!("{}", json!({"rolled_back_to": name, "kept": kept}));
+    } else {
+        println!("the store is what it was at {name}; what it was before is the snapshot {kept}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a person at the terminal says yes.
+fn agreed(name: &str, kept: &str) -> anyhow::Result<bool> {
+    let mut input = std::io::stdin().lock();
+    if !std::io::stdin().is_terminal() {
+        bail!("nobody can be asked here: say --yes if the store shall be what it was at {name}");
+    }
+    eprint!("The store becomes what it was at {name}; what it is now is kept as the snapshot {kept}. Go on? [y/N] ");
+    std::io::stderr().flush()?;
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+fn show(data: &Value) {
+    if let Some(name) = data["deleted"].as_str() {
+        println!("{name} is deleted");
+        return;
+    }
+    let several = data["snapshots"].as_array();
+    let one = [data.clone()];
+    let all = several.map_or(&one[..], Vec::as_slice);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let width = all.iter().map(|one| text(&one["name"]).len()).max().unwrap_or(0);
+    for one in all {
+        let bytes = |name: &str| human(one[name].as_u64().unwrap_or(0) as f64, "B");
+        let created = one["created_ms"].as_i64().unwrap_or(0);
+        let (name, blocks) = (text(&one["name"]), &one["blocks"]);
+        let (blocks_bytes, journal) = (bytes("block_bytes"), bytes("journal_bytes"));
+        println!("{name:width$}  made at {created} ms  {blocks} blocks of {blocks_bytes}, journal of {journal}");
+    }
+    if all.is_empty() {
+        println!("there are no snapshots");
+    }
+}
