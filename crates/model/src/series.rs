@@ -82,7 +82,7 @@ impl SeriesDef {
     ///
     /// # Errors
     /// What [`Labels::new`] refuses, [`Error::NoMetricName`], or [`Error::TooLarge`] for the unit.
-    pub fn new<N: Into<Box<str>>, V: Into<Box<str>>>(
+    pub fn new<N: AsRef<str>, V: AsRef<str>>(
         pairs: impl IntoIterator<Item = (N, V)>,
         meta: SeriesMeta,
     ) -> Result<Self, Error> {
