@@ -69,7 +69,7 @@ bench-peers: build
 schema:
 	@scripts/need planus
 	planus rust -o crates/model/src/wire/generated.rs schema/batch.fbs
-	sed -i -e 's/, ::serde::Serialize, ::serde::Deserialize//' -e '/^ *#\[serde[^]]*\]$$/d' crates/model/src/wire/generated.rs
+	sed -i -e 's/, ::serde::Serialize, ::serde::Deserialize//' -e '/^ *::serde::[A-Z][a-z]*,$$/d' -e '/^ *#\[serde[^]]*\]$$/d' crates/model/src/wire/generated.rs
 
 clean:
 	cargo clean

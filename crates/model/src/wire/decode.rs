@@ -4,12 +4,14 @@ use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 use planus::ReadAsRoot;
 
 use super::generated::ogive::wire as fb;
-use super::{BINS_MAX, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, malformed, varint, within};
-use crate::{Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use super::{BINS_MAX, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, VERSION_PLAIN, malformed, varint, within};
+use crate::{
+    Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value,
+};
 
 /// The batch of `tenant` in `payload`.
-pub(super) fn batch(tenant: Tenant, payload: &[u8]) -> Result<Batch, Error> {
-    read(tenant, payload).map_err(|error| match error {
+pub(super) fn batch(version: u16, tenant: Tenant, payload: &[u8]) -> Result<Batch, Error> {
+    read(version, tenant, payload).map_err(|error| match error {
         Fault::Wire(error) => malformed(error.to_string()),
         Fault::Rule(error) => error,
     })
@@ -33,7 +35,7 @@ impl From<Error> for Fault {
     }
 }
 
-fn read(tenant: Tenant, payload: &[u8]) -> Result<Batch, Fault> {
+fn read(version: u16, tenant: Tenant, payload: &[u8]) -> Result<Batch, Fault> {
     let message = fb::BatchRef::read_as_root(payload)?;
     let mut budget = TextBudget { left: TEXT_BYTES_MAX };
     let mut series = Vec::new();
@@ -43,10 +45,11 @@ fn read(tenant: Tenant, payload: &[u8]) -> Result<Batch, Fault> {
             series.push(series_def(&def?, &mut budget)?);
         }
     }
+    let known = message.known()?.map(|known| keys(version, series.len(), known)).transpose()?.unwrap_or_default();
     let schemes = message.schemes()?.map(schemes).transpose()?.unwrap_or_default();
     let mut samples = Vec::new();
     if let Some(column) = message.floats()? {
-        floats(&column, &mut samples)?;
+        floats(version, &column, &mut samples)?;
     }
     if let Some(column) = message.histograms()? {
         integer_histograms(&column, &schemes, &mut samples)?;
@@ -58,7 +61,7 @@ fn read(tenant: Tenant, payload: &[u8]) -> Result<Batch, Fault> {
         texts(&column, &mut budget, &mut samples)?;
     }
     let source = SourceId(u128::from(message.source_high()?) << 64 | u128::from(message.source_low()?));
-    Ok(Batch { source, sequence: message.sequence()?, tenant, series, samples })
+    Ok(Batch { source, sequence: message.sequence()?, tenant, series, known, samples })
 }
 
 /// Bytes of labels and texts that may still be copied out of the message.
@@ -143,12 +146,52 @@ fn schemes(declared: planus::Vector<'_, planus::Result<fb::SchemeRef<'_>>>) -> R
     Ok(out)
 }
 
-fn floats(column: &fb::FloatsRef<'_>, samples: &mut Vec<Result<Sample, Reason>>) -> Result<(), Fault> {
+fn keys(
+    version: u16,
+    declared: usize,
+    known: planus::Vector<'_, fb::SeriesKeyRef<'_>>,
+) -> Result<Vec<SeriesId>, Error> {
+    if version == VERSION_PLAIN && !known.is_empty() {
+        return Err(malformed("a frame of version 1 names series by their identity; that takes version 2"));
+    }
+    within("the number of series in a batch", declared + known.len(), SERIES_MAX)?;
+    Ok(known.iter().map(|key| SeriesId(u128::from(key.high()) << 64 | u128::from(key.low()))).collect())
+}
+
+fn floats(version: u16, column: &fb::FloatsRef<'_>, samples: &mut Vec<Result<Sample, Reason>>) -> Result<(), Fault> {
     let (series, times, values) = (column.series()?, column.time_ns()?, column.value()?);
+    if version != VERSION_PLAIN && (series.is_empty() || times.len() == 1) {
+        return short_floats(series, times, values, samples).map_err(Fault::Rule);
+    }
     same_lengths("floats", series.len(), &[times.len(), values.len()])?;
     samples.reserve(series.len());
     for ((series, time_ns), value) in series.iter().zip(times.iter()).zip(values.iter()) {
         samples.push(Ok(Sample { series, time_ns, value: Value::Float(value) }));
+    }
+    Ok(())
+}
+
+/// Floats whose series count up or whose times are all the same.
+fn short_floats(
+    series: planus::Vector<'_, u32>,
+    times: planus::Vector<'_, i64>,
+    values: planus::Vector<'_, f64>,
+    samples: &mut Vec<Result<Sample, Reason>>,
+) -> Result<(), Error> {
+    let count = values.len();
+    let series_of = |at: usize| series.get(at).unwrap_or(at as u32);
+    let push = |(at, (time_ns, value))| Ok(Sample { series: series_of(at), time_ns, value: Value::Float(value) });
+    if !series.is_empty() {
+        same_lengths("floats", count, &[series.len()])?;
+    }
+    match times.get(0) {
+        Some(time) if times.len() == 1 => {
+            samples.extend(values.iter().map(|value| (time, value)).enumerate().map(push))
+        }
+        _ => {
+            same_lengths("floats", count, &[times.len()])?;
+            samples.extend(times.iter().zip(values.iter()).enumerate().map(push));
+        }
     }
     Ok(())
 }

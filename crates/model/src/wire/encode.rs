@@ -4,7 +4,7 @@ use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 
 use super::generated::ogive::wire as fb;
 use super::varint;
-use crate::{Batch, Kind, Sample, SeriesDef, Temporality, Value};
+use crate::{Batch, Kind, Sample, SeriesDef, SeriesId, Temporality, Value};
 
 /// The message of the good series and samples of `batch`.
 pub(super) fn message(batch: &Batch) -> fb::Batch {
@@ -13,10 +13,15 @@ pub(super) fn message(batch: &Batch) -> fb::Batch {
     for series in &batch.series {
         index_of.push(series.as_ref().ok().map(|def| out.declare(def)));
     }
+    let first = out.series.len() as u32;
+    index_of.extend((first..).take(batch.known.len()).map(Some));
     for sample in batch.samples.iter().flatten() {
         if let Some(Some(series)) = index_of.get(sample.series as usize) {
             out.push(*series, sample);
         }
+    }
+    if !batch.known.is_empty() {
+        out.shorten();
     }
     out.finish(batch)
 }
@@ -102,6 +107,17 @@ impl Columns {
         u32::try_from(index).expect("fewer schemes than samples")
     }
 
+    /// Leaves out what the floats' columns need not say.
+    fn shorten(&mut self) {
+        let fb::Floats { series, time_ns, .. } = &mut self.floats;
+        if series.iter().zip(0..).all(|(series, at)| *series == at) {
+            series.clear();
+        }
+        if time_ns.windows(2).all(|pair| pair[0] == pair[1]) {
+            time_ns.truncate(1);
+        }
+    }
+
     fn finish(self, batch: &Batch) -> fb::Batch {
         let float_histograms =
             fb::FloatHistograms { shape: Box::new(self.float_histograms), counts: self.float_counts };
@@ -111,12 +127,26 @@ impl Columns {
             sequence: batch.sequence,
             series: Some(self.series),
             schemes: Some(self.schemes).filter(|schemes| !schemes.is_empty()),
-            floats: Some(Box::new(self.floats)).filter(|column| !column.series.is_empty()),
+            floats: Some(Box::new(self.floats)).filter(|column| !column.value.is_empty()),
             histograms: Some(Box::new(self.histograms)).filter(|column| !column.series.is_empty()),
             float_histograms: Some(Box::new(float_histograms)).filter(|column| !column.shape.series.is_empty()),
             texts: Some(Box::new(self.texts)).filter(|column| !column.series.is_empty()),
+            known: Some(batch.known.iter().map(key).collect::<Vec<_>>()).filter(|known| !known.is_empty()),
         }
     }
+}
+
+const fn key(id: &SeriesId) -> fb::SeriesKey {
+    fb::SeriesKey { low: id.0 as u64, high: (id.0 >> 64) as u64 }
+}
+
+/// The message of series alone.
+pub(super) fn definitions<'a>(series: impl IntoIterator<Item = &'a SeriesDef>) -> fb::Batch {
+    let mut out = Columns::default();
+    for def in series {
+        out.declare(def);
+    }
+    out.finish(&Batch::default())
 }
 
 fn scheme_message(scheme: &Scheme, zero_threshold: f64) -> fb::Scheme {

@@ -1443,10 +1443,204 @@ mod root {
                 }
             }
 
+            /// The struct `SeriesKey` in the namespace `ogive.wire`
+            ///
+            /// Generated from these locations:
+            /// * Struct `SeriesKey` in the file `schema/batch.fbs:38`
+            #[derive(
+                Copy,
+                Clone,
+                Debug,
+                PartialEq,
+                PartialOrd,
+                Eq,
+                Ord,
+                Hash,
+                Default,
+            )]
+            pub struct SeriesKey {
+                /// The field `low` in the struct `SeriesKey`
+                pub low: u64,
+
+                /// The field `high` in the struct `SeriesKey`
+                pub high: u64,
+            }
+
+            /// # Safety
+            /// The Planus compiler correctly calculates `ALIGNMENT` and `SIZE`.
+            unsafe impl ::planus::Primitive for SeriesKey {
+                const ALIGNMENT: usize = 8;
+                const SIZE: usize = 16;
+            }
+
+            #[allow(clippy::identity_op)]
+            impl ::planus::WriteAsPrimitive<SeriesKey> for SeriesKey {
+                #[inline]
+                fn write<const N: usize>(&self, cursor: ::planus::Cursor<'_, N>, buffer_position: u32) {
+                    let (cur, cursor) = cursor.split::<8, 8>();
+                    self.low.write(cur, buffer_position - 0);
+                    let (cur, cursor) = cursor.split::<8, 0>();
+                    self.high.write(cur, buffer_position - 8);
+                    cursor.finish([]);
+                }
+            }
+
+            impl ::planus::WriteAsOffset<SeriesKey> for SeriesKey {
+                #[inline]
+                fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<SeriesKey> {
+                    unsafe {
+                        builder.write_with(16, 7, |buffer_position, bytes| {
+                            let bytes = bytes.as_mut_ptr();
+
+                            ::planus::WriteAsPrimitive::write(
+                                self,
+                                ::planus::Cursor::new(&mut *(bytes as *mut [::core::mem::MaybeUninit<u8>; 16])),
+                                buffer_position,
+                            );
+                        });
+                    }
+                    builder.current_offset()
+                }
+            }
+
+            impl ::planus::WriteAs<SeriesKey> for SeriesKey {
+                type Prepared = Self;
+                #[inline]
+                fn prepare(&self, _builder: &mut ::planus::Builder) -> Self {
+                    *self
+                }
+            }
+
+            impl ::planus::WriteAsOptional<SeriesKey> for SeriesKey {
+                type Prepared = Self;
+                #[inline]
+                fn prepare(&self, _builder: &mut ::planus::Builder) -> ::core::option::Option<Self> {
+                    ::core::option::Option::Some(*self)
+                }
+            }
+
+            /// Reference to a deserialized [SeriesKey].
+            #[derive(Copy, Clone)]
+            pub struct SeriesKeyRef<'a>(::planus::ArrayWithStartOffset<'a, 16>);
+
+            impl<'a> SeriesKeyRef<'a> {
+                /// Getter for the [`low` field](SeriesKey#structfield.low).
+                pub fn low(&self) -> u64 {
+                    let buffer = self.0.advance_as_array::<8>(0).unwrap();
+
+                    u64::from_le_bytes(*buffer.as_array())
+                }
+
+                /// Getter for the [`high` field](SeriesKey#structfield.high).
+                pub fn high(&self) -> u64 {
+                    let buffer = self.0.advance_as_array::<8>(8).unwrap();
+
+                    u64::from_le_bytes(*buffer.as_array())
+                }
+            }
+
+            impl<'a> ::core::fmt::Debug for SeriesKeyRef<'a> {
+                fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                    let mut f = f.debug_struct("SeriesKeyRef");
+                    f.field("low", &self.low());
+                    f.field("high", &self.high());
+                    f.finish()
+                }
+            }
+
+            impl<'a> ::core::convert::From<::planus::ArrayWithStartOffset<'a, 16>> for SeriesKeyRef<'a> {
+                fn from(array: ::planus::ArrayWithStartOffset<'a, 16>) -> Self {
+                    Self(array)
+                }
+            }
+
+            impl<'a> ::core::convert::From<SeriesKeyRef<'a>> for SeriesKey {
+                #[allow(unreachable_code)]
+                fn from(value: SeriesKeyRef<'a>) -> Self {
+                    Self { low: value.low(), high: value.high() }
+                }
+            }
+
+            impl<'a, 'b> ::core::cmp::PartialEq<SeriesKeyRef<'a>> for SeriesKeyRef<'b> {
+                fn eq(&self, other: &SeriesKeyRef<'_>) -> bool {
+                    self.low() == other.low() && self.high() == other.high()
+                }
+            }
+
+            impl<'a> ::core::cmp::Eq for SeriesKeyRef<'a> {}
+            impl<'a, 'b> ::core::cmp::PartialOrd<SeriesKeyRef<'a>> for SeriesKeyRef<'b> {
+                fn partial_cmp(&self, other: &SeriesKeyRef<'_>) -> ::core::option::Option<::core::cmp::Ordering> {
+                    ::core::option::Option::Some(::core::cmp::Ord::cmp(self, other))
+                }
+            }
+
+            impl<'a> ::core::cmp::Ord for SeriesKeyRef<'a> {
+                fn cmp(&self, other: &SeriesKeyRef<'_>) -> ::core::cmp::Ordering {
+                    self.low().cmp(&other.low()).then_with(|| self.high().cmp(&other.high()))
+                }
+            }
+
+            impl<'a> ::core::hash::Hash for SeriesKeyRef<'a> {
+                fn hash<H: ::core::hash::Hasher>(&self, state: &mut H) {
+                    self.low().hash(state);
+                    self.high().hash(state);
+                }
+            }
+
+            impl<'a> ::planus::TableRead<'a> for SeriesKeyRef<'a> {
+                #[inline]
+                fn from_buffer(
+                    buffer: ::planus::SliceWithStartOffset<'a>,
+                    offset: usize,
+                ) -> ::core::result::Result<Self, ::planus::errors::ErrorKind> {
+                    let buffer = buffer.advance_as_array::<16>(offset)?;
+                    ::core::result::Result::Ok(Self(buffer))
+                }
+            }
+
+            impl<'a> ::planus::VectorRead<'a> for SeriesKeyRef<'a> {
+                const STRIDE: usize = 16;
+
+                #[inline]
+                unsafe fn from_buffer(buffer: ::planus::SliceWithStartOffset<'a>, offset: usize) -> Self {
+                    Self(unsafe { buffer.unchecked_advance_as_array(offset) })
+                }
+            }
+
+            /// # Safety
+            /// The planus compiler generates implementations that initialize
+            /// the bytes in `write_values`.
+            unsafe impl ::planus::VectorWrite<SeriesKey> for SeriesKey {
+                const STRIDE: usize = 16;
+
+                type Value = SeriesKey;
+
+                #[inline]
+                fn prepare(&self, _builder: &mut ::planus::Builder) -> Self::Value {
+                    *self
+                }
+
+                #[inline]
+                unsafe fn write_values(
+                    values: &[SeriesKey],
+                    bytes: *mut ::core::mem::MaybeUninit<u8>,
+                    buffer_position: u32,
+                ) {
+                    let bytes = bytes as *mut [::core::mem::MaybeUninit<u8>; 16];
+                    for (i, v) in ::core::iter::Iterator::enumerate(values.iter()) {
+                        ::planus::WriteAsPrimitive::write(
+                            v,
+                            ::planus::Cursor::new(unsafe { &mut *bytes.add(i) }),
+                            buffer_position - (16 * i) as u32,
+                        );
+                    }
+                }
+            }
+
             /// The table `Floats` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Floats` in the file `schema/batch.fbs:37`
+            /// * Table `Floats` in the file `schema/batch.fbs:44`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct Floats {
                 /// The field `series` in the table `Floats`
@@ -1736,7 +1930,7 @@ mod root {
             /// The table `Histograms` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Histograms` in the file `schema/batch.fbs:44`
+            /// * Table `Histograms` in the file `schema/batch.fbs:51`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct Histograms {
                 /// The field `series` in the table `Histograms`
@@ -2231,7 +2425,7 @@ mod root {
             /// The table `FloatHistograms` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `FloatHistograms` in the file `schema/batch.fbs:59`
+            /// * Table `FloatHistograms` in the file `schema/batch.fbs:66`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct FloatHistograms {
                 /// The field `shape` in the table `FloatHistograms`
@@ -2493,7 +2687,7 @@ mod root {
             /// The table `Texts` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Texts` in the file `schema/batch.fbs:64`
+            /// * Table `Texts` in the file `schema/batch.fbs:71`
             #[derive(Clone, Debug, PartialEq, PartialOrd, Eq, Ord, Hash)]
             pub struct Texts {
                 /// The field `series` in the table `Texts`
@@ -2786,7 +2980,7 @@ mod root {
             /// The table `Batch` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Batch` in the file `schema/batch.fbs:71`
+            /// * Table `Batch` in the file `schema/batch.fbs:78`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct Batch {
                 /// The field `source_low` in the table `Batch`
@@ -2807,6 +3001,8 @@ mod root {
                 pub float_histograms: ::core::option::Option<::planus::alloc::boxed::Box<self::FloatHistograms>>,
                 /// The field `texts` in the table `Batch`
                 pub texts: ::core::option::Option<::planus::alloc::boxed::Box<self::Texts>>,
+                /// The field `known` in the table `Batch`
+                pub known: ::core::option::Option<::planus::alloc::vec::Vec<self::SeriesKey>>,
             }
 
             #[allow(clippy::derivable_impls)]
@@ -2822,6 +3018,7 @@ mod root {
                         histograms: ::core::default::Default::default(),
                         float_histograms: ::core::default::Default::default(),
                         texts: ::core::default::Default::default(),
+                        known: ::core::default::Default::default(),
                     }
                 }
             }
@@ -2845,6 +3042,7 @@ mod root {
                     field_histograms: impl ::planus::WriteAsOptional<::planus::Offset<self::Histograms>>,
                     field_float_histograms: impl ::planus::WriteAsOptional<::planus::Offset<self::FloatHistograms>>,
                     field_texts: impl ::planus::WriteAsOptional<::planus::Offset<self::Texts>>,
+                    field_known: impl ::planus::WriteAsOptional<::planus::Offset<[self::SeriesKey]>>,
                 ) -> ::planus::Offset<Self> {
                     let prepared_source_low = field_source_low.prepare(builder, &0);
                     let prepared_source_high = field_source_high.prepare(builder, &0);
@@ -2855,8 +3053,9 @@ mod root {
                     let prepared_histograms = field_histograms.prepare(builder);
                     let prepared_float_histograms = field_float_histograms.prepare(builder);
                     let prepared_texts = field_texts.prepare(builder);
+                    let prepared_known = field_known.prepare(builder);
 
-                    let mut table_writer: ::planus::table_writer::TableWriter<22> = ::core::default::Default::default();
+                    let mut table_writer: ::planus::table_writer::TableWriter<24> = ::core::default::Default::default();
                     if prepared_source_low.is_some() {
                         table_writer.write_entry::<u64>(0);
                     }
@@ -2883,6 +3082,9 @@ mod root {
                     }
                     if prepared_texts.is_some() {
                         table_writer.write_entry::<::planus::Offset<self::Texts>>(8);
+                    }
+                    if prepared_known.is_some() {
+                        table_writer.write_entry::<::planus::Offset<[self::SeriesKey]>>(9);
                     }
 
                     unsafe {
@@ -2913,6 +3115,9 @@ mod root {
                             }
                             if let ::core::option::Option::Some(prepared_texts) = prepared_texts {
                                 object_writer.write::<_, _, 4>(&prepared_texts);
+                            }
+                            if let ::core::option::Option::Some(prepared_known) = prepared_known {
+                                object_writer.write::<_, _, 4>(&prepared_known);
                             }
                         });
                     }
@@ -2952,6 +3157,7 @@ mod root {
                         &self.histograms,
                         &self.float_histograms,
                         &self.texts,
+                        &self.known,
                     )
                 }
             }
@@ -3143,6 +3349,26 @@ mod root {
             }
 
             impl<T0, T1, T2, T3, T4, T5, T6, T7, T8> BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)> {
+                /// Setter for the [`known` field](Batch#structfield.known).
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn known<T9>(self, value: T9) -> BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, T9)>
+                where
+                    T9: ::planus::WriteAsOptional<::planus::Offset<[self::SeriesKey]>>,
+                {
+                    let (v0, v1, v2, v3, v4, v5, v6, v7, v8) = self.0;
+                    BatchBuilder((v0, v1, v2, v3, v4, v5, v6, v7, v8, value))
+                }
+
+                /// Sets the [`known` field](Batch#structfield.known) to null.
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn known_as_null(self) -> BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, ())> {
+                    self.known(())
+                }
+            }
+
+            impl<T0, T1, T2, T3, T4, T5, T6, T7, T8, T9> BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, T9)> {
                 /// Finish writing the builder to get an [Offset](::planus::Offset) to a serialized [Batch].
                 #[inline]
                 pub fn finish(self, builder: &mut ::planus::Builder) -> ::planus::Offset<Batch>
@@ -3163,7 +3389,9 @@ mod root {
                     T6: ::planus::WriteAsOptional<::planus::Offset<self::Histograms>>,
                     T7: ::planus::WriteAsOptional<::planus::Offset<self::FloatHistograms>>,
                     T8: ::planus::WriteAsOptional<::planus::Offset<self::Texts>>,
-                > ::planus::WriteAs<::planus::Offset<Batch>> for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
+                    T9: ::planus::WriteAsOptional<::planus::Offset<[self::SeriesKey]>>,
+                > ::planus::WriteAs<::planus::Offset<Batch>>
+                for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, T9)>
             {
                 type Prepared = ::planus::Offset<Batch>;
 
@@ -3183,8 +3411,9 @@ mod root {
                     T6: ::planus::WriteAsOptional<::planus::Offset<self::Histograms>>,
                     T7: ::planus::WriteAsOptional<::planus::Offset<self::FloatHistograms>>,
                     T8: ::planus::WriteAsOptional<::planus::Offset<self::Texts>>,
+                    T9: ::planus::WriteAsOptional<::planus::Offset<[self::SeriesKey]>>,
                 > ::planus::WriteAsOptional<::planus::Offset<Batch>>
-                for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
+                for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, T9)>
             {
                 type Prepared = ::planus::Offset<Batch>;
 
@@ -3204,12 +3433,13 @@ mod root {
                     T6: ::planus::WriteAsOptional<::planus::Offset<self::Histograms>>,
                     T7: ::planus::WriteAsOptional<::planus::Offset<self::FloatHistograms>>,
                     T8: ::planus::WriteAsOptional<::planus::Offset<self::Texts>>,
-                > ::planus::WriteAsOffset<Batch> for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
+                    T9: ::planus::WriteAsOptional<::planus::Offset<[self::SeriesKey]>>,
+                > ::planus::WriteAsOffset<Batch> for BatchBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, T9)>
             {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Batch> {
-                    let (v0, v1, v2, v3, v4, v5, v6, v7, v8) = &self.0;
-                    Batch::create(builder, v0, v1, v2, v3, v4, v5, v6, v7, v8)
+                    let (v0, v1, v2, v3, v4, v5, v6, v7, v8, v9) = &self.0;
+                    Batch::create(builder, v0, v1, v2, v3, v4, v5, v6, v7, v8, v9)
                 }
             }
 
@@ -3279,6 +3509,15 @@ mod root {
                 pub fn texts(&self) -> ::planus::Result<::core::option::Option<self::TextsRef<'a>>> {
                     self.0.access(8, "Batch", "texts")
                 }
+
+                /// Getter for the [`known` field](Batch#structfield.known).
+                #[inline]
+                pub fn known(
+                    &self,
+                ) -> ::planus::Result<::core::option::Option<::planus::Vector<'a, self::SeriesKeyRef<'a>>>>
+                {
+                    self.0.access(9, "Batch", "known")
+                }
             }
 
             impl<'a> ::core::fmt::Debug for BatchRef<'a> {
@@ -3304,6 +3543,9 @@ mod root {
                     }
                     if let ::core::option::Option::Some(field_texts) = self.texts().transpose() {
                         f.field("texts", &field_texts);
+                    }
+                    if let ::core::option::Option::Some(field_known) = self.known().transpose() {
+                        f.field("known", &field_known);
                     }
                     f.finish()
                 }
@@ -3355,6 +3597,11 @@ mod root {
                             ::core::option::Option::Some(::planus::alloc::boxed::Box::new(
                                 ::core::convert::TryInto::try_into(texts)?,
                             ))
+                        } else {
+                            ::core::option::Option::None
+                        },
+                        known: if let ::core::option::Option::Some(known) = value.known()? {
+                            ::core::option::Option::Some(known.to_vec()?)
                         } else {
                             ::core::option::Option::None
                         },

@@ -15,15 +15,17 @@ mod generated;
 mod varint;
 
 use crate::error::within;
-use crate::{Batch, Error, Tenant};
+use crate::{Batch, Error, SeriesDef, Tenant};
 
 /// First bytes of a frame.
 const MAGIC: [u8; 4] = *b"OGVF";
 /// The first version of frame and schema, of batches of the default tenant.
 const VERSION_PLAIN: u16 = 1;
-/// Version of frames that name their tenant between header and message: a side that knows only the first version
-/// refuses them instead of mixing tenants.
-const VERSION_TENANT: u16 = 2;
+/// Version of frames that name their tenant between header and message, and may name series by their identity: a side
+/// that knows only the first version refuses them instead of mixing tenants or losing samples.
+const VERSION_NAMED: u16 = 2;
+/// Flag of a frame, of version 2 and in a journal alone, that only defines series.
+const FLAG_DEFINITIONS: u16 = 1;
 /// Frame header: magic, version, flags (0), length of what follows, CRC32C of the 12 bytes before it and of that.
 pub const HEADER_BYTES: usize = 16;
 /// 32 MiB: a second of 100,000 histograms of 40 bins at 100 bytes, times three.
@@ -39,13 +41,15 @@ pub const BINS_MAX: usize = 46_082;
 pub const TEXT_SAMPLE_BYTES_MAX: usize = 1 << 20;
 
 impl Batch {
-    /// The frame of the good series and samples. Samples of a series that is not good are left out too.
+    /// The frame of the good series and samples, in the lowest version that can say it. Samples of a series that is
+    /// not good are left out too.
     ///
     /// # Errors
     /// [`Error::TooLarge`] when the frame would pass [`FRAME_BYTES_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         let mut builder = planus::Builder::new();
-        frame(&self.tenant, builder.finish(encode::message(self), None))
+        let version = if self.known.is_empty() { VERSION_PLAIN } else { VERSION_NAMED };
+        put_frame(version, 0, &self.tenant, builder.finish(encode::message(self), None))
     }
 
     /// Reads a frame.
@@ -53,9 +57,37 @@ impl Batch {
     /// # Errors
     /// [`Error::TooLarge`], [`Error::Malformed`] or [`Error::Checksum`]: nothing of the batch was taken.
     pub fn decode(frame: &[u8]) -> Result<Self, Error> {
-        let (tenant, message) = parts(frame)?;
-        decode::batch(tenant, message)
+        let Parts { version, flags, tenant, message } = parts(frame)?;
+        if flags & FLAG_DEFINITIONS != 0 {
+            return Err(malformed("the frame defines series and is no batch"));
+        }
+        decode::batch(version, tenant, message)
     }
+}
+
+/// A frame that defines `series` of `tenant`, so that later frames of a journal may name them by their identity.
+///
+/// # Errors
+/// [`Error::TooLarge`] when the frame would pass [`FRAME_BYTES_MAX`].
+pub fn encode_definitions<'a>(
+    tenant: &Tenant,
+    series: impl IntoIterator<Item = &'a SeriesDef>,
+) -> Result<Vec<u8>, Error> {
+    let mut builder = planus::Builder::new();
+    put_frame(VERSION_NAMED, FLAG_DEFINITIONS, tenant, builder.finish(encode::definitions(series), None))
+}
+
+/// The tenant and the series that a frame of a journal defines; nothing when it is a batch.
+///
+/// # Errors
+/// As [`Batch::decode`].
+pub fn decode_definitions(frame: &[u8]) -> Result<Option<(Tenant, Vec<SeriesDef>)>, Error> {
+    let Parts { version, flags, tenant, message } = parts(frame)?;
+    if flags & FLAG_DEFINITIONS == 0 {
+        return Ok(None);
+    }
+    let batch = decode::batch(version, tenant, message)?;
+    Ok(Some((batch.tenant, batch.series.into_iter().collect::<Result<Vec<_>, _>>()?)))
 }
 
 /// A frame around `message`, whatever it holds, of `tenant`.
@@ -63,18 +95,32 @@ impl Batch {
 /// # Errors
 /// [`Error::TooLarge`] when the frame would pass [`FRAME_BYTES_MAX`].
 pub fn frame(tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
+    put_frame(VERSION_PLAIN, 0, tenant, message)
+}
+
+/// The good frame `framed` as one of `tenant`.
+///
+/// # Errors
+/// What [`Batch::decode`] says of the frame, or [`Error::TooLarge`] when it would pass [`FRAME_BYTES_MAX`].
+pub fn with_tenant(framed: &[u8], tenant: &Tenant) -> Result<Vec<u8>, Error> {
+    let Parts { flags, message, .. } = parts(framed)?;
+    put_frame(VERSION_NAMED, flags, tenant, message)
+}
+
+/// A frame of `version`, or of the second one when the tenant must be named.
+fn put_frame(version: u16, flags: u16, tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
+    let version = if tenant.is_default() { version } else { VERSION_NAMED };
     let name = if tenant.is_default() { "" } else { tenant.as_str() };
-    let named = usize::from(!name.is_empty()) + name.len();
+    let named = if version == VERSION_NAMED { 1 + name.len() } else { 0 };
     within("a batch's bytes", HEADER_BYTES + named + message.len(), FRAME_BYTES_MAX)?;
     let length = u32::try_from(named + message.len()).expect("FRAME_BYTES_MAX is below 4 GiB");
-    let version = if name.is_empty() { VERSION_PLAIN } else { VERSION_TENANT };
     let mut frame = Vec::with_capacity(HEADER_BYTES + named + message.len());
     frame.extend_from_slice(&MAGIC);
     frame.extend_from_slice(&version.to_le_bytes());
-    frame.extend_from_slice(&[0, 0]);
+    frame.extend_from_slice(&flags.to_le_bytes());
     frame.extend_from_slice(&length.to_le_bytes());
     frame.extend_from_slice(&[0; 4]);
-    if !name.is_empty() {
+    if version == VERSION_NAMED {
         frame.push(u8::try_from(name.len()).expect("a tenant's name is below 256 bytes"));
         frame.extend_from_slice(name.as_bytes());
     }
@@ -84,17 +130,16 @@ pub fn frame(tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(frame)
 }
 
-/// The good frame `frame` as one of `tenant`.
-///
-/// # Errors
-/// What [`Batch::decode`] says of the frame, or [`Error::TooLarge`] when it would pass [`FRAME_BYTES_MAX`].
-pub fn with_tenant(framed: &[u8], tenant: &Tenant) -> Result<Vec<u8>, Error> {
-    let (_, message) = parts(framed)?;
-    frame(tenant, message)
+/// What a frame consists of.
+struct Parts<'a> {
+    version: u16,
+    flags: u16,
+    tenant: Tenant,
+    message: &'a [u8],
 }
 
-/// The tenant and the message inside a frame, once the frame is known to be whole.
-fn parts(frame: &[u8]) -> Result<(Tenant, &[u8]), Error> {
+/// The parts of a frame, once it is known to be whole.
+fn parts(frame: &[u8]) -> Result<Parts<'_>, Error> {
     within("a batch's bytes", frame.len(), FRAME_BYTES_MAX)?;
     let Some((header, payload)) = frame.split_at_checked(HEADER_BYTES) else {
         return Err(malformed(format!("{} bytes, shorter than the frame header of {HEADER_BYTES}", frame.len())));
@@ -102,28 +147,32 @@ fn parts(frame: &[u8]) -> Result<(Tenant, &[u8]), Error> {
     if header[..4] != MAGIC {
         return Err(malformed("the frame does not begin with OGVF"));
     }
-    let version = u16::from_le_bytes([header[4], header[5]]);
-    if version != VERSION_PLAIN && version != VERSION_TENANT {
+    let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let (version, flags, declared) = (short(4), short(6), word(8) as usize);
+    if version != VERSION_PLAIN && version != VERSION_NAMED {
         return Err(malformed(format!(
-            "frame version {version}; this side reads versions {VERSION_PLAIN} to {VERSION_TENANT}"
+            "frame version {version}; this side reads versions {VERSION_PLAIN} to {VERSION_NAMED}"
         )));
     }
-    let declared = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
     if declared != payload.len() {
         return Err(malformed(format!("the frame declares {declared} bytes and holds {}", payload.len())));
     }
-    let found = u32::from_le_bytes([header[12], header[13], header[14], header[15]]);
-    let expected = crc32c::crc32c_append(crc32c::crc32c(&header[..12]), payload);
+    let (found, expected) = (word(12), crc32c::crc32c_append(crc32c::crc32c(&header[..12]), payload));
     if expected != found {
         return Err(Error::Checksum { expected, found });
     }
     if version == VERSION_PLAIN {
-        return Ok((Tenant::default(), payload));
+        return Ok(Parts { version, flags: 0, tenant: Tenant::default(), message: payload });
+    }
+    if flags & !FLAG_DEFINITIONS != 0 {
+        return Err(malformed(format!("the frame has flags {flags:#06x} that this side does not know")));
     }
     let named = payload.split_first().and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)));
     let Some((name, message)) = named else { return Err(malformed("the frame ends inside its tenant's name")) };
     let name = std::str::from_utf8(name).map_err(|_| malformed("the tenant's name is not UTF-8"))?;
-    Ok((Tenant::new(name)?, message))
+    let tenant = if name.is_empty() { Tenant::default() } else { Tenant::new(name)? };
+    Ok(Parts { version, flags, tenant, message })
 }
 
 fn malformed(what: impl Into<String>) -> Error {

@@ -6,7 +6,7 @@ use ogive_hist::{CounterReset, Histogram, Scheme};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Kind, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
+use crate::{Kind, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value};
 
 fn series(name: &str, kind: Kind, temporality: Temporality) -> SeriesDef {
     let meta = SeriesMeta { kind, temporality, unit: "s".into(), width_ms: 1000 };
@@ -29,6 +29,7 @@ fn example() -> Batch {
         source: SourceId(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
         sequence: 7,
         tenant: Tenant::default(),
+        known: Vec::new(),
         series: vec![
             Ok(series("up", Kind::Float, Temporality::Gauge)),
             Ok(series("rpc_seconds", Kind::Histogram, Temporality::Delta)),
@@ -77,12 +78,13 @@ fn the_tenant_travels_in_a_frame_of_the_second_version() {
     assert_eq!((named[4], named.len()), (2, plain.len() + 7));
     assert_eq!(written(&Batch::decode(&named).unwrap()), written(&batch));
     assert_eq!(with_tenant(&plain, &batch.tenant).unwrap(), named);
-    assert_eq!(with_tenant(&named, &Tenant::default()).unwrap(), plain);
+    let unnamed = with_tenant(&named, &Tenant::default()).unwrap();
+    assert_eq!((written(&Batch::decode(&unnamed).unwrap()), unnamed[4]), (written(&example()), 2));
     for length in 0..named.len() {
         assert!(Batch::decode(&named[..length]).is_err(), "cut at {length}");
     }
     // Names that are none, behind a right checksum.
-    for (length, name) in [(0, &b""[..]), (1, b"/"), (2, b".."), (1, b"\xff"), (255, b"short")] {
+    for (length, name) in [(1, &b"/"[..]), (2, b".."), (1, b"\xff"), (255, b"short")] {
         let mut bad = plain.clone();
         bad[4] = 2;
         bad.splice(HEADER_BYTES..HEADER_BYTES, [&[length], name].concat());
@@ -91,6 +93,65 @@ fn the_tenant_travels_in_a_frame_of_the_second_version() {
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&bad[..12]), &bad[HEADER_BYTES..]);
         bad[12..16].copy_from_slice(&checksum.to_le_bytes());
         assert!(matches!(Batch::decode(&bad), Err(Error::Tenant { .. } | Error::Malformed(_))), "{name:?}");
+    }
+}
+
+#[test]
+fn series_are_named_by_their_identity() {
+    let known = |n: u128| SeriesId(n << 64 | (n + 1));
+    let float = |series, time_ns| Ok(Sample { series, time_ns, value: Value::Float(f64::from(series)) });
+    let check = |batch: Batch| {
+        let frame = batch.encode().unwrap();
+        assert_eq!((frame[4], written(&Batch::decode(&frame).unwrap())), (2, written(&batch)));
+        frame.len()
+    };
+    let ids: Vec<SeriesId> = (0..100).map(known).collect();
+    let batch = Batch { sequence: 7, known: ids, ..Batch::default() };
+    let samples = |times: i64| (0..100).map(|at| float(at, 5 + i64::from(at) % times)).collect::<Vec<_>>();
+    // One time and series that count up: an identity and a value a sample.
+    let short = check(Batch { samples: samples(1), ..batch.clone() });
+    assert!(short < 100 * 24 + 150, "{short} bytes");
+    assert!(check(Batch { samples: samples(2), ..batch.clone() }) > short + 700);
+    let mut turned = samples(1);
+    turned.reverse();
+    check(Batch { samples: turned, ..batch.clone() });
+    check(Batch { samples: samples(1)[..1].to_vec(), ..batch.clone() });
+    check(Batch { samples: Vec::new(), ..batch.clone() });
+    // Beside declared ones, of which a bad one is left out: the others move up.
+    let mut mixed = Batch { known: vec![known(1)], ..example() };
+    mixed.samples.push(Ok(Sample { series: 3, time_ns: 1, value: Value::Text("by identity".into()) }));
+    check(mixed.clone());
+    mixed.series[1] = Err(Error::NoMetricName);
+    let back = Batch::decode(&mixed.encode().unwrap()).unwrap();
+    assert_eq!((back.series.len(), back.samples.len()), (2, 3));
+    assert_eq!(back.samples[2].as_ref().unwrap().series, 2);
+    // A first version that names identities is no frame of ours.
+    let frame = batch.encode().unwrap();
+    let plain = frame_of_version_1(&frame[HEADER_BYTES + 1..]);
+    assert!(matches!(Batch::decode(&plain), Err(Error::Malformed(_))));
+    let many = Batch { known: vec![known(1); SERIES_MAX + 1], ..Batch::default() };
+    assert!(matches!(Batch::decode(&many.encode().unwrap()), Err(Error::TooLarge { limit: SERIES_MAX, .. })));
+}
+
+fn frame_of_version_1(message: &[u8]) -> Vec<u8> {
+    frame(&Tenant::default(), message).unwrap()
+}
+
+#[test]
+fn definitions_are_no_batch_and_a_batch_is_no_definition() {
+    let tenant = Tenant::new("a").unwrap();
+    let defs: Vec<SeriesDef> = example().series.into_iter().flatten().collect();
+    let frame = encode_definitions(&tenant, &defs).unwrap();
+    assert_eq!(decode_definitions(&frame).unwrap(), Some((tenant, defs)));
+    assert!(matches!(Batch::decode(&frame), Err(Error::Malformed(_))));
+    assert_eq!(decode_definitions(&example().encode().unwrap()).unwrap(), None);
+    for length in 0..frame.len() {
+        assert!(decode_definitions(&frame[..length]).is_err(), "cut at {length}");
+    }
+    for bit in 0..frame.len() * 8 {
+        let mut changed = frame.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(decode_definitions(&changed).is_err(), "bit {bit}");
     }
 }
 
@@ -198,6 +259,7 @@ fn shared_strings_cannot_unfold_without_bound() {
         .histograms_as_null()
         .float_histograms_as_null()
         .texts_as_null()
+        .known_as_null()
         .finish(&mut builder);
     let payload = builder.finish(root, None).to_vec();
     assert!(payload.len() < 200_000);
