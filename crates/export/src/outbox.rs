@@ -330,7 +330,7 @@ fn known(reason: &str) -> &'static str {
 fn batch(values: Vec<Measured>) -> Batch {
     let (source, sequence, tenant) = (SourceId(0), 0, Tenant::default());
     let samples = Vec::with_capacity(values.len());
-    let mut out = Batch { source, sequence, tenant, series: Vec::new(), samples };
+    let mut out = Batch { source, sequence, tenant, samples, ..Batch::default() };
     for Measured { series, time_ns, value } in values {
         if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
             out.series.push(Ok(series));

@@ -70,6 +70,8 @@ pub struct Verdict {
     pub accepted: u64,
     /// Samples that were durable before: nothing changed.
     pub duplicate: u64,
+    /// Of the accepted, those beyond a limit of their tenant: they are in its series `ogive_overflow`.
+    pub folded: u64,
     /// The others, by index into the batch's samples.
     pub rejected: Vec<(u32, Reason)>,
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use common::{FRAME, JSON, Server, now_ms};
 use ogive_hist::Histogram;
-use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
 use serde_json::json;
 
 const CONNECTIONS: usize = 4;
@@ -74,7 +74,7 @@ impl Load {
         }
         let source =
             SourceId(1 + connection as u128 + 16 * LOADS.iter().position(|load| *load == self).unwrap() as u128);
-        Batch { source, sequence, tenant: Tenant::default(), series, samples }
+        Batch { source, sequence, series, samples, ..Batch::default() }
     }
 
     fn body(self, connection: usize, sequence: u64) -> Vec<u8> {

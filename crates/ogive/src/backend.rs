@@ -17,6 +17,14 @@ pub(crate) enum Refusal {
     /// More than the store takes in one batch: send less at once.
     #[error("{0}")]
     TooLarge(String),
+    /// The batch names series that the store does not know, by index into its `known`.
+    #[error("{message}")]
+    UnknownSeries {
+        /// What to do.
+        message: String,
+        /// Which.
+        unknown: Vec<u32>,
+    },
     /// Writing failed: send it again when the server was looked after.
     #[error("{0}")]
     Failed(String),

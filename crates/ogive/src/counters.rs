@@ -32,6 +32,8 @@ pub(crate) struct Counters {
     pub(crate) received: Counter,
     pub(crate) accepted: Counter,
     pub(crate) duplicate: Counter,
+    /// Of the accepted, those beyond a limit of their tenant.
+    pub(crate) folded: Counter,
     rejected: [Counter; Reason::ALL.len()],
     /// Samples of batches that the store refused, by [`REFUSALS`].
     refused: [Counter; REFUSALS.len()],
@@ -51,7 +53,7 @@ pub(crate) struct Counters {
 }
 
 /// Names of the reasons for a refusal.
-const REFUSALS: [&str; 4] = ["busy", "disk_full", "failed", "too_large"];
+const REFUSALS: [&str; 5] = ["busy", "disk_full", "failed", "too_large", "unknown_series"];
 
 impl Counters {
     /// Counts what became of a batch of `samples`.
@@ -63,6 +65,7 @@ impl Counters {
                 debug_assert_eq!(sum, samples, "a verdict speaks of every sample");
                 self.accepted.add(verdict.accepted);
                 self.duplicate.add(verdict.duplicate);
+                self.folded.add(verdict.folded);
                 for (_, reason) in &verdict.rejected {
                     let at = Reason::ALL.iter().position(|known| known == reason).expect("ALL has every reason");
                     self.rejected[at].add(1);
@@ -74,6 +77,7 @@ impl Counters {
                     Refusal::DiskFull(_) => 1,
                     Refusal::Failed(_) => 2,
                     Refusal::TooLarge(_) => 3,
+                    Refusal::UnknownSeries { .. } => 4,
                 };
                 self.refused[at].add(samples);
             }
@@ -107,13 +111,13 @@ mod tests {
     fn every_sample_is_counted_once() {
         let counters = Counters::default();
         let rejected = vec![(0, Reason::TimeTooNew), (3, Reason::TimeTooNew), (4, Reason::KindConflict)];
-        counters.batch(10, &Ok(Verdict { accepted: 5, duplicate: 2, rejected }));
+        counters.batch(10, &Ok(Verdict { accepted: 5, duplicate: 2, folded: 1, rejected }));
         counters.batch(7, &Err(Refusal::Busy));
         counters.batch(1, &Err(Refusal::Failed(String::new())));
         assert_eq!((counters.accepted.get(), counters.duplicate.get(), counters.rejected_total()), (5, 2, 3));
         assert_eq!(
             counters.refused().collect::<Vec<_>>(),
-            [("busy", 7), ("disk_full", 0), ("failed", 1), ("too_large", 0)]
+            [("busy", 7), ("disk_full", 0), ("failed", 1), ("too_large", 0), ("unknown_series", 0)]
         );
         assert!(counters.rejected().any(|pair| pair == ("time_too_new", 2)));
     }

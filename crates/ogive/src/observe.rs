@@ -36,7 +36,7 @@ const REPLY: Duration = Duration::from_millis(800);
 const COUNTERS_SECONDS: i64 = 10;
 
 /// Own series and what they tell.
-const HELP: [(&str, &str); 8] = [
+const HELP: [(&str, &str); 9] = [
     ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
     ("ogive_http_request_seconds", "From a request's head to the head of its answer."),
     ("ogive_journal_fsync_seconds", "Making a group of batches durable."),
@@ -45,6 +45,10 @@ const HELP: [(&str, &str); 8] = [
     (ingest_path::METRIC, "A batch from its first byte to its answer, in all and by stage."),
     ("ogive_ingest_slow", "Batches that took long, with every stage."),
     ("ogive_ingest_samples_total", "Samples received, by what became of them."),
+    (
+        "ogive_ingest_folded_samples_total",
+        "Accepted samples beyond a limit of their tenant: they are in ogive_overflow.",
+    ),
 ];
 
 /// What a metric tells; empty for those that are not Ogive's own.
@@ -224,7 +228,7 @@ impl Work {
         values.extend(self.clock_series.second(due, (COUNTERS_SECONDS * 1_000) as u32));
         self.sequence += 1;
         let (source, sequence, tenant) = (self.source, self.sequence, Tenant::default());
-        let mut out = Batch { source, sequence, tenant, series: Vec::new(), samples: Vec::new() };
+        let mut out = Batch { source, sequence, tenant, ..Batch::default() };
         for (series, value) in values {
             // Several slow traces in a row are of one series.
             if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
@@ -252,6 +256,7 @@ fn counter_values(counters: &Counters) -> Vec<(SeriesDef, Value)> {
         let labels = [("outcome", outcome), ("reason", reason)];
         (series("ogive_ingest_samples_total", &labels, meta()), Value::Float(count as f64))
     })
+    .chain([(series("ogive_ingest_folded_samples_total", &[], meta()), Value::Float(counters.folded.get() as f64))])
     .collect()
 }
 

@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::backend::Backend;
+use crate::cli::serve::Limits as IngestLimits;
 use crate::clock::AskKernel;
 use crate::counters::Counters;
 use crate::http::{self, Limits, Numbers, Shared};
@@ -38,6 +39,7 @@ pub(crate) struct Options {
     pub(crate) degraded: bool,
     /// Bytes a second of the scrub that begins by itself; 0: none does.
     pub(crate) scrub_rate: u64,
+    pub(crate) limits: IngestLimits,
 }
 
 /// Serves until a signal ends it.
@@ -55,7 +57,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let address = listener.local_addr().context("cannot tell the address that was bound")?;
     let meters = Arc::<Meters>::default();
     let upkeep = Upkeep::open(&options.data, options.degraded, clock)?;
-    let store = Arc::new(Embedded::open(upkeep.clone(), clock, &meters)?);
+    let store = Arc::new(Embedded::open(upkeep.clone(), &options.limits, clock, &meters)?);
     upkeep.scrub_by_itself(options.scrub_rate)?;
     let backend: Arc<dyn Backend> = store.clone();
     let counters = Arc::<Counters>::default();
@@ -69,6 +71,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         clock,
         started_ns: clock.now(),
         limits: Limits::new(),
+        batch_series_max: options.limits.limit_batch_series,
         numbers: Numbers::new(),
         ending,
         upkeep: Some(upkeep.clone()),

@@ -6,9 +6,10 @@ use anyhow::Context;
 use ogive_journal::MemberState;
 use ogive_model::{Batch, Matcher, SelectError, Tenant, TimeRange};
 use ogive_probe::Clock;
-use ogive_store::{Observer, Options, Store, TenantView};
+use ogive_store::{Observer, Options, Store, TenantLimits, TenantView};
 
 use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
+use crate::cli::serve::Limits;
 use crate::observe::Meters;
 use crate::upkeep::Upkeep;
 
@@ -17,8 +18,17 @@ pub(crate) struct Embedded(Arc<Store>, Upkeep);
 
 impl Embedded {
     /// Opens the store, and tells on standard error what its recovery found.
-    pub(crate) fn open(upkeep: Upkeep, clock: Clock, meters: &Arc<Meters>) -> anyhow::Result<Self> {
-        let options = Options { observer: Some(Arc::new(Heard(meters.clone()))), ..Options::default() };
+    pub(crate) fn open(upkeep: Upkeep, limits: &Limits, clock: Clock, meters: &Arc<Meters>) -> anyhow::Result<Self> {
+        let options = Options {
+            observer: Some(Arc::new(Heard(meters.clone()))),
+            head_bytes_max: limits.ingest_memory_mib << 20,
+            tenant_limits: TenantLimits {
+                series: limits.limit_series,
+                labels: limits.limit_labels,
+                label_bytes: limits.limit_label_bytes,
+            },
+            ..Options::default()
+        };
         let directory = upkeep.mirror.root().to_owned();
         let store = Store::open(Arc::new(upkeep.mirror.clone()), &directory, options, Arc::new(Time(clock)))
             .with_context(|| format!("cannot open the data in {}", directory.display()))?;
@@ -64,6 +74,7 @@ impl From<ogive_store::Refusal> for Refusal {
         match refusal {
             Stored::Busy => Self::Busy,
             Stored::DiskFull => Self::DiskFull(message),
+            Stored::UnknownSeries(unknown) => Self::UnknownSeries { message, unknown },
             Stored::TooLarge(_) => Self::TooLarge(message),
             _ => Self::Failed(message),
         }
@@ -119,6 +130,8 @@ impl Backend for Embedded {
             ("series", status.series),
             ("samples_head", status.head_samples),
             ("head_bytes", status.head_bytes),
+            ("series_bytes", status.series_bytes),
+            ("ingest_memory_bytes_max", status.head_bytes_max),
             ("blocks", status.blocks),
             ("block_bytes", status.block_bytes),
             ("block_failures", status.block_failures.len() as u64),
@@ -127,6 +140,8 @@ impl Backend for Embedded {
             ("stored_total", status.accepted),
             ("stored_duplicate_total", status.duplicate),
             ("stored_rejected_total", rejected),
+            ("stored_folded_total", status.folded),
+            ("unknown_series_batches_total", status.unknown_series),
             ("refused_batches_total", status.refused),
             ("journal_failures_total", status.journal_failures),
             ("flushes_total", status.flushes),

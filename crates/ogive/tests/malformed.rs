@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::time::Duration;
 
 use common::{FRAME, JSON, SOURCE, Server, float, histogram, now_ms};
-use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value as ModelValue};
+use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as ModelValue};
 use serde_json::{Value, json};
 
 fn server() -> (tempfile::TempDir, Server) {
@@ -21,7 +21,7 @@ fn frame(sequence: u64) -> Vec<u8> {
     let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let series = vec![SeriesDef::new([("__name__", "framed")], meta)];
     let samples = vec![Ok(Sample { series: 0, time_ns: now_ms() * 1_000_000, value: ModelValue::Float(1.0) })];
-    Batch { source: SourceId(7), sequence, tenant: Tenant::default(), series, samples }.encode().unwrap()
+    Batch { source: SourceId(7), sequence, series, samples, ..Batch::default() }.encode().unwrap()
 }
 
 #[test]

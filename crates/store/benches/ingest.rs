@@ -66,11 +66,11 @@ fn batch(sequence: u64, width: u32, kind: Kind, wall_ns: i64) -> Batch {
     };
     let time_ns = wall_ns - 3_600_000_000_000 + sequence as i64 * 1_000_000_000;
     Batch {
-        tenant: Default::default(),
         source: SourceId(1),
         sequence,
         series: (0..width).map(|number| Ok(series(number, kind, temporality))).collect(),
         samples: (0..width).map(|number| Ok(Sample { series: number, time_ns, value: value(number) })).collect(),
+        ..Batch::default()
     }
 }
 

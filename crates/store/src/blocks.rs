@@ -148,17 +148,17 @@ impl Blocks {
         Ok(found)
     }
 
-    /// Calls `each` with every series of every block that can be read and its tenant, a series of several blocks
+    /// Calls `each` with every series of every block that can be read, with its block, a series of several blocks
     /// several times.
     /// The first error, after all other blocks were read.
     ///
     /// # Errors
     /// [`Error::Corrupt`] or the disk's.
-    pub fn each_series(&self, mut each: impl FnMut(&Tenant, SeriesDef)) -> Result<(), Error> {
+    pub fn each_series(&self, mut each: impl FnMut(&BlockMeta, SeriesDef)) -> Result<(), Error> {
         let mut first = Ok(());
         for live in &self.0 {
             let readable = (*live.block).as_ref().map_err(|error| live.refusal(error));
-            let read = readable.and_then(|block| block.each_series(|def| each(&live.meta.tenant, def)));
+            let read = readable.and_then(|block| block.each_series(|def| each(&live.meta, def)));
             first = first.and(read);
         }
         self.trim(TimeRange { start_ms: i64::MAX, end_ms: i64::MAX }, INDEX_BYTES_MAX);

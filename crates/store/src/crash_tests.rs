@@ -11,7 +11,7 @@ use ogive_hist::Histogram;
 use ogive_journal::{Faults, SimulatedDisk};
 use ogive_model::{
     Batch, HistogramValue, Kind, Labels, Reason, Sample, Select, Selection, SeriesData, SeriesDef, SeriesMeta,
-    SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
+    SourceId, Temporality, TimeRange, Value, Verdict,
 };
 
 use crate::{ManualClock, Options, Refusal, Store};
@@ -76,7 +76,14 @@ fn batch(n: u64) -> Batch {
         samples.push(Ok(sample(series.len() as u32 - 1, 1_000_000_000, Value::Float(1.0))));
         samples.insert(0, Err(Reason::HistogramInvalid));
     }
-    Batch { source: SourceId(u128::from(n % 2)), sequence: n / 2, tenant: Tenant::default(), series, samples }
+    Batch { source: SourceId(u128::from(n % 2)), sequence: n / 2, series, samples, ..Batch::default() }
+}
+
+/// The same batch with its series named by their identities.
+fn by_identity(mut batch: Batch) -> Batch {
+    let series = std::mem::take(&mut batch.series);
+    batch.known = series.into_iter().map(|def| def.unwrap().id(&batch.tenant)).collect();
+    batch
 }
 
 /// What a store that took the batches `applied`, in this order, must answer.
@@ -169,7 +176,9 @@ impl Life {
     fn submit(&mut self, n: u64) {
         let (reply, answer) = std::sync::mpsc::channel();
         let store = self.store.as_ref().expect("the store is open");
-        let taken = store.submit(batch(n), Box::new(move |result| reply.send(result).unwrap_or(())));
+        // A batch that names what the store does not know is refused and stays in doubt, to be sent again with labels.
+        let batch = if self.random.below(2) == 0 { batch(n) } else { by_identity(batch(n)) };
+        let taken = store.submit(batch, Box::new(move |result| reply.send(result).unwrap_or(())));
         if taken.is_ok() {
             self.waiting.push((n, answer));
         }

@@ -15,6 +15,8 @@ mod view;
 #[cfg(test)]
 mod crash_tests;
 #[cfg(test)]
+mod series_tests;
+#[cfg(test)]
 mod store_tests;
 #[cfg(test)]
 mod testing;
@@ -39,7 +41,7 @@ pub use block::{Block, BlockId, BlockMeta, Budget};
 pub use blocks::Blocks;
 pub use error::Error;
 pub use ingest::stats::{Recovered, Status};
-pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply, Stamps, Step};
+pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply, Stamps, Step, TenantLimits};
 pub use manifest::Manifest;
 pub use merge::merge;
 pub use retention::{Keep, Retention};

@@ -21,7 +21,7 @@ use crate::ingest::flusher::{self, Flusher};
 use crate::ingest::shard::{self, HeadSize, ReadRequest, ToShard};
 use crate::ingest::stats::{Recovered, Stats, Status};
 use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
-use crate::ingest::{Clock, Options, Queue, Refusal, Registry, Reply, Stamps};
+use crate::ingest::{Clock, IDLE_NS, Limits, Options, Queue, Refusal, Reply, Stamps};
 use crate::keep::{self, Keeper};
 use crate::ledger::Ledger;
 use crate::retention::Oldest;
@@ -34,6 +34,8 @@ use crate::{BlockMeta, Blocks, Budget, Error, Manifest, merge};
 
 /// Name of the journal's directory in the store's.
 pub(crate) const JOURNAL_DIRECTORY: &str = "journal";
+/// An hour, the time in which a series does not retire: samples of it came before the server ended.
+const RECENT_MS: i64 = (IDLE_NS / 1_000_000) as i64;
 /// A reader that was overtaken by this many flushes in a row meets a store that is broken, not busy.
 const READ_TRIES_MAX: usize = 100;
 
@@ -72,8 +74,9 @@ impl Store {
         let oldest = oldest_of(&options, &ledger);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
             (0..options.shards.max(1)).map(|number| shard::start(number, Arc::clone(&size))).unzip();
-        let mut registry = Registry::new(shards.len(), options.series_max);
-        findings.extend(note_stored(&ledger.view().blocks, &mut registry));
+        let mut core = Core::new(sources, limits(&options), &shards, (&stats, &size, &oldest));
+        core.registry.tick(clock.now_ns());
+        findings.extend(note_stored(&ledger.view().blocks, &mut core));
         let keeping = Keeper::new(&ledger, (&keeper, &bell), &stats, &clock, &oldest, &options);
         let mut flusher = Flusher {
             ledger: Arc::clone(&ledger),
@@ -88,7 +91,7 @@ impl Store {
         };
         let ring = Arc::clone(&bell);
         let mut writer = Writer {
-            core: Core::new(sources, registry, shards.clone(), Arc::clone(&stats), oldest),
+            core,
             journal,
             queue: Arc::clone(&queue),
             synced_ns: clock.now_ns(),
@@ -96,7 +99,7 @@ impl Store {
             observer: options.observer.clone(),
             group_ns: u64::try_from(options.group_interval.as_nanos()).unwrap_or(u64::MAX),
             size: Arc::clone(&size),
-            flush_bytes: options.head_bytes_max / 2,
+            head_bytes_max: options.head_bytes_max,
             want_flush: Box::new(move || ring.ring(None)),
         };
         let mut recovered = writer.replay(from, |mark| flusher.relieve(mark))?;
@@ -166,8 +169,8 @@ impl Store {
 
     /// Whether there is room in the head.
     fn admit(&self) -> Result<(), Refusal> {
-        // ORDERING: Relaxed; a bound that need not be met to the byte.
-        if self.size.bytes.load(Ordering::Relaxed) <= self.head_bytes_max {
+        // A bound that need not be met to the byte.
+        if self.size.all_bytes() <= self.head_bytes_max {
             return Ok(());
         }
         self.stats.refused.add(1);
@@ -274,6 +277,8 @@ impl Store {
             // ORDERING: Relaxed; numbers to look at.
             head_samples: self.size.samples.load(Ordering::Relaxed),
             head_bytes: self.size.bytes.load(Ordering::Relaxed),
+            series_bytes: self.size.series_bytes(),
+            head_bytes_max: self.head_bytes_max,
             blocks: view.blocks.len() as u64,
             block_bytes: view.blocks.metas().map(|meta| meta.bytes).sum(),
             block_failures: block_failures(&view.blocks),
@@ -281,6 +286,8 @@ impl Store {
             queue_batches: self.queue.len() as u64,
             accepted: self.stats.accepted.get(),
             duplicate: self.stats.duplicate.get(),
+            folded: self.stats.folded.get(),
+            unknown_series: self.stats.unknown_series.get(),
             rejected: self.stats.rejected(),
             refused: self.stats.refused.get(),
             journal_failures: self.stats.journal_failures.get(),
@@ -433,6 +440,12 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     std::thread::Builder::new().name(name.into()).spawn(run).expect("a thread can be started")
 }
 
+const fn limits(options: &Options) -> Limits {
+    // Half of the memory: the other is for samples.
+    let series_bytes_max = options.head_bytes_max / 2;
+    Limits { series_max: options.series_max, series_bytes_max, tenant: options.tenant_limits }
+}
+
 /// What a directory holds of a store.
 struct Found {
     lock: DirectoryLock,
@@ -501,10 +514,18 @@ fn oldest_of(options: &Options, ledger: &Ledger) -> Arc<Oldest> {
     Arc::new(oldest)
 }
 
-/// Tells the registry of the series in the blocks. A block that cannot be read leaves its series unknown, which
+/// Tells the registry of the series in the blocks; those with recent samples may then be named by their identity. A
+/// block that cannot be read leaves its series unknown, which
 /// is told.
-fn note_stored(blocks: &Blocks, registry: &mut Registry) -> Option<String> {
-    let known = blocks.each_series(|tenant, def| registry.stored(def.id(tenant), def.meta.temporality));
+fn note_stored(blocks: &Blocks, core: &mut Core) -> Option<String> {
+    let newest = blocks.metas().map(|meta| meta.time_max).max().unwrap_or(0);
+    let known = blocks.each_series(|meta, def| {
+        core.registry.stored(def.id(&meta.tenant), def.meta.temporality);
+        // A rollup tells of its own cells how wide they are.
+        if meta.resolution_ms == 0 && meta.time_max > newest.saturating_sub(RECENT_MS) {
+            core.restore_series(&meta.tenant, &[def], false);
+        }
+    });
     known.err().map(|error| format!("the series of the blocks are not all known: {error}"))
 }
 
@@ -517,5 +538,7 @@ fn unfolded_bytes(batch: &Batch) -> usize {
         Value::FloatHistogram(histogram) => 256 + 12 * (histogram.negative.len() + histogram.positive.len()),
         Value::Text(text) => text.len(),
     };
-    series + batch.samples.iter().flatten().map(|sample| 64 + value(&sample.value)).sum::<usize>()
+    series
+        + 16 * batch.known.len()
+        + batch.samples.iter().flatten().map(|sample| 64 + value(&sample.value)).sum::<usize>()
 }

@@ -74,6 +74,7 @@ impl Rig {
             tenant: Tenant::default(),
             series: Vec::new(),
             samples: Vec::new(),
+            ..Batch::default()
         };
         self.sequence += 1;
         for (def, second, value) in samples {

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use ogive_journal::{Disk, Member, MemberState, MirrorDisk, MirrorOptions, SimulatedDisk};
 use ogive_model::{
-    Batch, Kind, Labels, Sample, Select, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange,
-    Value,
+    Batch, Kind, Labels, Sample, Select, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, TimeRange, Value,
 };
 
 use crate::{Error, ManualClock, Options, Scrubbed, Store, scrub, snapshot};
@@ -58,7 +57,7 @@ fn batch(n: u64) -> Batch {
     ];
     let sample = |series, value| Ok(Sample { series, time_ns: WALL_NS + n as i64 * 1_000_000_000, value });
     let samples = vec![sample(0, Value::Float(n as f64)), sample(1, Value::Text(format!("text {n}")))];
-    Batch { source: SourceId(1), sequence: n, tenant: Tenant::default(), series, samples }
+    Batch { source: SourceId(1), sequence: n, series, samples, ..Batch::default() }
 }
 
 /// Sends a batch and waits for its acknowledgement.

@@ -8,7 +8,7 @@ mod hist;
 mod progress;
 mod query;
 mod scrub;
-mod serve;
+pub(crate) mod serve;
 mod snapshot;
 mod status;
 mod trace;

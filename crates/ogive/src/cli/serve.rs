@@ -24,7 +24,29 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6448", env = "OGIVE_LISTEN", value_parser = address)]
     listen: SocketAddr,
     #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
     kernel: Directory,
+}
+
+/// What writers may have. Beyond it the series `ogive_overflow` stands for the rest, or the sender hears 429.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Memory of series and samples that are not in blocks yet, in MiB; above it batches are answered 429.
+    #[arg(long, value_name = "MIB", default_value_t = 1536, env = "OGIVE_INGEST_MEMORY_MIB", value_parser = clap::value_parser!(u64).range(16..))]
+    pub(crate) ingest_memory_mib: u64,
+    /// Active series of a tenant; further ones fold into its series ogive_overflow.
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, env = "OGIVE_LIMIT_SERIES")]
+    pub(crate) limit_series: usize,
+    /// Labels of a series, its name included; series with more fold into ogive_overflow.
+    #[arg(long, value_name = "COUNT", default_value_t = 64, env = "OGIVE_LIMIT_LABELS")]
+    pub(crate) limit_labels: usize,
+    /// Bytes of a series' label names and values; series with more fold into ogive_overflow.
+    #[arg(long, value_name = "BYTES", default_value_t = 16_384, env = "OGIVE_LIMIT_LABEL_BYTES")]
+    pub(crate) limit_label_bytes: usize,
+    /// Series that one batch may declare or name; larger ones are answered 413.
+    #[arg(long, value_name = "COUNT", default_value_t = ogive_model::wire::SERIES_MAX, env = "OGIVE_LIMIT_BATCH_SERIES")]
+    pub(crate) limit_batch_series: usize,
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -37,9 +59,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
     let kernel = options.kernel.clone();
     let ask = Box::new(move || kernel.ask());
-    let Serve { listen, data, degraded, scrub_rate, .. } = options;
-    server::run(
-        &server::Options { listen: *listen, data: data.clone(), degraded: *degraded, scrub_rate: *scrub_rate },
-        ask,
-    )
+    let Serve { listen, data, degraded, scrub_rate, limits, .. } = options;
+    let (listen, data, degraded, scrub_rate, limits) = (*listen, data.clone(), *degraded, *scrub_rate, *limits);
+    server::run(&server::Options { listen, data, degraded, scrub_rate, limits }, ask)
 }

@@ -148,6 +148,14 @@ fn series_details(batch: &Batch) -> Vec<(u32, String)> {
 /// Hands the batch to the store and waits for its word.
 pub(super) async fn stored(app: &App, batch: Batch, frame: Vec<u8>, way: &OnTheWay) -> Result<Verdict, Refusal> {
     let samples = batch.samples.len() as u64;
+    let (series, limit) = (batch.series.len() + batch.known.len(), app.batch_series_max);
+    if series > limit {
+        let sentence = format!("the batch has {series} series, above --limit-batch-series {limit}; send less at once");
+        app.counters.received.add(samples);
+        let refusal = Refusal::TooLarge(sentence);
+        app.counters.batch(samples, &Err(refusal.clone()));
+        return Err(refusal);
+    }
     let (sender, receiver) = oneshot::channel();
     let counters = app.counters.clone();
     counters.received.add(samples);
@@ -180,8 +188,9 @@ fn answer(verdict: &Verdict, details: &[(u32, String)]) -> Response {
         rejected.push('}');
     }
     rejected.push(']');
-    let counts =
-        format!("\"accepted\":{},\"duplicate\":{},\"rejected\":{rejected}", verdict.accepted, verdict.duplicate);
+    let folded = if verdict.folded > 0 { format!(",\"folded\":{}", verdict.folded) } else { String::new() };
+    let Verdict { accepted, duplicate, .. } = verdict;
+    let counts = format!("\"accepted\":{accepted},\"duplicate\":{duplicate}{folded},\"rejected\":{rejected}");
     if verdict.accepted + verdict.duplicate > 0 || verdict.rejected.is_empty() {
         return json(StatusCode::OK, format!("{{{counts}}}\n"));
     }
@@ -194,12 +203,19 @@ fn answer(verdict: &Verdict, details: &[(u32, String)]) -> Response {
     json(StatusCode::BAD_REQUEST, body)
 }
 
+/// Which of the identities are not known here, so that the sender declares those series.
+fn unknown_series(message: String, unknown: &[u32]) -> Response {
+    let error = ApiError::unknown_series(message);
+    json(error.status, error.body(&[("unknown", unknown.into())]))
+}
+
 pub(super) fn refused(refusal: &Refusal) -> Response {
     let message = refusal.to_string();
     match refusal {
         Refusal::Busy => ApiError::busy(message),
         Refusal::DiskFull(_) => ApiError::disk_full(message),
         Refusal::TooLarge(_) => ApiError::too_large(message),
+        Refusal::UnknownSeries { unknown, .. } => return unknown_series(message, unknown),
         Refusal::Failed(_) => ApiError::unavailable(message),
     }
     .into_response()

@@ -11,7 +11,9 @@ use std::fmt;
 
 use ogive_hist::{DecimalBin, Histogram, Scheme, openhistogram};
 use ogive_model::wire::{BINS_MAX, SERIES_MAX, TEXT_SAMPLE_BYTES_MAX};
-use ogive_model::{Batch, Error, Kind, Reason, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{
+    Batch, Error, Kind, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value,
+};
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -52,7 +54,9 @@ pub(super) fn decode(text: &[u8]) -> Result<Decoded, String> {
     let named = body.tenant.is_some();
     let tenant = body.tenant.map_or_else(|| Ok(Tenant::default()), |name| Tenant::new(&name));
     let tenant = tenant.map_err(|error| error.to_string())?;
-    let batch = Batch { source: SourceId(source), sequence: body.sequence, tenant, series, samples: body.samples.list };
+    let known = body.known.0;
+    let (source, sequence, samples) = (SourceId(source), body.sequence, body.samples.list);
+    let batch = Batch { source, sequence, tenant, series, known, samples };
     Ok(Decoded { batch, named, details })
 }
 
@@ -73,8 +77,43 @@ struct Body<'a> {
     sequence: u64,
     #[serde(borrow)]
     tenant: Option<Cow<'a, str>>,
+    #[serde(default)]
     series: SeriesList,
+    #[serde(default)]
+    known: KnownList,
     samples: SampleList,
+}
+
+/// Identities of series that the server knows: 32 hexadecimal digits each.
+#[derive(Default)]
+struct KnownList(Vec<SeriesId>);
+
+impl<'de> Deserialize<'de> for KnownList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KnownVisitor;
+        impl<'de> Visitor<'de> for KnownVisitor {
+            type Value = KnownList;
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an array of series identities")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<KnownList, A::Error> {
+                let mut out = Vec::new();
+                while let Some(text) = all.next_element::<Cow<'de, str>>()? {
+                    if out.len() == SERIES_MAX {
+                        return Err(de::Error::custom(format_args!("more than {SERIES_MAX} series")));
+                    }
+                    let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                    let id = digits.then(|| u128::from_str_radix(&text, 16).expect("32 hexadecimal digits"));
+                    let id = id.ok_or_else(|| {
+                        de::Error::custom(format_args!("{text:?} is no identity of a series: 32 hexadecimal digits"))
+                    })?;
+                    out.push(SeriesId(id));
+                }
+                Ok(KnownList(out))
+            }
+        }
+        deserializer.deserialize_seq(KnownVisitor)
+    }
 }
 
 #[derive(Deserialize)]
@@ -145,6 +184,7 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
+#[derive(Default)]
 struct SeriesList(Vec<Result<SeriesDef, Error>>);
 
 impl<'de> Deserialize<'de> for SeriesList {

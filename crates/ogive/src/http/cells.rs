@@ -143,7 +143,7 @@ fn known<C: Count>(out: &mut Map<String, Json>, histogram: &Histogram<C>) {
 
 fn batch(series: Vec<SeriesData>) -> Batch {
     let (source, sequence, tenant) = (SourceId(0), 0, Tenant::default());
-    let mut out = Batch { source, sequence, tenant, series: Vec::new(), samples: Vec::new() };
+    let mut out = Batch { source, sequence, tenant, ..Batch::default() };
     for (index, series) in series.into_iter().enumerate() {
         out.series.push(Ok(SeriesDef { labels: series.labels, meta: series.meta }));
         let mut push = |time_ms: i64, value: Value| {

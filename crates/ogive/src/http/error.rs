@@ -37,6 +37,11 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
+    /// The batch names series that are not known here: 409.
+    pub(crate) fn unknown_series(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "unknown_series", message)
+    }
+
     /// As much is going on as may: 429, try again.
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", message)

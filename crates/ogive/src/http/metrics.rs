@@ -30,6 +30,11 @@ fn exposition(app: &App) -> String {
     }
     for (name, text, value) in [
         ("ogive_ingest_received_samples_total", "Samples in batches that could be read.", counters.received.get()),
+        (
+            "ogive_ingest_folded_samples_total",
+            "Of the accepted samples, those beyond a limit of their tenant: they are in ogive_overflow.",
+            counters.folded.get(),
+        ),
         ("ogive_ingest_batches_total", "Batches answered.", counters.batches.get()),
         ("ogive_ingest_unreadable_total", "Requests in which no batch could be read.", counters.unreadable.get()),
         ("ogive_ingest_bytes_total", "Bytes of request bodies with batches.", counters.ingest_bytes.get()),

@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     /// When the server started, on the clock's line.
     pub(crate) started_ns: u64,
     pub(crate) limits: Limits,
+    /// Series that one batch may declare or name.
+    pub(crate) batch_series_max: usize,
     /// Numbers for requests that bring none.
     pub(crate) numbers: Numbers,
     /// True when the server ends: streams end, and nothing new begins.

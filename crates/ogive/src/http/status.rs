@@ -28,6 +28,7 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
         ("received_total", counters.received.get()),
         ("accepted_total", counters.accepted.get()),
         ("duplicate_total", counters.duplicate.get()),
+        ("folded_total", counters.folded.get()),
         ("rejected_total", counters.rejected_total()),
         ("refused_total", counters.refused_total()),
         ("batches_total", counters.batches.get()),

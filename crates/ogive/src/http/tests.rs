@@ -32,6 +32,7 @@ impl Server {
             clock,
             started_ns: 0,
             limits: Limits::new(),
+            batch_series_max: 1_000,
             numbers: Numbers::new(),
             ending,
             upkeep: None,
@@ -146,13 +147,12 @@ async fn what_is_no_batch_is_refused_by_kind() {
 
 #[tokio::test]
 async fn frames_are_read_and_broken_ones_refused() {
-    use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant};
+    use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality};
     let server = Server::new();
     let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let series = vec![SeriesDef::new([("__name__", "a")], meta)];
     let samples = vec![Ok(Sample { series: 0, time_ns: 1, value: ogive_model::Value::Float(1.0) })];
-    let frame =
-        Batch { source: SourceId(7), sequence: 1, tenant: Tenant::default(), series, samples }.encode().unwrap();
+    let frame = Batch { source: SourceId(7), sequence: 1, series, samples, ..Batch::default() }.encode().unwrap();
     const FLAT: &str = "application/x-ogive-batch-flatbuffer";
     let (status, body) = server.post(FLAT, frame.clone()).await;
     assert_eq!((status, body), (StatusCode::OK, json!({"accepted": 1, "duplicate": 0, "rejected": []})));
@@ -467,7 +467,7 @@ fn a_frame_gets_the_tenant_of_its_request() {
     use ogive_model::{Batch, SourceId, Tenant};
     let team = Tenant::new("team-7").unwrap();
     let (source, tenant) = (SourceId(7), Tenant::default());
-    let plain = Batch { source, sequence: 1, tenant, series: Vec::new(), samples: Vec::new() };
+    let plain = Batch { source, sequence: 1, tenant, ..Batch::default() };
     let named = Batch { tenant: team.clone(), ..plain.clone() };
     let (batch, frame) = super::batch::framed(plain.encode().unwrap(), Some(team.clone())).unwrap();
     assert_eq!((batch, Batch::decode(&frame).unwrap()), (named.clone(), named.clone()));

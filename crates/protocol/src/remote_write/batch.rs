@@ -34,7 +34,7 @@ pub struct Read {
 /// # Errors
 /// When the parts of the request cannot be told from each other; a part that breaks a rule is an error in the batch.
 pub fn read(message: &[u8], tenant: Tenant, source: SourceId, sequence: u64) -> Result<Read, Error> {
-    let batch = Batch { source, sequence, tenant, series: Vec::new(), samples: Vec::new() };
+    let batch = Batch { source, sequence, tenant, ..Batch::default() };
     let mut read = Read { batch, details: Vec::new(), exemplars: 0 };
     for part in parts(message) {
         if let Part::Series(series) = part? {

@@ -2,7 +2,8 @@
 //!
 //! Invariants: times ascend over all parts, strictly unless equal times are kept; no sealed part is empty; a
 //! sealed part that a reader holds is copied before it is changed.
-//! Limits: a part has [`PART_SAMPLES`] samples, twice as many after late ones.
+//! Limits: a part has [`PART_SAMPLES`] samples, twice as many after late ones. A series of few samples takes one
+//! allocation; the room that an allocation has left over is counted.
 
 use std::sync::Arc;
 
@@ -11,47 +12,55 @@ use ogive_model::{HistogramValue, TimeRange};
 /// 128 samples: copying the open part for a reader costs a microsecond, and 32 parts are one block's chunk.
 const PART_SAMPLES: usize = 128;
 
-/// Samples that are next to each other in time.
+/// Samples that are next to each other in time: `(milliseconds, value)`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Part<V> {
-    pub(crate) times: Vec<i64>,
-    pub(crate) values: Vec<V>,
-}
+pub(crate) struct Part<V>(Vec<(i64, V)>);
 
 impl<V> Default for Part<V> {
     fn default() -> Self {
-        Self { times: Vec::new(), values: Vec::new() }
+        Self(Vec::new())
     }
 }
 
 impl<V> Part<V> {
     /// The rows inside `range`.
-    pub(crate) fn rows(&self, range: TimeRange) -> std::ops::Range<usize> {
-        let from = self.times.partition_point(|time| *time <= range.start_ms);
-        from..self.times.partition_point(|time| *time <= range.end_ms).max(from)
+    pub(crate) fn rows(&self, range: TimeRange) -> &[(i64, V)] {
+        let from = self.0.partition_point(|row| row.0 <= range.start_ms);
+        &self.0[from..self.0.partition_point(|row| row.0 <= range.end_ms).max(from)]
     }
 
     fn first(&self) -> i64 {
-        self.times[0]
+        self.0[0].0
     }
-}
 
-impl<V: Clone> Part<V> {
-    fn slice(&self, rows: std::ops::Range<usize>) -> Self {
-        Self { times: self.times[rows.clone()].to_vec(), values: self.values[rows].to_vec() }
+    pub(crate) fn last(&self) -> Option<i64> {
+        self.0.last().map(|row| row.0)
+    }
+
+    /// Bytes allocated, apart from what the values point to.
+    const fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(i64, V)>()
+    }
+
+    /// Room for one more: two at first, since many series have few samples, then twice as many.
+    fn make_room(&mut self) {
+        if self.0.len() == self.0.capacity() {
+            self.0.reserve_exact(self.0.len().max(2));
+        }
     }
 }
 
 /// The parts of one series.
 #[derive(Clone, Debug)]
 pub(crate) struct Column<V> {
-    sealed: Vec<Arc<Part<V>>>,
+    /// A slice and not a vector, since a million series have one each and it grows each 128 samples.
+    sealed: Box<[Arc<Part<V>>]>,
     open: Part<V>,
 }
 
 impl<V> Default for Column<V> {
     fn default() -> Self {
-        Self { sealed: Vec::new(), open: Part::default() }
+        Self { sealed: Box::default(), open: Part::default() }
     }
 }
 
@@ -64,48 +73,58 @@ pub(crate) enum Meet<'a, V> {
 }
 
 impl<V: Clone> Column<V> {
-    /// Puts a value in its place.
-    pub(crate) fn insert(&mut self, time: i64, value: V, meet: Meet<'_, V>) {
-        let is_late = self.open.times.first().is_none_or(|first| time < *first);
-        // The last sealed part that begins at or before `time`, or the first one when none does.
-        let at = self.sealed.partition_point(|part| part.first() <= time).saturating_sub(1);
-        let end = self.sealed.last().and_then(|part| part.times.last().copied());
+    /// Puts a value in its place; gives by how many bytes the column's allocations grew.
+    pub(crate) fn insert(&mut self, time: i64, value: V, meet: Meet<'_, V>) -> usize {
+        let is_late = self.open.0.first().is_none_or(|first| time < first.0);
+        let end = self.sealed.last().and_then(|part| part.last());
         if !is_late || end.is_none_or(|end| end < time) {
+            let before = self.open.bytes();
             insert(&mut self.open, time, value, meet);
-            if self.open.times.len() >= PART_SAMPLES {
+            let grown = self.open.bytes() - before;
+            if self.open.0.len() >= PART_SAMPLES {
                 self.seal();
             }
-            return;
+            return grown;
         }
+        // The last sealed part that begins at or before `time`, or the first one when none does.
+        let at = self.sealed.partition_point(|part| part.first() <= time).saturating_sub(1);
         let part = Arc::make_mut(&mut self.sealed[at]);
+        let before = part.bytes();
         insert(part, time, value, meet);
-        if part.times.len() > 2 * PART_SAMPLES {
-            let half = part.times.len() / 2;
-            let upper = Part { times: part.times.split_off(half), values: part.values.split_off(half) };
-            self.sealed.insert(at + 1, Arc::new(upper));
+        let mut after = part.bytes();
+        if part.0.len() > 2 * PART_SAMPLES {
+            let upper = Part(part.0.split_off(part.0.len() / 2));
+            after += upper.bytes();
+            let mut parts = std::mem::take(&mut self.sealed).into_vec();
+            parts.insert(at + 1, Arc::new(upper));
+            self.sealed = parts.into();
         }
+        // A part that a reader holds is copied without the room it had left over.
+        after.saturating_sub(before)
     }
 
     fn seal(&mut self) {
-        if !self.open.times.is_empty() {
-            self.sealed.push(Arc::new(std::mem::take(&mut self.open)));
+        if !self.open.0.is_empty() {
+            let mut parts = std::mem::take(&mut self.sealed).into_vec();
+            parts.push(Arc::new(std::mem::take(&mut self.open)));
+            self.sealed = parts.into();
         }
     }
 
     /// All samples so far, as shared parts; the column is empty then.
-    pub(crate) fn take(&mut self) -> Vec<Arc<Part<V>>> {
+    pub(crate) fn take(&mut self) -> Box<[Arc<Part<V>>]> {
         self.seal();
         std::mem::take(&mut self.sealed)
     }
 
     /// The parts with samples inside `range`. Only the open one is copied.
-    pub(crate) fn read(&self, range: TimeRange) -> Vec<Arc<Part<V>>> {
+    pub(crate) fn read(&self, range: TimeRange) -> Box<[Arc<Part<V>>]> {
         let mut parts = within(&self.sealed, range);
         let rows = self.open.rows(range);
         if !rows.is_empty() {
-            parts.push(Arc::new(self.open.slice(rows)));
+            parts.push(Arc::new(Part(rows.to_vec())));
         }
-        parts
+        parts.into()
     }
 
     /// Whether a sample is inside `range`.
@@ -116,34 +135,34 @@ impl<V: Clone> Column<V> {
 
 /// Those of `parts` with samples inside `range`.
 pub(crate) fn within<V>(parts: &[Arc<Part<V>>], range: TimeRange) -> Vec<Arc<Part<V>>> {
-    let from = parts.partition_point(|part| part.times.last().is_some_and(|last| *last <= range.start_ms));
+    let from = parts.partition_point(|part| part.last().is_some_and(|last| last <= range.start_ms));
     let begun = parts[from..].iter().take_while(|part| part.first() <= range.end_ms);
     begun.filter(|part| !part.rows(range).is_empty()).cloned().collect()
 }
 
 fn insert<V>(part: &mut Part<V>, time: i64, value: V, meet: Meet<'_, V>) {
-    if part.times.last().is_none_or(|last| *last < time) {
-        part.times.push(time);
-        part.values.push(value);
+    if part.last().is_none_or(|last| last < time) {
+        part.make_room();
+        part.0.push((time, value));
         return;
     }
-    let after = part.times.partition_point(|there| *there <= time);
+    let after = part.0.partition_point(|row| row.0 <= time);
     match meet {
-        Meet::Join(join) if after > 0 && part.times[after - 1] == time => join(&mut part.values[after - 1], value),
+        Meet::Join(join) if after > 0 && part.0[after - 1].0 == time => join(&mut part.0[after - 1].1, value),
         _ => {
-            part.times.insert(after, time);
-            part.values.insert(after, value);
+            part.make_room();
+            part.0.insert(after, (time, value));
         }
     }
 }
 
-/// Bytes that a histogram takes in memory: its columns, and what allocating them costs.
+/// Bytes that a histogram points to: its columns, and what allocating them costs.
 pub(crate) fn histogram_bytes(value: &HistogramValue) -> u64 {
     let bins = match value {
         HistogramValue::Integer(histogram) => histogram.negative.len() + histogram.positive.len(),
         HistogramValue::Float(histogram) => histogram.negative.len() + histogram.positive.len(),
     };
-    (size_of::<HistogramValue>() + 8 + bins * 12 + 32) as u64
+    (bins * 12 + 32) as u64
 }
 
 #[cfg(test)]
@@ -153,11 +172,7 @@ mod tests {
     use super::*;
 
     fn samples(parts: &[Arc<Part<i64>>], range: TimeRange) -> Vec<(i64, i64)> {
-        let rows = |part: &Arc<Part<i64>>| {
-            let rows = part.rows(range);
-            part.times[rows.clone()].iter().copied().zip(part.values[rows].iter().copied()).collect::<Vec<_>>()
-        };
-        parts.iter().flat_map(rows).collect()
+        parts.iter().flat_map(|part| part.rows(range).to_vec()).collect()
     }
 
     proptest! {

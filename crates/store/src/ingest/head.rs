@@ -5,16 +5,17 @@
 //! Threads: the shard's alone; readers get shared parts.
 //! Limits: bytes are counted, and bounded by whoever feeds the shards; see `Options::head_bytes_max`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, MatchOp, Matcher, SeriesData, SeriesDef, Temporality, Tenant,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Matcher, SeriesData, SeriesDef, Temporality, Tenant,
     TextColumn, TimeRange, Value,
 };
 
 use crate::block::Budget;
 use crate::ingest::column::{Column, Meet, Part, histogram_bytes, within};
+use crate::ingest::index::LabelIndex;
 use crate::window::{Ladder, Window};
 use crate::{Error, merge, order};
 
@@ -32,6 +33,21 @@ pub(crate) struct Placed {
     pub(crate) value: Value,
 }
 
+/// A number on its way to its series.
+#[derive(Clone, Copy)]
+pub(crate) struct FloatRow {
+    pub(crate) index: u32,
+    pub(crate) time_ms: i64,
+    pub(crate) value: f64,
+}
+
+/// What goes to one shard.
+#[derive(Default)]
+pub(crate) struct Placement {
+    pub(crate) floats: Vec<FloatRow>,
+    pub(crate) others: Vec<Placed>,
+}
+
 enum Samples {
     Floats(Column<f64>),
     Histograms(Column<HistogramValue>),
@@ -41,13 +57,15 @@ enum Samples {
 /// Shared parts of one series.
 #[derive(Clone)]
 pub(crate) enum Parts {
-    Floats(Vec<Arc<Part<f64>>>),
-    Histograms(Vec<Arc<Part<HistogramValue>>>),
-    Texts(Vec<Arc<Part<String>>>),
+    Floats(Box<[Arc<Part<f64>>]>),
+    Histograms(Box<[Arc<Part<HistogramValue>>]>),
+    Texts(Box<[Arc<Part<String>>]>),
 }
 
 struct Series {
     owned: Arc<Owned>,
+    /// Whether values at one time add up.
+    delta: bool,
     samples: Samples,
 }
 
@@ -67,8 +85,7 @@ pub(crate) type FrozenSeries = (u32, Arc<Owned>, Parts);
 pub(crate) struct Head {
     /// By slot; retired ones are blank.
     series: Vec<Option<Series>>,
-    /// Label name to value to the series that carry it.
-    postings: HashMap<Box<str>, BTreeMap<Box<str>, Vec<u32>>>,
+    index: LabelIndex,
     frozen: Vec<(u64, Arc<Frozen>)>,
     pub(crate) bytes: u64,
     pub(crate) samples: u64,
@@ -88,101 +105,70 @@ impl Head {
             self.series.resize_with(at + 1, || None);
         }
         assert!(self.series[at].is_none(), "slot {index} is taken");
-        for (name, value) in owned.def.labels.iter() {
-            if !self.postings.contains_key(name) {
-                self.postings.insert(name.into(), BTreeMap::new());
-            }
-            let values = self.postings.get_mut(name).expect("the name was just made");
-            match values.get_mut(value) {
-                Some(list) => list.push(index),
-                None => {
-                    values.insert(value.into(), vec![index]);
-                }
-            }
-        }
+        self.index.add(index, &owned.def.labels);
         let samples = match owned.def.meta.kind {
             Kind::Float => Samples::Floats(Column::default()),
             Kind::Histogram => Samples::Histograms(Column::default()),
             Kind::Text => Samples::Texts(Column::default()),
         };
-        self.series[at] = Some(Series { owned, samples });
+        self.series[at] = Some(Series { delta: owned.def.meta.temporality == Temporality::Delta, owned, samples });
     }
 
     /// Blanks the slots of series that have no samples here.
     pub(crate) fn retire(&mut self, indexes: &[u32]) {
-        let mut labels: BTreeSet<(Box<str>, Box<str>)> = BTreeSet::new();
+        let mut gone = Vec::new();
         for index in indexes {
             let series = self.series[*index as usize].take().expect("a series retires once");
             assert!(series.read(TimeRange::ALL).is_none(), "a series with samples does not retire");
-            labels.extend(series.owned.def.labels.iter().map(|(name, value)| (name.into(), value.into())));
+            gone.push(series.owned);
         }
-        for (name, value) in labels {
-            let values = self.postings.get_mut(&name).expect("every label is indexed");
-            let list = values.get_mut(&value).expect("every label is indexed");
-            list.retain(|index| self.series[*index as usize].is_some());
-            if list.is_empty() {
-                values.remove(&value);
+        self.index.retain(gone.iter().map(|owned| &owned.def.labels), |index| self.series[index as usize].is_some());
+    }
+
+    /// Puts a number into its series.
+    pub(crate) fn apply_float(&mut self, row: FloatRow) {
+        let series = self.series[row.index as usize].as_mut().expect("samples follow their series");
+        let delta = series.delta;
+        let Samples::Floats(column) = &mut series.samples else {
+            unreachable!("a number was checked to be for numbers")
+        };
+        let mut met = false;
+        let mut join = |there: &mut f64, value: f64| {
+            met = true;
+            if delta {
+                *there += value;
+            } else if order::floats(value, *there).is_gt() {
+                *there = value;
             }
-            if values.is_empty() {
-                self.postings.remove(&name);
-            }
-        }
+        };
+        let grown = column.insert(row.time_ms, row.value, Meet::Join(&mut join));
+        self.bytes += grown as u64;
+        self.samples += u64::from(!met);
     }
 
     /// Puts a sample into its series.
     pub(crate) fn apply(&mut self, placed: Placed) {
-        let series = self.series[placed.index as usize].as_mut().expect("samples follow their series");
-        let delta = series.owned.def.meta.temporality == Temporality::Delta;
-        let time = placed.time_ms;
-        let mut met = false;
-        let bytes = match (&mut series.samples, placed.value) {
-            (Samples::Floats(column), Value::Float(value)) => {
-                let mut join = |there: &mut f64, value: f64| {
-                    met = true;
-                    if delta {
-                        *there += value;
-                    } else if order::floats(value, *there).is_gt() {
-                        *there = value;
-                    }
-                };
-                column.insert(time, value, Meet::Join(&mut join));
-                size_of::<(i64, f64)>() as u64
-            }
+        let Placed { index, time_ms, value } = placed;
+        let series = self.series[index as usize].as_mut().expect("samples follow their series");
+        match (&mut series.samples, value) {
+            (Samples::Floats(_), Value::Float(value)) => self.apply_float(FloatRow { index, time_ms, value }),
             (Samples::Texts(column), Value::Text(value)) => {
-                let bytes = (value.len() + size_of::<(i64, String)>()) as u64;
-                column.insert(time, value, Meet::Keep);
-                bytes
+                let bytes = value.len();
+                self.bytes += (bytes + column.insert(time_ms, value, Meet::Keep)) as u64;
+                self.samples += 1;
             }
-            (Samples::Histograms(column), value) => {
-                let value = match value {
-                    Value::Histogram(histogram) => HistogramValue::Integer(*histogram),
-                    Value::FloatHistogram(histogram) => HistogramValue::Float(*histogram),
-                    other => unreachable!("{other:?} was checked to be of the series' kind"),
-                };
-                let bytes = histogram_bytes(&value);
-                let (mut before, mut after) = (0, bytes);
-                let mut join = |there: &mut HistogramValue, value: HistogramValue| {
-                    met = true;
-                    before = histogram_bytes(there);
-                    if delta {
-                        // Schemes that do not merge were refused.
-                        order::merge_cell(there, value);
-                    } else if order::histograms(&value, there).is_gt() {
-                        *there = value;
-                    }
-                    after = histogram_bytes(there);
-                };
-                column.insert(time, value, Meet::Join(&mut join));
-                if met {
-                    self.bytes = (self.bytes + after).saturating_sub(before);
-                }
-                bytes
+            (Samples::Histograms(column), Value::Histogram(histogram)) => {
+                let value = HistogramValue::Integer(*histogram);
+                let (grown, met) = apply_histogram(column, series.delta, time_ms, value);
+                self.bytes = self.bytes.saturating_add_signed(grown);
+                self.samples += u64::from(!met);
+            }
+            (Samples::Histograms(column), Value::FloatHistogram(histogram)) => {
+                let (grown, met) = apply_histogram(column, series.delta, time_ms, HistogramValue::Float(*histogram));
+                self.bytes = self.bytes.saturating_add_signed(grown);
+                self.samples += u64::from(!met);
             }
             (_, value) => unreachable!("{value:?} was checked to be of the series' kind"),
-        };
-        if !met {
-            self.bytes += bytes;
-            self.samples += 1;
         }
     }
 
@@ -214,7 +200,8 @@ impl Head {
 
     /// The matching series of `tenant` with samples in `range` that are not in blocks: those after epoch `flushed`.
     pub(crate) fn select(&self, tenant: &Tenant, matchers: &[Matcher], range: TimeRange, flushed: u64) -> Vec<Found> {
-        let candidates = self.candidates(matchers);
+        let all = || (0..self.series.len() as u32).collect();
+        let candidates = self.index.candidates(matchers).unwrap_or_else(all);
         let mut found = Vec::new();
         for index in candidates {
             let Some(series) = &self.series[index as usize] else { continue };
@@ -232,22 +219,6 @@ impl Head {
             }
         }
         found
-    }
-
-    /// Indexes that hold all matching series: from the shortest list that a matcher gives.
-    fn candidates(&self, matchers: &[Matcher]) -> Vec<u32> {
-        let needed = matchers.iter().filter(|matcher| !matcher.matches_empty());
-        let lists = needed.map(|matcher| {
-            let Some(values) = self.postings.get(&*matcher.name) else { return Vec::new() };
-            match matcher.op {
-                MatchOp::Equal => values.get(&*matcher.value).map(|list| vec![list]).unwrap_or_default(),
-                _ => values.iter().filter(|(value, _)| matcher.matches(value)).map(|(_, list)| list).collect(),
-            }
-        });
-        match lists.min_by_key(|lists| lists.iter().map(|list| list.len()).sum::<usize>()) {
-            Some(lists) => lists.into_iter().flatten().copied().collect(),
-            None => (0..self.series.len() as u32).collect(),
-        }
     }
 }
 
@@ -275,20 +246,28 @@ impl Parts {
         }
     }
 
-    /// The times of each part, ascending.
-    fn times(&self) -> Vec<&[i64]> {
+    fn last(&self) -> Option<i64> {
         match self {
-            Self::Floats(parts) => parts.iter().map(|part| &part.times[..]).collect(),
-            Self::Histograms(parts) => parts.iter().map(|part| &part.times[..]).collect(),
-            Self::Texts(parts) => parts.iter().map(|part| &part.times[..]).collect(),
+            Self::Floats(parts) => parts.last()?.last(),
+            Self::Histograms(parts) => parts.last()?.last(),
+            Self::Texts(parts) => parts.last()?.last(),
+        }
+    }
+
+    /// The windows that it has samples in, ascending.
+    fn windows(&self, of: impl Fn(i64) -> Window) -> Vec<Window> {
+        match self {
+            Self::Floats(parts) => windows_of(parts, of),
+            Self::Histograms(parts) => windows_of(parts, of),
+            Self::Texts(parts) => windows_of(parts, of),
         }
     }
 
     fn within(&self, range: TimeRange) -> Self {
         match self {
-            Self::Floats(parts) => Self::Floats(within(parts, range)),
-            Self::Histograms(parts) => Self::Histograms(within(parts, range)),
-            Self::Texts(parts) => Self::Texts(within(parts, range)),
+            Self::Floats(parts) => Self::Floats(within(parts, range).into()),
+            Self::Histograms(parts) => Self::Histograms(within(parts, range).into()),
+            Self::Texts(parts) => Self::Texts(within(parts, range).into()),
         }
     }
 
@@ -314,6 +293,25 @@ impl Parts {
     }
 }
 
+/// By how many bytes the column grew, and whether the sample met another.
+fn apply_histogram(column: &mut Column<HistogramValue>, delta: bool, time: i64, value: HistogramValue) -> (i64, bool) {
+    let (mut before, mut after) = (0, histogram_bytes(&value));
+    let mut met = false;
+    let mut join = |there: &mut HistogramValue, value: HistogramValue| {
+        met = true;
+        before = histogram_bytes(there);
+        if delta {
+            // Schemes that do not merge were refused.
+            order::merge_cell(there, value);
+        } else if order::histograms(&value, there).is_gt() {
+            *there = value;
+        }
+        after = histogram_bytes(there);
+    };
+    let grown = column.insert(time, value, Meet::Join(&mut join)) as u64 + after;
+    (grown.cast_signed() - before.cast_signed(), met)
+}
+
 /// What a histogram counts for in the budget of a selection: its bins, at least one.
 fn bin_count(value: &HistogramValue) -> usize {
     let bins = match value {
@@ -321,6 +319,21 @@ fn bin_count(value: &HistogramValue) -> usize {
         HistogramValue::Float(histogram) => histogram.negative.len() + histogram.positive.len(),
     };
     bins.max(1)
+}
+
+fn windows_of<V>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Vec<Window> {
+    let mut windows: Vec<Window> = Vec::new();
+    for part in parts {
+        let mut rest = part.rows(TimeRange::ALL);
+        while let Some(row) = rest.first() {
+            let window = of(row.0);
+            rest = &rest[rest.partition_point(|row| row.0 <= window.end_ms())..];
+            if windows.last() != Some(&window) {
+                windows.push(window);
+            }
+        }
+    }
+    windows
 }
 
 fn copy<V: Clone>(
@@ -333,9 +346,9 @@ fn copy<V: Clone>(
 ) -> Result<(), Error> {
     for part in parts {
         let rows = part.rows(range);
-        budget.take(part.values[rows.clone()].iter().map(&weight).sum())?;
-        times.extend_from_slice(&part.times[rows.clone()]);
-        values.extend_from_slice(&part.values[rows]);
+        budget.take(rows.iter().map(|row| weight(&row.1)).sum())?;
+        times.extend(rows.iter().map(|row| row.0));
+        values.extend(rows.iter().map(|row| row.1.clone()));
     }
     Ok(())
 }
@@ -377,20 +390,11 @@ impl Frozen {
 pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> {
     let mut all: Vec<&FrozenSeries> = frozen.iter().flat_map(|frozen| &frozen.series).collect();
     all.sort_by(|a, b| (&a.1.def.labels, a.1.def.meta.kind).cmp(&(&b.1.def.labels, b.1.def.meta.kind)));
-    let newest = all.iter().filter_map(|series| series.2.times().last()?.last().copied()).max().unwrap_or(0);
+    let newest = all.iter().filter_map(|series| series.2.last()).max().unwrap_or(0);
     let mut windows: BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> = BTreeMap::new();
     for series in all {
-        let mut last: Option<Window> = None;
-        for times in series.2.times() {
-            let mut rest = times;
-            while let Some(time) = rest.first() {
-                let window = ladder.of_flush(*time, newest);
-                rest = &rest[rest.partition_point(|time| *time <= window.end_ms())..];
-                if last != Some(window) {
-                    windows.entry((&series.1.tenant, window)).or_default().push(series);
-                    last = Some(window);
-                }
-            }
+        for window in series.2.windows(|time| ladder.of_flush(time, newest)) {
+            windows.entry((&series.1.tenant, window)).or_default().push(series);
         }
     }
     windows

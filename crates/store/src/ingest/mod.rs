@@ -17,12 +17,16 @@
 mod check;
 mod clock;
 mod column;
+mod core;
 pub(crate) mod flusher;
 pub(crate) mod head;
+mod index;
+mod overflow;
 mod queue;
 mod registry;
 pub(crate) mod shard;
 pub(crate) mod stats;
+mod table;
 pub(crate) mod writer;
 
 use std::sync::Arc;
@@ -35,9 +39,13 @@ use crate::retention::Retention;
 pub use check::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
 pub use clock::{Clock, ManualClock};
 pub(crate) use queue::{Queue, Refused};
+pub(crate) use registry::{IDLE_NS, Limits, Registry};
+
+/// The limit on labels that a series is beyond, as its overflow series names it.
 #[cfg(test)]
-pub(crate) use registry::IDLE_NS;
-pub(crate) use registry::Registry;
+pub(crate) fn beyond(def: &ogive_model::SeriesDef, limits: &TenantLimits) -> Option<&'static str> {
+    overflow::Beyond::labels(def, limits).map(overflow::Beyond::as_str)
+}
 
 /// What happens with a batch's outcome. Called once, on a thread of the store, so it must not wait.
 pub type Reply = Box<dyn FnOnce(Result<Verdict, Refusal>) + Send>;
@@ -55,6 +63,10 @@ pub enum Refusal {
     /// Send less at once.
     #[error("{0}")]
     TooLarge(String),
+    /// The batch names series by their identity that are not known here, by index into [`ogive_model::Batch::known`].
+    /// Send it again, under its number, with those declared.
+    #[error("{} of the batch's series are not known here; send it again with their labels", .0.len())]
+    UnknownSeries(Vec<u32>),
     /// The disk failed. Send again: it counts once.
     #[error("the batch could not be made durable: {0}; send it again")]
     Failed(String),
@@ -85,13 +97,36 @@ pub trait Stamps: Send + Sync {
     fn stamp(&self, step: Step);
 }
 
+/// What each tenant may have. What is beyond folds into the series `ogive_overflow` of the tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TenantLimits {
+    /// Series that can get samples.
+    pub series: usize,
+    /// Labels of a series, its name included.
+    pub labels: usize,
+    /// Bytes of a series' label names and values.
+    pub label_bytes: usize,
+}
+
+impl TenantLimits {
+    /// None but those that every label set keeps.
+    pub const NONE: Self = Self { series: usize::MAX, labels: usize::MAX, label_bytes: usize::MAX };
+}
+
+impl Default for TenantLimits {
+    fn default() -> Self {
+        // As many series as the store takes; 64 labels and 16 KiB: twice what crowded Kubernetes series carry.
+        Self { series: 1_000_000, labels: 64, label_bytes: 16 << 10 }
+    }
+}
+
 /// How a store is kept.
 #[derive(Clone)]
 pub struct Options {
     /// Threads that own a part of the head each.
     pub shards: usize,
-    /// Bytes of samples in memory, frozen heads included. At half of it a flush begins; above it batches are refused as
-    /// busy. What a series costs beside its samples (about 1 KiB with its labels) is bounded by `series_max`.
+    /// Bytes of series and samples in memory, frozen heads included. At half of what the series leave of it a flush begins;
+    /// above it batches are refused as busy.
     pub head_bytes_max: u64,
     /// A flush begins at the latest this long after the one before, so that a restart replays little.
     pub flush_interval: Duration,
@@ -113,8 +148,10 @@ pub struct Options {
     pub queue_batches_max: usize,
     /// Bytes of batches that wait for the journal, with what they unfold to.
     pub queue_bytes_max: usize,
-    /// Series that can get samples. One that gets none for an hour makes room.
+    /// Series that can get samples, of all tenants. One that gets none for an hour makes room.
     pub series_max: usize,
+    /// What each tenant may have.
+    pub tenant_limits: TenantLimits,
     /// Bytes of a journal segment.
     pub segment_bytes: u64,
     /// Stands at the head of the journal's records; see its format. `None` for a random one.
@@ -128,8 +165,8 @@ impl Default for Options {
         Self {
             // Two: applying costs far less than decoding and the journal, which have their own threads.
             shards: 2,
-            // 512 MiB: ten minutes of a million float samples a minute, many times over.
-            head_bytes_max: 512 << 20,
+            // 1.5 GiB: a million series take 600 MiB, and a million float samples a minute 16 MiB a minute.
+            head_bytes_max: 3 << 29,
             flush_interval: Duration::from_secs(600),
             // 2 h: twelve flushes; what a question about the last hours opens is one block or two.
             window_ms: 2 * 3600 * 1000,
@@ -145,8 +182,9 @@ impl Default for Options {
             queue_batches_max: 4096,
             // 64 MiB: two of the largest frames.
             queue_bytes_max: 64 << 20,
-            // A million: 1 GiB of labels and indexes.
-            series_max: 1_000_000,
+            // Two million: 1.2 GiB of labels and indexes.
+            series_max: 2_000_000,
+            tenant_limits: TenantLimits::default(),
             segment_bytes: ogive_journal::SEGMENT_BYTES_MAX,
             journal_mark: None,
             observer: None,

@@ -1,25 +1,40 @@
 //! Which series there are, and where the samples of each go.
 //!
-//! Invariants: a series has one slot until it retires, and no two series share one; a series is here only if a
-//! sample of it was accepted.
-//! Limits: `series_max` of the options, checked before a series is taken. A series without samples for
-//! [`IDLE_NS`] retires, so that series which come and go do not fill the registry.
+//! Invariants: a series has one number until it retires, and no two series share one; a series is here only if a
+//! sample of it was accepted, or if a block has samples of it that are not old. A number names a shard and a place
+//! there; see [`Registry::slot`].
+//! Limits: `series_max` of the options for all tenants, and [`TenantLimits`] for each, checked before a series is
+//! taken. A series without samples for [`IDLE_NS`] retires, so that series which come and go do not fill the registry.
 //! Threads: the journal writer alone.
 
 use std::collections::HashMap;
-use std::collections::hash_map::{Entry, RandomState};
-use std::hash::{BuildHasher, Hasher};
+use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use ogive_hist::Scheme;
-use ogive_model::{Reason, SeriesDef, SeriesId, Temporality, Tenant};
+use ogive_model::{Kind, Reason, SeriesDef, SeriesId, Temporality, Tenant};
 
+use crate::ingest::TenantLimits;
 use crate::ingest::head::Owned;
+use crate::ingest::table::Table;
 
+const SECOND_NS: u64 = 1_000_000_000;
 /// An hour: longer than any usual interval between samples, so that only series that ended retire.
-pub(crate) const IDLE_NS: u64 = 3600 * 1_000_000_000;
+pub(crate) const IDLE_NS: u64 = 3600 * SECOND_NS;
 /// 10 minutes between looks at all series: 20 ms of a million.
-const RETIRE_INTERVAL_NS: u64 = 600 * 1_000_000_000;
+const RETIRE_INTERVAL_S: u32 = 600;
+/// 10,000 tenants: teams of a large site. Each may have a few series beyond every other limit, those of its overflow.
+pub(crate) const TENANTS_MAX: usize = 10_000;
+/// What a series costs beside its labels: 48 bytes here and 8 in the table, 56 in its shard, 80 for what it is, and some
+/// 16 for each allocation; measured with a million series by `cargo bench -p ogive-store --bench ingest`.
+const SERIES_BYTES: u64 = 256;
+/// What a label costs in the index: its place in a list, or its value once more.
+const LABEL_BYTES: u64 = 16;
+
+/// Bytes that a series takes in memory before its first sample.
+pub(crate) fn series_bytes(def: &SeriesDef) -> u64 {
+    SERIES_BYTES + def.labels.memory_bytes() as u64 + LABEL_BYTES * def.labels.len() as u64
+}
 
 /// Where a series lives: which shard, and its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,43 +74,74 @@ struct Classes {
 }
 
 struct Known {
-    slot: Slot,
-    temporality: Temporality,
+    id: [u64; 2],
+    owned: Arc<Owned>,
     classes: Option<Box<Classes>>,
     /// When a batch last brought it samples.
-    seen_ns: u64,
+    seen_s: u32,
     /// After how many marks that was: its samples are in blocks once there was another.
-    seen_epoch: u64,
+    seen_epoch: u32,
+    /// Its definition is in the journal when this is the current number of [`Registry::definitions`].
+    defined: u32,
+    kind: Kind,
+    temporality: Temporality,
+}
+
+const _: () = assert!(size_of::<Option<Known>>() == 48);
+
+const fn halves(id: SeriesId) -> [u64; 2] {
+    [id.0 as u64, (id.0 >> 64) as u64]
+}
+
+/// How many series may be here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) series_max: usize,
+    /// Bytes of all series before their first samples.
+    pub(crate) series_bytes_max: u64,
+    pub(crate) tenant: TenantLimits,
+}
+
+impl Limits {
+    /// For a replay: what it brings was accepted.
+    pub(crate) const NONE: Self =
+        Self { series_max: usize::MAX, series_bytes_max: u64::MAX, tenant: TenantLimits::NONE };
 }
 
 /// All series that have samples in the head or had them since the store was opened.
 pub(crate) struct Registry {
-    series: HashMap<SeriesId, Known, IdHasher>,
-    /// Series of the blocks: their temporality binds too.
-    stored: HashMap<SeriesId, Temporality, IdHasher>,
-    /// For each shard, how many slots were ever made, and those that are free again.
-    counts: Vec<u32>,
-    free: Vec<Vec<u32>>,
-    series_max: usize,
-    now_ns: u64,
-    epoch: u64,
-    retired_ns: u64,
+    table: Table,
+    known: Vec<Option<Known>>,
+    free: Vec<u32>,
+    /// Series of the blocks that are not here: their temporality binds too.
+    stored: HashMap<SeriesId, Temporality, RandomState>,
+    tenants: HashMap<Tenant, usize>,
+    shards: usize,
+    limits: Limits,
+    bytes: u64,
+    now_s: u32,
+    epoch: u32,
+    definitions: u32,
+    retired_s: u32,
     /// Registered since the last [`Registry::keep`].
-    fresh: Vec<(SeriesId, Slot, Arc<Owned>)>,
+    fresh: Vec<u32>,
 }
 
 impl Registry {
-    pub(crate) fn new(shards: usize, series_max: usize) -> Self {
-        let hasher = IdHasher::default();
+    pub(crate) fn new(shards: usize, limits: Limits) -> Self {
         Self {
-            series: HashMap::with_hasher(hasher.clone()),
-            stored: HashMap::with_hasher(hasher),
-            counts: vec![0; shards],
-            free: vec![Vec::new(); shards],
-            series_max,
-            now_ns: 0,
+            table: Table::default(),
+            known: Vec::new(),
+            free: Vec::new(),
+            stored: HashMap::default(),
+            tenants: HashMap::new(),
+            shards,
+            limits,
+            bytes: 0,
+            now_s: 0,
             epoch: 0,
-            retired_ns: 0,
+            definitions: 1,
+            retired_s: 0,
             fresh: Vec::new(),
         }
     }
@@ -107,53 +153,125 @@ impl Registry {
 
     /// Tells the time.
     pub(crate) fn tick(&mut self, now_ns: u64) {
-        self.now_ns = now_ns;
+        self.now_s = u32::try_from(now_ns / SECOND_NS).unwrap_or(u32::MAX);
     }
 
-    /// Sets how many series are taken; gives what was set before.
-    pub(crate) fn limit(&mut self, series_max: usize) -> usize {
-        std::mem::replace(&mut self.series_max, series_max)
+    /// Sets what is taken; gives what was set before.
+    pub(crate) const fn limit(&mut self, limits: Limits) -> Limits {
+        std::mem::replace(&mut self.limits, limits)
+    }
+
+    pub(crate) const fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.series.len()
+        self.table.len()
     }
 
-    /// Where the samples of `def`, a series of `tenant` with the identity `id`, go; makes the slot when it is new.
-    pub(crate) fn resolve(&mut self, id: SeriesId, tenant: &Tenant, def: &SeriesDef) -> Result<Slot, Reason> {
-        let count = self.series.len();
-        match self.series.entry(id) {
-            Entry::Occupied(known) if known.get().temporality != def.meta.temporality => Err(Reason::KindConflict),
-            Entry::Occupied(mut known) => {
-                let known = known.get_mut();
-                (known.seen_ns, known.seen_epoch) = (self.now_ns, self.epoch);
-                Ok(known.slot)
-            }
-            Entry::Vacant(_) if self.stored.get(&id).is_some_and(|stored| *stored != def.meta.temporality) => {
-                Err(Reason::KindConflict)
-            }
-            Entry::Vacant(_) if count >= self.series_max => Err(Reason::SeriesLimit),
-            Entry::Vacant(vacant) => {
-                // The high half, since the low one places the series in the hash table.
-                let shard = ((id.0 >> 64) as u64 % self.counts.len() as u64) as usize;
-                let index = self.free[shard].pop().unwrap_or_else(|| {
-                    self.counts[shard] += 1;
-                    self.counts[shard] - 1
-                });
-                let slot = Slot { shard, index };
-                let (seen_ns, seen_epoch) = (self.now_ns, self.epoch);
-                vacant.insert(Known { slot, temporality: def.meta.temporality, classes: None, seen_ns, seen_epoch });
-                self.fresh.push((id, slot, Arc::new(Owned { tenant: tenant.clone(), def: def.clone() })));
-                Ok(slot)
+    /// Bytes that all series take before their first sample.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Shard and place of a series: numbers go round the shards, so that each has as many and none has gaps.
+    pub(crate) const fn slot(&self, number: u32) -> Slot {
+        let shards = self.shards as u32;
+        Slot { shard: (number % shards) as usize, index: number / shards }
+    }
+
+    fn known(&self, number: u32) -> &Known {
+        self.known[number as usize].as_ref().expect("a number of a series")
+    }
+
+    /// The number of a series that is here. It is taken to get samples now.
+    pub(crate) fn find(&mut self, id: SeriesId) -> Option<u32> {
+        let key = halves(id);
+        let number = self.table.find(key, |number| self.known(number).id)?;
+        let known = self.known[number as usize].as_mut().expect("a number of a series");
+        (known.seen_s, known.seen_epoch) = (self.now_s, self.epoch);
+        Some(number)
+    }
+
+    /// What the samples of a series are, and whether they are parts of cells.
+    pub(crate) fn kind(&self, number: u32) -> (Kind, bool) {
+        let known = self.known(number);
+        (known.kind, known.temporality == Temporality::Delta)
+    }
+
+    pub(crate) fn tenant(&self, number: u32) -> &Tenant {
+        &self.known(number).owned.tenant
+    }
+
+    /// The number of `def`, a series of `tenant` with the identity `id`; registers it when it is new.
+    pub(crate) fn resolve(&mut self, id: SeriesId, tenant: &Tenant, def: &SeriesDef) -> Result<u32, Reason> {
+        if let Some(number) = self.find(id) {
+            let conflict = self.known(number).temporality != def.meta.temporality;
+            return if conflict { Err(Reason::KindConflict) } else { Ok(number) };
+        }
+        if self.stored.get(&id).is_some_and(|stored| *stored != def.meta.temporality) {
+            return Err(Reason::KindConflict);
+        }
+        let Limits { series_max, series_bytes_max, tenant: of_tenant } = self.limits;
+        let held = self.tenants.get(tenant).copied().unwrap_or(0);
+        if self.len() >= series_max || self.bytes >= series_bytes_max || held >= of_tenant.series {
+            return Err(Reason::SeriesLimit);
+        }
+        self.add(id, tenant, def)
+    }
+
+    /// As [`Registry::resolve`], past the limits: for the few series that stand for those beyond them.
+    pub(crate) fn resolve_overflow(&mut self, id: SeriesId, tenant: &Tenant, def: &SeriesDef) -> Result<u32, Reason> {
+        self.find(id).map_or_else(|| self.add(id, tenant, def), Ok)
+    }
+
+    fn add(&mut self, id: SeriesId, tenant: &Tenant, def: &SeriesDef) -> Result<u32, Reason> {
+        let tenants = self.tenants.len();
+        match self.tenants.get_mut(tenant) {
+            Some(count) => *count += 1,
+            None if tenants >= TENANTS_MAX => return Err(Reason::SeriesLimit),
+            None => {
+                self.tenants.insert(tenant.clone(), 1);
             }
         }
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.known.push(None);
+            u32::try_from(self.known.len() - 1).expect("fewer series than 2^32")
+        });
+        self.bytes += series_bytes(def);
+        self.known[number as usize] = Some(Known {
+            id: halves(id),
+            owned: Arc::new(Owned { tenant: tenant.clone(), def: def.clone() }),
+            classes: None,
+            seen_s: self.now_s,
+            seen_epoch: self.epoch,
+            defined: 0,
+            kind: def.meta.kind,
+            temporality: def.meta.temporality,
+        });
+        self.table.insert(halves(id), number, |number| self.known[number as usize].as_ref().expect("a series").id);
+        self.fresh.push(number);
+        Ok(number)
+    }
+
+    fn remove(&mut self, number: u32) -> Known {
+        let known = self.known[number as usize].take().expect("a number of a series");
+        self.table.remove(known.id, number, |number| self.known[number as usize].as_ref().expect("a series").id);
+        self.bytes -= series_bytes(&known.owned.def);
+        let count = self.tenants.get_mut(&known.owned.tenant).expect("a series is counted");
+        *count -= 1;
+        if *count == 0 {
+            self.tenants.remove(&known.owned.tenant);
+        }
+        self.free.push(number);
+        known
     }
 
     /// Whether a cell of `scheme` at `time_ms` can merge with what may be there, and takes note of it. A series
     /// may go over to another scheme for later cells; a cell that is not later than the last one of another
     /// scheme is refused, since it could meet that one.
-    pub(crate) fn admit(&mut self, id: SeriesId, scheme: &Scheme, time_ms: i64) -> Result<(), Reason> {
-        let known = self.series.get_mut(&id).expect("admitted after it was resolved");
+    pub(crate) fn admit(&mut self, number: u32, scheme: &Scheme, time_ms: i64) -> Result<(), Reason> {
+        let known = self.known[number as usize].as_mut().expect("admitted after it was resolved");
         let class = Class::of(scheme);
         let Some(classes) = &mut known.classes else {
             known.classes = Some(Box::new(Classes { current: class, latest_ms: time_ms, other_ms: i64::MIN }));
@@ -172,6 +290,22 @@ impl Registry {
         Ok(())
     }
 
+    /// The definition of a series, when no record of the journal's current part has it.
+    pub(crate) fn undefined(&self, number: u32) -> Option<&SeriesDef> {
+        let known = self.known(number);
+        (known.defined != self.definitions).then_some(&known.owned.def)
+    }
+
+    /// The journal's current part has the definition of a series.
+    pub(crate) fn defined(&mut self, number: u32) {
+        self.known[number as usize].as_mut().expect("a number of a series").defined = self.definitions;
+    }
+
+    /// What the journal has of definitions may be void, or goes with what is in blocks.
+    pub(crate) const fn forget_definitions(&mut self) {
+        self.definitions = self.definitions.wrapping_add(1);
+    }
+
     /// How many series are fresh; an argument for [`Registry::forget_fresh`].
     pub(crate) fn fresh_count(&self) -> usize {
         self.fresh.len()
@@ -179,86 +313,47 @@ impl Registry {
 
     /// Forgets the series that were registered after the first `from` fresh ones: their samples were not kept.
     pub(crate) fn forget_fresh(&mut self, from: usize) {
-        for (id, slot, _) in self.fresh.drain(from..).rev() {
-            self.series.remove(&id);
-            self.free[slot.shard].push(slot.index);
+        for number in self.fresh.split_off(from).into_iter().rev() {
+            self.remove(number);
         }
     }
 
-    /// Parts the series' samples as the heads are parted, and retires the series that ended: gives the slots,
+    /// Parts the series' samples as the heads are parted, and retires the series that ended: gives the places,
     /// which are free from now on, of those that have no samples outside blocks and had none for long.
     pub(crate) fn mark(&mut self) -> Vec<Vec<u32>> {
         assert!(self.fresh.is_empty(), "heads are parted between groups");
-        let mut retired = vec![Vec::new(); self.counts.len()];
-        let (epoch, now) = (self.epoch, self.now_ns);
+        let mut retired = vec![Vec::new(); self.shards];
+        let (epoch, now) = (self.epoch, self.now_s);
         self.epoch += 1;
-        if now < self.retired_ns.saturating_add(RETIRE_INTERVAL_NS) {
+        self.forget_definitions();
+        if now < self.retired_s.saturating_add(RETIRE_INTERVAL_S) {
             return retired;
         }
-        self.retired_ns = now;
-        let ended = |known: &mut Known| known.seen_epoch < epoch && known.seen_ns.saturating_add(IDLE_NS) <= now;
-        for (id, known) in self.series.extract_if(|_, known| ended(known)) {
+        self.retired_s = now;
+        let idle_s = (IDLE_NS / SECOND_NS) as u32;
+        let ended = |known: &Known| known.seen_epoch < epoch && known.seen_s.saturating_add(idle_s) <= now;
+        let numbers = self.known.iter().zip(0..).filter(|(known, _)| known.as_ref().is_some_and(ended));
+        let numbers: Vec<u32> = numbers.map(|(_, number)| number).collect();
+        for number in numbers {
+            let known = self.remove(number);
+            let id = SeriesId(u128::from(known.id[1]) << 64 | u128::from(known.id[0]));
             self.stored.insert(id, known.temporality);
-            retired[known.slot.shard].push(known.slot.index);
-        }
-        for (free, retired) in self.free.iter_mut().zip(&retired) {
-            free.extend(retired);
+            let slot = self.slot(number);
+            retired[slot.shard].push(slot.index);
         }
         retired
     }
 
     /// The fresh series, from now on registered for good.
     pub(crate) fn keep(&mut self) -> impl Iterator<Item = (Slot, Arc<Owned>)> + '_ {
-        self.fresh.drain(..).map(|(_, slot, def)| (slot, def))
-    }
-}
-
-/// Hashes an id, which is a hash already, with one multiplication by a number that nobody outside knows, so that
-/// ids made to collide in one table do not in another.
-#[derive(Clone)]
-struct IdHasher(u64);
-
-impl Default for IdHasher {
-    fn default() -> Self {
-        Self(RandomState::new().hash_one(0_u8) | 1)
-    }
-}
-
-impl BuildHasher for IdHasher {
-    type Hasher = IdHash;
-
-    fn build_hasher(&self) -> IdHash {
-        IdHash { factor: self.0, hash: 0 }
-    }
-}
-
-struct IdHash {
-    factor: u64,
-    hash: u64,
-}
-
-impl Hasher for IdHash {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.hash = (self.hash ^ u64::from_le_bytes(word)).wrapping_mul(self.factor);
-        }
-    }
-
-    fn write_u128(&mut self, id: u128) {
-        let product = u128::from((id ^ (id >> 64)) as u64) * u128::from(self.factor);
-        self.hash = (product ^ (product >> 64)) as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.hash
+        let fresh = std::mem::take(&mut self.fresh);
+        fresh.into_iter().map(|number| (self.slot(number), Arc::clone(&self.known(number).owned)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::{Kind, Labels, SeriesMeta};
+    use ogive_model::{Labels, SeriesMeta};
 
     use super::*;
 
@@ -267,14 +362,19 @@ mod tests {
         SeriesDef { labels, meta: SeriesMeta { kind: Kind::Histogram, temporality, unit: String::new(), width_ms: 0 } }
     }
 
+    fn registry(shards: usize, series_max: usize) -> Registry {
+        Registry::new(shards, Limits { series_max, ..Limits::NONE })
+    }
+
     fn resolve(registry: &mut Registry, def: &SeriesDef) -> Result<Slot, Reason> {
         let tenant = Tenant::default();
-        registry.resolve(def.id(&tenant), &tenant, def)
+        let number = registry.resolve(def.id(&tenant), &tenant, def)?;
+        Ok(registry.slot(number))
     }
 
     #[test]
     fn a_series_keeps_its_slot_and_its_first_temporality() {
-        let mut registry = Registry::new(2, 10);
+        let mut registry = registry(2, 10);
         let (delta, gauge) = (def("a", Temporality::Delta), def("a", Temporality::Gauge));
         let slot = resolve(&mut registry, &delta).unwrap();
         assert_eq!(resolve(&mut registry, &delta), Ok(slot));
@@ -287,7 +387,7 @@ mod tests {
 
     #[test]
     fn the_limit_holds_at_its_value_and_one_above() {
-        let mut registry = Registry::new(2, 3);
+        let mut registry = registry(2, 3);
         let defs: Vec<_> = (0..4).map(|n| def(&format!("m{n}"), Temporality::Delta)).collect();
         for def in &defs[..3] {
             assert!(resolve(&mut registry, def).is_ok());
@@ -297,8 +397,48 @@ mod tests {
     }
 
     #[test]
+    fn each_tenant_has_its_own_limit_and_all_share_the_memory() {
+        let tenant = TenantLimits { series: 2, ..TenantLimits::NONE };
+        let mut registry = Registry::new(2, Limits { tenant, ..Limits::NONE });
+        let add = |registry: &mut Registry, tenant: &str, name: &str| {
+            let (tenant, def) = (Tenant::new(tenant).unwrap(), def(name, Temporality::Delta));
+            registry.resolve(def.id(&tenant), &tenant, &def)
+        };
+        for tenant in ["a", "b"] {
+            assert!(add(&mut registry, tenant, "1").is_ok() && add(&mut registry, tenant, "2").is_ok());
+            assert_eq!(add(&mut registry, tenant, "3"), Err(Reason::SeriesLimit));
+            assert!(add(&mut registry, tenant, "2").is_ok());
+        }
+        registry.forget_fresh(3);
+        assert!(add(&mut registry, "b", "3").is_ok(), "what was forgotten makes room");
+        let bytes = registry.bytes();
+        registry.limit(Limits { series_bytes_max: bytes, ..Limits::NONE });
+        assert_eq!(add(&mut registry, "c", "1"), Err(Reason::SeriesLimit));
+        registry.limit(Limits { series_bytes_max: bytes + 1, ..Limits::NONE });
+        assert!(add(&mut registry, "c", "1").is_ok());
+        registry.forget_fresh(0);
+        assert_eq!((registry.bytes(), registry.len(), registry.tenants.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn definitions_are_known_until_the_journal_begins_anew() {
+        let mut registry = registry(1, 10);
+        let series = def("a", Temporality::Delta);
+        resolve(&mut registry, &series).unwrap();
+        registry.keep().count();
+        assert!(registry.undefined(0).is_some());
+        registry.defined(0);
+        assert!(registry.undefined(0).is_none());
+        registry.mark();
+        assert!(registry.undefined(0).is_some());
+        registry.defined(0);
+        registry.forget_definitions();
+        assert_eq!(registry.undefined(0), Some(&series));
+    }
+
+    #[test]
     fn forgotten_series_give_their_slots_back() {
-        let mut registry = Registry::new(3, 100);
+        let mut registry = registry(3, 100);
         let defs: Vec<_> = (0..40).map(|n| def(&format!("m{n}"), Temporality::Delta)).collect();
         for def in &defs[..10] {
             resolve(&mut registry, def).unwrap();
@@ -309,9 +449,9 @@ mod tests {
         }
         registry.forget_fresh(before);
         assert_eq!((registry.len(), registry.keep().count()), (10, 10));
-        let made = registry.counts.clone();
+        let made = registry.known.len();
         let mut slots: Vec<Slot> = defs.iter().map(|def| resolve(&mut registry, def).unwrap()).collect();
-        assert_eq!(registry.counts, made);
+        assert_eq!(registry.known.len(), made);
         slots.sort_by_key(|slot| (slot.shard, slot.index));
         slots.dedup();
         assert_eq!(slots.len(), 40);
@@ -319,7 +459,7 @@ mod tests {
 
     #[test]
     fn series_retire_when_they_ended_and_not_before() {
-        let mut registry = Registry::new(1, 10);
+        let mut registry = registry(1, 10);
         let (ended, lives) = (def("a", Temporality::Delta), def("b", Temporality::Delta));
         let slot = resolve(&mut registry, &ended).unwrap();
         registry.keep().count();
@@ -327,7 +467,7 @@ mod tests {
         resolve(&mut registry, &lives).unwrap();
         registry.keep().count();
         assert_eq!(registry.mark(), [[0; 0]], "idle for less than an hour");
-        registry.tick(IDLE_NS + RETIRE_INTERVAL_NS);
+        registry.tick(IDLE_NS + 600 * SECOND_NS);
         assert_eq!(registry.mark(), [[slot.index]]);
         assert_eq!(registry.mark(), [[0; 0]]);
         assert_eq!(registry.len(), 1);
@@ -338,7 +478,7 @@ mod tests {
 
     #[test]
     fn a_series_whose_samples_are_in_no_block_does_not_retire() {
-        let mut registry = Registry::new(1, 10);
+        let mut registry = registry(1, 10);
         let series = def("a", Temporality::Delta);
         resolve(&mut registry, &series).unwrap();
         registry.keep().count();
@@ -350,11 +490,11 @@ mod tests {
 
     #[test]
     fn another_scheme_is_taken_for_later_cells_only() {
-        let mut registry = Registry::new(1, 10);
+        let mut registry = registry(1, 10);
         let series = def("a", Temporality::Delta);
         resolve(&mut registry, &series).unwrap();
         let custom = |bound: f64| Scheme::custom(vec![bound]).unwrap();
-        let mut check = |scheme: &Scheme, time| registry.admit(series.id(&Tenant::default()), scheme, time).is_ok();
+        let mut check = |scheme: &Scheme, time| registry.admit(0, scheme, time).is_ok();
         assert!(check(&custom(1.0), 10) && check(&custom(1.0), 5) && check(&custom(1.0), 10));
         assert!(!check(&custom(2.0), 10) && !check(&custom(2.0), 7));
         assert!(check(&custom(2.0), 11) && check(&custom(2.0), 12));

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use ogive_model::{Matcher, Tenant, TimeRange, Verdict};
 
 use crate::ingest::Reply;
-use crate::ingest::head::{Found, Frozen, Head, Owned, Placed};
+use crate::ingest::head::{Found, Frozen, Head, Owned, Placement};
 
 /// 8 messages wait for a shard: with groups of at most [`super::writer::GROUP_BYTES_MAX`] and one batch more,
 /// some 100 MiB in the worst case; enough that a shard never waits for the writer.
@@ -22,7 +22,7 @@ pub(crate) const SHARD_QUEUE: usize = 8;
 pub(crate) enum ToShard {
     Apply {
         series: Vec<(u32, Arc<Owned>)>,
-        samples: Vec<Placed>,
+        samples: Placement,
         group: Arc<Group>,
     },
     Read {
@@ -56,11 +56,36 @@ pub(crate) struct HeadSize {
     pub(crate) samples: AtomicU64,
     /// Of the bytes, those of frozen heads.
     pub(crate) frozen: AtomicU64,
+    /// Bytes of the series themselves, beside those above.
+    series: AtomicU64,
 }
 
 impl HeadSize {
+    /// Tells what the series themselves take.
+    pub(crate) fn set_series(&self, bytes: u64) {
+        // ORDERING: Relaxed; a bound that is looked at again and again.
+        self.series.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What the series themselves take.
+    pub(crate) fn series_bytes(&self) -> u64 {
+        // ORDERING: Relaxed, as above.
+        self.series.load(Ordering::Relaxed)
+    }
+
+    /// Everything.
+    pub(crate) fn all_bytes(&self) -> u64 {
+        // ORDERING: Relaxed, as above.
+        self.bytes.load(Ordering::Relaxed) + self.series_bytes()
+    }
+
+    /// Whether the samples that a flush could move take half of what the series leave of `bytes_max`.
+    pub(crate) fn is_half_full(&self, bytes_max: u64) -> bool {
+        self.active_bytes() > bytes_max.saturating_sub(self.series_bytes()) / 2
+    }
+
     /// Bytes that a flush could move into a block, beside those that one is moving.
-    pub(crate) fn active_bytes(&self) -> u64 {
+    fn active_bytes(&self) -> u64 {
         // ORDERING: Relaxed; a bound that is looked at again and again.
         self.bytes.load(Ordering::Relaxed).saturating_sub(self.frozen.load(Ordering::Relaxed))
     }
@@ -106,7 +131,10 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 for (index, owned) in series {
                     head.add_series(index, owned);
                 }
-                for placed in samples {
+                for row in samples.floats {
+                    head.apply_float(row);
+                }
+                for placed in samples.others {
                     head.apply(placed);
                 }
                 // ORDERING: Relaxed; sums that bounds and status look at, nothing else hangs on them. Wrapping
@@ -146,9 +174,10 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
 mod tests {
     use std::sync::mpsc::channel;
 
-    use ogive_model::{Kind, Labels, SeriesDef, SeriesMeta, Temporality, Value};
+    use ogive_model::{Kind, Labels, SeriesDef, SeriesMeta, Temporality};
 
     use super::*;
+    use crate::ingest::head::FloatRow;
 
     /// A reader looked at the blocks, a flush published a new one and released its samples, and only then did the
     /// reader's question reach the shard: the samples are in neither, so it must look at the blocks again.
@@ -159,8 +188,9 @@ mod tests {
         let (kind, temporality) = (Kind::Float, Temporality::Gauge);
         let def = SeriesDef { labels, meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 } };
         let owned = Arc::new(Owned { tenant: Tenant::default(), def });
-        let placed = Placed { index: 0, time_ms: 1, value: Value::Float(1.0) };
-        let (series, samples, group) = (vec![(0, owned)], vec![placed], Group::new(1, Vec::new()));
+        let row = FloatRow { index: 0, time_ms: 1, value: 1.0 };
+        let (series, samples, group) =
+            (vec![(0, owned)], Placement { floats: vec![row], ..Placement::default() }, Group::new(1, Vec::new()));
         shard.send(ToShard::Apply { series, samples, group }).unwrap();
         let ask = |flushed| {
             let (answer, found) = channel();

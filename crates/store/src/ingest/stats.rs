@@ -32,6 +32,8 @@ impl Counter {
 pub(crate) struct Stats {
     pub(crate) accepted: Counter,
     pub(crate) duplicate: Counter,
+    pub(crate) folded: Counter,
+    pub(crate) unknown_series: Counter,
     rejected: [Counter; Reason::ALL.len()],
     pub(crate) refused: Counter,
     pub(crate) series: Counter,
@@ -59,6 +61,7 @@ impl Stats {
     pub(crate) fn count(&self, verdict: &Verdict) {
         self.accepted.add(verdict.accepted);
         self.duplicate.add(verdict.duplicate);
+        self.folded.add(verdict.folded);
         for (_, reason) in &verdict.rejected {
             let at = Reason::ALL.iter().position(|one| one == reason).expect("ALL has every reason");
             self.rejected[at].add(1);
@@ -90,8 +93,12 @@ pub struct Status {
     pub series: u64,
     /// Samples in memory.
     pub head_samples: u64,
-    /// Their bytes.
+    /// Their bytes, with the room that is allocated for more.
     pub head_bytes: u64,
+    /// Bytes of the series themselves: labels, index, and where their samples are.
+    pub series_bytes: u64,
+    /// What both may have together.
+    pub head_bytes_max: u64,
     /// Live blocks.
     pub blocks: u64,
     /// Bytes of their files.
@@ -106,6 +113,10 @@ pub struct Status {
     pub accepted: u64,
     /// Samples that had been accepted before.
     pub duplicate: u64,
+    /// Of the accepted, those that went into a series that stands for those beyond a limit.
+    pub folded: u64,
+    /// Batches refused because they name series that are not known here.
+    pub unknown_series: u64,
     /// Samples rejected, for every reason.
     pub rejected: Vec<(Reason, u64)>,
     /// Batches refused: busy, disk full or failed.

@@ -1,0 +1,87 @@
+//! Series named by their identity, and limits of tenants, against a real server that is killed in between.
+
+mod common;
+
+use common::{FRAME, JSON, Server, now_ms};
+use ogive_model::{
+    Batch, Kind, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value as ModelValue,
+};
+use serde_json::{Value, json};
+
+fn def(name: &str) -> SeriesDef {
+    let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+    SeriesDef::new([("__name__", name), ("host", "a")], meta).unwrap()
+}
+
+fn id(name: &str) -> SeriesId {
+    def(name).id(&Tenant::default())
+}
+
+/// A sample of each series, all of one value.
+fn frame(sequence: u64, declared: &[&str], known: &[&str], value: f64) -> Vec<u8> {
+    let time_ns = (now_ms() + sequence as i64) * 1_000_000;
+    let count = (declared.len() + known.len()) as u32;
+    let sample = |series| Ok(Sample { series, time_ns, value: ModelValue::Float(value) });
+    let batch = Batch {
+        source: SourceId(7),
+        sequence,
+        series: declared.iter().map(|name| Ok(def(name))).collect(),
+        known: known.iter().map(|name| id(name)).collect(),
+        samples: (0..count).map(sample).collect(),
+        ..Batch::default()
+    };
+    batch.encode().unwrap()
+}
+
+#[test]
+fn a_sender_learns_what_to_declare_and_identities_outlive_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path());
+    let (status, answer) = server.post(FRAME, &frame(1, &["a"], &["b", "c"], 1.0));
+    assert_eq!((status, &answer["errorType"]), (409, &json!("unknown_series")), "{answer}");
+    assert_eq!(answer["unknown"], json!([0, 1]));
+    // The same number with what was asked for; then names are enough.
+    assert_eq!(server.post(FRAME, &frame(1, &["a", "b", "c"], &[], 1.0)).1["accepted"], 3);
+    assert_eq!(server.post(FRAME, &frame(1, &[], &["a", "b", "c"], 1.0)).1["duplicate"], 3);
+    assert_eq!(server.post(FRAME, &frame(2, &[], &["c", "b", "a"], 2.0)).1["accepted"], 3);
+    server.kill();
+    let server = Server::start(directory.path());
+    assert_eq!(server.post(FRAME, &frame(2, &[], &["c", "b", "a"], 2.0)).1["duplicate"], 3);
+    assert_eq!(server.post(FRAME, &frame(3, &[], &["c", "b", "a"], 3.0)).1["accepted"], 3);
+    for name in ["a", "b", "c"] {
+        assert_eq!(server.number(&format!("count_over_time({name}[1h])")), Some(3.0), "{name}");
+    }
+    // JSON says it too.
+    let time = now_ms() + 4;
+    let body = |known: Value| {
+        json!({"source": common::SOURCE, "sequence": 1, "known": known,
+               "samples": [{"series": 0, "time_ms": time, "float": 4.5}]})
+        .to_string()
+    };
+    let (status, answer) = server.post(JSON, body(json!([format!("{:?}", id("a"))])).as_bytes());
+    assert_eq!((status, &answer["accepted"]), (200, &json!(1)), "{answer}");
+    assert_eq!(server.number("max_over_time(a{host=\"a\"}[1h])"), Some(4.5));
+    for wrong in [json!(["xyz"]), json!([1]), json!("a")] {
+        assert_eq!(server.post(JSON, body(wrong).as_bytes()).0, 400);
+    }
+    let (_, status) = server.get("/v1/status");
+    assert_eq!(status["unknown_series_batches_total"], 0, "since this start: {status}");
+}
+
+#[test]
+fn what_is_beyond_a_limit_is_in_the_overflow_and_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--listen", "127.0.0.1:0", "--limit-labels", "3", "--limit-batch-series", "4"];
+    let server = Server::try_start(directory.path(), &flags).unwrap();
+    let time = now_ms();
+    let wide = |n: usize| json!({"labels": {"__name__": "w", "a": "1", "b": "2", "n": n.to_string()}, "kind": "float"});
+    let sample = |n: usize| json!({"series": n, "time_ms": time, "float": 1.5});
+    let (status, answer) = server.batch(common::SOURCE, 1, json!([wide(0), wide(1)]), json!([sample(0), sample(1)]));
+    assert_eq!((status, &answer["accepted"], &answer["folded"]), (200, &json!(2), &json!(2)), "{answer}");
+    assert_eq!(server.number("ogive_overflow{reason=\"labels_limit\"}"), Some(3.0), "both, at one instant");
+    let (_, figures) = server.get("/v1/status");
+    assert_eq!(figures["folded_total"], 2, "{figures}");
+    let (status, answer) = server.batch(common::SOURCE, 2, (0..5).map(wide).collect(), json!([sample(0)]));
+    assert_eq!(status, 413);
+    assert!(answer["error"].as_str().unwrap().contains("--limit-batch-series 4"), "{answer}");
+}

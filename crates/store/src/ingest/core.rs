@@ -1,0 +1,357 @@
+//! What decides about samples and hands them on to the shards: the journal writer without its journal.
+//!
+//! Invariants: a sequence is marked after its fsync and before any later batch is looked at; a series is registered by
+//! its first sample that is accepted. What is beyond a limit of its tenant is accepted into the series that stands for it,
+//! and the journal has it under that series, so that a replay needs no limits.
+//! Threads: the journal writer's.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use ogive_hist::Scheme;
+use ogive_journal::Position;
+use ogive_model::sequence::{Seen, SourceTable};
+use ogive_model::{Batch, Error as Bad, Kind, Reason, Sample, SeriesDef, SeriesId, SourceId, Tenant};
+use ogive_model::{Value, Verdict, wire};
+
+use crate::ingest::check::check;
+use crate::ingest::head::{FloatRow, Frozen, Owned, Placed, Placement};
+use crate::ingest::overflow::{self, Beyond};
+use crate::ingest::registry::Slot;
+use crate::ingest::shard::{Group, HeadSize, ToShard};
+use crate::ingest::stats::Stats;
+use crate::ingest::{Limits, Registry, Reply, Stamps};
+use crate::retention::Oldest;
+
+/// A journal position at which the heads were parted.
+pub(crate) struct Mark {
+    pub(crate) position: Position,
+    /// The source table at that position, as bytes.
+    pub(crate) windows: Vec<u8>,
+    pub(crate) epoch: u64,
+    /// One frozen head from each shard.
+    pub(crate) frozen: Receiver<Arc<Frozen>>,
+}
+
+/// Batches that will be durable with the next fsync.
+#[derive(Default)]
+pub(crate) struct Open {
+    pub(crate) replies: Vec<(Reply, Verdict)>,
+    pub(crate) stamps: Vec<Arc<dyn Stamps>>,
+    marks: Vec<(SourceId, u64)>,
+    pending: HashSet<(SourceId, u64)>,
+    placed: Vec<Placement>,
+    pub(crate) bytes: usize,
+    pub(crate) begun_ns: u64,
+}
+
+impl Open {
+    pub(crate) fn of(shards: usize) -> Self {
+        Self { placed: (0..shards).map(|_| Placement::default()).collect(), ..Self::default() }
+    }
+}
+
+/// Where the samples of one of a batch's series go.
+#[derive(Clone, Copy)]
+enum Place {
+    /// None of them was looked at yet.
+    Open,
+    At {
+        number: u32,
+        slot: Slot,
+        kind: Kind,
+        delta: bool,
+        /// Whether it is the series that stands for those beyond a limit.
+        folded: bool,
+    },
+    No(Reason),
+}
+
+/// What was decided about a batch.
+pub(crate) struct Judged {
+    places: Vec<Place>,
+    pub(crate) verdict: Verdict,
+}
+
+impl Judged {
+    /// Whether the frame as it came says something else.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.verdict.folded > 0 || !self.verdict.rejected.is_empty()
+    }
+
+    /// The numbers of the series that got samples.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        let number = |place: &Place| if let Place::At { number, .. } = place { Some(*number) } else { None };
+        self.places.iter().filter_map(number)
+    }
+}
+
+/// See the module.
+pub(crate) struct Core {
+    sources: SourceTable,
+    pub(crate) registry: Registry,
+    pub(crate) shards: Vec<SyncSender<ToShard>>,
+    pub(crate) open: Open,
+    epoch: u64,
+    pub(crate) stats: Arc<Stats>,
+    size: Arc<HeadSize>,
+    oldest: Arc<Oldest>,
+}
+
+impl Core {
+    pub(crate) fn new(
+        sources: SourceTable,
+        limits: Limits,
+        shards: &[SyncSender<ToShard>],
+        (stats, size, oldest): (&Arc<Stats>, &Arc<HeadSize>, &Arc<Oldest>),
+    ) -> Self {
+        let registry = Registry::new(shards.len(), limits);
+        let (stats, size, oldest) = (Arc::clone(stats), Arc::clone(size), Arc::clone(oldest));
+        let (shards, open) = (shards.to_vec(), Open::of(shards.len()));
+        Self { sources, registry, shards, open, epoch: 0, stats, size, oldest }
+    }
+
+    pub(crate) fn seen(&self, key: (SourceId, u64)) -> Seen {
+        if self.open.pending.contains(&key) { Seen::Duplicate } else { self.sources.seen(key.0, key.1) }
+    }
+
+    /// The numbers of the series that a batch names by their identity.
+    ///
+    /// # Errors
+    /// Which of them are not here, by index.
+    pub(crate) fn known(&mut self, batch: &Batch) -> Result<Vec<u32>, Vec<u32>> {
+        let mut numbers = Vec::with_capacity(batch.known.len());
+        let mut unknown = Vec::new();
+        for (id, at) in batch.known.iter().zip(0..) {
+            match self.registry.find(*id) {
+                // An identity is of its tenant; a sender that names another's is told no more than that.
+                Some(number) if *self.registry.tenant(number) == batch.tenant => numbers.push(number),
+                _ => unknown.push(at),
+            }
+        }
+        if unknown.is_empty() { Ok(numbers) } else { Err(unknown) }
+    }
+
+    /// Decides about each sample. A rejected one becomes its reason in the batch; a series beyond a limit becomes the
+    /// one that stands for it. `known` are the numbers of the series that the batch names.
+    pub(crate) fn judge(&mut self, batch: &mut Batch, ids: &[Option<SeriesId>], known: &[u32], wall_ns: i64) -> Judged {
+        let mut places = vec![Place::Open; batch.series.len()];
+        places.extend(known.iter().map(|number| self.place_at(*number, false)));
+        let mut verdict = Verdict::default();
+        // What the journal holds was accepted when it came.
+        let oldest_ms = if wall_ns == i64::MAX { i64::MIN } else { self.oldest.of(&batch.tenant, wall_ns) };
+        let Batch { tenant, series, samples, .. } = batch;
+        for (sample, at) in samples.iter_mut().zip(0..) {
+            let judged = match sample {
+                Ok(sample) if sample.time_ms() <= oldest_ms => Err(Reason::BeyondRetention),
+                Ok(sample) => self.judge_one(sample, tenant, series, ids, &mut places, wall_ns),
+                Err(reason) => Err(*reason),
+            };
+            match judged {
+                Ok(folded) => {
+                    verdict.accepted += 1;
+                    verdict.folded += u64::from(folded);
+                }
+                Err(reason) => {
+                    verdict.rejected.push((at, reason));
+                    *sample = Err(reason);
+                }
+            }
+        }
+        Judged { places, verdict }
+    }
+
+    fn place_at(&self, number: u32, folded: bool) -> Place {
+        let (kind, delta) = self.registry.kind(number);
+        Place::At { number, slot: self.registry.slot(number), kind, delta, folded }
+    }
+
+    /// Whether a sample is taken, and folded.
+    fn judge_one(
+        &mut self,
+        sample: &Sample,
+        tenant: &Tenant,
+        series: &mut [Result<SeriesDef, Bad>],
+        ids: &[Option<SeriesId>],
+        places: &mut [Place],
+        wall_ns: i64,
+    ) -> Result<bool, Reason> {
+        let index = sample.series as usize;
+        let place = places.get_mut(index).ok_or(Reason::SeriesUnknown)?;
+        if let Place::Open = place {
+            let def = series[index].as_mut().map_err(|_| Reason::LabelsInvalid)?;
+            check(sample, def.meta.kind, wall_ns)?;
+            // Only now: a series is registered by its first sample that is accepted.
+            let id = ids[index].expect("a good series has an id");
+            *place = match self.resolve(id, tenant, def, &sample.value) {
+                Ok((number, folded)) => self.place_at(number, folded),
+                Err(reason) => Place::No(reason),
+            };
+        }
+        match *place {
+            Place::At { number, kind, delta, folded, .. } => {
+                check(sample, kind, wall_ns)?;
+                if delta && let Some(scheme) = scheme_of(&sample.value) {
+                    self.registry.admit(number, scheme, sample.time_ms())?;
+                }
+                Ok(folded)
+            }
+            Place::No(reason) => Err(reason),
+            Place::Open => unreachable!("it was just resolved"),
+        }
+    }
+
+    /// The number of a series, or of the one that stands for it, which then takes its place in the batch.
+    fn resolve(
+        &mut self,
+        id: SeriesId,
+        tenant: &Tenant,
+        def: &mut SeriesDef,
+        value: &Value,
+    ) -> Result<(u32, bool), Reason> {
+        let beyond = match Beyond::labels(def, &self.registry.limits().tenant) {
+            Some(beyond) => beyond,
+            None => match self.registry.resolve(id, tenant, def) {
+                Err(Reason::SeriesLimit) => Beyond::Series,
+                resolved => return resolved.map(|number| (number, false)),
+            },
+        };
+        let stands = overflow::series(def, value, beyond);
+        let number = self.registry.resolve_overflow(stands.id(tenant), tenant, &stands)?;
+        *def = stands;
+        Ok((number, true))
+    }
+
+    /// Takes the accepted samples of a batch, whose record is in the journal, into the open group.
+    pub(crate) fn place(&mut self, batch: Batch, judged: &Judged, bytes: usize) {
+        let key = (batch.source, batch.sequence);
+        self.open.marks.push(key);
+        self.open.pending.insert(key);
+        self.open.bytes += bytes;
+        judged.numbers().for_each(|number| self.registry.defined(number));
+        // As a replay has them: a frame holds the histograms with float counts behind the others.
+        let mut last = Vec::new();
+        for sample in batch.samples.into_iter().flatten() {
+            let Some(Place::At { slot, .. }) = judged.places.get(sample.series as usize) else { continue };
+            let (index, time_ms, placed) = (slot.index, sample.time_ms(), &mut self.open.placed[slot.shard]);
+            match sample.value {
+                Value::Float(value) => placed.floats.push(FloatRow { index, time_ms, value }),
+                value @ Value::FloatHistogram(_) => last.push((slot.shard, Placed { index, time_ms, value })),
+                value => placed.others.push(Placed { index, time_ms, value }),
+            }
+        }
+        for (shard, placed) in last {
+            self.open.placed[shard].others.push(placed);
+        }
+    }
+
+    /// Hands the open group, which is durable now, to the shards.
+    pub(crate) fn hand_on(&mut self) {
+        let open = std::mem::replace(&mut self.open, Open::of(self.shards.len()));
+        for (source, sequence) in open.marks {
+            self.sources.mark(source, sequence);
+        }
+        let mut series: Vec<Vec<(u32, Arc<Owned>)>> = self.shards.iter().map(|_| Vec::new()).collect();
+        for (slot, owned) in self.registry.keep() {
+            series[slot.shard].push((slot.index, owned));
+        }
+        self.tell_size();
+        open.replies.iter().for_each(|(_, verdict)| self.stats.count(verdict));
+        let group = Group::new(self.shards.len(), open.replies);
+        for ((shard, series), samples) in self.shards.iter().zip(series).zip(open.placed) {
+            // A shard that is gone panicked; its replies are never sent, which tells their senders.
+            let _ = shard.send(ToShard::Apply { series, samples, group: Arc::clone(&group) });
+        }
+    }
+
+    fn tell_size(&self) {
+        self.stats.series.set(self.registry.len() as u64);
+        self.size.set_series(self.registry.bytes());
+    }
+
+    /// Parts the heads at `position`, behind everything that was handed on.
+    pub(crate) fn mark(&mut self, position: Position) -> Mark {
+        self.epoch += 1;
+        let retired = self.registry.mark();
+        let (answer, frozen) = std::sync::mpsc::channel();
+        for (shard, retired) in self.shards.iter().zip(retired) {
+            let _ = shard.send(ToShard::Freeze { epoch: self.epoch, retired, answer: answer.clone() });
+        }
+        self.tell_size();
+        Mark { position, windows: self.sources.to_bytes(), epoch: self.epoch, frozen }
+    }
+
+    /// Gives the open group up: its records are void.
+    pub(crate) fn abandon(&mut self) -> Vec<(Reply, Verdict)> {
+        let open = std::mem::replace(&mut self.open, Open::of(self.shards.len()));
+        self.registry.forget_fresh(0);
+        self.registry.forget_definitions();
+        open.replies
+    }
+
+    /// Takes series that the journal defines, or that have recent samples in blocks.
+    pub(crate) fn restore_series(&mut self, tenant: &Tenant, series: &[SeriesDef], in_journal: bool) {
+        for def in series {
+            // What does not fit was refused when it came.
+            if let Ok(number) = self.registry.resolve(def.id(tenant), tenant, def)
+                && in_journal
+            {
+                self.registry.defined(number);
+            }
+        }
+    }
+
+    /// Takes a record of the journal. Gives the number of its samples, and how many of them cannot be applied now.
+    pub(crate) fn restore_record(&mut self, frame: &[u8]) -> Result<(u64, u64), Bad> {
+        if let Some((tenant, series)) = wire::decode_definitions(frame)? {
+            self.restore_series(&tenant, &series, true);
+            self.open.bytes += frame.len();
+            return Ok((0, 0));
+        }
+        Ok(self.restore(Batch::decode(frame)?, frame.len()))
+    }
+
+    /// Takes a batch from the journal into the open group: everything in it was accepted. Gives the number of its
+    /// samples, and how many of them cannot be applied now.
+    fn restore(&mut self, mut batch: Batch, bytes: usize) -> (u64, u64) {
+        if self.seen((batch.source, batch.sequence)) == Seen::Duplicate {
+            return (0, 0);
+        }
+        let ids = ids_of(&batch);
+        let known = match self.known(&batch) {
+            Ok(known) => known,
+            // Its definition was in a record that cannot be read.
+            Err(_) => return (0, batch.samples.len() as u64),
+        };
+        // The clock may stand elsewhere now; what was accepted stays.
+        let judged = self.judge(&mut batch, &ids, &known, i64::MAX);
+        self.place(batch, &judged, bytes);
+        (judged.verdict.accepted, judged.verdict.rejected.len() as u64)
+    }
+
+    /// Hands the open group on and waits until it is applied.
+    pub(crate) fn apply_and_wait(&mut self) {
+        let (applied, wait) = std::sync::mpsc::channel();
+        let reply: Reply = Box::new(move |_| {
+            let _ = applied.send(());
+        });
+        self.open.replies.push((reply, Verdict::default()));
+        self.hand_on();
+        // An error means that a shard is gone; nothing more comes of it then.
+        let _ = wait.recv();
+    }
+}
+
+const fn scheme_of(value: &Value) -> Option<&Scheme> {
+    match value {
+        Value::Histogram(histogram) => Some(&histogram.scheme),
+        Value::FloatHistogram(histogram) => Some(&histogram.scheme),
+        Value::Float(_) | Value::Text(_) => None,
+    }
+}
+
+/// The identities of a batch's good series.
+pub(crate) fn ids_of(batch: &Batch) -> Vec<Option<SeriesId>> {
+    batch.series.iter().map(|def| def.as_ref().ok().map(|def| def.id(&batch.tenant))).collect()
+}

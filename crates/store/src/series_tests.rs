@@ -1,0 +1,203 @@
+//! Series that are named by their identity, and series beyond a limit.
+
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ogive_hist::{Histogram, Scheme};
+use ogive_journal::{Faults, SimulatedDisk};
+use ogive_model::{
+    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Reason, Sample, Select, Selection, SeriesData, SeriesDef,
+    SeriesId, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
+};
+
+use crate::{ManualClock, Options, Refusal, Store, TenantLimits};
+
+const WALL_NS: i64 = 1_700_000_000_000_000_000;
+const SECOND: i64 = 1_000_000_000;
+
+fn options() -> Options {
+    Options { group_interval: Duration::ZERO, flush_interval: Duration::from_secs(3600), ..Options::default() }
+}
+
+fn open_with(disk: &SimulatedDisk, options: Options) -> Store {
+    Store::open(Arc::new(disk.clone()), Path::new("data"), options, Arc::new(ManualClock::new(WALL_NS))).unwrap()
+}
+
+fn def(pairs: &[(&str, &str)], kind: Kind, temporality: Temporality) -> SeriesDef {
+    let labels = Labels::new(pairs.iter().copied()).unwrap();
+    SeriesDef { labels, meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 } }
+}
+
+fn gauge(name: &str) -> SeriesDef {
+    def(&[("__name__", name)], Kind::Float, Temporality::Gauge)
+}
+
+fn id(name: &str) -> SeriesId {
+    gauge(name).id(&Tenant::default())
+}
+
+fn submit(store: &Store, batch: Batch) -> Result<Verdict, Refusal> {
+    let (reply, answer) = mpsc::channel();
+    store.submit(batch, Box::new(move |result| reply.send(result).unwrap_or(())))?;
+    answer.recv_timeout(Duration::from_secs(20)).expect("a reply comes")
+}
+
+fn accepted(count: u64) -> Result<Verdict, Refusal> {
+    Ok(Verdict { accepted: count, ..Verdict::default() })
+}
+
+/// A sample of each series, first the declared ones, `sequence` seconds after the beginning.
+fn batch(sequence: u64, series: &[SeriesDef], known: &[SeriesId], value: f64) -> Batch {
+    let time_ns = WALL_NS + sequence as i64 * SECOND;
+    let samples = (0..(series.len() + known.len()) as u32)
+        .map(|series| Ok(Sample { series, time_ns, value: Value::Float(value + f64::from(series)) }));
+    let (series, known) = (series.iter().cloned().map(Ok).collect(), known.to_vec());
+    Batch { source: SourceId(1), sequence, series, known, samples: samples.collect(), ..Batch::default() }
+}
+
+fn all(store: &Store) -> Vec<SeriesData> {
+    let range = TimeRange::ALL;
+    let selection = Selection {
+        matchers: Vec::new(),
+        range,
+        samples_max: usize::MAX,
+        labels_only: false,
+        resolution: Default::default(),
+    };
+    store.select(&selection).unwrap()
+}
+
+fn values(store: &Store, name: &str) -> Vec<f64> {
+    let found = all(store).into_iter().find(|data| data.labels.metric_name() == name);
+    found.map(|data| data.floats.values).unwrap_or_default()
+}
+
+#[test]
+fn a_known_series_needs_no_labels_and_an_unknown_one_refuses_the_batch_whole() {
+    let disk = SimulatedDisk::new(1);
+    let store = open_with(&disk, options());
+    let named = batch(1, &[], &[id("a"), id("b")], 1.0);
+    assert_eq!(submit(&store, named.clone()), Err(Refusal::UnknownSeries(vec![0, 1])));
+    assert_eq!(submit(&store, batch(1, &[gauge("a")], &[id("b")], 1.0)), Err(Refusal::UnknownSeries(vec![0])));
+    assert_eq!((store.status().series, store.status().unknown_series), (0, 2), "nothing of them counts");
+    // Under the same number, with their labels: once.
+    assert_eq!(submit(&store, batch(1, &[gauge("a"), gauge("b")], &[], 1.0)), accepted(2));
+    assert_eq!(submit(&store, named).unwrap().duplicate, 2);
+    assert_eq!(submit(&store, batch(2, &[gauge("c")], &[id("b"), id("a")], 10.0)), accepted(3));
+    assert_eq!((values(&store, "a"), values(&store, "b")), (vec![1.0, 12.0], vec![2.0, 11.0]));
+    // The rules of the series' kind hold without its labels too.
+    let mut wrong = batch(3, &[], &[id("a"), id("a")], 1.0);
+    wrong.samples[0] = Ok(Sample { series: 0, time_ns: WALL_NS, value: Value::Text("no".into()) });
+    assert_eq!(submit(&store, wrong).unwrap().rejected, [(0, Reason::KindConflict)]);
+    // Another tenant's series is not known, whoever guesses its identity.
+    let other = Batch { tenant: Tenant::new("other").unwrap(), ..batch(4, &[], &[id("a")], 1.0) };
+    assert_eq!(submit(&store, other), Err(Refusal::UnknownSeries(vec![0])));
+}
+
+#[test]
+fn identities_outlive_a_restart_with_the_journal_alone_and_with_blocks_alone() {
+    let disk = SimulatedDisk::new(1);
+    let store = open_with(&disk, options());
+    submit(&store, batch(1, &[gauge("a"), gauge("b")], &[], 1.0)).unwrap();
+    drop(store);
+    let store = open_with(&disk, options());
+    assert_eq!(submit(&store, batch(2, &[], &[id("a"), id("b")], 1.0)), accepted(2), "from the journal");
+    store.flush().unwrap();
+    drop(store);
+    let store = open_with(&disk, options());
+    assert_eq!(store.status().recovered.batches, 0);
+    assert_eq!(submit(&store, batch(3, &[], &[id("b"), id("a")], 1.0)), accepted(2), "from the block");
+    assert_eq!(submit(&store, batch(4, &[], &[id("a")], 7.0)), accepted(1));
+    drop(store);
+    // The part of the journal behind the flush defines them again: one record of definitions, two batches.
+    let store = open_with(&disk, options());
+    assert_eq!(store.status().recovered.batches, 3);
+    assert_eq!((values(&store, "a"), values(&store, "b")), (vec![1.0, 1.0, 2.0, 7.0], vec![2.0, 2.0, 1.0]));
+    assert_eq!(store.status().recovered.findings, [""; 0]);
+}
+
+/// The fsync of the group that held the definitions failed, so they are void with it; the next batch that names the
+/// series must bring them to the journal again, or a restart could not read it.
+#[test]
+fn definitions_that_were_never_durable_are_written_again() {
+    let disk = SimulatedDisk::new(1);
+    let store = open_with(&disk, options());
+    submit(&store, batch(1, &[gauge("a")], &[], 1.0)).unwrap();
+    store.flush().unwrap();
+    disk.set_faults(Faults { sync_error: 1000, ..Faults::default() });
+    assert!(matches!(submit(&store, batch(2, &[], &[id("a")], 2.0)), Err(Refusal::Failed(_))));
+    disk.set_faults(Faults::default());
+    assert_eq!(submit(&store, batch(2, &[], &[id("a")], 2.0)), accepted(1));
+    disk.cut_power();
+    drop(store);
+    disk.restart();
+    let store = open_with(&disk, options());
+    assert_eq!(values(&store, "a"), [1.0, 2.0]);
+    assert_eq!(store.status().recovered.findings, [""; 0]);
+}
+
+#[test]
+fn what_is_beyond_a_tenants_limits_folds_and_totals_stay_complete() {
+    let limits = TenantLimits { series: 2, labels: 3, label_bytes: 100 };
+    let disk = SimulatedDisk::new(1);
+    let limited = || Options { tenant_limits: limits, ..options() };
+    let store = open_with(&disk, limited());
+    let series: Vec<SeriesDef> = ["a", "b", "c", "d"].iter().map(|name| gauge(name)).collect();
+    let first = submit(&store, batch(1, &series, &[], 1.0)).unwrap();
+    assert_eq!(first, Verdict { accepted: 4, folded: 2, ..Verdict::default() });
+    assert_eq!(values(&store, "ogive_overflow"), [7.0], "3 and 4, at one instant");
+    assert_eq!(store.status().folded, 2);
+    // Another tenant has its own limits.
+    let other = Batch { tenant: Tenant::new("other").unwrap(), ..batch(2, &series[..2], &[], 1.0) };
+    assert_eq!(submit(&store, other), accepted(2));
+    // Too many labels and too long ones, at the limit and one above.
+    let pairs = [("__name__", "m"), ("x", "1"), ("y", "2"), ("z", "3")];
+    let wide = |count: usize| def(&pairs[..count], Kind::Text, Temporality::Gauge);
+    let long = |bytes: usize| def(&[("__name__", &"n".repeat(bytes - 8))], Kind::Float, Temporality::Delta);
+    let limits_of = |def: &SeriesDef| crate::ingest::beyond(def, &limits);
+    assert_eq!((limits_of(&wide(3)), limits_of(&wide(4))), (None, Some("labels_limit")));
+    assert_eq!((limits_of(&long(100)), limits_of(&long(101))), (None, Some("label_bytes_limit")));
+    // Cells of one scheme merge; another scheme has a series of its own.
+    let mut cells = batch(3, &[], &[], 0.0);
+    for (n, scheme) in [Scheme::LogLinear10, Scheme::LogLinear10, Scheme::Exp2 { scale: 3 }].into_iter().enumerate() {
+        cells.series.push(Ok(def(&[("__name__", &format!("h{n}"))], Kind::Histogram, Temporality::Delta)));
+        let mut histogram = Histogram::<u64>::new(scheme);
+        histogram.record(0.5);
+        let value = Value::Histogram(Box::new(histogram));
+        cells.samples.push(Ok(Sample { series: n as u32, time_ns: WALL_NS, value }));
+    }
+    assert_eq!(submit(&store, cells.clone()).unwrap().folded, 3);
+    assert_eq!(submit(&store, cells).unwrap().duplicate, 3);
+    let check = |store: &Store| {
+        let found = all(store);
+        let names: Vec<String> = found.iter().map(|data| data.labels.to_string()).collect();
+        assert_eq!(names[..2], ["a", "b"]);
+        assert!(names[2..].iter().all(|name| name.starts_with("ogive_overflow{")), "{names:?}");
+        let matcher = Matcher::new("scheme", MatchOp::Equal, "log_linear_10").unwrap();
+        let cell = found.iter().find(|data| matcher.matches(data.labels.get("scheme"))).unwrap();
+        let HistogramValue::Integer(cell) = &cell.histograms.values[0] else { panic!("whole counts") };
+        assert_eq!((cell.count, names.len()), (2, 5));
+        assert_eq!(values(store, "ogive_overflow"), [7.0]);
+    };
+    check(&store);
+    drop(store);
+    // The journal has them as they were taken, also for a store with other limits.
+    let store = open_with(&disk, options());
+    check(&store);
+    store.flush().unwrap();
+    check(&store);
+}
+
+#[test]
+fn series_that_fill_the_memory_fold() {
+    let store = open_with(&SimulatedDisk::new(1), Options { head_bytes_max: 20_000, ..options() });
+    let mut folded = 0;
+    for n in 0..60 {
+        folded += submit(&store, batch(n, &[gauge(&format!("m{n}"))], &[], 1.0)).unwrap().folded;
+    }
+    let status = store.status();
+    assert!((20..50).contains(&folded), "{folded}");
+    assert!(status.series_bytes <= 12_000 && status.head_bytes_max == 20_000, "{status:?}");
+    assert_eq!(submit(&store, batch(99, &[], &[id("m0")], 1.0)), accepted(1), "known ones go on");
+}
