@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use common::{SOURCE, Server, eventually, float, form, now_ms};
-use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value as Stored};
+use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as Stored};
 use ogive_store::{ManualClock, Options, Store};
 use serde_json::{Value, json};
 
@@ -45,9 +45,9 @@ fn make(directory: &Path, t: i64) {
         let batch = Batch {
             source: SourceId(5),
             sequence: n,
-            tenant: Tenant::default(),
             series: vec![Ok(SeriesDef { labels, meta })],
             samples: (0..20).map(sample).collect(),
+            ..Batch::default()
         };
         let (reply, answer) = mpsc::channel();
         store.submit(batch, Box::new(move |outcome| reply.send(outcome).unwrap_or(()))).unwrap();
@@ -202,8 +202,7 @@ fn snapshots_of_a_server_under_load_are_cloned_and_brought_back() {
         (before, after)
     });
     let sent = sent.load(Ordering::SeqCst);
-    assert_eq!(ogive(&["snapshot", "create", "s1", "--server", &url]).0, Some(2));
-    assert_eq!(ogive(&["snapshot", "create", "a/b", "--server", &url]).0, Some(2));
+    ["s1", "a/b"].map(|name| assert_eq!(ogive(&["snapshot", "create", name, "--server", &url]).0, Some(2)));
     // Six clones at once, each a server that takes more.
     let clones: Vec<PathBuf> = (0..6).map(|at| top.path().join(format!("clone{at}"))).collect();
     for clone in &clones {
