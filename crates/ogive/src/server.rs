@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let meters = Arc::<Meters>::default();
     let upkeep = Upkeep::open(&options.data, options.degraded, clock)?;
     let store = Arc::new(Embedded::open(upkeep.clone(), &options.limits, clock, &meters)?);
-    upkeep.scrub_by_itself(options.scrub_rate)?;
+    upkeep.watch(options.scrub_rate)?;
     let backend: Arc<dyn Backend> = store.clone();
     let counters = Arc::<Counters>::default();
     let observer = Observer::start(backend.clone(), meters.clone(), counters.clone(), clock, kernel)?;

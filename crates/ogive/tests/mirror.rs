@@ -157,3 +157,59 @@ fn a_directory_is_replaced_while_the_server_goes_on() {
     let said: Value = server.get("/v1/disks").1;
     assert_eq!(said["data"]["disks"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn a_directory_that_is_removed_is_missed_and_kill_nine_loses_nothing() {
+    let top = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| top.path().join(name));
+    let t = now_ms() - 600_000;
+    let mut sent = 0;
+    // Killed again and again under two directories.
+    for kill in 0..4 {
+        let mut server = start(&[&a, &b], &[]).unwrap();
+        assert_eq!((count(&server), states(&server)), (sent, vec!["live".into(); 2]), "kill {kill}");
+        (0..25).for_each(|_| {
+            sent += 1;
+            assert_eq!(send(&server, sent, t), 200);
+        });
+        server.kill();
+    }
+    let mut server = start(&[&a, &b], &[]).unwrap();
+    // A second server is refused whichever directory it names.
+    for directory in [&a, &b] {
+        let said = start(&[directory], &[]).err().unwrap();
+        assert!(said.contains("in use by another server"), "{said}");
+    }
+    std::fs::remove_dir_all(&a).unwrap();
+    eventually("the directory is missed", || (states(&server)[0] == "out").then_some(()));
+    assert_eq!((send(&server, sent + 1, t), count(&server)), (200, sent + 1));
+    server.kill();
+    let server = start(&[&a, &b], &[]).unwrap();
+    filled(&server);
+    assert_eq!(count(&server), sent + 1);
+}
+
+/// Without a disk that can be written there is no start, and the reason is a sentence; with it again there is.
+#[test]
+fn a_disk_that_is_read_only_is_told() {
+    let top = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| top.path().join(name));
+    let Some(_small) = Small::mount(&a) else { return again_in_a_namespace("a_disk_that_is_read_only_is_told") };
+    let t = now_ms() - 60_000;
+    let remount = |how: &str| {
+        let done = Command::new("mount").args(["-o", &format!("remount,{how}")]).arg(&a).status().unwrap();
+        assert!(done.success());
+    };
+    let mut server = start(&[&a], &[]).unwrap();
+    (1..20).for_each(|n| assert_eq!(send(&server, n, t), 200));
+    server.kill();
+    remount("ro");
+    let said = start(&[&a], &[]).err().unwrap();
+    assert!(said.contains("Read-only") && said.contains(a.to_str().unwrap()), "{said}");
+    // Beside an empty directory it is not left out in silence either: it holds everything.
+    assert!(start(&[&a, &b], &[]).is_err());
+    remount("rw");
+    let server = start(&[&a, &b], &[]).unwrap();
+    assert_eq!(count(&server), 19);
+    filled(&server);
+}

@@ -92,6 +92,7 @@ impl<'a> Scrubber<'a> {
         is_live: &dyn Fn(&BlockMeta) -> bool,
     ) -> Result<Scrubbed, Error> {
         let directory = self.directory.clone();
+        self.add(self.disk.check_members());
         let snapshots = snapshot::list(self.disk, &directory)?;
         let own: u64 = blocks.iter().map(|meta| meta.bytes).sum();
         self.total = own + self.journal_bytes(&directory) + snapshots.iter().map(|one| one.journal_bytes).sum::<u64>();

@@ -19,7 +19,7 @@ pub(crate) mod random;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::{Error, Finding};
 
 pub use mirror::{MIRROR_FILE, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, Pace, Progress, fill_new};
 pub use real::{LOCK_FILE, RealDisk};
@@ -73,6 +73,11 @@ pub trait Disk: Send + Sync {
     /// Takes the directory for oneself until the lock is dropped or the process ends; [`Error::Locked`] when
     /// somebody else has it.
     fn lock(&self, directory: &Path) -> Result<DirectoryLock, Error>;
+
+    /// Looks whether every directory is there and says of itself what it must. Only a mirror has something to look at.
+    fn check_members(&self) -> Vec<Finding> {
+        Vec::new()
+    }
 
     /// Makes the copy `to` of a file anew from the copy `from`, whole. Only where there are copies.
     fn restore(&self, path: &Path, from: usize, to: usize) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! Scrubbing: now and then by itself, and when somebody asks.
 //!
-//! Threads: one sleeps until the next scrub is due, another scrubs. Limits: the rate of `--scrub-rate`, or of who asks, whichever
+//! Threads: one looks at the directories now and then and begins the scrub that is due, another scrubs. Limits: the rate of `--scrub-rate`, or of who asks, whichever
 //! is greater while one goes on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +16,8 @@ use super::{Pacer, Upkeep, Work};
 
 /// 10 minutes after the start: a server that is started again and again scrubs too, and one that starts has other work.
 const FIRST: Duration = Duration::from_secs(600);
+/// 5 s between two looks whether each directory is still there: one small file is read.
+const LOOK: Duration = Duration::from_secs(5);
 /// A day between two scrubs: a bad sector is found long before its copy goes bad too.
 const INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// 256 MiB/s for who asks: half of what a fast disk reads.
@@ -59,28 +61,25 @@ impl Scrub {
 }
 
 impl Upkeep {
-    /// Scrubs now and then at `rate` bytes a second; 0: never.
-    pub(crate) fn scrub_by_itself(&self, rate: u64) -> anyhow::Result<()> {
-        if rate == 0 {
-            return Ok(());
-        }
+    /// Looks at the directories every [`LOOK`], and scrubs once a day at `rate` bytes a second; 0: never.
+    pub(crate) fn watch(&self, rate: u64) -> anyhow::Result<()> {
         let own = self.clone();
         let run = move || {
             let mut due_ns = own.clock.now() + FIRST.as_nanos() as u64;
             // ORDERING: Relaxed; the flag guards no other memory.
             while !own.ending.load(Ordering::Relaxed) {
-                let left = due_ns.saturating_sub(own.clock.now());
-                if left > 0 {
-                    std::thread::park_timeout(Duration::from_nanos(left));
-                    continue;
+                std::thread::park_timeout(LOOK);
+                for finding in own.mirror.check() {
+                    eprintln!("ogive: disk: {finding}");
                 }
-                // One that somebody asked for is as good.
-                let _ = own.start_scrub(rate);
-                due_ns = own.clock.now() + INTERVAL.as_nanos() as u64;
+                if rate > 0 && own.clock.now() >= due_ns {
+                    // One that somebody asked for is as good.
+                    let _ = own.start_scrub(rate);
+                    due_ns = own.clock.now() + INTERVAL.as_nanos() as u64;
+                }
             }
         };
-        let timer =
-            std::thread::Builder::new().name("scrub-timer".into()).spawn(run).context("cannot start a thread")?;
+        let timer = std::thread::Builder::new().name("watch".into()).spawn(run).context("cannot start a thread")?;
         *self.scrub.timer.lock().unwrap_or_else(PoisonError::into_inner) = Some(timer);
         Ok(())
     }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use super::{DirectoryLock, Disk, DiskFile};
-use crate::Error;
+use crate::{Error, Finding};
 
 use file::{Handles, MirrorFile};
 use label::Label;
@@ -319,6 +319,44 @@ impl MirrorDisk {
         self.0.read().label.epoch
     }
 
+    /// Looks at the label of every live member. One that is gone (the directory was removed, its disk unmounted) takes its
+    /// member out, if another stays; one that says something else is written again. Call it now and then: files that are
+    /// open go on taking bytes when their names are gone.
+    pub fn check(&self) -> Vec<Finding> {
+        let expected = {
+            let state = self.0.read();
+            let of = |(at, slot): (usize, &Slot)| {
+                (at, slot.root.clone(), Arc::clone(&slot.disk), state.label.of(slot.id).encode())
+            };
+            state.live().map(of).collect::<Vec<_>>()
+        };
+        let mut findings = Vec::new();
+        for (at, root, disk, label) in expected {
+            let path = root.join(MIRROR_FILE);
+            let problem = match disk.read(&path) {
+                Ok(found) if found == label => continue,
+                Ok(_) => "it is not what was written".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            let mut state = self.0.write();
+            // The members may have changed meanwhile, and the label with them.
+            let current = state.slots[at].state == MemberState::Live
+                && !state.unsettled
+                && state.label.of(state.slots[at].id).encode() == label;
+            if !current {
+                continue;
+            }
+            let mut healed = disk.length(&path).is_ok() && disk.replace(&path, &label).is_ok();
+            if !healed && state.live().count() > 1 {
+                state.put_out(at, &problem, &*self.0.tell);
+                healed = state.settle(&*self.0.tell).is_ok();
+            }
+            let (section, end) = ("label".to_owned(), label.len() as u64);
+            findings.push(Finding { path, section, offset: 0, end, problem, healed });
+        }
+        findings
+    }
+
     /// The directory that paths begin with.
     #[must_use]
     pub fn root(&self) -> &Path {
@@ -433,6 +471,10 @@ impl Disk for MirrorDisk {
             return Err(Error::Locked { path: directory.to_owned() });
         }
         Ok(DirectoryLock::new(Held(Arc::clone(&self.0))))
+    }
+
+    fn check_members(&self) -> Vec<Finding> {
+        self.check()
     }
 
     fn restore(&self, path: &Path, from: usize, to: usize) -> Result<(), Error> {

@@ -250,3 +250,21 @@ fn what_was_done_is_there_whichever_member_fails() {
     let fills: u64 = (0..120).map(live).sum();
     assert!(fills > 40, "{fills}");
 }
+
+#[test]
+fn a_directory_that_vanishes_is_missed_and_a_label_that_rots_is_written_again() {
+    let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let (mirror, _) = open_two(&a, &b, 1).unwrap();
+    assert!(mirror.check().is_empty());
+    a.flip_bit(&Path::new("/a").join(MIRROR_FILE), 900);
+    let found = mirror.check();
+    assert!(found.len() == 1 && found[0].healed && found[0].path == Path::new("/a/MIRROR"), "{found:?}");
+    assert!(mirror.check().is_empty() && states(&mirror) == [MemberState::Live; 2]);
+    a.remove(&Path::new("/a").join(MIRROR_FILE)).unwrap();
+    assert_eq!(mirror.check().len(), 1);
+    assert_eq!(states(&mirror), [MemberState::Out, MemberState::Live]);
+    // The last one stays, whatever is with it.
+    b.remove(&Path::new("/b").join(MIRROR_FILE)).unwrap();
+    assert!(matches!(&mirror.check()[..], [Finding { healed: false, .. }]));
+    assert_eq!(states(&mirror), [MemberState::Out, MemberState::Live]);
+}
