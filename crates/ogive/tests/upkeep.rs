@@ -180,7 +180,7 @@ fn snapshots_of_a_server_under_load_are_cloned_and_brought_back() {
     let top = tempfile::tempdir().unwrap();
     let [a, b] = ["a", "b"].map(|name| top.path().join(name));
     let t = now_ms() - 600_000;
-    let mut server = start(&[&a, &b], &[]).unwrap();
+    let server = start(&[&a, &b], &[]).unwrap();
     let url = format!("http://{}", server.address);
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let (before, after) = std::thread::scope(|scope| {
@@ -225,8 +225,12 @@ fn snapshots_of_a_server_under_load_are_cloned_and_brought_back() {
         assert_eq!(count(&start(&[clone], &[]).unwrap()), held + at as u64 + 1);
     }
     assert_eq!(ogive(&["snapshot", "list", "--json", "--server", &url]).1["snapshots"].as_array().unwrap().len(), 1);
-    // While it runs nothing is rolled back; stopped it is, with a way back.
-    let data = ["--data", a.to_str().unwrap(), "--data", b.to_str().unwrap()];
+    brought_back(server, &[&a, &b], held, sent);
+}
+
+/// While it runs nothing is rolled back; stopped it is, with a way back.
+fn brought_back(mut server: Server, directories: &[&Path], held: u64, sent: u64) {
+    let data: Vec<&str> = directories.iter().flat_map(|path| ["--data", path.to_str().unwrap()]).collect();
     let rollback =
         |name: &str, more: &[&str]| ogive(&[&["snapshot", "rollback", name, "--json"][..], &data, more].concat());
     assert_eq!(ogive(&["snapshot", "rollback", "s1"]).0, Some(2));
@@ -235,11 +239,11 @@ fn snapshots_of_a_server_under_load_are_cloned_and_brought_back() {
     assert!(rollback("s1", &[]).2.contains("--yes"), "nobody is there to be asked");
     let (code, done, err) = rollback("s1", &["--yes"]);
     assert_eq!(code, Some(0), "{err}");
-    let mut server = start(&[&a, &b], &[]).unwrap();
+    let mut server = start(directories, &[]).unwrap();
     assert_eq!(count(&server), held);
     server.kill();
     assert_eq!(rollback(done["kept"].as_str().unwrap(), &["--yes"]).0, Some(0));
-    let server = start(&[&a, &b], &[]).unwrap();
+    let server = start(directories, &[]).unwrap();
     assert_eq!(count(&server), sent);
     let url = format!("http://{}", server.address);
     [0, 2]
