@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p ogive-store --bench block` writes blocks of realistic streams to a simulated disk and reads them
 //! back. Bytes are those of the whole file: index, footer and all. Times are CPU times of the thread, the least of
-//! some rounds, with checksums and the copy to and from the simulated disk in them.
+//! some rounds, with checksums and the copy to and from the simulated disk in them. `-- texts` and `-- index` measure only
+//! log lines (OGIVE_BENCH_LOG names a file of them) or the index.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -189,7 +190,106 @@ fn floats(name: &str, temporality: Temporality, next: impl Fn(&mut Random, f64) 
     );
 }
 
+/// Lines of a web server's log, each with its time, 50 a second.
+fn access_log(lines: usize) -> (Vec<i64>, Vec<String>) {
+    let mut random = Random(0x5eed);
+    let mut time = 1_700_000_000_000.0;
+    let pick = |random: &mut Random, count: usize| (random.uniform() * count as f64) as usize;
+    let line = |random: &mut Random, time: f64| {
+        let second = time as i64 / 1000;
+        let (address, resource) = (pick(random, 3000), pick(random, 200));
+        let query = if random.uniform() < 0.5 { format!("?id={}", pick(random, 100_000)) } else { String::new() };
+        format!(
+            "10.{}.{}.{} - - [{second}] \"{} /api/v2/{}/{resource}{query} HTTP/1.1\" {} {} \"-\" \"Mozilla/5.0 (X11; Linux x86_64) Chrome/{}.0.0.0\" {:.3}",
+            address % 4,
+            address * 7 % 256,
+            address * 13 % 256,
+            ["GET", "GET", "POST"][pick(random, 3)],
+            ["orders", "users", "items", "carts", "search"][resource % 5],
+            [200, 200, 200, 200, 200, 200, 404, 500][pick(random, 8)],
+            random.log_normal(1100.0, 1.0) as u64,
+            110 + pick(random, 20),
+            random.log_normal(0.007, 1.0),
+        )
+    };
+    (0..lines)
+        .map(|_| {
+            time += -20.0 * (1.0 - random.uniform()).ln();
+            (time as i64, line(&mut random, time))
+        })
+        .unzip()
+}
+
+/// A stream of log lines: a generated one, or the lines of the file that OGIVE_BENCH_LOG names, 20 ms apart.
+fn texts() {
+    let (times, values) = match std::env::var("OGIVE_BENCH_LOG") {
+        Ok(path) => {
+            let text = std::fs::read(&path).expect("a readable file");
+            let lines = String::from_utf8_lossy(&text).lines().map(str::to_owned).collect::<Vec<_>>();
+            ((0..lines.len() as i64).map(|at| 1_700_000_000_000 + at * 20).collect(), lines)
+        }
+        Err(_) => access_log(50_000),
+    };
+    let file = values.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>();
+    let zstd = zstd::bulk::compress(file.as_bytes(), 3).expect("compressed").len();
+    let lines = values.len();
+    let mut data = series(0, Kind::Text, Temporality::Gauge);
+    data.texts = TextColumn { times, values };
+    let cost = measure(&[data], lines);
+    println!(
+        "log lines                          plain {:>6.1}  zstd-3 of it {:>6.2}  block {:>6.2} B/line, {:.3} of zstd-3  write {:>6.0} ns  read {:>6.0} ns",
+        file.len() as f64 / lines as f64,
+        zstd as f64 / lines as f64,
+        cost.bytes as f64 / lines as f64,
+        cost.bytes as f64 / zstd as f64,
+        cost.write_ns,
+        cost.read_ns,
+    );
+}
+
+/// What a series costs that has one sample: its labels in the index, and its page.
+fn index() {
+    const SERIES: usize = 100_000;
+    let mut source: Vec<SeriesData> = (0..SERIES)
+        .map(|number| {
+            let host = number / 40;
+            let labels = [
+                (
+                    "__name__",
+                    ["http_requests_total", "queue_depth_items", "last_request_seconds"][number % 3].to_owned(),
+                ),
+                ("cluster", "eu-central-1-production".into()),
+                ("dc", format!("dc{}", host % 4)),
+                ("handler", format!("/api/v2/resource/{}", number % 40)),
+                ("instance", format!("node-{host:05}.example.org:9100")),
+                ("job", format!("service-{}", number % 17)),
+                ("method", ["GET", "PUT", "POST"][number % 3].into()),
+                ("run", "r0".into()),
+                ("status", ["200", "204", "404", "500"][number % 4].into()),
+            ];
+            let mut data = series(number, Kind::Float, Temporality::Gauge);
+            data.labels = Labels::new(labels).expect("good labels");
+            data.floats = FloatColumn { times: times(1), values: vec![number as f64], ..FloatColumn::default() };
+            data
+        })
+        .collect();
+    source.sort_by(|a, b| a.labels.cmp(&b.labels));
+    let cost = measure(&source, SERIES);
+    println!(
+        "series of nine labels, one sample  {:>6.1} B/series  write {:>6.0} ns  read {:>6.0} ns",
+        cost.bytes as f64 / SERIES as f64,
+        cost.write_ns,
+        cost.read_ns
+    );
+}
+
 fn main() {
+    if std::env::args().any(|argument| argument == "texts") {
+        return texts();
+    }
+    if std::env::args().any(|argument| argument == "index") {
+        return index();
+    }
     let service = [(0.6, 0.0012, 0.5), (0.3, 0.009, 0.4), (0.1, 0.11, 0.5)];
     let single = [(1.0, 0.012, 0.7)];
     histograms("1 s cells, 200/s, three modes", 200.0, &service);
@@ -205,4 +305,6 @@ fn main() {
     });
     floats("noise in every bit", Temporality::Gauge, |random, _| random.normal());
     floats("constant", Temporality::Gauge, |_, _| 1.0);
+    texts();
+    index();
 }

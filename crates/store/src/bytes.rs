@@ -85,6 +85,11 @@ impl<'a> Cursor<'a> {
         Ok(self.take(N)?.try_into().expect("take gives what was asked"))
     }
 
+    /// The next byte, which stays.
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
     pub(crate) fn byte(&mut self) -> Result<u8, Broken> {
         Ok(self.array::<1>()?[0])
     }
