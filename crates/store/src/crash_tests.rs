@@ -129,6 +129,8 @@ struct Life {
     doubtful: BTreeSet<u64>,
     waiting: Vec<(u64, Receiver<Result<Verdict, Refusal>>)>,
     cuts: u64,
+    /// What each snapshot must hold, and what it may.
+    snapshots: Vec<(String, BTreeSet<u64>, BTreeSet<u64>)>,
 }
 
 fn options() -> Options {
@@ -160,6 +162,7 @@ impl Life {
             doubtful: BTreeSet::new(),
             waiting: Vec::new(),
             cuts: 0,
+            snapshots: Vec::new(),
         };
         life.reopen();
         life
@@ -204,6 +207,11 @@ impl Life {
 
     /// Everything that is acknowledged is there once, what is in doubt at most once, and each batch is whole.
     fn verify(&self) {
+        self.verify_store(self.store.as_ref().unwrap(), &self.acknowledged, &self.doubtful);
+    }
+
+    /// Whether `store` holds all of `must`, whole and once, and beside that only some of `may`.
+    fn verify_store(&self, store: &Store, must: &BTreeSet<u64>, may: &BTreeSet<u64>) {
         let selection = Selection {
             matchers: Vec::new(),
             range: TimeRange::ALL,
@@ -211,7 +219,7 @@ impl Life {
             labels_only: false,
             resolution: Default::default(),
         };
-        let found = match self.store.as_ref().unwrap().select(&selection) {
+        let found = match store.select(&selection) {
             Ok(found) => found,
             // A power cut that was waiting came in the middle.
             Err(_) if !self.disk.is_powered() => return,
@@ -224,16 +232,39 @@ impl Life {
             assert_eq!(*count, 1.0, "{}: batch {n} is there {count} times", self.story);
             applied.insert(n);
         }
-        let lost: Vec<_> = self.acknowledged.difference(&applied).collect();
+        let lost: Vec<_> = must.difference(&applied).collect();
         assert!(lost.is_empty(), "{}: lost {lost:?}", self.story);
-        let invented: Vec<_> =
-            applied.iter().filter(|n| !self.acknowledged.contains(n) && !self.doubtful.contains(n)).collect();
+        let invented: Vec<_> = applied.iter().filter(|n| !must.contains(n) && !may.contains(n)).collect();
         assert!(invented.is_empty(), "{}: invented {invented:?}", self.story);
         let (found, expected) = (crate::testing::bits(&found), crate::testing::bits(&model(&applied)));
         for (found, expected) in found.iter().zip(&expected) {
             assert!(found == expected, "{}: found {found}\nexpected {expected}", self.story);
         }
         assert_eq!(found.len(), expected.len(), "{}", self.story);
+    }
+
+    /// Keeps this moment. One that fails is tried again by nobody: its half is left for the next of its name.
+    fn snapshot(&mut self) {
+        self.hear();
+        let name = format!("s{}", self.snapshots.len());
+        let must = self.acknowledged.clone();
+        if self.store.as_ref().unwrap().snapshot(&name, 1).is_ok() {
+            self.snapshots.push((name, must, self.doubtful.clone()));
+        }
+    }
+
+    /// Whatever happened since, each snapshot is what was acknowledged when it was made, also as a store of its own.
+    fn verify_snapshots(&self) {
+        let directory = Path::new("data");
+        let listed = crate::snapshot::list(&self.disk, directory).unwrap();
+        for (at, (name, must, may)) in self.snapshots.iter().enumerate() {
+            assert!(listed.iter().any(|one| one.name == *name), "{}: snapshot {name} is gone", self.story);
+            let root = std::path::PathBuf::from(format!("clone{at}"));
+            let target = ogive_journal::Member { root: root.clone(), disk: Arc::new(self.disk.clone()) };
+            crate::snapshot::clone_to(&self.disk, directory, name, &[directory.to_owned()], &target, 1).unwrap();
+            let store = Store::open(target.disk, &root, options(), Arc::clone(&self.clock) as _).unwrap();
+            self.verify_store(&store, must, may);
+        }
     }
 
     /// Ends the process in one of the ways that processes end, and begins the next.
@@ -286,7 +317,8 @@ impl Life {
                 }
             }
             16 => self.clock.advance(crate::ingest::IDLE_NS),
-            17..20 => {
+            17 => self.snapshot(),
+            18..20 => {
                 self.hear();
                 if self.disk.is_powered() {
                     self.verify();
@@ -334,6 +366,7 @@ impl Life {
         }
         self.verify();
         assert!(self.store.as_ref().unwrap().status().block_failures.is_empty());
+        self.verify_snapshots();
     }
 }
 
@@ -357,12 +390,13 @@ fn a_life_that_once_went_wrong() {
 fn every_acknowledged_batch_is_there_exactly_once() {
     let seeds = std::env::var("OGIVE_CRASH_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(100);
     let first = std::env::var("OGIVE_CRASH_FIRST").ok().and_then(|first| first.parse().ok()).unwrap_or(0);
-    let (mut batches, mut cuts) = (0, 0);
+    let (mut batches, mut cuts, mut snapshots) = (0, 0, 0);
     for seed in first..first + seeds {
         let life = live(seed, 120);
         batches += life.next;
         cuts += life.cuts;
+        snapshots += life.snapshots.len() as u64;
     }
-    println!("{seeds} lives, {batches} batches, {cuts} ends of a process");
-    assert!(cuts > seeds && batches > 20 * seeds, "{cuts} ends, {batches} batches");
+    println!("{seeds} lives, {batches} batches, {cuts} ends of a process, {snapshots} snapshots");
+    assert!(cuts > seeds && batches > 20 * seeds && snapshots > seeds / 2, "{cuts}, {batches}, {snapshots}");
 }

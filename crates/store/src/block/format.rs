@@ -16,6 +16,9 @@ pub(crate) const VERSION_PLAIN: u32 = 1;
 pub(crate) const HEADER_BYTES: u64 = 8 + 4 + 4;
 /// Offset and length of the footer, its checksum, magic.
 pub(crate) const TRAILER_BYTES: u64 = 8 + 4 + 4 + 8;
+/// Footer and trailer.
+pub(crate) const END_BYTES: u64 = 24 * SectionId::ALL.len() as u64 + TRAILER_BYTES;
+const _: () = assert!(END_BYTES == 168);
 const _: () = assert!(HEADER_BYTES == 16 && TRAILER_BYTES == 24);
 /// The series that one page describes: small enough to decode for one, large enough to share names.
 pub(crate) const PAGE_SERIES: usize = 64;
@@ -109,7 +112,7 @@ pub(crate) fn footer(sections: &[Section; SectionId::ALL.len()], offset: u64) ->
 }
 
 /// The place and the checksum of the footer, from the trailer of a file of `file_bytes`.
-pub(crate) fn parse_trailer(trailer: &[u8], file_bytes: u64) -> Result<Section, Broken> {
+fn parse_trailer(trailer: &[u8], file_bytes: u64) -> Result<Section, Broken> {
     let mut cursor = Cursor::new(trailer);
     let (offset, length, checksum) = (cursor.u64()?, u64::from(cursor.u32()?), cursor.u32()?);
     if cursor.rest() != MAGIC_END {
@@ -120,6 +123,19 @@ pub(crate) fn parse_trailer(trailer: &[u8], file_bytes: u64) -> Result<Section, 
         return Err(Broken { offset: 0, problem: format!("a footer of {length} bytes at {offset} in {file_bytes}") });
     }
     Ok(Section { offset, length, checksum })
+}
+
+/// The footer's place, from `end`, the last [`END_BYTES`] of a file of `file_bytes`: footer and trailer. The trailer's fields
+/// are believed only when the footer fits them: nothing else says that they are right.
+pub(crate) fn parse_end(end: &[u8], file_bytes: u64) -> Result<Section, Broken> {
+    let (footer, trailer) = end.split_at(end.len() - TRAILER_BYTES as usize);
+    let section = parse_trailer(trailer, file_bytes)?;
+    let found = crc32c::crc32c(footer);
+    if section.length != footer.len() as u64 || found != section.checksum {
+        let problem = format!("checksum {found:08x} of the footer where {:08x} was written", section.checksum);
+        return Err(Broken { offset: 0, problem });
+    }
+    Ok(section)
 }
 
 /// The sections, which lie end to end from the header to the footer at `end`.

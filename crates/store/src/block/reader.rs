@@ -93,8 +93,6 @@ impl Budget {
 pub struct Block {
     path: PathBuf,
     file: Box<dyn DiskFile>,
-    /// Bytes of the file.
-    bytes: u64,
     sections: [Section; SectionId::ALL.len()],
     summary: Summary,
     index: Mutex<Option<Arc<Index>>>,
@@ -110,14 +108,13 @@ impl Block {
         let mut block = Self {
             path: path.into(),
             file,
-            bytes: 0,
             sections: [Section { offset: 0, length: 0, checksum: 0 }; SectionId::ALL.len()],
             summary: Summary::default(),
             index: Mutex::new(None),
         };
         block.verified(0..format::HEADER_BYTES, format::check_header)?;
-        let footer = block.find_footer()?;
-        block.sections = format::parse_footer(&block.checked(footer)?, footer.offset)
+        let (footer, end) = block.find_footer()?;
+        block.sections = format::parse_footer(&end[..footer.length as usize], footer.offset)
             .map_err(|broken| block.corrupt(footer.offset, broken))?;
         let summary = block.section(SectionId::Summary);
         block.summary =
@@ -125,31 +122,29 @@ impl Block {
         Ok(block)
     }
 
-    /// Finds the footer from the file's end, where copies of a wrong length have something else.
-    fn find_footer(&mut self) -> Result<Section, Error> {
+    /// Finds the footer from the file's end, where copies of a wrong length have something else; gives its bytes and the
+    /// trailer's.
+    fn find_footer(&self) -> Result<(Section, Vec<u8>), Error> {
         let mut lengths: Vec<u64> =
             (0..self.file.copies()).filter_map(|copy| self.file.copy_length(copy).ok()).collect();
         lengths.dedup();
         let mut first = None;
         for bytes in lengths {
-            if bytes < format::HEADER_BYTES + format::TRAILER_BYTES {
+            if bytes < format::HEADER_BYTES + format::END_BYTES {
                 let problem = format!("{bytes} bytes are too few for a block");
                 first = first.or(Some(Error::Corrupt { path: self.path.clone(), offset: 0, problem }));
                 continue;
             }
-            let offset = bytes - format::TRAILER_BYTES;
-            let trailer = self.verified(offset..bytes, |trailer, path| {
-                format::parse_trailer(trailer, bytes).map_err(|Broken { offset: at, problem }| Error::Corrupt {
+            let offset = bytes - format::END_BYTES;
+            let end = self.verified(offset..bytes, |end, path| {
+                format::parse_end(end, bytes).map_err(|Broken { offset: at, problem }| Error::Corrupt {
                     path: path.to_owned(),
                     offset: offset + at as u64,
-                    problem: format!("in its trailer: {problem}"),
+                    problem: format!("in its footer: {problem}"),
                 })
             });
-            match trailer {
-                Ok(trailer) => {
-                    self.bytes = bytes;
-                    return Ok(trailer.value);
-                }
+            match end {
+                Ok(end) => return Ok((end.value, end.bytes)),
                 Err(error) => first = first.or(Some(error)),
             }
         }

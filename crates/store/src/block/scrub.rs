@@ -47,20 +47,17 @@ impl Look<'_> {
         })
     }
 
-    /// Header, trailer, footer and the sections of the index; tells whether all of them are good in a copy.
+    /// Header, footer with trailer and the sections of the index; tells whether all of them are good in a copy.
     fn frame(&mut self, bytes: u64, path: &Path) -> Result<bool, Error> {
         self.at(0..format::HEADER_BYTES, "header", format::check_header)?;
-        let start = bytes.saturating_sub(format::TRAILER_BYTES);
-        let parse = |trailer: &[u8], path: &Path| {
-            format::parse_trailer(trailer, bytes).map_err(|broken| told(start, path, broken))
-        };
-        let trailer = self.at(start..bytes, "trailer", |trailer, path| parse(trailer, path).map(|_| ()))?;
+        let start = bytes.saturating_sub(format::END_BYTES);
+        let parse = |end: &[u8], path: &Path| format::parse_end(end, bytes).map_err(|broken| told(start, path, broken));
+        let end = self.at(start..bytes, "footer", |end, path| parse(end, path).map(|_| ()))?;
         // What is bad everywhere is reported, and what it leads to cannot be found.
-        let Some(trailer) = trailer else { return Ok(false) };
-        let footer = parse(&trailer, path)?;
-        let Some(table) = self.section(footer, "footer")? else { return Ok(false) };
-        let sections =
-            format::parse_footer(&table, footer.offset).map_err(|broken| told(footer.offset, path, broken))?;
+        let Some(end) = end else { return Ok(false) };
+        let footer = parse(&end, path)?;
+        let sections = format::parse_footer(&end[..footer.length as usize], footer.offset)
+            .map_err(|broken| told(footer.offset, path, broken))?;
         let mut whole = true;
         for (id, section) in SectionId::ALL.into_iter().zip(sections) {
             if !matches!(id, SectionId::Chunks | SectionId::Series) {
