@@ -57,6 +57,16 @@ pub(crate) trait Backend: Send + Sync {
         self.submit(batch, frame, reply)
     }
 
+    /// Deletes the samples in `range` of the series of `tenant` that one of `selectors` selects; durable when it returns.
+    fn delete(&self, _tenant: &Tenant, _selectors: &[Vec<Matcher>], _range: TimeRange) -> Result<(), Refusal> {
+        Err(Refusal::Failed("this store does not delete".into()))
+    }
+
+    /// Waits until what was deleted is gone.
+    fn clean(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// What it holds of `tenant`.
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a>;
 

@@ -7,6 +7,7 @@ mod clock;
 mod counters;
 mod http;
 mod ingest_path;
+mod keeping;
 mod link;
 #[cfg(test)]
 mod memory;

@@ -3,7 +3,7 @@
 //! Threads: the async runtime has one thread a processor; the store and the observer have their own.
 //! Failure: what keeps the server from starting is one sentence on standard error and exit code 1. SIGINT and SIGTERM
 //! end it in order: the listener closes, requests under way are answered (up to [`DRAIN`]), the last cells are stored,
-//! the store closes.
+//! what is in memory is written as blocks, the store closes.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,6 +22,7 @@ use crate::cli::serve::Limits as IngestLimits;
 use crate::clock::AskKernel;
 use crate::counters::Counters;
 use crate::http::{self, Limits, Numbers, Shared};
+use crate::keeping::Keeping;
 use crate::observe::{Meters, Observer};
 use crate::storage::Embedded;
 use crate::upkeep::Upkeep;
@@ -40,6 +41,9 @@ pub(crate) struct Options {
     /// Bytes a second of the scrub that begins by itself; 0: none does.
     pub(crate) scrub_rate: u64,
     pub(crate) limits: IngestLimits,
+    pub(crate) keeping: Keeping,
+    /// Deletion may be asked for over HTTP.
+    pub(crate) admin: bool,
 }
 
 /// Serves until a signal ends it.
@@ -57,7 +61,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let address = listener.local_addr().context("cannot tell the address that was bound")?;
     let meters = Arc::<Meters>::default();
     let upkeep = Upkeep::open(&options.data, options.degraded, clock)?;
-    let store = Arc::new(Embedded::open(upkeep.clone(), &options.limits, clock, &meters)?);
+    let store = Arc::new(Embedded::open(upkeep.clone(), (&options.limits, &options.keeping), clock, &meters)?);
     upkeep.watch(options.scrub_rate)?;
     let backend: Arc<dyn Backend> = store.clone();
     let counters = Arc::<Counters>::default();
@@ -74,12 +78,14 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         batch_series_max: options.limits.limit_batch_series,
         numbers: Numbers::new(),
         ending,
+        admin: options.admin,
         upkeep: Some(upkeep.clone()),
     });
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     eprintln!("ogive: serving http://{address}/ with data in {}", data.join(" and "));
     runtime.block_on(serve(listener, app, end))?;
     observer.stop();
+    store.flush();
     upkeep.stop();
     // What still runs, such as a query without an end, holds the store too.
     runtime.shutdown_timeout(Duration::from_secs(1));

@@ -10,6 +10,7 @@ use ogive_store::{Observer, Options, Store, TenantLimits, TenantView};
 
 use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 use crate::cli::serve::Limits;
+use crate::keeping::Keeping;
 use crate::observe::Meters;
 use crate::upkeep::Upkeep;
 
@@ -18,7 +19,13 @@ pub(crate) struct Embedded(Arc<Store>, Upkeep);
 
 impl Embedded {
     /// Opens the store, and tells on standard error what its recovery found.
-    pub(crate) fn open(upkeep: Upkeep, limits: &Limits, clock: Clock, meters: &Arc<Meters>) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        upkeep: Upkeep,
+        (limits, keeping): (&Limits, &Keeping),
+        clock: Clock,
+        meters: &Arc<Meters>,
+    ) -> anyhow::Result<Self> {
+        let Keeping { retention, rollups, replay_bytes_max } = keeping.clone();
         let options = Options {
             observer: Some(Arc::new(Heard(meters.clone()))),
             head_bytes_max: limits.ingest_memory_mib << 20,
@@ -27,6 +34,9 @@ impl Embedded {
                 labels: limits.limit_labels,
                 label_bytes: limits.limit_label_bytes,
             },
+            retention,
+            rollups,
+            replay_bytes_max,
             ..Options::default()
         };
         let directory = upkeep.mirror.root().to_owned();
@@ -38,6 +48,13 @@ impl Embedded {
         let store = Arc::new(store);
         upkeep.attach(&store);
         Ok(Self(store, upkeep))
+    }
+
+    /// Writes what is in memory as blocks, so that the next start has nothing to replay.
+    pub(crate) fn flush(&self) {
+        if let Err(error) = self.0.flush() {
+            eprintln!("ogive: what is in memory stays in the journal: {error}");
+        }
     }
 }
 
@@ -65,6 +82,10 @@ impl Observer for Heard {
     fn flush(&self, ns: u64) {
         self.0.flush.record_ns(ns);
     }
+}
+
+fn refusal(error: ogive_store::Error) -> Refusal {
+    if error.is_full() { Refusal::DiskFull(error.to_string()) } else { Refusal::Failed(error.to_string()) }
 }
 
 impl From<ogive_store::Refusal> for Refusal {
@@ -116,6 +137,18 @@ impl Backend for Embedded {
         Ok(self.0.submit_stamped(batch, frame, reply, Some(stamps))?)
     }
 
+    fn delete(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
+        self.0.delete(tenant, selectors, range).map_err(refusal)
+    }
+
+    fn clean(&self) -> Result<(), Refusal> {
+        self.0.settle();
+        match self.0.status().tombstones {
+            0 => Ok(()),
+            left => Err(Refusal::Failed(format!("{left} deletions could not be carried out; look after the disk"))),
+        }
+    }
+
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a> {
         Box::new(self.0.tenant(tenant))
     }
@@ -146,6 +179,14 @@ impl Backend for Embedded {
             ("journal_failures_total", status.journal_failures),
             ("flushes_total", status.flushes),
             ("flush_failures_total", status.flush_failures),
+            ("compactions_total", status.compactions),
+            ("compaction_failures_total", status.compaction_failures),
+            ("rollups_total", status.rollups),
+            ("rollup_failures_total", status.rollup_failures),
+            ("dropped_blocks_total", status.dropped_blocks),
+            ("dropped_bytes_total", status.dropped_bytes),
+            ("deletions_pending", status.tombstones),
+            ("deletion_failures_total", status.erasure_failures),
             ("disks", members.len() as u64),
             ("disks_live", live),
             ("disk_failures_total", members.iter().map(|member| member.failures).sum()),

@@ -29,7 +29,6 @@ use crate::scrub::{self, Scrubbed, Scrubber};
 use crate::snapshot::{self, SnapshotInfo};
 use crate::tombstone::{TOMBSTONES_MAX, Tombstone};
 use crate::view::View;
-use crate::window::Ladder;
 use crate::{BlockMeta, Blocks, Budget, Error, Manifest, merge};
 
 /// Name of the journal's directory in the store's.
@@ -70,7 +69,6 @@ impl Store {
         let from = manifest.replay_from;
         let ledger = Arc::new(Ledger::new(disk, directory, manifest, blocks));
         let (bell, keeper) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
-        let ladder = Ladder::new(options.window_ms);
         let oldest = oldest_of(&options, &ledger);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
             (0..options.shards.max(1)).map(|number| shard::start(number, Arc::clone(&size))).unzip();
@@ -78,17 +76,7 @@ impl Store {
         core.registry.tick(clock.now_ns());
         findings.extend(note_stored(&ledger.view().blocks, &mut core));
         let keeping = Keeper::new(&ledger, (&keeper, &bell), &stats, &clock, &oldest, &options);
-        let mut flusher = Flusher {
-            ledger: Arc::clone(&ledger),
-            shards: shards.clone(),
-            queue: Arc::clone(&queue),
-            stats: Arc::clone(&stats),
-            clock: Arc::clone(&clock),
-            observer: options.observer.clone(),
-            pending: None,
-            ladder,
-            keeper: Arc::clone(&keeper),
-        };
+        let mut flusher = Flusher::new(&ledger, &shards, &queue, &stats, &clock, (&options, &keeper));
         let ring = Arc::clone(&bell);
         let mut writer = Writer {
             core,
@@ -100,6 +88,8 @@ impl Store {
             group_ns: u64::try_from(options.group_interval.as_nanos()).unwrap_or(u64::MAX),
             size: Arc::clone(&size),
             head_bytes_max: options.head_bytes_max,
+            unflushed_bytes: 0,
+            unflushed_bytes_max: options.replay_bytes_max,
             want_flush: Box::new(move || ring.ring(None)),
         };
         let mut recovered = writer.replay(from, |mark| flusher.relieve(mark))?;
@@ -111,6 +101,8 @@ impl Store {
             start("flush", move || flusher.run(&ring, interval)),
             start("keep", move || keeping.run()),
         ];
+        // What came to an end while no store was open.
+        keeper.ring(None);
         let head_bytes_max = options.head_bytes_max;
         Ok(Self {
             queue,

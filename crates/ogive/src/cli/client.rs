@@ -71,6 +71,12 @@ impl Server {
         self.read(agent().delete(&self.address(path)).call())
     }
 
+    /// The answer to nothing but `params`, posted to `path`.
+    pub(crate) fn post_empty(&self, path: &str, params: &[(&str, &str)]) -> Result<String, Failure> {
+        let request = agent().post(&self.address(path)).query_pairs(params.iter().copied());
+        self.read(request.send_empty())
+    }
+
     fn address(&self, path: &str) -> String {
         format!("{}{path}", self.server.trim_end_matches('/'))
     }

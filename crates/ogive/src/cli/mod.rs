@@ -2,6 +2,7 @@
 
 mod client;
 mod clock;
+mod delete;
 mod disk;
 mod format;
 mod hist;
@@ -12,6 +13,8 @@ pub(crate) mod serve;
 mod snapshot;
 mod status;
 mod trace;
+
+pub(crate) use disk::bytes;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -38,6 +41,7 @@ enum Command {
     Serve(serve::Serve),
     Query(query::Query),
     Status(status::Status),
+    Delete(delete::Delete),
     #[command(subcommand)]
     Disk(disk::Disk),
     Scrub(scrub::Scrub),
@@ -114,6 +118,7 @@ pub fn run() -> ExitCode {
         Command::Scrub(options) => scrub::run(options),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Trace(options) => trace::run(options, &terminal),
+        Command::Delete(options) => delete::run(options),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),
         Command::Completions { shell } => {

@@ -41,6 +41,9 @@ pub(crate) struct Query {
     /// Step of the range: seconds, or such as 5m.
     #[arg(long, requires = "start", default_value = "15s")]
     step: String,
+    /// How fine: auto, 1s for data as it came, or a rollup's width such as 1m.
+    #[arg(long, default_value = "auto")]
+    resolution: String,
     #[command(flatten)]
     server: Server,
     /// Print the server's JSON.
@@ -52,7 +55,7 @@ pub(crate) struct Query {
 pub(crate) fn run(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let now = ogive_probe::Clock::global().wall() as f64 / 1e9;
     let now = format!("{now:.3}");
-    let mut params = vec![("query", &*options.expr)];
+    let mut params = vec![("query", &*options.expr), ("resolution", &*options.resolution)];
     let path = match &options.start {
         None => {
             params.extend(options.time.as_deref().map(|time| ("time", time)));

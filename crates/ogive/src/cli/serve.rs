@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use super::clock::kernel::Directory;
 use super::disk::bytes;
+use crate::keeping::{self, Ages, Keeping, Of, Widths};
 use crate::server;
 
 /// Stores and answers: HTTP API, page, self observation.
@@ -23,6 +24,22 @@ pub(crate) struct Serve {
     /// Address of the HTTP server; port 0 takes a free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6448", env = "OGIVE_LISTEN", value_parser = address)]
     listen: SocketAddr,
+    /// How long data is kept: 30d, or by resolution 1s=15d,1m=90d,1h=3y (1s is data as it came); TENANT:30d for one tenant
+    /// alone. For ever when it is left out.
+    #[arg(long, value_name = "TIME", env = "OGIVE_RETENTION", value_parser = keeping::ages)]
+    retention: Vec<Of<Ages>>,
+    /// Most bytes of a tenant's blocks, such as 50GiB; TENANT:1GiB for one tenant alone.
+    #[arg(long, value_name = "BYTES", env = "OGIVE_RETENTION_SIZE", value_parser = keeping::size)]
+    retention_size: Vec<Of<u64>>,
+    /// Coarser cells that are made of the finer ones; off for none.
+    #[arg(long, value_name = "WIDTHS", default_value = "1m,1h", env = "OGIVE_ROLLUPS", value_parser = keeping::rollups)]
+    rollups: Widths,
+    /// Most bytes of the journal that a start after a crash replays.
+    #[arg(long, value_name = "BYTES", default_value = "128MiB", env = "OGIVE_REPLAY_MAX", value_parser = super::bytes)]
+    replay_max: u64,
+    /// Let anybody who reaches the HTTP API delete.
+    #[arg(long, env = "OGIVE_ENABLE_ADMIN_API")]
+    enable_admin_api: bool,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
@@ -61,5 +78,11 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
     let ask = Box::new(move || kernel.ask());
     let Serve { listen, data, degraded, scrub_rate, limits, .. } = options;
     let (listen, data, degraded, scrub_rate, limits) = (*listen, data.clone(), *degraded, *scrub_rate, *limits);
-    server::run(&server::Options { listen, data, degraded, scrub_rate, limits }, ask)
+    let keeping = Keeping {
+        retention: keeping::retention(&options.retention, &options.retention_size),
+        rollups: options.rollups.0.clone(),
+        replay_bytes_max: options.replay_max,
+    };
+    let admin = options.enable_admin_api;
+    server::run(&server::Options { listen, data, degraded, scrub_rate, limits, keeping, admin }, ask)
 }

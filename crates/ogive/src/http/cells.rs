@@ -23,6 +23,7 @@ use super::ask::ask;
 use super::catalog::selector;
 use super::error::{ApiError, json as json_answer};
 use super::params::Params;
+use super::resolution::resolution;
 
 /// 1,000,000 samples, a histogram counting as its bins: some 30 MB of JSON.
 const SAMPLES_MAX: usize = 1_000_000;
@@ -38,8 +39,9 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     let samples_max = params.limit()?.min(SAMPLES_MAX);
     let wants_frame = headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == FLATBUFFER.as_bytes());
     let timeout_ms = params.duration("timeout")?;
+    let told = resolution(&params)?.unwrap_or_default();
     let answer = ask(&app, timeout_ms, move |app, _| {
-        let selection = Selection { matchers, range, samples_max, labels_only: false, resolution: Default::default() };
+        let selection = Selection { matchers, range, samples_max, labels_only: false, resolution: told };
         if !wants_frame {
             let Partial { series, warnings } = app.backend.of(&params.tenant).select_partial(&selection)?;
             let answer = json!({"status": "success", "data": document(&series), "warnings": warnings});

@@ -12,8 +12,8 @@ use std::sync::Mutex;
 
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{
-    HistogramColumn, HistogramValue, Matcher, Partial, Select, SelectError, Selection, SeriesData, Temporality, Tenant,
-    TimeRange,
+    HistogramColumn, HistogramValue, Matcher, Partial, Resolution, RollupUse, Select, SelectError, Selection,
+    SeriesData, Temporality, Tenant, TimeRange,
 };
 use ogive_query::ast::{Edges, Expr, ExprKind, TimeShift};
 use ogive_query::value::{Series, Value};
@@ -22,6 +22,7 @@ use super::App;
 use super::ask::Cancel;
 use super::error::ApiError;
 use super::prometheus_json;
+use super::resolution::Told;
 
 /// 2,000,000 bins are some 60 MB of JSON: 11,000 columns of 180 bins. More is not seen on any screen.
 const BINS_MAX: usize = 2_000_000;
@@ -41,6 +42,19 @@ pub(super) struct Wanted {
     pub(super) step_ms: i64,
     pub(super) quantiles: Vec<f64>,
     pub(super) tenant: Tenant,
+    /// How fine, when somebody said so.
+    pub(super) resolution: Option<Resolution>,
+}
+
+impl Wanted {
+    /// Cells that no column parts are as good as finer ones.
+    fn aligned(&self) -> Resolution {
+        let (mut step_ms, mut rest) = (self.step_ms, self.start_ms.abs());
+        while rest != 0 {
+            (step_ms, rest) = (rest, step_ms % rest);
+        }
+        Resolution::Aligned { step_ms, use_as: RollupUse::Together }
+    }
 }
 
 /// What there is.
@@ -102,7 +116,7 @@ fn of_selector(
         range: TimeRange { start_ms: from_ms, end_ms: wanted.end_ms },
         samples_max: BINS_READ_MAX,
         labels_only: false,
-        resolution: Default::default(),
+        resolution: wanted.resolution.unwrap_or_else(|| wanted.aligned()),
     };
     let mut partial = store.select_partial(&selection)?;
     if partial.series.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {
@@ -167,8 +181,9 @@ fn contributions(column: HistogramColumn, cumulative: bool) -> Vec<(i64, Merged)
 }
 
 fn of_expression(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
-    let store = app.backend.of(&wanted.tenant);
-    let spy = Spy { store: &*store, units: Mutex::default() };
+    let own = app.backend.of(&wanted.tenant);
+    let store = Told { store: &*own, resolution: wanted.resolution };
+    let spy = Spy { store: &store, units: Mutex::default() };
     let range = (wanted.start_ms, wanted.end_ms, wanted.step_ms);
     let result = app.engine.range_until(&spy, &wanted.query, range, &|| cancel.is_set())?;
     let Value::Matrix(rows) = result.value else {
@@ -402,7 +417,15 @@ mod tests {
     }
 
     fn wanted(start_ms: i64, end_ms: i64, step_ms: i64) -> Wanted {
-        Wanted { query: "h".into(), start_ms, end_ms, step_ms, quantiles: vec![0.5], tenant: Tenant::default() }
+        Wanted {
+            query: "h".into(),
+            start_ms,
+            end_ms,
+            step_ms,
+            quantiles: vec![0.5],
+            tenant: Tenant::default(),
+            resolution: None,
+        }
     }
 
     fn counts(columns: &Columns) -> Vec<(i64, u64)> {

@@ -14,6 +14,7 @@ use super::ask::ask;
 use super::columns::{self, Columns, Wanted};
 use super::error::{ApiError, json};
 use super::params::Params;
+use super::resolution::resolution;
 use super::{prometheus, prometheus_json};
 
 /// 32 lines over a heat map are more than an eye can follow.
@@ -22,8 +23,15 @@ const QUANTILES_MAX: usize = 32;
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
     let query = params.need("query")?.to_owned();
-    let wanted =
-        Wanted { query, start_ms, end_ms, step_ms, quantiles: quantiles(&params)?, tenant: params.tenant.clone() };
+    let wanted = Wanted {
+        query,
+        start_ms,
+        end_ms,
+        step_ms,
+        quantiles: quantiles(&params)?,
+        tenant: params.tenant.clone(),
+        resolution: resolution(&params)?,
+    };
     let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
         let columns = columns::columns(app, &wanted, cancel)?;
         Ok(answer(&wanted, &columns))

@@ -42,6 +42,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
         step_ms: SECOND_MS,
         quantiles: quantiles(&params)?,
         tenant: params.tenant.clone(),
+        resolution: None,
     };
     let place = app
         .limits

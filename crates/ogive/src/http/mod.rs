@@ -5,6 +5,7 @@
 //! Limits: the constants of [`Limits`] and of each handler's module. What is beyond them is answered 413 or 429.
 //! Failure: every refusal is an [`error::ApiError`].
 
+mod admin;
 mod ask;
 mod batch;
 mod batch_json;
@@ -18,10 +19,11 @@ mod listener;
 mod live;
 mod metrics;
 mod page;
-mod params;
+pub(crate) mod params;
 mod prometheus;
 mod prometheus_json;
 mod remote_write;
+mod resolution;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -68,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) numbers: Numbers,
     /// True when the server ends: streams end, and nothing new begins.
     pub(crate) ending: watch::Receiver<bool>,
+    /// Deletion may be asked for.
+    pub(crate) admin: bool,
     /// The care for what is stored on this machine's disks.
     pub(crate) upkeep: Option<Upkeep>,
 }
@@ -118,6 +122,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/write", post(remote_write::post))
         .route("/api/v1/rules", get(prometheus::rules))
         .route("/api/v1/alerts", get(prometheus::alerts))
+        .route("/api/v1/admin/tsdb/delete_series", post(admin::delete_series).put(admin::delete_series))
+        .route("/api/v1/admin/tsdb/clean_tombstones", post(admin::clean_tombstones).put(admin::clean_tombstones))
         .route("/v1/batch", post(batch::post))
         .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
@@ -163,6 +169,8 @@ fn route_name(path: &str) -> &'static str {
     const ROUTES: &[&str] = &[
         "/api/v1/query",
         "/api/v1/query_range",
+        "/api/v1/admin/tsdb/delete_series",
+        "/api/v1/admin/tsdb/clean_tombstones",
         "/api/v1/series",
         "/api/v1/labels",
         "/api/v1/label/{name}/values",

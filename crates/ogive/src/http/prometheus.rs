@@ -13,6 +13,7 @@ use super::ask::ask;
 use super::error::{ApiError, json};
 use super::params::Params;
 use super::prometheus_json;
+use super::resolution::{Told, resolution};
 
 /// 11,000 points a series, the limit of Prometheus: a week in minutes, more than any screen has columns.
 pub(super) const POINTS_MAX: i64 = 11_000;
@@ -21,10 +22,12 @@ pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Resp
     let query = params.need("query")?.to_owned();
     let time_ms = params.time("time")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000));
     let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
-    let timeout_ms = params.duration("timeout")?;
+    let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let engine = with_lookback(&app.engine, lookback);
-        let result = engine.instant_until(&*app.backend.of(&params.tenant), &query, time_ms, &|| cancel.is_set())?;
+        let store = app.backend.of(&params.tenant);
+        let told = Told { store: &*store, resolution };
+        let result = engine.instant_until(&told, &query, time_ms, &|| cancel.is_set())?;
         Ok(prometheus_json::answer(&limited(result, limit)))
     });
     Ok(json(StatusCode::OK, answer.await?))
@@ -34,10 +37,12 @@ pub(super) async fn query_range(State(app): State<App>, params: Params) -> Resul
     let query = params.need("query")?.to_owned();
     let range = range(&params)?;
     let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
-    let timeout_ms = params.duration("timeout")?;
+    let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let engine = with_lookback(&app.engine, lookback);
-        let result = engine.range_until(&*app.backend.of(&params.tenant), &query, range, &|| cancel.is_set())?;
+        let store = app.backend.of(&params.tenant);
+        let told = Told { store: &*store, resolution };
+        let result = engine.range_until(&told, &query, range, &|| cancel.is_set())?;
         Ok(prometheus_json::answer(&limited(result, limit)))
     });
     Ok(json(StatusCode::OK, answer.await?))

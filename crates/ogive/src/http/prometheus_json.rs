@@ -25,6 +25,9 @@ pub(crate) fn answer(result: &QueryResult) -> Vec<u8> {
     value(&mut out, &result.value);
     out.push(b'}');
     notes(&mut out, &result.warnings, &result.infos);
+    if result.stats.rollup_ms > 0 {
+        write!(out, ",\"resolution_ms\":{}", result.stats.rollup_ms).expect("writes to memory");
+    }
     out.extend_from_slice(b"}\n");
     out
 }

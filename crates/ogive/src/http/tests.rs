@@ -35,6 +35,7 @@ impl Server {
             batch_series_max: 1_000,
             numbers: Numbers::new(),
             ending,
+            admin: false,
             upkeep: None,
         });
         Self { app, memory, _end: end }

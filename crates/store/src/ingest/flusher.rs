@@ -19,7 +19,7 @@ use crate::ingest::head::{Frozen, by_window, data_of};
 use crate::ingest::shard::ToShard;
 use crate::ingest::stats::Stats;
 use crate::ingest::writer::{Command, Mark};
-use crate::ingest::{Clock, Observer, Queue};
+use crate::ingest::{Clock, Observer, Options, Queue};
 use crate::ledger::Ledger;
 use crate::window::Ladder;
 use crate::{BlockMeta, Error, keep};
@@ -45,19 +45,40 @@ pub(crate) struct Pending {
 
 /// See the module.
 pub(crate) struct Flusher {
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) shards: Vec<SyncSender<ToShard>>,
-    pub(crate) queue: Arc<Queue<Command>>,
-    pub(crate) stats: Arc<Stats>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observer: Option<Arc<dyn Observer>>,
-    pub(crate) pending: Option<Pending>,
-    pub(crate) ladder: Ladder,
+    ledger: Arc<Ledger>,
+    shards: Vec<SyncSender<ToShard>>,
+    queue: Arc<Queue<Command>>,
+    stats: Arc<Stats>,
+    clock: Arc<dyn Clock>,
+    observer: Option<Arc<dyn Observer>>,
+    pending: Option<Pending>,
+    ladder: Ladder,
     /// Rung after each flush.
-    pub(crate) keeper: Arc<Bell<keep::Wish>>,
+    keeper: Arc<Bell<keep::Wish>>,
 }
 
 impl Flusher {
+    pub(crate) fn new(
+        ledger: &Arc<Ledger>,
+        shards: &[SyncSender<ToShard>],
+        queue: &Arc<Queue<Command>>,
+        stats: &Arc<Stats>,
+        clock: &Arc<dyn Clock>,
+        (options, keeper): (&Options, &Arc<Bell<keep::Wish>>),
+    ) -> Self {
+        Self {
+            ledger: Arc::clone(ledger),
+            shards: shards.to_vec(),
+            queue: Arc::clone(queue),
+            stats: Arc::clone(stats),
+            clock: Arc::clone(clock),
+            observer: options.observer.clone(),
+            pending: None,
+            ladder: Ladder::new(options.window_ms),
+            keeper: Arc::clone(keeper),
+        }
+    }
+
     /// Flushes when it is asked to and at least each `interval`, until the bell is closed.
     pub(crate) fn run(mut self, bell: &Bell<Wish>, interval: Duration) {
         let mut patience = interval;

@@ -134,6 +134,8 @@ pub struct Options {
     pub window_ms: i64,
     /// How long after its end a window gets no more data but late data.
     pub lateness: Duration,
+    /// Bytes of journal records after which a flush begins, so that a start after a crash replays no more than about that.
+    pub replay_bytes_max: u64,
     /// Widths of the rollups that are made, milliseconds, ascending; each divides the next one and the shortest window, or
     /// is a multiple of it.
     pub rollups: Vec<u32>,
@@ -172,6 +174,8 @@ impl Default for Options {
             window_ms: 2 * 3600 * 1000,
             // 15 minutes: a sender that was cut off for a while; and a flush that came just before its end.
             lateness: Duration::from_secs(900),
+            // 128 MiB: a second or two of one core.
+            replay_bytes_max: 128 << 20,
             rollups: vec![60_000, 3_600_000],
             retention: Retention::default(),
             // Six: flushes of ten minutes become an hour, and a window when it is over.

@@ -75,6 +75,9 @@ pub(crate) struct Writer {
     pub(crate) size: Arc<HeadSize>,
     /// Bytes that series and samples may have together.
     pub(crate) head_bytes_max: u64,
+    /// Bytes of records since the heads were parted, and how many are too many.
+    pub(crate) unflushed_bytes: u64,
+    pub(crate) unflushed_bytes_max: u64,
     pub(crate) group_ns: u64,
     /// Asks for a flush.
     pub(crate) want_flush: Box<dyn Fn() + Send>,
@@ -207,6 +210,7 @@ impl Writer {
             self.core.stats.journal_failures.add(1);
             return Err((reply, refusal(&error)));
         }
+        self.unflushed_bytes += frame.len() as u64;
         self.core.place(batch, judged, frame.len());
         Ok(reply)
     }
@@ -282,7 +286,9 @@ impl Writer {
         self.core.stats.journal_bytes.set(self.journal.bytes());
         self.core.open.stamps.drain(..).for_each(|stamps| stamps.stamp(Step::Durable));
         self.core.hand_on();
-        if self.size.is_half_full(self.head_bytes_max) {
+        if self.size.is_half_full(self.head_bytes_max) || self.unflushed_bytes > self.unflushed_bytes_max {
+            // Asked once: the count begins anew, whenever the flush comes.
+            self.unflushed_bytes = 0;
             (self.want_flush)();
         }
     }

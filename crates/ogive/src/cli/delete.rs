@@ -1,0 +1,81 @@
+//! `ogive delete`: samples of a running server, by selector and time.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use super::EXIT_FINDING;
+use super::client::{Failure, Server};
+
+/// Deletes samples for good. The server must run with --enable-admin-api.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Queries see nothing of it any more when the command ends; the bytes go soon after, or before it ends with --clean.
+What arrives later for the same times stays.
+
+  ogive delete 'up{job=\"gone\"}'
+  ogive delete '{customer=\"42\"}' --start 2026-01-01T00:00:00Z --end 2026-02-01T00:00:00Z --yes --clean")]
+pub(crate) struct Delete {
+    /// Which series.
+    selector: String,
+    /// First instant, Unix seconds or RFC 3339; everything before the end when it is left out.
+    #[arg(long)]
+    start: Option<String>,
+    /// Last instant; everything from the start on when it is left out.
+    #[arg(long)]
+    end: Option<String>,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// Wait until the bytes are gone from the disk.
+    #[arg(long)]
+    clean: bool,
+    #[command(flatten)]
+    server: Server,
+    /// Print what was done as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Delete) -> anyhow::Result<ExitCode> {
+    match done(options) {
+        Ok(code) => Ok(code),
+        Err(failure) => Ok(failure.report()),
+    }
+}
+
+fn done(options: &Delete) -> Result<ExitCode, Failure> {
+    let mut params = vec![("match[]", &*options.selector)];
+    params.extend(options.start.as_deref().map(|start| ("start", start)));
+    params.extend(options.end.as_deref().map(|end| ("end", end)));
+    let matching: serde_json::Value =
+        serde_json::from_str(&options.server.get("/api/v1/series", &params)?).unwrap_or_default();
+    let count = matching["data"].as_array().map_or(0, Vec::len);
+    if !options.yes && !agreed(&options.selector, count) {
+        eprintln!("ogive: nothing was deleted");
+        return Ok(ExitCode::from(EXIT_FINDING));
+    }
+    options.server.post_empty("/api/v1/admin/tsdb/delete_series", &params)?;
+    if options.clean {
+        options.server.post_empty("/api/v1/admin/tsdb/clean_tombstones", &[])?;
+    }
+    if options.json {
+        println!("{}", serde_json::json!({"series": count, "cleaned": options.clean}));
+    } else {
+        println!("deleted from {count} series");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks whoever sits at the terminal; without one nobody agrees.
+fn agreed(selector: &str, count: usize) -> bool {
+    if !std::io::stdin().is_terminal() {
+        eprintln!("ogive: say --yes to delete without being asked");
+        return false;
+    }
+    eprint!("delete samples of {count} series that {selector} selects, for good? [y/N] ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}

@@ -1,0 +1,46 @@
+//! `resolution=auto|1s|1m|1h`: how fine an answer's samples are, when somebody says so.
+
+use ogive_model::{Partial, Resolution, Select, SelectError, Selection, SeriesData};
+
+use super::error::ApiError;
+use super::params::{Params, duration_ms};
+
+/// The parameter; `None` leaves it to the query.
+pub(super) fn resolution(params: &Params) -> Result<Option<Resolution>, ApiError> {
+    let wrong = |text: &str| {
+        ApiError::bad_data(format!(
+            "invalid parameter \"resolution\": {text:?}; give auto, 1s, or a rollup's such as 1m"
+        ))
+    };
+    match params.get("resolution") {
+        None | Some("auto" | "") => Ok(None),
+        Some("raw") => Ok(Some(Resolution::Width(0))),
+        Some(text) => {
+            let millis = duration_ms(text).and_then(|millis| u32::try_from(millis).ok()).ok_or_else(|| wrong(text))?;
+            // Samples as they came are cells of a second, or finer.
+            Ok(Some(Resolution::Width(if millis <= 1000 { 0 } else { millis })))
+        }
+    }
+}
+
+/// A store that is asked in one resolution.
+pub(super) struct Told<'a> {
+    pub(super) store: &'a dyn Select,
+    pub(super) resolution: Option<Resolution>,
+}
+
+impl Told<'_> {
+    fn told(&self, selection: &Selection) -> Selection {
+        Selection { resolution: self.resolution.unwrap_or(selection.resolution), ..selection.clone() }
+    }
+}
+
+impl Select for Told<'_> {
+    fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+        self.store.select(&self.told(selection))
+    }
+
+    fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
+        self.store.select_partial(&self.told(selection))
+    }
+}
