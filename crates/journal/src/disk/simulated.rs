@@ -32,7 +32,11 @@ pub struct Faults {
 
 /// A whole disk in memory. Clones share it.
 #[derive(Clone)]
-pub struct SimulatedDisk(Arc<Mutex<State>>);
+pub struct SimulatedDisk {
+    state: Arc<Mutex<State>>,
+    /// The incarnation of the process that uses this clone; `None` for whoever looks from outside.
+    process: Option<u64>,
+}
 
 enum NameChange {
     Link { path: PathBuf, file: u64 },
@@ -69,7 +73,7 @@ impl SimulatedDisk {
     /// An empty disk.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        let state = State {
             random: Random::new(seed),
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
@@ -84,12 +88,29 @@ impl SimulatedDisk {
             changes: 0,
             cut_at: None,
             locks: BTreeSet::new(),
-        })))
+        };
+        Self { state: Arc::new(Mutex::new(state)), process: None }
+    }
+
+    /// The disk as the process that runs now has it: once that is over, everything that it tries fails.
+    #[must_use]
+    pub fn process(&self) -> Self {
+        Self { state: Arc::clone(&self.state), process: Some(self.state().incarnation) }
     }
 
     /// A panic of another test thread must not hide behind a poisoned lock.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, for an operation of a process: power is on and the process still runs.
+    fn enter(&self, operation: &'static str, path: &Path) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.state();
+        state.powered(operation, path)?;
+        if self.process.is_some_and(|process| process != state.incarnation) {
+            return Err(failure(operation, path, "the process has ended"));
+        }
+        Ok(state)
     }
 
     /// Sets how often what goes wrong.
@@ -172,8 +193,8 @@ impl SimulatedDisk {
         path: &Path,
         act: impl FnOnce(&mut State) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut state = self.state();
-        let turn = state.turn(operation, path)?;
+        let mut state = self.enter(operation, path)?;
+        let turn = state.turn();
         let done = act(&mut state);
         match turn {
             Turn::Go => done,
@@ -214,10 +235,9 @@ impl State {
         if self.powered { Ok(()) } else { Err(power_is_off(operation, path)) }
     }
 
-    fn turn(&mut self, operation: &'static str, path: &Path) -> Result<Turn, Error> {
-        self.powered(operation, path)?;
+    fn turn(&mut self) -> Turn {
         self.changes += 1;
-        Ok(if self.cut_at == Some(self.changes) { Turn::Last } else { Turn::Go })
+        if self.cut_at == Some(self.changes) { Turn::Last } else { Turn::Go }
     }
 
     fn name_fault(&mut self, operation: &'static str, path: &Path) -> Result<(), Error> {
@@ -296,14 +316,12 @@ impl Disk for SimulatedDisk {
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {
-        let state = self.state();
-        state.powered("open", path)?;
+        let state = self.enter("open", path)?;
         self.handle(path, &state, true)
     }
 
     fn open_read(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {
-        let state = self.state();
-        state.powered("open", path)?;
+        let state = self.enter("open", path)?;
         self.handle(path, &state, false)
     }
 
@@ -331,8 +349,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Error> {
-        let state = self.state();
-        state.powered("measure", one)?;
+        let state = self.enter("measure", one)?;
         let file =
             |path: &Path| state.names.get(path).copied().ok_or_else(|| Error::NotFound { path: path.to_owned() });
         Ok(file(one)? == file(other)?)
@@ -352,8 +369,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn is_directory(&self, path: &Path) -> Result<bool, Error> {
-        let state = self.state();
-        state.powered("measure", path)?;
+        let state = self.enter("measure", path)?;
         Ok(state.directories.contains(path))
     }
 
@@ -367,8 +383,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>, Error> {
-        let state = self.state();
-        state.powered("list", directory)?;
+        let state = self.enter("list", directory)?;
         if !state.directories.contains(directory) {
             return Err(Error::NotFound { path: directory.to_owned() });
         }
@@ -403,14 +418,12 @@ impl Disk for SimulatedDisk {
     }
 
     fn free_bytes(&self, directory: &Path) -> Result<u64, Error> {
-        let state = self.state();
-        state.powered("ask for the free space of", directory)?;
+        let state = self.enter("ask for the free space of", directory)?;
         Ok(state.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used())))
     }
 
     fn lock(&self, directory: &Path) -> Result<DirectoryLock, Error> {
-        let mut state = self.state();
-        state.powered("lock", directory)?;
+        let mut state = self.enter("lock", directory)?;
         if !state.locks.insert(directory.to_owned()) {
             return Err(Error::Locked { path: directory.to_owned() });
         }
