@@ -251,3 +251,26 @@ fn brought_back(mut server: Server, directories: &[&Path], held: u64, sent: u64)
         .for_each(|code| assert_eq!(ogive(&["snapshot", "delete", "s1", "--server", &url]).0, Some(code)));
     assert_eq!(ogive(&["scrub", "--server", &url]).0, Some(0));
 }
+
+/// One directory, a record in the middle of its journal bad: the rest is served, and the place is named.
+#[test]
+fn a_journal_with_a_bad_middle_is_served_around_it_and_told() {
+    let top = tempfile::tempdir().unwrap();
+    let t = now_ms() - 60_000;
+    let mut server = start(&[top.path()], &[]).unwrap();
+    (1..=40).for_each(|n| assert_eq!(send(&server, n, t), 200));
+    server.kill();
+    let segment = files(top.path()).into_iter().find(|file| file.starts_with("journal")).unwrap();
+    let length = top.path().join(&segment).metadata().unwrap().len() as usize;
+    flip(&top.path().join(&segment), length / 2);
+    let server = start(&[top.path()], &[]).unwrap();
+    let left = count(&server);
+    // One batch is lost; the server's own are between those of the test, and it may be one of them.
+    assert!((39..=40).contains(&left), "{left}");
+    let problems = server.get("/v1/disks").1["data"]["problems"].clone();
+    let told = problems.as_array().unwrap().iter().any(|problem| {
+        let problem = problem.as_str().unwrap();
+        problem.contains(segment.to_str().unwrap()) && problem.contains("are bad") && problem.contains("are lost")
+    });
+    assert!(told, "{problems}");
+}

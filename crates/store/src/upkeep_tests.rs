@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use ogive_journal::{Disk, Member, MemberState, MirrorDisk, MirrorOptions, SimulatedDisk};
+use ogive_journal::{Disk, Faults, Member, MemberState, MirrorDisk, MirrorOptions, SimulatedDisk};
 use ogive_model::{
     Batch, Kind, Labels, Sample, Select, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, TimeRange, Value,
 };
@@ -182,8 +182,9 @@ fn two_faults_at_once_in_different_places_lose_nothing() {
 
 #[test]
 fn a_disk_dies_and_comes_back_while_a_store_lives() {
-    for seed in 0..12 {
-        let disks = [SimulatedDisk::new(seed), SimulatedDisk::new(seed + 100)];
+    let seeds = std::env::var("OGIVE_MIRROR_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(12);
+    for seed in 0..seeds {
+        let disks = [SimulatedDisk::new(seed), SimulatedDisk::new(seed + 100_000)];
         let mut random = Random(seed);
         let mut acknowledged = BTreeSet::new();
         let mut next = 0;
@@ -207,7 +208,18 @@ fn a_disk_dies_and_comes_back_while_a_store_lives() {
                     }
                 }
                 if step == 15 {
-                    disks[victim].cut_power_after(1 + random.below(20));
+                    let any = 50 + random.below(300) as u32;
+                    match random.below(4) {
+                        0 | 1 => disks[victim].cut_power_after(1 + random.below(20)),
+                        2 => disks[victim].set_capacity(Some(disks[victim].used_bytes() + random.below(2000))),
+                        _ => disks[victim].set_faults(Faults {
+                            write_error: any,
+                            short_write: any,
+                            sync_error: any,
+                            name_error: any,
+                            truncate_error: any,
+                        }),
+                    }
                 }
                 assert!(send(&store, next), "seed {seed} life {life} step {step}: batch {next}");
                 acknowledged.insert(next);
@@ -221,7 +233,11 @@ fn a_disk_dies_and_comes_back_while_a_store_lives() {
             assert!(out <= 1, "seed {seed}");
             // The other one dies too, with the process.
             disks[1 - victim].cut_power();
+            if random.below(2) == 0 {
+                disks[victim].cut_power();
+            }
             drop(store);
+            disks.iter().for_each(|disk| disk.set_capacity(None));
             disks.iter().for_each(SimulatedDisk::restart);
         }
         let store = open(Arc::new(mirror(&disks, seed).0), "/0");
@@ -309,4 +325,39 @@ fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
             break;
         }
     }
+}
+
+/// What fuzz/fuzz_targets/directory.rs does for hours, for a moment: mangled labels, snapshots and rollbacks.
+#[test]
+fn any_bytes_as_the_small_files_of_a_directory_are_good_or_an_error() {
+    let root = Path::new("/s");
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors");
+    let good = ["mirror/MIRROR", "snapshot/SNAPSHOT", "snapshot/ROLLBACK"];
+    let good = good.map(|name| std::fs::read(vectors.join(name)).unwrap());
+    let mut random = Random(9);
+    let (mut taken, mut refused) = (0, 0);
+    for round in 0..600 {
+        let mut bytes = good[round % 3].clone();
+        for _ in 0..random.below(4) {
+            let at = random.below(bytes.len().min(140) as u64) as usize;
+            bytes[at] = random.below(256) as u8;
+        }
+        bytes.truncate(bytes.len() - random.below(3) as usize * random.below(bytes.len() as u64) as usize / 2);
+        let disk = SimulatedDisk::new(1);
+        disk.put(&root.join("MIRROR"), bytes.clone());
+        disk.put(&root.join("kept"), b"kept".to_vec());
+        let mut drawn = Random(1);
+        let random = Box::new(move || drawn.below(u64::MAX));
+        let options = MirrorOptions { degraded: true, random, tell: Arc::new(|_| {}) };
+        let opened = MirrorDisk::open(vec![Member { root: root.into(), disk: Arc::new(disk.clone()) }], options);
+        disk.put(&snapshot::path_of(root, "x").join("SNAPSHOT"), bytes.clone());
+        let listed = snapshot::list(&disk, root);
+        disk.put(&root.join("ROLLBACK"), bytes);
+        let made = snapshot::create_stopped(&disk, root, "y", 1);
+        for good in [opened.is_ok(), listed.is_ok(), made.is_ok()] {
+            if good { taken += 1 } else { refused += 1 }
+        }
+        assert_eq!(disk.read(&root.join("kept")).unwrap(), b"kept");
+    }
+    assert!(taken > 20 && refused > 600, "{taken} {refused}");
 }

@@ -129,6 +129,9 @@ fn list(data: &Value, json: bool) -> anyhow::Result<ExitCode> {
             let why = if why.is_empty() { why } else { format!("  {why}") };
             println!("{path:width$}  {state:7}  {} failures, {} healed{why}", count("failures"), count("healed"));
         }
+        for problem in data["problems"].as_array().into_iter().flatten() {
+            println!("found at the start: {}", text(problem));
+        }
         let filling = &data["filling"];
         if filling["running"] == json!(true) {
             let count = |name: &str| thousands(filling[name].as_u64().unwrap_or(0));

@@ -197,7 +197,15 @@ pub(super) fn answer(status: StatusCode, data: &Value) -> Response {
 
 fn document(upkeep: &Upkeep) -> Value {
     let members: Vec<Value> = upkeep.members().iter().map(member).collect();
-    json!({"disks": members, "epoch": upkeep.mirror.epoch(), "filling": work(&upkeep.filling.state())})
+    // What no directory had right when the store was opened, or has not now.
+    let problems = upkeep.store().map(|store| {
+        let status = store.status();
+        [status.recovered.findings, status.block_failures].concat()
+    });
+    json!({
+        "disks": members, "epoch": upkeep.mirror.epoch(), "filling": work(&upkeep.filling.state()),
+        "problems": problems.unwrap_or_default(),
+    })
 }
 
 fn member(status: &MirrorStatus) -> Value {
