@@ -115,6 +115,11 @@ impl Backend for Memory {
         match self.refusal.lock().unwrap().clone() {
             Some(Refusal::Busy) => return Err(Refusal::Busy),
             Some(refusal) => reply(Err(refusal)),
+            // It knows no series by its identity.
+            None if !batch.known.is_empty() => {
+                let unknown = (0..batch.known.len() as u32).collect();
+                reply(Err(Refusal::UnknownSeries { message: "declare them".into(), unknown }));
+            }
             None => reply(Ok(self.apply(batch))),
         }
         Ok(())

@@ -176,13 +176,21 @@ impl Held {
         self.packing != Packing::None
     }
 
+    /// Takes a body whose sender says nothing of its packing for a snappy block.
+    pub(super) fn assume_snappy(&mut self) {
+        if self.packing == Packing::None {
+            self.packing = Packing::Snappy;
+        }
+    }
+
     /// Unpacks the body, if it is packed. Takes processor time: not for the async threads when it is large.
     pub(super) fn unpack(&mut self) -> Result<(), ApiError> {
-        let packed = match self.packing {
+        let packing = std::mem::replace(&mut self.packing, Packing::None);
+        let packed = match packing {
             Packing::None => return Ok(()),
             _ => std::mem::take(&mut self.bytes),
         };
-        match self.packing {
+        match packing {
             Packing::None => Ok(()),
             Packing::Snappy => {
                 let length = usize::try_from(snappy::declared(&packed).map_err(broken)?).unwrap_or(usize::MAX);

@@ -10,71 +10,130 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{SourceId, Tenant, Verdict};
-use ogive_protocol::remote_write::{self, Read};
+use ogive_protocol::remote_write::{self, Known, Read};
 
 use super::App;
 use super::batch::{refused, stored};
 use super::body::{self, Held};
 use super::error::ApiError;
 use super::params;
+use crate::backend::Refusal;
 use crate::ingest_path::{OnTheWay, Publisher};
 use crate::observe::random_source;
 
-/// A source of the server's own, under which it numbers requests that bring no numbers.
+/// What requests that bring no numbers and no identities are given.
 pub(crate) struct Numbers {
     source: SourceId,
     next: AtomicU64,
+    known: Known,
 }
 
 impl Numbers {
     pub(crate) fn new() -> Self {
-        Self { source: random_source(), next: AtomicU64::new(0) }
+        Self { source: random_source(), next: AtomicU64::new(0), known: Known::default() }
     }
 
-    fn next(&self) -> (SourceId, u64) {
+    fn next(&self) -> u64 {
         // ORDERING: Relaxed; only that no two get the same number matters.
-        (self.source, self.next.fetch_add(1, Ordering::Relaxed))
+        self.next.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+/// A message with what is needed to read it.
+struct Message {
+    app: App,
+    held: Held,
+    tenant: Tenant,
+    sequence: u64,
 }
 
 pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
-    let read = match read(&app, request, &mut way).await {
-        Ok(read) => read,
+    let answered = match arrived(&app, request, &mut way).await {
+        Ok((message, read)) => write(message, read, &way).await,
         Err(error) => {
             app.counters.unreadable.add(1);
             return error.into_response();
         }
     };
-    app.counters.exemplars_ignored.add(read.exemplars);
-    if read.batch.samples.is_empty() {
-        return StatusCode::NO_CONTENT.into_response();
-    }
-    let frame = match read.batch.encode() {
-        Ok(frame) => frame,
-        Err(error) => return ApiError::too_large(error.to_string()).into_response(),
-    };
-    match stored(&app, read.batch, frame, &way).await {
-        Ok(verdict) => {
-            let answer = answer(&verdict, &read.details);
+    match answered {
+        Ok(Some(answer)) => {
             app.meters.ingest.finish(way, Publisher::RemoteWrite);
             answer
         }
-        Err(refusal) => refused(&refusal),
+        Ok(None) => StatusCode::NO_CONTENT.into_response(),
+        Err(error) => error,
     }
 }
 
-async fn read(app: &App, request: Request, way: &mut OnTheWay) -> Result<Read, ApiError> {
+/// Stores what was read; no answer when there is nothing to store.
+async fn write(message: Message, read: Read, way: &OnTheWay) -> Result<Option<Response>, Response> {
+    let app = message.app.clone();
+    app.counters.exemplars_ignored.add(read.exemplars);
+    if read.batch.samples.is_empty() {
+        return Ok(None);
+    }
+    match store(&app, read, way).await? {
+        Ok(answer) => return Ok(Some(answer)),
+        Err(Refusal::UnknownSeries { .. }) => {}
+        Err(refusal) => return Err(refused(&refusal)),
+    }
+    // The store has forgotten some of the series since they were written: say again which they are.
+    let (_, read) = message.read(Whose::Declared).await.map_err(IntoResponse::into_response)?;
+    match store(&app, read, way).await? {
+        Ok(answer) => Ok(Some(answer)),
+        Err(refusal) => Err(refused(&refusal)),
+    }
+}
+
+async fn store(app: &App, read: Read, way: &OnTheWay) -> Result<Result<Response, Refusal>, Response> {
+    let frame = read.batch.encode().map_err(|error| ApiError::too_large(error.to_string()).into_response())?;
+    Ok(stored(app, read.batch, frame, way).await.map(|verdict| {
+        if verdict.folded == 0 && verdict.rejected.is_empty() {
+            app.numbers.known.remember(&read.declared);
+        }
+        answer(&verdict, &read.details)
+    }))
+}
+
+async fn arrived(app: &App, request: Request, way: &mut OnTheWay) -> Result<(Message, Read), ApiError> {
     check_kind(request.headers())?;
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
-    let numbers = app.numbers.next();
-    let held = body::read(app, request).await?;
+    let mut held = body::read(app, request).await?;
+    held.assume_snappy();
     way.read();
-    // Even a small body may unfold to a large one.
-    let failed = |_| ApiError::internal("reading the request failed inside the server; its log has the reason");
-    let read = tokio::task::spawn_blocking(move || decode(held, tenant, numbers)).await.map_err(failed)?;
+    let message = Message { app: app.clone(), held, tenant, sequence: app.numbers.next() };
+    let read = message.read(Whose::Known).await;
     way.decoded();
     read
+}
+
+/// How the series of a request are named in its batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// By identity, those that were written before.
+    Known,
+    /// By their labels, all of them.
+    Declared,
+}
+
+impl Message {
+    async fn read(mut self, whose: Whose) -> Result<(Self, Read), ApiError> {
+        // Even a small body may unfold to a large one.
+        let read = move || {
+            self.held.unpack()?;
+            let numbers = &self.app.numbers;
+            let known = (whose == Whose::Known).then_some(&numbers.known);
+            remote_write::read(&self.held.bytes, &self.tenant, numbers.source, self.sequence, known)
+                .map(|read| (self, read))
+                .map_err(|error| match error {
+                    ogive_protocol::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
+                    error => ApiError::bad_data(format!("the body is not a remote write request: {error}")),
+                })
+        };
+        let failed = |_| ApiError::internal("reading the request failed inside the server; its log has the reason");
+        tokio::task::spawn_blocking(read).await.map_err(failed)?
+    }
 }
 
 /// Refuses what is not a message of version 1.0. A sender that says nothing of its message means one.
@@ -92,14 +151,6 @@ fn check_kind(headers: &HeaderMap) -> Result<(), ApiError> {
     )))
 }
 
-fn decode(mut held: Held, tenant: Tenant, (source, sequence): (SourceId, u64)) -> Result<Read, ApiError> {
-    held.unpack()?;
-    remote_write::read(&held.bytes, tenant, source, sequence).map_err(|error| match error {
-        ogive_protocol::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
-        error => ApiError::bad_data(format!("the body is not a remote write request: {error}")),
-    })
-}
-
 fn answer(verdict: &Verdict, details: &[(u32, String)]) -> Response {
     let Some((first, reason)) = verdict.rejected.first() else { return StatusCode::NO_CONTENT.into_response() };
     let detail = details.iter().find(|(sample, _)| sample == first).map(|(_, text)| format!(" ({text})"));
@@ -115,8 +166,32 @@ fn answer(verdict: &Verdict, details: &[(u32, String)]) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::Server;
     use super::*;
     use axum::http::HeaderValue;
+
+    /// `up` at `time` as one snappy block: a literal of 36 bytes.
+    fn body(value: f64, time_ms: u64) -> Vec<u8> {
+        let mut body = vec![36, 35 << 2, 0x0a, 34, 0x0a, 14, 0x0a, 8];
+        body.extend_from_slice(b"__name__\x12\x02up\x12\x10\x09");
+        body.extend_from_slice(&value.to_le_bytes());
+        body.push(0x10);
+        // Times of these years have six groups of seven bits.
+        body.extend((0..6).map(|group| (time_ms >> (7 * group)) as u8 & 0x7f | if group < 5 { 0x80 } else { 0 }));
+        body
+    }
+
+    #[tokio::test]
+    async fn series_that_the_store_forgot_are_declared_again() {
+        let server = Server::new();
+        for (sent, time_ms) in [(1, 1_700_000_000_000), (2, 1_700_000_001_000)] {
+            let request = Request::post("/api/v1/write").body(body(1.5, time_ms).into()).unwrap();
+            assert_eq!(server.send(request).await.status(), StatusCode::NO_CONTENT);
+            assert_eq!(server.app.numbers.known.len(), 1);
+            // The store of these tests refuses every identity: the second request was tried with one and read again.
+            assert_eq!((server.app.counters.accepted.get(), server.app.counters.refused_total()), (sent, sent - 1));
+        }
+    }
 
     #[test]
     fn the_message_is_told_from_others() {

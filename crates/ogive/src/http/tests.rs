@@ -41,7 +41,7 @@ impl Server {
         Self { app, memory, _end: end }
     }
 
-    async fn send(&self, request: Request<Body>) -> Response {
+    pub(super) async fn send(&self, request: Request<Body>) -> Response {
         router(self.app.clone()).oneshot(request).await.unwrap()
     }
 

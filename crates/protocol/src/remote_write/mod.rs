@@ -5,12 +5,14 @@
 //! Invariants: a message is read where it lies; a series that breaks a rule is an error of its own, and the next one can be read.
 
 mod batch;
+mod known;
 mod native;
 
 use crate::Error;
 use crate::protobuf::Fields;
 
 pub use batch::{Read, read};
+pub use known::{Declared, Known};
 pub use native::{Counts, Native};
 
 /// One part of a request.

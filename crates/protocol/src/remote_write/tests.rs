@@ -249,7 +249,7 @@ proptest! {
 }
 
 fn read_batch(body: &[u8]) -> Read {
-    read(body, Tenant::default(), SourceId(7), 3).unwrap()
+    read(body, &Tenant::default(), SourceId(7), 3, None).unwrap()
 }
 
 #[test]
@@ -310,4 +310,32 @@ fn what_breaks_a_rule_is_one_samples_error() {
     assert_eq!(reasons, [None, Some(Reason::TimeTooNew), None, Some(Reason::HistogramInvalid)]);
     let details: Vec<_> = read.details.iter().map(|(sample, _)| *sample).collect();
     assert_eq!(details, [0, 3]);
+}
+
+#[test]
+fn known_series_are_named_by_identity_and_new_ones_declared() {
+    let series = |name: &str| {
+        message(|out| {
+            write::bytes(out, 1, &label("__name__", name));
+            write::bytes(out, 2, &sample(1.0, 5));
+            write::bytes(out, 4, &native(|_| {}));
+        })
+    };
+    let known = Known::default();
+    let tenant = Tenant::default();
+    let of = |body: &[u8], tenant: &Tenant| read(body, tenant, SourceId(7), 3, Some(&known)).unwrap();
+    let first = of(&request(&[series("a")]), &tenant);
+    assert_eq!((first.batch.series.len(), first.batch.known.len()), (2, 0));
+    known.remember(&first.declared);
+    assert_eq!(known.len(), 2);
+
+    let second = of(&request(&[series("a"), series("b"), series("a")]), &tenant);
+    let ids: Vec<_> = first.batch.series.iter().map(|series| series.as_ref().unwrap().id(&tenant)).collect();
+    assert_eq!(second.batch.known, [ids[0], ids[1], ids[0], ids[1]]);
+    assert_eq!(second.batch.series.len(), 2);
+    let numbers: Vec<_> = second.batch.samples.iter().map(|sample| sample.as_ref().unwrap().series).collect();
+    assert_eq!(numbers, [2, 3, 0, 1, 4, 5]);
+
+    let other = of(&request(&[series("a")]), &Tenant::new("other").unwrap());
+    assert_eq!((other.batch.series.len(), other.batch.known.len()), (2, 0), "another tenant's series is another");
 }
