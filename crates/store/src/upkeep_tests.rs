@@ -327,6 +327,30 @@ fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
     }
 }
 
+/// The wall clock falls back by a day, over a restart and while records wait in the journal: what was accepted stays, a
+/// snapshot is made, and samples of the clock's own time are taken.
+#[test]
+fn a_clock_that_falls_back_loses_nothing() {
+    let disk = SimulatedDisk::new(8);
+    let open_at = |wall_ns| {
+        let clock = Arc::new(ManualClock::new(wall_ns));
+        Store::open(Arc::new(disk.clone()), Path::new("/s"), options(), clock).unwrap()
+    };
+    let store = open_at(WALL_NS);
+    (0..20).for_each(|n| assert!(send(&store, n)));
+    store.flush().unwrap();
+    (20..40).for_each(|n| assert!(send(&store, n)));
+    drop(store);
+    let store = open_at(WALL_NS - 86_400_000_000_000);
+    assert_eq!((held(&store), store.status().recovered.findings.len()), ((0..40).collect(), 0));
+    store.flush().unwrap();
+    assert_eq!(store.snapshot("back", -5).unwrap().created_ms, -5);
+    drop(store);
+    let store = open_at(WALL_NS);
+    assert!(send(&store, 40));
+    assert_eq!(held(&store), (0..41).collect());
+}
+
 /// What fuzz/fuzz_targets/directory.rs does for hours, for a moment: mangled labels, snapshots and rollbacks.
 #[test]
 fn any_bytes_as_the_small_files_of_a_directory_are_good_or_an_error() {
