@@ -1,11 +1,13 @@
-//! How many samples and histograms does a CPU-second of the server take in through `POST /v1/batch`, each batch
-//! acknowledged when it is durable?
+//! What does a CPU-second of the server take in through `POST /v1/batch`, each batch acknowledged when it is durable: with
+//! labels, with identities, as JSON; and what does a new series cost, in time and in memory?
 //!
 //! Starts the real server on the disk of the temporary directory, sends prepared batches over several connections, and
 //! divides what was accepted by the processor time of the server's process (user and system, the hiccup meter and
-//! everything else included). The four kinds of batch take turns, so that a busy machine hurts all alike.
+//! everything else included). The kinds of batch take turns, so that a busy machine hurts all alike. Then a million new
+//! series with a few samples each show what one takes: the growth of the server's anonymous memory.
 //!
-//! `cargo bench -p ogive --bench ingest`; `OGIVE_BENCH_ROUNDS` (default 3) rounds of one second a kind.
+//! `cargo bench -p ogive --bench ingest`; `OGIVE_BENCH_ROUNDS` (default 3) rounds of one second a kind,
+//! `OGIVE_BENCH_SERIES` (default 1,000,000) new series, 0 for none.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -21,15 +23,18 @@ use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporal
 use serde_json::json;
 
 const CONNECTIONS: usize = 4;
-/// Series of a batch of floats: a host's metrics.
-const FLOATS: usize = 1_000;
-/// Series of a batch of histograms, some 60 bins each.
-const HISTOGRAMS: usize = 200;
+/// Batches that each connection has ready.
+const PREPARED: u64 = 100;
 const ROUND: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
-    Flat,
+    /// Every series with its labels.
+    Labels,
+    /// Every series by its identity.
+    Identities,
+    /// Series that were never seen.
+    New,
     Json,
 }
 
@@ -38,23 +43,26 @@ enum Form {
 struct Load {
     form: Form,
     kind: Kind,
+    /// Samples of a batch, each of a series of its own.
+    samples: usize,
 }
 
-const LOADS: [Load; 4] = [
-    Load { form: Form::Flat, kind: Kind::Float },
-    Load { form: Form::Flat, kind: Kind::Histogram },
-    Load { form: Form::Json, kind: Kind::Float },
-    Load { form: Form::Json, kind: Kind::Histogram },
+const LOADS: [Load; 8] = [
+    Load { form: Form::Labels, kind: Kind::Float, samples: 1_000 },
+    Load { form: Form::Labels, kind: Kind::Float, samples: 5_000 },
+    Load { form: Form::Identities, kind: Kind::Float, samples: 1_000 },
+    Load { form: Form::Identities, kind: Kind::Float, samples: 5_000 },
+    Load { form: Form::New, kind: Kind::Float, samples: 1_000 },
+    // Some 60 bins each.
+    Load { form: Form::Labels, kind: Kind::Histogram, samples: 200 },
+    Load { form: Form::Identities, kind: Kind::Histogram, samples: 200 },
+    Load { form: Form::Json, kind: Kind::Float, samples: 1_000 },
 ];
 
 impl Load {
     fn name(self) -> String {
-        let form = if self.form == Form::Flat { "FlatBuffers" } else { "JSON" };
-        format!("{form} {}", if self.kind == Kind::Float { "floats" } else { "histograms" })
-    }
-
-    fn samples(self) -> usize {
-        if self.kind == Kind::Float { FLOATS } else { HISTOGRAMS }
+        let kind = if self.kind == Kind::Float { "floats" } else { "histograms" };
+        format!("{:?}, {} {kind}", self.form, self.samples)
     }
 
     /// The batch of `connection` with number `sequence`: one sample of each series, a second after the one before.
@@ -62,10 +70,11 @@ impl Load {
         let time_ns = (now_ms() - 3_000_000 + (sequence as i64 % 3_000) * 1_000) * 1_000_000;
         let mut series = Vec::new();
         let mut samples = Vec::new();
-        for index in 0..self.samples() {
+        for index in 0..self.samples {
             let temporality = if self.kind == Kind::Float { Temporality::Gauge } else { Temporality::Delta };
             let meta = SeriesMeta { kind: self.kind, temporality, unit: "s".into(), width_ms: 1_000 };
-            series.push(SeriesDef::new(labels(self, connection, index), meta));
+            let of = if self.form == Form::New { sequence as usize * self.samples } else { 0 };
+            series.push(SeriesDef::new(labels(self, connection, of + index), meta));
             let value = match self.kind {
                 Kind::Float => Value::Float(sequence as f64 * 0.25 + index as f64),
                 _ => Value::Histogram(Box::new(distribution(sequence + index as u64))),
@@ -77,23 +86,28 @@ impl Load {
         Batch { source, sequence, series, samples, ..Batch::default() }
     }
 
-    fn body(self, connection: usize, sequence: u64) -> Vec<u8> {
-        let batch = self.batch(connection, sequence);
-        match self.form {
-            Form::Flat => batch.encode().unwrap(),
-            Form::Json => json_of(&batch).into_bytes(),
+    fn body(self, connection: usize, sequence: u64, declared: bool) -> Vec<u8> {
+        let mut batch = self.batch(connection, sequence);
+        if self.form == Form::Identities && !declared {
+            let series = std::mem::take(&mut batch.series);
+            batch.known = series.iter().flatten().map(|def| def.id(&batch.tenant)).collect();
         }
+        if self.form == Form::Json { json_of(&batch).into_bytes() } else { batch.encode().unwrap() }
     }
 }
 
+/// Nine labels, as in the comparison with other servers.
 fn labels(load: Load, connection: usize, index: usize) -> Vec<(String, String)> {
     let metric = if load.kind == Kind::Float { "bench_value" } else { "bench_seconds" };
     [
-        ("__name__", format!("{metric}_{:?}", load.form)),
+        ("__name__", format!("{metric}_{:?}_{}", load.form, load.samples)),
+        ("cluster", "eu-1".into()),
         ("host", format!("host-{connection}.example.org")),
-        ("service", format!("service-{}", index % 20)),
-        ("route", format!("/api/v1/things/{}", index / 20)),
+        ("instance", format!("10.0.{}.{}:9100", index / 250 % 250, index % 250)),
+        ("job", "bench".into()),
         ("method", "GET".into()),
+        ("route", format!("/api/v1/things/{}", index / 20)),
+        ("service", format!("service-{}", index % 20)),
         ("status", "200".into()),
     ]
     .map(|(name, value)| (name.to_string(), value))
@@ -196,13 +210,21 @@ struct Round {
     bytes: f64,
 }
 
-/// Sends for [`ROUND`]; batches are made beforehand.
+fn kind_of(load: Load) -> &'static str {
+    if load.form == Form::Json { JSON } else { FRAME }
+}
+
+/// Sends for [`ROUND`]; batches are made beforehand, and those that declare what others name are sent beforehand.
 fn round(server: &Server, load: Load, first: u64) -> (Round, u64) {
-    const PREPARED: u64 = 200;
     let bodies: Vec<Vec<Vec<u8>>> = (0..CONNECTIONS)
-        .map(|connection| (0..PREPARED).map(|at| load.body(connection, first + at)).collect())
+        .map(|connection| (1..PREPARED).map(|at| load.body(connection, first + at, false)).collect())
         .collect();
-    let bytes = bodies[0][0].len() as f64 / load.samples() as f64;
+    if load.form != Form::New {
+        for connection in 0..CONNECTIONS {
+            Line(BufReader::new(server.connect())).post(kind_of(load), &load.body(connection, first, true));
+        }
+    }
+    let bytes = bodies[0][0].len() as f64 / load.samples as f64;
     let accepted = AtomicU64::new(0);
     let (cpu, from) = (cpu_seconds(server), Instant::now());
     std::thread::scope(|scope| {
@@ -210,9 +232,8 @@ fn round(server: &Server, load: Load, first: u64) -> (Round, u64) {
             let accepted = &accepted;
             scope.spawn(move || {
                 let mut line = Line(BufReader::new(server.connect()));
-                let kind = if load.form == Form::Flat { FRAME } else { JSON };
                 for body in bodies {
-                    accepted.fetch_add(line.post(kind, body), Ordering::Relaxed);
+                    accepted.fetch_add(line.post(kind_of(load), body), Ordering::Relaxed);
                     if from.elapsed() > ROUND {
                         break;
                     }
@@ -227,6 +248,44 @@ fn round(server: &Server, load: Load, first: u64) -> (Round, u64) {
         bytes,
     };
     (round, first + PREPARED)
+}
+
+/// Anonymous memory of the server, bytes.
+fn memory(server: &Server) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() * 1024.0
+}
+
+/// Sends `count` new series, then a second sample of each by its identity.
+fn new_series(count: usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    std::thread::sleep(Duration::from_secs(1));
+    let load = Load { form: Form::New, kind: Kind::Float, samples: 1_000 };
+    let mut line = Line(BufReader::new(server.connect()));
+    let (cpu, before, from) = (cpu_seconds(&server), memory(&server), Instant::now());
+    let batches = (count / load.samples) as u64;
+    let mut sent = 0.0;
+    for sequence in 0..batches {
+        sent += line.post(FRAME, &load.batch(0, sequence).encode().unwrap()) as f64;
+    }
+    let (took, wall) = (cpu_seconds(&server) - cpu, from.elapsed().as_secs_f64());
+    println!("{sent:.0} new series: {:.0} a CPU-second, {:.0} a second of wall time", sent / took, sent / wall);
+    let held = memory(&server) - before;
+    println!("memory: {:.0} bytes a series with one sample", held / sent);
+    for sequence in 0..batches {
+        let mut batch = load.batch(0, sequence);
+        batch.sequence += batches;
+        batch.samples.iter_mut().flatten().for_each(|sample| sample.time_ns += 1_000_000_000);
+        let series = std::mem::take(&mut batch.series);
+        batch.known = series.iter().flatten().map(|def| def.id(&batch.tenant)).collect();
+        line.post(FRAME, &batch.encode().unwrap());
+    }
+    println!("memory: {:.0} bytes a series with two samples", (memory(&server) - before) / sent);
+    let (_, status) = server.get("/v1/status");
+    let counted = status["series_bytes"].as_f64().unwrap() + status["head_bytes"].as_f64().unwrap();
+    println!("memory: {:.0} bytes a series as the server counts them", counted / sent);
 }
 
 fn spread(mut values: Vec<f64>) -> String {
@@ -253,13 +312,11 @@ fn main() {
             sequence = next;
         }
     }
-    println!(
-        "{CONNECTIONS} connections, batches of {FLOATS} floats or {HISTOGRAMS} histograms, {rounds} rounds: median (least..greatest)"
-    );
+    println!("{CONNECTIONS} connections, {rounds} rounds: median (least..greatest)");
     for (load, rounds) in LOADS.iter().zip(&figures) {
         let per = |of: fn(&Round) -> f64| spread(rounds.iter().map(of).collect());
         println!(
-            "{:24} {} samples a CPU-second; {} a second of wall time; {:.0} bytes each on the wire",
+            "{:28} {} samples a CPU-second; {} a second of wall time; {:.0} bytes each on the wire",
             load.name(),
             per(|round| round.samples / round.cpu.max(0.01)),
             per(|round| round.samples / round.wall),
@@ -267,4 +324,9 @@ fn main() {
         );
     }
     println!("most memory held: {} MiB", server.memory_peak_kib() >> 10);
+    drop(server);
+    let count = std::env::var("OGIVE_BENCH_SERIES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
+    if count > 0 {
+        new_series(count);
+    }
 }

@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::backend::Backend;
-use crate::cli::serve::Limits as IngestLimits;
+use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
 use crate::clock::AskKernel;
 use crate::counters::Counters;
 use crate::http::{self, Limits, Numbers, Shared};
@@ -44,6 +44,7 @@ pub(crate) struct Options {
     pub(crate) keeping: Keeping,
     /// Deletion may be asked for over HTTP.
     pub(crate) admin: bool,
+    pub(crate) queries: QueryLimits,
 }
 
 /// Serves until a signal ends it.
@@ -69,12 +70,12 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let (end, ending) = watch::channel(false);
     let app = Arc::new(Shared {
         backend,
-        engine: ogive_query::Engine::default(),
+        engine: ogive_query::Engine::new(options.queries.engine()),
         counters,
         meters,
         clock,
         started_ns: clock.now(),
-        limits: Limits::new(),
+        limits: Limits::new(Duration::from_secs(options.queries.query_timeout_s)),
         batch_series_max: options.limits.limit_batch_series,
         numbers: Numbers::new(),
         ending,

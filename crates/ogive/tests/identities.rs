@@ -1,4 +1,4 @@
-//! Series named by their identity, and limits of tenants, against a real server that is killed in between.
+//! Series named by their identity, and the limits of tenants and queries, against a real server that is killed in between.
 
 mod common;
 
@@ -84,4 +84,28 @@ fn what_is_beyond_a_limit_is_in_the_overflow_and_counted() {
     let (status, answer) = server.batch(common::SOURCE, 2, (0..5).map(wide).collect(), json!([sample(0)]));
     assert_eq!(status, 413);
     assert!(answer["error"].as_str().unwrap().contains("--limit-batch-series 4"), "{answer}");
+}
+
+#[test]
+fn a_query_beyond_a_limit_is_told_which() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--listen", "127.0.0.1:0", "--query-series", "2", "--query-samples", "450", "--query-timeout-s", "9"];
+    let server = Server::try_start(directory.path(), &flags).unwrap();
+    let time = now_ms() - 250_000;
+    let labels = |name: &str, n: usize| json!({"labels": {"__name__": name, "n": n.to_string()}, "kind": "float"});
+    let series = json!([labels("m", 0), labels("m", 1), labels("k", 0), labels("k", 1), labels("k", 2)]);
+    let mut samples: Vec<Value> =
+        (0..600).map(|at| json!({"series": at % 2, "time_ms": time + at * 400, "float": 1})).collect();
+    samples.extend((2..5).map(|series| json!({"series": series, "time_ms": time + 240_000, "float": 1})));
+    assert_eq!(server.batch(common::SOURCE, 1, series, samples.into()).0, 200);
+    let ask = |query: &str| server.get(&format!("/api/v1/query?query={}", common::form(query)));
+    for (query, flag) in [("count(k)", "--query-series"), ("count_over_time(m[5m])", "--query-samples")] {
+        let (status, answer) = ask(query);
+        assert_eq!((status, &answer["errorType"]), (422, &json!("execution")), "{query}: {answer}");
+        assert!(answer["error"].as_str().unwrap().contains(flag), "{query}: {answer}");
+    }
+    for query in ["count(k{n!=\"0\"})", "count_over_time(m{n=\"0\"}[5m])"] {
+        let (status, answer) = ask(query);
+        assert_eq!(status, 200, "{query}: {answer}");
+    }
 }

@@ -48,6 +48,14 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// Reject: a selector matches more series than the engine allows.
+    #[error("the selector matches {found} series, more than {limit}; narrow it")]
+    TooManySeries {
+        /// How many.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// Retry, or stop: the caller no longer waits.
     #[error("the query was cancelled before it had its answer")]
     Cancelled,

@@ -4,10 +4,12 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ogive_query::EngineOptions;
+
 use super::clock::kernel::Directory;
 use super::disk::bytes;
 use crate::keeping::{self, Ages, Keeping, Of, Widths};
-use crate::server;
+use crate::{http, server};
 
 /// Stores and answers: HTTP API, page, self observation.
 #[derive(clap::Args, Debug)]
@@ -43,7 +45,37 @@ pub(crate) struct Serve {
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
+    queries: QueryLimits,
+    #[command(flatten)]
     kernel: Directory,
+}
+
+/// What one query may take. Beyond it the answer is an error that names the limit.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct QueryLimits {
+    /// Samples that one query may hold, a histogram counting as one for each bin.
+    #[arg(long, value_name = "COUNT", default_value_t = 50_000_000, env = "OGIVE_QUERY_SAMPLES")]
+    query_samples: usize,
+    /// Memory that one query may hold, in MiB, at 16 bytes a sample.
+    #[arg(long, value_name = "MIB", default_value_t = 768, env = "OGIVE_QUERY_MEMORY_MIB")]
+    query_memory_mib: usize,
+    /// Series that one selector of a query may read.
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, env = "OGIVE_QUERY_SERIES")]
+    query_series: usize,
+    /// The longest that a query may take, in seconds; it ends earlier when its client goes.
+    #[arg(long, value_name = "SECONDS", default_value_t = http::Limits::QUERY_TIMEOUT.as_secs(), env = "OGIVE_QUERY_TIMEOUT_S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) query_timeout_s: u64,
+}
+
+impl QueryLimits {
+    /// How queries are evaluated.
+    pub(crate) fn engine(&self) -> EngineOptions {
+        let usual = EngineOptions::default();
+        // 16 bytes: a time and a value.
+        let samples_max = self.query_samples.min((self.query_memory_mib << 20) / 16);
+        let samples_read_max = usual.samples_read_max.min(samples_max);
+        EngineOptions { samples_max, samples_read_max, series_max: self.query_series, ..usual }
+    }
 }
 
 /// What writers may have. Beyond it the series `ogive_overflow` stands for the rest, or the sender hears 429.
@@ -76,13 +108,14 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
     let kernel = options.kernel.clone();
     let ask = Box::new(move || kernel.ask());
-    let Serve { listen, data, degraded, scrub_rate, limits, .. } = options;
+    let Serve { listen, data, degraded, scrub_rate, limits, queries, .. } = options;
     let (listen, data, degraded, scrub_rate, limits) = (*listen, data.clone(), *degraded, *scrub_rate, *limits);
     let keeping = Keeping {
         retention: keeping::retention(&options.retention, &options.retention_size),
         rollups: options.rollups.0.clone(),
         replay_bytes_max: options.replay_max,
     };
+    let queries = *queries;
     let admin = options.enable_admin_api;
-    server::run(&server::Options { listen, data, degraded, scrub_rate, limits, keeping, admin }, ask)
+    server::run(&server::Options { listen, data, degraded, scrub_rate, limits, queries, keeping, admin }, ask)
 }

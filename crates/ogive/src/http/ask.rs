@@ -10,9 +10,6 @@ use std::time::Duration;
 use super::App;
 use super::error::ApiError;
 
-/// 2 minutes, as in Prometheus: the longest that a query may take, and what it may take when it says nothing.
-const TIMEOUT_MAX: Duration = Duration::from_secs(120);
-
 /// Whether the work is still wanted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cancel(Arc<AtomicBool>);
@@ -40,8 +37,9 @@ pub(super) async fn ask<T: Send + 'static>(
     timeout_ms: Option<i64>,
     work: impl FnOnce(&App, &Cancel) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let wish = timeout_ms.map_or(TIMEOUT_MAX, |ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-    let timeout = wish.min(TIMEOUT_MAX);
+    let longest = app.limits.query_timeout;
+    let wish = timeout_ms.map_or(longest, |ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    let timeout = wish.min(longest);
     let _asked = app
         .limits
         .queries_asked
@@ -52,7 +50,9 @@ pub(super) async fn ask<T: Send + 'static>(
         Err(_) => {
             app.counters.queries_timed_out.add(1);
             let seconds = timeout.as_secs_f64();
-            Err(ApiError::timeout(format!("the query did not end within {seconds} s; narrow it or raise its timeout")))
+            let who =
+                if wish > longest || timeout_ms.is_none() { "the server's --query-timeout-s" } else { "its timeout" };
+            Err(ApiError::timeout(format!("the query did not end within {seconds} s; narrow it or raise {who}")))
         }
     }
 }

@@ -13,6 +13,9 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
+    /// What decides how many samples a query may read.
+    const SAMPLES_HELP: &str = "the server's limits are set by --query-samples and --query-memory-mib";
+
     fn new(status: StatusCode, error_type: &'static str, message: impl Into<String>) -> Self {
         Self { status, error_type, message: message.into() }
     }
@@ -109,6 +112,8 @@ impl From<ogive_query::Error> for ApiError {
         match error {
             Error::Parse(error) => Self::bad_data(format!("invalid parameter \"query\": {error}")),
             Error::Select(error) => error.into(),
+            Error::TooManySamples { .. } => Self::execution(format!("{error}; {}", Self::SAMPLES_HELP)),
+            Error::TooManySeries { .. } => Self::execution(format!("{error} or raise the server's --query-series")),
             error => Self::execution(error.to_string()),
         }
     }
@@ -117,7 +122,7 @@ impl From<ogive_query::Error> for ApiError {
 impl From<SelectError> for ApiError {
     fn from(error: SelectError) -> Self {
         match error {
-            SelectError::TooManySamples { .. } => Self::execution(error.to_string()),
+            SelectError::TooManySamples { .. } => Self::execution(format!("{error}; {}", Self::SAMPLES_HELP)),
             error => Self::unavailable(error.to_string()),
         }
     }

@@ -31,6 +31,7 @@ mod traces;
 pub(crate) mod upkeep;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -80,6 +81,8 @@ pub(crate) struct Shared {
 pub(crate) struct Limits {
     /// Kibibytes of request bodies that are being read or decoded.
     ingest_kib: Arc<Semaphore>,
+    /// The longest that a query may take, and what it may take when it says nothing.
+    query_timeout: Duration,
     /// Queries that run.
     queries: Arc<Semaphore>,
     /// Queries that run or wait.
@@ -98,9 +101,13 @@ impl Limits {
     /// 64 live streams: each costs one small query a second.
     pub(crate) const STREAMS: usize = 64;
 
-    pub(crate) fn new() -> Self {
+    /// 2 minutes, as in Prometheus.
+    pub(crate) const QUERY_TIMEOUT: Duration = Duration::from_secs(120);
+
+    pub(crate) fn new(query_timeout: Duration) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
+            query_timeout,
             ingest_kib: semaphore(Self::INGEST_KIB as usize),
             queries: semaphore(Self::QUERIES),
             queries_asked: semaphore(Self::QUERIES_ASKED),

@@ -75,7 +75,7 @@ pub(super) fn range(params: &Params) -> Result<(i64, i64, i64), ApiError> {
 
 fn with_lookback(engine: &Engine, lookback_ms: Option<i64>) -> Engine {
     match lookback_ms {
-        Some(lookback_ms) if lookback_ms > 0 => Engine::new(EngineOptions { lookback_ms, ..EngineOptions::default() }),
+        Some(lookback_ms) if lookback_ms > 0 => Engine::new(EngineOptions { lookback_ms, ..engine.options().clone() }),
         _ => engine.clone(),
     }
 }

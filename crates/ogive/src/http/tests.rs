@@ -31,7 +31,7 @@ impl Server {
             meters: Arc::default(),
             clock,
             started_ns: 0,
-            limits: Limits::new(),
+            limits: Limits::new(Limits::QUERY_TIMEOUT),
             batch_series_max: 1_000,
             numbers: Numbers::new(),
             ending,

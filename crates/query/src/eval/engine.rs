@@ -66,6 +66,12 @@ impl Engine {
         Self { options }
     }
 
+    /// How it evaluates.
+    #[must_use]
+    pub const fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
     /// The value of `query` at `time_ms`.
     ///
     /// # Errors

@@ -70,8 +70,7 @@ impl<'a> Evaluator<'a> {
         let mut series = one_a_label_set(series, |a, b| a.meta.temporality == b.meta.temporality);
         let limit = self.options.series_max;
         if series.len() > limit {
-            let message = format!("the selector matches {} series, more than {limit}; narrow it", series.len());
-            return Err(Error::evaluate(message));
+            return Err(Error::TooManySeries { found: series.len(), limit });
         }
         let coarsest = series.iter().map(|one| one.rollup_ms).max().unwrap_or(0);
         self.stats.rollup_ms = self.stats.rollup_ms.max(coarsest);
