@@ -636,3 +636,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_rotated_journal_lets_all_before_it_go_and_loses_nothing() {
+    for power in [false, true] {
+        let disk = SimulatedDisk::new(3);
+        let mut journal = filled(&disk, 5, Options::default());
+        journal.append(&record(5)).unwrap();
+        journal.rotate().unwrap();
+        assert_eq!((journal.durable(), segments(&disk).len()), (Position(6), 2), "what was not synced is");
+        journal.rotate().unwrap();
+        assert_eq!(segments(&disk).len(), 2, "a blank segment stays");
+        assert_eq!(replay_from(&journal, 0).0, records(0..6));
+        journal.truncate_before(Position(6)).unwrap();
+        assert_eq!(segments(&disk).len(), 1);
+        if power {
+            disk.cut_power();
+        }
+        drop(journal);
+        disk.restart();
+        let mut journal = open(&disk);
+        assert_eq!(journal.append(&record(6)).unwrap(), Position(6));
+        journal.sync().unwrap();
+        assert_eq!(replay_from(&journal, 6).0, records(6..7));
+    }
+}
+
+#[test]
+fn a_rotation_that_fails_is_made_up_for_by_the_next_record() {
+    let disk = SimulatedDisk::new(3);
+    let mut journal = filled(&disk, 3, Options::default());
+    disk.set_faults(Faults { name_error: 1000, ..Faults::default() });
+    assert!(journal.rotate().is_err());
+    disk.set_faults(Faults::default());
+    journal.append(&record(3)).unwrap();
+    journal.sync().unwrap();
+    assert_eq!(replay_from(&journal, 0).0, records(0..4));
+    drop(journal);
+    assert_eq!(replay_from(&open(&disk), 0).0, records(0..4));
+}

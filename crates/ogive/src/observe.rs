@@ -220,7 +220,7 @@ impl Work {
         let due = time_ns / SECOND_NS % COUNTERS_SECONDS == 0;
         if due {
             values.extend(counter_values(&self.counters));
-            values.extend(self.backend.facts().iter().filter_map(disk_value));
+            values.extend(self.backend.facts().iter().filter_map(kept_value));
         }
         let (ways, dropped) = self.meters.ingest.take();
         self.counters.own_slow_dropped.add(dropped);
@@ -260,15 +260,17 @@ fn counter_values(counters: &Counters) -> Vec<(SeriesDef, Value)> {
     .collect()
 }
 
-/// What is known of the disks and their scrubs, as series.
-fn disk_value(fact: &Fact) -> Option<(SeriesDef, Value)> {
-    let of_disks = fact.name.starts_with("disk") || fact.name.starts_with("scrub_");
+/// What is known of the disks and of what is kept on them, as series.
+fn kept_value(fact: &Fact) -> Option<(SeriesDef, Value)> {
+    const BEGINNINGS: [&str; 9] =
+        ["disk", "scrub_", "block", "compaction", "rollup", "dropped_", "deletion", "journal_bytes", "head_bytes"];
+    let is_kept = BEGINNINGS.iter().any(|beginning| fact.name.starts_with(beginning));
     let counts = fact.name.ends_with("_total");
     let temporality = if counts { Temporality::Cumulative } else { Temporality::Gauge };
     let unit = if fact.name.ends_with("_seconds") { "s" } else { "" };
     let meta =
         SeriesMeta { kind: Kind::Float, temporality, unit: unit.into(), width_ms: (COUNTERS_SECONDS * 1_000) as u32 };
-    of_disks.then(|| (series(&format!("ogive_{}", fact.name), &[], meta), Value::Float(fact.value)))
+    is_kept.then(|| (series(&format!("ogive_{}", fact.name), &[], meta), Value::Float(fact.value)))
 }
 
 /// 128 bits that no other process has, from the seeds that the standard library takes from the system.
