@@ -93,6 +93,8 @@ impl Store {
             want_flush: Box::new(move || ring.ring(None)),
         };
         let mut recovered = writer.replay(from, |mark| flusher.relieve(mark))?;
+        // What opening the journal met in its last segment, replay met again.
+        findings.retain(|finding| !recovered.findings.contains(finding));
         recovered.findings.splice(0..0, findings);
 
         let (ring, interval) = (Arc::clone(&bell), options.flush_interval);

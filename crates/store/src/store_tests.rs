@@ -468,6 +468,7 @@ fn corruption_of_the_journal_is_told_and_costs_one_batch() {
     let store = open(&disk);
     assert_eq!(read(&store, "g").unwrap().floats.values, [1.0, 2.0]);
     let findings = store.status().recovered.findings;
+    assert_eq!(findings.len(), 1, "what opening and replay both met is told once: {findings:?}");
     assert!(findings[0].contains("journal") && findings[0].contains("bytes 64.."), "{findings:?}");
 }
 
