@@ -116,12 +116,25 @@ fn stored(server: &Server, name: &str, base: i64) -> u64 {
     columns.iter().map(|column| column["count"].as_str().unwrap().parse::<u64>().unwrap()).sum()
 }
 
+/// A server that flushes all the time, so that kills fall into flushes and compactions too.
+fn start_flushing(directory: &Path) -> Server {
+    Server::try_start(directory, &["--listen", "127.0.0.1:0", "--replay-max", "16KiB"]).unwrap()
+}
+
+/// Flushes and compactions of a server so far.
+fn upkeep(server: &Server) -> [u64; 2] {
+    let (status, figures) = server.get("/v1/status");
+    assert_eq!(status, 200, "{figures}");
+    ["flushes_total", "compactions_total"].map(|name| figures[name].as_u64().unwrap_or_else(|| panic!("{figures}")))
+}
+
 fn kill_while_sending(directory: &Path, kills: u64) {
     let base = now_ms() - 60_000;
-    let mut server = Server::start(directory);
+    let mut server = start_flushing(directory);
     let address = Mutex::new(server.address.clone());
     let stop = AtomicBool::new(false);
-    let senders: Vec<Sender> = (0..4)
+    let [mut flushes, mut compactions] = [0; 2];
+    let senders: Vec<Sender> = (0..6)
         .map(|at| Sender {
             source: format!("00000000-0000-0000-0000-00000000000{at}"),
             name: format!("sender{at}_seconds"),
@@ -138,8 +151,10 @@ fn kill_while_sending(directory: &Path, kills: u64) {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             std::thread::sleep(Duration::from_millis(20 + (random >> 33) % 300));
             let before: Vec<u64> = senders.iter().map(|sender| sender.acknowledged.load(Ordering::SeqCst)).collect();
+            let [more_flushes, more_compactions] = upkeep(&server);
+            (flushes, compactions) = (flushes + more_flushes, compactions + more_compactions);
             server.kill();
-            server = Server::start(directory);
+            server = start_flushing(directory);
             // Nobody reaches this one yet: what is there is what was acknowledged, and at most the one in doubt.
             for (sender, before) in senders.iter().zip(before) {
                 let after = sender.acknowledged.load(Ordering::SeqCst);
@@ -159,7 +174,12 @@ fn kill_while_sending(directory: &Path, kills: u64) {
         let expected = sender.acknowledged.load(Ordering::SeqCst) * PER_BATCH;
         assert_eq!(stored(&server, &sender.name, base), expected, "{} after {kills} kills", sender.name);
     }
-    println!("{kills} kills: {} batches of {PER_BATCH} acknowledged, none lost, none twice", all());
+    println!(
+        "{kills} kills among {flushes} flushes and {compactions} compactions: {} batches of {PER_BATCH} acknowledged, none lost, \
+         none twice",
+        all()
+    );
+    assert!(flushes > 0, "no flush was under way");
 }
 
 #[test]
@@ -167,4 +187,50 @@ fn kill_nine_at_any_moment_loses_and_doubles_nothing() {
     let kills = std::env::var("OGIVE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
     let directory = tempfile::tempdir().unwrap();
     kill_while_sending(directory.path(), kills);
+}
+
+/// A byte in the middle of the journal went bad while the server was down. It says so with path and offset, what is around it is
+/// served, and the batch that it cost counts when it is sent again.
+#[test]
+fn a_journal_with_a_bad_middle_is_told_and_what_is_around_it_is_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = now_ms() - 60_000;
+    let mut server = Server::start(directory.path());
+    let send = |server: &Server, n: u64| {
+        let series = json!([float("f"), {"labels": {"__name__": "w"}, "kind": "text"}]);
+        let time_ms = base + n as i64;
+        let samples = json!([
+            {"series": 0, "time_ms": time_ms, "float": n},
+            {"series": 1, "time_ms": time_ms, "text": format!("word number {n:03}")},
+        ]);
+        server.batch(SOURCE, n, series, samples)
+    };
+    (1..=30).for_each(|n| assert_eq!(send(&server, n).0, 200));
+    server.kill();
+    let needle = b"word number 015";
+    let journal = std::fs::read_dir(directory.path().join("journal")).unwrap();
+    let (path, mut bytes, at) = journal
+        .map(|entry| entry.unwrap().path())
+        .filter_map(|path| {
+            let bytes = std::fs::read(&path).unwrap();
+            let at = bytes.windows(needle.len()).position(|window| window == needle)?;
+            Some((path, bytes, at))
+        })
+        .next()
+        .expect("the journal holds the batch");
+    bytes[at + 3] ^= 4;
+    std::fs::write(&path, bytes).unwrap();
+    let server = Server::start(directory.path());
+    let line = server.said.lines().find(|line| line.contains("recovery:")).unwrap_or_else(|| panic!("{}", server.said));
+    assert!(line.contains(path.to_str().unwrap()), "{line}");
+    let numbers = line.rsplit(path.to_str().unwrap()).next().unwrap().split(|letter: char| !letter.is_ascii_digit());
+    let near = |number: u64| number <= at as u64 && number + 4096 > at as u64;
+    assert!(numbers.filter_map(|digits| digits.parse().ok()).any(near), "{at}: {line}");
+    let (status, figures) = server.get("/v1/status");
+    assert_eq!((status, &figures["recovery_findings"]), (200, &json!(1)), "{figures}");
+    let sum = |server: &Server| server.number("sum_over_time(f[1h])");
+    assert_eq!(sum(&server), Some(f64::from((1..=30).sum::<i32>() - 15)));
+    assert_eq!(send(&server, 15), (200, json!({"accepted": 2, "duplicate": 0, "rejected": []})));
+    assert_eq!(send(&server, 16), (200, json!({"accepted": 0, "duplicate": 2, "rejected": []})));
+    assert_eq!(sum(&server), Some(f64::from((1..=30).sum::<i32>())));
 }

@@ -24,6 +24,8 @@ pub struct Server {
     child: Child,
     pub address: String,
     pub directory: PathBuf,
+    /// What it said on standard error before it served.
+    pub said: String,
 }
 
 impl Server {
@@ -57,7 +59,7 @@ impl Server {
                 let address = rest.split('/').next().unwrap().to_owned();
                 // Whatever it says later is read, so that it never waits for us.
                 std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-                return Ok(Self { child, address, directory: directory.to_owned() });
+                return Ok(Self { child, address, directory: directory.to_owned(), said });
             }
         }
     }
