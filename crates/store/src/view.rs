@@ -217,3 +217,29 @@ fn without(a: TimeRange, b: TimeRange) -> impl Iterator<Item = TimeRange> {
 pub(crate) const fn ends_by(window: Window, until_ms: i64) -> bool {
     window.length_ms > 0 && window.end_ms() <= until_ms
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Horizon;
+    use crate::testing::meta;
+
+    #[test]
+    fn a_rollup_is_fresh_when_nothing_finer_of_its_window_arrived_later() {
+        let window = Window::of(120_000, 120_000);
+        let rollup = BlockMeta { resolution_ms: 10_000, window, rolled: 5, ..meta(0) };
+        let raw = |arrived, window| BlockMeta { arrived, window, ..meta(1) };
+        let manifest = |other: BlockMeta| Manifest { blocks: vec![rollup.clone(), other], ..Manifest::default() };
+        assert!(manifest(raw(5, window)).is_fresh(&rollup));
+        assert!(!manifest(raw(6, window)).is_fresh(&rollup));
+        assert!(!manifest(raw(6, Window::NONE)).is_fresh(&rollup), "it may hold any time");
+        assert!(manifest(raw(6, Window::of(240_000, 120_000))).is_fresh(&rollup), "another window");
+        let other = BlockMeta { tenant: Tenant::new("other").unwrap(), ..raw(6, window) };
+        assert!(manifest(other).is_fresh(&rollup));
+        let coarser = BlockMeta { resolution_ms: 60_000, ..raw(6, window) };
+        assert!(manifest(coarser).is_fresh(&rollup), "it is no source");
+        let mut gone = manifest(raw(6, window));
+        gone.horizons.push(Horizon { tenant: Tenant::default(), resolution_ms: 0, until_ms: 120_000 });
+        assert!(gone.is_fresh(&rollup), "what is below the horizon is not shown");
+    }
+}
