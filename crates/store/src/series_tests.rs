@@ -135,6 +135,8 @@ fn definitions_that_were_never_durable_are_written_again() {
     let store = open_with(&disk, options());
     assert_eq!(values(&store, "a"), [1.0, 2.0]);
     assert_eq!(store.status().recovered.findings, [""; 0]);
+    // The block would know the series too; the journal must not need it.
+    assert_eq!(store.status().recovered.batches, 2, "a record of definitions and the batch");
 }
 
 #[test]
