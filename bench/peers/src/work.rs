@@ -1,7 +1,7 @@
 //! The workloads, as requests that are ready to go.
 
 use ogive_hist::{Histogram, Scheme};
-use ogive_model::{Batch, Kind, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{Batch, Kind, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value};
 
 use crate::data::{Random, Sample, Series, latencies};
 use crate::send::{BATCH, REMOTE_WRITE, Request};
@@ -12,6 +12,8 @@ use crate::wire::WriteRequest;
 pub const LANES: usize = 2;
 /// Samples of a request.
 const REQUEST_SAMPLES: usize = 5_000;
+/// Marks the number of a series that is named by identity until it is known how many are declared in front.
+const KNOWN: u32 = 1 << 31;
 /// Measurements of a cell of a histogram.
 const CELL_COUNT: usize = 200;
 
@@ -131,6 +133,7 @@ impl Work {
             batch: None,
             message: WriteRequest::default(),
             declared: vec![u32::MAX; series.len()],
+            ids: vec![None; series.len()],
         };
         let begin = now_ms - (self.steps as i64 - 1) * self.step_ms;
         for step in (0..self.steps).step_by(self.run_length) {
@@ -163,6 +166,8 @@ struct Out {
     batch: Option<Batch>,
     /// Number in the open batch of each series.
     declared: Vec<u32>,
+    /// Identity of each series that was declared.
+    ids: Vec<Option<SeriesId>>,
 }
 
 impl Out {
@@ -205,20 +210,24 @@ impl Out {
         self.close_if_full();
     }
 
+    /// The series' number in the open batch: declared in the first of its lane that has it, named by identity in the others.
     fn declare(&mut self, at: usize, series: &Series, kind: Kind, temporality: Temporality, width_ms: u32) -> u32 {
-        let sequence = self.requests.len() as u64;
-        let source = SourceId(1 + self.lane as u128);
-        let batch = self.batch.get_or_insert_with(|| Batch {
-            source,
-            sequence,
-            tenant: Tenant::default(),
-            series: Vec::new(),
-            samples: Vec::new(),
-        });
+        let (sequence, source) = (self.requests.len() as u64, SourceId(1 + self.lane as u128));
+        let batch = self.batch.get_or_insert_with(|| Batch { source, sequence, ..Batch::default() });
         if self.declared[at] == u32::MAX {
-            self.declared[at] = batch.series.len() as u32;
-            let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms };
-            batch.series.push(SeriesDef::new(series.labels.iter().cloned(), meta));
+            self.declared[at] = match self.ids[at] {
+                Some(id) => {
+                    batch.known.push(id);
+                    KNOWN | (batch.known.len() as u32 - 1)
+                }
+                None => {
+                    let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms };
+                    let series = SeriesDef::new(series.labels.iter().cloned(), meta).expect("labels within limits");
+                    self.ids[at] = Some(series.id(&batch.tenant));
+                    batch.series.push(Ok(series));
+                    batch.series.len() as u32 - 1
+                }
+            };
         }
         self.declared[at]
     }
@@ -231,7 +240,11 @@ impl Out {
     }
 
     fn close(&mut self) {
-        if let Some(batch) = self.batch.take() {
+        if let Some(mut batch) = self.batch.take() {
+            let declared = batch.series.len() as u32;
+            for sample in batch.samples.iter_mut().flatten().filter(|sample| sample.series & KNOWN != 0) {
+                sample.series = declared + (sample.series ^ KNOWN);
+            }
             let body = batch.encode().expect("5,000 samples fit a frame");
             self.requests.push(Request { path: "/v1/batch", headers: BATCH, body, samples: batch.samples.len() });
             self.declared.fill(u32::MAX);
