@@ -134,30 +134,26 @@ impl Backend for Memory {
     }
 }
 
+fn labels_only(matchers: &[Matcher], range: TimeRange) -> Selection {
+    Selection {
+        matchers: matchers.to_vec(),
+        range,
+        samples_max: usize::MAX,
+        labels_only: true,
+        resolution: Default::default(),
+    }
+}
+
 impl Reader for Part<'_> {
     fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        let selection = Selection {
-            matchers: matchers.to_vec(),
-            range,
-            samples_max: usize::MAX,
-            labels_only: true,
-            resolution: Default::default(),
-        };
-        let found = self.select(&selection)?;
+        let found = self.select(&labels_only(matchers, range))?;
         let names: BTreeSet<&str> =
             found.iter().flat_map(|series| series.labels.iter().map(|(name, _)| name)).collect();
         Ok(names.into_iter().map(str::to_owned).collect())
     }
 
     fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        let selection = Selection {
-            matchers: matchers.to_vec(),
-            range,
-            samples_max: usize::MAX,
-            labels_only: true,
-            resolution: Default::default(),
-        };
-        let found = self.select(&selection)?;
+        let found = self.select(&labels_only(matchers, range))?;
         let values: BTreeSet<&str> = found.iter().map(|series| series.labels.get(name)).collect();
         Ok(values.into_iter().filter(|value| !value.is_empty()).map(str::to_owned).collect())
     }

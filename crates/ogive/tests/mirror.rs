@@ -43,15 +43,6 @@ fn again_in_a_namespace(test: &str) {
     assert!(status.success(), "in a namespace of its own: {status}");
 }
 
-fn start(directories: &[&Path], more: &[&str]) -> Result<Server, String> {
-    let mut args = vec!["--listen", "127.0.0.1:0"];
-    for directory in &directories[1..] {
-        args.extend(["--data", directory.to_str().unwrap()]);
-    }
-    args.extend(more);
-    Server::try_start(directories[0], &args)
-}
-
 fn send(server: &Server, sequence: u64, time_ms: i64) -> u16 {
     let samples = json!([{"series": 0, "time_ms": time_ms + sequence as i64, "float": sequence}]);
     server.batch(SOURCE, sequence, json!([float("f")]), samples).0
@@ -86,7 +77,7 @@ fn a_directory_that_fails_goes_and_comes_back_filled() {
         return again_in_a_namespace("a_directory_that_fails_goes_and_comes_back_filled");
     };
     let t = now_ms() - 60_000;
-    let mut server = start(&[&a, &b], &[]).unwrap();
+    let mut server = Server::start_on(&[&a, &b], &[]).unwrap();
     assert_eq!(states(&server), ["live", "live"]);
     (1..50).for_each(|n| assert_eq!(send(&server, n, t), 200));
     // The disk of the first is full: the second goes on.
@@ -101,19 +92,19 @@ fn a_directory_that_fails_goes_and_comes_back_filled() {
     server.kill();
     std::fs::remove_file(&ballast).unwrap();
     // The stale one alone is refused; a third directory of another store too.
-    let said = start(&[&a], &[]).err().unwrap();
+    let said = Server::start_on(&[&a], &[]).err().unwrap();
     assert!(said.contains("was current and is not here") && said.contains("--degraded"), "{said}");
-    let mut server = start(&[&a, &b], &[]).unwrap();
+    let mut server = Server::start_on(&[&a, &b], &[]).unwrap();
     (100..150).for_each(|n| assert_eq!(send(&server, n, t), 200));
     filled(&server);
     (150..200).for_each(|n| assert_eq!(send(&server, n, t), 200));
     server.kill();
     // Now the first has everything, alone.
-    let server = start(&[&a], &["--degraded"]).unwrap();
+    let server = Server::start_on(&[&a], &["--degraded"]).unwrap();
     assert_eq!(count(&server), 199);
     drop(server);
     // The second went away meanwhile: it is stale, and says so when it is asked alone.
-    assert!(start(&[&b], &[]).is_err());
+    assert!(Server::start_on(&[&b], &[]).is_err());
 }
 
 #[test]
@@ -121,7 +112,7 @@ fn a_directory_is_replaced_while_the_server_goes_on() {
     let top = tempfile::tempdir().unwrap();
     let [a, b, c] = ["a", "b", "c"].map(|name| top.path().join(name));
     let t = now_ms() - 600_000;
-    let mut server = start(&[&a, &b], &[]).unwrap();
+    let mut server = Server::start_on(&[&a, &b], &[]).unwrap();
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let url = format!("http://{}", server.address);
     std::thread::scope(|scope| {
@@ -149,10 +140,10 @@ fn a_directory_is_replaced_while_the_server_goes_on() {
     let form = server.request("POST /v1/disks/replace HTTP/1.1\r\ncontent-type: text/plain", b"{}").unwrap();
     assert_eq!(form.0, 415, "no form of another page may ask for this");
     server.kill();
-    let mut server = start(&[&c, &b], &[]).unwrap();
+    let mut server = Server::start_on(&[&c, &b], &[]).unwrap();
     assert_eq!((states(&server), count(&server)), (vec!["live".into(); 2], sent));
     server.kill();
-    let server = start(&[&c], &["--degraded"]).unwrap();
+    let server = Server::start_on(&[&c], &["--degraded"]).unwrap();
     assert_eq!(count(&server), sent);
     let said: Value = server.get("/v1/disks").1;
     assert_eq!(said["data"]["disks"].as_array().unwrap().len(), 1);

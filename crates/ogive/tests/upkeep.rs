@@ -12,15 +12,6 @@ use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, 
 use ogive_store::{ManualClock, Options, Store};
 use serde_json::{Value, json};
 
-fn start(directories: &[&Path], more: &[&str]) -> Result<Server, String> {
-    let mut args = vec!["--listen", "127.0.0.1:0"];
-    for directory in &directories[1..] {
-        args.extend(["--data", directory.to_str().unwrap()]);
-    }
-    args.extend(more);
-    Server::try_start(directories[0], &args)
-}
-
 fn ogive(args: &[&str]) -> (Option<i32>, Value, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_ogive")).args(args).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -112,15 +103,15 @@ fn flipped_bytes_on_both_disks_lose_nothing_and_are_healed() {
     let (a, b) = (top.path().join("a"), top.path().join("b"));
     make(&a, now_ms() - 3_600_000);
     let all = (BATCHES * 20) as f64;
-    let mut server = start(&[&a, &b], &[]).unwrap();
+    let mut server = Server::start_on(&[&a, &b], &[]).unwrap();
     let live = |server: &Server| server.get("/v1/status").1["disks_live"] == json!(2);
     eventually("the second directory is filled", || live(&server).then_some(()));
     server.kill();
     // Of the journal's last records it cannot be told whether they were durable: the next start writes them anew.
-    drop(start(&[&a, &b], &[]).unwrap());
+    drop(Server::start_on(&[&a, &b], &[]).unwrap());
     assert!(files(&a).len() > 6, "{:?}", files(&a));
     let mut flips = flip_everywhere(&a, &b, 0);
-    let mut server = start(&[&a, &b], &[]).unwrap();
+    let mut server = Server::start_on(&[&a, &b], &[]).unwrap();
     assert_eq!(samples(&server), (all, 0));
     assert!(server.get("/v1/status").1["disk_healed_total"].as_u64().unwrap() > 3);
     let url = format!("http://{}", server.address);
@@ -161,7 +152,7 @@ fn flipped_bytes_on_both_disks_lose_nothing_and_are_healed() {
         "{scrubbed}"
     );
     assert_eq!(scrubbed["findings"][0]["section"], "chunk");
-    let server = start(&[&a, &b], &[]).unwrap();
+    let server = Server::start_on(&[&a, &b], &[]).unwrap();
     let (left, warnings) = samples(&server);
     assert!(left < all && left > all * 0.8 && warnings == 1, "{left} {warnings}");
 }
@@ -180,7 +171,7 @@ fn snapshots_of_a_server_under_load_are_cloned_and_brought_back() {
     let top = tempfile::tempdir().unwrap();
     let [a, b] = ["a", "b"].map(|name| top.path().join(name));
     let t = now_ms() - 600_000;
-    let server = start(&[&a, &b], &[]).unwrap();
+    let server = Server::start_on(&[&a, &b], &[]).unwrap();
     let url = format!("http://{}", server.address);
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let (before, after) = std::thread::scope(|scope| {
@@ -211,7 +202,7 @@ fn snapshots_of_a_server_under_load_are_cloned_and_brought_back() {
         let (code, _, err) = ogive(&["snapshot", "clone", "s1", "--data", clone.to_str().unwrap(), "--server", &url]);
         assert_eq!(code, Some(0), "{err}");
     }
-    let mut servers: Vec<Server> = clones.iter().map(|clone| start(&[clone], &[]).unwrap()).collect();
+    let mut servers: Vec<Server> = clones.iter().map(|clone| Server::start_on(&[clone], &[]).unwrap()).collect();
     let held = count(&servers[0]);
     // What was acknowledged before the command began is in it, and nothing that was sent after it ended.
     assert!(before <= held && held <= after + 1, "{before} <= {held} <= {after}");
@@ -222,7 +213,7 @@ fn snapshots_of_a_server_under_load_are_cloned_and_brought_back() {
     assert_eq!(count(&server), sent);
     servers.iter_mut().for_each(Server::kill);
     for (at, clone) in clones.iter().enumerate() {
-        assert_eq!(count(&start(&[clone], &[]).unwrap()), held + at as u64 + 1);
+        assert_eq!(count(&Server::start_on(&[clone], &[]).unwrap()), held + at as u64 + 1);
     }
     assert_eq!(ogive(&["snapshot", "list", "--json", "--server", &url]).1["snapshots"].as_array().unwrap().len(), 1);
     brought_back(server, &[&a, &b], held, sent);
