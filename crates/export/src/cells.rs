@@ -14,6 +14,7 @@ use ogive_hist::Histogram;
 use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality, Value};
 use ogive_probe::{Clock, HiccupMeter, Mode, Recorder, TickSource, TracePath, TraceRecorder, snapshot_all};
 
+use crate::trace_series::{STAGE, TOTAL};
 use crate::traces::{Traces, TracesOf};
 use crate::{Error, Measured};
 
@@ -65,12 +66,13 @@ struct Gauge {
     turn: u64,
 }
 
-/// A cell that ends at `time_ns`, made by a process that is at `wall_ns`.
+/// The end of a cell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    pub(crate) time_ns: i64,
+pub struct Turn {
+    /// The time at which it ends, nanoseconds since the Unix epoch.
+    pub time_ns: i64,
     /// Nothing comes after it.
-    pub(crate) is_last: bool,
+    pub is_last: bool,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -175,8 +177,8 @@ impl Cells {
         let with = |more: &[(&str, &str)], name: &str, kind: Kind, temporality: Temporality, unit: &str| {
             self.series(name, &[labels, more].concat(), kind, temporality, unit)
         };
-        let traces = TracesOf::new(name, recorder.clone(), self.shared.clock, with)?;
-        let series = with(&[("stage", "total")], name, Kind::Histogram, Temporality::Delta, "s")?;
+        let traces = TracesOf::new(name, recorder.clone(), with)?;
+        let series = with(&[(STAGE, TOTAL)], name, Kind::Histogram, Temporality::Delta, "s")?;
         self.add(series, What::Traces(Mutex::new(Box::new(traces))))
     }
 
@@ -243,8 +245,10 @@ impl Cells {
         Ok(())
     }
 
-    /// Takes what was measured since the last turn.
-    pub(crate) fn take(&self, turn: Turn) -> Vec<Measured> {
+    /// Takes what was measured since the last turn. An [`Exporter`](crate::Exporter) does so for its own; of a set that you
+    /// made, take the cells in one thread, and each value is the end of its way: nothing gives it again.
+    #[must_use]
+    pub fn take(&self, turn: Turn) -> Vec<Measured> {
         let entries = {
             let mut entries = lock(&self.shared.entries);
             let taken = entries.clone();

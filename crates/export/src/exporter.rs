@@ -11,7 +11,6 @@
 //! status says so, and nothing there waits for them.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,6 +21,7 @@ use ogive_probe::Clock;
 use crate::backoff::Backoff;
 use crate::cells::{Cells, Turn, lock};
 use crate::http::HttpLink;
+use crate::measured::random_source;
 use crate::outbox::{DROPPED_BOUND, Dropped, Ended, Outbox};
 use crate::{Amount, Error, Link, Measured, Outcome};
 
@@ -271,12 +271,6 @@ impl std::fmt::Debug for Builder {
 fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     let spawned = std::thread::Builder::new().name(name.into()).spawn(run);
     spawned.map(|_| ()).map_err(|source| Error::Spawn { name, source })
-}
-
-/// 128 bits that no other process has, from the seeds that the standard library takes from the system.
-fn random_source() -> SourceId {
-    let half = || u128::from(RandomState::new().build_hasher().finish());
-    SourceId(half() << 64 | half())
 }
 
 impl Exporter {

@@ -5,8 +5,9 @@
 //! `ogive_export_dropped_total{reason,what}` and shown by [`Exporter::status`].
 //!
 //! - [`Exporter`]: the two threads and their handle.
-//! - [`Cells`]: the series of the process.
+//! - [`Cells`]: the series of the process, which a program may also take itself.
 //! - [`Link`]: the way to a server; HTTP unless you bring your own.
+//! - [`trace_series`]: what the series of a traced path are called.
 //!
 //! See docs/export.md for an example, and docs/decisions/export.md for why it is a crate of its own with two threads.
 #![forbid(unsafe_code)]
@@ -19,16 +20,19 @@ mod error;
 mod exporter;
 mod http;
 mod link;
+mod measured;
 mod outbox;
+pub mod trace_series;
 mod traces;
 
 pub use amount::Amount;
 pub use answer::Answer;
-pub use cells::{Cells, SERIES_MAX};
+pub use cells::{Cells, SERIES_MAX, Turn};
 pub use error::Error;
 pub use exporter::{Builder, Exporter, State, Status};
 pub use link::{Link, Outcome};
-pub use outbox::{DROPPED_BOUND, DROPPED_SHUTDOWN, DROPPED_TOO_LARGE, Dropped, Measured};
+pub use measured::{Measured, random_source};
+pub use outbox::{DROPPED_BOUND, DROPPED_SHUTDOWN, DROPPED_TOO_LARGE, Dropped};
 pub use traces::SLOW_MAX;
 
 /// The examples of docs/export.md, compiled.

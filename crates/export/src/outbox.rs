@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ogive_model::{Batch, Reason, Sample, SeriesDef, SourceId, Tenant, Value};
+use ogive_model::{Batch, Reason, SourceId, Tenant};
 
-use crate::{Amount, Outcome};
+use crate::{Amount, Measured, Outcome};
 
 /// 5,000 samples: some 700 KiB of cells with labels, which a slow line moves within the time-out.
 pub(crate) const BATCH_SAMPLES_MAX: usize = 5_000;
@@ -29,17 +29,6 @@ pub const DROPPED_BOUND: &str = "bound";
 pub const DROPPED_SHUTDOWN: &str = "shutdown";
 /// A sample alone passes what a batch may hold.
 pub const DROPPED_TOO_LARGE: &str = "too_large";
-
-/// One value that was measured.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
-    /// Its series.
-    pub series: SeriesDef,
-    /// End of what it covers, nanoseconds since the Unix epoch.
-    pub time_ns: i64,
-    /// The value.
-    pub value: Value,
-}
 
 /// What was dropped for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -178,7 +167,7 @@ impl Outbox {
         let start = (time_ms(first), time_ms(first));
         let range_ms = values.iter().map(time_ms).fold(start, |(from, to), time| (from.min(time), to.max(time)));
         let sequence = self.next + self.waiting.len() as u64;
-        let batch = Batch { source: self.source, sequence, tenant: self.tenant.clone(), ..batch(values) };
+        let batch = Measured::batch(self.source, sequence, self.tenant.clone(), values);
         let amount = Amount::of_batch(&batch);
         match batch.encode() {
             Ok(frame) => {
@@ -189,7 +178,7 @@ impl Outbox {
                 self.waiting.push_back(waiting);
             }
             Err(_) if batch.samples.len() > 1 => {
-                let mut values = values_of(batch);
+                let mut values = Measured::of_batch(batch);
                 let rest = values.split_off(values.len() / 2);
                 self.push_batch(values, report);
                 self.push_batch(rest, Vec::new());
@@ -324,29 +313,6 @@ impl Outbox {
 /// A reason of the model's; servers of another version may have others.
 fn known(reason: &str) -> &'static str {
     Reason::ALL.into_iter().map(Reason::as_str).find(|known| *known == reason).unwrap_or("other")
-}
-
-/// Neighbours of one series share its declaration.
-fn batch(values: Vec<Measured>) -> Batch {
-    let (source, sequence, tenant) = (SourceId(0), 0, Tenant::default());
-    let samples = Vec::with_capacity(values.len());
-    let mut out = Batch { source, sequence, tenant, samples, ..Batch::default() };
-    for Measured { series, time_ns, value } in values {
-        if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
-            out.series.push(Ok(series));
-        }
-        out.samples.push(Ok(Sample { series: out.series.len() as u32 - 1, time_ns, value }));
-    }
-    out
-}
-
-fn values_of(batch: Batch) -> Vec<Measured> {
-    let Batch { series, samples, .. } = batch;
-    let of = |sample: Sample| {
-        let series = series.get(sample.series as usize)?.as_ref().ok()?.clone();
-        Some(Measured { series, time_ns: sample.time_ns, value: sample.value })
-    };
-    samples.into_iter().flatten().filter_map(of).collect()
 }
 
 /// The frame under another number. A frame of our own reads back; should it not, it goes as it is, and the receiver

@@ -1,16 +1,15 @@
 //! A traced path as series: cells of its stages, and its slow messages as texts beside the cells that count them.
 //!
-//! *Format*: a path under the metric M (in seconds) gives the histograms `M{stage="total"}`, `M{stage="POINT",class="infra"}` or
-//! `class="logic"`, `M{stage="class:infra"}`, `M{stage="class:logic"}` and `M{stage="gap",publisher="NAME"}`. Each slow message
-//! is one text sample (docs/formats/trace.md) of the series with the labels of `stage="total"` and the name of M, `_slow` in
-//! the place of `_seconds`, at the time of the cell that counted it. Counters in the same way:
+//! *Format*: histograms and texts as [`trace_series`](crate::trace_series) names them. Counters beside them:
 //! `_unmeasured_total{reason}` (`incomplete`, `straddled`) and `_slow_dropped_total{reason}` (`overwritten`, `limit`).
+//! *Invariants*: a slow message is at the time of the cell that counted it.
 //! *Limits*: [`SLOW_MAX`] slow messages a cell; the slowest stay.
 
 use ogive_model::{Kind, SeriesDef, Temporality, Value};
-use ogive_probe::{Class, Clock, SlowTrace, TickSource, TraceCell, TracePath, TraceRecorder};
+use ogive_probe::{Class, SlowTrace, TickSource, TraceCell, TracePath, TraceRecorder};
 
 use crate::cells::{Turn, push_cell};
+use crate::trace_series::{CLASS, GAP, PUBLISHER, STAGE, TOTAL, class_stage, slow_name, stem};
 use crate::{Error, Measured};
 
 /// 256 slow messages a second and path, some 200 KiB of text: more than anybody reads, and the histograms count all.
@@ -25,7 +24,6 @@ pub(crate) trait Traces: Send {
 /// One path.
 pub(crate) struct TracesOf<P, T> {
     recorder: TraceRecorder<P, T>,
-    clock: Clock,
     total: SeriesDef,
     /// In the order of [`TraceCell::stages`].
     stages: Vec<SeriesDef>,
@@ -36,7 +34,7 @@ pub(crate) struct TracesOf<P, T> {
     slow: SeriesDef,
     /// Why a message was not measured, or its text is not there: the counter, and what it was.
     odd: [(SeriesDef, Option<u64>); 4],
-    /// Finished after the last cell was taken.
+    /// Drained before the cell that counts them was taken.
     pending: Vec<SlowTrace>,
     unmeasured: [u64; 2],
     limited: u64,
@@ -47,25 +45,23 @@ impl<P: TracePath, T: TickSource> TracesOf<P, T> {
     pub(crate) fn new(
         name: &str,
         recorder: TraceRecorder<P, T>,
-        clock: Clock,
         series: impl Fn(&[(&str, &str)], &str, Kind, Temporality, &str) -> Result<SeriesDef, Error>,
     ) -> Result<Self, Error> {
         let cells = |labels: &[(&str, &str)]| series(labels, name, Kind::Histogram, Temporality::Delta, "s");
-        let base = name.strip_suffix("_seconds").unwrap_or(name);
         let counter = |what: &str, reason: &str| {
-            let name = format!("{base}_{what}_total");
+            let name = format!("{}_{what}_total", stem(name));
             series(&[("reason", reason)], &name, Kind::Float, Temporality::Delta, "").map(|series| (series, None))
         };
         let stages = P::POINTS.iter().skip(1);
         Ok(Self {
-            total: cells(&[("stage", "total")])?,
+            total: cells(&[(STAGE, TOTAL)])?,
             stages: stages
-                .map(|point| cells(&[("stage", point.name), ("class", point.class.name())]))
+                .map(|point| cells(&[(STAGE, point.name), (CLASS, point.class.name())]))
                 .collect::<Result<_, _>>()?,
-            infrastructure: cells(&[("stage", class_stage(Class::Infrastructure))])?,
-            logic: cells(&[("stage", class_stage(Class::Logic))])?,
-            gap: cells(&[("stage", "gap"), ("publisher", "-")])?,
-            slow: series(&[("stage", "total")], &format!("{base}_slow"), Kind::Text, Temporality::Gauge, "")?,
+            infrastructure: cells(&[(STAGE, class_stage(Class::Infrastructure))])?,
+            logic: cells(&[(STAGE, class_stage(Class::Logic))])?,
+            gap: cells(&[(STAGE, GAP), (PUBLISHER, "-")])?,
+            slow: series(&[(STAGE, TOTAL)], &slow_name(name), Kind::Text, Temporality::Gauge, "")?,
             odd: [
                 counter("unmeasured", "incomplete")?,
                 counter("unmeasured", "straddled")?,
@@ -73,20 +69,22 @@ impl<P: TracePath, T: TickSource> TracesOf<P, T> {
                 counter("slow_dropped", "limit")?,
             ],
             recorder,
-            clock,
             pending: Vec::new(),
             unmeasured: [0; 2],
             limited: 0,
         })
     }
 
-    /// The slow messages that the cell taken at `wall_ns` counted.
-    fn slow(&mut self, wall_ns: i64, is_last: bool) -> Vec<SlowTrace> {
+    /// The slow messages that belong to the cell, which counted so many.
+    fn slow(&mut self, counted: u64, is_last: bool) -> Vec<SlowTrace> {
         let mut slow = std::mem::take(&mut self.pending);
+        let waited = slow.len();
         slow.append(&mut self.recorder.drain());
         if !is_last {
-            // One that was finished since is the next cell's.
-            (slow, self.pending) = slow.into_iter().partition(|trace| trace.published_ns <= wall_ns);
+            // What was finished between the snapshot and the draining is the next cell's. It waits for one cell, not for
+            // the count of a writer that ended inside `finish`.
+            let counted = usize::try_from(counted).unwrap_or(usize::MAX).max(waited);
+            self.pending = slow.split_off(counted.min(slow.len()));
         }
         if slow.len() > SLOW_MAX {
             slow.sort_by_key(|trace| std::cmp::Reverse(trace.total_ns));
@@ -105,7 +103,7 @@ impl<P: TracePath, T: TickSource> TracesOf<P, T> {
         push_cell(out, &self.infrastructure, time_ns, cell.infrastructure);
         push_cell(out, &self.logic, time_ns, cell.logic);
         for publisher in cell.publishers.into_iter().filter(|publisher| publisher.gaps.count > 0) {
-            let labels = self.gap.labels.with("publisher", &publisher.name);
+            let labels = self.gap.labels.with(PUBLISHER, &publisher.name);
             push_cell(out, &SeriesDef { labels, ..self.gap.clone() }, time_ns, publisher.gaps);
         }
     }
@@ -113,11 +111,10 @@ impl<P: TracePath, T: TickSource> TracesOf<P, T> {
 
 impl<P: TracePath, T: TickSource> Traces for TracesOf<P, T> {
     fn take(&mut self, turn: Turn, out: &mut Vec<Measured>) {
-        let wall_ns = self.clock.wall();
         let cell = self.recorder.snapshot();
         let counts = cell.counts;
         self.cells(cell, turn.time_ns, out);
-        for trace in self.slow(wall_ns, turn.is_last) {
+        for trace in self.slow(counts.slow, turn.is_last) {
             let value = Value::Text(trace.to_string());
             out.push(Measured { series: self.slow.clone(), time_ns: turn.time_ns, value });
         }
@@ -133,13 +130,5 @@ impl<P: TracePath, T: TickSource> Traces for TracesOf<P, T> {
             }
             *before = Some(now);
         }
-    }
-}
-
-/// The stage under which the sum of a class' stages goes.
-fn class_stage(class: Class) -> &'static str {
-    match class {
-        Class::Infrastructure => "class:infra",
-        Class::Logic => "class:logic",
     }
 }

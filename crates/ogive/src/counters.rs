@@ -46,7 +46,7 @@ pub(crate) struct Counters {
     pub(crate) queries_timed_out: Counter,
     /// Own cells that the store did not take.
     pub(crate) own_lost: Counter,
-    /// Own slow traces beyond those that a second has room for.
+    /// Own slow traces for which there was no room.
     pub(crate) own_slow_dropped: Counter,
     /// Exemplars of remote write, which are not stored.
     pub(crate) exemplars_ignored: Counter,
@@ -82,6 +82,14 @@ impl Counters {
                 self.refused[at].add(samples);
             }
         }
+    }
+
+    /// The ledger of ingest: `(outcome, reason, samples)`, the reason empty where there is none.
+    pub(crate) fn ledger(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
+        let fixed = [("accepted", "", self.accepted.get()), ("duplicate", "", self.duplicate.get())];
+        let rejected = self.rejected().map(|(reason, count)| ("rejected", reason, count));
+        let refused = self.refused().map(|(reason, count)| ("refused", reason, count));
+        fixed.into_iter().chain(rejected).chain(refused)
     }
 
     /// `(reason, samples)` for every reason.

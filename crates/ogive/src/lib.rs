@@ -8,10 +8,10 @@ mod counters;
 mod http;
 mod ingest_path;
 mod keeping;
-mod link;
 #[cfg(test)]
 mod memory;
 mod observe;
+mod own_value;
 mod server;
 mod storage;
 mod upkeep;

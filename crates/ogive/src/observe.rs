@@ -7,22 +7,22 @@
 //! Threads: one, beside the meter's thread on each CPU.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
-use ogive_hist::Histogram;
-use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
-use ogive_probe::{Clock, HiccupMeter, Recorder, snapshot_all};
+use ogive_export::{Cells, Measured, Turn, random_source};
+use ogive_model::{Batch, SourceId, Tenant, Value};
+use ogive_probe::{Clock, HiccupMeter, Recorder};
 
 use crate::backend::{Backend, Fact};
 use crate::clock::AskKernel;
 use crate::clock::series::{self, ClockSeries};
 use crate::counters::Counters;
 use crate::ingest_path::{self, Ingest, Publisher};
+use crate::own_value::{OwnValue, WIDTH_SECONDS};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -32,11 +32,11 @@ const WAITING_MAX: usize = 60;
 /// A batch is waited for this long within its second; later the same batch is sent again.
 const REPLY: Duration = Duration::from_millis(800);
 
-/// Counters are stored each 10 s: a rate over a minute has six of them.
-const COUNTERS_SECONDS: i64 = 10;
+/// Slow batches that are not there as texts.
+const SLOW_DROPPED: &str = "ogive_ingest_slow_dropped_total";
 
 /// Own series and what they tell.
-const HELP: [(&str, &str); 9] = [
+const HELP: [(&str, &str); 11] = [
     ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
     ("ogive_http_request_seconds", "From a request's head to the head of its answer."),
     ("ogive_journal_fsync_seconds", "Making a group of batches durable."),
@@ -44,6 +44,8 @@ const HELP: [(&str, &str); 9] = [
     ("ogive_flush_seconds", "Writing the head's samples as a block."),
     (ingest_path::METRIC, "A batch from its first byte to its answer, in all and by stage."),
     ("ogive_ingest_slow", "Batches that took long, with every stage."),
+    (SLOW_DROPPED, "Batches that took long and for whose stages there was no room."),
+    ("ogive_ingest_unmeasured_total", "Batches whose way could not be measured."),
     ("ogive_ingest_samples_total", "Samples received, by what became of them."),
     (
         "ogive_ingest_folded_samples_total",
@@ -56,9 +58,10 @@ pub(crate) fn help(metric: &str) -> &'static str {
     HELP.iter().chain(&series::HELP).find(|(name, _)| *name == metric).map_or("", |(_, help)| help)
 }
 
-/// The recorders that the server writes.
-#[derive(Default)]
+/// What the server measures.
 pub(crate) struct Meters {
+    /// The series of it all.
+    cells: Cells,
     http: Mutex<BTreeMap<(&'static str, u16), Recorder>>,
     query: Recorder,
     /// Batches on their way.
@@ -67,13 +70,40 @@ pub(crate) struct Meters {
     pub(crate) fsync: Recorder,
     /// The store's flushes.
     pub(crate) flush: Recorder,
+    /// What the clock told last.
+    clock: Mutex<Vec<OwnValue>>,
+}
+
+impl Default for Meters {
+    fn default() -> Self {
+        let out = Self {
+            cells: Cells::new(Clock::global(), &[], 1_000),
+            http: Mutex::default(),
+            query: Recorder::default(),
+            ingest: Ingest::default(),
+            fsync: Recorder::default(),
+            flush: Recorder::default(),
+            clock: Mutex::default(),
+        };
+        out.measure("ogive_journal_fsync_seconds", &[], &out.fsync);
+        out.measure("ogive_query_seconds", &[], &out.query);
+        out.measure("ogive_flush_seconds", &[], &out.flush);
+        let traces = out.cells.traces_named(ingest_path::METRIC, &[], out.ingest.recorder());
+        traces.expect("own labels keep the rules");
+        out
+    }
 }
 
 impl Meters {
     /// A request was answered.
     pub(crate) fn http_request(&self, route: &'static str, status: u16, ns: u64) {
         let mut http = self.http.lock().unwrap_or_else(PoisonError::into_inner);
-        http.entry((route, status)).or_default().record_ns(ns);
+        let recorder = http.entry((route, status)).or_insert_with(|| {
+            let recorder = Recorder::default();
+            self.measure("ogive_http_request_seconds", &[("route", route), ("status", &status.to_string())], &recorder);
+            recorder
+        });
+        recorder.record_ns(ns);
     }
 
     /// A query ended.
@@ -81,32 +111,20 @@ impl Meters {
         self.query.record_ns(ns);
     }
 
-    /// Every recorder with its series' name and labels.
-    fn recorders(&self, hiccups: &HiccupMeter) -> Vec<(SeriesDef, Recorder)> {
-        let mut out = Vec::new();
-        for cpu in hiccups.cpus() {
-            out.push((cells("ogive_hiccup_seconds", &[("cpu", &cpu.cpu().to_string())]), cpu.recorder().clone()));
-        }
-        for ((route, status), recorder) in self.http.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let labels = [("route", *route), ("status", &status.to_string())];
-            out.push((cells("ogive_http_request_seconds", &labels), recorder.clone()));
-        }
-        out.push((cells("ogive_journal_fsync_seconds", &[]), self.fsync.clone()));
-        out.push((cells("ogive_query_seconds", &[]), self.query.clone()));
-        out.push((cells("ogive_flush_seconds", &[]), self.flush.clone()));
-        out
+    /// The clock's figures, as they were last stored; empty before the first second.
+    pub(crate) fn clock_values(&self) -> Vec<OwnValue> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
 
-/// A series of cells of one second.
-fn cells(name: &str, labels: &[(&str, &str)]) -> SeriesDef {
-    let meta = SeriesMeta { kind: Kind::Histogram, temporality: Temporality::Delta, unit: "s".into(), width_ms: 1_000 };
-    series(name, labels, meta)
-}
+    /// The clock told these figures.
+    pub(crate) fn set_clock_values(&self, values: Vec<OwnValue>) {
+        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = values;
+    }
 
-fn series(name: &str, labels: &[(&str, &str)], meta: SeriesMeta) -> SeriesDef {
-    let pairs = labels.iter().copied().chain([("__name__", name)]);
-    SeriesDef::new(pairs, meta).expect("own labels keep the rules")
+    /// Own series are far fewer than [`ogive_export::SERIES_MAX`]: routes are fixed, and statuses few.
+    fn measure(&self, name: &str, labels: &[(&str, &str)], recorder: &Recorder) {
+        self.cells.recorder(name, labels, recorder).expect("own labels keep the rules");
+    }
 }
 
 /// The thread that stores what was measured; stopping it stores what is left.
@@ -138,6 +156,7 @@ impl Observer {
         kernel: AskKernel,
     ) -> anyhow::Result<Self> {
         let hiccups = HiccupMeter::start(clock).context("cannot start the hiccup meter")?;
+        meters.cells.hiccups(&hiccups).context("cannot measure hiccups")?;
         let mut work = Work {
             backend,
             meters,
@@ -159,10 +178,10 @@ impl Observer {
                     work.hiccups.stop();
                     // What was measured in the second that has begun belongs to the cell at its end.
                     let now = work.clock.wall();
-                    work.second((now.div_euclid(SECOND_NS) + 1) * SECOND_NS);
+                    work.second(Turn { time_ns: (now.div_euclid(SECOND_NS) + 1) * SECOND_NS, is_last: true });
                     return;
                 }
-                work.second(next);
+                work.second(Turn { time_ns: next, is_last: false });
             }
         };
         let thread = std::thread::Builder::new().name("observe".into()).spawn(run).context("cannot start a thread")?;
@@ -177,11 +196,11 @@ impl Observer {
 }
 
 impl Work {
-    /// Takes the cells that end at `time_ns` and sends what waits.
-    fn second(&mut self, time_ns: i64) {
+    /// Takes the cells of a second and sends what waits.
+    fn second(&mut self, turn: Turn) {
         let mut way = self.meters.ingest.begin();
         way.read();
-        let batch = self.batch(time_ns);
+        let batch = self.batch(turn);
         way.decoded();
         let mut way = Some(way);
         if !batch.samples.is_empty() {
@@ -211,76 +230,58 @@ impl Work {
         }
     }
 
-    fn batch(&mut self, time_ns: i64) -> Batch {
-        let recorders = self.meters.recorders(&self.hiccups);
-        let snapshots = snapshot_all(recorders.iter().map(|(_, recorder)| recorder));
-        let full = recorders.into_iter().zip(snapshots).filter(|(_, cell): &(_, Histogram)| cell.count > 0);
-        let mut values: Vec<(SeriesDef, Value)> =
-            full.map(|((series, _), cell)| (series, Value::Histogram(Box::new(cell)))).collect();
-        let due = time_ns / SECOND_NS % COUNTERS_SECONDS == 0;
+    fn batch(&mut self, turn: Turn) -> Batch {
+        let mut values = self.meters.cells.take(turn);
+        self.counters.own_slow_dropped.add(slow_dropped(&values));
+        let mut figures = Vec::new();
+        let due = turn.time_ns / SECOND_NS % WIDTH_SECONDS == 0;
         if due {
-            values.extend(counter_values(&self.counters));
-            values.extend(self.backend.facts().iter().filter_map(kept_value));
+            figures.extend(counter_values(&self.counters));
+            figures.extend(self.backend.facts().iter().filter_map(kept_value));
         }
-        let (ways, dropped) = self.meters.ingest.take();
-        self.counters.own_slow_dropped.add(dropped);
-        values.extend(ways);
-        values.extend(self.clock_series.second(due, (COUNTERS_SECONDS * 1_000) as u32));
+        let clock = self.clock_series.second(due);
+        if !clock.is_empty() {
+            self.meters.set_clock_values(clock.clone());
+        }
+        figures.extend(clock);
+        values.extend(figures.into_iter().map(|figure| figure.at(turn.time_ns)));
         self.sequence += 1;
-        let (source, sequence, tenant) = (self.source, self.sequence, Tenant::default());
-        let mut out = Batch { source, sequence, tenant, ..Batch::default() };
-        for (series, value) in values {
-            // Several slow traces in a row are of one series.
-            if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
-                out.series.push(Ok(series));
-            }
-            out.samples.push(Ok(Sample { series: out.series.len() as u32 - 1, time_ns, value }));
-        }
-        out
+        Measured::batch(self.source, self.sequence, Tenant::default(), values)
     }
 }
 
+/// How many slow batches these values say are not there as texts.
+fn slow_dropped(values: &[Measured]) -> u64 {
+    let counts = values.iter().filter(|measured| measured.series.labels.metric_name() == SLOW_DROPPED);
+    counts.map(|measured| if let Value::Float(count) = measured.value { count as u64 } else { 0 }).sum()
+}
+
 /// The ledger of ingest as series.
-fn counter_values(counters: &Counters) -> Vec<(SeriesDef, Value)> {
-    let meta = || SeriesMeta {
-        kind: Kind::Float,
-        temporality: Temporality::Cumulative,
-        unit: String::new(),
-        width_ms: (COUNTERS_SECONDS * 1_000) as u32,
-    };
-    let fixed = [("accepted", "", counters.accepted.get()), ("duplicate", "", counters.duplicate.get())];
-    let rejected = counters.rejected().map(|(reason, count)| ("rejected", reason, count));
-    let refused = counters.refused().map(|(reason, count)| ("refused", reason, count));
-    let all = fixed.into_iter().chain(rejected).chain(refused);
-    all.map(|(outcome, reason, count)| {
-        let labels = [("outcome", outcome), ("reason", reason)];
-        (series("ogive_ingest_samples_total", &labels, meta()), Value::Float(count as f64))
-    })
-    .chain([(series("ogive_ingest_folded_samples_total", &[], meta()), Value::Float(counters.folded.get() as f64))])
-    .collect()
+fn counter_values(counters: &Counters) -> impl Iterator<Item = OwnValue> + '_ {
+    counters
+        .ledger()
+        .map(|(outcome, reason, count)| {
+            OwnValue::counter("ogive_ingest_samples_total", &[("outcome", outcome), ("reason", reason)], count as f64)
+        })
+        .chain([OwnValue::counter("ogive_ingest_folded_samples_total", &[], counters.folded.get() as f64)])
 }
 
 /// What is known of the disks and of what is kept on them, as series.
-fn kept_value(fact: &Fact) -> Option<(SeriesDef, Value)> {
+fn kept_value(fact: &Fact) -> Option<OwnValue> {
     const BEGINNINGS: [&str; 9] =
         ["disk", "scrub_", "block", "compaction", "rollup", "dropped_", "deletion", "journal_bytes", "head_bytes"];
     let is_kept = BEGINNINGS.iter().any(|beginning| fact.name.starts_with(beginning));
-    let counts = fact.name.ends_with("_total");
-    let temporality = if counts { Temporality::Cumulative } else { Temporality::Gauge };
-    let unit = if fact.name.ends_with("_seconds") { "s" } else { "" };
-    let meta =
-        SeriesMeta { kind: Kind::Float, temporality, unit: unit.into(), width_ms: (COUNTERS_SECONDS * 1_000) as u32 };
-    is_kept.then(|| (series(&format!("ogive_{}", fact.name), &[], meta), Value::Float(fact.value)))
-}
-
-/// 128 bits that no other process has, from the seeds that the standard library takes from the system.
-pub(crate) fn random_source() -> SourceId {
-    let half = || u128::from(RandomState::new().build_hasher().finish());
-    SourceId(half() << 64 | half())
+    let (name, unit) = (format!("ogive_{}", fact.name), if fact.name.ends_with("_seconds") { "s" } else { "" });
+    is_kept.then(|| match fact.name.ends_with("_total") {
+        true => OwnValue::counter(&name, &[], fact.value),
+        false => OwnValue::gauge(&name, &[], unit, fact.value),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use ogive_model::Verdict;
 
     use super::*;
@@ -333,10 +334,10 @@ mod tests {
         let mut hiccups = HiccupMeter::start(clock).unwrap();
         hiccups.stop();
         // What it met in its short life is not part of these tests.
-        let _ = snapshot_all(hiccups.cpus().iter().map(ogive_probe::CpuMeter::recorder));
+        let _ = ogive_probe::snapshot_all(hiccups.cpus().iter().map(ogive_probe::CpuMeter::recorder));
         // Nor is what the clock says at the beginning.
         let mut clock_series = ClockSeries::new(Clock::manual(1, 1), Box::new(Kernel::default));
-        let _ = clock_series.second(true, 10_000);
+        let _ = clock_series.second(true);
         Work {
             backend: sink.clone(),
             meters: Arc::default(),
@@ -359,7 +360,7 @@ mod tests {
             for at in 0..100 {
                 work.meters.http_request("/v1/batch", if at % 2 == 0 { 200 } else { 400 }, 1_000 * at);
             }
-            work.second(second * SECOND_NS);
+            work.second(Turn { time_ns: second * SECOND_NS, is_last: false });
         }
         let batches = sink.batches.lock().unwrap();
         assert_eq!(counted(&batches, "ogive_http_request_seconds"), 2_000);
@@ -372,9 +373,11 @@ mod tests {
     fn what_waits_too_long_is_counted_as_lost() {
         let sink = Arc::new(Sink { full: Mutex::new(true), ..Sink::default() });
         let mut work = work(&sink);
+        // The first samples of counters.
+        let _ = work.meters.cells.take(Turn { time_ns: 0, is_last: false });
         for second in 1..=WAITING_MAX as i64 + 5 {
             work.meters.query(1);
-            work.second(second * SECOND_NS + 1);
+            work.second(Turn { time_ns: second * SECOND_NS + 1, is_last: false });
         }
         assert_eq!(work.counters.own_lost.get() as usize, 5);
         assert_eq!(work.waiting.len(), WAITING_MAX);
@@ -397,13 +400,19 @@ mod tests {
     fn every_own_series_has_a_help_text() {
         let sink = Arc::new(Sink::default());
         let mut work = work(&sink);
+        work.meters.cells.hiccups(&work.hiccups).unwrap();
         work.meters.http_request("/", 200, 1);
-        for (series, _) in work.meters.recorders(&work.hiccups) {
-            assert!(!help(series.labels.metric_name()).is_empty(), "{series:?}");
+        for recorder in [&work.meters.fsync, &work.meters.flush, work.hiccups.cpus()[0].recorder()] {
+            recorder.record_ns(1);
         }
-        for series in work.batch(10 * SECOND_NS).series {
-            let series = series.unwrap();
-            assert!(!help(series.labels.metric_name()).is_empty(), "{series:?}");
+        work.meters.query(1);
+        let batch = work.batch(Turn { time_ns: 10 * SECOND_NS, is_last: false });
+        let names: BTreeSet<String> =
+            batch.series.into_iter().map(|series| series.unwrap().labels.metric_name().to_owned()).collect();
+        assert!(names.iter().all(|name| !help(name).is_empty()), "{names:?}");
+        let silent = [ingest_path::METRIC, "ogive_ingest_slow"];
+        for (name, _) in HELP.iter().filter(|(name, _)| !silent.contains(name)) {
+            assert!(names.contains(*name), "{name} is not among {names:?}");
         }
         assert_eq!(help("other"), "");
     }

@@ -157,7 +157,7 @@ fn a_directory_that_is_removed_is_missed_and_kill_nine_loses_nothing() {
     let mut sent = 0;
     // Killed again and again under two directories.
     for kill in 0..4 {
-        let mut server = start(&[&a, &b], &[]).unwrap();
+        let mut server = Server::start_on(&[&a, &b], &[]).unwrap();
         assert_eq!((count(&server), states(&server)), (sent, vec!["live".into(); 2]), "kill {kill}");
         (0..25).for_each(|_| {
             sent += 1;
@@ -165,17 +165,17 @@ fn a_directory_that_is_removed_is_missed_and_kill_nine_loses_nothing() {
         });
         server.kill();
     }
-    let mut server = start(&[&a, &b], &[]).unwrap();
+    let mut server = Server::start_on(&[&a, &b], &[]).unwrap();
     // A second server is refused whichever directory it names.
     for directory in [&a, &b] {
-        let said = start(&[directory], &[]).err().unwrap();
+        let said = Server::start_on(&[directory], &[]).err().unwrap();
         assert!(said.contains("in use by another server"), "{said}");
     }
     std::fs::remove_dir_all(&a).unwrap();
     eventually("the directory is missed", || (states(&server)[0] == "out").then_some(()));
     assert_eq!((send(&server, sent + 1, t), count(&server)), (200, sent + 1));
     server.kill();
-    let server = start(&[&a, &b], &[]).unwrap();
+    let server = Server::start_on(&[&a, &b], &[]).unwrap();
     filled(&server);
     assert_eq!(count(&server), sent + 1);
 }
@@ -191,16 +191,16 @@ fn a_disk_that_is_read_only_is_told() {
         let done = Command::new("mount").args(["-o", &format!("remount,{how}")]).arg(&a).status().unwrap();
         assert!(done.success());
     };
-    let mut server = start(&[&a], &[]).unwrap();
+    let mut server = Server::start_on(&[&a], &[]).unwrap();
     (1..20).for_each(|n| assert_eq!(send(&server, n, t), 200));
     server.kill();
     remount("ro");
-    let said = start(&[&a], &[]).err().unwrap();
+    let said = Server::start_on(&[&a], &[]).err().unwrap();
     assert!(said.contains("Read-only") && said.contains(a.to_str().unwrap()), "{said}");
     // Beside an empty directory it is not left out in silence either: it holds everything.
-    assert!(start(&[&a, &b], &[]).is_err());
+    assert!(Server::start_on(&[&a, &b], &[]).is_err());
     remount("rw");
-    let server = start(&[&a, &b], &[]).unwrap();
+    let server = Server::start_on(&[&a, &b], &[]).unwrap();
     assert_eq!(count(&server), 19);
     filled(&server);
 }

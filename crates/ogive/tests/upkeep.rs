@@ -230,11 +230,11 @@ fn brought_back(mut server: Server, directories: &[&Path], held: u64, sent: u64)
     assert!(rollback("s1", &[]).2.contains("--yes"), "nobody is there to be asked");
     let (code, done, err) = rollback("s1", &["--yes"]);
     assert_eq!(code, Some(0), "{err}");
-    let mut server = start(directories, &[]).unwrap();
+    let mut server = Server::start_on(directories, &[]).unwrap();
     assert_eq!(count(&server), held);
     server.kill();
     assert_eq!(rollback(done["kept"].as_str().unwrap(), &["--yes"]).0, Some(0));
-    let server = start(directories, &[]).unwrap();
+    let server = Server::start_on(directories, &[]).unwrap();
     assert_eq!(count(&server), sent);
     let url = format!("http://{}", server.address);
     [0, 2]
@@ -248,13 +248,13 @@ fn brought_back(mut server: Server, directories: &[&Path], held: u64, sent: u64)
 fn a_journal_with_a_bad_middle_is_served_around_it_and_told() {
     let top = tempfile::tempdir().unwrap();
     let t = now_ms() - 60_000;
-    let mut server = start(&[top.path()], &[]).unwrap();
+    let mut server = Server::start_on(&[top.path()], &[]).unwrap();
     (1..=40).for_each(|n| assert_eq!(send(&server, n, t), 200));
     server.kill();
     let segment = files(top.path()).into_iter().find(|file| file.starts_with("journal")).unwrap();
     let length = top.path().join(&segment).metadata().unwrap().len() as usize;
     flip(&top.path().join(&segment), length / 2);
-    let server = start(&[top.path()], &[]).unwrap();
+    let server = Server::start_on(&[top.path()], &[]).unwrap();
     let left = count(&server);
     // One batch is lost; the server's own are between those of the test, and it may be one of them.
     assert!((39..=40).contains(&left), "{left}");

@@ -17,7 +17,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-protocol", &["ogive-hist", "ogive-model"]),
     (
         "ogive",
-        &["ogive-protocol", "ogive-hist", "ogive-model", "ogive-journal", "ogive-probe", "ogive-store", "ogive-query"],
+        &[
+            "ogive-protocol",
+            "ogive-export",
+            "ogive-hist",
+            "ogive-model",
+            "ogive-journal",
+            "ogive-probe",
+            "ogive-store",
+            "ogive-query",
+        ],
     ),
     ("ogive-tidy", &[]),
     // examples/

@@ -161,6 +161,41 @@ fn the_slowest_stay_and_the_others_are_counted() {
     assert!(told(&values).contains(&"way_slow_dropped_total{reason=\"limit\"} at 1 = 5".to_owned()));
 }
 
+/// What is finished between snapshot and draining is counted by the next cell, and its trace must not come sooner.
+#[test]
+fn a_slow_message_waits_for_the_cell_that_counts_it() {
+    let clock = Clock::manual(1, 0);
+    let cells = Cells::new(clock, &[], 1_000);
+    let traces = TraceRecorder::<OrderPath>::new(clock, Threshold::fixed_ns(0));
+    let writer = traces.handle("engine");
+    cells.traces_named("way_seconds", &[], &traces).unwrap();
+    let order = |risk_ns: u64| {
+        let mut order = OrderPath::begin(clock);
+        clock.advance(risk_ns);
+        order.mark(clock, OrderPath::risk);
+        order.mark(clock, OrderPath::publish);
+        writer.finish(&order);
+    };
+    let slow = |turn| {
+        let texts = cells.take(turn).into_iter().filter_map(|value| match value.value {
+            Value::Text(line) => Some(line.parse::<ogive_probe::SlowTrace>().unwrap().total_ns),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>()
+    };
+    order(9);
+    // The cell that counted it is gone: as this turn sees it, it was finished after the snapshot.
+    let _ = traces.snapshot();
+    assert!(slow(turn(1)).is_empty());
+    order(50);
+    assert_eq!(slow(turn(2)), [9]);
+    // It waits for one cell, also for a count that does not come; the last cell takes all.
+    assert_eq!(slow(turn(3)), [50]);
+    order(7);
+    let _ = traces.snapshot();
+    assert_eq!(slow(Turn { is_last: true, ..turn(4) }), [7]);
+}
+
 #[test]
 fn names_become_snake_case() {
     for (name, expected) in [("OrderPath", "order_path"), ("HTTPPath", "httppath"), ("Path2Go", "path2_go"), ("a", "a")]

@@ -1,5 +1,5 @@
 use ogive_hist::Histogram;
-use ogive_model::{Kind, SeriesMeta, Temporality};
+use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality, Value};
 use proptest::prelude::*;
 
 use super::*;

@@ -6,12 +6,12 @@
 //! or the epoch changed.
 //! Limits: a look at the kernel's files each second (30 us); 13 us of reads each ten seconds for each clock of 25 ns.
 
-use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality, Value};
 use ogive_probe::Clock;
 
 use super::cost::{self, Effort};
 use super::read::Read;
 use super::{AskKernel, Figures};
+use crate::own_value::OwnValue;
 
 /// Own series and what they tell.
 pub(crate) const HELP: [(&str, &str); 15] = [
@@ -55,7 +55,7 @@ impl ClockSeries {
     }
 
     /// The values of this second: all when it is `due` or something changed, else none.
-    pub(crate) fn second(&mut self, due: bool, width_ms: u32) -> Vec<(SeriesDef, Value)> {
+    pub(crate) fn second(&mut self, due: bool) -> Vec<OwnValue> {
         let figures = Figures::now(self.clock, (self.ask)());
         let known = Known {
             source: figures.source,
@@ -69,18 +69,17 @@ impl ClockSeries {
         if !due && !changed {
             return Vec::new();
         }
-        let width = Width(width_ms);
-        let mut out = vec![width.gauge("ogive_clock_info", &known.labels(), "", 1.0)];
+        let mut out = vec![OwnValue::gauge("ogive_clock_info", &known.labels(), "", 1.0)];
         if let Some(before) = before.filter(|before| before.labels() != known.labels()) {
-            out.push(width.gauge("ogive_clock_info", &before.labels(), "", 0.0));
+            out.push(OwnValue::gauge("ogive_clock_info", &before.labels(), "", 0.0));
         }
-        out.extend(self.gauges(&figures, width));
-        out.extend(self.counters(&figures, width));
+        out.extend(self.gauges(&figures));
+        out.extend(self.counters(&figures));
         out
     }
 
-    fn gauges(&self, figures: &Figures, width: Width) -> Vec<(SeriesDef, Value)> {
-        let plain = |name, unit, value| width.gauge(name, &[], unit, value);
+    fn gauges(&self, figures: &Figures) -> Vec<OwnValue> {
+        let plain = |name, unit, value| OwnValue::gauge(name, &[], unit, value);
         let mut out = vec![
             plain("ogive_clock_frequency_hertz", "Hz", figures.frequency_hz as f64),
             plain("ogive_clock_ppb", "", f64::from(figures.ppb)),
@@ -94,12 +93,12 @@ impl ClockSeries {
         }
         for cost in cost::measure(self.clock, &Read::COSTS, Effort::GLANCE) {
             let labels = [("clock", cost.read.key())];
-            out.push(width.gauge("ogive_clock_read_seconds", &labels, "s", cost.median_ns / 1e9));
+            out.push(OwnValue::gauge("ogive_clock_read_seconds", &labels, "s", cost.median_ns / 1e9));
         }
         out
     }
 
-    fn counters(&self, figures: &Figures, width: Width) -> Vec<(SeriesDef, Value)> {
+    fn counters(&self, figures: &Figures) -> Vec<OwnValue> {
         [
             ("ogive_clock_calibrations_total", figures.calibrations),
             ("ogive_clock_rejected_total", figures.rejected),
@@ -108,7 +107,7 @@ impl ClockSeries {
             ("ogive_clock_interruptions_total", figures.interruptions),
             ("ogive_clock_source_changes_total", self.changes),
         ]
-        .map(|(name, value)| width.value(name, &[], Temporality::Cumulative, "", value as f64))
+        .map(|(name, value)| OwnValue::counter(name, &[], value as f64))
         .into()
     }
 }
@@ -119,29 +118,6 @@ impl Known {
     }
 }
 
-/// The time that a sample stands for, milliseconds.
-#[derive(Clone, Copy)]
-struct Width(u32);
-
-impl Width {
-    fn gauge(self, name: &str, labels: &[(&str, &str)], unit: &str, value: f64) -> (SeriesDef, Value) {
-        self.value(name, labels, Temporality::Gauge, unit, value)
-    }
-
-    fn value(
-        self,
-        name: &str,
-        labels: &[(&str, &str)],
-        temporality: Temporality,
-        unit: &str,
-        value: f64,
-    ) -> (SeriesDef, Value) {
-        let meta = SeriesMeta { kind: Kind::Float, temporality, unit: unit.into(), width_ms: self.0 };
-        let pairs = labels.iter().copied().chain([("__name__", name)]);
-        (SeriesDef::new(pairs, meta).expect("own labels keep the rules"), Value::Float(value))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
@@ -149,12 +125,10 @@ mod tests {
     use super::*;
     use crate::clock::Kernel;
 
-    fn value(values: &[(SeriesDef, Value)], name: &str, label: (&str, &str)) -> Option<f64> {
-        let found = values.iter().find(|(series, _)| {
-            series.labels.metric_name() == name && (label.0.is_empty() || series.labels.get(label.0) == label.1)
-        })?;
-        let Value::Float(value) = &found.1 else { panic!("{name} is a float") };
-        Some(*value)
+    fn value(values: &[OwnValue], name: &str, label: (&str, &str)) -> Option<f64> {
+        let is_sought =
+            |value: &&OwnValue| value.name() == name && (label.0.is_empty() || value.label(label.0) == label.1);
+        values.iter().find(is_sought).map(OwnValue::value)
     }
 
     #[test]
@@ -163,30 +137,30 @@ mod tests {
         let asked = name.clone();
         let ask = Box::new(move || Kernel { current: Some((*asked.lock().unwrap()).into()), available: Vec::new() });
         let mut series = ClockSeries::new(Clock::manual(1, 1), ask);
-        let first = series.second(false, 10_000);
+        let first = series.second(false);
         assert_eq!(value(&first, "ogive_clock_info", ("os_clocksource", "tsc")), Some(1.0));
         assert_eq!(value(&first, "ogive_clock_source_changes_total", ("", "")), Some(0.0));
-        assert_eq!(series.second(false, 10_000), []);
-        assert_eq!(series.second(true, 10_000).len(), first.len());
+        assert_eq!(series.second(false), []);
+        assert_eq!(series.second(true).len(), first.len());
         *name.lock().unwrap() = "hpet";
-        let changed = series.second(false, 10_000);
+        let changed = series.second(false);
         assert_eq!(value(&changed, "ogive_clock_info", ("os_clocksource", "hpet")), Some(1.0));
         assert_eq!(value(&changed, "ogive_clock_info", ("os_clocksource", "tsc")), Some(0.0));
         assert_eq!(value(&changed, "ogive_clock_source_changes_total", ("", "")), Some(1.0));
-        assert_eq!(series.second(false, 10_000), []);
+        assert_eq!(series.second(false), []);
     }
 
     #[test]
     fn a_broken_line_is_stored_and_every_series_has_a_help_text() {
         let clock = Clock::manual(1, 1);
         let mut series = ClockSeries::new(clock, Box::new(Kernel::default));
-        let values = series.second(false, 10_000);
-        for (series, _) in &values {
-            let name = series.labels.metric_name();
+        let values = series.second(false);
+        for value in &values {
+            let name = value.name();
             assert!(HELP.iter().any(|(known, _)| *known == name), "{name}");
         }
         clock.break_line();
-        let values = series.second(false, 10_000);
+        let values = series.second(false);
         assert_eq!(value(&values, "ogive_clock_epoch", ("", "")), Some(1.0));
         assert_eq!(value(&values, "ogive_clock_info", ("os_clocksource", "unknown")), Some(1.0));
         assert_eq!(value(&values, "ogive_clock_read_seconds", ("clock", "now")), Some(0.0));

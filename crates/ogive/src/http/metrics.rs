@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::App;
 use crate::observe::help;
+use crate::own_value::OwnValue;
 
 pub(super) async fn get(State(app): State<App>) -> Response {
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
@@ -19,13 +20,7 @@ fn exposition(app: &App) -> String {
     let mut out = String::new();
     let samples = "ogive_ingest_samples_total";
     family(&mut out, samples, "counter", help(samples));
-    let outcomes = [("accepted", counters.accepted.get()), ("duplicate", counters.duplicate.get())];
-    for (outcome, value) in outcomes {
-        writeln!(out, "{samples}{{outcome=\"{outcome}\",reason=\"\"}} {value}").expect("writes to memory");
-    }
-    for (outcome, reason, value) in (counters.rejected().map(|(reason, value)| ("rejected", reason, value)))
-        .chain(counters.refused().map(|(reason, value)| ("refused", reason, value)))
-    {
+    for (outcome, reason, value) in counters.ledger() {
         writeln!(out, "{samples}{{outcome=\"{outcome}\",reason=\"{reason}\"}} {value}").expect("writes to memory");
     }
     for (name, text, value) in [
@@ -40,7 +35,11 @@ fn exposition(app: &App) -> String {
         ("ogive_ingest_bytes_total", "Bytes of request bodies with batches.", counters.ingest_bytes.get()),
         ("ogive_queries_timed_out_total", "Queries that took longer than they may.", counters.queries_timed_out.get()),
         ("ogive_own_lost_total", "Own cells that the store did not take.", counters.own_lost.get()),
-        ("ogive_own_slow_dropped_total", "Own slow traces beyond a hundred a second.", counters.own_slow_dropped.get()),
+        (
+            "ogive_own_slow_dropped_total",
+            "Own slow traces for which there was no room.",
+            counters.own_slow_dropped.get(),
+        ),
         ("ogive_ingest_exemplars_ignored_total", "Exemplars, which are not stored.", counters.exemplars_ignored.get()),
     ] {
         family(&mut out, name, "counter", text);
@@ -54,7 +53,19 @@ fn exposition(app: &App) -> String {
         family(&mut out, &name, if name.ends_with("_total") { "counter" } else { "gauge" }, "A figure of the store.");
         writeln!(out, "{name} {}", fact.value).expect("writes to memory");
     }
+    clock(&mut out, &app.meters.clock_values());
     out
+}
+
+/// The figures of the clock, as they were last stored.
+fn clock(out: &mut String, values: &[OwnValue]) {
+    for of_one in values.chunk_by(|one, next| one.name() == next.name()) {
+        let name = of_one[0].name();
+        family(out, name, of_one[0].kind(), help(name));
+        for value in of_one {
+            writeln!(out, "{value}").expect("writes to memory");
+        }
+    }
 }
 
 fn family(out: &mut String, name: &str, kind: &str, help: &str) {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use ogive_export::random_source;
 use ogive_model::{SourceId, Tenant, Verdict};
 use ogive_protocol::remote_write::{self, Known, Read};
 
@@ -19,7 +20,6 @@ use super::error::ApiError;
 use super::params;
 use crate::backend::Refusal;
 use crate::ingest_path::{OnTheWay, Publisher};
-use crate::observe::random_source;
 
 /// What requests that bring no numbers and no identities are given.
 pub(crate) struct Numbers {

@@ -9,6 +9,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::backend::Refusal;
 use crate::memory::Memory;
+use crate::own_value::OwnValue;
 
 const SOURCE: &str = "123e4567-e89b-12d3-a456-426614174000";
 
@@ -345,8 +346,13 @@ async fn status_and_metrics_tell_the_ledger() {
     let server = Server::filled().await;
     let (_, body) = server.get("/v1/status").await;
     assert_eq!((&body["accepted_total"], &body["received_total"], &body["series"]), (&json!(4), &json!(4), &json!(2)));
+    let clock = [("a", 1.0), ("b", 0.0)]
+        .map(|(source, value)| OwnValue::gauge("ogive_clock_info", &[("os_clocksource", source)], "", value));
+    server.app.meters.set_clock_values(clock.into());
     let (_, text) = server.get("/metrics").await;
     let text = text.as_str().unwrap();
+    let (_, clock) = text.split_once("# TYPE ogive_clock_info gauge\n").unwrap();
+    assert_eq!(clock, "ogive_clock_info{os_clocksource=\"a\"} 1\nogive_clock_info{os_clocksource=\"b\"} 0\n");
     assert!(text.contains("ogive_ingest_samples_total{outcome=\"accepted\",reason=\"\"} 4\n"), "{text}");
     assert!(text.contains("ogive_ingest_samples_total{outcome=\"rejected\",reason=\"time_too_new\"} 0\n"));
     let families: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();

@@ -1,16 +1,16 @@
 //! Which series of slow traces an expression means, and which histograms they explain.
 //!
 //! Invariants: the series are those that have a text in the range; a histogram leads to the texts with its labels
-//! ([`link`]).
+//! ([`trace_series`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ogive_export::trace_series;
 use ogive_model::{Kind, Labels, METRIC_NAME, MatchOp, Matcher, Selection, SeriesData, TimeRange};
 use ogive_query::ast::{Expr, ExprKind};
 
 use super::super::error::ApiError;
 use crate::backend::Reader;
-use crate::link;
 
 /// The matchers of every selector in an expression: so that what is drawn can be explained as it was asked for.
 pub(super) fn selectors(text: &str) -> Result<Vec<Vec<Matcher>>, ApiError> {
@@ -56,7 +56,7 @@ pub(super) fn wanted(
     selectors: &[Vec<Matcher>],
     range: TimeRange,
 ) -> Result<BTreeSet<Labels>, ApiError> {
-    let slow = named(store, vec![matcher(METRIC_NAME, MatchOp::Regex, &format!(".+{}", link::SLOW))?], range)?;
+    let slow = named(store, vec![matcher(METRIC_NAME, MatchOp::Regex, &format!(".+{}", trace_series::SLOW))?], range)?;
     let slow = slow.into_iter().filter(|series| series.meta.kind == Kind::Text).map(|series| series.labels);
     let slow: BTreeSet<Labels> = slow.collect();
     if selectors.is_empty() {
@@ -70,7 +70,9 @@ pub(super) fn wanted(
                     out.insert(series.labels);
                 }
                 Kind::Histogram => {
-                    out.extend(link::slow_labels(&series.labels).into_iter().filter(|labels| slow.contains(labels)));
+                    out.extend(
+                        trace_series::slow_labels(&series.labels).into_iter().filter(|labels| slow.contains(labels)),
+                    );
                 }
                 Kind::Float => {}
             }
@@ -104,12 +106,12 @@ pub(super) fn explained(
     let mut out = BTreeMap::new();
     let names: BTreeSet<&str> = slow.iter().map(Labels::metric_name).collect();
     for name in names {
-        for metric in link::metric_names(name).into_iter().flatten() {
+        for metric in trace_series::metric_names(name).into_iter().flatten() {
             let found = named(store, vec![matcher(METRIC_NAME, MatchOp::Equal, &metric)?], range)?;
             let found = found.into_iter().filter(|series| series.meta.kind == Kind::Histogram);
             let found: BTreeSet<Labels> = found.map(|series| series.labels).collect();
             for labels in slow.iter().filter(|labels| labels.metric_name() == name) {
-                let histogram = link::histogram_labels(labels, &metric);
+                let histogram = trace_series::histogram_labels(labels, &metric);
                 if found.contains(&histogram) {
                     out.entry(labels.clone()).or_insert(histogram);
                 }

@@ -1,44 +1,64 @@
-//! How a slow trace finds the histograms that it explains, and they it.
+//! The names of a traced path's series: how a slow trace finds the histograms that it explains, and they it.
 //!
-//! Format: a path is measured under one metric `M`: `M{stage="total"}`, `M{stage="<point>",class="infra|logic"}`,
+//! *Format*: a path is measured under one metric `M`: `M{stage="total"}`, `M{stage="<point>",class="infra|logic"}`,
 //! `M{stage="class:infra"}`, `M{stage="class:logic"}` and `M{stage="gap",publisher=".."}`, each with the user's labels. Its
 //! slow traces are texts of the series named `M` without `_seconds` and with `_slow`, with the labels of the total, at the
-//! time of the cell that counted them. So the same labels and the same cell: only `__name__` differs.
+//! time of the cell that counted them. So the same labels and the same cell: only `__name__` differs. What was not measured, or
+//! is not there as a text, is counted under the same stem, with `_unmeasured_total` and `_slow_dropped_total`.
 
 use ogive_model::{Labels, METRIC_NAME};
+use ogive_probe::Class;
 
 /// The end of the name of a series of slow traces.
-pub(crate) const SLOW: &str = "_slow";
+pub const SLOW: &str = "_slow";
 
 const SECONDS: &str = "_seconds";
-/// Names of the labels of a path.
-pub(crate) const STAGE: &str = "stage";
-pub(crate) const CLASS: &str = "class";
-pub(crate) const PUBLISHER: &str = "publisher";
+
+/// The label that names a stage.
+pub const STAGE: &str = "stage";
+
+/// The label of a stage's class.
+pub const CLASS: &str = "class";
+
+/// The label of a gap's publisher.
+pub const PUBLISHER: &str = "publisher";
 
 /// The stage that is the whole way.
-pub(crate) const TOTAL: &str = "total";
+pub const TOTAL: &str = "total";
 
 /// The stage between two messages.
-pub(crate) const GAP: &str = "gap";
+pub const GAP: &str = "gap";
 
-/// The sums of the stages of a class.
-pub(crate) const CLASS_INFRA: &str = "class:infra";
-pub(crate) const CLASS_LOGIC: &str = "class:logic";
+/// The stage under which the sum of a class' stages goes.
+#[must_use]
+pub fn class_stage(class: Class) -> &'static str {
+    match class {
+        Class::Infrastructure => "class:infra",
+        Class::Logic => "class:logic",
+    }
+}
+
+/// What the names of a metric's slow traces and counters begin with.
+pub(crate) fn stem(metric: &str) -> &str {
+    metric.strip_suffix(SECONDS).unwrap_or(metric)
+}
 
 /// The name of the slow traces of a metric.
-pub(crate) fn slow_name(metric: &str) -> String {
-    format!("{}{SLOW}", metric.strip_suffix(SECONDS).unwrap_or(metric))
+#[must_use]
+pub fn slow_name(metric: &str) -> String {
+    format!("{}{SLOW}", stem(metric))
 }
 
 /// The metrics whose slow traces may have this name, the usual one first.
-pub(crate) fn metric_names(slow: &str) -> Option<[String; 2]> {
+#[must_use]
+pub fn metric_names(slow: &str) -> Option<[String; 2]> {
     let stem = slow.strip_suffix(SLOW)?;
     Some([format!("{stem}{SECONDS}"), stem.to_owned()])
 }
 
 /// The labels that a series of slow traces of this histogram has: its own, or those of the total of its path.
-pub(crate) fn slow_labels(histogram: &Labels) -> [Labels; 2] {
+#[must_use]
+pub fn slow_labels(histogram: &Labels) -> [Labels; 2] {
     let own = histogram.with(METRIC_NAME, &slow_name(histogram.metric_name()));
     let mut total = own.clone();
     match histogram.get(STAGE) {
@@ -50,7 +70,8 @@ pub(crate) fn slow_labels(histogram: &Labels) -> [Labels; 2] {
 }
 
 /// The labels of the histogram that a slow trace explains, under this metric.
-pub(crate) fn histogram_labels(slow: &Labels, metric: &str) -> Labels {
+#[must_use]
+pub fn histogram_labels(slow: &Labels, metric: &str) -> Labels {
     slow.with(METRIC_NAME, metric)
 }
 

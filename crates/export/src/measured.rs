@@ -1,0 +1,50 @@
+//! What was measured, and the batches that carry it.
+//!
+//! *Invariants*: a batch has its samples in the order of the values, and reads back as them.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use ogive_model::{Batch, Sample, SeriesDef, SourceId, Tenant, Value};
+
+/// One value that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Its series.
+    pub series: SeriesDef,
+    /// End of what it covers, nanoseconds since the Unix epoch.
+    pub time_ns: i64,
+    /// The value.
+    pub value: Value,
+}
+
+impl Measured {
+    /// A batch of these values. Neighbours of one series share its declaration.
+    #[must_use]
+    pub fn batch(source: SourceId, sequence: u64, tenant: Tenant, values: Vec<Self>) -> Batch {
+        let samples = Vec::with_capacity(values.len());
+        let mut out = Batch { source, sequence, tenant, samples, ..Batch::default() };
+        for Self { series, time_ns, value } in values {
+            if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
+                out.series.push(Ok(series));
+            }
+            out.samples.push(Ok(Sample { series: out.series.len() as u32 - 1, time_ns, value }));
+        }
+        out
+    }
+
+    pub(crate) fn of_batch(batch: Batch) -> Vec<Self> {
+        let Batch { series, samples, .. } = batch;
+        let of = |sample: Sample| {
+            let series = series.get(sample.series as usize)?.as_ref().ok()?.clone();
+            Some(Self { series, time_ns: sample.time_ns, value: sample.value })
+        };
+        samples.into_iter().flatten().filter_map(of).collect()
+    }
+}
+
+/// 128 bits that no other process has, from the seeds that the standard library takes from the system.
+#[must_use]
+pub fn random_source() -> SourceId {
+    let half = || u128::from(RandomState::new().build_hasher().finish());
+    SourceId(half() << 64 | half())
+}
