@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ogive_hist::{Histogram, Scheme};
-use ogive_journal::{Disk, SimulatedDisk};
+use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::{
     Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Reason, Resolution, RollupUse, Sample, Select, Selection,
     SeriesData, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
@@ -412,6 +412,27 @@ fn rollups_stay_when_what_they_were_made_of_is_gone() {
     rig.clock.advance(100_000 * SECOND as u64);
     rig.settle();
     assert_eq!(rig.all()[0].histograms.times, [EPOCH_MS + 60_000], "the coarsest is left");
+}
+
+#[test]
+fn samples_wait_for_a_rollup_that_a_bad_disk_delayed() {
+    let ages = [(0, 3_600), (10_000, 100_000)];
+    let mut rig = Rig::new(40, Options { retention: keep(None, &ages, None), ..options() });
+    for second in 1..=40_i64 {
+        rig.send(vec![(gauge("g"), second, Value::Float(second as f64))]);
+    }
+    rig.flush();
+    rig.disk.set_faults(Faults { name_error: 1000, ..Faults::default() });
+    rig.clock.advance(20_000 * SECOND as u64);
+    rig.settle();
+    assert!(rig.store().status().rollup_failures > 0);
+    rig.disk.set_faults(Faults::default());
+    rig.settle();
+    assert!(rig.blocks(0) > 0 && rig.blocks(10_000) == 0, "nothing goes before its rollup is there");
+    rig.clock.advance(600 * SECOND as u64);
+    rig.settle();
+    assert_eq!((rig.blocks(0), rig.store().status().rollup_failures > 0), (0, true));
+    assert_eq!(rig.all()[0].floats.values, [10.0, 20.0, 30.0, 40.0]);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //!
 //! Invariants: a job reads one view and ends in one change of the ledger, or in none.
 //! Threads: one; it ends within one piece of a series when its bell is closed.
-//! Failure: a job that fails leaves the blocks as they were, is counted, and its blocks are left alone until the next
-//! start.
+//! Failure: a job that fails leaves the blocks as they were, is counted, and tried again ten minutes later: what stood in
+//! the way may have been a full disk. Nothing is dropped for age meanwhile whose rollup is still to be made.
 
 pub(crate) mod compact;
 pub(crate) mod drop;
@@ -34,6 +34,9 @@ use crate::{BlockId, BlockMeta, Budget, Error};
 /// A minute between looks that nobody asked for: windows close by the clock.
 const INTERVAL: Duration = Duration::from_secs(60);
 
+/// 10 minutes until what failed is tried again: a block that cannot be read costs little of the disk's time.
+const TRY_AGAIN_NS: i64 = 600 * 1_000_000_000;
+
 /// Somebody who waits until there is nothing more to do.
 pub(crate) type Wish = Sender<()>;
 
@@ -56,6 +59,8 @@ pub(crate) struct Keeper {
     /// Blocks of jobs that failed.
     left_alone: HashSet<BlockId>,
     known: Known,
+    /// When what failed is tried again, on the wall's clock.
+    try_again_ns: i64,
 }
 
 /// How a job went, and what to leave alone if it failed.
@@ -95,6 +100,7 @@ impl Keeper {
             oldest: Arc::clone(oldest),
             left_alone: HashSet::new(),
             known: Known::default(),
+            try_again_ns: i64::MAX,
         }
     }
 
@@ -102,6 +108,11 @@ impl Keeper {
     pub(crate) fn run(mut self) {
         let bell = Arc::clone(&self.bell);
         while let Some(answers) = bell.wait(INTERVAL) {
+            if self.clock.wall_ns() >= self.try_again_ns {
+                self.try_again_ns = i64::MAX;
+                self.left_alone.clear();
+                self.known.try_again();
+            }
             while !bell.is_closed() && self.work() {}
             for answer in answers {
                 let _ = answer.send(());
@@ -122,17 +133,23 @@ impl Keeper {
             Job::Forget => self.forget(),
         };
         match (done, job) {
-            (Ok(()), job) => self.counters(&job).0.add(1),
+            (Ok(()), job) => {
+                self.counters(&job).0.add(1);
+                if let Job::RollUp(due) = &job {
+                    self.known.made(due);
+                }
+            }
             (Err(Error::Ending), _) => return false,
             (Err(_), job) => {
                 self.counters(&job).1.add(1);
+                self.try_again_ns = self.try_again_ns.min(self.clock.wall_ns().saturating_add(TRY_AGAIN_NS));
                 match job {
                     Job::Cut(meta) | Job::Erase(meta) => {
                         self.left_alone.insert(meta.id);
                     }
                     Job::Compact(job) => self.left_alone.extend(job.blocks),
                     Job::RollUp(due) => {
-                        self.known.failed.insert(due);
+                        self.known.fail(due);
                     }
                     // The disk did not take the change: again with the next look.
                     Job::Drop(_) | Job::Forget => return false,

@@ -14,12 +14,40 @@ use crate::window::{Ladder, Window};
 /// A rollup: whose, how coarse, which window.
 pub(crate) type Due = (Tenant, u32, Window);
 
+/// Tries of a rollup after which nobody waits for it any more: a day of tries, ten minutes apart.
+const TRIES_MAX: u32 = 144;
+
 /// What is known of rollups that are no block: those that came out empty, with the generation that they saw, and those
-/// that failed.
+/// that failed, with how often.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) empty: HashMap<Due, u64>,
-    pub(crate) failed: HashSet<Due>,
+    failed: HashMap<Due, u32>,
+    /// Those that failed and are left alone until [`Known::try_again`].
+    waiting: HashSet<Due>,
+}
+
+impl Known {
+    /// A rollup was made.
+    pub(crate) fn made(&mut self, due: &Due) {
+        self.failed.remove(due);
+    }
+
+    /// A rollup could not be made.
+    pub(crate) fn fail(&mut self, due: Due) {
+        *self.failed.entry(due.clone()).or_default() += 1;
+        self.waiting.insert(due);
+    }
+
+    /// What failed may be tried again.
+    pub(crate) fn try_again(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Whether a rollup failed so often that it will never be.
+    fn is_given_up(&self, due: &Due) -> bool {
+        self.failed.get(due).is_some_and(|tries| *tries >= TRIES_MAX)
+    }
 }
 
 /// The resolution that a rollup to `resolution_ms` is made of, and those that there are to be.
@@ -56,7 +84,7 @@ pub(crate) fn due(manifest: &Manifest, rollups: &[u32], ladder: Ladder, closed_m
             let open = move |window: &Window| horizon < window.end_ms() && window.end_ms() <= closed_ms;
             parts(meta.window, length).filter(open).filter_map(|window| needs(meta, *resolution, window, &made, known))
         });
-        missing.find(|due| !known.failed.contains(due))
+        missing.find(|due| !known.waiting.contains(due))
     })
 }
 
@@ -92,5 +120,5 @@ pub(crate) fn is_held(manifest: &Manifest, rollups: &[u32], ladder: Ladder, know
     let horizon = manifest.horizon(&meta.tenant, meta.resolution_ms);
     parts(meta.window, length)
         .filter(|window| window.end_ms() > horizon)
-        .all(|window| needs(meta, coarser, window, &made, known).is_none_or(|due| known.failed.contains(&due)))
+        .all(|window| needs(meta, coarser, window, &made, known).is_none_or(|due| known.is_given_up(&due)))
 }
