@@ -1,7 +1,7 @@
 //! The same series from several sources, blocks and heads, becomes one.
 //!
 //! Invariants: the answer depends neither on how samples were spread over the sources nor on the order of these, but for
-//! the last bits of float sums. What becomes of two values at one time is in [`crate::order`].
+//! the last bits of float sums. What becomes of two values at one time is in `order`.
 
 use ogive_model::{
     Aggregate, FloatColumn, HistogramColumn, HistogramValue, Kind, SeriesData, SeriesMeta, Temporality, TextColumn,
