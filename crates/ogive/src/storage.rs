@@ -52,7 +52,7 @@ impl Embedded {
 
     /// Writes what is in memory as blocks, so that the next start has nothing to replay.
     pub(crate) fn flush(&self) {
-        if let Err(error) = self.0.flush() {
+        if let Err(error) = self.0.flush_whole() {
             eprintln!("ogive: what is in memory stays in the journal: {error}");
         }
     }

@@ -50,6 +50,9 @@ fn an_end_in_order_leaves_nothing_to_replay_and_yesterday_is_rolled_up() {
     let from = (now_ms() - 86_400_000) / 7_200_000 * 7_200_000;
     gauges(&server, 0, from, 1..7201);
     assert_eq!(server.terminate(), Some(0));
+    let journal = std::fs::read_dir(directory.path().join("journal")).unwrap();
+    let left: u64 = journal.map(|segment| segment.unwrap().metadata().unwrap().len()).sum();
+    assert!(left < 1024, "{left} bytes of journal stay beside the blocks that hold them");
     let server = start(directory.path(), &[]);
     let (_, status) = server.get("/v1/status");
     assert_eq!(status["recovered_samples"], 0, "{status}");

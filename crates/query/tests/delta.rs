@@ -264,7 +264,7 @@ fn limits_and_cancellation_end_a_query() {
     let few = limited(EngineOptions { samples_max: 100, ..EngineOptions::default() });
     assert!(matches!(few, Err(Error::TooManySamples { limit: 100 })), "{few:?}");
     let few = limited(EngineOptions { series_max: 5, ..EngineOptions::default() });
-    assert!(matches!(few, Err(Error::Evaluate { .. })), "{few:?}");
+    assert!(matches!(few, Err(Error::TooManySeries { found: 6, limit: 5 })), "{few:?}");
     assert!(limited(EngineOptions { series_max: 6, ..EngineOptions::default() }).is_ok());
     let cancelled = engine().instant_until(&recorded.store, "sum(rpc_seconds)", 20_000, &|| true);
     assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");

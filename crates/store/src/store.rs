@@ -183,6 +183,17 @@ impl Store {
         done.recv().unwrap_or(Ok(Vec::new()))
     }
 
+    /// As [`Store::flush`], and leaves no journal of what is written: for the end, so that the next start replays nothing and
+    /// the disk holds nothing twice.
+    ///
+    /// # Errors
+    /// As [`Store::flush`].
+    pub fn flush_whole(&self) -> Result<Vec<BlockMeta>, Error> {
+        // A queue that is closed has no writer, and nothing to rotate.
+        let _ = self.queue.push_always(Command::Rotate);
+        self.flush()
+    }
+
     /// Deletes the samples of `tenant` in `range` of the series that all matchers of one of `selectors` accept: those that were
     /// acknowledged before this was called. Durable and in force when it returns; what arrives later for the same times
     /// stays. The bytes go as the keeper writes the blocks anew: [`Store::settle`] waits for that.
@@ -196,8 +207,7 @@ impl Store {
         };
         room()?;
         // What is in memory goes to blocks, and the journal that it came from goes: a deletion is meant for blocks.
-        let _ = self.queue.push_always(Command::Rotate);
-        self.flush()?;
+        self.flush_whole()?;
         room()?;
         self.ledger.commit(None, |manifest| {
             let generation = manifest.generation;
