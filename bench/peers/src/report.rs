@@ -141,7 +141,7 @@ fn spread(values: impl Iterator<Item = f64>, digits: usize) -> String {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let (Some(least), Some(greatest)) = (values.first(), values.last()) else { return "-".into() };
-    let median = values[values.len() / 2];
+    let median = f64::midpoint(values[values.len() / 2], values[(values.len() - 1) / 2]);
     if values.len() == 1 {
         format!("{median:.digits$}")
     } else {
