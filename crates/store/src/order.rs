@@ -8,7 +8,7 @@
 //! - A cumulative or gauge histogram: the one of the greater count stays; of equal counts the one that is greater when its
 //!   fields are compared one after the other.
 //! - A delta: both count. Histograms whose schemes do not merge cannot: the one of the class that [`class_order`] puts
-//!   higher stays, and the conflict is counted.
+//!   higher stays. At the door such a sample is refused and counted; where two meet only in blocks, nothing counts it.
 //! - Texts are all kept, those of one time in the order of their bytes.
 
 use std::cmp::Ordering;
