@@ -3,6 +3,9 @@
 //!
 //! The first of each table is Ogive's; a ratio above 1 is how many times its time another takes. `ROUNDS=n` for more rounds.
 
+#[path = "../../../crates/hist/benches/common/streams.rs"]
+mod streams;
+#[path = "../../../crates/hist/benches/common/timing.rs"]
 mod timing;
 
 use std::hint::black_box;
@@ -12,6 +15,7 @@ use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::metrics::{Aggregation, ManualReader, SdkMeterProvider, Stream};
 use prometheus_client::metrics::histogram::{Histogram as Prometheus, NativeHistogramConfig};
 use sketches_ddsketch::{Config, DDSketch};
+use streams::{Random, log_normal, mixed};
 use timing::{contender, machine, time};
 
 /// Values per round.
@@ -20,9 +24,9 @@ const VALUES: usize = 1 << 17;
 fn main() {
     let rounds = std::env::var("ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(9);
     println!("{}", machine());
-    let mixed = mixed();
+    let mixed = mixed(VALUES);
     let streams = [
-        ("log-normal", log_normal()),
+        ("log-normal", log_normal(VALUES)),
         ("mixed", mixed.clone()),
         ("constant", vec![123_456; VALUES]),
         ("1 .. 1e18, uniform in its logarithm", log_uniform()),
@@ -200,47 +204,7 @@ fn otel() -> opentelemetry::metrics::Histogram<f64> {
     histogram
 }
 
-fn log_normal() -> Vec<u64> {
-    let mut random = Random(42);
-    (0..VALUES).map(|_| (250_000.0 * random.normal().exp()) as u64).collect()
-}
-
 fn log_uniform() -> Vec<u64> {
     let mut random = Random(3);
     (0..VALUES).map(|_| 10_f64.powf(18.0 * random.unit()) as u64).collect()
-}
-
-/// Three regimes that take turns (2 us, 300 us, 40 ms), and every eighth value tiny.
-fn mixed() -> Vec<u64> {
-    let mut random = Random(7);
-    let mut centre = 2_000.0;
-    (0..VALUES)
-        .map(|at| {
-            if random.next().is_multiple_of(64) {
-                centre = [2_000.0, 300_000.0, 40_000_000.0][(random.next() % 3) as usize];
-            }
-            if at % 8 == 0 { random.next() % 100 } else { (centre * (0.3 * random.normal()).exp()) as u64 }
-        })
-        .collect()
-}
-
-/// A small generator (xorshift64*): the streams must be the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 8
-    }
-
-    fn unit(&mut self) -> f64 {
-        self.next() as f64 / (1_u64 << 56) as f64
-    }
-
-    /// Twelve uniform numbers less six.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
-    }
 }

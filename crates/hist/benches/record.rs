@@ -4,10 +4,17 @@
 //! the thread's CPU time, so that waiting for a CPU does not count; each round's ratio is taken within the round. Printed: nanoseconds per operation (median, least, greatest round) and the
 //! ratio to the first of its group (median). `cargo bench -p ogive-hist --bench record`; `ROUNDS=n` for more rounds.
 
+#[path = "common/streams.rs"]
+mod streams;
+#[path = "common/timing.rs"]
+mod timing;
+
 use std::hint::black_box;
 
 use hdrhistogram::Histogram as Hdr;
 use ogive_hist::{FLAT_BINS, FlatFloatRecorder, FlatRecorder, Histogram, NanosecondIndex};
+use streams::{log_normal, mixed};
+use timing::{contender, machine, time};
 
 /// Values per round: 4 MiB of nanoseconds, more than a second-level cache holds, as a stream of values is.
 const VALUES: usize = 1 << 19;
@@ -15,24 +22,13 @@ const VALUES: usize = 1 << 19;
 /// Rounds unless `ROUNDS` says otherwise.
 const ROUNDS: usize = 11;
 
-/// Something to time: its name, how many operations a run makes, and the run.
-struct Contender<'a> {
-    name: &'static str,
-    operations: usize,
-    run: Box<dyn FnMut() + 'a>,
-}
-
-fn contender<'a>(name: &'static str, operations: usize, run: impl FnMut() + 'a) -> Contender<'a> {
-    Contender { name, operations, run: Box::new(run) }
-}
-
 fn main() {
     if std::env::args().any(|argument| argument == "--list") {
         return;
     }
     let rounds = std::env::var("ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
     println!("machine: {}", machine());
-    let streams = [("log-normal", log_normal()), ("mixed", mixed()), ("constant", vec![123_456; VALUES])];
+    let streams = [("log-normal", log_normal(VALUES)), ("mixed", mixed(VALUES)), ("constant", vec![123_456; VALUES])];
     for (name, values) in &streams {
         record(name, values, rounds);
         parts_of_a_batch(name, values, rounds);
@@ -239,78 +235,6 @@ fn hdr_histogram() -> Hdr<u64> {
     Hdr::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid")
 }
 
-/// Runs all contenders in turn and prints what each costs.
-fn time(group: &str, contenders: &mut [Contender<'_>], rounds: usize) {
-    let mut costs = vec![Vec::new(); contenders.len()];
-    for round in 0..=rounds {
-        for (contender, costs) in contenders.iter_mut().zip(&mut costs) {
-            let start = cpu_ns();
-            (contender.run)();
-            let cost = (cpu_ns() - start) as f64 / contender.operations as f64;
-            // The first round warms up.
-            if round > 0 {
-                costs.push(cost);
-            }
-        }
-    }
-    println!(
-        "\n{group}: {rounds} rounds\n{:38} {:>9} {:>9} {:>9} {:>8}",
-        "", "median ns", "least", "greatest", "ratio"
-    );
-    for (contender, cost) in contenders.iter().zip(&costs) {
-        let mut ratios: Vec<f64> = cost.iter().zip(&costs[0]).map(|(cost, first)| cost / first).collect();
-        let mut sorted = cost.clone();
-        sorted.sort_by(f64::total_cmp);
-        ratios.sort_by(f64::total_cmp);
-        let (median, ratio) = (sorted[sorted.len() / 2], ratios[ratios.len() / 2]);
-        let (least, greatest) = (sorted[0], sorted[sorted.len() - 1]);
-        println!("{:38} {median:9.2} {least:9.2} {greatest:9.2} {ratio:8.2}", contender.name);
-    }
-}
-
-/// CPU time of this thread, in nanoseconds.
-fn cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Latencies around 250 us: log-normal with sigma 1.
-fn log_normal() -> Vec<u64> {
-    let mut random = Random(42);
-    (0..VALUES).map(|_| (250_000.0 * random.normal().exp()) as u64).collect()
-}
-
-/// Three regimes that take turns (2 us, 300 us, 40 ms), and every eighth value tiny.
-fn mixed() -> Vec<u64> {
-    let mut random = Random(7);
-    let mut centre = 2_000.0;
-    (0..VALUES)
-        .map(|at| {
-            if random.next().is_multiple_of(64) {
-                centre = [2_000.0, 300_000.0, 40_000_000.0][(random.next() % 3) as usize];
-            }
-            if at % 8 == 0 { random.next() % 100 } else { (centre * (0.3 * random.normal()).exp()) as u64 }
-        })
-        .collect()
-}
-
-/// A small generator (xorshift64*): the stream must be the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 8
-    }
-
-    /// Twelve uniform numbers less six: normal enough for a load.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.next() as f64 / (1_u64 << 56) as f64).sum::<f64>() - 6.0
-    }
-}
-
 /// The time stamp counter, unordered.
 #[cfg(target_arch = "x86_64")]
 fn ticks() -> u64 {
@@ -324,22 +248,4 @@ fn ticks() -> u64 {
 fn ticks() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// What this ran on.
-fn machine() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = info.lines().find(|line| line.starts_with(name));
-        line.and_then(|line| line.split(':').nth(1)).unwrap_or("?").trim().to_owned()
-    };
-    let cpus = info.lines().filter(|line| line.starts_with("processor")).count();
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().unwrap_or("?").to_owned();
-    format!(
-        "{}, family {} model {}, {cpus} CPUs, load {load}",
-        field("model name"),
-        field("cpu family"),
-        field("model\t")
-    )
 }

@@ -1,7 +1,7 @@
 //! What does it add to eight stages of about 100 ns to trace them: as an Ogive path of eight points, and as spans of `tracing` in a
 //! `Registry` alone, one a stage?
 
-#[path = "../timing.rs"]
+#[path = "../../../../crates/hist/benches/common/timing.rs"]
 mod timing;
 
 use std::hint::black_box;

@@ -1,17 +1,17 @@
 //! All contenders in turn, round after round, by the CPU time of the thread; ratios are taken within a round.
 
-pub struct Contender<'a> {
+pub(crate) struct Contender<'a> {
     name: &'static str,
     operations: usize,
     run: Box<dyn FnMut() + 'a>,
 }
 
-pub fn contender<'a>(name: &'static str, operations: usize, run: impl FnMut() + 'a) -> Contender<'a> {
+pub(crate) fn contender<'a>(name: &'static str, operations: usize, run: impl FnMut() + 'a) -> Contender<'a> {
     Contender { name, operations, run: Box::new(run) }
 }
 
 /// Runs the contenders and prints what each costs, and its ratio to the first.
-pub fn time(group: &str, contenders: &mut [Contender<'_>], rounds: usize) {
+pub(crate) fn time(group: &str, contenders: &mut [Contender<'_>], rounds: usize) {
     let mut costs = vec![Vec::new(); contenders.len()];
     for round in 0..=rounds {
         for (contender, costs) in contenders.iter_mut().zip(&mut costs) {
@@ -45,13 +45,20 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What this runs on.
-pub fn machine() -> String {
+/// What this ran on.
+pub(crate) fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
         let line = info.lines().find(|line| line.starts_with(name));
         line.and_then(|line| line.split(':').nth(1)).unwrap_or("?").trim().to_owned()
     };
+    let cpus = info.lines().filter(|line| line.starts_with("processor")).count();
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    format!("{}, family {} model {}, load {}", field("model name"), field("cpu family"), field("model\t"), load.trim())
+    let load = load.split(' ').next().unwrap_or("?").to_owned();
+    format!(
+        "{}, family {} model {}, {cpus} CPUs, load {load}",
+        field("model name"),
+        field("cpu family"),
+        field("model\t")
+    )
 }
