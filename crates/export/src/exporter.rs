@@ -155,6 +155,22 @@ struct Inner {
     last_error: Option<String>,
 }
 
+impl Inner {
+    /// Nothing was sent yet.
+    fn new(outbox: Outbox) -> Self {
+        Self {
+            outbox,
+            deadline_ns: None,
+            is_last_taken: false,
+            has_sender_ended: false,
+            attempts: 0,
+            failures: 0,
+            late: 0,
+            last_error: None,
+        }
+    }
+}
+
 impl Builder {
     /// A label of every series.
     #[must_use]
@@ -232,16 +248,7 @@ impl Builder {
             "",
         )?;
         let source = random_source();
-        let inner = Inner {
-            outbox: Outbox::new(source, tenant, self.keep_bytes),
-            deadline_ns: None,
-            is_last_taken: false,
-            has_sender_ended: false,
-            attempts: 0,
-            failures: 0,
-            late: 0,
-            last_error: None,
-        };
+        let inner = Inner::new(Outbox::new(source, tenant, self.keep_bytes));
         let shared = Arc::new(Shared {
             process: std::process::id(),
             source,

@@ -238,17 +238,7 @@ fn a_child_of_fork_waits_for_nobody_and_says_so() {
     // As in a child: another process started the threads, and one of them holds the lock for ever.
     let shared = exporter.shared.clone();
     let _held = shared.lock();
-    let inner = Outbox::new(SourceId(1), Tenant::default(), 0);
-    let inner = Inner {
-        outbox: inner,
-        deadline_ns: None,
-        is_last_taken: false,
-        has_sender_ended: false,
-        attempts: 0,
-        failures: 0,
-        late: 0,
-        last_error: None,
-    };
+    let inner = Inner::new(Outbox::new(SourceId(1), Tenant::default(), 0));
     let (stop, work, ended) = (Condvar::new(), Condvar::new(), Condvar::new());
     let child =
         Shared { process: 1, source: shared.source, clock: shared.clock, inner: Mutex::new(inner), stop, work, ended };

@@ -73,27 +73,24 @@ async fn write(message: Message, read: Read, way: &OnTheWay) -> Result<Option<Re
     if read.batch.samples.is_empty() {
         return Ok(None);
     }
-    match store(&app, read, way).await? {
-        Ok(answer) => return Ok(Some(answer)),
-        Err(Refusal::UnknownSeries { .. }) => {}
-        Err(refusal) => return Err(refused(&refusal)),
-    }
-    // The store has forgotten some of the series since they were written: say again which they are.
-    let (_, read) = message.read(Whose::Declared).await.map_err(IntoResponse::into_response)?;
-    match store(&app, read, way).await? {
-        Ok(answer) => Ok(Some(answer)),
-        Err(refusal) => Err(refused(&refusal)),
-    }
+    let stored = match store(&app, read, way).await {
+        // The store has forgotten some of the series since they were written: say again which they are.
+        Err(Refusal::UnknownSeries { .. }) => {
+            let (_, read) = message.read(Whose::Declared).await.map_err(IntoResponse::into_response)?;
+            store(&app, read, way).await
+        }
+        stored => stored,
+    };
+    stored.map(Some).map_err(|refusal| refused(&refusal))
 }
 
-async fn store(app: &App, read: Read, way: &OnTheWay) -> Result<Result<Response, Refusal>, Response> {
-    let frame = read.batch.encode().map_err(|error| ApiError::too_large(error.to_string()).into_response())?;
-    Ok(stored(app, read.batch, frame, way).await.map(|verdict| {
-        if verdict.folded == 0 && verdict.rejected.is_empty() {
-            app.numbers.known.remember(&read.declared);
-        }
-        answer(&verdict, &read.details)
-    }))
+async fn store(app: &App, read: Read, way: &OnTheWay) -> Result<Response, Refusal> {
+    let frame = read.batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
+    let verdict = stored(app, read.batch, frame, way).await?;
+    if verdict.folded == 0 && verdict.rejected.is_empty() {
+        app.numbers.known.remember(&read.declared);
+    }
+    Ok(answer(&verdict, &read.details))
 }
 
 async fn arrived(app: &App, request: Request, way: &mut OnTheWay) -> Result<(Message, Read), ApiError> {
