@@ -121,13 +121,13 @@ impl Blocks {
         budget: &mut Budget,
     ) -> Result<Vec<SeriesData>, Error> {
         let mut found = Vec::new();
+        // What is left of a series whose samples were deleted can only be told from its samples.
+        let with_samples = selection.labels_only.then(|| Selection { labels_only: false, ..selection.clone() });
         for live in self.live(tenant, selection.range).filter(|live| live.meta.resolution_ms == resolution_ms) {
             let block = (*live.block).as_ref().map_err(|error| live.refusal(error));
             let deleted: Vec<&Tombstone> = tombstones.iter().filter(|one| one.concerns(&live.meta)).collect();
-            // What is left of a series can only be told from its samples.
-            let labels_only = selection.labels_only && deleted.is_empty();
-            let whole = Selection { labels_only, ..selection.clone() };
-            let mut part = block.and_then(|block| block.select_of(&whole, wanted, budget));
+            let asked = with_samples.as_ref().filter(|_| !deleted.is_empty()).unwrap_or(selection);
+            let mut part = block.and_then(|block| block.select_of(asked, wanted, budget));
             for data in part.iter_mut().flatten() {
                 deleted.iter().for_each(|tombstone| tombstone.strip(data, resolution_ms));
                 data.rollup_ms = resolution_ms;

@@ -73,13 +73,10 @@ impl View {
         heads: &[SeriesData],
         budget: &mut Budget,
     ) -> Result<Vec<SeriesData>, Error> {
+        let finest = self.finest(tenant, selection.range);
         let (wanted, others): (Wanted, Wanted) = match selection.resolution {
-            _ if selection.labels_only => {
-                return self.read(tenant, selection, &self.finest(tenant, selection.range), any, budget);
-            }
-            Resolution::Finest => {
-                return self.read(tenant, selection, &self.finest(tenant, selection.range), any, budget);
-            }
+            _ if selection.labels_only => return self.read(tenant, selection, &finest, any, budget),
+            Resolution::Finest => return self.read(tenant, selection, &finest, any, budget),
             Resolution::Width(0) => {
                 let start_ms = selection.range.start_ms.max(self.manifest.horizon(tenant, 0));
                 let raw = Piece { range: TimeRange { start_ms, ..selection.range }, resolution_ms: 0 };
@@ -101,8 +98,12 @@ impl View {
             serves(meta.resolution_ms) && self.manifest.is_fresh(meta) && !holds_any(heads, meta.window.range())
         };
         let pieces = self.plan(tenant, selection.range, usable);
+        if pieces == finest {
+            // No rollup serves: one reading is for both.
+            return self.read(tenant, selection, &finest, any, budget);
+        }
         let mut found = self.read(tenant, selection, &pieces, wanted, budget)?;
-        let rest = self.read(tenant, selection, &self.finest(tenant, selection.range), others, budget)?;
+        let rest = self.read(tenant, selection, &finest, others, budget)?;
         if !rest.is_empty() {
             found = merge(vec![found, rest]);
         }

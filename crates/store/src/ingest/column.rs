@@ -126,11 +126,6 @@ impl<V: Clone> Column<V> {
         }
         parts.into()
     }
-
-    /// Whether a sample is inside `range`.
-    pub(crate) fn has(&self, range: TimeRange) -> bool {
-        !self.open.rows(range).is_empty() || !within(&self.sealed, range).is_empty()
-    }
 }
 
 /// Those of `parts` with samples inside `range`.
@@ -202,13 +197,13 @@ mod tests {
             }
             let range = TimeRange { start_ms: bounds.0, end_ms: bounds.1 };
             let inside: Vec<_> = model.iter().copied().filter(|row| range.contains(row.0)).collect();
-            prop_assert_eq!(column.has(range), !inside.is_empty());
+            prop_assert_eq!(column.read(range).is_empty(), inside.is_empty());
             prop_assert_eq!(samples(&column.read(range), range), inside);
             for (then, parts) in held {
                 prop_assert_eq!(samples(&parts, TimeRange::ALL), then, "what a reader holds does not change");
             }
             prop_assert_eq!(samples(&column.take(), TimeRange::ALL), model);
-            prop_assert!(!column.has(TimeRange::ALL));
+            prop_assert!(column.read(TimeRange::ALL).is_empty());
         }
     }
 }

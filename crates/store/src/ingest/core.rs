@@ -188,10 +188,11 @@ impl Core {
                 Ok((number, folded)) => self.place_at(number, folded),
                 Err(reason) => Place::No(reason),
             };
+        } else if let Place::At { kind, .. } = *place {
+            check(sample, kind, wall_ns)?;
         }
         match *place {
-            Place::At { number, kind, delta, folded, .. } => {
-                check(sample, kind, wall_ns)?;
+            Place::At { number, delta, folded, .. } => {
                 if delta && let Some(scheme) = scheme_of(&sample.value) {
                     self.registry.admit(number, scheme, sample.time_ms())?;
                 }

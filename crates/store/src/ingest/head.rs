@@ -224,16 +224,12 @@ impl Head {
 
 impl Series {
     fn read(&self, range: TimeRange) -> Option<Parts> {
-        let has = match &self.samples {
-            Samples::Floats(column) => column.has(range),
-            Samples::Histograms(column) => column.has(range),
-            Samples::Texts(column) => column.has(range),
-        };
-        has.then(|| match &self.samples {
+        let parts = match &self.samples {
             Samples::Floats(column) => Parts::Floats(column.read(range)),
             Samples::Histograms(column) => Parts::Histograms(column.read(range)),
             Samples::Texts(column) => Parts::Texts(column.read(range)),
-        })
+        };
+        (!parts.is_empty()).then_some(parts)
     }
 }
 
