@@ -289,6 +289,17 @@ fn a_snapshot_holds_what_was_acknowledged_and_nothing_later() {
 }
 
 #[test]
+fn a_scrub_looks_at_what_was_acknowledged_since_the_start() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(Arc::new(disk.clone()), "/s");
+    (0..20).for_each(|n| assert!(send(&store, n)));
+    assert_eq!(store.scrub(&mut quick).unwrap().found, 0);
+    let segment = disk.list(Path::new("/s/journal")).unwrap().pop().unwrap();
+    disk.flip_bit(&segment, disk.length(&segment).unwrap() as usize * 4);
+    assert_eq!(store.scrub(&mut quick).unwrap().found, 1);
+}
+
+#[test]
 fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
     for cut in 1.. {
         let disk = SimulatedDisk::new(cut);

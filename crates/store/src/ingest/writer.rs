@@ -284,6 +284,7 @@ impl Writer {
             }
         }
         self.core.stats.journal_bytes.set(self.journal.bytes());
+        self.core.stats.journal_durable.set(self.journal.durable().0);
         self.core.open.stamps.drain(..).for_each(|stamps| stamps.stamp(Step::Durable));
         self.core.hand_on();
         if self.size.is_half_full(self.head_bytes_max) || self.unflushed_bytes > self.unflushed_bytes_max {
