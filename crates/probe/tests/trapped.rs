@@ -39,6 +39,15 @@ fn from_the_start() -> libc::c_int {
     if sound && status.mode == Mode::Os { 0 } else { 2 }
 }
 
+fn maintained_from_the_start() -> libc::c_int {
+    if !set_trap(true) {
+        return 1;
+    }
+    let Some(mut maintainer) = Clock::maintain() else { return 2 };
+    maintainer.turn();
+    if Clock::global().status().source == Source::Os { 0 } else { 3 }
+}
+
 fn turns_to_the_counter(maintainer: &mut Maintainer) -> bool {
     (0..2_000).any(|_| {
         maintainer.turn();
@@ -71,6 +80,8 @@ fn for_a_while() -> libc::c_int {
 #[test]
 fn a_process_that_may_not_read_the_counter_has_the_systems_clock() {
     assert_eq!(in_a_child(from_the_start), 0, "1: no prctl; 2: the counter was used");
+    let verdict = in_a_child(maintained_from_the_start);
+    assert_eq!(verdict, 0, "1: no prctl; 2: no maintainer; 3: the counter was used");
     let verdict = in_a_child(for_a_while);
     assert_eq!(verdict, 0, "1: no maintainer; 2: not calibrated; 3: not noticed; 4: not taken again");
 }

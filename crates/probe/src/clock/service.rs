@@ -108,8 +108,10 @@ impl Service {
     fn new(inner: &'static Inner) -> Self {
         let source = inner.source();
         let current = inner.latch.load();
-        // The step of the counter is looked for here, on the calibration's time.
-        inner.figures.quantum_ticks.set(costs::quantum_ticks(source));
+        // The step of the counter is looked for here, on the calibration's time; one that may not be read has none.
+        if source.is_counter() {
+            inner.figures.quantum_ticks.set(costs::quantum_ticks(source));
+        }
         Self {
             inner,
             source,
