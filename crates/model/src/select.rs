@@ -99,12 +99,6 @@ impl Aggregate {
         let (first_time, first_start) = (time, start);
         Self { count: 1, sum: value, min: value, max: value, first: value, first_time, first_start, resets: 0.0 }
     }
-
-    /// Whether it is of one sample, `value`.
-    #[must_use]
-    pub fn is_single(&self, time: i64) -> bool {
-        self.count == 1 && self.first_time == time
-    }
 }
 
 /// Whether a counter whose value is `value` now, counting since `start`, began anew since it was `before` at `before_time`,

@@ -17,6 +17,18 @@ pub enum Kind {
     Text = 2,
 }
 
+impl Kind {
+    /// Name in answers and labels.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Float => "float",
+            Self::Histogram => "histogram",
+            Self::Text => "text",
+        }
+    }
+}
+
 /// How the samples of a series relate to time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
@@ -28,6 +40,18 @@ pub enum Temporality {
     Cumulative = 1,
     /// What happened in one cell and nothing before it.
     Delta = 2,
+}
+
+impl Temporality {
+    /// Name in answers and labels.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gauge => "gauge",
+            Self::Cumulative => "cumulative",
+            Self::Delta => "delta",
+        }
+    }
 }
 
 /// Identity of a series: 128-bit xxh3 of its canonical label bytes, seeded with its tenant and its kind.

@@ -44,18 +44,14 @@ pub(crate) struct Fact {
 /// A store.
 pub(crate) trait Backend: Send + Sync {
     /// Hands a batch over, with the frame that it was decoded from or encoded to when there is one.
-    fn submit(&self, batch: Batch, frame: Option<Vec<u8>>, reply: Reply) -> Result<(), Refusal>;
-
-    /// As [`Backend::submit`]; `stamps` hears how far the batch is, when the store tells.
-    fn submit_stamped(
+    /// `stamps` hears how far it is, when the store tells.
+    fn submit(
         &self,
         batch: Batch,
         frame: Option<Vec<u8>>,
-        _stamps: Arc<dyn Stamps>,
+        stamps: Arc<dyn Stamps>,
         reply: Reply,
-    ) -> Result<(), Refusal> {
-        self.submit(batch, frame, reply)
-    }
+    ) -> Result<(), Refusal>;
 
     /// Deletes the samples in `range` of the series of `tenant` that one of `selectors` selects; durable when it returns.
     fn delete(&self, _tenant: &Tenant, _selectors: &[Vec<Matcher>], _range: TimeRange) -> Result<(), Refusal> {

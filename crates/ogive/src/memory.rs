@@ -1,7 +1,7 @@
 //! A store in memory, for tests of what stands in front of a store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use ogive_model::sequence::{Seen, Sequences};
 use ogive_model::{
@@ -9,7 +9,7 @@ use ogive_model::{
     TimeRange, Value, Verdict,
 };
 
-use crate::backend::{Backend, Fact, Reader, Refusal, Reply};
+use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 
 /// Everything submitted, by tenant, kind and labels.
 #[derive(Default)]
@@ -111,7 +111,7 @@ fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
 }
 
 impl Backend for Memory {
-    fn submit(&self, batch: Batch, _: Option<Vec<u8>>, reply: Reply) -> Result<(), Refusal> {
+    fn submit(&self, batch: Batch, _: Option<Vec<u8>>, _: Arc<dyn Stamps>, reply: Reply) -> Result<(), Refusal> {
         match self.refusal.lock().unwrap().clone() {
             Some(Refusal::Busy) => return Err(Refusal::Busy),
             Some(refusal) => reply(Err(refusal)),

@@ -220,7 +220,7 @@ impl Work {
                 steps.applied();
                 let _ = sender.send(outcome);
             });
-            if self.backend.submit_stamped(batch.clone(), None, way.steps(), reply).is_err() {
+            if self.backend.submit(batch.clone(), None, way.steps(), reply).is_err() {
                 return;
             }
             let Ok(Ok(verdict)) = receiver.recv_timeout(REPLY) else { return };
@@ -296,7 +296,13 @@ mod tests {
     }
 
     impl Backend for Sink {
-        fn submit(&self, batch: Batch, _: Option<Vec<u8>>, reply: Reply) -> Result<(), Refusal> {
+        fn submit(
+            &self,
+            batch: Batch,
+            _: Option<Vec<u8>>,
+            _: Arc<dyn crate::backend::Stamps>,
+            reply: Reply,
+        ) -> Result<(), Refusal> {
             if *self.full.lock().unwrap() {
                 reply(Err(Refusal::DiskFull("full".into())));
                 return Ok(());

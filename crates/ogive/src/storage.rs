@@ -113,16 +113,7 @@ impl Reader for TenantView<'_> {
 }
 
 impl Backend for Embedded {
-    fn submit(&self, batch: Batch, frame: Option<Vec<u8>>, reply: Reply) -> Result<(), Refusal> {
-        let reply: ogive_store::Reply = Box::new(move |outcome| reply(outcome.map_err(Refusal::from)));
-        match frame {
-            Some(frame) => self.0.submit_framed(batch, frame, reply)?,
-            None => self.0.submit(batch, reply)?,
-        }
-        Ok(())
-    }
-
-    fn submit_stamped(
+    fn submit(
         &self,
         batch: Batch,
         frame: Option<Vec<u8>>,

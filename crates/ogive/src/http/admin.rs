@@ -6,10 +6,11 @@ use axum::response::{IntoResponse, Response};
 use ogive_model::TimeRange;
 
 use super::App;
+use super::ask::blocking;
 use super::catalog::selector;
 use super::error::ApiError;
 use super::params::Params;
-use super::upkeep::blocking;
+
 use crate::backend::Refusal;
 
 /// 64 selectors in one request: each is a deletion of its own.
@@ -42,13 +43,13 @@ pub(super) async fn delete_series(State(app): State<App>, params: Params) -> Res
     if range.start_ms >= range.end_ms {
         return Err(ApiError::bad_data("invalid parameter \"end\": end timestamp must not be before start time"));
     }
-    blocking(move || app.backend.delete(&params.tenant, &selectors, range).map_err(refused)).await?;
+    blocking("the request", move || app.backend.delete(&params.tenant, &selectors, range).map_err(refused)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// Waits until what was deleted is gone from the disk.
 pub(super) async fn clean_tombstones(State(app): State<App>) -> Result<Response, ApiError> {
     enabled(&app)?;
-    blocking(move || app.backend.clean().map_err(refused)).await?;
+    blocking("the request", move || app.backend.clean().map_err(refused)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -78,3 +78,12 @@ async fn run<T: Send + 'static>(
         Err(_) => Err(ApiError::internal("the query failed inside the server; its log has the reason")),
     }
 }
+
+/// Runs what takes long or waits for a disk, outside the limits of queries. `what` begins the sentence if it breaks.
+pub(super) async fn blocking<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let broken = |_| ApiError::internal(format!("{what} failed inside the server; its log has the reason"));
+    tokio::task::spawn_blocking(work).await.map_err(broken)?
+}

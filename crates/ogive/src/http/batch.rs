@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use tokio::sync::oneshot;
 
 use super::App;
+use super::ask::blocking;
 use super::batch_json;
 use super::body::{self, Held};
 use super::error::{ApiError, json};
@@ -79,8 +80,7 @@ async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Deco
     let decoded = if held.bytes.len() <= INLINE_BYTES_MAX && !held.is_packed() {
         decode(form, held, tenant)
     } else {
-        let failed = |_| ApiError::internal("reading the batch failed inside the server; its log has the reason");
-        tokio::task::spawn_blocking(move || decode(form, held, tenant)).await.map_err(failed)?
+        blocking("reading the batch", move || decode(form, held, tenant)).await
     };
     way.decoded();
     decoded
@@ -166,7 +166,7 @@ pub(super) async fn stored(app: &App, batch: Batch, frame: Vec<u8>, way: &OnTheW
         // The sender of the batch may have gone; then nobody waits.
         let _ = sender.send(outcome);
     });
-    if let Err(refusal) = app.backend.submit_stamped(batch, Some(frame), stamps, reply) {
+    if let Err(refusal) = app.backend.submit(batch, Some(frame), stamps, reply) {
         app.counters.batch(samples, &Err(refusal.clone()));
         return Err(refusal);
     }

@@ -12,10 +12,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_hist::{Count, DecimalBin, Histogram, Scheme, openhistogram};
-use ogive_model::{
-    Batch, HistogramValue, Kind, Partial, Sample, Selection, SeriesData, SeriesDef, SourceId, Temporality, Tenant,
-    TimeRange, Value,
-};
+use ogive_model::{Batch, HistogramValue, Partial, Sample, Selection, SeriesData, SeriesDef, TimeRange, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::App;
@@ -79,16 +76,7 @@ fn document(series: &[SeriesData]) -> Json {
 
 fn declaration(series: &SeriesData) -> Json {
     let labels: BTreeMap<&str, &str> = series.labels.iter().collect();
-    let kind = match series.meta.kind {
-        Kind::Float => "float",
-        Kind::Histogram => "histogram",
-        Kind::Text => "text",
-    };
-    let temporality = match series.meta.temporality {
-        Temporality::Gauge => "gauge",
-        Temporality::Cumulative => "cumulative",
-        Temporality::Delta => "delta",
-    };
+    let (kind, temporality) = (series.meta.kind.as_str(), series.meta.temporality.as_str());
     let (unit, width_ms) = (&series.meta.unit, series.meta.width_ms);
     json!({"labels": labels, "kind": kind, "temporality": temporality, "unit": unit, "width_ms": width_ms})
 }
@@ -144,8 +132,7 @@ fn known<C: Count>(out: &mut Map<String, Json>, histogram: &Histogram<C>) {
 }
 
 fn batch(series: Vec<SeriesData>) -> Batch {
-    let (source, sequence, tenant) = (SourceId(0), 0, Tenant::default());
-    let mut out = Batch { source, sequence, tenant, ..Batch::default() };
+    let mut out = Batch::default();
     for (index, series) in series.into_iter().enumerate() {
         out.series.push(Ok(SeriesDef { labels: series.labels, meta: series.meta }));
         let mut push = |time_ms: i64, value: Value| {

@@ -14,6 +14,7 @@ use ogive_model::{SourceId, Tenant, Verdict};
 use ogive_protocol::remote_write::{self, Known, Read};
 
 use super::App;
+use super::ask::blocking;
 use super::batch::{refused, stored};
 use super::body::{self, Held};
 use super::error::ApiError;
@@ -128,8 +129,7 @@ impl Message {
                     error => ApiError::bad_data(format!("the body is not a remote write request: {error}")),
                 })
         };
-        let failed = |_| ApiError::internal("reading the request failed inside the server; its log has the reason");
-        tokio::task::spawn_blocking(read).await.map_err(failed)?
+        blocking("reading the request", read).await
     }
 }
 

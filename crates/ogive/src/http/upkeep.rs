@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::App;
+use super::ask::blocking;
 use super::error::{ApiError, json as json_answer};
 use crate::upkeep::{ASKED_RATE, FILL_RATE, ScrubTotals, Upkeep, WorkState, absolute};
 use ogive_store::{SnapshotInfo, Store};
@@ -35,7 +36,7 @@ pub(super) async fn disks(State(app): State<App>) -> Result<Response, ApiError> 
 pub(super) async fn replace(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let Replace { old, new, rate } = read(&headers, &body)?;
     let own = upkeep(&app)?.clone();
-    blocking(move || {
+    blocking("the request", move || {
         let began = own.replace(&old, &new, rate.unwrap_or(FILL_RATE));
         began.map_err(|error| ApiError::bad_data(format!("{error:#}")))?;
         Ok(answer(StatusCode::ACCEPTED, &document(&own)))
@@ -157,7 +158,7 @@ async fn with_store(
     act: impl FnOnce(&Upkeep, &Store) -> Result<(StatusCode, Value), ogive_store::Error> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let own = upkeep(app)?.clone();
-    blocking(move || {
+    blocking("the request", move || {
         let store = own.store().map_err(|error| ApiError::unavailable(error.to_string()))?;
         let (status, data) = act(&own, &store).map_err(|error| match error {
             ogive_store::Error::Refused { problem } => ApiError::bad_data(problem),
@@ -168,14 +169,6 @@ async fn with_store(
         Ok(answer(status, &data))
     })
     .await
-}
-
-/// Runs what may wait for a disk.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(ApiError::internal("the request failed inside the server; its log has the reason")))
 }
 
 pub(super) fn upkeep(app: &App) -> Result<&Upkeep, ApiError> {

@@ -125,8 +125,7 @@ pub(crate) fn open_mirror(directories: &[PathBuf], degraded: bool) -> anyhow::Re
         .collect::<anyhow::Result<_>>()?;
     let options = MirrorOptions {
         degraded,
-        // The hasher's keys are the standard library's source of random numbers.
-        random: Box::new(|| std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8)),
+        random: Box::new(drawn),
         tell: Arc::new(|sentence| eprintln!("ogive: disk: {sentence}")),
     };
     match MirrorDisk::open(members, options) {
@@ -144,12 +143,16 @@ pub(crate) fn open_mirror(directories: &[PathBuf], degraded: bool) -> anyhow::Re
     }
 }
 
+/// A random number: the hasher's keys are the standard library's source of them.
+fn drawn() -> u64 {
+    std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8)
+}
+
 /// Makes `data` a store of its own with what the snapshot `name` of the mirror's store holds.
 pub(crate) fn clone_snapshot(mirror: &MirrorDisk, name: &str, data: &Path) -> Result<SnapshotInfo, ogive_store::Error> {
     let target = Member { root: data.to_owned(), disk: Arc::new(RealDisk) };
     let sources: Vec<PathBuf> = mirror.members().into_iter().map(|member| member.path).collect();
-    let drawn = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
-    ogive_store::snapshot::clone_to(mirror, mirror.root(), name, &sources, &target, drawn)
+    ogive_store::snapshot::clone_to(mirror, mirror.root(), name, &sources, &target, drawn())
 }
 
 /// The path from the root on, so that one directory has one name.

@@ -6,7 +6,7 @@
 //! Limits: below a hundred series a tenant, which count in no limit.
 
 use ogive_hist::Scheme;
-use ogive_model::{Kind, Labels, METRIC_NAME, SeriesDef, Temporality, Value};
+use ogive_model::{Labels, METRIC_NAME, SeriesDef, Temporality, Value};
 
 use crate::ingest::TenantLimits;
 
@@ -47,16 +47,7 @@ pub(crate) fn series(def: &SeriesDef, value: &Value, beyond: Beyond) -> SeriesDe
         Value::Histogram(histogram) => scheme_name(&histogram.scheme),
         Value::FloatHistogram(histogram) => scheme_name(&histogram.scheme),
     };
-    let kind = match def.meta.kind {
-        Kind::Float => "float",
-        Kind::Histogram => "histogram",
-        Kind::Text => "text",
-    };
-    let temporality = match def.meta.temporality {
-        Temporality::Gauge => "gauge",
-        Temporality::Cumulative => "cumulative",
-        Temporality::Delta => "delta",
-    };
+    let (kind, temporality) = (def.meta.kind.as_str(), def.meta.temporality.as_str());
     let pairs = [
         (METRIC_NAME, OVERFLOW_NAME),
         ("kind", kind),
