@@ -43,6 +43,7 @@ lint:
 
 test-rust: ui
 	@scripts/need cc c++ go java prometheus
+	scripts/clients
 	cargo test --workspace --locked
 	cargo test --locked -p ogive-probe --features tracing --test spans
 

@@ -1,6 +1,8 @@
 //! A real `ogive serve` in a directory of its own, and a client that can also be rude.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod clients;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,11 @@ pub struct Server {
 impl Server {
     pub fn start(directory: &Path) -> Self {
         Self::try_start(directory, &["--listen", "127.0.0.1:0"]).unwrap_or_else(|said| panic!("no start: {said}"))
+    }
+
+    /// As [`Server::start`], where another served before: its clients find it again.
+    pub fn start_at(directory: &Path, address: &str) -> Self {
+        Self::try_start(directory, &["--listen", address]).unwrap_or_else(|said| panic!("no start: {said}"))
     }
 
     /// As [`Server::try_start`], with the same data in all these directories.

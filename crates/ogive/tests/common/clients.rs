@@ -1,0 +1,133 @@
+//! Clients of other makers, as `scripts/clients` installed them, each a script in `tests/clients` that talks with its test
+//! over lines: what it prints is awaited, what it waits for is said to it.
+//!
+//! Failure: a client that is missing, or fails, or takes longer than a minute fails its test with what it wrote.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A minute: an order above what the slowest client takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where `scripts/clients` puts what it installs.
+fn installed() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target/tmp stands in target");
+    target.join("clients")
+}
+
+fn pins() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
+}
+
+/// Fails unless what is installed is what `pinned` asks for; `made` is its copy beside what was installed.
+fn assert_installed(pinned: &str, made: &str) {
+    let asked = std::fs::read(pins().join(pinned)).unwrap();
+    let there = std::fs::read(installed().join(made)).unwrap_or_default();
+    assert!(asked == there, "the clients of {pinned} are not installed: run scripts/clients");
+}
+
+/// A Python with the pinned packages.
+pub fn python() -> Command {
+    assert_installed("requirements.txt", "requirements.txt");
+    Command::new(installed().join("venv/bin/python"))
+}
+
+/// A Node that finds the pinned packages by `require`.
+pub fn node() -> Command {
+    assert_installed("package-lock.json", "package-lock.json.made");
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", installed().join("node_modules"));
+    command
+}
+
+/// A running client; killed when dropped.
+pub struct Client {
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    complaints: Option<JoinHandle<String>>,
+}
+
+impl Client {
+    /// Starts `script` of `tests/clients`, `.py` or `.cjs`, with `args`.
+    pub fn start(script: &str, args: &[&str]) -> Self {
+        let mut command = if script.ends_with(".py") { python() } else { node() };
+        command.arg(pins().join(script)).args(args);
+        Self::run(script, command)
+    }
+
+    /// Starts any command.
+    pub fn run(name: &str, mut command: Command) -> Self {
+        // Nothing between us and the server, whatever the machine's environment says.
+        command.env("NO_PROXY", "127.0.0.1,localhost").env("no_proxy", "127.0.0.1,localhost");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        let (output, mut errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let complaints = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = errors.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        let input = child.stdin.take();
+        Self { name: name.to_owned(), child, input, lines, complaints: Some(complaints) }
+    }
+
+    /// Waits until it prints `line`.
+    pub fn wait_for(&mut self, line: &str) {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(said) if said == line => return,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => self.fail(&format!("did not say {line:?} within {PATIENCE:?}")),
+                Err(RecvTimeoutError::Disconnected) => self.fail(&format!("ended and did not say {line:?}")),
+            }
+        }
+    }
+
+    /// Gives it a line to read.
+    pub fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("it still reads");
+        if let Err(error) = writeln!(input, "{line}") {
+            self.fail(&format!("does not read {line:?}: {error}"));
+        }
+    }
+
+    /// Waits for its end in order, and gives the lines that nobody waited for.
+    pub fn finish(mut self) -> Vec<String> {
+        self.input = None;
+        let mut rest = Vec::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => rest.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => self.fail(&format!("did not end within {PATIENCE:?}")),
+            }
+        }
+        if !self.child.wait().unwrap().success() {
+            self.fail("failed");
+        }
+        rest
+    }
+
+    fn fail(&mut self, what: &str) -> ! {
+        let _ = self.child.kill();
+        let said = self.complaints.take().map(|thread| thread.join().unwrap()).unwrap_or_default();
+        panic!("{} {what}; it wrote:\n{said}", self.name);
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
