@@ -2,7 +2,8 @@
 //!
 //! Invariants: names strictly ascend; `arguments_min` is at most the number of types; when more arguments than types
 //! are allowed, the last type repeats. Source of the names and types: the function reference of Prometheus 3;
-//! `histogram_distance` and `histogram_modes` are Ogive's own.
+//! `histogram_distance`, `histogram_max`, `histogram_min`, `histogram_modes`, `histogram_quantile_bounds` and `presence` are
+//! Ogive's own.
 
 use crate::ast::ValueType;
 use crate::ast::ValueType::{Matrix, Scalar, String as Text, Vector};
@@ -84,9 +85,13 @@ pub static FUNCTIONS: &[Function] = &[
     // Not in Prometheus: the third argument names the figure.
     optional("histogram_distance", &[Vector, Vector, Text], 2, Vector),
     fixed("histogram_fraction", &[Scalar, Scalar, Vector], Vector),
-    // Not in Prometheus.
+    // Not in Prometheus, the next three.
+    fixed("histogram_max", &[Vector], Vector),
+    fixed("histogram_min", &[Vector], Vector),
     fixed("histogram_modes", &[Vector], Vector),
     fixed("histogram_quantile", &[Scalar, Vector], Vector),
+    // Not in Prometheus.
+    fixed("histogram_quantile_bounds", &[Scalar, Vector], Vector),
     // A label for the quantile, then one to ten quantiles.
     experimental(Function { arguments_max: Some(12), ..fixed("histogram_quantiles", &[Vector, Text, Scalar], Vector) }),
     fixed("histogram_stddev", &[Vector], Vector),
@@ -112,6 +117,8 @@ pub static FUNCTIONS: &[Function] = &[
     optional("month", &[Vector], 0, Vector),
     fixed("pi", &[], Scalar),
     fixed("predict_linear", &[Matrix, Scalar], Vector),
+    // Not in Prometheus.
+    fixed("presence", &[Matrix], Vector),
     fixed("present_over_time", &[Matrix], Vector),
     fixed("quantile_over_time", &[Scalar, Matrix], Vector),
     fixed("rad", &[Vector], Vector),
@@ -160,6 +167,6 @@ mod tests {
             assert!(function.arguments_max.is_none_or(|max| max >= function.arguments.len()), "{}", function.name);
             assert_eq!(find(function.name), Some(function));
         }
-        assert_eq!(FUNCTIONS.len(), 92);
+        assert_eq!(FUNCTIONS.len(), 96);
     }
 }

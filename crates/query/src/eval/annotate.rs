@@ -149,6 +149,13 @@ pub(crate) fn too_few_for_modes(span: Span) -> Annotation {
     Annotation::info(span, message)
 }
 
+pub(crate) fn unknown_extreme(span: Span, function: &str) -> Annotation {
+    let message = format!(
+        "{function} passed over histograms that do not keep it; histogram_quantile_bounds gives the edges of their bins"
+    );
+    Annotation::info(span, message)
+}
+
 pub(crate) fn fraction_without_nan(span: Span, metric: &str) -> Annotation {
     let message = "input to histogram_fraction has NaN observations, which are excluded from all fractions".to_owned();
     Annotation::info(span, for_metric(message, metric))

@@ -29,6 +29,7 @@ impl<'a> Evaluator<'a> {
             | "histogram_quantiles"
             | "histogram_fraction"
             | "histogram_modes"
+            | "histogram_quantile_bounds"
             | "histogram_distance" => {
                 self.bins_needed = true;
             }

@@ -30,6 +30,8 @@ impl Evaluator<'_> {
             "histogram_fraction" => return self.fraction_call(call, grid),
             "histogram_modes" => return self.modes_call(call, grid),
             "histogram_distance" => return self.distance_call(call, grid),
+            "histogram_quantile_bounds" => return self.bounds_call(call, grid),
+            "histogram_min" | "histogram_max" => return self.extremes_call(call, grid),
             "histogram_count" => |histogram| histogram.count,
             "histogram_sum" => Hist::sum_or_estimate,
             "histogram_avg" => |histogram| histogram.sum_or_estimate() / histogram.count,
@@ -75,7 +77,7 @@ impl Evaluator<'_> {
     }
 
     /// The quantiles of an argument; those outside 0 to 1 are told.
-    fn quantiles(&mut self, argument: &Expr, grid: Grid) -> Result<Vec<f64>, Error> {
+    pub(super) fn quantiles(&mut self, argument: &Expr, grid: Grid) -> Result<Vec<f64>, Error> {
         let quantiles = self.scalar(argument, grid)?;
         for q in &quantiles {
             if !(0.0..=1.0).contains(q) {
@@ -93,7 +95,12 @@ impl Evaluator<'_> {
     }
 
     /// What `question` says of each histogram of a vector: one list of rows for each of its answers.
-    fn answered(&mut self, argument: &Expr, grid: Grid, question: &mut dyn Question) -> Result<Vec<Vec<Row>>, Error> {
+    pub(super) fn answered(
+        &mut self,
+        argument: &Expr,
+        grid: Grid,
+        question: &mut dyn Question,
+    ) -> Result<Vec<Vec<Row>>, Error> {
         let span = argument.unparenthesised().span;
         let delayed = self.options.delayed_name_removal;
         let mut found = Histograms { native: Vec::new(), classic: Vec::new(), at: HashMap::new(), delayed };
@@ -106,7 +113,7 @@ impl Evaluator<'_> {
 }
 
 /// What is asked of histograms; each question may have several answers.
-trait Question {
+pub(super) trait Question {
     fn answers(&self) -> usize;
     fn native(&mut self, step: usize, histogram: &Hist, metric: &str, out: &mut [f64], site: &mut Site<'_>);
     fn classic(

@@ -1,5 +1,6 @@
 //! Kernels of functions: what they do with one window, one number or one row.
 
+mod exact;
 mod extended;
 mod histogram;
 mod labels;
@@ -68,6 +69,7 @@ pub(crate) fn range_kernel(name: &str) -> Option<RangeKernel> {
         "max_over_time" => over_time::max,
         "min_over_time" => over_time::min,
         "predict_linear" => over_time::predict_linear,
+        "presence" => exact::presence,
         "present_over_time" => over_time::present,
         "quantile_over_time" => over_time::quantile,
         "rate" => rate::rate,

@@ -65,6 +65,31 @@ pub(crate) fn classic_quantile(q: f64, buckets: &mut Vec<ClassicBucket>) -> Clas
     ClassicQuantile { value: interpolated(buckets, at, rank), repaired }
 }
 
+/// The bounds between which the `q` quantile lies for certain; None when there is no answer.
+pub(crate) fn classic_bounds(q: f64, buckets: &mut Vec<ClassicBucket>) -> Option<(f64, f64)> {
+    if q.is_nan() || !sort_and_join(buckets) {
+        return Some((f64::NAN, f64::NAN));
+    }
+    if !(0.0..=1.0).contains(&q) {
+        let beyond = if q < 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
+        return Some((beyond, beyond));
+    }
+    make_monotonic(buckets);
+    let total = buckets[buckets.len() - 1].count;
+    if total <= 0.0 || total.is_nan() {
+        return None;
+    }
+    let rank = q * total;
+    let upper = buckets.partition_point(|bucket| bucket.count <= rank && bucket.count < total);
+    let mut at = buckets.partition_point(|bucket| bucket.count < rank);
+    if rank == 0.0 {
+        // The least sample is in the first bucket that has one.
+        at = buckets.partition_point(|bucket| bucket.count <= 0.0);
+    }
+    let lower = at.checked_sub(1).map_or(f64::NEG_INFINITY, |before| buckets[before].upper);
+    Some((lower, buckets[upper].upper))
+}
+
 fn interpolated(buckets: &[ClassicBucket], at: usize, rank: f64) -> f64 {
     let last = buckets.len() - 1;
     if at == last {

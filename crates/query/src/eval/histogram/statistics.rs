@@ -2,6 +2,7 @@
 //!
 //! Interpolation: inside an exponential bin between the logarithms of its bounds, elsewhere (zero bin, custom
 //! and log-linear bins) between the bounds themselves. The first custom bin begins at 0 when it ends above 0.
+//! Where the least and the greatest sample are known, no answer lies beyond them.
 //! Samples that are not a number are in `count` but in no bin; a histogram that has some has a NaN sum.
 
 use super::buckets::{self, Place};
@@ -52,7 +53,7 @@ pub(crate) fn quantile(q: f64, histogram: &Hist) -> (f64, NanNote) {
     if seen < rank && nan_sum {
         return (f64::NAN, NanNote::Result);
     }
-    let value = value_at(histogram, place.bucket(histogram), forward, seen, rank);
+    let value = within_extremes(histogram, value_at(histogram, place.bucket(histogram), forward, seen, rank));
     let skewed = nan_sum && buckets::in_bins(histogram) < total;
     (value, if skewed { NanNote::Skewed } else { NanNote::None })
 }
@@ -69,6 +70,42 @@ fn reach(walk: impl Iterator<Item = Place>, rank: f64) -> (Option<Place>, f64) {
         }
     }
     (last, seen)
+}
+
+/// A value that lies in a bin, not beyond the least and the greatest sample where they are known.
+fn within_extremes(histogram: &Hist, value: f64) -> f64 {
+    let value = histogram.max.map_or(value, |max| value.min(max));
+    histogram.min.map_or(value, |min| value.max(min))
+}
+
+/// The edges between which the `q` quantile lies for certain: of the bin that holds its rank, and of the next one where
+/// the rank falls between the two; no wider than the least and the greatest sample where they are known. None when
+/// there are no samples.
+pub(crate) fn quantile_bounds(q: f64, histogram: &Hist) -> Option<(f64, f64)> {
+    let total = histogram.count - histogram.nan;
+    if q.is_nan() {
+        return Some((f64::NAN, f64::NAN));
+    }
+    if total <= 0.0 || total.is_nan() {
+        return None;
+    }
+    if !(0.0..=1.0).contains(&q) {
+        let beyond = if q < 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
+        return Some((beyond, beyond));
+    }
+    // What is no number and stands in no column of its own lies above all.
+    let unseen = (total - buckets::in_bins(histogram)).max(0.0);
+    let unseen = if histogram.sum.is_some_and(f64::is_nan) { unseen } else { 0.0 };
+    let (below, _) = reach(buckets::places(histogram), q * total);
+    let (above, _) = reach(buckets::places(histogram).rev(), (1.0 - q) * total - unseen);
+    let (lower, upper) = (below?.bucket(histogram).lower, above?.bucket(histogram).upper);
+    if unseen > 0.0 && q * total > total - unseen {
+        return Some((f64::NAN, f64::NAN));
+    }
+    let lower = histogram.min.map_or(lower, |min| lower.max(min));
+    let upper = histogram.max.map_or(upper, |max| upper.min(max));
+    // Rounding of ranks may part the two walks by a bin.
+    Some((lower.min(upper), upper.max(lower)))
 }
 
 /// Where in `bucket` the rank lies, which `seen` samples reach from the side that was walked from.
@@ -140,6 +177,12 @@ pub(crate) fn fraction(lower: f64, upper: f64, histogram: &Hist) -> (f64, bool) 
 
 /// How many samples are below `value`; `ranked` when it lies above all bins.
 fn rank_of(histogram: &Hist, value: f64, ranked: f64) -> f64 {
+    if histogram.min.is_some_and(|min| value < min) {
+        return 0.0;
+    }
+    if histogram.max.is_some_and(|max| value >= max) {
+        return ranked;
+    }
     let mut rank = 0.0;
     for mut bucket in buckets::ascending(histogram) {
         if bucket.lower == f64::NEG_INFINITY && bucket.upper > 0.0 {
@@ -210,6 +253,37 @@ mod tests {
         let (value, _) = quantile(0.7, &histogram);
         assert!((value - 1.05).abs() < 1e-12, "{value}");
         assert!((fraction(0.0, 1.05, &histogram).0 - 0.7).abs() < 1e-12);
+    }
+
+    #[test]
+    fn known_extremes_narrow_quantiles_and_fractions() {
+        let mut histogram = Hist::new(Scheme::LogLinear10);
+        histogram.positive = [(128 * 90, 4.0)].into_iter().collect();
+        (histogram.count, histogram.min, histogram.max) = (4.0, Some(1.02), Some(1.04));
+        assert_eq!(quantile(1.0, &histogram).0, 1.04);
+        assert_eq!(quantile(0.0, &histogram).0, 1.02);
+        assert_eq!(fraction(f64::NEG_INFINITY, 1.04, &histogram).0, 1.0);
+        assert_eq!(fraction(f64::NEG_INFINITY, 1.01, &histogram).0, 0.0);
+        assert_eq!(quantile_bounds(0.5, &histogram), Some((1.02, 1.04)));
+    }
+
+    #[test]
+    fn bounds_are_edges_and_span_a_gap_where_the_rank_falls_into_it() {
+        let histogram = exponential(&[(0, 1.0), (3, 1.0)]);
+        assert_eq!(quantile_bounds(0.4, &histogram), Some((0.5, 1.0)));
+        assert_eq!(quantile_bounds(0.5, &histogram), Some((0.5, 8.0)));
+        assert_eq!(quantile_bounds(0.6, &histogram), Some((4.0, 8.0)));
+        assert_eq!(quantile_bounds(0.0, &histogram), Some((0.5, 1.0)));
+        assert_eq!(quantile_bounds(1.0, &histogram), Some((4.0, 8.0)));
+        assert_eq!(quantile_bounds(1.5, &histogram), Some((f64::INFINITY, f64::INFINITY)));
+        assert_eq!(quantile_bounds(0.5, &exponential(&[])), None);
+        let custom = Hist {
+            positive: [(0, 1.0), (2, 1.0)].into_iter().collect(),
+            count: 2.0,
+            ..Hist::new(Scheme::Custom { bounds: [1.0, 3.0].into() })
+        };
+        assert_eq!(quantile_bounds(0.1, &custom), Some((f64::NEG_INFINITY, 1.0)));
+        assert_eq!(quantile_bounds(0.9, &custom), Some((3.0, f64::INFINITY)));
     }
 
     #[test]

@@ -1,0 +1,111 @@
+//! `histogram_quantile_bounds`, `histogram_min`, `histogram_max` and `presence`: what is known for certain, where Prometheus
+//! has an estimate or nothing.
+
+use super::Site;
+use super::histogram::Question;
+use crate::Error;
+use crate::ast::Call;
+use crate::eval::annotate;
+use crate::eval::evaluator::Evaluator;
+use crate::eval::histogram::{ClassicBucket, Hist, classic_bounds, quantile_bounds};
+use crate::eval::rows::{Cell, Grid, Row, merged};
+use crate::eval::window::Window;
+use crate::value::Point;
+
+/// The label that tells the two edges apart.
+const EDGE: &str = "bound";
+
+impl Evaluator<'_> {
+    /// The edges between which each quantile lies: two rows a histogram.
+    pub(super) fn bounds_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
+        let quantiles = self.quantiles(&call.arguments[0], grid)?;
+        let answers = self.answered(&call.arguments[1], grid, &mut Bounds { quantiles })?;
+        let rows = ["lower", "upper"].into_iter().zip(answers).flat_map(|(edge, rows)| {
+            rows.into_iter().map(move |row| Row { labels: row.labels.with(EDGE, edge), ..row })
+        });
+        let rows = self.nameless(rows.collect())?;
+        merged(rows)
+    }
+
+    /// The least or the greatest sample of each histogram that keeps it.
+    pub(super) fn extremes_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
+        let name = call.function.name;
+        let extreme: fn(&Hist) -> Option<f64> =
+            if name == "histogram_min" { |histogram| histogram.min } else { |histogram| histogram.max };
+        let (mut rows, mut unknown) = (Vec::new(), false);
+        self.each_row(&call.arguments[0], grid, &mut |_, mut row| {
+            for cell in &mut row.cells {
+                *cell = match cell {
+                    Some(Point::Histogram(histogram)) => {
+                        let found = extreme(histogram);
+                        unknown |= found.is_none() && histogram.count > histogram.nan;
+                        found.map(Point::Float)
+                    }
+                    _ => None,
+                };
+            }
+            if !row.is_blank() {
+                rows.push(row);
+            }
+            Ok(())
+        })?;
+        if unknown {
+            self.note(annotate::unknown_extreme(call.arguments[0].span, name));
+        }
+        self.nameless(rows)
+    }
+}
+
+/// The edges between which quantiles lie.
+struct Bounds {
+    quantiles: Vec<f64>,
+}
+
+impl Question for Bounds {
+    fn answers(&self) -> usize {
+        2
+    }
+
+    fn native(&mut self, step: usize, histogram: &Hist, _: &str, out: &mut [f64], _: &mut Site<'_>) {
+        (out[0], out[1]) = quantile_bounds(self.quantiles[step], histogram).unwrap_or((f64::NAN, f64::NAN));
+    }
+
+    fn classic(&mut self, step: usize, buckets: &mut Vec<ClassicBucket>, _: &str, out: &mut [f64], _: &mut Site<'_>) {
+        (out[0], out[1]) = classic_bounds(self.quantiles[step], buckets).unwrap_or((f64::NAN, f64::NAN));
+    }
+}
+
+/// The share of the expected samples of a window that are there. Expected is one for each width of a cell; where the
+/// series has no width, one for each typical spacing: the tenth percentile of the gaps in the window, so that gaps which
+/// many missing samples leave do not pass for the rule. None when a lone sample says nothing about spacing.
+pub(super) fn presence(window: &Window<'_>, _: &[f64], _: &mut Site<'_>) -> Result<Cell, Error> {
+    let mut times: Vec<i64> = window.float_times().iter().chain(window.histogram_times()).copied().collect();
+    times.sort_unstable();
+    times.dedup();
+    let width = match i64::from(window.series.width_ms) {
+        0 => typical_gap(&times),
+        width => Some(width),
+    };
+    let expected = |width: i64| (window.end - window.start) as f64 / width as f64;
+    Ok(width.map(|width| Point::Float((times.len() as f64 / expected(width).max(1.0)).min(1.0))))
+}
+
+fn typical_gap(times: &[i64]) -> Option<i64> {
+    let mut gaps: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let at = gaps.len() / 10;
+    if gaps.is_empty() { None } else { Some(*gaps.select_nth_unstable(at).1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_typical_gap_survives_missing_samples() {
+        assert_eq!(typical_gap(&[]), None);
+        assert_eq!(typical_gap(&[5]), None);
+        assert_eq!(typical_gap(&[0, 15, 30, 45]), Some(15));
+        // Four of five are missing, but some neighbours are left.
+        assert_eq!(typical_gap(&[0, 60, 75, 150, 225, 240, 315]), Some(15));
+    }
+}
