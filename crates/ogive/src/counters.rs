@@ -1,9 +1,12 @@
-//! What the server counted since it started.
+//! What the server counted since it started, by protocol.
 //!
-//! Invariants: `received` = accepted + duplicate + rejected + refused + what is under way: no sample is lost from
-//! sight. A refused one is to be sent again and then counts again.
+//! Invariants: for each protocol `received` = accepted + duplicate + rejected + refused + what is under way: no sample is
+//! lost from sight. A refused one is to be sent again and then counts again. What never became a sample (a request, a line
+//! or a point that could not be read) is counted as unreadable, with its reason.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use ogive_model::{Reason, Verdict};
 
@@ -25,9 +28,68 @@ impl Counter {
     }
 }
 
+/// How samples came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Protocol {
+    /// `POST /v1/batch`.
+    Batch,
+    /// Prometheus remote write, 1.0 and 2.0.
+    RemoteWrite,
+    /// OpenTelemetry metrics, over HTTP or gRPC.
+    Otlp,
+    /// OpenTelemetry logs.
+    OtlpLogs,
+    /// StatsD and DogStatsD.
+    Statsd,
+    /// Graphite's plain text.
+    Graphite,
+    /// InfluxDB's line protocol.
+    Influx,
+    /// What the server scraped.
+    Scrape,
+}
+
+impl Protocol {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Batch,
+        Self::RemoteWrite,
+        Self::Otlp,
+        Self::OtlpLogs,
+        Self::Statsd,
+        Self::Graphite,
+        Self::Influx,
+        Self::Scrape,
+    ];
+
+    /// The value of the label `protocol`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::RemoteWrite => "remote_write",
+            Self::Otlp => "otlp",
+            Self::OtlpLogs => "otlp_logs",
+            Self::Statsd => "statsd",
+            Self::Graphite => "graphite",
+            Self::Influx => "influx",
+            Self::Scrape => "scrape",
+        }
+    }
+}
+
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    protocols: [Ledger; Protocol::ALL.len()],
+    pub(crate) queries_timed_out: Counter,
+    /// Own cells that the store did not take.
+    pub(crate) own_lost: Counter,
+    /// Own slow traces for which there was no room.
+    pub(crate) own_slow_dropped: Counter,
+}
+
+/// What came by one protocol.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
     /// Samples in batches that could be read.
     pub(crate) received: Counter,
     pub(crate) accepted: Counter,
@@ -39,23 +101,64 @@ pub(crate) struct Counters {
     refused: [Counter; REFUSALS.len()],
     /// Batches answered.
     pub(crate) batches: Counter,
-    /// Requests to `/v1/batch` in which no batch could be read.
-    pub(crate) unreadable: Counter,
-    /// Bytes of request bodies with batches.
-    pub(crate) ingest_bytes: Counter,
-    pub(crate) queries_timed_out: Counter,
-    /// Own cells that the store did not take.
-    pub(crate) own_lost: Counter,
-    /// Own slow traces for which there was no room.
-    pub(crate) own_slow_dropped: Counter,
-    /// Exemplars of remote write, which are not stored.
-    pub(crate) exemplars_ignored: Counter,
+    /// Requests, lines or points from which no sample could be made, by reason.
+    unreadable: Mutex<BTreeMap<&'static str, u64>>,
+    /// Bytes as they came: of request bodies, datagrams, streams, scraped pages.
+    pub(crate) bytes: Counter,
 }
 
 /// Names of the reasons for a refusal.
 const REFUSALS: [&str; 5] = ["busy", "disk_full", "failed", "too_large", "unknown_series"];
 
+/// One number of a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) protocol: &'static str,
+    /// `accepted`, `duplicate`, `rejected` or `refused`.
+    pub(crate) outcome: &'static str,
+    /// Empty where there is none.
+    pub(crate) reason: &'static str,
+    pub(crate) samples: u64,
+}
+
 impl Counters {
+    /// What came by `protocol`.
+    pub(crate) fn of(&self, protocol: Protocol) -> &Ledger {
+        &self.protocols[protocol as usize]
+    }
+
+    /// The sum of `each` over the protocols.
+    pub(crate) fn total(&self, each: impl Fn(&Ledger) -> u64) -> u64 {
+        self.protocols.iter().map(each).sum()
+    }
+
+    /// What came by each protocol.
+    pub(crate) fn ledgers(&self) -> impl Iterator<Item = (Protocol, &Ledger)> {
+        Protocol::ALL.into_iter().map(|protocol| (protocol, self.of(protocol)))
+    }
+
+    /// The ledger of ingest: every number of every protocol, also those that are 0.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        self.ledgers().flat_map(|(protocol, ledger)| {
+            let protocol = protocol.name();
+            ledger.entries().map(move |(outcome, reason, samples)| Entry { protocol, outcome, reason, samples })
+        })
+    }
+
+    /// `(protocol, reason, count)` of what could not be read; the reason `malformed` is always there.
+    pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
+        self.ledgers().flat_map(|(protocol, ledger)| {
+            let mut counts = ledger.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            counts.entry(MALFORMED).or_default();
+            counts.into_iter().map(move |(reason, count)| (protocol.name(), reason, count))
+        })
+    }
+}
+
+/// The reason for what does not keep its protocol's rules.
+pub(crate) const MALFORMED: &str = "malformed";
+
+impl Ledger {
     /// Counts what became of a batch of `samples`.
     pub(crate) fn batch(&self, samples: u64, outcome: &Result<Verdict, Refusal>) {
         self.batches.add(1);
@@ -84,8 +187,14 @@ impl Counters {
         }
     }
 
-    /// The ledger of ingest: `(outcome, reason, samples)`, the reason empty where there is none.
-    pub(crate) fn ledger(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
+    /// Counts `count` requests, lines or points from which no sample could be made. Takes a lock: who counts lines adds up
+    /// those of a datagram or a page first.
+    pub(crate) fn unreadable(&self, reason: &'static str, count: u64) {
+        *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).entry(reason).or_default() += count;
+    }
+
+    /// `(outcome, reason, samples)`, the reason empty where there is none.
+    fn entries(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         let fixed = [("accepted", "", self.accepted.get()), ("duplicate", "", self.duplicate.get())];
         let rejected = self.rejected().map(|(reason, count)| ("rejected", reason, count));
         let refused = self.refused().map(|(reason, count)| ("refused", reason, count));
@@ -109,6 +218,25 @@ impl Counters {
     pub(crate) fn refused_total(&self) -> u64 {
         self.refused().map(|(_, count)| count).sum()
     }
+
+    pub(crate) fn unreadable_total(&self) -> u64 {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+
+    /// Its sums with their names in `/v1/status`.
+    pub(crate) fn sums(&self) -> [(&'static str, u64); 9] {
+        [
+            ("received_total", self.received.get()),
+            ("accepted_total", self.accepted.get()),
+            ("duplicate_total", self.duplicate.get()),
+            ("folded_total", self.folded.get()),
+            ("rejected_total", self.rejected_total()),
+            ("refused_total", self.refused_total()),
+            ("batches_total", self.batches.get()),
+            ("unreadable_total", self.unreadable_total()),
+            ("ingest_bytes_total", self.bytes.get()),
+        ]
+    }
 }
 
 #[cfg(test)]
@@ -118,15 +246,38 @@ mod tests {
     #[test]
     fn every_sample_is_counted_once() {
         let counters = Counters::default();
+        let ledger = counters.of(Protocol::Influx);
         let rejected = vec![(0, Reason::TimeTooNew), (3, Reason::TimeTooNew), (4, Reason::KindConflict)];
-        counters.batch(10, &Ok(Verdict { accepted: 5, duplicate: 2, folded: 1, rejected }));
-        counters.batch(7, &Err(Refusal::Busy));
-        counters.batch(1, &Err(Refusal::Failed(String::new())));
-        assert_eq!((counters.accepted.get(), counters.duplicate.get(), counters.rejected_total()), (5, 2, 3));
+        ledger.batch(10, &Ok(Verdict { accepted: 5, duplicate: 2, folded: 1, rejected }));
+        ledger.batch(7, &Err(Refusal::Busy));
+        ledger.batch(1, &Err(Refusal::Failed(String::new())));
+        assert_eq!((ledger.accepted.get(), ledger.duplicate.get(), ledger.rejected_total()), (5, 2, 3));
         assert_eq!(
-            counters.refused().collect::<Vec<_>>(),
+            ledger.refused().collect::<Vec<_>>(),
             [("busy", 7), ("disk_full", 0), ("failed", 1), ("too_large", 0), ("unknown_series", 0)]
         );
-        assert!(counters.rejected().any(|pair| pair == ("time_too_new", 2)));
+        assert!(ledger.rejected().any(|pair| pair == ("time_too_new", 2)));
+        let entry = Entry { protocol: "influx", outcome: "refused", reason: "busy", samples: 7 };
+        assert!(counters.entries().any(|found| found == entry));
+        assert_eq!(counters.entries().map(|entry| entry.samples).sum::<u64>(), 18);
+    }
+
+    #[test]
+    fn each_protocol_has_a_place_and_a_name_of_its_own() {
+        for (at, protocol) in Protocol::ALL.into_iter().enumerate() {
+            assert_eq!(protocol as usize, at);
+            assert!(Protocol::ALL[..at].iter().all(|before| before.name() != protocol.name()));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_counted_by_reason() {
+        let counters = Counters::default();
+        counters.of(Protocol::Statsd).unreadable("sample_rate", 2);
+        counters.of(Protocol::Statsd).unreadable("sample_rate", 1);
+        counters.of(Protocol::Graphite).unreadable(MALFORMED, 1);
+        let found: Vec<_> = counters.unreadable().filter(|(.., count)| *count > 0).collect();
+        assert_eq!(found, [("statsd", "sample_rate", 3), ("graphite", MALFORMED, 1)]);
+        assert_eq!(counters.total(Ledger::unreadable_total), 4);
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ogive_probe::{Clock, Threshold, TraceRecorder, TraceWriter, trace_path};
 
 use crate::backend::{Stamps, Step};
+use crate::counters::Protocol;
 
 /// The metric of the batches' way.
 pub(crate) const METRIC: &str = "ogive_ingest_seconds";
@@ -43,12 +44,19 @@ trace_path! {
 /// Who answers batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Publisher {
-    /// `POST /v1/batch`.
-    Batch,
-    /// `POST /api/v1/write`.
-    RemoteWrite,
+    /// A listener.
+    Of(Protocol),
     /// The server's own cells.
     Own,
+}
+
+/// What slow traces call the listener of `protocol`: its route, where it has one.
+const fn publisher_name(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Batch => "/v1/batch",
+        Protocol::RemoteWrite => "/api/v1/write",
+        other => other.name(),
+    }
 }
 
 /// Stamps made on the store's threads: 0 until its point is reached.
@@ -116,8 +124,7 @@ impl OnTheWay {
 pub(crate) struct Ingest {
     clock: Clock,
     recorder: TraceRecorder<OgiveIngest>,
-    batch: Mutex<TraceWriter<OgiveIngest>>,
-    remote_write: Mutex<TraceWriter<OgiveIngest>>,
+    protocols: [Mutex<TraceWriter<OgiveIngest>>; Protocol::ALL.len()],
     own: Mutex<TraceWriter<OgiveIngest>>,
 }
 
@@ -131,8 +138,9 @@ impl Ingest {
     fn new(clock: Clock, threshold: Threshold) -> Self {
         let recorder = TraceRecorder::new(clock, threshold);
         let writer = |publisher: &str| Mutex::new(recorder.handle(publisher));
-        let (batch, remote_write, own) = (writer("/v1/batch"), writer("/api/v1/write"), writer("own cells"));
-        Self { clock, recorder, batch, remote_write, own }
+        let protocols = Protocol::ALL.map(|protocol| writer(publisher_name(protocol)));
+        let own = writer("own cells");
+        Self { clock, recorder, protocols, own }
     }
 
     /// A batch begins to arrive.
@@ -161,8 +169,7 @@ impl Ingest {
             }
         }
         let writer = match publisher {
-            Publisher::Batch => &self.batch,
-            Publisher::RemoteWrite => &self.remote_write,
+            Publisher::Of(protocol) => &self.protocols[protocol as usize],
             Publisher::Own => &self.own,
         };
         let writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,7 +237,7 @@ mod tests {
     fn every_batch_is_counted_in_each_stage() {
         let ingest = ingest();
         (0..3).for_each(|_| batch(&ingest, Publisher::Own, MS));
-        batch(&ingest, Publisher::Batch, MS);
+        batch(&ingest, Publisher::Of(Protocol::Batch), MS);
         let values = taken(&ingest);
         let count = |labels: &str| {
             let name = format!("{METRIC}{{{labels}}}");

@@ -20,7 +20,7 @@ use ogive_probe::{Clock, HiccupMeter, Recorder};
 use crate::backend::{Backend, Fact};
 use crate::clock::AskKernel;
 use crate::clock::series::{self, ClockSeries};
-use crate::counters::Counters;
+use crate::counters::{Counters, Entry};
 use crate::ingest_path::{self, Ingest, Publisher};
 use crate::own_value::{OwnValue, WIDTH_SECONDS};
 
@@ -35,8 +35,11 @@ const REPLY: Duration = Duration::from_millis(800);
 /// Slow batches that are not there as texts.
 const SLOW_DROPPED: &str = "ogive_ingest_slow_dropped_total";
 
+/// What never became a sample.
+pub(crate) const UNREADABLE: &str = "ogive_ingest_unreadable_total";
+
 /// Own series and what they tell.
-const HELP: [(&str, &str); 11] = [
+const HELP: [(&str, &str); 12] = [
     ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
     ("ogive_http_request_seconds", "From a request's head to the head of its answer."),
     ("ogive_journal_fsync_seconds", "Making a group of batches durable."),
@@ -46,7 +49,8 @@ const HELP: [(&str, &str); 11] = [
     ("ogive_ingest_slow", "Batches that took long, with every stage."),
     (SLOW_DROPPED, "Batches that took long and for whose stages there was no room."),
     ("ogive_ingest_unmeasured_total", "Batches whose way could not be measured."),
-    ("ogive_ingest_samples_total", "Samples received, by what became of them."),
+    ("ogive_ingest_samples_total", "Samples received, by protocol and by what became of them."),
+    (UNREADABLE, "Requests, lines and points from which no sample could be made, by protocol and reason."),
     (
         "ogive_ingest_folded_samples_total",
         "Accepted samples beyond a limit of their tenant: they are in ogive_overflow.",
@@ -258,12 +262,15 @@ fn slow_dropped(values: &[Measured]) -> u64 {
 
 /// The ledger of ingest as series.
 fn counter_values(counters: &Counters) -> impl Iterator<Item = OwnValue> + '_ {
-    counters
-        .ledger()
-        .map(|(outcome, reason, count)| {
-            OwnValue::counter("ogive_ingest_samples_total", &[("outcome", outcome), ("reason", reason)], count as f64)
-        })
-        .chain([OwnValue::counter("ogive_ingest_folded_samples_total", &[], counters.folded.get() as f64)])
+    let samples = counters.entries().map(|Entry { protocol, outcome, reason, samples }| {
+        let labels = [("protocol", protocol), ("outcome", outcome), ("reason", reason)];
+        OwnValue::counter("ogive_ingest_samples_total", &labels, samples as f64)
+    });
+    let unreadable = counters.unreadable().map(|(protocol, reason, count)| {
+        OwnValue::counter(UNREADABLE, &[("protocol", protocol), ("reason", reason)], count as f64)
+    });
+    let folded = counters.total(|ledger| ledger.folded.get());
+    samples.chain(unreadable).chain([OwnValue::counter("ogive_ingest_folded_samples_total", &[], folded as f64)])
 }
 
 /// What is known of the disks and of what is kept on them, as series.

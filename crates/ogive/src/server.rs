@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_probe::Clock;
+use ogive_protocol::remote_write::Known;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -21,8 +22,9 @@ use crate::backend::Backend;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
 use crate::clock::AskKernel;
 use crate::counters::Counters;
-use crate::http::{self, Limits, Numbers, Shared};
+use crate::http::{self, Limits, Shared};
 use crate::keeping::Keeping;
+use crate::numbers::Numbers;
 use crate::observe::{Meters, Observer};
 use crate::storage::Embedded;
 use crate::upkeep::Upkeep;
@@ -78,6 +80,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         limits: Limits::new(Duration::from_secs(options.queries.query_timeout_s)),
         batch_series_max: options.limits.limit_batch_series,
         numbers: Numbers::new(),
+        written: Known::default(),
         ending,
         admin: options.admin,
         upkeep: Some(upkeep.clone()),

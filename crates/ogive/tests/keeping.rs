@@ -36,7 +36,7 @@ fn what_is_too_old_is_refused_with_its_reason() {
     assert!(body.to_string().contains("beyond_retention"), "{body}");
     let body = gauges(&server, 1, now - 86_400_000, 0..2);
     assert!(!body.to_string().contains("beyond_retention"), "{body}");
-    let refused = "ogive_ingest_samples_total{reason=\"beyond_retention\"}";
+    let refused = "ogive_ingest_samples_total{protocol=\"batch\",reason=\"beyond_retention\"}";
     eventually("the counter", || server.number(refused).filter(|count| *count > 0.0));
     let said = Server::try_start(&directory.path().join("x"), &["--rollups", "7m"]).err().unwrap();
     assert!(said.contains("widths of rollups") && said.contains("Some(2)"), "{said}");

@@ -88,5 +88,15 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
         assert!(answer.contains(word), "{answer} does not say {word:?}");
     }
     let (_, status) = server.get("/v1/status");
-    assert_eq!(status["unreadable_total"], 6, "{status}");
+    assert_eq!(
+        (&status["unreadable_total"], &status["remote_write_unreadable_total"]),
+        (&6.into(), &6.into()),
+        "{status}"
+    );
+    assert_eq!(status["batch_unreadable_total"], serde_json::Value::Null, "{status}");
+    let (_, metrics) = server.request("GET /metrics HTTP/1.1", b"").unwrap();
+    for (reason, count) in [("malformed", 3), ("too_large", 1), ("unsupported", 2)] {
+        let line = format!("ogive_ingest_unreadable_total{{protocol=\"remote_write\",reason=\"{reason}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line} is not in {metrics}");
+    }
 }

@@ -19,6 +19,7 @@ use super::body::{self, Held};
 use super::error::{ApiError, json};
 use super::params;
 use crate::backend::Refusal;
+use crate::counters::{MALFORMED, Protocol};
 use crate::ingest_path::{OnTheWay, Publisher};
 
 /// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
@@ -58,14 +59,14 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     let decoded = match decoded(&app, request, &mut way).await {
         Ok(decoded) => decoded,
         Err(error) => {
-            app.counters.unreadable.add(1);
+            unreadable(&app, Protocol::Batch, &error);
             return error.into_response();
         }
     };
-    match stored(&app, decoded.batch, decoded.frame, &way).await {
+    match stored(&app, Protocol::Batch, decoded.batch, decoded.frame, &way).await {
         Ok(verdict) => {
             let answer = answer(&verdict, &decoded.details);
-            app.meters.ingest.finish(way, Publisher::Batch);
+            app.meters.ingest.finish(way, Publisher::Of(Protocol::Batch));
             answer
         }
         Err(refusal) => refused(&refusal),
@@ -75,7 +76,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
 async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Decoded, ApiError> {
     let form = Form::of(request.headers())?;
     let tenant = params::tenant(request.headers())?;
-    let held = body::read(app, request).await?;
+    let held = body::read(app, Protocol::Batch, request).await?;
     way.read();
     let decoded = if held.bytes.len() <= INLINE_BYTES_MAX && !held.is_packed() {
         decode(form, held, tenant)
@@ -105,17 +106,17 @@ fn decode(form: Form, mut held: Held, tenant: Option<Tenant>) -> Result<Decoded,
 
 /// The batch of a frame and of the request's tenant, and the frame as that tenant's.
 pub(super) fn framed(mut frame: Vec<u8>, tenant: Option<Tenant>) -> Result<(Batch, Vec<u8>), ApiError> {
-    let mut batch = Batch::decode(&frame).map_err(unreadable)?;
+    let mut batch = Batch::decode(&frame).map_err(no_batch)?;
     let named = Some(&batch.tenant).filter(|named| !named.is_default()).cloned();
     let tenant = agreed(tenant, named)?;
     if tenant != batch.tenant {
-        frame = wire::with_tenant(&frame, &tenant).map_err(unreadable)?;
+        frame = wire::with_tenant(&frame, &tenant).map_err(no_batch)?;
         batch.tenant = tenant;
     }
     Ok((batch, frame))
 }
 
-fn unreadable(error: ogive_model::Error) -> ApiError {
+fn no_batch(error: ogive_model::Error) -> ApiError {
     match error {
         ogive_model::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
         error => ApiError::bad_data(error.to_string()),
@@ -145,29 +146,50 @@ fn series_details(batch: &Batch) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// Hands the batch to the store and waits for its word.
-pub(super) async fn stored(app: &App, batch: Batch, frame: Vec<u8>, way: &OnTheWay) -> Result<Verdict, Refusal> {
+/// Counts a request by `protocol` that was answered with `error` before it was a batch.
+pub(crate) fn unreadable(app: &App, protocol: Protocol, error: &ApiError) {
+    let reason = match error.status {
+        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported",
+        StatusCode::REQUEST_TIMEOUT => "slow",
+        StatusCode::TOO_MANY_REQUESTS => "busy",
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "forbidden",
+        _ => MALFORMED,
+    };
+    app.counters.of(protocol).unreadable(reason, 1);
+}
+
+/// Hands the batch that came by `protocol` to the store, with its bytes for the journal, and waits for its word. Every
+/// sample is counted, also when the caller has gone.
+pub(crate) async fn stored(
+    app: &App,
+    protocol: Protocol,
+    batch: Batch,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+) -> Result<Verdict, Refusal> {
+    let ledger = app.counters.of(protocol);
     let samples = batch.samples.len() as u64;
     let (series, limit) = (batch.series.len() + batch.known.len(), app.batch_series_max);
     if series > limit {
         let sentence = format!("the batch has {series} series, above --limit-batch-series {limit}; send less at once");
-        app.counters.received.add(samples);
+        ledger.received.add(samples);
         let refusal = Refusal::TooLarge(sentence);
-        app.counters.batch(samples, &Err(refusal.clone()));
+        ledger.batch(samples, &Err(refusal.clone()));
         return Err(refusal);
     }
     let (sender, receiver) = oneshot::channel();
     let counters = app.counters.clone();
-    counters.received.add(samples);
+    ledger.received.add(samples);
     let (stamps, steps) = (way.steps(), way.steps());
     let reply = Box::new(move |outcome: Result<Verdict, Refusal>| {
         steps.applied();
-        counters.batch(samples, &outcome);
+        counters.of(protocol).batch(samples, &outcome);
         // The sender of the batch may have gone; then nobody waits.
         let _ = sender.send(outcome);
     });
     if let Err(refusal) = app.backend.submit(batch, Some(frame), stamps, reply) {
-        app.counters.batch(samples, &Err(refusal.clone()));
+        ledger.batch(samples, &Err(refusal.clone()));
         return Err(refusal);
     }
     receiver.await.unwrap_or_else(|_| Err(Refusal::Failed("the store ended before the batch was written".into())))
@@ -209,7 +231,8 @@ fn unknown_series(message: String, unknown: &[u32]) -> Response {
     json(error.status, error.body(&[("unknown", unknown.into())]))
 }
 
-pub(super) fn refused(refusal: &Refusal) -> Response {
+/// The answer to a sender whose batch the store refused.
+pub(crate) fn refused(refusal: &Refusal) -> Response {
     let message = refusal.to_string();
     match refusal {
         Refusal::Busy => ApiError::busy(message),

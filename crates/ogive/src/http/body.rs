@@ -22,6 +22,7 @@ use ogive_protocol::snappy;
 
 use super::App;
 use super::error::ApiError;
+use crate::counters::Protocol;
 
 /// The largest frame is the largest body: 32 MiB.
 pub(super) const BODY_BYTES_MAX: usize = FRAME_BYTES_MAX;
@@ -92,8 +93,8 @@ impl Packing {
     }
 }
 
-/// Reads the body of `request`.
-pub(super) async fn read(app: &App, request: Request) -> Result<Held, ApiError> {
+/// Reads the body of `request`, which comes by `protocol`.
+pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Result<Held, ApiError> {
     let packing = Packing::of(request.headers())?;
     let declared = declared_length(request.headers());
     let waits = request.headers().contains_key(header::EXPECT);
@@ -115,7 +116,7 @@ pub(super) async fn read(app: &App, request: Request) -> Result<Held, ApiError> 
         }
         return Err(error);
     }
-    app.counters.ingest_bytes.add(held.bytes.len() as u64);
+    app.counters.of(protocol).bytes.add(held.bytes.len() as u64);
     Ok(held)
 }
 

@@ -7,8 +7,23 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::App;
-use crate::observe::help;
+use crate::counters::{Entry, Ledger};
+use crate::observe::{UNREADABLE, help};
 use crate::own_value::OwnValue;
+
+/// A counter of each protocol: its name, what it tells, and where it is.
+type ByProtocol = (&'static str, &'static str, fn(&Ledger) -> u64);
+
+const BY_PROTOCOL: [ByProtocol; 4] = [
+    ("ogive_ingest_received_samples_total", "Samples in batches that could be read.", |ledger| ledger.received.get()),
+    (
+        "ogive_ingest_folded_samples_total",
+        "Of the accepted samples, those beyond a limit of their tenant: they are in ogive_overflow.",
+        |ledger| ledger.folded.get(),
+    ),
+    ("ogive_ingest_batches_total", "Batches answered.", |ledger| ledger.batches.get()),
+    ("ogive_ingest_bytes_total", "Bytes as they came.", |ledger| ledger.bytes.get()),
+];
 
 pub(super) async fn get(State(app): State<App>) -> Response {
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
@@ -20,19 +35,21 @@ fn exposition(app: &App) -> String {
     let mut out = String::new();
     let samples = "ogive_ingest_samples_total";
     family(&mut out, samples, "counter", help(samples));
-    for (outcome, reason, value) in counters.ledger() {
-        writeln!(out, "{samples}{{outcome=\"{outcome}\",reason=\"{reason}\"}} {value}").expect("writes to memory");
+    for Entry { protocol, outcome, reason, samples: value } in counters.entries() {
+        let labels = format!("outcome=\"{outcome}\",protocol=\"{protocol}\",reason=\"{reason}\"");
+        writeln!(out, "{samples}{{{labels}}} {value}").expect("writes to memory");
+    }
+    family(&mut out, UNREADABLE, "counter", help(UNREADABLE));
+    for (protocol, reason, value) in counters.unreadable() {
+        writeln!(out, "{UNREADABLE}{{protocol=\"{protocol}\",reason=\"{reason}\"}} {value}").expect("writes to memory");
+    }
+    for (name, text, each) in BY_PROTOCOL {
+        family(&mut out, name, "counter", text);
+        for (protocol, ledger) in counters.ledgers() {
+            writeln!(out, "{name}{{protocol=\"{}\"}} {}", protocol.name(), each(ledger)).expect("writes to memory");
+        }
     }
     for (name, text, value) in [
-        ("ogive_ingest_received_samples_total", "Samples in batches that could be read.", counters.received.get()),
-        (
-            "ogive_ingest_folded_samples_total",
-            "Of the accepted samples, those beyond a limit of their tenant: they are in ogive_overflow.",
-            counters.folded.get(),
-        ),
-        ("ogive_ingest_batches_total", "Batches answered.", counters.batches.get()),
-        ("ogive_ingest_unreadable_total", "Requests in which no batch could be read.", counters.unreadable.get()),
-        ("ogive_ingest_bytes_total", "Bytes of request bodies with batches.", counters.ingest_bytes.get()),
         ("ogive_queries_timed_out_total", "Queries that took longer than they may.", counters.queries_timed_out.get()),
         ("ogive_own_lost_total", "Own cells that the store did not take.", counters.own_lost.get()),
         (
@@ -40,7 +57,6 @@ fn exposition(app: &App) -> String {
             "Own slow traces for which there was no room.",
             counters.own_slow_dropped.get(),
         ),
-        ("ogive_ingest_exemplars_ignored_total", "Exemplars, which are not stored.", counters.exemplars_ignored.get()),
     ] {
         family(&mut out, name, "counter", text);
         writeln!(out, "{name} {value}").expect("writes to memory");

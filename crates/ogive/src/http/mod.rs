@@ -7,7 +7,7 @@
 
 mod admin;
 mod ask;
-mod batch;
+pub(crate) mod batch;
 mod batch_json;
 mod body;
 mod catalog;
@@ -43,13 +43,14 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::backend::Backend;
 use crate::counters::Counters;
+use crate::numbers::Numbers;
 use crate::observe::Meters;
 use crate::upkeep::Upkeep;
 pub(crate) use listener::Limited;
-pub(crate) use remote_write::Numbers;
 
 use error::ApiError;
 use ogive_probe::Clock;
+use ogive_protocol::remote_write::Known;
 
 /// What every handler can reach; cloning shares it.
 pub(crate) type App = Arc<Shared>;
@@ -67,8 +68,10 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// Series that one batch may declare or name.
     pub(crate) batch_series_max: usize,
-    /// Numbers for requests that bring none.
+    /// Numbers for batches that bring none.
     pub(crate) numbers: Numbers,
+    /// The series that remote write wrote before.
+    pub(crate) written: Known,
     /// True when the server ends: streams end, and nothing new begins.
     pub(crate) ending: watch::Receiver<bool>,
     /// Deletion may be asked for.

@@ -4,48 +4,28 @@
 //! Failure: a sender drops what is answered 4xx and sends again what is answered 429 or 5xx. So 400 is for requests of which
 //! a part can never be stored (the rest of it is), 429, 503 and 507 for those to come back with.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_export::random_source;
 use ogive_model::{SourceId, Tenant, Verdict};
-use ogive_protocol::remote_write::{self, Known, Read};
+use ogive_protocol::remote_write::{self, Read};
 
 use super::App;
 use super::ask::blocking;
-use super::batch::{refused, stored};
+use super::batch::{refused, stored, unreadable};
 use super::body::{self, Held};
 use super::error::ApiError;
 use super::params;
 use crate::backend::Refusal;
+use crate::counters::Protocol;
 use crate::ingest_path::{OnTheWay, Publisher};
-
-/// What requests that bring no numbers and no identities are given.
-pub(crate) struct Numbers {
-    source: SourceId,
-    next: AtomicU64,
-    known: Known,
-}
-
-impl Numbers {
-    pub(crate) fn new() -> Self {
-        Self { source: random_source(), next: AtomicU64::new(0), known: Known::default() }
-    }
-
-    fn next(&self) -> u64 {
-        // ORDERING: Relaxed; only that no two get the same number matters.
-        self.next.fetch_add(1, Ordering::Relaxed)
-    }
-}
 
 /// A message with what is needed to read it.
 struct Message {
     app: App,
     held: Held,
     tenant: Tenant,
-    sequence: u64,
+    number: (SourceId, u64),
 }
 
 pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
@@ -53,13 +33,13 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     let answered = match arrived(&app, request, &mut way).await {
         Ok((message, read)) => write(message, read, &way).await,
         Err(error) => {
-            app.counters.unreadable.add(1);
+            unreadable(&app, Protocol::RemoteWrite, &error);
             return error.into_response();
         }
     };
     match answered {
         Ok(Some(answer)) => {
-            app.meters.ingest.finish(way, Publisher::RemoteWrite);
+            app.meters.ingest.finish(way, Publisher::Of(Protocol::RemoteWrite));
             answer
         }
         Ok(None) => StatusCode::NO_CONTENT.into_response(),
@@ -70,7 +50,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
 /// Stores what was read; no answer when there is nothing to store.
 async fn write(message: Message, read: Read, way: &OnTheWay) -> Result<Option<Response>, Response> {
     let app = message.app.clone();
-    app.counters.exemplars_ignored.add(read.exemplars);
+    app.counters.of(Protocol::RemoteWrite).unreadable("exemplar", read.exemplars);
     if read.batch.samples.is_empty() {
         return Ok(None);
     }
@@ -87,9 +67,9 @@ async fn write(message: Message, read: Read, way: &OnTheWay) -> Result<Option<Re
 
 async fn store(app: &App, read: Read, way: &OnTheWay) -> Result<Response, Refusal> {
     let frame = read.batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
-    let verdict = stored(app, read.batch, frame, way).await?;
+    let verdict = stored(app, Protocol::RemoteWrite, read.batch, frame, way).await?;
     if verdict.folded == 0 && verdict.rejected.is_empty() {
-        app.numbers.known.remember(&read.declared);
+        app.written.remember(&read.declared);
     }
     Ok(answer(&verdict, &read.details))
 }
@@ -97,10 +77,10 @@ async fn store(app: &App, read: Read, way: &OnTheWay) -> Result<Response, Refusa
 async fn arrived(app: &App, request: Request, way: &mut OnTheWay) -> Result<(Message, Read), ApiError> {
     check_kind(request.headers())?;
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
-    let mut held = body::read(app, request).await?;
+    let mut held = body::read(app, Protocol::RemoteWrite, request).await?;
     held.assume_snappy();
     way.read();
-    let message = Message { app: app.clone(), held, tenant, sequence: app.numbers.next() };
+    let message = Message { app: app.clone(), held, tenant, number: app.numbers.next() };
     let read = message.read(Whose::Known).await;
     way.decoded();
     read
@@ -120,9 +100,9 @@ impl Message {
         // Even a small body may unfold to a large one.
         let read = move || {
             self.held.unpack()?;
-            let numbers = &self.app.numbers;
-            let known = (whose == Whose::Known).then_some(&numbers.known);
-            remote_write::read(&self.held.bytes, &self.tenant, numbers.source, self.sequence, known)
+            let (source, sequence) = self.number;
+            let known = (whose == Whose::Known).then_some(&self.app.written);
+            remote_write::read(&self.held.bytes, &self.tenant, source, sequence, known)
                 .map(|read| (self, read))
                 .map_err(|error| match error {
                     ogive_protocol::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
@@ -184,9 +164,10 @@ mod tests {
         for (sent, time_ms) in [(1, 1_700_000_000_000), (2, 1_700_000_001_000)] {
             let request = Request::post("/api/v1/write").body(body(1.5, time_ms).into()).unwrap();
             assert_eq!(server.send(request).await.status(), StatusCode::NO_CONTENT);
-            assert_eq!(server.app.numbers.known.len(), 1);
+            assert_eq!(server.app.written.len(), 1);
             // The store of these tests refuses every identity: the second request was tried with one and read again.
-            assert_eq!((server.app.counters.accepted.get(), server.app.counters.refused_total()), (sent, sent - 1));
+            let ledger = server.app.counters.of(Protocol::RemoteWrite);
+            assert_eq!((ledger.accepted.get(), ledger.refused_total()), (sent, sent - 1));
         }
     }
 

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::json;
 use super::{App, text};
+use crate::counters::Ledger;
 
 /// One flat object.
 pub(super) async fn get(State(app): State<App>) -> Response {
@@ -24,21 +25,22 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
         out.insert(fact.name.into(), if whole { (fact.value as i64).into() } else { fact.value.into() });
     }
     let counters = &app.counters;
+    for (at, (name, _)) in Ledger::default().sums().into_iter().enumerate() {
+        out.insert(name.into(), counters.total(|ledger| ledger.sums()[at].1).into());
+    }
     for (name, value) in [
-        ("received_total", counters.received.get()),
-        ("accepted_total", counters.accepted.get()),
-        ("duplicate_total", counters.duplicate.get()),
-        ("folded_total", counters.folded.get()),
-        ("rejected_total", counters.rejected_total()),
-        ("refused_total", counters.refused_total()),
-        ("batches_total", counters.batches.get()),
-        ("unreadable_total", counters.unreadable.get()),
         ("own_lost_total", counters.own_lost.get()),
         ("own_slow_dropped_total", counters.own_slow_dropped.get()),
-        ("ingest_bytes_total", counters.ingest_bytes.get()),
         ("queries_timed_out_total", counters.queries_timed_out.get()),
     ] {
         out.insert(name.into(), value.into());
+    }
+    // A protocol that nobody speaks has nothing to tell.
+    for (protocol, ledger) in counters.ledgers() {
+        let sums = ledger.sums();
+        if sums.iter().any(|(_, sum)| *sum > 0) {
+            out.extend(sums.map(|(name, sum)| (format!("{}_{name}", protocol.name()), sum.into())));
+        }
     }
     let clock = app.clock.status();
     out.insert("clock_mode".into(), format!("{:?}", clock.mode).to_lowercase().into());

@@ -8,6 +8,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::backend::Refusal;
+use crate::counters::Protocol;
 use crate::memory::Memory;
 use crate::own_value::OwnValue;
 
@@ -35,6 +36,7 @@ impl Server {
             limits: Limits::new(Limits::QUERY_TIMEOUT),
             batch_series_max: 1_000,
             numbers: Numbers::new(),
+            written: Known::default(),
             ending,
             admin: false,
             upkeep: None,
@@ -107,7 +109,7 @@ async fn a_batch_is_answered_sample_by_sample() {
     assert!(body["rejected"][0]["detail"].as_str().unwrap().contains("__name__"), "{body}");
     let (status, body) = server.batch(1, series, samples).await;
     assert_eq!((status, body), (StatusCode::OK, json!({"accepted": 0, "duplicate": 5, "rejected": []})));
-    let counters = &server.app.counters;
+    let counters = server.app.counters.of(Protocol::Batch);
     assert_eq!((counters.received.get(), counters.accepted.get(), counters.duplicate.get()), (10, 2, 5));
     assert_eq!(counters.rejected_total(), 3);
 }
@@ -143,7 +145,7 @@ async fn what_is_no_batch_is_refused_by_kind() {
     check(FLAT, b"OGVF".to_vec(), StatusCode::BAD_REQUEST, "header").await;
     check(FLAT, vec![0; 100], StatusCode::BAD_REQUEST, "OGVF").await;
     check("application/json", vec![b' '; body::BODY_BYTES_MAX + 1], StatusCode::PAYLOAD_TOO_LARGE, "split").await;
-    assert_eq!(server.app.counters.unreadable.get(), 6);
+    assert_eq!(server.app.counters.of(Protocol::Batch).unreadable_total(), 6);
     assert_eq!(server.app.limits.ingest_kib.available_permits(), Limits::INGEST_KIB as usize);
 }
 
@@ -181,7 +183,7 @@ async fn refusals_have_their_status() {
         let (status, body) = server.batch(1, json!([]), json!([{"series": 0, "time_ms": 1, "float": 1}])).await;
         assert_eq!((status, &body["errorType"]), (expected, &json!(kind)));
     }
-    assert_eq!(server.app.counters.refused_total(), 3);
+    assert_eq!(server.app.counters.of(Protocol::Batch).refused_total(), 3);
 }
 
 #[tokio::test]
@@ -353,8 +355,13 @@ async fn status_and_metrics_tell_the_ledger() {
     let text = text.as_str().unwrap();
     let (_, clock) = text.split_once("# TYPE ogive_clock_info gauge\n").unwrap();
     assert_eq!(clock, "ogive_clock_info{os_clocksource=\"a\"} 1\nogive_clock_info{os_clocksource=\"b\"} 0\n");
-    assert!(text.contains("ogive_ingest_samples_total{outcome=\"accepted\",reason=\"\"} 4\n"), "{text}");
-    assert!(text.contains("ogive_ingest_samples_total{outcome=\"rejected\",reason=\"time_too_new\"} 0\n"));
+    assert!(
+        text.contains("ogive_ingest_samples_total{outcome=\"accepted\",protocol=\"batch\",reason=\"\"} 4\n"),
+        "{text}"
+    );
+    let none = "ogive_ingest_samples_total{outcome=\"rejected\",protocol=\"otlp\",reason=\"time_too_new\"} 0\n";
+    assert!(text.contains(none), "{text}");
+    assert_eq!((&body["batch_accepted_total"], &body["otlp_accepted_total"]), (&json!(4), &Value::Null));
     let families: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
     let mut unique = families.clone();
     unique.dedup();
