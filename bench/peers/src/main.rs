@@ -6,6 +6,7 @@
 //! Ogive acknowledges after fsync; Prometheus after a write, VictoriaMetrics before one.
 
 mod data;
+mod recorded;
 mod report;
 mod send;
 mod server;
@@ -19,9 +20,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use clap::Parser;
 
+use recorded::Recording;
 use report::{Figures, Report};
 use server::{Peer, Server};
-use work::{Form, WORKS, Work};
+use work::{Form, Load, WORKS};
 
 #[derive(Parser)]
 struct Options {
@@ -31,7 +33,7 @@ struct Options {
     /// Rounds; in each, every server takes every workload.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Only these workloads (settled, wide, new, bytes, histograms).
+    /// Only these workloads (settled, wide, new, bytes, histograms; recorded-floats, recorded-histograms).
     #[arg(long, value_delimiter = ',')]
     work: Vec<String>,
     /// Only these servers.
@@ -43,6 +45,12 @@ struct Options {
     /// Instead: kill -9 each server after this many seconds of the first workload and count what was acknowledged and is gone.
     #[arg(long, value_name = "SECONDS")]
     kill: Option<f64>,
+    /// A file of what a server measured of itself, for the recorded workloads.
+    #[arg(long, value_name = "FILE")]
+    recording: Option<PathBuf>,
+    /// Instead: write that file from the last hour of the Ogive at this address.
+    #[arg(long, value_name = "HOST:PORT", requires = "recording")]
+    record: Option<String>,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -52,23 +60,22 @@ fn main() -> anyhow::Result<()> {
     } else {
         options.peer.clone()
     };
-    let works: Vec<Work> = WORKS
-        .into_iter()
-        .filter(|work| options.work.is_empty() || options.work.iter().any(|name| name == work.name))
-        .map(|work| work.scaled(options.scale))
-        .collect();
-    anyhow::ensure!(!works.is_empty(), "no such workload; see --help");
+    if let (Some(address), Some(file)) = (&options.record, &options.recording) {
+        return recorded::record(address, now_ms() - 5_000, file);
+    }
+    let loads = loads(&options)?;
+    anyhow::ensure!(!loads.is_empty(), "no such workload; see --help");
     let mut report = Report::default();
     for round in 0..options.rounds {
-        for work in works.iter().take(if options.kill.is_some() { 1 } else { works.len() }) {
+        for load in loads.iter().take(if options.kill.is_some() { 1 } else { loads.len() }) {
             for form in [Form::Batch, Form::RemoteWrite] {
-                for peer in peers.iter().copied().filter(|peer| form.fits(*peer, work)) {
+                for peer in peers.iter().copied().filter(|peer| form.fits(*peer, load)) {
                     match options.kill {
-                        Some(seconds) => kill(&options, peer, form, work, seconds)?,
+                        Some(seconds) => kill(&options, peer, form, load, seconds)?,
                         None => {
-                            let figures = measure(&options, peer, form, work, round)?;
-                            eprintln!("round {round}: {} {} {}: {figures}", work.name, peer.name(), form.name());
-                            report.add(work, peer, form, figures);
+                            let figures = measure(&options, peer, form, load, round)?;
+                            eprintln!("round {round}: {} {} {}: {figures}", load.name(), peer.name(), form.name());
+                            report.add(load, peer, form, figures);
                         }
                     }
                 }
@@ -76,9 +83,26 @@ fn main() -> anyhow::Result<()> {
         }
     }
     if options.kill.is_none() {
-        print!("{}", report.table(&works));
+        print!("{}", report.table(&loads));
     }
     Ok(())
+}
+
+/// What was asked for: generated, and recorded when there is a recording.
+fn loads(options: &Options) -> anyhow::Result<Vec<Load>> {
+    let mut loads: Vec<Load> = WORKS.into_iter().map(|work| Load::Generated(work.scaled(options.scale))).collect();
+    if let Some(file) = &options.recording {
+        let [floats, histograms] = Recording::load(file)?;
+        for (name, kind, recording) in
+            [("recorded-floats", "numbers", floats), ("recorded-histograms", "histograms", histograms)]
+        {
+            let what =
+                format!("{} {kind} of {} series, as a server measured itself", recording.samples(), recording.series());
+            loads.push(Load::Recorded(name, what, recording));
+        }
+    }
+    loads.retain(|load| options.work.is_empty() || options.work.iter().any(|name| name == load.name()));
+    Ok(loads)
 }
 
 fn now_ms() -> i64 {
@@ -87,32 +111,33 @@ fn now_ms() -> i64 {
 }
 
 /// Starts a server of its own, sends the work, and looks at what it took.
-fn measure(options: &Options, peer: Peer, form: Form, work: &Work, round: usize) -> anyhow::Result<Figures> {
+fn measure(options: &Options, peer: Peer, form: Form, load: &Load, round: usize) -> anyhow::Result<Figures> {
     let directory = tempfile::tempdir()?;
-    let lanes = work.requests(form, &format!("r{round}"), now_ms());
+    let lanes = load.requests(form, &format!("r{round}"), now_ms());
     let server = Server::start(peer, &options.ogive, &directory.path().join("data"))?;
     let idle_memory = server.memory()?;
     let (cpu, began) = (server.cpu()?, Instant::now());
     let acknowledged = send::send(&server.address, &lanes, &AtomicBool::new(false))?;
     let (acked_cpu, wall) = (server.cpu()? - cpu, began.elapsed());
     let memory = server.memory()?.saturating_sub(idle_memory);
-    anyhow::ensure!(acknowledged == work.samples() as u64, "{acknowledged} samples acknowledged");
+    anyhow::ensure!(acknowledged == load.samples() as u64, "{acknowledged} samples acknowledged");
     // The server's own measurements of an idle second are not the work's: they are taken off.
     let (before, began) = (server.cpu()?, Instant::now());
     server.settle()?;
     let settled_cpu = acked_cpu
         + (server.cpu()? - before).saturating_sub(Duration::from_millis(20) * began.elapsed().as_secs() as u32);
-    let found = if work.histograms {
-        work.samples() as f64
-    } else {
-        server.number("sum(count_over_time({__name__=~\"bench_.+\"}[3h]))")?
-    };
-    anyhow::ensure!(found == work.samples() as f64, "{} holds {found} of {} samples", peer.name(), work.samples());
-    let (data, address) = (server.data.clone(), server.address.clone());
+    let found = if load.histograms() { load.samples() as f64 } else { stored(&server, load)? };
+    anyhow::ensure!(found == load.samples() as f64, "{} holds {found} of {} samples", peer.name(), load.samples());
+    let data = server.data.clone();
     let bytes = server.final_bytes()?;
     let restart = restart(options, peer, &data)?;
-    drop(address);
-    Ok(Figures { samples: work.samples(), series: work.series, acked_cpu, settled_cpu, wall, memory, bytes, restart })
+    Ok(Figures { samples: load.samples(), series: load.series(), acked_cpu, settled_cpu, wall, memory, bytes, restart })
+}
+
+/// How many samples a server has of what was sent.
+fn stored(server: &Server, load: &Load) -> anyhow::Result<f64> {
+    let counts = load.metrics().into_iter().map(|metric| server.number(&format!("sum(count_over_time({metric}[3h]))")));
+    counts.sum()
 }
 
 /// Processor time from start to ready.
@@ -120,10 +145,10 @@ fn restart(options: &Options, peer: Peer, data: &std::path::Path) -> anyhow::Res
     Server::start(peer, &options.ogive, data)?.cpu()
 }
 
-fn kill(options: &Options, peer: Peer, form: Form, work: &Work, seconds: f64) -> anyhow::Result<()> {
+fn kill(options: &Options, peer: Peer, form: Form, load: &Load, seconds: f64) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let data = directory.path().join("data");
-    let lanes = work.requests(form, "kill", now_ms());
+    let lanes = load.requests(form, "kill", now_ms());
     let server = Server::start(peer, &options.ogive, &data)?;
     let address = server.address.clone();
     let stop = AtomicBool::new(false);
@@ -136,7 +161,7 @@ fn kill(options: &Options, peer: Peer, form: Form, work: &Work, seconds: f64) ->
         sender.join().expect("a sender does not panic").context("sending")
     })?;
     let server = Server::start(peer, &options.ogive, &data)?;
-    let found = server.number("sum(count_over_time({__name__=~\"bench_.+\"}[3h]))")?;
+    let found = stored(&server, load)?;
     let lost = (acknowledged as f64 - found).max(0.0);
     println!(
         "{} {}: {acknowledged} acknowledged, {found} found after kill -9, {lost} lost ({:.1} %)",

@@ -4,7 +4,10 @@ use std::fmt::{self, Display, Write};
 use std::time::Duration;
 
 use crate::server::Peer;
-use crate::work::{Form, Work};
+use crate::work::{Form, Load};
+
+/// What Linux counts processor time in: less was not nothing.
+const TICK: Duration = Duration::from_millis(10);
 
 /// What one server took for one workload.
 #[derive(Clone, Debug)]
@@ -26,11 +29,11 @@ pub struct Figures {
 
 impl Figures {
     fn rate(&self) -> f64 {
-        self.samples as f64 / self.acked_cpu.as_secs_f64()
+        self.samples as f64 / self.acked_cpu.max(TICK).as_secs_f64()
     }
 
     fn settled_rate(&self) -> f64 {
-        self.samples as f64 / self.settled_cpu.as_secs_f64()
+        self.samples as f64 / self.settled_cpu.max(TICK).as_secs_f64()
     }
 
     fn bytes_per_sample(&self) -> f64 {
@@ -64,20 +67,20 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn add(&mut self, work: &Work, peer: Peer, form: Form, figures: Figures) {
-        self.rows.push((work.name, peer, form, figures));
+    pub fn add(&mut self, load: &Load, peer: Peer, form: Form, figures: Figures) {
+        self.rows.push((load.name(), peer, form, figures));
     }
 
     /// Figures of a server over the rounds.
-    fn of(&self, work: &Work, peer: Peer, form: Form) -> Vec<&Figures> {
-        let fits = |row: &&(&str, Peer, Form, Figures)| row.0 == work.name && row.1 == peer && row.2 == form;
+    fn of(&self, load: &Load, peer: Peer, form: Form) -> Vec<&Figures> {
+        let fits = |row: &&(&str, Peer, Form, Figures)| row.0 == load.name() && row.1 == peer && row.2 == form;
         self.rows.iter().filter(fits).map(|row| &row.3).collect()
     }
 
-    pub fn table(&self, works: &[Work]) -> String {
+    pub fn table(&self, loads: &[Load]) -> String {
         let mut out = String::new();
-        for work in works {
-            let _ = writeln!(out, "\n### {}: {}\n", work.name, work.what);
+        for load in loads {
+            let _ = writeln!(out, "\n### {}: {}\n", load.name(), load.what());
             out.push_str(
                 "| server | samples per CPU-s | settled | bytes a sample | memory a series, B | restart, CPU-s |\n",
             );
@@ -88,7 +91,7 @@ impl Report {
                 (Peer::Prometheus, Form::RemoteWrite),
                 (Peer::Victoria, Form::RemoteWrite),
             ] {
-                let rows = self.of(work, peer, form);
+                let rows = self.of(load, peer, form);
                 if rows.is_empty() {
                     continue;
                 }
@@ -106,17 +109,17 @@ impl Report {
                     column(|row| row.restart.as_secs_f64(), 2),
                 );
             }
-            self.ratios(&mut out, work);
+            self.ratios(&mut out, load);
         }
         out
     }
 
     /// Each round's ratios to the peers: both sides met the same machine.
-    fn ratios(&self, out: &mut String, work: &Work) {
+    fn ratios(&self, out: &mut String, load: &Load) {
         for form in [Form::RemoteWrite, Form::Batch] {
-            let ours = self.of(work, Peer::Ogive, form);
+            let ours = self.of(load, Peer::Ogive, form);
             for peer in [Peer::Prometheus, Peer::Victoria] {
-                let theirs = self.of(work, peer, Form::RemoteWrite);
+                let theirs = self.of(load, peer, Form::RemoteWrite);
                 if ours.is_empty() || theirs.is_empty() {
                     continue;
                 }

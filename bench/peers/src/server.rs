@@ -135,11 +135,11 @@ impl Server {
     }
 
     pub fn get(&self, path: &str) -> anyhow::Result<(u16, String)> {
-        request(&self.address, &format!("GET {path} HTTP/1.1"), b"")
+        request(&self.address, &format!("GET {path} HTTP/1.1"))
     }
 
     pub fn post(&self, path: &str) -> anyhow::Result<(u16, String)> {
-        request(&self.address, &format!("POST {path} HTTP/1.1"), b"")
+        request(&self.address, &format!("POST {path} HTTP/1.1"))
     }
 
     /// The one number that `expr` gives.
@@ -210,11 +210,25 @@ pub fn bytes_under(directory: &Path) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-fn request(address: &str, line: &str, body: &[u8]) -> anyhow::Result<(u16, String)> {
+/// The frame that the Ogive at `address` answers to `path`.
+pub fn frame(address: &str, path: &str) -> anyhow::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address)?;
+    let accept = "accept: application/x-ogive-batch-flatbuffer";
+    write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\n{accept}\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").context("an answer has a head")?;
+    let body = answer.split_off(head + 4);
+    let head = String::from_utf8_lossy(&answer);
+    anyhow::ensure!(head.split(' ').nth(1) == Some("200"), "{path}: {head}{}", String::from_utf8_lossy(&body));
+    anyhow::ensure!(!head.to_ascii_lowercase().contains("chunked"), "a chunked answer to HTTP/1.0");
+    Ok(body)
+}
+
+fn request(address: &str, line: &str) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(120)))?;
-    write!(stream, "{line}\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len())?;
-    stream.write_all(body)?;
+    write!(stream, "{line}\r\nhost: {address}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let status = answer.split(' ').nth(1).context("an answer has a status")?.parse()?;

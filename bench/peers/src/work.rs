@@ -4,6 +4,7 @@ use ogive_hist::{Histogram, Scheme};
 use ogive_model::{Batch, Kind, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value};
 
 use crate::data::{Random, Sample, Series, latencies};
+use crate::recorded::Recording;
 use crate::send::{BATCH, REMOTE_WRITE, Request};
 use crate::server::Peer;
 use crate::wire::WriteRequest;
@@ -28,6 +29,13 @@ pub struct Work {
     /// Samples that follow each other in one series of a request.
     pub run_length: usize,
     pub histograms: bool,
+}
+
+/// Something to send.
+pub enum Load {
+    Generated(Work),
+    /// With what it is called.
+    Recorded(&'static str, String, Recording),
 }
 
 pub const WORKS: [Work; 5] = [
@@ -95,11 +103,64 @@ impl Form {
         }
     }
 
-    pub fn fits(self, peer: Peer, work: &Work) -> bool {
+    pub fn fits(self, peer: Peer, load: &Load) -> bool {
         match self {
             // Native histograms came to VictoriaMetrics later than to Debian.
-            Self::RemoteWrite => !(work.histograms && peer == Peer::Victoria),
+            Self::RemoteWrite => !(load.histograms() && peer == Peer::Victoria),
             Self::Batch => peer == Peer::Ogive,
+        }
+    }
+}
+
+impl Load {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Generated(work) => work.name,
+            Self::Recorded(name, ..) => name,
+        }
+    }
+
+    pub fn what(&self) -> &str {
+        match self {
+            Self::Generated(work) => work.what,
+            Self::Recorded(_, what, _) => what,
+        }
+    }
+
+    pub fn histograms(&self) -> bool {
+        match self {
+            Self::Generated(work) => work.histograms,
+            Self::Recorded(.., recording) => recording.histograms,
+        }
+    }
+
+    pub fn series(&self) -> usize {
+        match self {
+            Self::Generated(work) => work.series,
+            Self::Recorded(.., recording) => recording.series(),
+        }
+    }
+
+    pub fn samples(&self) -> usize {
+        match self {
+            Self::Generated(work) => work.series * work.steps,
+            Self::Recorded(.., recording) => recording.samples(),
+        }
+    }
+
+    /// Selectors of what is sent, each of series whose labels differ without their names.
+    pub fn metrics(&self) -> Vec<String> {
+        match self {
+            Self::Generated(_) => vec!["{__name__=~\"bench_.+\"}".into()],
+            Self::Recorded(.., recording) => recording.metrics(),
+        }
+    }
+
+    /// The requests of each lane. The last sample is of `now_ms`.
+    pub fn requests(&self, form: Form, run: &str, now_ms: i64) -> Vec<Vec<Request>> {
+        match self {
+            Self::Generated(work) => (0..LANES).map(|lane| work.lane(form, run, now_ms, lane)).collect(),
+            Self::Recorded(.., recording) => recording.requests(form, now_ms),
         }
     }
 }
@@ -110,15 +171,6 @@ impl Work {
         Self { series, ..self }
     }
 
-    pub fn samples(&self) -> usize {
-        self.series * self.steps
-    }
-
-    /// The requests of each lane. The last step ends at `now_ms`.
-    pub fn requests(&self, form: Form, run: &str, now_ms: i64) -> Vec<Vec<Request>> {
-        (0..LANES).map(|lane| self.lane(form, run, now_ms, lane)).collect()
-    }
-
     fn lane(&self, form: Form, run: &str, now_ms: i64, lane: usize) -> Vec<Request> {
         let mut series: Vec<(Series, Histogram)> = (lane..self.series)
             .step_by(LANES)
@@ -126,15 +178,10 @@ impl Work {
             .collect();
         let mut order: Vec<usize> = (0..series.len()).collect();
         let mut random = Random::new(7 + lane as u64);
-        let mut out = Out {
-            form,
-            lane,
-            requests: Vec::new(),
-            batch: None,
-            message: WriteRequest::default(),
-            declared: vec![u32::MAX; series.len()],
-            ids: vec![None; series.len()],
-        };
+        let mut out = Out::new(form, lane, series.len());
+        let meta = |kind, temporality, width_ms| SeriesMeta { kind, temporality, unit: String::new(), width_ms };
+        let float = meta(Kind::Float, Temporality::Gauge, 0);
+        let cells = meta(Kind::Histogram, Temporality::Delta, self.step_ms as u32);
         let begin = now_ms - (self.steps as i64 - 1) * self.step_ms;
         for step in (0..self.steps).step_by(self.run_length) {
             random.shuffle(&mut order);
@@ -142,13 +189,17 @@ impl Work {
                 let (one, total) = &mut series[*at];
                 let time = |step: usize| begin + step as i64 * self.step_ms;
                 if self.histograms {
-                    let values: Vec<f64> = latencies(&mut random, CELL_COUNT).collect();
-                    out.histogram(*at, one, total, &values, time(step), self.step_ms);
+                    let mut cell = Histogram::log_linear();
+                    for value in latencies(&mut random, CELL_COUNT) {
+                        cell.record(value);
+                        total.record(value);
+                    }
+                    out.histogram(*at, &one.labels, &cells, total, &cell, time(step));
                 } else {
                     let steps = step..(step + self.run_length).min(self.steps);
                     let samples: Vec<Sample> =
                         steps.map(|step| Sample { time_ms: time(step), value: one.next() }).collect();
-                    out.floats(*at, one, &samples);
+                    out.floats(*at, &one.labels, &float, &samples);
                 }
             }
         }
@@ -158,10 +209,10 @@ impl Work {
 }
 
 /// Requests under construction.
-struct Out {
+pub struct Out {
     form: Form,
     lane: usize,
-    requests: Vec<Request>,
+    pub requests: Vec<Request>,
     message: WriteRequest,
     batch: Option<Batch>,
     /// Number in the open batch of each series.
@@ -171,11 +222,17 @@ struct Out {
 }
 
 impl Out {
-    fn floats(&mut self, at: usize, series: &Series, samples: &[Sample]) {
+    /// For a lane of so many series.
+    pub fn new(form: Form, lane: usize, series: usize) -> Self {
+        let (declared, ids) = (vec![u32::MAX; series], vec![None; series]);
+        Self { form, lane, requests: Vec::new(), batch: None, message: WriteRequest::default(), declared, ids }
+    }
+
+    pub fn floats(&mut self, at: usize, labels: &[(String, String)], meta: &SeriesMeta, samples: &[Sample]) {
         match self.form {
-            Form::RemoteWrite => self.message.floats(&series.labels, samples),
+            Form::RemoteWrite => self.message.floats(labels, samples),
             Form::Batch => {
-                let number = self.declare(at, series, Kind::Float, Temporality::Gauge, 0);
+                let number = self.declare(at, labels, meta);
                 let batch = self.batch.as_mut().expect("it was declared in one");
                 for sample in samples {
                     batch.samples.push(Ok(sample_of(number, sample.time_ms, Value::Float(sample.value))));
@@ -185,33 +242,29 @@ impl Out {
         self.close_if_full();
     }
 
-    fn histogram(
+    /// A cell as it is, or `total`, which holds it and all before it.
+    pub fn histogram(
         &mut self,
         at: usize,
-        series: &Series,
-        total: &mut Histogram,
-        values: &[f64],
+        labels: &[(String, String)],
+        meta: &SeriesMeta,
+        total: &Histogram,
+        cell: &Histogram,
         time_ms: i64,
-        step_ms: i64,
     ) {
         match self.form {
-            Form::RemoteWrite => {
-                values.iter().for_each(|value| total.record(*value));
-                self.message.histogram(&series.labels, total, time_ms);
-            }
+            Form::RemoteWrite => self.message.histogram(labels, total, time_ms),
             Form::Batch => {
-                let mut cell = Histogram::log_linear();
-                values.iter().for_each(|value| cell.record(*value));
-                let number = self.declare(at, series, Kind::Histogram, Temporality::Delta, step_ms as u32);
+                let number = self.declare(at, labels, meta);
                 let batch = self.batch.as_mut().expect("it was declared in one");
-                batch.samples.push(Ok(sample_of(number, time_ms, Value::Histogram(Box::new(cell)))));
+                batch.samples.push(Ok(sample_of(number, time_ms, Value::Histogram(Box::new(cell.clone())))));
             }
         }
         self.close_if_full();
     }
 
     /// The series' number in the open batch: declared in the first of its lane that has it, named by identity in the others.
-    fn declare(&mut self, at: usize, series: &Series, kind: Kind, temporality: Temporality, width_ms: u32) -> u32 {
+    fn declare(&mut self, at: usize, labels: &[(String, String)], meta: &SeriesMeta) -> u32 {
         let (sequence, source) = (self.requests.len() as u64, SourceId(1 + self.lane as u128));
         let batch = self.batch.get_or_insert_with(|| Batch { source, sequence, ..Batch::default() });
         if self.declared[at] == u32::MAX {
@@ -221,8 +274,7 @@ impl Out {
                     KNOWN | (batch.known.len() as u32 - 1)
                 }
                 None => {
-                    let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms };
-                    let series = SeriesDef::new(series.labels.iter().cloned(), meta).expect("labels within limits");
+                    let series = SeriesDef::new(labels.iter().cloned(), meta.clone()).expect("labels within limits");
                     self.ids[at] = Some(series.id(&batch.tenant));
                     batch.series.push(Ok(series));
                     batch.series.len() as u32 - 1
@@ -239,7 +291,7 @@ impl Out {
         }
     }
 
-    fn close(&mut self) {
+    pub fn close(&mut self) {
         if let Some(mut batch) = self.batch.take() {
             let declared = batch.series.len() as u32;
             for sample in batch.samples.iter_mut().flatten().filter(|sample| sample.series & KNOWN != 0) {
