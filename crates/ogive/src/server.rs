@@ -35,7 +35,8 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// What `ogive serve` was asked to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) listen: SocketAddr,
+    /// Each serves the same.
+    pub(crate) listen: Vec<SocketAddr>,
     /// Each holds everything.
     pub(crate) data: Vec<PathBuf>,
     /// Go on without directories that are missing.
@@ -59,9 +60,9 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         .build()
         .context("cannot start the threads of the HTTP server")?;
     let clock = Clock::global();
-    // The port first: a second server must not even look at the data of the first.
-    let listener = runtime.block_on(listen(options.listen))?;
-    let address = listener.local_addr().context("cannot tell the address that was bound")?;
+    // The ports first: a second server must not even look at the data of the first.
+    let listeners = runtime.block_on(listen(&options.listen))?;
+    let urls = urls(&listeners)?;
     let meters = Arc::<Meters>::default();
     let upkeep = Upkeep::open(&options.data, options.degraded, clock)?;
     let store = Arc::new(Embedded::open(upkeep.clone(), (&options.limits, &options.keeping), clock, &meters)?);
@@ -86,8 +87,8 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         upkeep: Some(upkeep.clone()),
     });
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
-    eprintln!("ogive: serving http://{address}/ with data in {}", data.join(" and "));
-    runtime.block_on(serve(listener, app, end))?;
+    eprintln!("ogive: serving {} with data in {}", urls.join(" and "), data.join(" and "));
+    runtime.block_on(serve(listeners, app, end))?;
     observer.stop();
     store.flush();
     upkeep.stop();
@@ -99,34 +100,47 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            anyhow::anyhow!("{address} is in use by another program; end it or choose another with --listen")
-        }
-        _ => anyhow::Error::new(error).context(format!("cannot listen on {address}")),
-    })
+async fn listen(addresses: &[SocketAddr]) -> anyhow::Result<Vec<TcpListener>> {
+    let mut out = Vec::new();
+    for address in addresses {
+        let bound = TcpListener::bind(address).await.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                anyhow::anyhow!("{address} is in use by another program; end it or choose another with --listen")
+            }
+            _ => anyhow::Error::new(error).context(format!("cannot listen on {address}")),
+        });
+        out.push(bound?);
+    }
+    Ok(out)
 }
 
-async fn serve(listener: TcpListener, app: http::App, end: watch::Sender<bool>) -> anyhow::Result<()> {
+fn urls(listeners: &[TcpListener]) -> anyhow::Result<Vec<String>> {
+    let addresses = listeners.iter().map(TcpListener::local_addr);
+    let urls = addresses.map(|address| address.map(|address| format!("http://{address}/")));
+    urls.collect::<std::io::Result<_>>().context("cannot tell the address that was bound")
+}
+
+async fn serve(listeners: Vec<TcpListener>, app: http::App, end: watch::Sender<bool>) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut ending = app.ending.clone();
-    let stopped = async move {
+    tokio::spawn(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
         eprintln!("ogive: ending; what was acknowledged is safe");
         let _ = end.send(true);
-    };
-    let served = axum::serve(http::Limited::new(listener), http::router(app)).with_graceful_shutdown(stopped);
+    });
+    let query_timeout = app.limits.query_timeout();
+    let served = http::serve(listeners, http::router(app), query_timeout, ending.clone());
     let late = async move {
         let _ = ending.wait_for(|ending| *ending).await;
         tokio::time::sleep(DRAIN).await;
     };
     tokio::select! {
-        served = served => served.context("the HTTP server failed"),
-        () = late => Ok(()),
+        () = served => {}
+        () = late => {}
     }
+    Ok(())
 }

@@ -130,3 +130,37 @@ fn query_and_status_talk_to_the_server() {
     let (code, _, err) = run(&["status", "--server", "http://127.0.0.1:9"]);
     assert!(code == Some(3) && err.contains("ogive serve"), "{err}");
 }
+
+/// Two addresses; HTTP/1.1 and HTTP/2 by prior knowledge on each, as curl speaks them.
+#[test]
+fn every_address_speaks_both_versions_of_http() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::try_start(directory.path(), &["--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"]).unwrap();
+    let urls: Vec<&str> = server.said.split_whitespace().filter(|word| word.starts_with("http://")).collect();
+    assert_eq!(urls.len(), 2, "{}", server.said);
+    let t = now_ms();
+    let mut sequence = 0;
+    for url in urls {
+        for version in ["--http1.1", "--http2-prior-knowledge"] {
+            sequence += 1;
+            let body = json!({"source": common::SOURCE, "sequence": sequence, "series": [common::float("load")],
+                "samples": [{"series": 0, "time_ms": t + sequence, "float": 1}]});
+            let output = Command::new("curl")
+                .args([
+                    "-sS",
+                    version,
+                    "-w",
+                    " HTTP/%{http_version} %{http_code}",
+                    "-H",
+                    "content-type: application/json",
+                ])
+                .args(["-d", &body.to_string(), &format!("{url}v1/batch")])
+                .output()
+                .expect("curl is there");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let expected = if version == "--http1.1" { " HTTP/1.1 200" } else { " HTTP/2 200" };
+            assert!(said.ends_with(expected) && said.contains("\"accepted\":1"), "{version} {url}: {said}");
+        }
+    }
+    assert_eq!(server.get("/v1/status").1["accepted_total"], json!(4));
+}

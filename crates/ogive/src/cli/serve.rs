@@ -23,9 +23,10 @@ pub(crate) struct Serve {
     /// Once a day all stored bytes are looked at, no faster than this; 0 for never.
     #[arg(long, value_name = "BYTES/s", default_value = "10MiB/s", env = "OGIVE_SCRUB_RATE", value_parser = bytes)]
     scrub_rate: u64,
-    /// Address of the HTTP server; port 0 takes a free one.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6448", env = "OGIVE_LISTEN", value_parser = address)]
-    listen: SocketAddr,
+    /// Address of the HTTP server (HTTP/1.1 and HTTP/2); port 0 takes a free one. Named several times, or with commas
+    /// between, each serves the same.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6448", env = "OGIVE_LISTEN", value_delimiter = ',', value_parser = address)]
+    listen: Vec<SocketAddr>,
     /// How long data is kept: 30d, or by resolution 1s=15d,1m=90d,1h=3y (1s is data as it came); TENANT:30d for one tenant
     /// alone. For ever when it is left out.
     #[arg(long, value_name = "TIME", env = "OGIVE_RETENTION", value_parser = keeping::ages)]
@@ -109,7 +110,7 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
     let kernel = options.kernel.clone();
     let ask = Box::new(move || kernel.ask());
     let Serve { listen, data, degraded, scrub_rate, limits, queries, .. } = options;
-    let (listen, data, degraded, scrub_rate, limits) = (*listen, data.clone(), *degraded, *scrub_rate, *limits);
+    let (listen, data, degraded, scrub_rate, limits) = (listen.clone(), data.clone(), *degraded, *scrub_rate, *limits);
     let keeping = Keeping {
         retention: keeping::retention(&options.retention, &options.retention_size),
         rollups: options.rollups.0.clone(),

@@ -32,7 +32,7 @@ const DRAIN_BYTES_MAX: usize = 256 << 20;
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// 60 s for 32 MiB is a line of 4.5 Mbit/s; who is slower sends smaller batches.
-const ARRIVAL: Duration = Duration::from_secs(60);
+pub(super) const ARRIVAL: Duration = Duration::from_secs(60);
 
 /// A packed stream may look back 8 MiB (zstd's own limit for a decoder is 128): `zstd -19` asks for that.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;

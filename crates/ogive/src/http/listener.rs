@@ -1,163 +1,203 @@
-//! Connections: so many at once, and none that stands idle for ever.
+//! Listeners: every address serves the same routes, over HTTP/1.1 and HTTP/2.
 //!
-//! Limits: [`CONNECTIONS_MAX`]; who comes then waits in the system's backlog. A connection on which no byte has moved
-//! for [`IDLE`] is closed, so that those who wait get their turn.
+//! Which of the two a client speaks is told by its first bytes: HTTP/2 without TLS begins with its preface ("prior
+//! knowledge", as gRPC clients do); there is no upgrade from one to the other.
+//! Threads: one task accepts at each address, one serves each connection; HTTP/2 adds one for each stream.
+//! Limits: [`CONNECTIONS_MAX`] over all addresses; who comes then waits in the system's backlog. The head of the first
+//! request arrives within [`FIRST_HEAD`], each further one within [`NEXT_HEAD`] of the answer before; heads are bounded by
+//! [`HEAD_BYTES_MAX`] and [`HEADERS_MAX`], bodies in time by [`super::body::ARRIVAL`]. A connection on which no byte has moved for
+//! [`IDLE`] (or the longest query and a little) is closed. HTTP/2: [`STREAMS_MAX`] and [`WINDOW_BYTES`]; a client that resets
+//! streams faster than they are looked at ([`RESETS_MAX`]), or sends a head without end, loses its connection.
+//! Failure: what is wrong with one connection ends that connection.
 
-use std::io;
+mod connection;
+
+use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::serve::Listener;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+
+use super::error::ApiError;
+use connection::{Arriving, Connection};
 
 /// 800 of the 1,024 open files that a process usually may have; the rest is the store's.
 const CONNECTIONS_MAX: usize = 800;
 
-/// 150 s: longer than the longest query, during which nothing moves.
+/// 150 s: longer than the longest query is by default, during which nothing moves.
 const IDLE: Duration = Duration::from_secs(150);
 
-/// A listener with limits.
-pub(crate) struct Limited {
-    listener: TcpListener,
+/// 20 s from the connection to the end of its first head: a handshake and a packet or two, also over a bad line.
+const FIRST_HEAD: Duration = Duration::from_secs(20);
+
+/// 75 s from an answer to the end of the next head: more than the minute after which most senders come again.
+const NEXT_HEAD: Duration = Duration::from_secs(75);
+
+/// 64 KiB of a request's head: an expression of 60,000 characters in the address. Longer ones are posted.
+const HEAD_BYTES_MAX: u32 = 64 * 1024;
+
+/// 100 headers, as most servers take: browsers send twenty.
+const HEADERS_MAX: usize = 100;
+
+/// 64 requests at once on one connection: a page of panels, or a sender that does not wait.
+const STREAMS_MAX: u32 = 64;
+
+/// 512 KiB that one connection may have sent and nobody read: 400 MiB over [`CONNECTIONS_MAX`], if all try.
+const WINDOW_BYTES: u32 = 512 * 1024;
+
+/// 20 streams that were reset before they were looked at, and as many that the server had to reset: well-behaved clients
+/// have none.
+const RESETS_MAX: usize = 20;
+
+/// 50 ms until the next attempt when no connection could be accepted: others may end meanwhile.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// Who asks, as far as the connection tells: an extension of each request.
+#[derive(Clone, Debug)]
+#[allow(dead_code, reason = "read where logins are judged")]
+pub(crate) struct Peer {
+    /// The other side's address.
+    pub(crate) address: SocketAddr,
+}
+
+/// What all connections share.
+struct Door {
+    router: Router,
     places: Arc<Semaphore>,
     idle: Duration,
+    first_head: Duration,
+    builder: auto::Builder<TokioExecutor>,
 }
 
-impl Limited {
-    pub(crate) fn new(listener: TcpListener) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)), idle: IDLE }
+/// Serves `router` at every address until `ending` says so and the requests under way are answered. `query_timeout` is the
+/// longest that nothing may move on a connection whose client waits.
+pub(crate) async fn serve(
+    listeners: Vec<TcpListener>,
+    router: Router,
+    query_timeout: Duration,
+    ending: watch::Receiver<bool>,
+) {
+    let idle = IDLE.max(query_timeout + Duration::from_secs(30));
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    serve_through(Door { router, places, idle, first_head: FIRST_HEAD, builder: builder() }, listeners, ending).await;
+}
+
+async fn serve_through(door: Door, listeners: Vec<TcpListener>, ending: watch::Receiver<bool>) {
+    let door = Arc::new(door);
+    let mut tasks = JoinSet::new();
+    for listener in listeners {
+        tasks.spawn(accept(listener, door.clone(), ending.clone()));
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(NEXT_HEAD)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEAD_BYTES_MAX as usize);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEAD_BYTES_MAX)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .max_pending_accept_reset_streams(RESETS_MAX)
+        .max_local_error_reset_streams(RESETS_MAX);
+    builder
+}
+
+/// Accepts at one address; returns when its connections have ended.
+async fn accept(listener: TcpListener, door: Arc<Door>, mut ending: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let next = tokio::select! {
+            next = next(&listener, &door) => next,
+            _ = ending.wait_for(|ending| *ending) => break,
+        };
+        connections.spawn(connection(next, door.clone(), ending.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Waits for a place, then for a connection.
+async fn next(listener: &TcpListener, door: &Door) -> (Connection, SocketAddr) {
+    let place = door.places.clone().acquire_owned().await.expect("the semaphore is never closed");
+    loop {
+        if let Ok((stream, address)) = listener.accept().await {
+            // Answers are written whole: waiting for more to send would only delay them.
+            let _ = stream.set_nodelay(true);
+            return (Connection::new(stream, door.idle, place), address);
+        }
+        // The other side has gone already, or the process has no file left.
+        tokio::time::sleep(ACCEPT_AGAIN).await;
     }
 }
 
-impl Listener for Limited {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        let place = self.places.clone().acquire_owned().await.expect("the semaphore is never closed");
-        loop {
-            if let Ok((stream, address)) = self.listener.accept().await {
-                // Answers are written whole: waiting for more to send would only delay them.
-                let _ = stream.set_nodelay(true);
-                let sleep = Box::pin(tokio::time::sleep(self.idle));
-                return (Connection { stream, sleep, idle: self.idle, _place: place }, address);
+/// Serves one connection to its end.
+async fn connection((stream, address): (Connection, SocketAddr), door: Arc<Door>, mut ending: watch::Receiver<bool>) {
+    let asked = Arc::new(AtomicBool::new(false));
+    let peer = Peer { address };
+    let service = {
+        let (asked, router) = (asked.clone(), door.router.clone());
+        service_fn(move |request: Request<Incoming>| {
+            // ORDERING: Relaxed; the flag guards no other memory, and who reads it late is only more patient.
+            asked.store(true, Ordering::Relaxed);
+            let (router, peer) = (router.clone(), peer.clone());
+            async move { Ok::<_, Infallible>(answer(router, peer, request).await) }
+        })
+    };
+    let mut served = std::pin::pin!(door.builder.serve_connection(TokioIo::new(stream), service));
+    let mut first = std::pin::pin!(tokio::time::sleep(door.first_head));
+    let (mut waits, mut told) = (true, false);
+    loop {
+        tokio::select! {
+            // What went wrong with a connection is its client's to know.
+            _ = served.as_mut() => return,
+            () = first.as_mut(), if waits => {
+                // ORDERING: Relaxed; see above.
+                if !asked.load(Ordering::Relaxed) {
+                    return;
+                }
+                waits = false;
             }
-            // The other side has gone already, or the process has no file left: others may end meanwhile.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            _ = ending.wait_for(|ending| *ending), if !told => {
+                served.as_mut().graceful_shutdown();
+                told = true;
+            }
         }
     }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
 }
 
-/// A connection with its place.
-pub(crate) struct Connection {
-    stream: TcpStream,
-    sleep: Pin<Box<Sleep>>,
-    idle: Duration,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Connection {
-    /// Something moved, or it is too long since something did.
-    fn judge<T>(&mut self, context: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if moved.is_ready() {
-            let idle = self.idle;
-            self.sleep.as_mut().set(tokio::time::sleep(idle));
-            return moved;
-        }
-        if self.sleep.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing moved on the connection")));
-        }
-        moved
+async fn answer(router: Router, peer: Peer, request: Request<Incoming>) -> Response {
+    if request.headers().len() > HEADERS_MAX {
+        let message = format!("the request has more than {HEADERS_MAX} headers; send fewer");
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        return ApiError { status, ..ApiError::bad_data(message) }.into_response();
     }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let moved = Pin::new(&mut self.stream).poll_read(context, into);
-        self.judge(context, moved)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        let moved = Pin::new(&mut self.stream).poll_write(context, from);
-        self.judge(context, moved)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        from: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let moved = Pin::new(&mut self.stream).poll_write_vectored(context, from);
-        self.judge(context, moved)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
+    let mut request = request.map(|body| Body::new(Arriving::new(body)));
+    request.extensions_mut().insert(peer);
+    router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    async fn limited(places: usize, idle: Duration) -> Limited {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Limited { listener, places: Arc::new(Semaphore::new(places)), idle }
-    }
-
-    #[tokio::test]
-    async fn one_more_than_the_limit_waits_until_one_goes() {
-        let mut listener = limited(1, IDLE).await;
-        let address = listener.local_addr().unwrap();
-        let _clients = [TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap()];
-        let first = listener.accept().await.0;
-        let soon = Duration::from_millis(50);
-        assert!(tokio::time::timeout(soon, listener.accept()).await.is_err());
-        drop(first);
-        assert!(tokio::time::timeout(Duration::from_secs(5), listener.accept()).await.is_ok());
-    }
-
-    async fn read_byte(connection: &mut Connection) -> io::Result<usize> {
-        let mut byte = [0];
-        std::future::poll_fn(|context| {
-            let mut into = ReadBuf::new(&mut byte);
-            let read = Pin::new(&mut *connection).poll_read(context, &mut into);
-            read.map_ok(|()| into.filled().len())
-        })
-        .await
-    }
-
-    #[tokio::test]
-    async fn an_idle_connection_ends_and_a_moving_one_does_not() {
-        let mut listener = limited(2, Duration::from_millis(200)).await;
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut connection = listener.accept().await.0;
-        for _ in 0..4 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            client.try_write(b"x").unwrap();
-            assert_eq!(read_byte(&mut connection).await.unwrap(), 1);
-        }
-        let error = read_byte(&mut connection).await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    }
-}
+mod tests;

@@ -46,7 +46,7 @@ use crate::counters::Counters;
 use crate::numbers::Numbers;
 use crate::observe::Meters;
 use crate::upkeep::Upkeep;
-pub(crate) use listener::Limited;
+pub(crate) use listener::serve;
 
 use error::ApiError;
 use ogive_probe::Clock;
@@ -106,6 +106,11 @@ impl Limits {
 
     /// 2 minutes, as in Prometheus.
     pub(crate) const QUERY_TIMEOUT: Duration = Duration::from_secs(120);
+
+    /// The longest that a query may take.
+    pub(crate) fn query_timeout(&self) -> Duration {
+        self.query_timeout
+    }
 
     pub(crate) fn new(query_timeout: Duration) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));

@@ -1,0 +1,120 @@
+//! A connection that does not stand idle for ever, and a body that does not arrive for ever.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Bytes, HttpBody};
+use hyper::body::{Frame, Incoming, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Sleep;
+
+use super::super::body::ARRIVAL;
+
+/// A connection with its place among those that may be.
+pub(super) struct Connection {
+    stream: TcpStream,
+    sleep: Pin<Box<Sleep>>,
+    idle: Duration,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    /// Fails to read and write when no byte has moved for `idle`.
+    pub(super) fn new(stream: TcpStream, idle: Duration, place: OwnedSemaphorePermit) -> Self {
+        Self { stream, sleep: Box::pin(tokio::time::sleep(idle)), idle, _place: place }
+    }
+
+    /// Something moved, or it is too long since something did.
+    fn judge<T>(&mut self, context: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if moved.is_ready() {
+            let idle = self.idle;
+            self.sleep.as_mut().set(tokio::time::sleep(idle));
+            return moved;
+        }
+        if self.sleep.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing moved on the connection")));
+        }
+        moved
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let moved = Pin::new(&mut self.stream).poll_read(context, into);
+        self.judge(context, moved)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        let moved = Pin::new(&mut self.stream).poll_write(context, from);
+        self.judge(context, moved)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let moved = Pin::new(&mut self.stream).poll_write_vectored(context, from);
+        self.judge(context, moved)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// A request's body, which breaks off when it has not arrived within [`ARRIVAL`] and a little: who reads bodies says so
+/// better, just before.
+pub(super) struct Arriving {
+    body: Incoming,
+    /// Begins with the first look at a body that is not there yet.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Arriving {
+    pub(super) fn new(body: Incoming) -> Self {
+        Self { body, deadline: None }
+    }
+}
+
+impl HttpBody for Arriving {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let deadline = || Box::pin(tokio::time::sleep(ARRIVAL + Duration::from_secs(5)));
+        if self.deadline.get_or_insert_with(deadline).as_mut().poll(context).is_ready() {
+            let message = format!("it did not arrive within {} s", ARRIVAL.as_secs());
+            return Poll::Ready(Some(Err(message.into())));
+        }
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

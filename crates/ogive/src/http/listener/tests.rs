@@ -1,0 +1,109 @@
+use std::io;
+use std::pin::Pin;
+
+use axum::routing::get;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::*;
+
+fn door(places: usize, idle: Duration) -> Door {
+    Door {
+        router: Router::new(),
+        places: Arc::new(Semaphore::new(places)),
+        idle,
+        first_head: FIRST_HEAD,
+        builder: builder(),
+    }
+}
+
+#[tokio::test]
+async fn one_more_than_the_limit_waits_until_one_goes() {
+    let listeners = [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+    let door = door(1, IDLE);
+    let first_address = listeners[0].local_addr().unwrap();
+    let second_address = listeners[1].local_addr().unwrap();
+    let _clients =
+        [TcpStream::connect(first_address).await.unwrap(), TcpStream::connect(second_address).await.unwrap()];
+    let first = next(&listeners[0], &door).await.0;
+    let soon = Duration::from_millis(50);
+    assert!(tokio::time::timeout(soon, next(&listeners[1], &door)).await.is_err(), "the limit is over all addresses");
+    drop(first);
+    assert!(tokio::time::timeout(Duration::from_secs(5), next(&listeners[1], &door)).await.is_ok());
+}
+
+async fn read_byte(connection: &mut Connection) -> io::Result<usize> {
+    let mut byte = [0];
+    std::future::poll_fn(|context| {
+        let mut into = ReadBuf::new(&mut byte);
+        let read = Pin::new(&mut *connection).poll_read(context, &mut into);
+        read.map_ok(|()| into.filled().len())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_idle_connection_ends_and_a_moving_one_does_not() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let mut connection = next(&listener, &door(2, Duration::from_millis(200))).await.0;
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        client.try_write(b"x").unwrap();
+        assert_eq!(read_byte(&mut connection).await.unwrap(), 1);
+    }
+    let error = read_byte(&mut connection).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+}
+
+/// Two addresses, one router, ended in order.
+#[tokio::test]
+async fn every_address_serves_the_same_until_the_end() {
+    let listeners =
+        vec![TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+    let addresses: Vec<SocketAddr> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+    let (end, ending) = watch::channel(false);
+    let router = Router::new().route("/hello", get(|| async { "hello" }));
+    let served = tokio::spawn(serve(listeners, router, Duration::ZERO, ending));
+    let mut kept = Vec::new();
+    for address in addresses {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /hello HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut answer = vec![0; 1024];
+        let mut filled = 0;
+        while !String::from_utf8_lossy(&answer[..filled]).ends_with("hello") {
+            filled += stream.read(&mut answer[filled..]).await.unwrap();
+        }
+        kept.push(stream);
+    }
+    end.send(true).unwrap();
+    // Kept connections without a request do not hold the server.
+    tokio::time::timeout(Duration::from_secs(30), served).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_asks_nothing_ends_and_one_that_asked_stays() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_end, ending) = watch::channel(false);
+    let door = Door { first_head: Duration::from_millis(300), ..door(10, IDLE) };
+    tokio::spawn(serve_through(door, vec![listener], ending));
+    let request = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut asked = TcpStream::connect(address).await.unwrap();
+    asked.write_all(request).await.unwrap();
+    for said in [&b""[..], b"GET / HTTP/1.1\r\nhost", b"PRI * HTTP"] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        let mut bytes = Vec::new();
+        let end = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut bytes)).await;
+        let end = end.unwrap_or_else(|_| panic!("still open after {said:?}"));
+        assert!(end.is_err() || bytes.is_empty(), "{said:?}: {}", String::from_utf8_lossy(&bytes));
+    }
+    asked.write_all(request).await.unwrap();
+    let (mut bytes, mut filled) = (vec![0; 4096], 0);
+    while String::from_utf8_lossy(&bytes[..filled]).matches("404 Not Found").count() < 2 {
+        let read = asked.read(&mut bytes[filled..]).await.unwrap();
+        assert!(read > 0, "closed after {filled} bytes");
+        filled += read;
+    }
+}
