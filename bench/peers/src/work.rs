@@ -310,5 +310,5 @@ impl Out {
 }
 
 fn sample_of(series: u32, time_ms: i64, value: Value) -> ogive_model::Sample {
-    ogive_model::Sample { series, time_ns: time_ms * 1_000_000, value }
+    ogive_model::Sample { series, time_ns: time_ms * 1_000_000, start_ns: None, value }
 }

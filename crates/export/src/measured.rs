@@ -27,7 +27,7 @@ impl Measured {
             if !matches!(out.series.last(), Some(Ok(last)) if *last == series) {
                 out.series.push(Ok(series));
             }
-            out.samples.push(Ok(Sample { series: out.series.len() as u32 - 1, time_ns, value }));
+            out.samples.push(Ok(Sample { series: out.series.len() as u32 - 1, time_ns, start_ns: None, value }));
         }
         out
     }

@@ -22,6 +22,11 @@ pub struct Sample {
     pub series: u32,
     /// End of what the sample covers, nanoseconds since the Unix epoch.
     pub time_ns: i64,
+    /// Begin of what the sample covers, nanoseconds since the Unix epoch; `None` (or 0) when it is not known. A text has
+    /// none. Of a cumulative value it is when it began to count. A delta with a start is a whole point and no fragment:
+    /// with the same start, time and value it counts once. A start that is not before the time is refused, so a decoder
+    /// whose protocol says "not known" by a start equal to the time says `None`.
+    pub start_ns: Option<i64>,
     /// The value; its kind must be the series' kind.
     pub value: Value,
 }
@@ -30,6 +35,18 @@ impl Sample {
     /// The stored time: milliseconds, rounded up, so that an event stays inside the cell that ends at it.
     #[must_use]
     pub fn time_ms(&self) -> i64 {
-        self.time_ns.div_euclid(1_000_000) + i64::from(self.time_ns.rem_euclid(1_000_000) > 0)
+        round_up(self.time_ns)
     }
+
+    /// The stored start: milliseconds, rounded as times are, so that what follows without a gap still does; 0 when it is not
+    /// known, or when it is in the very millisecond of the time.
+    #[must_use]
+    pub fn start_ms(&self) -> i64 {
+        let start_ms = self.start_ns.map_or(0, round_up);
+        if start_ms < self.time_ms() { start_ms } else { 0 }
+    }
+}
+
+const fn round_up(ns: i64) -> i64 {
+    ns.div_euclid(1_000_000) + (ns.rem_euclid(1_000_000) > 0) as i64
 }

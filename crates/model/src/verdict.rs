@@ -14,6 +14,8 @@ pub enum Reason {
     TimeTooNew,
     /// Before the first time that can be stored.
     TimeTooOld,
+    /// A start that is negative, or not before the sample's time.
+    StartInvalid,
     /// Older than what is kept of its tenant.
     BeyondRetention,
     /// The histogram breaks its scheme: bad bins, a count that does not add up, or NaN where none may be.
@@ -30,12 +32,13 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, to make each one's counter from the start.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::LabelsInvalid,
         Self::SeriesUnknown,
         Self::KindConflict,
         Self::TimeTooNew,
         Self::TimeTooOld,
+        Self::StartInvalid,
         Self::BeyondRetention,
         Self::HistogramInvalid,
         Self::SchemeConflict,
@@ -53,6 +56,7 @@ impl Reason {
             Self::KindConflict => "kind_conflict",
             Self::TimeTooNew => "time_too_new",
             Self::TimeTooOld => "time_too_old",
+            Self::StartInvalid => "start_invalid",
             Self::BeyondRetention => "beyond_retention",
             Self::HistogramInvalid => "histogram_invalid",
             Self::SchemeConflict => "scheme_conflict",

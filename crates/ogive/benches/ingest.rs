@@ -79,7 +79,7 @@ impl Load {
                 Kind::Float => Value::Float(sequence as f64 * 0.25 + index as f64),
                 _ => Value::Histogram(Box::new(distribution(sequence + index as u64))),
             };
-            samples.push(Ok(Sample { series: index as u32, time_ns, value }));
+            samples.push(Ok(Sample { series: index as u32, time_ns, start_ns: None, value }));
         }
         let source =
             SourceId(1 + connection as u128 + 16 * LOADS.iter().position(|load| *load == self).unwrap() as u128);

@@ -21,7 +21,7 @@ fn id(name: &str) -> SeriesId {
 fn frame(sequence: u64, declared: &[&str], known: &[&str], value: f64) -> Vec<u8> {
     let time_ns = (now_ms() + sequence as i64) * 1_000_000;
     let count = (declared.len() + known.len()) as u32;
-    let sample = |series| Ok(Sample { series, time_ns, value: ModelValue::Float(value) });
+    let sample = |series| Ok(Sample { series, time_ns, start_ns: None, value: ModelValue::Float(value) });
     let batch = Batch {
         source: SourceId(7),
         sequence,

@@ -20,7 +20,8 @@ fn server() -> (tempfile::TempDir, Server) {
 fn frame(sequence: u64) -> Vec<u8> {
     let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let series = vec![SeriesDef::new([("__name__", "framed")], meta)];
-    let samples = vec![Ok(Sample { series: 0, time_ns: now_ms() * 1_000_000, value: ModelValue::Float(1.0) })];
+    let samples =
+        vec![Ok(Sample { series: 0, time_ns: now_ms() * 1_000_000, start_ns: None, value: ModelValue::Float(1.0) })];
     Batch { source: SourceId(7), sequence, series, samples, ..Batch::default() }.encode().unwrap()
 }
 

@@ -31,7 +31,7 @@ fn make(directory: &Path, t: i64) {
         let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
         let sample = |at: i64| {
             let time_ns = (t + n as i64 * 100 + at) * 1_000_000;
-            Ok(Sample { series: 0, time_ns, value: Stored::Float((n as f64 + at as f64).sin()) })
+            Ok(Sample { series: 0, time_ns, start_ns: None, value: Stored::Float((n as f64 + at as f64).sin()) })
         };
         let batch = Batch {
             source: SourceId(5),

@@ -69,7 +69,9 @@ fn batch(sequence: u64, width: u32, kind: Kind, wall_ns: i64) -> Batch {
         source: SourceId(1),
         sequence,
         series: (0..width).map(|number| Ok(series(number, kind, temporality))).collect(),
-        samples: (0..width).map(|number| Ok(Sample { series: number, time_ns, value: value(number) })).collect(),
+        samples: (0..width)
+            .map(|number| Ok(Sample { series: number, time_ns, start_ns: None, value: value(number) }))
+            .collect(),
         ..Batch::default()
     }
 }

@@ -63,7 +63,8 @@ fn batch(sequence: u64, by_identity: bool, wall_ns: i64) -> Batch {
         true => (Vec::new(), defs.map(|def| def.id(&Tenant::default())).collect()),
         false => (defs.map(Ok).collect(), Vec::new()),
     };
-    let samples = (0..SERIES).map(|series| Ok(Sample { series, time_ns, value: value(series) })).collect();
+    let samples =
+        (0..SERIES).map(|series| Ok(Sample { series, time_ns, start_ns: None, value: value(series) })).collect();
     Batch { source: SourceId(1), sequence, series, known, samples, ..Batch::default() }
 }
 

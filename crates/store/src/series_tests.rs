@@ -51,7 +51,7 @@ fn accepted(count: u64) -> Result<Verdict, Refusal> {
 fn batch(sequence: u64, series: &[SeriesDef], known: &[SeriesId], value: f64) -> Batch {
     let time_ns = WALL_NS + sequence as i64 * SECOND;
     let samples = (0..(series.len() + known.len()) as u32)
-        .map(|series| Ok(Sample { series, time_ns, value: Value::Float(value + f64::from(series)) }));
+        .map(|series| Ok(Sample { series, time_ns, start_ns: None, value: Value::Float(value + f64::from(series)) }));
     let (series, known) = (series.iter().cloned().map(Ok).collect(), known.to_vec());
     Batch { source: SourceId(1), sequence, series, known, samples: samples.collect(), ..Batch::default() }
 }
@@ -88,7 +88,7 @@ fn a_known_series_needs_no_labels_and_an_unknown_one_refuses_the_batch_whole() {
     assert_eq!((values(&store, "a"), values(&store, "b")), (vec![1.0, 12.0], vec![2.0, 11.0]));
     // The rules of the series' kind hold without its labels too.
     let mut wrong = batch(3, &[], &[id("a"), id("a")], 1.0);
-    wrong.samples[0] = Ok(Sample { series: 0, time_ns: WALL_NS, value: Value::Text("no".into()) });
+    wrong.samples[0] = Ok(Sample { series: 0, time_ns: WALL_NS, start_ns: None, value: Value::Text("no".into()) });
     assert_eq!(submit(&store, wrong).unwrap().rejected, [(0, Reason::KindConflict)]);
     // Another tenant's series is not known, whoever guesses its identity.
     let other = Batch { tenant: Tenant::new("other").unwrap(), ..batch(4, &[], &[id("a")], 1.0) };
@@ -167,7 +167,7 @@ fn what_is_beyond_a_tenants_limits_folds_and_totals_stay_complete() {
         let mut histogram = Histogram::<u64>::new(scheme);
         histogram.record(0.5);
         let value = Value::Histogram(Box::new(histogram));
-        cells.samples.push(Ok(Sample { series: n as u32, time_ns: WALL_NS, value }));
+        cells.samples.push(Ok(Sample { series: n as u32, time_ns: WALL_NS, start_ns: None, value }));
     }
     assert_eq!(submit(&store, cells.clone()).unwrap().folded, 3);
     assert_eq!(submit(&store, cells).unwrap().duplicate, 3);

@@ -42,7 +42,7 @@ fn gauge(name: &str) -> SeriesDef {
 }
 
 fn at(series: u32, time_ns: i64, value: Value) -> Sample {
-    Sample { series, time_ns, value }
+    Sample { series, time_ns, start_ns: None, value }
 }
 
 fn batch(sequence: u64, series: Vec<SeriesDef>, samples: Vec<Sample>) -> Batch {

@@ -79,7 +79,7 @@ impl Rig {
         self.sequence += 1;
         for (def, second, value) in samples {
             let time_ns = EPOCH_MS * 1_000_000 + second * SECOND;
-            batch.samples.push(Ok(Sample { series: batch.series.len() as u32, time_ns, value }));
+            batch.samples.push(Ok(Sample { series: batch.series.len() as u32, time_ns, start_ns: None, value }));
             batch.series.push(Ok(def));
         }
         let (reply, answer) = mpsc::channel();

@@ -55,7 +55,8 @@ fn batch(n: u64) -> Batch {
         Ok(SeriesDef { labels: labels("f"), meta: meta(Kind::Float) }),
         Ok(SeriesDef { labels: labels("t"), meta: meta(Kind::Text) }),
     ];
-    let sample = |series, value| Ok(Sample { series, time_ns: WALL_NS + n as i64 * 1_000_000_000, value });
+    let sample =
+        |series, value| Ok(Sample { series, time_ns: WALL_NS + n as i64 * 1_000_000_000, start_ns: None, value });
     let samples = vec![sample(0, Value::Float(n as f64)), sample(1, Value::Text(format!("text {n}")))];
     Batch { source: SourceId(1), sequence: n, series, samples, ..Batch::default() }
 }

@@ -4,7 +4,10 @@ use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 use planus::ReadAsRoot;
 
 use super::generated::ogive::wire as fb;
-use super::{BINS_MAX, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, VERSION_PLAIN, malformed, varint, within};
+use super::{
+    BINS_MAX, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, VERSION_PLAIN, VERSION_STARTED, malformed, varint,
+    within,
+};
 use crate::{
     Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value,
 };
@@ -52,10 +55,10 @@ fn read(version: u16, tenant: Tenant, payload: &[u8]) -> Result<Batch, Fault> {
         floats(version, &column, &mut samples)?;
     }
     if let Some(column) = message.histograms()? {
-        integer_histograms(&column, &schemes, &mut samples)?;
+        integer_histograms(version, &column, &schemes, &mut samples)?;
     }
     if let Some(column) = message.float_histograms()? {
-        float_histograms(&column, &schemes, &mut samples)?;
+        float_histograms(version, &column, &schemes, &mut samples)?;
     }
     if let Some(column) = message.texts()? {
         texts(&column, &mut budget, &mut samples)?;
@@ -160,15 +163,40 @@ fn keys(
 
 fn floats(version: u16, column: &fb::FloatsRef<'_>, samples: &mut Vec<Result<Sample, Reason>>) -> Result<(), Fault> {
     let (series, times, values) = (column.series()?, column.time_ns()?, column.value()?);
+    let starts = Starts::new(version, "floats", values.len(), column.start_ns()?)?;
     if version != VERSION_PLAIN && (series.is_empty() || times.len() == 1) {
-        return short_floats(series, times, values, samples).map_err(Fault::Rule);
+        return short_floats(series, times, values, &starts, samples).map_err(Fault::Rule);
     }
     same_lengths("floats", series.len(), &[times.len(), values.len()])?;
     samples.reserve(series.len());
-    for ((series, time_ns), value) in series.iter().zip(times.iter()).zip(values.iter()) {
-        samples.push(Ok(Sample { series, time_ns, value: Value::Float(value) }));
+    for (at, ((series, time_ns), value)) in series.iter().zip(times.iter()).zip(values.iter()).enumerate() {
+        samples.push(Ok(Sample { series, time_ns, start_ns: starts.get(at), value: Value::Float(value) }));
     }
     Ok(())
+}
+
+/// The starts of a table's samples.
+struct Starts<'a>(Option<planus::Vector<'a, i64>>);
+
+impl<'a> Starts<'a> {
+    /// Of `count` samples: no start is written, one for all, or one each.
+    fn new(version: u16, what: &str, count: usize, column: Option<planus::Vector<'a, i64>>) -> Result<Self, Error> {
+        let column = column.filter(|column| !column.is_empty());
+        if let Some(column) = &column {
+            if version < VERSION_STARTED {
+                return Err(malformed(format!("a frame of version {version} has start times; that takes version 3")));
+            }
+            if column.len() != 1 {
+                same_lengths(what, count, &[column.len()])?;
+            }
+        }
+        Ok(Self(column))
+    }
+
+    fn get(&self, at: usize) -> Option<i64> {
+        let column = self.0.as_ref()?;
+        column.get(if column.len() == 1 { 0 } else { at }).filter(|start| *start != 0)
+    }
 }
 
 /// Floats whose series count up or whose times are all the same.
@@ -176,11 +204,14 @@ fn short_floats(
     series: planus::Vector<'_, u32>,
     times: planus::Vector<'_, i64>,
     values: planus::Vector<'_, f64>,
+    starts: &Starts<'_>,
     samples: &mut Vec<Result<Sample, Reason>>,
 ) -> Result<(), Error> {
     let count = values.len();
     let series_of = |at: usize| series.get(at).unwrap_or(at as u32);
-    let push = |(at, (time_ns, value))| Ok(Sample { series: series_of(at), time_ns, value: Value::Float(value) });
+    let push = |(at, (time_ns, value))| {
+        Ok(Sample { series: series_of(at), time_ns, start_ns: starts.get(at), value: Value::Float(value) })
+    };
     if !series.is_empty() {
         same_lengths("floats", count, &[series.len()])?;
     }
@@ -210,7 +241,7 @@ fn texts(
             continue;
         }
         budget.take(text.len())?;
-        samples.push(Ok(Sample { series, time_ns, value: Value::Text(text.to_owned()) }));
+        samples.push(Ok(Sample { series, time_ns, start_ns: None, value: Value::Text(text.to_owned()) }));
     }
     Ok(())
 }
@@ -233,12 +264,15 @@ struct Shape<'a> {
     max: planus::Vector<'a, f64>,
     bins_end: planus::Vector<'a, u32>,
     bins: &'a [u8],
+    starts: Starts<'a>,
 }
 
 impl<'a> Shape<'a> {
-    fn new(column: &fb::HistogramsRef<'a>) -> Result<Self, Fault> {
+    fn new(version: u16, column: &fb::HistogramsRef<'a>) -> Result<Self, Fault> {
+        let series = column.series()?;
         let shape = Self {
-            series: column.series()?,
+            starts: Starts::new(version, "histograms", series.len(), column.start_ns()?)?,
+            series,
             time_ns: column.time_ns()?,
             scheme: column.scheme()?,
             flags: column.flags()?,
@@ -297,17 +331,19 @@ impl<'a> Shape<'a> {
         Ok(Sample {
             series: series.expect("lengths agree"),
             time_ns: time_ns.expect("lengths agree"),
+            start_ns: self.starts.get(at),
             value: wrap(Box::new(histogram)),
         })
     }
 }
 
 fn integer_histograms(
+    version: u16,
     column: &fb::HistogramsRef<'_>,
     schemes: &[KnownScheme],
     samples: &mut Vec<Result<Sample, Reason>>,
 ) -> Result<(), Fault> {
-    let shape = Shape::new(column)?;
+    let shape = Shape::new(version, column)?;
     let mut from = 0;
     for at in 0..shape.series.len() {
         let bytes = shape.bins_of(at, &mut from)?;
@@ -328,11 +364,12 @@ fn integer_counts(mut out: Histogram<u64>, mut bytes: &[u8]) -> Option<Histogram
 }
 
 fn float_histograms(
+    version: u16,
     column: &fb::FloatHistogramsRef<'_>,
     schemes: &[KnownScheme],
     samples: &mut Vec<Result<Sample, Reason>>,
 ) -> Result<(), Fault> {
-    let shape = Shape::new(&column.shape()?)?;
+    let shape = Shape::new(version, &column.shape()?)?;
     let mut counts = column.counts()?.iter();
     let mut from = 0;
     for at in 0..shape.series.len() {

@@ -23,7 +23,18 @@ pub(super) fn message(batch: &Batch) -> fb::Batch {
     if !batch.known.is_empty() {
         out.shorten();
     }
+    for column in [&mut out.floats.start_ns, &mut out.histograms.start_ns, &mut out.float_histograms.start_ns] {
+        shorten_starts(column);
+    }
     out.finish(batch)
+}
+
+/// Whether the message says a start.
+pub(super) fn has_starts(message: &fb::Batch) -> bool {
+    let of_histograms = |column: &fb::Histograms| column.start_ns.is_some();
+    message.floats.as_ref().is_some_and(|column| column.start_ns.is_some())
+        || message.histograms.as_deref().is_some_and(of_histograms)
+        || message.float_histograms.as_ref().is_some_and(|column| of_histograms(&column.shape))
 }
 
 #[derive(Default)]
@@ -62,6 +73,7 @@ impl Columns {
     fn push(&mut self, series: u32, sample: &Sample) {
         match &sample.value {
             Value::Float(value) => {
+                push_start(&mut self.floats.start_ns, self.floats.series.len(), sample);
                 self.floats.series.push(series);
                 self.floats.time_ns.push(sample.time_ns);
                 self.floats.value.push(*value);
@@ -69,7 +81,7 @@ impl Columns {
             Value::Histogram(histogram) => {
                 let scheme = self.scheme(&histogram.scheme, histogram.zero_threshold);
                 let column = &mut self.histograms;
-                push_shape(column, series, sample.time_ns, scheme, histogram);
+                push_shape(column, series, sample, scheme, histogram);
                 varint::put(&mut column.bins, histogram.zero);
                 varint::put(&mut column.bins, histogram.nan);
                 for bins in [&histogram.negative, &histogram.positive] {
@@ -80,7 +92,7 @@ impl Columns {
             Value::FloatHistogram(histogram) => {
                 let scheme = self.scheme(&histogram.scheme, histogram.zero_threshold);
                 let column = &mut self.float_histograms;
-                push_shape(column, series, sample.time_ns, scheme, histogram);
+                push_shape(column, series, sample, scheme, histogram);
                 self.float_counts.extend([histogram.count, histogram.zero, histogram.nan]);
                 for bins in [&histogram.negative, &histogram.positive] {
                     put_bins(&mut column.bins, bins, |_, count| self.float_counts.push(count));
@@ -170,11 +182,37 @@ fn scheme_message(scheme: &Scheme, zero_threshold: f64) -> fb::Scheme {
     message
 }
 
-fn push_shape<C: Count>(column: &mut fb::Histograms, series: u32, time_ns: i64, scheme: u32, histogram: &Histogram<C>) {
+/// `count` samples stand before this one. A column of which no start is known is not there.
+fn push_start(column: &mut Option<Vec<i64>>, count: usize, sample: &Sample) {
+    let start = sample.start_ns.unwrap_or(0);
+    if start != 0 || column.is_some() {
+        let column = column.get_or_insert_default();
+        column.resize(count, 0);
+        column.push(start);
+    }
+}
+
+/// One start is that of all.
+fn shorten_starts(column: &mut Option<Vec<i64>>) {
+    if let Some(starts) = column
+        && starts.windows(2).all(|pair| pair[0] == pair[1])
+    {
+        starts.truncate(1);
+    }
+}
+
+fn push_shape<C: Count>(
+    column: &mut fb::Histograms,
+    series: u32,
+    sample: &Sample,
+    scheme: u32,
+    histogram: &Histogram<C>,
+) {
     let known = [histogram.sum, histogram.min, histogram.max];
     let flags = (0..3).map(|bit| u8::from(known[bit].is_some()) << bit).sum::<u8>() | reset_bits(histogram.reset) << 3;
+    push_start(&mut column.start_ns, column.series.len(), sample);
     column.series.push(series);
-    column.time_ns.push(time_ns);
+    column.time_ns.push(sample.time_ns);
     column.scheme.push(scheme);
     column.flags.push(flags);
     column.sum.push(histogram.sum.unwrap_or(0.0));

@@ -1640,7 +1640,7 @@ mod root {
             /// The table `Floats` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Floats` in the file `schema/batch.fbs:44`
+            /// * Table `Floats` in the file `schema/batch.fbs:46`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct Floats {
                 /// The field `series` in the table `Floats`
@@ -1649,6 +1649,8 @@ mod root {
                 pub time_ns: ::planus::alloc::vec::Vec<i64>,
                 /// The field `value` in the table `Floats`
                 pub value: ::planus::alloc::vec::Vec<f64>,
+                /// The field `start_ns` in the table `Floats`
+                pub start_ns: ::core::option::Option<::planus::alloc::vec::Vec<i64>>,
             }
 
             #[allow(clippy::derivable_impls)]
@@ -1658,6 +1660,7 @@ mod root {
                         series: ::core::default::Default::default(),
                         time_ns: ::core::default::Default::default(),
                         value: ::core::default::Default::default(),
+                        start_ns: ::core::default::Default::default(),
                     }
                 }
             }
@@ -1675,21 +1678,29 @@ mod root {
                     field_series: impl ::planus::WriteAs<::planus::Offset<[u32]>>,
                     field_time_ns: impl ::planus::WriteAs<::planus::Offset<[i64]>>,
                     field_value: impl ::planus::WriteAs<::planus::Offset<[f64]>>,
+                    field_start_ns: impl ::planus::WriteAsOptional<::planus::Offset<[i64]>>,
                 ) -> ::planus::Offset<Self> {
                     let prepared_series = field_series.prepare(builder);
                     let prepared_time_ns = field_time_ns.prepare(builder);
                     let prepared_value = field_value.prepare(builder);
+                    let prepared_start_ns = field_start_ns.prepare(builder);
 
-                    let mut table_writer: ::planus::table_writer::TableWriter<10> = ::core::default::Default::default();
+                    let mut table_writer: ::planus::table_writer::TableWriter<12> = ::core::default::Default::default();
                     table_writer.write_entry::<::planus::Offset<[u32]>>(0);
                     table_writer.write_entry::<::planus::Offset<[i64]>>(1);
                     table_writer.write_entry::<::planus::Offset<[f64]>>(2);
+                    if prepared_start_ns.is_some() {
+                        table_writer.write_entry::<::planus::Offset<[i64]>>(3);
+                    }
 
                     unsafe {
                         table_writer.finish(builder, |object_writer| {
                             object_writer.write::<_, _, 4>(&prepared_series);
                             object_writer.write::<_, _, 4>(&prepared_time_ns);
                             object_writer.write::<_, _, 4>(&prepared_value);
+                            if let ::core::option::Option::Some(prepared_start_ns) = prepared_start_ns {
+                                object_writer.write::<_, _, 4>(&prepared_start_ns);
+                            }
                         });
                     }
                     builder.current_offset()
@@ -1717,7 +1728,7 @@ mod root {
             impl ::planus::WriteAsOffset<Floats> for Floats {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Floats> {
-                    Floats::create(builder, &self.series, &self.time_ns, &self.value)
+                    Floats::create(builder, &self.series, &self.time_ns, &self.value, &self.start_ns)
                 }
             }
 
@@ -1767,6 +1778,26 @@ mod root {
             }
 
             impl<T0, T1, T2> FloatsBuilder<(T0, T1, T2)> {
+                /// Setter for the [`start_ns` field](Floats#structfield.start_ns).
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn start_ns<T3>(self, value: T3) -> FloatsBuilder<(T0, T1, T2, T3)>
+                where
+                    T3: ::planus::WriteAsOptional<::planus::Offset<[i64]>>,
+                {
+                    let (v0, v1, v2) = self.0;
+                    FloatsBuilder((v0, v1, v2, value))
+                }
+
+                /// Sets the [`start_ns` field](Floats#structfield.start_ns) to null.
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn start_ns_as_null(self) -> FloatsBuilder<(T0, T1, T2, ())> {
+                    self.start_ns(())
+                }
+            }
+
+            impl<T0, T1, T2, T3> FloatsBuilder<(T0, T1, T2, T3)> {
                 /// Finish writing the builder to get an [Offset](::planus::Offset) to a serialized [Floats].
                 #[inline]
                 pub fn finish(self, builder: &mut ::planus::Builder) -> ::planus::Offset<Floats>
@@ -1781,7 +1812,8 @@ mod root {
                     T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
                     T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
                     T2: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                > ::planus::WriteAs<::planus::Offset<Floats>> for FloatsBuilder<(T0, T1, T2)>
+                    T3: ::planus::WriteAsOptional<::planus::Offset<[i64]>>,
+                > ::planus::WriteAs<::planus::Offset<Floats>> for FloatsBuilder<(T0, T1, T2, T3)>
             {
                 type Prepared = ::planus::Offset<Floats>;
 
@@ -1795,7 +1827,8 @@ mod root {
                     T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
                     T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
                     T2: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                > ::planus::WriteAsOptional<::planus::Offset<Floats>> for FloatsBuilder<(T0, T1, T2)>
+                    T3: ::planus::WriteAsOptional<::planus::Offset<[i64]>>,
+                > ::planus::WriteAsOptional<::planus::Offset<Floats>> for FloatsBuilder<(T0, T1, T2, T3)>
             {
                 type Prepared = ::planus::Offset<Floats>;
 
@@ -1809,12 +1842,13 @@ mod root {
                     T0: ::planus::WriteAs<::planus::Offset<[u32]>>,
                     T1: ::planus::WriteAs<::planus::Offset<[i64]>>,
                     T2: ::planus::WriteAs<::planus::Offset<[f64]>>,
-                > ::planus::WriteAsOffset<Floats> for FloatsBuilder<(T0, T1, T2)>
+                    T3: ::planus::WriteAsOptional<::planus::Offset<[i64]>>,
+                > ::planus::WriteAsOffset<Floats> for FloatsBuilder<(T0, T1, T2, T3)>
             {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Floats> {
-                    let (v0, v1, v2) = &self.0;
-                    Floats::create(builder, v0, v1, v2)
+                    let (v0, v1, v2, v3) = &self.0;
+                    Floats::create(builder, v0, v1, v2, v3)
                 }
             }
 
@@ -1840,6 +1874,12 @@ mod root {
                 pub fn value(&self) -> ::planus::Result<::planus::Vector<'a, f64>> {
                     self.0.access_required(2, "Floats", "value")
                 }
+
+                /// Getter for the [`start_ns` field](Floats#structfield.start_ns).
+                #[inline]
+                pub fn start_ns(&self) -> ::planus::Result<::core::option::Option<::planus::Vector<'a, i64>>> {
+                    self.0.access(3, "Floats", "start_ns")
+                }
             }
 
             impl<'a> ::core::fmt::Debug for FloatsRef<'a> {
@@ -1848,6 +1888,9 @@ mod root {
                     f.field("series", &self.series());
                     f.field("time_ns", &self.time_ns());
                     f.field("value", &self.value());
+                    if let ::core::option::Option::Some(field_start_ns) = self.start_ns().transpose() {
+                        f.field("start_ns", &field_start_ns);
+                    }
                     f.finish()
                 }
             }
@@ -1861,6 +1904,11 @@ mod root {
                         series: value.series()?.to_vec()?,
                         time_ns: value.time_ns()?.to_vec()?,
                         value: value.value()?.to_vec()?,
+                        start_ns: if let ::core::option::Option::Some(start_ns) = value.start_ns()? {
+                            ::core::option::Option::Some(start_ns.to_vec()?)
+                        } else {
+                            ::core::option::Option::None
+                        },
                     })
                 }
             }
@@ -1930,7 +1978,7 @@ mod root {
             /// The table `Histograms` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Histograms` in the file `schema/batch.fbs:51`
+            /// * Table `Histograms` in the file `schema/batch.fbs:54`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct Histograms {
                 /// The field `series` in the table `Histograms`
@@ -1951,6 +1999,8 @@ mod root {
                 pub bins_end: ::planus::alloc::vec::Vec<u32>,
                 /// The field `bins` in the table `Histograms`
                 pub bins: ::planus::alloc::vec::Vec<u8>,
+                /// The field `start_ns` in the table `Histograms`
+                pub start_ns: ::core::option::Option<::planus::alloc::vec::Vec<i64>>,
             }
 
             #[allow(clippy::derivable_impls)]
@@ -1966,6 +2016,7 @@ mod root {
                         max: ::core::default::Default::default(),
                         bins_end: ::core::default::Default::default(),
                         bins: ::core::default::Default::default(),
+                        start_ns: ::core::default::Default::default(),
                     }
                 }
             }
@@ -1989,6 +2040,7 @@ mod root {
                     field_max: impl ::planus::WriteAs<::planus::Offset<[f64]>>,
                     field_bins_end: impl ::planus::WriteAs<::planus::Offset<[u32]>>,
                     field_bins: impl ::planus::WriteAs<::planus::Offset<[u8]>>,
+                    field_start_ns: impl ::planus::WriteAsOptional<::planus::Offset<[i64]>>,
                 ) -> ::planus::Offset<Self> {
                     let prepared_series = field_series.prepare(builder);
                     let prepared_time_ns = field_time_ns.prepare(builder);
@@ -1999,8 +2051,9 @@ mod root {
                     let prepared_max = field_max.prepare(builder);
                     let prepared_bins_end = field_bins_end.prepare(builder);
                     let prepared_bins = field_bins.prepare(builder);
+                    let prepared_start_ns = field_start_ns.prepare(builder);
 
-                    let mut table_writer: ::planus::table_writer::TableWriter<22> = ::core::default::Default::default();
+                    let mut table_writer: ::planus::table_writer::TableWriter<24> = ::core::default::Default::default();
                     table_writer.write_entry::<::planus::Offset<[u32]>>(0);
                     table_writer.write_entry::<::planus::Offset<[i64]>>(1);
                     table_writer.write_entry::<::planus::Offset<[u32]>>(2);
@@ -2010,6 +2063,9 @@ mod root {
                     table_writer.write_entry::<::planus::Offset<[f64]>>(6);
                     table_writer.write_entry::<::planus::Offset<[u32]>>(7);
                     table_writer.write_entry::<::planus::Offset<[u8]>>(8);
+                    if prepared_start_ns.is_some() {
+                        table_writer.write_entry::<::planus::Offset<[i64]>>(9);
+                    }
 
                     unsafe {
                         table_writer.finish(builder, |object_writer| {
@@ -2022,6 +2078,9 @@ mod root {
                             object_writer.write::<_, _, 4>(&prepared_max);
                             object_writer.write::<_, _, 4>(&prepared_bins_end);
                             object_writer.write::<_, _, 4>(&prepared_bins);
+                            if let ::core::option::Option::Some(prepared_start_ns) = prepared_start_ns {
+                                object_writer.write::<_, _, 4>(&prepared_start_ns);
+                            }
                         });
                     }
                     builder.current_offset()
@@ -2063,6 +2122,7 @@ mod root {
                         &self.max,
                         &self.bins_end,
                         &self.bins,
+                        &self.start_ns,
                     )
                 }
             }
@@ -2191,6 +2251,26 @@ mod root {
             }
 
             impl<T0, T1, T2, T3, T4, T5, T6, T7, T8> HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)> {
+                /// Setter for the [`start_ns` field](Histograms#structfield.start_ns).
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn start_ns<T9>(self, value: T9) -> HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, T9)>
+                where
+                    T9: ::planus::WriteAsOptional<::planus::Offset<[i64]>>,
+                {
+                    let (v0, v1, v2, v3, v4, v5, v6, v7, v8) = self.0;
+                    HistogramsBuilder((v0, v1, v2, v3, v4, v5, v6, v7, v8, value))
+                }
+
+                /// Sets the [`start_ns` field](Histograms#structfield.start_ns) to null.
+                #[inline]
+                #[allow(clippy::type_complexity)]
+                pub fn start_ns_as_null(self) -> HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, ())> {
+                    self.start_ns(())
+                }
+            }
+
+            impl<T0, T1, T2, T3, T4, T5, T6, T7, T8, T9> HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, T9)> {
                 /// Finish writing the builder to get an [Offset](::planus::Offset) to a serialized [Histograms].
                 #[inline]
                 pub fn finish(self, builder: &mut ::planus::Builder) -> ::planus::Offset<Histograms>
@@ -2211,8 +2291,9 @@ mod root {
                     T6: ::planus::WriteAs<::planus::Offset<[f64]>>,
                     T7: ::planus::WriteAs<::planus::Offset<[u32]>>,
                     T8: ::planus::WriteAs<::planus::Offset<[u8]>>,
+                    T9: ::planus::WriteAsOptional<::planus::Offset<[i64]>>,
                 > ::planus::WriteAs<::planus::Offset<Histograms>>
-                for HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
+                for HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, T9)>
             {
                 type Prepared = ::planus::Offset<Histograms>;
 
@@ -2232,8 +2313,9 @@ mod root {
                     T6: ::planus::WriteAs<::planus::Offset<[f64]>>,
                     T7: ::planus::WriteAs<::planus::Offset<[u32]>>,
                     T8: ::planus::WriteAs<::planus::Offset<[u8]>>,
+                    T9: ::planus::WriteAsOptional<::planus::Offset<[i64]>>,
                 > ::planus::WriteAsOptional<::planus::Offset<Histograms>>
-                for HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
+                for HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, T9)>
             {
                 type Prepared = ::planus::Offset<Histograms>;
 
@@ -2256,12 +2338,13 @@ mod root {
                     T6: ::planus::WriteAs<::planus::Offset<[f64]>>,
                     T7: ::planus::WriteAs<::planus::Offset<[u32]>>,
                     T8: ::planus::WriteAs<::planus::Offset<[u8]>>,
-                > ::planus::WriteAsOffset<Histograms> for HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8)>
+                    T9: ::planus::WriteAsOptional<::planus::Offset<[i64]>>,
+                > ::planus::WriteAsOffset<Histograms> for HistogramsBuilder<(T0, T1, T2, T3, T4, T5, T6, T7, T8, T9)>
             {
                 #[inline]
                 fn prepare(&self, builder: &mut ::planus::Builder) -> ::planus::Offset<Histograms> {
-                    let (v0, v1, v2, v3, v4, v5, v6, v7, v8) = &self.0;
-                    Histograms::create(builder, v0, v1, v2, v3, v4, v5, v6, v7, v8)
+                    let (v0, v1, v2, v3, v4, v5, v6, v7, v8, v9) = &self.0;
+                    Histograms::create(builder, v0, v1, v2, v3, v4, v5, v6, v7, v8, v9)
                 }
             }
 
@@ -2323,6 +2406,12 @@ mod root {
                 pub fn bins(&self) -> ::planus::Result<&'a [u8]> {
                     self.0.access_required(8, "Histograms", "bins")
                 }
+
+                /// Getter for the [`start_ns` field](Histograms#structfield.start_ns).
+                #[inline]
+                pub fn start_ns(&self) -> ::planus::Result<::core::option::Option<::planus::Vector<'a, i64>>> {
+                    self.0.access(9, "Histograms", "start_ns")
+                }
             }
 
             impl<'a> ::core::fmt::Debug for HistogramsRef<'a> {
@@ -2337,6 +2426,9 @@ mod root {
                     f.field("max", &self.max());
                     f.field("bins_end", &self.bins_end());
                     f.field("bins", &self.bins());
+                    if let ::core::option::Option::Some(field_start_ns) = self.start_ns().transpose() {
+                        f.field("start_ns", &field_start_ns);
+                    }
                     f.finish()
                 }
             }
@@ -2356,6 +2448,11 @@ mod root {
                         max: value.max()?.to_vec()?,
                         bins_end: value.bins_end()?.to_vec()?,
                         bins: value.bins()?.to_vec(),
+                        start_ns: if let ::core::option::Option::Some(start_ns) = value.start_ns()? {
+                            ::core::option::Option::Some(start_ns.to_vec()?)
+                        } else {
+                            ::core::option::Option::None
+                        },
                     })
                 }
             }
@@ -2425,7 +2522,7 @@ mod root {
             /// The table `FloatHistograms` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `FloatHistograms` in the file `schema/batch.fbs:66`
+            /// * Table `FloatHistograms` in the file `schema/batch.fbs:70`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct FloatHistograms {
                 /// The field `shape` in the table `FloatHistograms`
@@ -2687,7 +2784,7 @@ mod root {
             /// The table `Texts` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Texts` in the file `schema/batch.fbs:71`
+            /// * Table `Texts` in the file `schema/batch.fbs:75`
             #[derive(Clone, Debug, PartialEq, PartialOrd, Eq, Ord, Hash)]
             pub struct Texts {
                 /// The field `series` in the table `Texts`
@@ -2980,7 +3077,7 @@ mod root {
             /// The table `Batch` in the namespace `ogive.wire`
             ///
             /// Generated from these locations:
-            /// * Table `Batch` in the file `schema/batch.fbs:78`
+            /// * Table `Batch` in the file `schema/batch.fbs:82`
             #[derive(Clone, Debug, PartialEq, PartialOrd)]
             pub struct Batch {
                 /// The field `source_low` in the table `Batch`

@@ -24,6 +24,9 @@ const VERSION_PLAIN: u16 = 1;
 /// Version of frames that name their tenant between header and message, and may name series by their identity: a side
 /// that knows only the first version refuses them instead of mixing tenants or losing samples.
 const VERSION_NAMED: u16 = 2;
+/// Version of frames that may say when what a sample covers began: a side that does not read that would count a point
+/// twice that came twice.
+const VERSION_STARTED: u16 = 3;
 /// Flag of a frame, of version 2 and in a journal alone, that only defines series.
 const FLAG_DEFINITIONS: u16 = 1;
 /// Frame header: magic, version, flags (0), length of what follows, CRC32C of the 12 bytes before it and of that.
@@ -48,8 +51,13 @@ impl Batch {
     /// [`Error::TooLarge`] when the frame would pass [`FRAME_BYTES_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         let mut builder = planus::Builder::new();
-        let version = if self.known.is_empty() { VERSION_PLAIN } else { VERSION_NAMED };
-        put_frame(version, 0, &self.tenant, builder.finish(encode::message(self), None))
+        let message = encode::message(self);
+        let version = match () {
+            () if encode::has_starts(&message) => VERSION_STARTED,
+            () if !self.known.is_empty() => VERSION_NAMED,
+            () => VERSION_PLAIN,
+        };
+        put_frame(version, 0, &self.tenant, builder.finish(message, None))
     }
 
     /// Reads a frame.
@@ -103,15 +111,15 @@ pub fn frame(tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// What [`Batch::decode`] says of the frame, or [`Error::TooLarge`] when it would pass [`FRAME_BYTES_MAX`].
 pub fn with_tenant(framed: &[u8], tenant: &Tenant) -> Result<Vec<u8>, Error> {
-    let Parts { flags, message, .. } = parts(framed)?;
-    put_frame(VERSION_NAMED, flags, tenant, message)
+    let Parts { version, flags, message, .. } = parts(framed)?;
+    put_frame(version.max(VERSION_NAMED), flags, tenant, message)
 }
 
-/// A frame of `version`, or of the second one when the tenant must be named.
+/// A frame of `version`, or of the second one at least when the tenant must be named.
 fn put_frame(version: u16, flags: u16, tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
-    let version = if tenant.is_default() { version } else { VERSION_NAMED };
+    let version = if tenant.is_default() { version } else { version.max(VERSION_NAMED) };
     let name = if tenant.is_default() { "" } else { tenant.as_str() };
-    let named = if version == VERSION_NAMED { 1 + name.len() } else { 0 };
+    let named = if version == VERSION_PLAIN { 0 } else { 1 + name.len() };
     within("a batch's bytes", HEADER_BYTES + named + message.len(), FRAME_BYTES_MAX)?;
     let length = u32::try_from(named + message.len()).expect("FRAME_BYTES_MAX is below 4 GiB");
     let mut frame = Vec::with_capacity(HEADER_BYTES + named + message.len());
@@ -120,7 +128,7 @@ fn put_frame(version: u16, flags: u16, tenant: &Tenant, message: &[u8]) -> Resul
     frame.extend_from_slice(&flags.to_le_bytes());
     frame.extend_from_slice(&length.to_le_bytes());
     frame.extend_from_slice(&[0; 4]);
-    if version == VERSION_NAMED {
+    if version != VERSION_PLAIN {
         frame.push(u8::try_from(name.len()).expect("a tenant's name is below 256 bytes"));
         frame.extend_from_slice(name.as_bytes());
     }
@@ -150,9 +158,9 @@ fn parts(frame: &[u8]) -> Result<Parts<'_>, Error> {
     let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
     let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let (version, flags, declared) = (short(4), short(6), word(8) as usize);
-    if version != VERSION_PLAIN && version != VERSION_NAMED {
+    if !(VERSION_PLAIN..=VERSION_STARTED).contains(&version) {
         return Err(malformed(format!(
-            "frame version {version}; this side reads versions {VERSION_PLAIN} to {VERSION_NAMED}"
+            "frame version {version}; this side reads versions {VERSION_PLAIN} to {VERSION_STARTED}"
         )));
     }
     if declared != payload.len() {

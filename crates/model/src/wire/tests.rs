@@ -24,7 +24,7 @@ fn example() -> Batch {
     native.positive = [(-5, 0.5), (2, 1.5)].into_iter().collect();
     (native.zero, native.zero_threshold, native.count, native.sum) = (2.0, 1e-9, 4.0, Some(f64::NAN));
     native.reset = CounterReset::Gauge;
-    let sample = |series, value| Ok(Sample { series, time_ns: 1_700_000_001_000_000_000, value });
+    let sample = |series, value| Ok(Sample { series, time_ns: 1_700_000_001_000_000_000, start_ns: None, value });
     Batch {
         source: SourceId(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
         sequence: 7,
@@ -61,7 +61,7 @@ fn bad_series_and_samples_are_left_out() {
     let mut batch = example();
     batch.series[0] = Err(Error::NoMetricName);
     batch.samples.push(Err(Reason::HistogramInvalid));
-    batch.samples.push(Ok(Sample { series: 99, time_ns: 0, value: Value::Float(1.0) }));
+    batch.samples.push(Ok(Sample { series: 99, time_ns: 0, start_ns: None, value: Value::Float(1.0) }));
     let back = Batch::decode(&batch.encode().unwrap()).unwrap();
     assert_eq!(back.series.len(), 2);
     assert_eq!(back.samples.len(), 3);
@@ -99,7 +99,8 @@ fn the_tenant_travels_in_a_frame_of_the_second_version() {
 #[test]
 fn series_are_named_by_their_identity() {
     let known = |n: u128| SeriesId(n << 64 | (n + 1));
-    let float = |series, time_ns| Ok(Sample { series, time_ns, value: Value::Float(f64::from(series)) });
+    let float =
+        |series, time_ns| Ok(Sample { series, time_ns, start_ns: None, value: Value::Float(f64::from(series)) });
     let check = |batch: Batch| {
         let frame = batch.encode().unwrap();
         assert_eq!((frame[4], written(&Batch::decode(&frame).unwrap())), (2, written(&batch)));
@@ -119,7 +120,7 @@ fn series_are_named_by_their_identity() {
     check(Batch { samples: Vec::new(), ..batch.clone() });
     // Beside declared ones, of which a bad one is left out: the others move up.
     let mut mixed = Batch { known: vec![known(1)], ..example() };
-    mixed.samples.push(Ok(Sample { series: 3, time_ns: 1, value: Value::Text("by identity".into()) }));
+    mixed.samples.push(Ok(Sample { series: 3, time_ns: 1, start_ns: None, value: Value::Text("by identity".into()) }));
     check(mixed.clone());
     mixed.series[1] = Err(Error::NoMetricName);
     let back = Batch::decode(&mixed.encode().unwrap()).unwrap();
@@ -164,12 +165,65 @@ fn an_identity_is_of_its_tenant_and_its_kind() {
     assert_eq!(format!("{:?}", ids[0]), "aec57f9282ed706687a958e520395d16");
 }
 
-/// The example of docs/formats/batch.md is what this version writes, byte for byte.
+/// Two delta points of one start, and one of which it is not known.
+fn started() -> Batch {
+    let second = |n: i64| (1_700_000_000 + n) * 1_000_000_000;
+    let float = |end, start_ns, value| Ok(Sample { series: 0, time_ns: end, start_ns, value: Value::Float(value) });
+    Batch {
+        source: SourceId(1),
+        sequence: 1,
+        series: vec![Ok(series("requests", Kind::Float, Temporality::Delta))],
+        samples: vec![
+            float(second(10), Some(second(0)), 3.0),
+            float(second(20), Some(second(10)), 4.0),
+            float(second(30), None, 5.0),
+        ],
+        ..Batch::default()
+    }
+}
+
 #[test]
-fn the_documented_example_holds() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/batch/example.hex");
+fn starts_travel_in_a_frame_of_the_third_version() {
+    let batch = started();
+    let frame = batch.encode().unwrap();
+    assert_eq!((frame[4], written(&Batch::decode(&frame).unwrap())), (3, written(&batch)));
+    // What an older side would read without them, and count twice, says so.
+    for version in [1, 2] {
+        let message = &frame[HEADER_BYTES + 1..];
+        let older = put_frame(version, 0, &Tenant::default(), message).unwrap();
+        assert!(matches!(Batch::decode(&older), Err(Error::Malformed(what)) if what.contains("version 3")));
+    }
+    let other = Tenant::new("team-7").unwrap();
+    let named = with_tenant(&frame, &other).unwrap();
+    assert_eq!((named[4], written(&Batch::decode(&named).unwrap())), (3, written(&Batch { tenant: other, ..batch })));
+    // A start of all is written once, and takes no more than the field.
+    let of_all = |starts: [Option<i64>; 3]| {
+        let mut batch = started();
+        batch.samples.iter_mut().flatten().zip(starts).for_each(|(sample, start)| sample.start_ns = start);
+        let frame = batch.encode().unwrap();
+        assert_eq!(written(&Batch::decode(&frame).unwrap()), written(&batch));
+        frame.len()
+    };
+    let (none, one, each) = (of_all([None; 3]), of_all([Some(7); 3]), of_all([Some(7), Some(8), Some(7)]));
+    assert!(none < one && one + 16 <= each && each <= none + 48, "{none} {one} {each}");
+    // Columns of another length, and a column of floats that lost an entry.
+    let mut message = encode::message(&started());
+    message.floats.as_mut().unwrap().start_ns = Some(vec![1, 2]);
+    let mut builder = planus::Builder::new();
+    let cut = put_frame(VERSION_STARTED, 0, &Tenant::default(), builder.finish(message, None)).unwrap();
+    assert!(matches!(Batch::decode(&cut), Err(Error::Malformed(_))));
+}
+
+/// The examples of docs/formats/batch.md are what this version writes, byte for byte.
+#[test]
+fn the_documented_examples_hold() {
+    check_vector(&example(), concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/batch/example.hex"));
+    check_vector(&started(), concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/batch/started.hex"));
+}
+
+fn check_vector(batch: &Batch, path: &str) {
     let mut hex = String::new();
-    for line in example().encode().unwrap().chunks(32) {
+    for line in batch.encode().unwrap().chunks(32) {
         line.iter().for_each(|byte| write!(hex, "{byte:02x}").unwrap());
         hex.push('\n');
     }
@@ -202,8 +256,10 @@ fn a_frame_cut_anywhere_or_changed_in_any_bit_is_refused() {
 
 #[test]
 fn changed_messages_behind_a_right_checksum_do_not_panic() {
-    let whole = example().encode().unwrap();
-    let payload = &whole[HEADER_BYTES..];
+    let mut batch = example();
+    batch.samples.iter_mut().flatten().zip(1..).for_each(|(sample, start)| sample.start_ns = Some(start));
+    let whole = batch.encode().unwrap();
+    let payload = &whole[HEADER_BYTES + 1..];
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move |below: usize| {
         state ^= state << 13;
@@ -219,7 +275,7 @@ fn changed_messages_behind_a_right_checksum_do_not_panic() {
             changed[at] = random(256) as u8;
         }
         changed.truncate(if random(8) == 0 { random(changed.len()) } else { changed.len() });
-        match Batch::decode(&frame(&Tenant::default(), &changed).unwrap()) {
+        match Batch::decode(&put_frame(VERSION_STARTED, 0, &Tenant::default(), &changed).unwrap()) {
             Ok(batch) => {
                 good += 1;
                 for sample in batch.samples.iter().flatten() {
@@ -275,7 +331,8 @@ fn a_batch_above_the_limits_is_refused() {
     batch.series.pop();
     assert_eq!(Batch::decode(&batch.encode().unwrap()).unwrap().series.len(), SERIES_MAX);
     batch.series.truncate(1);
-    let text = |bytes: usize| Ok(Sample { series: 0, time_ns: 0, value: Value::Text("t".repeat(bytes)) });
+    let text =
+        |bytes: usize| Ok(Sample { series: 0, time_ns: 0, start_ns: None, value: Value::Text("t".repeat(bytes)) });
     batch.samples = vec![text(TEXT_SAMPLE_BYTES_MAX), text(TEXT_SAMPLE_BYTES_MAX + 1)];
     let samples = Batch::decode(&batch.encode().unwrap()).unwrap().samples;
     assert!(samples[0].is_ok());
@@ -307,24 +364,38 @@ fn any_histogram() -> impl Strategy<Value = Histogram<u64>> {
     )
 }
 
+/// None, one of all, or any; 0 is none.
+fn any_starts() -> impl Strategy<Value = Vec<Option<i64>>> {
+    let start = || any::<Option<i64>>().prop_map(|start| start.filter(|start| *start != 0));
+    prop_oneof![Just(vec![None; 20]), start().prop_map(|one| vec![one; 20]), prop::collection::vec(start(), 20)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn any_batch_comes_back(
         floats in prop::collection::vec((any::<i64>(), any::<f64>()), 0..20),
         histograms in prop::collection::vec((any::<i64>(), any_histogram()), 0..10),
+        starts in prop::array::uniform2(any_starts()),
+        known in any::<bool>(),
         source: u128,
         sequence: u64,
     ) {
         let mut batch = example();
         (batch.source, batch.sequence) = (SourceId(source), sequence);
-        batch.samples = floats.into_iter()
-            .map(|(time_ns, value)| Ok(Sample { series: 0, time_ns, value: Value::Float(value) }))
+        if known {
+            batch.known = vec![SeriesId(1)];
+        }
+        let [of_floats, of_histograms] = starts;
+        batch.samples = floats.into_iter().zip(of_floats)
+            .map(|((time_ns, value), start_ns)| Ok(Sample { series: 0, time_ns, start_ns, value: Value::Float(value) }))
             .collect();
-        batch.samples.extend(histograms.into_iter().map(|(time_ns, histogram)| {
-            Ok(Sample { series: 1, time_ns, value: Value::Histogram(Box::new(histogram)) })
+        batch.samples.extend(histograms.into_iter().zip(of_histograms).map(|((time_ns, histogram), start_ns)| {
+            Ok(Sample { series: 1, time_ns, start_ns, value: Value::Histogram(Box::new(histogram)) })
         }));
-        let back = Batch::decode(&batch.encode().unwrap()).unwrap();
-        prop_assert_eq!(written(&back), written(&batch));
+        let frame = batch.encode().unwrap();
+        let has_starts = batch.samples.iter().flatten().any(|sample| sample.start_ns.is_some());
+        prop_assert_eq!(frame[4], if has_starts { 3 } else { 1 + u8::from(known) });
+        prop_assert_eq!(written(&Batch::decode(&frame).unwrap()), written(&batch));
     }
 }

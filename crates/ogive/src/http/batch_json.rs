@@ -1,7 +1,7 @@
 //! The JSON form of a batch to the model's [`Batch`], sample by sample and without an intermediate tree.
 //!
 //! Format: `{"source": uuid, "sequence": n, "tenant"?: name, "series": [{"labels", "kind", "temporality"?, "unit"?, "width_ms"?}],
-//! "samples": [{"series", "time_ms", and one of "float", "histogram", "histogram_b64", "text"}]}`.
+//! "samples": [{"series", "time_ms", "start_ms"?, and one of "float", "histogram", "histogram_b64", "text"}]}`.
 //! Invariants: samples keep the sender's order, so verdicts name them by the sender's index.
 //! Limits: [`SERIES_MAX`] and [`SAMPLES_MAX`], checked while reading; bins of one histogram as in the wire form.
 //! Failure: text that is not this shape refuses the batch and says where; a wrong series or value spoils only itself.
@@ -265,6 +265,7 @@ struct JsonSample(Result<Sample, Bad>);
 enum SampleField {
     Series,
     TimeMs,
+    StartMs,
     Float,
     Histogram,
     #[serde(rename = "histogram_b64")]
@@ -284,11 +285,11 @@ impl<'de> Visitor<'de> for SampleVisitor {
     type Value = JsonSample;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a sample: series, time_ms and one of float, histogram, histogram_b64, text")
+        out.write_str("a sample: series, time_ms, perhaps start_ms, and one of float, histogram, histogram_b64, text")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonSample, A::Error> {
-        let (mut series, mut time, mut value) = (None, None, None);
+        let (mut series, mut time, mut start, mut value) = (None, None, None, None);
         let mut values = 0;
         while let Some(field) = map.next_key()? {
             let found = match field {
@@ -298,6 +299,10 @@ impl<'de> Visitor<'de> for SampleVisitor {
                 }
                 SampleField::TimeMs => {
                     once::<_, A::Error>(&mut time, map.next_value::<Integer>()?, "time_ms")?;
+                    continue;
+                }
+                SampleField::StartMs => {
+                    once::<_, A::Error>(&mut start, map.next_value::<Integer>()?, "start_ms")?;
                     continue;
                 }
                 SampleField::Float => Ok(Value::Float(map.next_value::<JsonFloat>()?.0)),
@@ -314,7 +319,7 @@ impl<'de> Visitor<'de> for SampleVisitor {
             let detail = format!("{values} values; give exactly one of float, histogram, histogram_b64, text");
             return Ok(JsonSample(bad(Reason::KindConflict, detail)));
         }
-        Ok(JsonSample(value.expect("one value was read").and_then(|value| assemble(series, time, value))))
+        Ok(JsonSample(value.expect("one value was read").and_then(|value| assemble(series, time, start, value))))
     }
 }
 
@@ -322,7 +327,7 @@ fn once<T, E: de::Error>(slot: &mut Option<T>, value: T, name: &'static str) -> 
     if slot.replace(value).is_some() { Err(E::duplicate_field(name)) } else { Ok(()) }
 }
 
-fn assemble(series: Integer, time: Integer, value: Value) -> Result<Sample, Bad> {
+fn assemble(series: Integer, time: Integer, start: Option<Integer>, value: Value) -> Result<Sample, Bad> {
     let Ok(series) = u32::try_from(series.0) else {
         return bad(Reason::SeriesUnknown, format!("series {} is not an index of the list of series", series.0));
     };
@@ -330,7 +335,11 @@ fn assemble(series: Integer, time: Integer, value: Value) -> Result<Sample, Bad>
         let reason = if time.0 > 0 { Reason::TimeTooNew } else { Reason::TimeTooOld };
         return bad(reason, format!("time_ms {} cannot be stored", time.0));
     };
-    Ok(Sample { series, time_ns, value })
+    let start_ms = start.map_or(0, |start| start.0);
+    let Some(start_ns) = i64::try_from(start_ms).ok().and_then(|ms| ms.checked_mul(1_000_000)) else {
+        return bad(Reason::StartInvalid, format!("start_ms {start_ms} cannot be stored"));
+    };
+    Ok(Sample { series, time_ns, start_ns: Some(start_ns).filter(|start| *start != 0), value })
 }
 
 fn from_base64(text: &str) -> Result<Value, Bad> {
@@ -682,6 +691,17 @@ mod tests {
         ] {
             assert_eq!(usual_edge(other.as_bytes()), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_start_is_read_and_one_that_no_clock_has_spoils_its_sample() {
+        let of = |start: &str| sample(&format!(r#"{{"series":0,"start_ms":{start},"time_ms":60000,"float":1}}"#));
+        assert_eq!(of("0").0.unwrap().start_ns, None, "not known");
+        assert_eq!(of("59999").0.unwrap().start_ns, Some(59_999_000_000));
+        assert_eq!(of("-1").0.unwrap().start_ns, Some(-1_000_000), "for the store to reject");
+        let far = of("9300000000000000");
+        assert_eq!((far.0, &*far.1), (Err(Reason::StartInvalid), "start_ms 9300000000000000 cannot be stored"));
+        assert!(batch(RPC, r#"{"series":0,"start_ms":1,"start_ms":1,"time_ms":60000,"float":1}"#).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Format: the shape of a batch, so that what is read can be sent again: `{"status","data":{"series":[..],"samples":
 //! [..]}}`, or by `Accept: application/x-ogive-batch-flatbuffer` a frame with source and sequence 0, which keeps every
 //! scheme and count bit for bit. In JSON a LogLinear10 histogram with whole counts has `bins`; any other has `buckets`,
-//! each `[rule, lower, upper, count]`.
+//! each `[rule, lower, upper, count]`. A sample whose start is known has it as `start_ms`.
 //! Limits: [`SAMPLES_MAX`] samples, or the smaller `limit` of the request; more are refused, never cut off.
 
 use std::collections::BTreeMap;
@@ -59,17 +59,26 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
 fn document(series: &[SeriesData]) -> Json {
     let mut samples = Vec::new();
     for (index, series) in series.iter().enumerate() {
-        let floats = series.floats.times.iter().zip(&series.floats.values);
-        samples.extend(floats.map(|(time, value)| json!({"series": index, "time_ms": time, "float": number(*value)})));
-        for (time, value) in series.histograms.times.iter().zip(&series.histograms.values) {
+        let mut push = |time: i64, start: Option<&i64>, name: &str, value: Json| {
+            let mut sample = json!({"series": index, "time_ms": time, name: value});
+            if let Some(start) = start.filter(|start| **start != 0) {
+                sample["start_ms"] = (*start).into();
+            }
+            samples.push(sample);
+        };
+        for (at, (time, value)) in series.floats.times.iter().zip(&series.floats.values).enumerate() {
+            push(*time, series.floats.starts.get(at), "float", number(*value));
+        }
+        for (at, (time, value)) in series.histograms.times.iter().zip(&series.histograms.values).enumerate() {
             let histogram = match value {
                 HistogramValue::Integer(histogram) => integer(histogram),
                 HistogramValue::Float(histogram) => buckets(histogram, |count| number(*count)),
             };
-            samples.push(json!({"series": index, "time_ms": time, "histogram": histogram}));
+            push(*time, series.histograms.starts.get(at), "histogram", histogram);
         }
-        let texts = series.texts.times.iter().zip(&series.texts.values);
-        samples.extend(texts.map(|(time, value)| json!({"series": index, "time_ms": time, "text": value})));
+        for (time, value) in series.texts.times.iter().zip(&series.texts.values) {
+            push(*time, None, "text", value.as_str().into());
+        }
     }
     json!({"series": series.iter().map(declaration).collect::<Vec<_>>(), "samples": samples})
 }
@@ -135,15 +144,18 @@ fn batch(series: Vec<SeriesData>) -> Batch {
     let mut out = Batch::default();
     for (index, series) in series.into_iter().enumerate() {
         out.series.push(Ok(SeriesDef { labels: series.labels, meta: series.meta }));
-        let mut push = |time_ms: i64, value: Value| {
+        let mut push = |time_ms: i64, start_ms: Option<&i64>, value: Value| {
             let time_ns = time_ms.saturating_mul(1_000_000);
-            out.samples.push(Ok(Sample { series: index as u32, time_ns, value }));
+            let start_ns = start_ms.filter(|start| **start != 0).map(|start| start.saturating_mul(1_000_000));
+            out.samples.push(Ok(Sample { series: index as u32, time_ns, start_ns, value }));
         };
-        let floats = series.floats.times.into_iter().zip(series.floats.values);
-        floats.for_each(|(time, value)| push(time, Value::Float(value)));
-        for (time, value) in series.histograms.times.into_iter().zip(series.histograms.values) {
+        for (at, (time, value)) in series.floats.times.into_iter().zip(series.floats.values).enumerate() {
+            push(time, series.floats.starts.get(at), Value::Float(value));
+        }
+        for (at, (time, value)) in series.histograms.times.into_iter().zip(series.histograms.values).enumerate() {
             push(
                 time,
+                series.histograms.starts.get(at),
                 match value {
                     HistogramValue::Integer(histogram) => Value::Histogram(Box::new(histogram)),
                     HistogramValue::Float(histogram) => Value::FloatHistogram(Box::new(histogram)),
@@ -151,7 +163,7 @@ fn batch(series: Vec<SeriesData>) -> Batch {
             );
         }
         let texts = series.texts.times.into_iter().zip(series.texts.values);
-        texts.for_each(|(time, value)| push(time, Value::Text(value)));
+        texts.for_each(|(time, value)| push(time, None, Value::Text(value)));
     }
     out
 }

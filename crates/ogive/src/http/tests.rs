@@ -155,7 +155,7 @@ async fn frames_are_read_and_broken_ones_refused() {
     let server = Server::new();
     let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let series = vec![SeriesDef::new([("__name__", "a")], meta)];
-    let samples = vec![Ok(Sample { series: 0, time_ns: 1, value: ogive_model::Value::Float(1.0) })];
+    let samples = vec![Ok(Sample { series: 0, time_ns: 1, start_ns: None, value: ogive_model::Value::Float(1.0) })];
     let frame = Batch { source: SourceId(7), sequence: 1, series, samples, ..Batch::default() }.encode().unwrap();
     const FLAT: &str = "application/x-ogive-batch-flatbuffer";
     let (status, body) = server.post(FLAT, frame.clone()).await;

@@ -136,7 +136,7 @@ impl Read {
         let index = self.batch.samples.len() as u32;
         let time_ns = time_ms.checked_mul(1_000_000);
         let sample = match (value, time_ns) {
-            (Ok(value), Some(time_ns)) => Ok(Sample { series, time_ns, value }),
+            (Ok(value), Some(time_ns)) => Ok(Sample { series, time_ns, start_ns: None, value }),
             (Ok(_), None) => Err(if time_ms > 0 { Reason::TimeTooNew } else { Reason::TimeTooOld }),
             (Err((reason, rule)), _) => {
                 self.detail(index, || rule.to_owned());

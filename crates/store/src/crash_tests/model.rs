@@ -114,13 +114,18 @@ impl Sent {
         let (mut series, mut known, mut samples) = (Vec::new(), Vec::new(), Vec::new());
         for (at, (def, time_ms, value)) in contents.into_iter().enumerate() {
             let index = if named(at) { declared + known.len() } else { series.len() };
-            samples.push(Ok(Sample { series: index as u32, time_ns: time_ms * 1_000_000, value }));
+            samples.push(Ok(Sample { series: index as u32, time_ns: time_ms * 1_000_000, start_ns: None, value }));
             if named(at) { known.push(def.id(&tenant)) } else { series.push(Ok(def)) }
         }
         if self.n % 5 == 2 && !by_identity {
             series.push(Ok(def("refused", self.n.to_string(), Kind::Float, Temporality::Gauge)));
             let far = (BEGIN_MS + 1_000_000_000_000) * 1_000_000;
-            samples.push(Ok(Sample { series: series.len() as u32 - 1, time_ns: far, value: Value::Float(1.0) }));
+            samples.push(Ok(Sample {
+                series: series.len() as u32 - 1,
+                time_ns: far,
+                start_ns: None,
+                value: Value::Float(1.0),
+            }));
             samples.insert(0, Err(Reason::HistogramInvalid));
         }
         let (source, sequence) = (SourceId(u128::from(self.n % SOURCES)), self.n / SOURCES);

@@ -17,6 +17,10 @@ pub(crate) fn check(sample: &Sample, kind: Kind, wall_ns: i64) -> Result<(), Rea
     if sample.time_ns > wall_ns.saturating_add(TIME_AHEAD_NS_MAX) {
         return Err(Reason::TimeTooNew);
     }
+    // 0 is not known, as on the wire.
+    if sample.start_ns.is_some_and(|start| start < TIME_NS_MIN || (start != 0 && start >= sample.time_ns)) {
+        return Err(Reason::StartInvalid);
+    }
     match (&sample.value, kind) {
         (Value::Float(_), Kind::Float) => Ok(()),
         (Value::Histogram(histogram), Kind::Histogram) => {
@@ -39,7 +43,7 @@ mod tests {
     const NOW: i64 = 1_700_000_000_000_000_000;
 
     fn at(time_ns: i64, value: Value, kind: Kind) -> Result<(), Reason> {
-        check(&Sample { series: 0, time_ns, value }, kind, NOW)
+        check(&Sample { series: 0, time_ns, start_ns: None, value }, kind, NOW)
     }
 
     #[test]
@@ -50,6 +54,20 @@ mod tests {
         assert_eq!(float(NOW + TIME_AHEAD_NS_MAX), Ok(()));
         assert_eq!(float(NOW + TIME_AHEAD_NS_MAX + 1), Err(Reason::TimeTooNew));
         assert_eq!(float(i64::MAX), Err(Reason::TimeTooNew));
+    }
+
+    #[test]
+    fn a_start_is_before_its_time_and_not_below_zero() {
+        let from = |start_ns| {
+            let value = Value::Float(1.0);
+            check(&Sample { series: 0, time_ns: NOW, start_ns, value }, Kind::Float, NOW)
+        };
+        for good in [None, Some(0), Some(1), Some(NOW - 1)] {
+            assert_eq!(from(good), Ok(()), "{good:?}");
+        }
+        for bad in [-1, i64::MIN, NOW, NOW + 1, i64::MAX] {
+            assert_eq!(from(Some(bad)), Err(Reason::StartInvalid), "{bad}");
+        }
     }
 
     #[test]
