@@ -16,6 +16,14 @@ pub enum Error {
         /// The rule that is broken, as a sentence.
         what: &'static str,
     },
+    /// A line of a text breaks a rule.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// The rule, as a sentence.
+        what: &'static str,
+    },
     /// A named limit was passed.
     #[error("{what} is {found}, above the limit of {limit}; send less at once")]
     TooLarge {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod exposition;
 mod protobuf;
 pub mod remote_write;
 pub mod snappy;

@@ -14,6 +14,7 @@ use crate::protobuf::Fields;
 pub use batch::{Read, read};
 pub use known::{Declared, Known};
 pub use native::{Counts, Native};
+pub(crate) use native::{Number, Raw, SidePart};
 
 /// One part of a request.
 #[derive(Clone, Debug)]

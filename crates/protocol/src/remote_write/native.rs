@@ -41,36 +41,44 @@ impl Counts {
 }
 
 /// The fields as they come.
-#[derive(Default)]
-struct Raw {
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
     time_ms: i64,
-    count: Number,
-    sum: f64,
-    schema: i64,
-    zero_threshold: f64,
-    zero: Number,
-    negative: Side,
-    positive: Side,
-    reset: u64,
-    bounds: Vec<f64>,
+    pub(crate) count: Number,
+    pub(crate) sum: f64,
+    pub(crate) schema: i64,
+    pub(crate) zero_threshold: f64,
+    pub(crate) zero: Number,
+    pub(crate) negative: Side,
+    pub(crate) positive: Side,
+    pub(crate) reset: u64,
+    pub(crate) bounds: Vec<f64>,
 }
 
 /// One of the two kinds of numbers that a count may come as.
-#[derive(Clone, Copy, Default)]
-enum Number {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Number {
     #[default]
     None,
     Integer(u64),
     Float(f64),
 }
 
+/// What a field of a [`Side`] holds.
+#[derive(Clone, Copy)]
+pub(crate) enum SidePart {
+    Span,
+    Deltas,
+    Counts,
+}
+
 /// The bins of one sign.
-#[derive(Default)]
-struct Side {
+#[derive(Debug, Default)]
+pub(crate) struct Side {
     /// Offset from the end of the span before, and length.
-    spans: Vec<(i64, u64)>,
+    pub(crate) spans: Vec<(i64, u64)>,
     deltas: Vec<u64>,
-    counts: Vec<f64>,
+    pub(crate) counts: Vec<f64>,
 }
 
 impl Native {
@@ -87,7 +95,6 @@ impl Native {
 impl Raw {
     fn set(&mut self, number: u32, value: Field<'_>) -> Result<(), Error> {
         const NUMBER: &str = "a histogram's count is not a number";
-        const BINS: &str = "the bins of a histogram";
         match number {
             1 => self.count = Number::Integer(value.varint(NUMBER)?),
             2 => self.count = Number::Float(value.double(NUMBER)?),
@@ -96,12 +103,12 @@ impl Raw {
             5 => self.zero_threshold = value.double("a zero threshold is not a double")?,
             6 => self.zero = Number::Integer(value.varint(NUMBER)?),
             7 => self.zero = Number::Float(value.double(NUMBER)?),
-            8 => self.negative.span(value)?,
-            9 => value.varints_into(&mut self.negative.deltas, BINS_MAX, BINS)?,
-            10 => value.doubles_into(&mut self.negative.counts, BINS_MAX, BINS)?,
-            11 => self.positive.span(value)?,
-            12 => value.varints_into(&mut self.positive.deltas, BINS_MAX, BINS)?,
-            13 => value.doubles_into(&mut self.positive.counts, BINS_MAX, BINS)?,
+            8 => self.negative.field(SidePart::Span, value)?,
+            9 => self.negative.field(SidePart::Deltas, value)?,
+            10 => self.negative.field(SidePart::Counts, value)?,
+            11 => self.positive.field(SidePart::Span, value)?,
+            12 => self.positive.field(SidePart::Deltas, value)?,
+            13 => self.positive.field(SidePart::Counts, value)?,
             14 => self.reset = value.varint("a reset hint is not a number")?,
             15 => self.time_ms = value.varint("a histogram's time is not a number")? as i64,
             16 => value.doubles_into(&mut self.bounds, Scheme::BOUNDS_MAX, "the bounds of a histogram")?,
@@ -110,7 +117,7 @@ impl Raw {
         Ok(())
     }
 
-    fn histogram(self) -> Result<Counts, &'static str> {
+    pub(crate) fn histogram(self) -> Result<Counts, &'static str> {
         let scheme = match self.schema {
             CUSTOM => Scheme::custom(self.bounds.as_slice()).map_err(|_| "custom bounds must be finite and ascend")?,
             schema => {
@@ -181,6 +188,26 @@ fn checked<C: Count>(histogram: Histogram<C>) -> Result<Histogram<C>, &'static s
 }
 
 impl Side {
+    /// Takes a field of the bins: a span, or counts of either kind.
+    pub(crate) fn field(&mut self, part: SidePart, value: Field<'_>) -> Result<(), Error> {
+        const BINS: &str = "the bins of a histogram";
+        match part {
+            SidePart::Span => self.span(value),
+            SidePart::Deltas => value.varints_into(&mut self.deltas, BINS_MAX, BINS),
+            SidePart::Counts => value.doubles_into(&mut self.counts, BINS_MAX, BINS),
+        }
+    }
+
+    /// Takes the counts, which are whole numbers, for integers.
+    pub(crate) fn make_whole(&mut self) {
+        let mut before = 0;
+        self.deltas.extend(self.counts.drain(..).map(|count| {
+            let delta = count as i64 - before;
+            before = count as i64;
+            ((delta << 1) ^ (delta >> 63)) as u64
+        }));
+    }
+
     fn span(&mut self, value: Field<'_>) -> Result<(), Error> {
         let (mut offset, mut length) = (0, 0);
         for field in Fields::new(value.bytes("a span is not a message")?) {

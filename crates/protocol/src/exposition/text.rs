@@ -1,0 +1,147 @@
+//! Prometheus' text format 0.0.4, and 1.0.0, which adds quoted names.
+//!
+//! Invariants: the types are those that stand before a sample; a sample of no type is of an unknown one. A metric that comes
+//! again later goes on.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use ogive_model::METRIC_NAME;
+
+use super::line::{Cursor, Found, unescape};
+use super::number::number;
+use super::{Exposition, Family, MetricType, Point, Series, Value};
+use crate::Error;
+
+pub(super) fn decode(body: &str, is_whole: bool) -> Result<Exposition<'_>, Error> {
+    let mut reader = Reader::default();
+    for (at, line) in body.split_inclusive('\n').enumerate() {
+        let ended = line.strip_suffix('\n');
+        let line = ended.unwrap_or(line);
+        let read = match ended {
+            None if !is_whole => Err("the last line has no end: something may be cut off"),
+            _ => reader.line(line.strip_suffix('\r').unwrap_or(line)),
+        };
+        read.map_err(|what| Error::Line { line: at + 1, what })?;
+    }
+    Ok(reader.out)
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    out: Exposition<'a>,
+    /// Index of each family.
+    families: HashMap<Cow<'a, str>, usize>,
+    /// Name of the last sample, and what it was found to be.
+    last: (&'a str, MetricType),
+}
+
+impl<'a> Reader<'a> {
+    fn line(&mut self, line: &'a str) -> Found<()> {
+        let line = line.trim_start_matches([' ', '\t']);
+        if line.is_empty() {
+            return Ok(());
+        }
+        match line.strip_prefix('#') {
+            Some(comment) => self.comment(comment),
+            None => self.sample(line),
+        }
+    }
+
+    fn comment(&mut self, comment: &'a str) -> Found<()> {
+        let mut cursor = Cursor::tolerant(comment);
+        cursor.skip();
+        let word = cursor.word();
+        if !matches!(word, "HELP" | "TYPE") {
+            return Ok(());
+        }
+        cursor.skip();
+        let name = cursor.described()?;
+        if !cursor.rest.is_empty() && !cursor.rest.starts_with([' ', '\t']) {
+            return Err("a metric's name has characters that need quotes");
+        }
+        cursor.skip();
+        let families = &mut self.out.families;
+        let index = *self.families.entry(name.clone()).or_insert_with(|| {
+            families.push(Family { name, kind: MetricType::Unknown, help: "".into(), unit: "".into() });
+            families.len() - 1
+        });
+        if word == "HELP" {
+            families[index].help = unescape(cursor.rest, false);
+            return Ok(());
+        }
+        let kind = match cursor.rest.trim_end_matches([' ', '\t']) {
+            "untyped" => MetricType::Unknown,
+            name => MetricType::named(name).ok_or("the type of a metric is not known")?,
+        };
+        families[index].kind = kind;
+        self.last = ("", MetricType::Unknown);
+        Ok(())
+    }
+
+    fn sample(&mut self, line: &'a str) -> Found<()> {
+        let mut cursor = Cursor::tolerant(line);
+        let mut name = Cow::Borrowed("");
+        let raw = cursor.series(|label, value| {
+            if label == METRIC_NAME {
+                name = value.text();
+            }
+            Ok(())
+        })?;
+        if !cursor.rest.starts_with([' ', '\t']) && !raw.ends_with('}') {
+            return Err(match cursor.rest {
+                "" => "a series has no value",
+                _ => "a metric's name has characters that need quotes",
+            });
+        }
+        cursor.skip();
+        let value = match cursor.word() {
+            "" => return Err("a series has no value"),
+            word => number(word).ok_or("a value is not a number")?,
+        };
+        cursor.skip();
+        let time_ms = match cursor.word() {
+            "" => None,
+            word => Some(word.parse().map_err(|_| "a time is not a whole number of milliseconds")?),
+        };
+        cursor.skip();
+        if !cursor.rest.is_empty() {
+            return Err("something stands behind the time of a sample");
+        }
+        let kind = self.kind(raw, &name);
+        let bound = match kind {
+            MetricType::Histogram | MetricType::GaugeHistogram => Some("le"),
+            MetricType::Summary => Some("quantile"),
+            _ => None,
+        };
+        self.out.points.push(Point {
+            series: Series::of_text(raw, bound),
+            temporality: kind.temporality(&name),
+            time_ms,
+            start_ms: None,
+            value: Value::Float(value),
+            exemplars: Vec::new(),
+            has_native: false,
+        });
+        Ok(())
+    }
+
+    /// The type of the metric that the series `name` belongs to.
+    fn kind(&mut self, raw: &'a str, name: &str) -> MetricType {
+        let bare = &raw[..raw.find(['{', ' ', '\t']).unwrap_or(raw.len())];
+        if !bare.is_empty() && bare == self.last.0 {
+            return self.last.1;
+        }
+        let of = |name: &str| self.families.get(name).map(|index| self.out.families[*index].kind);
+        let of_part = |suffix: &str| name.strip_suffix(suffix).and_then(of);
+        let is_histogram = |kind: &MetricType| matches!(kind, MetricType::Histogram | MetricType::GaugeHistogram);
+        let is_distribution = |kind: &MetricType| is_histogram(kind) || *kind == MetricType::Summary;
+        let found = of(name)
+            .or_else(|| of_part("_bucket").filter(is_histogram))
+            .or_else(|| of_part("_count").filter(is_distribution))
+            .or_else(|| of_part("_sum").filter(is_distribution));
+        let kind = found.unwrap_or_default();
+        self.last = (bare, kind);
+        kind
+    }
+}
