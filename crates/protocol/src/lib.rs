@@ -7,8 +7,10 @@
 
 mod error;
 pub mod exposition;
+pub mod lines;
 mod protobuf;
 pub mod remote_write;
 pub mod snappy;
+pub mod statsd;
 
 pub use error::Error;
