@@ -67,7 +67,7 @@ impl Gather {
     }
 
     pub(crate) fn push(&mut self, series: u32, time_ns: i64, value: Value) {
-        self.samples.push(Sample { series, time_ns, value });
+        self.samples.push(Sample { series, time_ns, start_ns: None, value });
     }
 
     /// What was gathered, as a batch; the next begins.
