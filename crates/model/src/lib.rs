@@ -2,8 +2,10 @@
 #![deny(unsafe_code)]
 
 mod error;
+pub mod exemplar;
 mod labels;
 mod matcher;
+mod metadata;
 mod sample;
 mod select;
 mod series;
@@ -17,8 +19,10 @@ pub mod wire;
 
 pub use batch::{Batch, SourceId};
 pub use error::Error;
+pub use exemplar::Exemplar;
 pub use labels::{Labels, METRIC_NAME};
 pub use matcher::{MatchOp, Matcher};
+pub use metadata::MetricKind;
 pub use sample::{Sample, Value};
 pub use select::{
     Aggregate, FloatColumn, HistogramColumn, HistogramValue, Partial, Resolution, RollupUse, Select, SelectError,
