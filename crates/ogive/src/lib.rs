@@ -10,6 +10,7 @@ mod ingest_path;
 mod keeping;
 #[cfg(test)]
 mod memory;
+mod metadata;
 mod numbers;
 mod observe;
 mod own_value;

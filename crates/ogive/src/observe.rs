@@ -22,6 +22,7 @@ use crate::clock::AskKernel;
 use crate::clock::series::{self, ClockSeries};
 use crate::counters::{Counters, Entry};
 use crate::ingest_path::{self, Ingest, Publisher};
+use crate::metadata::{self, Metadata};
 use crate::own_value::{OwnValue, WIDTH_SECONDS};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -39,7 +40,7 @@ const SLOW_DROPPED: &str = "ogive_ingest_slow_dropped_total";
 pub(crate) const UNREADABLE: &str = "ogive_ingest_unreadable_total";
 
 /// Own series and what they tell.
-const HELP: [(&str, &str); 12] = [
+const HELP: [(&str, &str); 13] = [
     ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
     ("ogive_http_request_seconds", "From a request's head to the head of its answer."),
     ("ogive_journal_fsync_seconds", "Making a group of batches durable."),
@@ -50,6 +51,7 @@ const HELP: [(&str, &str); 12] = [
     (SLOW_DROPPED, "Batches that took long and for whose stages there was no room."),
     ("ogive_ingest_unmeasured_total", "Batches whose way could not be measured."),
     ("ogive_ingest_samples_total", "Samples received, by protocol and by what became of them."),
+    (metadata::SERIES, "What senders say of a metric: its type, its help, its unit."),
     (UNREADABLE, "Requests, lines and points from which no sample could be made, by protocol and reason."),
     (
         "ogive_ingest_folded_samples_total",
@@ -142,6 +144,7 @@ struct Work {
     backend: Arc<dyn Backend>,
     meters: Arc<Meters>,
     counters: Arc<Counters>,
+    metadata: Arc<Metadata>,
     clock: Clock,
     clock_series: ClockSeries,
     hiccups: HiccupMeter,
@@ -155,7 +158,7 @@ impl Observer {
     pub(crate) fn start(
         backend: Arc<dyn Backend>,
         meters: Arc<Meters>,
-        counters: Arc<Counters>,
+        (counters, metadata): (Arc<Counters>, Arc<Metadata>),
         clock: Clock,
         kernel: AskKernel,
     ) -> anyhow::Result<Self> {
@@ -165,6 +168,7 @@ impl Observer {
             backend,
             meters,
             counters,
+            metadata,
             clock,
             clock_series: ClockSeries::new(clock, kernel),
             hiccups,
@@ -207,10 +211,14 @@ impl Work {
         let batch = self.batch(turn);
         way.decoded();
         let mut way = Some(way);
+        for (tenant, values) in self.metadata.take_due(turn.time_ns) {
+            self.sequence += 1;
+            self.waiting.push_back(Measured::batch(self.source, self.sequence, tenant, values));
+        }
         if !batch.samples.is_empty() {
             self.waiting.push_back(batch);
         }
-        if self.waiting.len() > WAITING_MAX {
+        while self.waiting.len() > WAITING_MAX {
             let lost = self.waiting.pop_front().expect("it is not empty");
             self.counters.own_lost.add(lost.samples.len() as u64);
         }
@@ -289,7 +297,7 @@ fn kept_value(fact: &Fact) -> Option<OwnValue> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use ogive_model::Verdict;
+    use ogive_model::{Matcher, MetricKind, Select, SelectError, Selection, SeriesData, TimeRange, Verdict};
 
     use super::*;
     use crate::backend::{Reader, Refusal, Reply};
@@ -300,6 +308,24 @@ mod tests {
     struct Sink {
         batches: Mutex<Vec<Batch>>,
         full: Mutex<bool>,
+    }
+
+    /// Has nothing.
+    struct Empty;
+
+    impl Select for Empty {
+        fn select(&self, _: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+            Ok(Vec::new())
+        }
+    }
+
+    impl Reader for Empty {
+        fn label_names(&self, _: &[Matcher], _: TimeRange) -> Result<Vec<String>, SelectError> {
+            Ok(Vec::new())
+        }
+        fn label_values(&self, _: &str, _: &[Matcher], _: TimeRange) -> Result<Vec<String>, SelectError> {
+            Ok(Vec::new())
+        }
     }
 
     impl Backend for Sink {
@@ -320,7 +346,7 @@ mod tests {
             Ok(())
         }
         fn of<'a>(&'a self, _: &'a Tenant) -> Box<dyn Reader + 'a> {
-            unreachable!("the observer does not read")
+            Box::new(Empty)
         }
         fn facts(&self) -> Vec<Fact> {
             Vec::new()
@@ -355,6 +381,7 @@ mod tests {
             backend: sink.clone(),
             meters: Arc::default(),
             counters: Arc::default(),
+            metadata: Arc::new(Metadata::new(sink.clone(), clock)),
             clock,
             clock_series,
             hiccups,
@@ -400,12 +427,16 @@ mod tests {
     fn stopping_stores_what_is_left() {
         let sink = Arc::new(Sink::default());
         let meters = Arc::<Meters>::default();
+        let metadata = Arc::new(Metadata::new(sink.clone(), Clock::global()));
+        metadata.learn(&Tenant::default(), "m", MetricKind::Gauge, "A metric.", "");
+        let told = (Arc::default(), metadata);
         let observer =
-            Observer::start(sink.clone(), meters.clone(), Arc::default(), Clock::global(), Box::new(Kernel::default))
-                .unwrap();
+            Observer::start(sink.clone(), meters.clone(), told, Clock::global(), Box::new(Kernel::default)).unwrap();
         meters.query(5);
         observer.stop();
         let batches = sink.batches.lock().unwrap();
+        let texts = batches.iter().flat_map(|batch| &batch.samples).flatten();
+        assert_eq!(texts.filter(|sample| matches!(sample.value, Value::Text(_))).count(), 1);
         assert_eq!(counted(&batches, "ogive_query_seconds"), 1);
     }
 
@@ -423,7 +454,7 @@ mod tests {
         let names: BTreeSet<String> =
             batch.series.into_iter().map(|series| series.unwrap().labels.metric_name().to_owned()).collect();
         assert!(names.iter().all(|name| !help(name).is_empty()), "{names:?}");
-        let silent = [ingest_path::METRIC, "ogive_ingest_slow"];
+        let silent = [ingest_path::METRIC, "ogive_ingest_slow", metadata::SERIES];
         for (name, _) in HELP.iter().filter(|(name, _)| !silent.contains(name)) {
             assert!(names.contains(*name), "{name} is not among {names:?}");
         }

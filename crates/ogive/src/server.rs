@@ -24,6 +24,7 @@ use crate::clock::AskKernel;
 use crate::counters::Counters;
 use crate::http::{self, Limits, Shared};
 use crate::keeping::Keeping;
+use crate::metadata::Metadata;
 use crate::numbers::Numbers;
 use crate::observe::{Meters, Observer};
 use crate::storage::Embedded;
@@ -69,7 +70,9 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     upkeep.watch(options.scrub_rate)?;
     let backend: Arc<dyn Backend> = store.clone();
     let counters = Arc::<Counters>::default();
-    let observer = Observer::start(backend.clone(), meters.clone(), counters.clone(), clock, kernel)?;
+    let metadata = Arc::new(Metadata::new(backend.clone(), clock));
+    let told = (counters.clone(), metadata.clone());
+    let observer = Observer::start(backend.clone(), meters.clone(), told, clock, kernel)?;
     let (end, ending) = watch::channel(false);
     let app = Arc::new(Shared {
         backend,
@@ -81,6 +84,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         limits: Limits::new(Duration::from_secs(options.queries.query_timeout_s)),
         batch_series_max: options.limits.limit_batch_series,
         numbers: Numbers::new(),
+        metadata,
         written: Known::default(),
         ending,
         admin: options.admin,

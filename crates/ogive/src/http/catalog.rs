@@ -1,15 +1,13 @@
-//! What is stored: series, label names, label values, and what is known of each metric.
+//! What is stored: series, label names and label values.
 //!
 //! Format: as the Prometheus API; `match[]` may come several times, and a series is listed when one of them fits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{
-    Kind, METRIC_NAME, Matcher, SelectError, Selection, SeriesData, SeriesMeta, Temporality, Tenant, TimeRange,
-};
+use ogive_model::{Matcher, SelectError, Selection, SeriesData, Tenant, TimeRange};
 use ogive_query::ast::ExprKind;
 
 use super::App;
@@ -17,20 +15,19 @@ use super::ask::{Cancel, ask};
 use super::error::{ApiError, json};
 use super::params::Params;
 use super::prometheus_json;
-use crate::observe::help;
 
 /// Which series are asked for.
-struct Wanted {
+pub(super) struct Wanted {
     /// One list of matchers for each `match[]`; one empty list when there is none.
-    matchers: Vec<Vec<Matcher>>,
+    pub(super) matchers: Vec<Vec<Matcher>>,
     range: TimeRange,
-    limit: usize,
-    timeout_ms: Option<i64>,
-    tenant: Tenant,
+    pub(super) limit: usize,
+    pub(super) timeout_ms: Option<i64>,
+    pub(super) tenant: Tenant,
 }
 
 impl Wanted {
-    fn new(params: &Params) -> Result<Self, ApiError> {
+    pub(super) fn new(params: &Params) -> Result<Self, ApiError> {
         let mut matchers = Vec::new();
         for text in params.all("match[]") {
             matchers.push(selector(text)?);
@@ -46,7 +43,7 @@ impl Wanted {
     }
 
     /// Hands every fitting series to `each`; a series that fits twice comes twice.
-    fn each(&self, app: &App, cancel: &Cancel, mut each: impl FnMut(SeriesData)) -> Result<(), ApiError> {
+    pub(super) fn each(&self, app: &App, cancel: &Cancel, mut each: impl FnMut(SeriesData)) -> Result<(), ApiError> {
         for matchers in self.matchers(cancel) {
             let matchers = matchers?.to_vec();
             let selection = Selection {
@@ -145,40 +142,4 @@ fn list<T>(items: impl ExactSizeIterator<Item = T>, limit: usize, each: impl Fn(
     prometheus_json::notes(&mut out, warnings, &[]);
     out.extend_from_slice(b"}\n");
     out
-}
-
-pub(super) async fn metadata(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let mut wanted = Wanted::new(&params)?;
-    if let Some(metric) = params.get("metric") {
-        let matcher = Matcher::new(METRIC_NAME, ogive_model::MatchOp::Equal, metric).map_err(ApiError::bad_data)?;
-        wanted.matchers = vec![vec![matcher]];
-    }
-    let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let mut found: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
-        wanted.each(app, cancel, |series| {
-            let name = series.labels.metric_name();
-            let entry =
-                serde_json::json!({"type": type_of(&series.meta), "help": help(name), "unit": series.meta.unit});
-            match found.get_mut(name) {
-                Some(entries) if entries.contains(&entry) => {}
-                Some(entries) => entries.push(entry),
-                None => {
-                    found.insert(name.to_owned(), vec![entry]);
-                }
-            }
-        })?;
-        let data: BTreeMap<_, _> = found.into_iter().take(wanted.limit).collect();
-        Ok(serde_json::json!({"status": "success", "data": data}).to_string())
-    });
-    Ok(json(StatusCode::OK, answer.await?))
-}
-
-/// The type as clients of Prometheus name it.
-fn type_of(meta: &SeriesMeta) -> &'static str {
-    match (meta.kind, meta.temporality) {
-        (Kind::Histogram, _) => "histogram",
-        (Kind::Text, _) => "text",
-        (Kind::Float, Temporality::Gauge) => "gauge",
-        (Kind::Float, Temporality::Cumulative | Temporality::Delta) => "counter",
-    }
 }

@@ -17,6 +17,7 @@ mod error;
 mod heatmap;
 mod listener;
 mod live;
+mod metadata;
 mod metrics;
 mod page;
 pub(crate) mod params;
@@ -24,7 +25,6 @@ mod prometheus;
 mod prometheus_json;
 mod remote_write;
 mod resolution;
-mod state;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -44,6 +44,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::backend::Backend;
 use crate::counters::Counters;
+use crate::metadata::Metadata;
 use crate::numbers::Numbers;
 use crate::observe::Meters;
 use crate::upkeep::Upkeep;
@@ -71,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) batch_series_max: usize,
     /// Numbers for batches that bring none.
     pub(crate) numbers: Numbers,
+    /// What senders say of their metrics.
+    pub(crate) metadata: Arc<Metadata>,
     /// The series that remote write wrote before.
     pub(crate) written: Known,
     /// True when the server ends: streams end, and nothing new begins.
@@ -133,13 +136,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/series", get(catalog::series).post(catalog::series))
         .route("/api/v1/labels", get(catalog::labels).post(catalog::labels))
         .route("/api/v1/label/{name}/values", get(catalog::label_values))
-        .route("/api/v1/metadata", get(catalog::metadata))
+        .route("/api/v1/metadata", get(metadata::get))
         .route("/api/v1/status/buildinfo", get(prometheus::buildinfo))
-        .route("/api/v1/status/runtimeinfo", get(state::runtime))
-        .route("/api/v1/status/tsdb", get(state::storage))
-        .route("/api/v1/status/walreplay", get(state::replay))
-        .route("/api/v1/features", get(state::features))
-        .route("/api/v1/alertmanagers", get(state::alert_managers))
         .route("/api/v1/write", post(remote_write::post))
         .route("/api/v1/rules", get(prometheus::rules))
         .route("/api/v1/alerts", get(prometheus::alerts))
@@ -197,11 +195,6 @@ fn route_name(path: &str) -> &'static str {
         "/api/v1/label/{name}/values",
         "/api/v1/metadata",
         "/api/v1/status/buildinfo",
-        "/api/v1/status/runtimeinfo",
-        "/api/v1/status/tsdb",
-        "/api/v1/status/walreplay",
-        "/api/v1/features",
-        "/api/v1/alertmanagers",
         "/api/v1/write",
         "/api/v1/rules",
         "/api/v1/alerts",

@@ -97,11 +97,18 @@ impl Params {
 
     /// A limit; 0 and a missing one are none.
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
-        let Some(text) = self.get("limit") else { return Ok(usize::MAX) };
+        self.number("limit")
+    }
+
+    /// A limit called `name`.
+    pub(crate) fn number(&self, name: &str) -> Result<usize, ApiError> {
+        let Some(text) = self.get(name) else { return Ok(usize::MAX) };
         match text.parse() {
             Ok(0) => Ok(usize::MAX),
             Ok(limit) => Ok(limit),
-            Err(_) => Err(ApiError::bad_data("invalid parameter \"limit\": limit must be a whole number from 0")),
+            Err(_) => {
+                Err(ApiError::bad_data(format!("invalid parameter {name:?}: {name} must be a whole number from 0")))
+            }
         }
     }
 }

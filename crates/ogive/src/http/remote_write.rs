@@ -102,7 +102,10 @@ impl Message {
             self.held.unpack()?;
             let (source, sequence) = self.number;
             let known = (whose == Whose::Known).then_some(&self.app.written);
-            remote_write::read(&self.held.bytes, &self.tenant, source, sequence, known)
+            let learn = |told: &remote_write::Metadata<'_>| {
+                self.app.metadata.learn(&self.tenant, told.family, told.kind, told.help, told.unit);
+            };
+            remote_write::read(&self.held.bytes, &self.tenant, source, sequence, known, learn)
                 .map(|read| (self, read))
                 .map_err(|error| match error {
                     ogive_protocol::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),

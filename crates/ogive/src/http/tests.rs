@@ -36,6 +36,7 @@ impl Server {
             limits: Limits::new(Limits::QUERY_TIMEOUT),
             batch_series_max: 1_000,
             numbers: Numbers::new(),
+            metadata: Arc::new(Metadata::new(memory.clone(), clock)),
             written: Known::default(),
             ending,
             admin: false,

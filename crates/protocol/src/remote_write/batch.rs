@@ -9,7 +9,7 @@ use ogive_model::{
 use ogive_model::{SourceId, Tenant};
 
 use super::known::{Declared, Ids, KeySeed, Known};
-use super::{Counts, Native, Part, Sample as Sampled, TimeSeries, parts};
+use super::{Counts, Metadata, Native, Part, Sample as Sampled, TimeSeries, parts};
 use crate::Error;
 
 /// The names of metrics that only grow, by the convention of OpenMetrics: a counter, and the parts of a classic histogram
@@ -36,6 +36,7 @@ pub struct Read {
 }
 
 /// Reads the request in `message` into the batch `sequence` of `source`. Series that `known` has are named by their identity.
+/// `learn` hears what the sender says of its metrics.
 ///
 /// # Errors
 /// When the parts of the request cannot be told from each other; a part that breaks a rule is an error in the batch.
@@ -45,14 +46,16 @@ pub fn read(
     source: SourceId,
     sequence: u64,
     known: Option<&Known>,
+    mut learn: impl FnMut(&Metadata<'_>),
 ) -> Result<Read, Error> {
     let batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
     let read = Read { batch, details: Vec::new(), exemplars: 0, declared: Declared::default() };
     let ids = known.map(Known::ids);
     let mut reader = Reader { read, seed: KeySeed::of(tenant), ids: ids.as_deref() };
     for part in parts(message) {
-        if let Part::Series(series) = part? {
-            reader.series(&series)?;
+        match part? {
+            Part::Series(series) => reader.series(&series)?,
+            Part::Metadata(metadata) => learn(&metadata),
         }
     }
     Ok(reader.finish())

@@ -8,6 +8,8 @@ mod batch;
 mod known;
 mod native;
 
+use ogive_model::MetricKind;
+
 use crate::Error;
 use crate::protobuf::Fields;
 
@@ -159,26 +161,12 @@ pub struct Metadata<'a> {
     pub unit: &'a str,
 }
 
-/// The types that Prometheus knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum MetricKind {
-    Unknown,
-    Counter,
-    Gauge,
-    Histogram,
-    GaugeHistogram,
-    Summary,
-    Info,
-    StateSet,
-}
-
 impl<'a> Metadata<'a> {
     fn read(message: &'a [u8]) -> Result<Self, Error> {
         let mut metadata = Self { kind: MetricKind::Unknown, family: "", help: "", unit: "" };
         for field in Fields::new(message) {
             match field? {
-                (1, kind) => metadata.kind = MetricKind::of(kind.varint("a metric's type is not a number")?),
+                (1, kind) => metadata.kind = metric_kind(kind.varint("a metric's type is not a number")?),
                 (2, text) => metadata.family = text.text("a metric's name is not UTF-8")?,
                 (4, text) => metadata.help = text.text("a metric's help is not UTF-8")?,
                 (5, text) => metadata.unit = text.text("a metric's unit is not UTF-8")?,
@@ -189,18 +177,17 @@ impl<'a> Metadata<'a> {
     }
 }
 
-impl MetricKind {
-    fn of(code: u64) -> Self {
-        match code {
-            1 => Self::Counter,
-            2 => Self::Gauge,
-            3 => Self::Histogram,
-            4 => Self::GaugeHistogram,
-            5 => Self::Summary,
-            6 => Self::Info,
-            7 => Self::StateSet,
-            _ => Self::Unknown,
-        }
+/// The type that has number `code` in both versions of the protocol.
+fn metric_kind(code: u64) -> MetricKind {
+    match code {
+        1 => MetricKind::Counter,
+        2 => MetricKind::Gauge,
+        3 => MetricKind::Histogram,
+        4 => MetricKind::GaugeHistogram,
+        5 => MetricKind::Summary,
+        6 => MetricKind::Info,
+        7 => MetricKind::StateSet,
+        _ => MetricKind::Unknown,
     }
 }
 

@@ -249,7 +249,7 @@ proptest! {
 }
 
 fn read_batch(body: &[u8]) -> Read {
-    read(body, &Tenant::default(), SourceId(7), 3, None).unwrap()
+    read(body, &Tenant::default(), SourceId(7), 3, None, |_| {}).unwrap()
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn known_series_are_named_by_identity_and_new_ones_declared() {
     };
     let known = Known::default();
     let tenant = Tenant::default();
-    let of = |body: &[u8], tenant: &Tenant| read(body, tenant, SourceId(7), 3, Some(&known)).unwrap();
+    let of = |body: &[u8], tenant: &Tenant| read(body, tenant, SourceId(7), 3, Some(&known), |_| {}).unwrap();
     let first = of(&request(&[series("a")]), &tenant);
     assert_eq!((first.batch.series.len(), first.batch.known.len()), (2, 0));
     known.remember(&first.declared);
