@@ -14,9 +14,10 @@ use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Selection, SeriesData, SeriesMeta, Temporality,
     TextColumn, TimeRange,
 };
+use ogive_store::block::Effort;
 use ogive_store::{Block, BlockId, Budget, block};
 
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 5;
 
 /// xorshift64* with normal and log-normal values on top.
 struct Random(u64);
@@ -94,6 +95,10 @@ struct Cost {
 
 /// Writes and reads a block of `source`; times are of one of its `samples`.
 fn measure(source: &[SeriesData], samples: usize) -> Cost {
+    measure_packed(source, samples, Effort::Quick)
+}
+
+fn measure_packed(source: &[SeriesData], samples: usize, effort: Effort) -> Cost {
     let directory = Path::new("/bench");
     let mut cost = Cost { bytes: 0, write_ns: f64::MAX, read_ns: f64::MAX };
     for _ in 0..ROUNDS {
@@ -101,7 +106,8 @@ fn measure(source: &[SeriesData], samples: usize) -> Cost {
         disk.create_dir_all(directory).expect("a directory");
         let copy: Vec<_> = source.iter().cloned().map(Ok).collect();
         let start = cpu_ns();
-        let meta = block::write(&disk, directory, BlockId(1), copy).expect("written").expect("not empty");
+        let meta = block::write_as(&disk, directory, BlockId(1), (0, effort), copy);
+        let meta = meta.expect("written").expect("not empty");
         cost.write_ns = cost.write_ns.min((cpu_ns() - start) as f64 / samples as f64);
         cost.bytes = meta.bytes;
         let path = directory.join(block::file_name(BlockId(1)));
@@ -235,16 +241,46 @@ fn texts() {
     let lines = values.len();
     let mut data = series(0, Kind::Text, Temporality::Gauge);
     data.texts = TextColumn { times, values };
-    let cost = measure(&[data], lines);
-    println!(
-        "log lines                          plain {:>6.1}  zstd-3 of it {:>6.2}  block {:>6.2} B/line, {:.3} of zstd-3  write {:>6.0} ns  read {:>6.0} ns",
-        file.len() as f64 / lines as f64,
-        zstd as f64 / lines as f64,
-        cost.bytes as f64 / lines as f64,
-        cost.bytes as f64 / zstd as f64,
-        cost.write_ns,
-        cost.read_ns,
-    );
+    for effort in [Effort::Quick, Effort::Hard] {
+        let cost = measure_packed(std::slice::from_ref(&data), lines, effort);
+        println!(
+            "log lines, {:<23} plain {:>6.1}  zstd-3 of it {:>6.2}  block {:>6.2} B/line, {:.3} of zstd-3  write {:>6.0} ns  read {:>6.0} ns",
+            format!("{effort:?}"),
+            file.len() as f64 / lines as f64,
+            zstd as f64 / lines as f64,
+            cost.bytes as f64 / lines as f64,
+            cost.bytes as f64 / zstd as f64,
+            cost.write_ns,
+            cost.read_ns,
+        );
+    }
+}
+
+/// A thousand series of a few log lines each, as the containers of a site have them.
+fn short_texts(lines_each: usize) {
+    const SERIES: usize = 1000;
+    let (_, values) = access_log(SERIES * lines_each);
+    let mut file_bytes = 0;
+    let of = |(number, lines): (usize, &[String])| {
+        let mut data = series(number, Kind::Text, Temporality::Gauge);
+        file_bytes += zstd::bulk::compress(lines.join("\n").as_bytes(), 3).expect("compressed").len();
+        data.texts = TextColumn { times: times(lines_each), values: lines.to_vec() };
+        data
+    };
+    let source: Vec<SeriesData> = values.chunks(lines_each).enumerate().map(of).collect();
+    let whole = zstd::bulk::compress(values.join("\n").as_bytes(), 3).expect("compressed").len();
+    for effort in [Effort::Quick, Effort::Hard] {
+        let cost = measure_packed(&source, SERIES * lines_each, effort);
+        println!(
+            "1,000 series of {lines_each:>3} lines, {effort:<7?} zstd-3 of each {:>6.2}, of all {:>6.2}  block {:>6.2} B/line, {:.3} of zstd-3 of each  write {:>6.0} ns  read {:>6.0} ns",
+            file_bytes as f64 / values.len() as f64,
+            whole as f64 / values.len() as f64,
+            cost.bytes as f64 / values.len() as f64,
+            cost.bytes as f64 / file_bytes as f64,
+            cost.write_ns,
+            cost.read_ns,
+        );
+    }
 }
 
 /// What a series costs that has one sample: its labels in the index, and its page.
@@ -285,7 +321,8 @@ fn index() {
 
 fn main() {
     if std::env::args().any(|argument| argument == "texts") {
-        return texts();
+        texts();
+        return [5, 20, 100].into_iter().for_each(short_texts);
     }
     if std::env::args().any(|argument| argument == "index") {
         return index();
@@ -306,5 +343,6 @@ fn main() {
     floats("noise in every bit", Temporality::Gauge, |random, _| random.normal());
     floats("constant", Temporality::Gauge, |_, _| 1.0);
     texts();
+    short_texts(20);
     index();
 }

@@ -558,3 +558,68 @@ fn the_power_may_go_at_each_step_of_the_keeper() {
     }
     panic!("the keeper never ended");
 }
+
+/// A tenant with one block a day has nothing to compact: its texts stayed as the flush had packed them.
+#[test]
+fn texts_of_a_block_that_stays_alone_are_packed_harder_once_its_day_is_over() {
+    let mut rig = Rig::new(0, Options { rollups: Vec::new(), ..options() });
+    let log = def("log", Kind::Text, Temporality::Gauge);
+    let line = |at: i64| Value::Text(format!("worker {} took {} ms for /orders/{}", at % 7, at * 31 % 97, at * 7919));
+    rig.send((1..50).map(|at| (log.clone(), at, line(at))).collect());
+    rig.flush();
+    let right = bits(&rig.all());
+    let state = |rig: &Rig| {
+        let metas = rig.metas();
+        assert_eq!(metas.len(), 1);
+        let path = crate::Manifest::block_path(Path::new("data"), metas[0].id);
+        (metas[0].id, crate::Block::open(&rig.disk, &path).unwrap().quick_text_bytes() > 0)
+    };
+    let first = state(&rig);
+    assert!(first.1);
+    for (seconds, packed) in [(61, false), (650, false), (10, true), (10, true), (20_000, true)] {
+        rig.clock.advance(seconds * SECOND as u64);
+        rig.settle();
+        let now = state(&rig);
+        assert_eq!(now.1, !packed, "{seconds}");
+        assert_eq!(now.0.0, first.0.0 + u64::from(packed), "written again once and not more often");
+        assert_eq!(bits(&rig.all()), right);
+        rig.restart(packed);
+        assert_eq!(bits(&rig.all()), right);
+    }
+    assert_eq!(rig.store().status().compaction_failures, 0);
+}
+
+/// Blocks of a day are written for the last time: their texts are packed hard at once.
+#[test]
+fn texts_of_a_compacted_day_are_packed_hard_and_a_few_do_not_rewrite_much_else() {
+    let mut rig = Rig::new(0, Options { rollups: Vec::new(), ..options() });
+    let log = def("log", Kind::Text, Temporality::Gauge);
+    for minute in 0..12 {
+        let text = |at: i64| Value::Text(format!("minute {minute} worker {} took {} ms", at % 7, at * 31 % 97));
+        rig.send((1..40).map(|at| (log.clone(), minute * 60 + at, text(at))).collect());
+        rig.flush();
+    }
+    let right = bits(&rig.all());
+    rig.clock.advance(721 * SECOND as u64);
+    rig.settle();
+    let metas = rig.metas();
+    assert_eq!(metas.len(), 1);
+    let path = crate::Manifest::block_path(Path::new("data"), metas[0].id);
+    assert_eq!(crate::Block::open(&rig.disk, &path).unwrap().quick_text_bytes(), 0);
+    assert_eq!(bits(&rig.all()), right);
+    // Of another day: much of something else, and a line.
+    let mut random = 1_u64;
+    let mut noise = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Value::Float(f64::from_bits(random >> 2))
+    };
+    let mut samples: Vec<_> = (1..60).map(|at| (gauge("noise"), 721 + at, noise())).collect();
+    samples.push((log, 730, Value::Text("a line".into())));
+    rig.send(samples);
+    rig.flush();
+    let ids = |rig: &Rig| rig.metas().iter().map(|meta| meta.id).collect::<Vec<_>>();
+    let before = ids(&rig);
+    rig.clock.advance(2000 * SECOND as u64);
+    rig.settle();
+    assert_eq!(ids(&rig), before);
+}

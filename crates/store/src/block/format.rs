@@ -9,9 +9,10 @@ use crate::{Error, bytes};
 
 pub(crate) const MAGIC: [u8; 8] = *b"OGIVEBLK";
 pub(crate) const MAGIC_END: [u8; 8] = *b"OGIVEEND";
-/// Version 2 has rollups; a block without them is of version 1.
-pub(crate) const VERSION: u32 = 2;
-pub(crate) const VERSION_PLAIN: u32 = 1;
+/// Version 2 is that of rollups, 3 that of samples as they came: since then with a dictionary for texts. Those of version 1
+/// are read as ever.
+pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION_ROLLUP: u32 = 2;
 /// Magic, version, checksum of both.
 pub(crate) const HEADER_BYTES: u64 = 8 + 4 + 4;
 /// Offset and length of the footer, its checksum, magic.
@@ -76,7 +77,8 @@ pub(crate) fn header(version: u32) -> Vec<u8> {
     out
 }
 
-pub(crate) fn check_header(header: &[u8], path: &Path) -> Result<(), Error> {
+/// The version that a header tells.
+pub(crate) fn check_header(header: &[u8], path: &Path) -> Result<u32, Error> {
     let corrupt = |offset: u64, problem: String| Error::Corrupt { path: path.into(), offset, problem };
     let mut cursor = Cursor::new(header);
     let mut read = || Ok::<_, Broken>((cursor.take(MAGIC.len())? == MAGIC, cursor.u32()?, cursor.u32()?));
@@ -91,7 +93,7 @@ pub(crate) fn check_header(header: &[u8], path: &Path) -> Result<(), Error> {
     if version > VERSION {
         return Err(Error::TooNew { path: path.into(), found: version, known: VERSION });
     }
-    Ok(())
+    Ok(version)
 }
 
 /// Footer and trailer for `sections`, which end at `offset`.
@@ -165,13 +167,17 @@ pub(crate) struct Summary {
     pub(crate) series: u64,
     pub(crate) samples: u64,
     pub(crate) units: Vec<String>,
+    /// Bytes of texts that were packed with the lesser effort; of blocks of before it was told, 0.
+    pub(crate) quick_text_bytes: u64,
+    /// Length and checksum of the dictionary that ends the chunks.
+    pub(crate) dictionary: Option<(u64, u32)>,
 }
 
 /// 4,096 distinct units: a thousand times what one meets.
 pub(crate) const UNITS_MAX: usize = 4096;
 
 impl Summary {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self, version: u32) -> Vec<u8> {
         let mut out = Vec::new();
         bytes::put_signed(&mut out, self.time_min);
         bytes::put_signed(&mut out, self.time_max);
@@ -179,21 +185,31 @@ impl Summary {
         bytes::put_varint(&mut out, self.samples);
         bytes::put_varint(&mut out, self.units.len() as u64);
         self.units.iter().for_each(|unit| bytes::put_bytes(&mut out, unit.as_bytes()));
+        if version == VERSION {
+            bytes::put_varint(&mut out, self.quick_text_bytes);
+            bytes::put_varint(&mut out, self.dictionary.map_or(0, |(length, _)| length));
+            out.extend(self.dictionary.iter().flat_map(|(_, checksum)| checksum.to_le_bytes()));
+        }
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+    pub(crate) fn decode(bytes: &[u8], version: u32) -> Result<Self, Broken> {
         let mut cursor = Cursor::new(bytes);
         let mut summary = Self {
             time_min: cursor.signed()?,
             time_max: cursor.signed()?,
             series: cursor.varint()?,
             samples: cursor.varint()?,
-            units: Vec::new(),
+            ..Self::default()
         };
         for _ in 0..cursor.count(UNITS_MAX, "units")? {
             let unit = std::str::from_utf8(cursor.length_and_bytes()?);
             summary.units.push(unit.map_err(|error| cursor.broken(error.to_string()))?.to_owned());
+        }
+        if version == VERSION {
+            summary.quick_text_bytes = cursor.varint()?;
+            let length = cursor.varint()?;
+            summary.dictionary = if length > 0 { Some((length, cursor.u32()?)) } else { None };
         }
         Ok(summary)
     }
@@ -236,7 +252,9 @@ mod tests {
         fn any_bytes_are_a_frame_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), end in any::<u64>()) {
             let _ = parse_footer(&bytes, end.max(HEADER_BYTES));
             let _ = parse_trailer(&bytes, end);
-            let _ = Summary::decode(&bytes);
+            for version in 1..=VERSION {
+                let _ = Summary::decode(&bytes, version);
+            }
             let _ = check_header(&bytes, Path::new("x"));
         }
     }

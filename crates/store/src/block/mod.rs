@@ -15,12 +15,14 @@ pub(crate) mod scrub;
 mod series;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod text_tests;
 mod writer;
 
+pub use crate::codec::dictionary::Effort;
 pub(crate) use reader::Walk;
 pub use reader::{Block, Budget};
-pub use writer::write;
-pub(crate) use writer::write_as;
+pub use writer::{write, write_as};
 
 use ogive_model::Tenant;
 

@@ -20,6 +20,7 @@ use crate::block::index::{Index, IndexBytes};
 use crate::block::series::{self, ChunkEntry, Entry};
 use crate::bytes::Broken;
 use crate::codec::chunk::Chunk;
+use crate::codec::dictionary::{DICTIONARY_BYTES_MAX, Dictionary};
 
 /// 20 sentences say what could not be read; the rest is counted.
 const GAPS_MAX: usize = 20;
@@ -96,6 +97,7 @@ pub struct Block {
     sections: [Section; SectionId::ALL.len()],
     summary: Summary,
     index: Mutex<Option<Arc<Index>>>,
+    dictionary: Mutex<Option<Arc<Dictionary>>>,
 }
 
 impl Block {
@@ -110,15 +112,16 @@ impl Block {
             file,
             sections: [Section { offset: 0, length: 0, checksum: 0 }; SectionId::ALL.len()],
             summary: Summary::default(),
-            index: Mutex::new(None),
+            index: Mutex::default(),
+            dictionary: Mutex::default(),
         };
-        block.verified(0..format::HEADER_BYTES, format::check_header)?;
+        let version = block.verified(0..format::HEADER_BYTES, format::check_header)?.value;
         let (footer, end) = block.find_footer()?;
         block.sections = format::parse_footer(&end[..footer.length as usize], footer.offset)
             .map_err(|broken| block.corrupt(footer.offset, broken))?;
         let summary = block.section(SectionId::Summary);
-        block.summary =
-            Summary::decode(&block.checked(summary)?).map_err(|broken| block.corrupt(summary.offset, broken))?;
+        block.summary = Summary::decode(&block.checked(summary)?, version)
+            .map_err(|broken| block.corrupt(summary.offset, broken))?;
         Ok(block)
     }
 
@@ -174,6 +177,30 @@ impl Block {
     #[must_use]
     pub const fn sample_count(&self) -> u64 {
         self.summary.samples
+    }
+
+    /// Bytes of texts that were packed with the lesser effort.
+    #[must_use]
+    pub(crate) const fn quick_text_bytes(&self) -> u64 {
+        self.summary.quick_text_bytes
+    }
+
+    /// Where the dictionary is: it ends the chunks.
+    pub(super) fn dictionary_place(&self) -> Option<Section> {
+        let (length, checksum) = self.summary.dictionary?;
+        let chunks = self.section(SectionId::Chunks);
+        Some(Section { offset: (chunks.offset + chunks.length).saturating_sub(length), length, checksum })
+    }
+
+    /// The dictionary of its texts, if it has one.
+    fn dictionary(&self) -> Result<Option<Arc<Dictionary>>, Error> {
+        let Some(place) = self.dictionary_place() else { return Ok(None) };
+        let mut held = self.dictionary.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_none() {
+            let parsed = Dictionary::parse(&self.checked(place)?);
+            *held = Some(Arc::new(parsed.map_err(|broken| self.corrupt(place.offset, broken))?));
+        }
+        Ok(held.clone())
     }
 
     /// The file.
@@ -284,13 +311,17 @@ impl Block {
     #[must_use]
     pub fn index_bytes(&self) -> usize {
         let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let dictionary = self.dictionary.lock().unwrap_or_else(PoisonError::into_inner);
         index.as_ref().map_or(0, |index| index.memory_bytes())
+            + usize::from(dictionary.is_some()) * DICTIONARY_BYTES_MAX
     }
 
     /// Forgets the index until the next question, and tells how many bytes it took.
     pub fn release_index(&self) -> usize {
-        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner).take();
-        index.map_or(0, |index| index.memory_bytes())
+        let bytes = self.index_bytes();
+        *self.index.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.dictionary.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        bytes
     }
 
     fn matching(&self, index: &Index, matchers: &[Matcher]) -> Result<roaring::RoaringBitmap, Error> {
@@ -382,7 +413,8 @@ impl Block {
             }
             Kind::Text => {
                 budget.take(rows.len())?;
-                opened.texts(rows, &mut data.texts).map_err(corrupt)?;
+                let dictionary = self.dictionary()?;
+                opened.texts(rows, dictionary.as_deref(), &mut data.texts).map_err(corrupt)?;
             }
         }
         Ok(any)

@@ -49,7 +49,7 @@ impl Look<'_> {
 
     /// Header, footer with trailer and the sections of the index; tells whether all of them are good in a copy.
     fn frame(&mut self, bytes: u64, path: &Path) -> Result<bool, Error> {
-        self.at(0..format::HEADER_BYTES, "header", format::check_header)?;
+        self.at(0..format::HEADER_BYTES, "header", |bytes, path| format::check_header(bytes, path).map(|_| ()))?;
         let start = bytes.saturating_sub(format::END_BYTES);
         let parse = |end: &[u8], path: &Path| format::parse_end(end, bytes).map_err(|broken| told(start, path, broken));
         let end = self.at(start..bytes, "footer", |end, path| parse(end, path).map(|_| ()))?;
@@ -88,6 +88,9 @@ pub(crate) fn scrub_block(
         return Ok(look.findings);
     }
     let block = Block::open(disk, path)?;
+    if let Some(dictionary) = block.dictionary_place() {
+        look.section(dictionary, "dictionary")?;
+    }
     let index = block.index()?;
     for first in (0..block.series_count() as u32).step_by(PAGE_SERIES) {
         let (_, page, described) = index.page_of(first);

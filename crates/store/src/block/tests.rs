@@ -329,3 +329,15 @@ fn the_example_of_the_format_page_is_what_is_written_and_read() {
     block.verify().unwrap();
     assert_eq!(bits(&select(&block, &everything()).unwrap()), bits(&example()));
 }
+
+/// Version 1 is what stores of before there were dictionaries are made of.
+#[test]
+fn a_block_of_the_first_version_is_read() {
+    let disk = SimulatedDisk::new(0);
+    let path = Path::new(DIRECTORY).join(block::file_name(BlockId(1)));
+    disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+    disk.put(&path, std::fs::read(vector("0000000000000001.block")).unwrap());
+    let block = Block::open(&disk, &path).unwrap();
+    block.verify().unwrap();
+    assert_eq!(bits(&select(&block, &everything()).unwrap()), bits(&example()));
+}

@@ -1,7 +1,8 @@
 //! Writing a block: series come one after the other, their chunks go to the disk at once.
 //!
-//! Limits: what stays in memory until the end is one piece of a series with its samples, [`BUFFER_BYTES`] of chunks, and
-//! the index: about 100 bytes a series and its distinct labels.
+//! Limits: what stays in memory until the end is one piece of a series with its samples and a chunk before it,
+//! [`BUFFER_BYTES`] of chunks, what waits for a dictionary ([`WAITING_BYTES_MAX`] and a piece), and the index: about 100 bytes
+//! a series and its distinct labels.
 //! Failure: after an error nothing with a block's name is there; what was begun is removed, now or at the next
 //! start.
 
@@ -11,16 +12,20 @@ use std::path::{Path, PathBuf};
 use ogive_journal::{Disk, DiskFile};
 use ogive_model::{Kind, Labels, SeriesData, Tenant};
 
-use crate::Error;
 use crate::block::format::{self, PAGE_SERIES, Section, Summary};
 use crate::block::series::{self, ChunkEntry, Entry};
 use crate::block::{BlockId, BlockMeta, file_name, postings};
 use crate::bytes::put_varint;
 use crate::codec::chunk;
+use crate::codec::dictionary::{self, Effort, Packer};
 use crate::window::Window;
+use crate::{Error, merge};
 
 /// 1 MiB goes to the disk in one write: few calls, little memory.
 const BUFFER_BYTES: usize = 1 << 20;
+/// 8 MiB wait until a dictionary is made, or is not: eight times what it is made of, so that 64 KiB of each of a hundred
+/// series are enough.
+const WAITING_BYTES_MAX: usize = 8 << 20;
 
 /// Writes the samples of `series`, which ascend by (labels, kind), as block `id` into `directory`. A series may come in
 /// several pieces that follow each other in time. Series without samples are left out; when nothing is left no file is
@@ -38,33 +43,33 @@ pub fn write(
     id: BlockId,
     series: impl IntoIterator<Item = Result<SeriesData, Error>>,
 ) -> Result<Option<BlockMeta>, Error> {
-    write_as(disk, directory, id, 0, series)
+    write_as(disk, directory, id, (0, Effort::Quick), series)
 }
 
-/// As [`write`], a rollup to cells of `resolution_ms`, or samples as they came when that is 0.
+/// As [`write`], a rollup to cells of `resolution_ms`, or samples as they came when that is 0; texts are packed with `effort`.
 ///
 /// # Errors
 /// As [`write`].
 ///
 /// # Panics
 /// As [`write`].
-pub(crate) fn write_as(
+pub fn write_as(
     disk: &dyn Disk,
     directory: &Path,
     id: BlockId,
-    resolution_ms: u32,
+    (resolution_ms, effort): (u32, Effort),
     series: impl IntoIterator<Item = Result<SeriesData, Error>>,
 ) -> Result<Option<BlockMeta>, Error> {
-    let version = if resolution_ms == 0 { format::VERSION_PLAIN } else { format::VERSION };
+    let version = if resolution_ms == 0 { format::VERSION } else { format::VERSION_ROLLUP };
     let path = directory.join(file_name(id));
     let temporary = directory.join(format!("{}.new", file_name(id)));
     match disk.remove(&temporary) {
         Ok(()) | Err(ogive_journal::Error::NotFound { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    let written = Writer::create(disk, temporary.clone(), version).and_then(|mut writer| {
+    let written = Writer::create(disk, temporary.clone(), version, effort).and_then(|mut writer| {
         for series in series {
-            writer.add(&series?)?;
+            writer.add(series?)?;
         }
         Ok(writer.finish(id)?.map(|meta| BlockMeta { resolution_ms, ..meta }))
     });
@@ -80,6 +85,7 @@ pub(crate) fn write_as(
 
 struct Writer {
     file: Box<dyn DiskFile>,
+    version: u32,
     buffer: Vec<u8>,
     /// Bytes before the buffer.
     written: u64,
@@ -90,10 +96,35 @@ struct Writer {
     summary: Summary,
     /// The last series taken and the time of its last sample: the next one is above it.
     last: Option<(Labels, Kind, i64)>,
+    /// What is left of the last series when whole chunks are cut off.
+    open: Option<Part>,
+    packing: Packing,
+}
+
+/// Consecutive samples of a series.
+struct Part {
+    data: SeriesData,
+    /// There were others before.
+    goes_on: bool,
+}
+
+/// How far the choice of a dictionary is.
+enum Packing {
+    /// No text has come. From the first one on everything waits until there are enough of them.
+    Undecided {
+        effort: Effort,
+        waiting: Vec<Part>,
+        bytes: usize,
+        text_bytes: usize,
+    },
+    Decided {
+        packer: Packer,
+        dictionary: Vec<u8>,
+    },
 }
 
 impl Writer {
-    fn create(disk: &dyn Disk, path: PathBuf, version: u32) -> Result<Self, Error> {
+    fn create(disk: &dyn Disk, path: PathBuf, version: u32, effort: Effort) -> Result<Self, Error> {
         let mut file = disk.create(&path)?;
         let header = format::header(version);
         file.write_all(&header)?;
@@ -101,6 +132,7 @@ impl Writer {
             Summary { time_min: i64::MAX, time_max: i64::MIN, units: vec![String::new()], ..Summary::default() };
         Ok(Self {
             file,
+            version,
             buffer: Vec::with_capacity(BUFFER_BYTES),
             written: header.len() as u64,
             checksum: 0,
@@ -108,6 +140,8 @@ impl Writer {
             labels: LabelTable::default(),
             summary,
             last: None,
+            open: None,
+            packing: Packing::Undecided { effort, waiting: Vec::new(), bytes: 0, text_bytes: 0 },
         })
     }
 
@@ -115,19 +149,76 @@ impl Writer {
         self.written + self.buffer.len() as u64
     }
 
-    fn add(&mut self, data: &SeriesData) -> Result<(), Error> {
-        let goes_on = check_series(data, self.last.as_ref());
-        let times = chunk::sample_times(data);
+    /// Takes a piece of a series. Chunks are cut from what its pieces make together.
+    fn add(&mut self, data: SeriesData) -> Result<(), Error> {
+        let goes_on = check_series(&data, self.last.as_ref());
+        let times = chunk::sample_times(&data);
         let (Some(first), Some(last)) = (times.first(), times.last()) else { return Ok(()) };
-        self.last = Some((data.labels.clone(), data.meta.kind, *last));
         self.summary.time_min = self.summary.time_min.min(*first);
         self.summary.time_max = self.summary.time_max.max(*last);
         self.summary.samples += times.len() as u64;
+        self.last = Some((data.labels.clone(), data.meta.kind, *last));
+        let mut part = match self.open.take() {
+            Some(mut part) if goes_on => {
+                merge::add(&mut part.data, data);
+                part
+            }
+            before => {
+                before.map_or(Ok(()), |part| self.take(part))?;
+                Part { data, goes_on: false }
+            }
+        };
+        if let Some(start) = chunk::last_start(&part.data) {
+            let rest = chunk::split_off(&mut part.data, start);
+            self.take(part)?;
+            part = Part { data: rest, goes_on: true };
+        }
+        self.open = Some(part);
+        Ok(())
+    }
+
+    /// Writes a part, or lets it wait.
+    fn take(&mut self, part: Part) -> Result<(), Error> {
+        let is_text = part.data.meta.kind == Kind::Text;
+        match &mut self.packing {
+            Packing::Undecided { waiting, bytes, text_bytes, .. } if is_text || !waiting.is_empty() => {
+                *bytes += chunk::memory_bytes(&part.data);
+                *text_bytes += chunk::text_bytes(&part.data).min(dictionary::SAMPLE_BYTES_EACH);
+                waiting.push(part);
+                if *bytes > WAITING_BYTES_MAX || *text_bytes > dictionary::SAMPLE_BYTES {
+                    self.decide()
+                } else {
+                    Ok(())
+                }
+            }
+            _ => self.put(&part),
+        }
+    }
+
+    /// Makes a dictionary of what waits, if that pays, and writes it.
+    fn decide(&mut self) -> Result<(), Error> {
+        let Packing::Undecided { effort, waiting, .. } = &mut self.packing else { return Ok(()) };
+        let (effort, waiting) = (*effort, std::mem::take(waiting));
+        let texts = waiting.iter().filter(|part| part.data.meta.kind == Kind::Text);
+        let texts: Vec<Vec<u8>> = texts.map(|part| part.data.texts.values.join("\n").into_bytes()).collect();
+        let (dictionary, packer) =
+            dictionary::train(&texts, effort).unwrap_or_else(|| (Vec::new(), Packer::new(effort)));
+        self.packing = Packing::Decided { packer, dictionary };
+        waiting.iter().try_for_each(|part| self.put(part))
+    }
+
+    fn put(&mut self, part: &Part) -> Result<(), Error> {
+        let data = &part.data;
+        let times = chunk::sample_times(data);
+        let mut none = Packer::new(Effort::Quick);
         let mut chunks = Vec::new();
         for rows in chunk::cut(data) {
-            let start = self.buffer.len();
-            let offset = self.offset();
-            chunk::put(&mut self.buffer, data, rows.clone());
+            let (start, offset) = (self.buffer.len(), self.offset());
+            let packer = match &mut self.packing {
+                Packing::Decided { packer, .. } => packer,
+                Packing::Undecided { .. } => &mut none,
+            };
+            chunk::put(&mut self.buffer, data, rows.clone(), packer);
             let bytes = &self.buffer[start..];
             chunks.push(ChunkEntry {
                 offset,
@@ -139,7 +230,10 @@ impl Writer {
             });
             self.spill(BUFFER_BYTES)?;
         }
-        if goes_on {
+        if matches!(&self.packing, Packing::Decided { packer, .. } if packer.effort() == Effort::Quick) {
+            self.summary.quick_text_bytes += chunk::text_bytes(data) as u64;
+        }
+        if part.goes_on {
             let entry = self.entries.last_mut().expect("a series that goes on has begun");
             entry.chunks.extend(chunks);
             return Ok(());
@@ -194,9 +288,12 @@ impl Writer {
     }
 
     fn finish(mut self, id: BlockId) -> Result<Option<BlockMeta>, Error> {
+        self.open.take().map_or(Ok(()), |part| self.take(part))?;
+        self.decide()?;
         if self.entries.is_empty() {
             return Ok(None);
         }
+        self.put_dictionary();
         let chunks = self.end_section(format::HEADER_BYTES)?;
         let (labels, lists) = std::mem::take(&mut self.labels).into_sorted(&mut self.entries);
         let (series, pages) = self.write_pages()?;
@@ -205,7 +302,7 @@ impl Writer {
         let mut bytes = Vec::new();
         postings::put(&mut bytes, lists.iter().map(Vec::as_slice));
         let postings = self.write_section(bytes)?;
-        let summary = self.write_section(self.summary.encode())?;
+        let summary = self.write_section(self.summary.encode(self.version))?;
         let footer = format::footer(&[chunks, series, pages, labels, postings, summary], self.written);
         self.buffer.extend_from_slice(&footer);
         self.spill(0)?;
@@ -224,6 +321,16 @@ impl Writer {
             samples: self.summary.samples,
             bytes: self.written,
         }))
+    }
+
+    /// Ends the chunks with the dictionary that texts were packed with.
+    fn put_dictionary(&mut self) {
+        if let Packing::Decided { dictionary, .. } = &self.packing
+            && !dictionary.is_empty()
+        {
+            self.summary.dictionary = Some((dictionary.len() as u64, crc32c::crc32c(dictionary)));
+            self.buffer.extend_from_slice(dictionary);
+        }
     }
 
     fn write_section(&mut self, bytes: Vec<u8>) -> Result<Section, Error> {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use ogive_model::{FloatColumn, HistogramColumn, Kind, SeriesData, TextColumn, TimeRange};
 
 use crate::bytes::{Broken, Cursor, put_varint};
+use crate::codec::dictionary::{Dictionary, Packer};
 use crate::codec::{aggregates, floats, histograms, integers, texts, times};
 
 /// 4,096 floats: `pco` is at its best and one chunk is 68 minutes of 1 s cells, 4 to 8 KiB.
@@ -47,6 +48,48 @@ pub(crate) fn sample_times(series: &SeriesData) -> &[i64] {
     }
 }
 
+/// Where the last chunk of `series` begins, when there are several: it may get more samples.
+pub(crate) fn last_start(series: &SeriesData) -> Option<usize> {
+    cut(series).last().map(|rows| rows.start).filter(|start| *start > 0)
+}
+
+/// Takes the samples from row `at` on off.
+pub(crate) fn split_off(series: &mut SeriesData, at: usize) -> SeriesData {
+    fn off<T>(column: &mut Vec<T>, at: usize) -> Vec<T> {
+        if column.is_empty() { Vec::new() } else { column.split_off(at) }
+    }
+    let SeriesData { labels, meta, floats, histograms, texts, rollup_ms } = series;
+    SeriesData {
+        labels: labels.clone(),
+        meta: meta.clone(),
+        floats: FloatColumn {
+            times: off(&mut floats.times, at),
+            values: off(&mut floats.values, at),
+            starts: off(&mut floats.starts, at),
+            aggregates: off(&mut floats.aggregates, at),
+        },
+        histograms: HistogramColumn {
+            times: off(&mut histograms.times, at),
+            values: off(&mut histograms.values, at),
+            starts: off(&mut histograms.starts, at),
+        },
+        texts: TextColumn { times: off(&mut texts.times, at), values: off(&mut texts.values, at) },
+        rollup_ms: *rollup_ms,
+    }
+}
+
+/// Bytes of all texts of `series`.
+pub(crate) fn text_bytes(series: &SeriesData) -> usize {
+    series.texts.values.iter().map(String::len).sum()
+}
+
+/// About what the samples of `series` take in memory.
+pub(crate) fn memory_bytes(series: &SeriesData) -> usize {
+    let rows = 24 * sample_times(series).len() + 72 * series.floats.aggregates.len();
+    let histograms: usize = series.histograms.values.iter().map(|value| 16 * histograms::weight(value)).sum();
+    series.labels.memory_bytes() + rows + histograms + text_bytes(series) + 24 * series.texts.values.len()
+}
+
 fn fitting_texts(values: &[String]) -> usize {
     let mut bytes = 0;
     let fits = |value: &&String| {
@@ -56,8 +99,8 @@ fn fitting_texts(values: &[String]) -> usize {
     values.iter().take(TEXTS_MAX).take_while(fits).count().max(1)
 }
 
-/// Appends the samples of `rows` of `series`.
-pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>) {
+/// Appends the samples of `rows` of `series`; texts through `packer`.
+pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>, packer: &mut Packer) {
     put_varint(out, rows.len() as u64);
     times::put(out, &sample_times(series)[rows.clone()]);
     match series.meta.kind {
@@ -73,7 +116,7 @@ pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>) {
             let values = &series.histograms.values[rows];
             histograms::put(out, &histograms::Shape::of(&values[0]), values);
         }
-        Kind::Text => texts::put(out, &series.texts.values[rows]),
+        Kind::Text => texts::put(out, &series.texts.values[rows], packer),
     }
 }
 
@@ -133,8 +176,13 @@ impl<'a> Chunk<'a> {
     }
 
     /// Appends the texts of `rows` to `column`.
-    pub(crate) fn texts(mut self, rows: Range<usize>, column: &mut TextColumn) -> Result<(), Broken> {
-        let values = texts::get(&mut self.cursor, self.times.len())?;
+    pub(crate) fn texts(
+        mut self,
+        rows: Range<usize>,
+        dictionary: Option<&Dictionary>,
+        column: &mut TextColumn,
+    ) -> Result<(), Broken> {
+        let values = texts::get(&mut self.cursor, self.times.len(), dictionary)?;
         self.end()?;
         column.times.extend_from_slice(&self.times[rows.clone()]);
         column.values.extend(values.into_iter().skip(rows.start).take(rows.len()));

@@ -6,9 +6,10 @@
 
 mod aggregates;
 pub(crate) mod chunk;
+pub(crate) mod dictionary;
 mod floats;
 mod histograms;
 pub(crate) mod integers;
 mod matrix;
-mod texts;
+pub(crate) mod texts;
 mod times;

@@ -1,6 +1,6 @@
 //! The keeper: the thread that looks after the blocks while others write and read: it cuts blocks of before there were
-//! windows into windows, carries deletions out, makes rollups, drops what is too old or too much, and makes few blocks of
-//! many, in this order.
+//! windows into windows, carries deletions out, makes rollups, drops what is too old or too much, makes few blocks of
+//! many, and packs the texts of old blocks harder, in this order.
 //!
 //! Invariants: a job reads one view and ends in one change of the ledger, or in none.
 //! Threads: one; it ends within one piece of a series when its bell is closed.
@@ -20,6 +20,7 @@ use ogive_model::{Kind, Selection, TimeRange};
 
 use crate::bell::Bell;
 use crate::block;
+use crate::codec::dictionary::Effort;
 use crate::ingest::stats::{Counter, Stats};
 use crate::ingest::{Clock, Options, flusher};
 use crate::keep::compact::{Pieces, Rules, Source};
@@ -36,6 +37,9 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 /// 10 minutes until what failed is tried again: a block that cannot be read costs little of the disk's time.
 const TRY_AGAIN_NS: i64 = 600 * 1_000_000_000;
+
+/// A block of which texts are less than the sixteenth part, packed against unpacked, is not written again for their sake.
+const PACK_SHARE: u64 = 16;
 
 /// Somebody who waits until there is nothing more to do.
 pub(crate) type Wish = Sender<()>;
@@ -73,6 +77,8 @@ enum Job {
     RollUp(Due),
     Drop(drop::Job),
     Compact(compact::Job),
+    /// Texts of a block that is old are packed harder.
+    Pack(BlockMeta),
     /// Deletions that are carried out everywhere are forgotten.
     Forget,
 }
@@ -130,6 +136,7 @@ impl Keeper {
             Job::RollUp(due) => self.roll_up(&view, due),
             Job::Drop(job) => self.drop_blocks(job),
             Job::Compact(job) => self.compact(&view, job),
+            Job::Pack(meta) => self.pack(&view, meta),
             Job::Forget => self.forget(),
         };
         match (done, job) {
@@ -144,7 +151,7 @@ impl Keeper {
                 self.counters(&job).1.add(1);
                 self.try_again_ns = self.try_again_ns.min(self.clock.wall_ns().saturating_add(TRY_AGAIN_NS));
                 match job {
-                    Job::Cut(meta) | Job::Erase(meta) => {
+                    Job::Cut(meta) | Job::Erase(meta) | Job::Pack(meta) => {
                         self.left_alone.insert(meta.id);
                     }
                     Job::Compact(job) => self.left_alone.extend(job.blocks),
@@ -164,7 +171,7 @@ impl Keeper {
             Job::RollUp(_) => (&self.stats.rollups, &self.stats.rollup_failures),
             Job::Drop(_) => (&self.stats.drops, &self.stats.drop_failures),
             Job::Erase(_) | Job::Forget => (&self.stats.erasures, &self.stats.erasure_failures),
-            Job::Cut(_) | Job::Compact(_) => (&self.stats.compactions, &self.stats.compaction_failures),
+            Job::Cut(_) | Job::Compact(_) | Job::Pack(_) => (&self.stats.compactions, &self.stats.compaction_failures),
         }
     }
 
@@ -199,14 +206,44 @@ impl Keeper {
         let rules = Rules { ladder: self.ladder, fan: self.fan, closed_ms };
         // A rollup that is not fresh is about to be made again.
         let apart = |meta: &BlockMeta| alone(meta) || (meta.resolution_ms > 0 && !manifest.is_fresh(meta));
-        compact::plan(&manifest.blocks, &rules, apart).map(Job::Compact)
+        compact::plan(&manifest.blocks, &rules, apart)
+            .map(Job::Compact)
+            .or_else(|| first(&|meta| self.is_to_be_packed(view, meta, closed_ms)).map(Job::Pack))
+    }
+
+    /// Whether a block is as old as blocks of the longest window are and has texts that were packed in haste. Once it is
+    /// written anew it has none.
+    fn is_to_be_packed(&self, view: &View, meta: &BlockMeta, closed_ms: i64) -> bool {
+        meta.resolution_ms == 0
+            && Window::of(meta.window.end_ms(), self.longest_ms()).end_ms() <= closed_ms
+            && view.blocks.readable(meta.id).is_ok_and(|block| {
+                let texts = block.quick_text_bytes();
+                texts > 0 && texts >= meta.bytes / PACK_SHARE
+            })
+    }
+
+    /// The longest window of samples as they came.
+    fn longest_ms(&self) -> i64 {
+        self.ladder.lengths(0).last().copied().unwrap_or(self.ladder.base_ms())
+    }
+
+    /// How hard the texts of a block of `window` are packed: those of the longest one are written for the last time.
+    fn effort(&self, window: Window) -> Effort {
+        if window.length_ms >= self.longest_ms() { Effort::Hard } else { Effort::Quick }
+    }
+
+    /// Packs the texts of a block harder.
+    fn pack(&self, view: &View, meta: &BlockMeta) -> Done {
+        let written = self.rewrite(view, &[meta], (meta.window.range(), Effort::Hard))?;
+        let made = written.map(|made| BlockMeta { window: meta.window, ..made });
+        self.replace(&[meta.id], made.as_slice())
     }
 
     /// Makes one block of several.
     fn compact(&self, view: &View, job: &compact::Job) -> Done {
         let of = |meta: &&BlockMeta| job.blocks.contains(&meta.id);
         let metas: Vec<&BlockMeta> = view.manifest.blocks.iter().filter(of).collect();
-        let written = self.rewrite(view, &metas, job.window.range())?;
+        let written = self.rewrite(view, &metas, (job.window.range(), self.effort(job.window)))?;
         let made = written.map(|meta| BlockMeta { window: job.window, ..meta });
         self.replace(&job.blocks, made.as_slice())
     }
@@ -217,7 +254,7 @@ impl Keeper {
         let mut after = meta.time_min.saturating_sub(1);
         while after < meta.time_max {
             let window = self.ladder.of_flush(after.saturating_add(1), meta.time_max);
-            let written = self.rewrite(view, &[meta], window.range())?;
+            let written = self.rewrite(view, &[meta], (window.range(), self.effort(window)))?;
             made.extend(written.map(|meta| BlockMeta { window, ..meta }));
             after = window.end_ms();
         }
@@ -246,7 +283,7 @@ impl Keeper {
                 of.for_each(|held| held.cleaned = cleaned);
             });
         }
-        let written = self.rewrite(view, &[meta], meta.window.range())?;
+        let written = self.rewrite(view, &[meta], (meta.window.range(), self.effort(meta.window)))?;
         self.ledger.commit(None, |manifest| {
             manifest.blocks.retain(|held| held.id != meta.id);
             // What is gone from it is still in the rollups that were made of it: they are to be made again. The block
@@ -312,7 +349,7 @@ impl Keeper {
         let rolled = pieces.filter_map(|piece| piece.map(|data| roll(data, *resolution_ms)).transpose());
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
-        let written = block::write_as(disk, directory, id, *resolution_ms, rolled)?;
+        let written = block::write_as(disk, directory, id, (*resolution_ms, Effort::Quick), rolled)?;
         let seen = view.manifest.generation;
         if written.is_none() {
             self.known.empty.insert(due.clone(), seen);
@@ -340,13 +377,19 @@ impl Keeper {
     }
 
     /// Writes what `metas`, of one tenant and resolution, hold inside `range`, without what was deleted.
-    fn rewrite(&self, view: &View, metas: &[&BlockMeta], range: TimeRange) -> Result<Option<BlockMeta>, Error> {
+    fn rewrite(
+        &self,
+        view: &View,
+        metas: &[&BlockMeta],
+        (range, effort): (TimeRange, Effort),
+    ) -> Result<Option<BlockMeta>, Error> {
         let sources = metas.iter().map(|meta| self.source(view, meta, range)).collect::<Result<Vec<_>, Error>>()?;
         let resolution_ms = metas[0].resolution_ms;
         let stop = || self.bell.is_closed();
         let pieces = Pieces::new(sources, self.ladder.base_ms().max(i64::from(resolution_ms)), None, &stop)?;
         let id = self.ledger.take_ids(1);
-        let written = block::write_as(self.ledger.disk(), self.ledger.directory(), id, resolution_ms, pieces)?;
+        let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
+        let written = block::write_as(disk, directory, id, (resolution_ms, effort), pieces)?;
         Ok(written.map(|written| BlockMeta {
             tenant: metas[0].tenant.clone(),
             arrived: metas.iter().map(|meta| meta.arrived).max().unwrap_or(0),

@@ -1,0 +1,120 @@
+//! Blocks of many short texts: their dictionary, and damage to it.
+
+use std::path::{Path, PathBuf};
+
+use ogive_journal::{Disk, SimulatedDisk};
+use ogive_model::{Kind, Labels, MatchOp, Matcher, Selection, SeriesData, Temporality, TimeRange};
+
+use crate::block::{scrub, write_as};
+use crate::codec::dictionary::Effort;
+use crate::testing::{bits, empty};
+use crate::{Block, BlockId, Budget, Error, block};
+
+const DIRECTORY: &str = "/store";
+
+fn line(at: i64) -> String {
+    let (order, ms, worker) = (at * 7919 % 1000, at % 97, at % 13);
+    format!(
+        "GET /api/v2/orders/{order} 200 in {ms} ms by worker-{worker} for Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101"
+    )
+}
+
+/// Series of twenty lines each, and a gauge before and behind them.
+fn source(series: i64) -> Vec<SeriesData> {
+    let labels = |name: &str, number: i64| Labels::new([("__name__", name), ("n", &format!("{number:04}"))]).unwrap();
+    let gauge = |name: &str| {
+        let mut data = empty(labels(name, 0), Kind::Float, Temporality::Gauge);
+        (data.floats.times, data.floats.values) = ((0..9).collect(), (0..9).map(f64::from).collect());
+        data
+    };
+    let log = |number: i64| {
+        let mut data = empty(labels("log", number), Kind::Text, Temporality::Gauge);
+        data.texts.times = (0..20).map(|at| number + at * 60_000).collect();
+        data.texts.values = (0..20).map(|at| line(number * 31 + at)).collect();
+        data
+    };
+    [gauge("a")].into_iter().chain((0..series).map(log)).chain([gauge("z")]).collect()
+}
+
+/// Each series cut into pieces, as a compaction brings them.
+fn pieces(source: &[SeriesData]) -> Vec<SeriesData> {
+    let cut = |data: &SeriesData| {
+        let ranges = [(-1, 300_000), (300_000, 301_000), (301_000, i64::MAX)];
+        let part = |(start_ms, end_ms)| crate::testing::cut_to(data, TimeRange { start_ms, end_ms });
+        ranges.map(part).into_iter().filter(|part| !crate::tombstone::is_empty(part)).collect::<Vec<_>>()
+    };
+    source.iter().flat_map(cut).collect()
+}
+
+fn write(disk: &dyn Disk, source: &[SeriesData], effort: Effort) -> (PathBuf, u64) {
+    disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+    let id = BlockId(7);
+    let meta = write_as(disk, Path::new(DIRECTORY), id, (0, effort), source.iter().cloned().map(Ok)).unwrap().unwrap();
+    (Path::new(DIRECTORY).join(block::file_name(id)), meta.bytes)
+}
+
+fn select(block: &Block, name: &str) -> Result<Vec<SeriesData>, Error> {
+    let selection = Selection {
+        matchers: vec![Matcher::new("__name__", MatchOp::Regex, name).unwrap()],
+        range: TimeRange::ALL,
+        samples_max: usize::MAX,
+        labels_only: false,
+        resolution: Default::default(),
+    };
+    block.select(&selection, &mut Budget::new(usize::MAX))
+}
+
+#[test]
+fn short_texts_of_many_series_share_a_dictionary_and_read_as_ever() {
+    let disk = SimulatedDisk::new(0);
+    let source = source(400);
+    let whole: String = source.iter().flat_map(|data| &data.texts.values).flat_map(|line| [line, "\n"]).collect();
+    let mut sizes = Vec::new();
+    for (effort, quick_bytes) in [(Effort::Quick, whole.len() as u64 - 400 * 20), (Effort::Hard, 0)] {
+        for source_of in [source.clone(), pieces(&source)] {
+            let (path, bytes) = write(&disk, &source_of, effort);
+            let block = Block::open(&disk, &path).unwrap();
+            let dictionary = block.dictionary_place().unwrap();
+            assert_eq!(block.quick_text_bytes(), quick_bytes);
+            assert_eq!(bits(&select(&block, ".*").unwrap()), bits(&source));
+            block.verify().unwrap();
+            sizes.push((bytes, dictionary.offset + dictionary.length));
+        }
+    }
+    assert_eq!((sizes[0], sizes[2]), (sizes[1], sizes[3]), "pieces make the same chunks");
+    assert!(sizes[2] < sizes[0], "{sizes:?}");
+    let alone = |data: &SeriesData| zstd::bulk::compress(data.texts.values.join("\n").as_bytes(), 9).unwrap().len();
+    let alone: usize = source.iter().filter(|data| data.meta.kind == Kind::Text).map(alone).sum();
+    assert!(sizes[2].1 * 4 < alone as u64 * 3, "{sizes:?} with the dictionary, where {alone} would be texts alone");
+}
+
+#[test]
+fn more_texts_than_wait_for_a_dictionary_read_as_ever() {
+    let disk = SimulatedDisk::new(0);
+    let mut source = source(40);
+    let long = |at: i64| (0..3000).map(|n| line(at + n)).collect::<Vec<_>>().join(" ");
+    for data in source.iter_mut().filter(|data| data.meta.kind == Kind::Text).take(12) {
+        data.texts.values = (0..20).map(|at| if at % 3 == 0 { format!("{}\nx", line(at)) } else { long(at) }).collect();
+    }
+    let (path, _) = write(&disk, &pieces(&source), Effort::Quick);
+    let block = Block::open(&disk, &path).unwrap();
+    assert_eq!(bits(&select(&block, ".*").unwrap()), bits(&source));
+}
+
+#[test]
+fn a_bad_dictionary_is_named_and_leaves_what_does_not_need_it() {
+    let disk = SimulatedDisk::new(0);
+    let source = source(60);
+    let (path, bytes) = write(&disk, &source, Effort::Hard);
+    let place = Block::open(&disk, &path).unwrap().dictionary_place().unwrap();
+    for byte in [place.offset, place.offset + place.length / 2, place.offset + place.length - 1] {
+        disk.flip_bit(&path, byte as usize * 8 + 3);
+        let block = Block::open(&disk, &path).unwrap();
+        assert_eq!(bits(&select(&block, "a|z").unwrap()).len(), 2);
+        assert!(matches!(select(&block, "log"), Err(Error::Corrupt { offset, .. }) if offset == place.offset));
+        let findings = scrub::scrub_block(&disk, &path, bytes, &mut |_| Ok(())).unwrap();
+        assert!(findings.len() == 1 && findings[0].to_string().contains("dictionary"), "{findings:?}");
+        disk.flip_bit(&path, byte as usize * 8 + 3);
+        assert_eq!(bits(&select(&Block::open(&disk, &path).unwrap(), ".*").unwrap()), bits(&source));
+    }
+}
