@@ -7,8 +7,14 @@
 
 mod error;
 pub mod exposition;
+mod gather;
+pub mod graphite;
+pub mod influx;
+pub mod lines;
 mod protobuf;
 pub mod remote_write;
 pub mod snappy;
+pub mod statsd;
 
 pub use error::Error;
+pub use gather::{Gather, LABEL_BYTES_MAX};

@@ -14,7 +14,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-export", &["ogive-hist", "ogive-model", "ogive-probe"]),
     ("ogive-store", &["ogive-hist", "ogive-model", "ogive-journal"]),
     ("ogive-query", &["ogive-hist", "ogive-model"]),
-    ("ogive-protocol", &["ogive-hist", "ogive-model"]),
+    ("ogive-stream", &["ogive-hist", "ogive-model"]),
+    ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream"]),
     (
         "ogive",
         &[
@@ -25,6 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ogive-journal",
             "ogive-probe",
             "ogive-store",
+            "ogive-stream",
             "ogive-query",
         ],
     ),

@@ -4,7 +4,7 @@ mod client;
 mod clock;
 mod delete;
 mod disk;
-mod format;
+pub(crate) mod format;
 mod hist;
 mod progress;
 mod query;

@@ -25,6 +25,7 @@ mod prometheus;
 mod prometheus_json;
 mod remote_write;
 mod resolution;
+mod state;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -138,6 +139,11 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/label/{name}/values", get(catalog::label_values))
         .route("/api/v1/metadata", get(metadata::get))
         .route("/api/v1/status/buildinfo", get(prometheus::buildinfo))
+        .route("/api/v1/status/runtimeinfo", get(state::runtime))
+        .route("/api/v1/status/tsdb", get(state::storage))
+        .route("/api/v1/status/walreplay", get(state::replay))
+        .route("/api/v1/features", get(state::features))
+        .route("/api/v1/alertmanagers", get(state::alert_managers))
         .route("/api/v1/write", post(remote_write::post))
         .route("/api/v1/rules", get(prometheus::rules))
         .route("/api/v1/alerts", get(prometheus::alerts))
@@ -195,6 +201,11 @@ fn route_name(path: &str) -> &'static str {
         "/api/v1/label/{name}/values",
         "/api/v1/metadata",
         "/api/v1/status/buildinfo",
+        "/api/v1/status/runtimeinfo",
+        "/api/v1/status/tsdb",
+        "/api/v1/status/walreplay",
+        "/api/v1/features",
+        "/api/v1/alertmanagers",
         "/api/v1/write",
         "/api/v1/rules",
         "/api/v1/alerts",

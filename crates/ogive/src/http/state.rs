@@ -1,0 +1,163 @@
+//! The state of the server as the Prometheus API tells it: for operators and the tools that they know.
+//!
+//! Format: prometheus.io/docs/prometheus/latest/querying/api. What has no meaning here (Go's runtime, alert managers) has the
+//! value that a client takes for "nothing to tell".
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use ogive_model::{Resolution, Selection, TimeRange};
+use serde_json::{Value, json};
+
+use super::App;
+use super::ask::ask;
+use super::error::{ApiError, json as answer};
+use super::params::Params;
+use crate::cli::format::iso;
+
+/// 10 of each list, as in Prometheus.
+const TOP: usize = 10;
+
+/// What is active: series with a sample in the last two hours.
+const ACTIVE_MS: i64 = 2 * 3_600_000;
+
+fn success(data: &Value) -> Response {
+    answer(StatusCode::OK, json!({"status": "success", "data": data}).to_string())
+}
+
+/// Since when it runs, and where.
+pub(super) async fn runtime(State(app): State<App>) -> Response {
+    let now = app.clock.wall();
+    let up = app.clock.now().saturating_sub(app.started_ns) as i64;
+    let directory = std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default();
+    let corruptions = fact(&app, "block_failures") + fact(&app, "journal_failures_total");
+    success(&json!({
+        "startTime": iso(now - up), "serverTime": iso(now), "CWD": directory,
+        "reloadConfigSuccess": true, "lastConfigTime": iso(now - up), "corruptionCount": corruptions as u64,
+        "goroutineCount": 0, "GOMAXPROCS": std::thread::available_parallelism().map_or(1, usize::from),
+        "GOMEMLIMIT": 0, "GOGC": "", "GODEBUG": "", "storageRetention": "",
+    }))
+}
+
+fn fact(app: &App, name: &str) -> f64 {
+    app.backend.facts().into_iter().find(|fact| fact.name == name).map_or(0.0, |fact| fact.value)
+}
+
+/// Which labels make most series, of those that are active.
+pub(super) async fn storage(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    let top = match params.get("limit") {
+        None => TOP,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|limit| *limit > 0)
+            .ok_or_else(|| ApiError::bad_data(format!("limit {text:?} is not a positive number")))?,
+    };
+    let now_ms = app.clock.wall().div_euclid(1_000_000);
+    let range = TimeRange { start_ms: now_ms - ACTIVE_MS, end_ms: i64::MAX };
+    let data = ask(&app, params.duration("timeout")?, move |app, _| {
+        let (matchers, resolution) = (Vec::new(), Resolution::default());
+        let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution };
+        let series = app.backend.of(&params.tenant).select(&selection)?;
+        let mut counts = Counts::default();
+        series.iter().for_each(|series| counts.add(series.labels.iter()));
+        Ok(counts.answer(top, range, fact(app, "samples_head") as u64))
+    });
+    Ok(success(&data.await?))
+}
+
+/// How often each label is there.
+#[derive(Default)]
+struct Counts<'a> {
+    series: u64,
+    of_metric: HashMap<&'a str, u64>,
+    of_pair: HashMap<(&'a str, &'a str), u64>,
+    values: BTreeMap<&'a str, HashSet<&'a str>>,
+}
+
+impl<'a> Counts<'a> {
+    fn add(&mut self, labels: impl Iterator<Item = (&'a str, &'a str)>) {
+        self.series += 1;
+        for (name, value) in labels {
+            if name == ogive_model::METRIC_NAME {
+                *self.of_metric.entry(value).or_default() += 1;
+            }
+            *self.of_pair.entry((name, value)).or_default() += 1;
+            self.values.entry(name).or_default().insert(value);
+        }
+    }
+
+    fn answer(&self, top: usize, range: TimeRange, samples: u64) -> Value {
+        let pairs = self.of_pair.iter().map(|((name, value), count)| (format!("{name}={value}"), *count));
+        let metrics = self.of_metric.iter().map(|(name, count)| ((*name).to_owned(), *count));
+        let values = self.values.iter().map(|(name, values)| ((*name).to_owned(), values.len() as u64));
+        let bytes = self.values.iter().map(|(name, values)| {
+            ((*name).to_owned(), values.iter().map(|value| (name.len() + value.len()) as u64).sum::<u64>())
+        });
+        json!({
+            "headStats": {
+                "numSeries": self.series, "numLabelPairs": self.of_pair.len(), "chunkCount": samples,
+                "minTime": range.start_ms, "maxTime": range.start_ms + ACTIVE_MS,
+            },
+            "seriesCountByMetricName": greatest(metrics, top),
+            "labelValueCountByLabelName": greatest(values, top),
+            "memoryInBytesByLabelName": greatest(bytes, top),
+            "seriesCountByLabelValuePair": greatest(pairs, top),
+        })
+    }
+}
+
+/// The `top` greatest, then by name.
+fn greatest(counts: impl Iterator<Item = (String, u64)>, top: usize) -> Vec<Value> {
+    let mut counts: Vec<(String, u64)> = counts.collect();
+    counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    counts.truncate(top);
+    counts.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
+}
+
+/// Nothing is optional here that a client could ask for.
+pub(super) async fn features() -> Response {
+    success(&json!({}))
+}
+
+/// No alerts are sent yet, so there is nobody to send them to.
+pub(super) async fn alert_managers() -> Response {
+    success(&json!({"activeAlertmanagers": [], "droppedAlertmanagers": []}))
+}
+
+/// The listener answers only after the journal was read.
+pub(super) async fn replay() -> Response {
+    success(&json!({"min": 0, "max": 0, "current": 0, "state": "done"}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Server;
+    use super::*;
+
+    #[tokio::test]
+    async fn the_labels_with_most_series_come_first() {
+        let server = Server::new();
+        let one = |name: &str, route: &str| json!({"labels": {"__name__": name, "route": route}, "kind": "float"});
+        let series = json!([one("a", "/x"), one("a", "/y"), one("b", "/x")]);
+        let time_ms = server.app.clock.wall() / 1_000_000;
+        let samples: Vec<Value> = (0..3).map(|at| json!({"series": at, "time_ms": time_ms, "float": 1})).collect();
+        assert_eq!(server.batch(1, series, samples.into()).await.0, StatusCode::OK);
+        let (status, body) = server.get("/api/v1/status/tsdb").await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        let data = &body["data"];
+        assert_eq!((&data["headStats"]["numSeries"], &data["headStats"]["numLabelPairs"]), (&json!(3), &json!(4)));
+        let named = |name: &str, value: u64| json!({"name": name, "value": value});
+        assert_eq!(data["seriesCountByMetricName"], json!([named("a", 2), named("b", 1)]));
+        assert_eq!(data["labelValueCountByLabelName"], json!([named("__name__", 2), named("route", 2)]));
+        assert_eq!(data["memoryInBytesByLabelName"], json!([named("__name__", 18), named("route", 14)]));
+        assert_eq!(data["seriesCountByLabelValuePair"][0], named("__name__=a", 2));
+        assert_eq!(
+            server.get("/api/v1/status/tsdb?limit=1").await.1["data"]["seriesCountByMetricName"],
+            json!([named("a", 2)])
+        );
+        assert_eq!(server.get("/api/v1/status/tsdb?limit=0").await.0, StatusCode::BAD_REQUEST);
+    }
+}

@@ -1,0 +1,13 @@
+//! What happens between a measurement and the store: single measurements become cells.
+//!
+//! - [`Quantizer`]: merges measurements of many series into cells of one second.
+//! - [`Key`]: finds a series by the bytes that a sender named it with, without reading them as labels.
+#![forbid(unsafe_code)]
+
+mod key;
+mod quantizer;
+mod state;
+
+pub use key::Key;
+pub use quantizer::{Counts, Limits, Measured, Quantizer, Refused, Shape, SlotId, cell_end};
+pub use state::Cell;

@@ -1,0 +1,397 @@
+//! The quantizer: measurements of many series merge into cells of one second.
+//!
+//! Invariants: each measurement that is taken is in exactly one cell, and each cell is given away once. A cell of an earlier
+//! or later second than the current one is given away with the next `take`, and again as a further fragment if more comes for it: fragments of a
+//! cell merge in the store.
+//! Threads: one owner at a time; it has no clock, the owner brings the time.
+//! Limits: [`Limits`]. Series beyond it fold into series called `ogive_overflow`, so that counts and distributions stay
+//! complete, and are counted in [`Counts`].
+//! Failure: a measurement that is not taken is a [`Refused`], never silence.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::mem::take;
+
+use ogive_hist::Histogram;
+use ogive_model::{Error, Kind, Labels, METRIC_NAME, SeriesDef, SeriesMeta, Temporality};
+use twox_hash::XxHash3_64;
+
+use crate::key::{Key, Low};
+use crate::state::{Cell, Members, State};
+
+/// Cells are a second wide.
+const WIDTH_NS: i64 = 1_000_000_000;
+
+/// The series that stand for those beyond a limit; the store has its own of this name for its own limits.
+const OVERFLOW_NAME: &str = "ogive_overflow";
+
+/// Names by which a series was called, for each series that may be: the same tags in another order are another name.
+const ALIASES_PER_SERIES: usize = 4;
+
+/// What is not counted by a whole weight is kept for the next; this much below a whole number is one, since 1 / rate is rounded.
+const WEIGHT_SLACK: f64 = 1e-6;
+
+/// What a quantizer may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Series at a time.
+    pub series: usize,
+    /// Members of all sets of the open cells together.
+    pub members: usize,
+    /// Open cells of other seconds than the current one, and cells that were not taken yet, each.
+    pub cells: usize,
+    /// A series without a measurement for so many seconds is forgotten, and with it the level of a relative gauge.
+    pub idle_seconds: i64,
+}
+
+impl Default for Limits {
+    /// 100,000 series of some 600 bytes with their open histograms are 60 MB; a million members of 16 bytes are 16 MB; 300,000 cells
+    /// of some 300 bytes are 90 MB, three seconds of every series. An hour without a measurement is longer than the
+    /// usual intervals of flushing senders.
+    fn default() -> Self {
+        Self { series: 100_000, members: 1_000_000, cells: 300_000, idle_seconds: 3_600 }
+    }
+}
+
+/// What the measurements of a series become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Their sum: a delta float.
+    Count,
+    /// The last one: a gauge.
+    Gauge,
+    /// The number of different ones: a gauge.
+    Distinct,
+    /// Their distribution: a delta histogram.
+    Histogram,
+}
+
+impl Shape {
+    /// Each shape.
+    pub const ALL: [Self; 4] = [Self::Count, Self::Gauge, Self::Distinct, Self::Histogram];
+
+    /// What is known of a series of this shape beside its labels.
+    #[must_use]
+    pub fn meta(self, unit: &str) -> SeriesMeta {
+        let (kind, temporality) = match self {
+            Self::Count => (Kind::Float, Temporality::Delta),
+            Self::Gauge | Self::Distinct => (Kind::Float, Temporality::Gauge),
+            Self::Histogram => (Kind::Histogram, Temporality::Delta),
+        };
+        SeriesMeta { kind, temporality, unit: unit.into(), width_ms: (WIDTH_NS / 1_000_000) as u32 }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Gauge => "gauge",
+            Self::Distinct => "distinct",
+            Self::Histogram => "histogram",
+        }
+    }
+
+    fn state(self) -> State {
+        match self {
+            Self::Count => State::Count(0.0),
+            Self::Gauge => State::Gauge(0.0),
+            Self::Distinct => State::Distinct(Members::default()),
+            Self::Histogram => State::Histogram(Box::new(Histogram::log_linear())),
+        }
+    }
+}
+
+/// One measurement. Its kind fits the shape of its series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measured<'a> {
+    /// Adds to a count.
+    Add(f64),
+    /// Sets a gauge.
+    Set(f64),
+    /// Moves a gauge from where it was; from 0 when that is not known.
+    Shift(f64),
+    /// A member of a set.
+    Member(&'a [u8]),
+    /// A value of a distribution that stands for `weight` of them. Fractions of a weight add up over a series.
+    Observe {
+        /// The value.
+        value: f64,
+        /// 1, or more when the sender sampled.
+        weight: f64,
+    },
+}
+
+/// Why a measurement was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// As many cells of other seconds are open as may be.
+    Cells,
+}
+
+/// Names a series of a quantizer until its next `take`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotId(u32);
+
+/// What limits cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Measurements of series beyond the limit: they are in `ogive_overflow`.
+    pub folded: u64,
+    /// Members beyond the limit: their sets are larger than stored.
+    pub members_over: u64,
+    /// Cells that nobody took in time.
+    pub cells_lost: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Quantizer {
+    limits: Limits,
+    /// Slots by the names that senders gave them.
+    aliases: HashMap<u128, u32, BuildHasherDefault<Low>>,
+    /// Slots by what they are.
+    identities: HashMap<(Labels, Shape), u32>,
+    slots: Vec<Slot>,
+    /// Slots with something in the current cell.
+    touched: Vec<u32>,
+    /// End of the current cell.
+    end_ns: i64,
+    /// Cells of other seconds.
+    others: HashMap<(u32, i64), State>,
+    closed: Vec<Cell>,
+    /// Members in open cells.
+    members: usize,
+    counts: Counts,
+    /// When idle series were last looked for.
+    swept_ns: i64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    series: SeriesDef,
+    shape: Shape,
+    is_overflow: bool,
+    /// Of the current cell.
+    state: State,
+    /// Part of a weight that is not counted yet.
+    rest: f64,
+    /// Where a gauge stands.
+    level: f64,
+    /// The cell of its newest measurement.
+    last_ns: i64,
+}
+
+/// End of the cell that an event belongs to: (end - 1 s, end].
+#[must_use]
+pub fn cell_end(time_ns: i64) -> i64 {
+    let beyond = time_ns.rem_euclid(WIDTH_NS);
+    if beyond == 0 { time_ns } else { time_ns.saturating_sub(beyond).saturating_add(WIDTH_NS) }
+}
+
+impl Default for Quantizer {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
+impl Quantizer {
+    /// An empty one.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            aliases: HashMap::default(),
+            identities: HashMap::new(),
+            slots: Vec::new(),
+            touched: Vec::new(),
+            end_ns: 0,
+            others: HashMap::new(),
+            closed: Vec::new(),
+            members: 0,
+            counts: Counts::default(),
+            swept_ns: 0,
+        }
+    }
+
+    /// What limits cost so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Series that it holds.
+    #[must_use]
+    pub fn series(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The series that is called `key`; `define` tells what it is the first time.
+    ///
+    /// # Errors
+    /// What `define` refuses.
+    pub fn slot<E>(
+        &mut self,
+        key: Key,
+        shape: Shape,
+        define: impl FnOnce() -> Result<SeriesDef, E>,
+    ) -> Result<SlotId, E> {
+        if let Some(slot) = self.aliases.get(&key.0) {
+            return Ok(SlotId(*slot));
+        }
+        let series = define()?;
+        let slot = match self.identities.get(&(series.labels.clone(), shape)) {
+            Some(slot) => *slot,
+            None if self.slots.len() >= self.limits.series => return Ok(SlotId(self.overflow(shape))),
+            None => self.add(series, shape, false),
+        };
+        if self.aliases.len() >= ALIASES_PER_SERIES * self.limits.series {
+            self.aliases.clear();
+        }
+        self.aliases.insert(key.0, slot);
+        Ok(SlotId(slot))
+    }
+
+    fn overflow(&mut self, shape: Shape) -> u32 {
+        let series = overflow_series(shape).expect("own labels keep the rules");
+        match self.identities.get(&(series.labels.clone(), shape)) {
+            Some(slot) => *slot,
+            None => self.add(series, shape, true),
+        }
+    }
+
+    fn add(&mut self, series: SeriesDef, shape: Shape, is_overflow: bool) -> u32 {
+        let slot = self.slots.len() as u32;
+        self.identities.insert((series.labels.clone(), shape), slot);
+        let (rest, level, last_ns) = (0.0, 0.0, i64::MIN);
+        self.slots.push(Slot { series, shape, is_overflow, state: State::Empty, rest, level, last_ns });
+        slot
+    }
+
+    /// Takes a measurement of `slot` made at `time_ns`.
+    ///
+    /// # Errors
+    /// [`Refused`] when it was not taken.
+    ///
+    /// # Panics
+    /// When the measurement does not fit the shape of the slot.
+    pub fn put(&mut self, slot: SlotId, time_ns: i64, measured: Measured<'_>) -> Result<(), Refused> {
+        let (index, end_ns) = (slot.0, cell_end(time_ns));
+        let held = &mut self.slots[index as usize];
+        let state = if end_ns == self.end_ns {
+            if matches!(held.state, State::Empty) {
+                held.state = held.shape.state();
+                self.touched.push(index);
+            }
+            &mut held.state
+        } else {
+            if self.others.len() >= self.limits.cells && !self.others.contains_key(&(index, end_ns)) {
+                return Err(Refused::Cells);
+            }
+            self.others.entry((index, end_ns)).or_insert_with(|| held.shape.state())
+        };
+        held.last_ns = held.last_ns.max(end_ns);
+        self.counts.folded += u64::from(held.is_overflow);
+        match (state, measured) {
+            (State::Count(sum), Measured::Add(amount)) => *sum += amount,
+            (State::Gauge(value), Measured::Set(level)) => {
+                held.level = level;
+                *value = level;
+            }
+            (State::Gauge(value), Measured::Shift(by)) => {
+                held.level += by;
+                *value = held.level;
+            }
+            (State::Distinct(members), Measured::Member(member)) => {
+                let member = XxHash3_64::oneshot(member);
+                if self.members < self.limits.members {
+                    self.members += usize::from(members.insert(member));
+                } else if !members.contains(&member) {
+                    self.counts.members_over += 1;
+                }
+            }
+            (State::Histogram(histogram), Measured::Observe { value, weight }) => {
+                let weight = weight + held.rest;
+                let whole = (weight + WEIGHT_SLACK).floor();
+                held.rest = (weight - whole).max(0.0);
+                histogram.record_n(value, whole as u64);
+            }
+            (state, measured) => panic!("{measured:?} does not fit {state:?}"),
+        }
+        Ok(())
+    }
+
+    /// The time has come to `now_ns`: the cells before the one that it belongs to are complete.
+    pub fn advance(&mut self, now_ns: i64) {
+        let end_ns = cell_end(now_ns);
+        if end_ns <= self.end_ns {
+            return;
+        }
+        let (before, touched) = (self.end_ns, take(&mut self.touched));
+        for slot in touched {
+            let held = &mut self.slots[slot as usize];
+            let (series, state) = (held.series.clone(), take(&mut held.state));
+            self.close(series, before, state);
+        }
+        self.end_ns = end_ns;
+    }
+
+    fn close(&mut self, series: SeriesDef, time_ns: i64, state: State) {
+        self.members -= state.members();
+        let Some(value) = state.value() else { return };
+        if self.closed.len() >= self.limits.cells {
+            self.counts.cells_lost += 1;
+            return;
+        }
+        self.closed.push(Cell { series, time_ns, value });
+    }
+
+    /// The cells that are complete at `now_ns`, and those of other seconds than the current one as far as they are known.
+    #[must_use]
+    pub fn take(&mut self, now_ns: i64) -> Vec<Cell> {
+        self.advance(now_ns);
+        for ((slot, end_ns), state) in take(&mut self.others) {
+            let series = self.slots[slot as usize].series.clone();
+            self.close(series, end_ns, state);
+        }
+        if self.end_ns.saturating_sub(self.swept_ns) >= 60 * WIDTH_NS {
+            self.sweep();
+        }
+        take(&mut self.closed)
+    }
+
+    /// Every cell, also the one that is still open: for the end.
+    #[must_use]
+    pub fn finish(&mut self) -> Vec<Cell> {
+        self.take(self.end_ns.saturating_add(1))
+    }
+
+    /// Forgets series that have had no measurement for a while. Nothing of them is open: `take` came before.
+    fn sweep(&mut self) {
+        self.swept_ns = self.end_ns;
+        let oldest = self.end_ns.saturating_sub(self.limits.idle_seconds.saturating_mul(WIDTH_NS));
+        let kept = |slot: &Slot| slot.last_ns >= oldest || !matches!(slot.state, State::Empty);
+        if self.slots.iter().all(kept) {
+            return;
+        }
+        self.slots.retain(kept);
+        self.aliases.clear();
+        let named = self.slots.iter().enumerate();
+        self.identities = named.map(|(at, slot)| ((slot.series.labels.clone(), slot.shape), at as u32)).collect();
+        let open = self.slots.iter().enumerate().filter(|(_, slot)| !matches!(slot.state, State::Empty));
+        self.touched = open.map(|(at, _)| at as u32).collect();
+    }
+}
+
+fn overflow_series(shape: Shape) -> Result<SeriesDef, Error> {
+    let meta = shape.meta("");
+    let pairs = [
+        (METRIC_NAME, OVERFLOW_NAME),
+        ("kind", meta.kind.as_str()),
+        ("reason", "quantizer_series"),
+        ("shape", shape.name()),
+        ("temporality", meta.temporality.as_str()),
+    ];
+    SeriesDef::new(pairs, meta)
+}
+
+#[cfg(test)]
+mod tests;
