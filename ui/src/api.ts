@@ -159,7 +159,8 @@ export async function fetchLabels(match: string): Promise<string[]> {
 }
 
 export async function fetchLabelValues(label: string, match?: string): Promise<string[]> {
-  const params: Record<string, string> = match === undefined ? {} : { "match[]": match };
+  // What is stored is listed, not the `_bucket`, `_sum` and `_count` that stand for each histogram elsewhere.
+  const params: Record<string, string> = match === undefined ? { classic_views: "false" } : { "match[]": match };
   return (await answer<string[]>(`api/v1/label/${encodeURIComponent(label)}/values`, params)).data;
 }
 

@@ -20,6 +20,7 @@ pub mod functions;
 pub mod value;
 
 mod check;
+mod classic;
 mod error;
 mod eval;
 mod lexer;
@@ -27,6 +28,7 @@ mod parser;
 mod printer;
 
 pub use annotations::{Annotation, Annotations, Level};
+pub use classic::{BOUNDS_MAX, ClassicViews};
 pub use error::{Error, ParseError};
 pub use eval::{Engine, EngineOptions};
 pub use parser::{DEPTH_MAX, TEXT_BYTES_MAX, parse};

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Matcher, SelectError, Selection, SeriesData, Tenant, TimeRange};
+use ogive_model::{Matcher, Select, SelectError, Selection, SeriesData, Tenant, TimeRange};
 use ogive_query::ast::ExprKind;
 
 use super::App;
@@ -15,6 +15,8 @@ use super::ask::{Cancel, ask};
 use super::error::{ApiError, json};
 use super::params::Params;
 use super::prometheus_json;
+use super::views::{Views, shown};
+use crate::backend::Reader;
 
 /// Which series are asked for.
 pub(super) struct Wanted {
@@ -24,6 +26,7 @@ pub(super) struct Wanted {
     pub(super) limit: usize,
     pub(super) timeout_ms: Option<i64>,
     pub(super) tenant: Tenant,
+    classic_views: bool,
 }
 
 impl Wanted {
@@ -39,7 +42,11 @@ impl Wanted {
         let start_ms = params.time("start")?.map_or(i64::MIN, |start| start - 1);
         let range = TimeRange { start_ms, end_ms: params.time("end")?.unwrap_or(i64::MAX) };
         let (limit, timeout_ms) = (params.limit()?, params.duration("timeout")?);
-        Ok(Self { matchers, range, limit, timeout_ms, tenant: params.tenant.clone() })
+        Ok(Self { matchers, range, limit, timeout_ms, tenant: params.tenant.clone(), classic_views: shown(params) })
+    }
+
+    fn reader<'a>(&'a self, app: &'a App) -> Views<'a> {
+        Views::over(app.backend.of(&self.tenant), self.classic_views)
     }
 
     /// Hands every fitting series to `each`; a series that fits twice comes twice.
@@ -53,7 +60,7 @@ impl Wanted {
                 labels_only: true,
                 resolution: Default::default(),
             };
-            app.backend.of(&self.tenant).select(&selection)?.into_iter().for_each(&mut each);
+            self.reader(app).select(&selection)?.into_iter().for_each(&mut each);
         }
         Ok(())
     }
@@ -106,8 +113,8 @@ pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Res
 pub(super) async fn labels(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let wanted = Wanted::new(&params)?;
     let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let found =
-            wanted.union(cancel, |matchers, range| app.backend.of(&wanted.tenant).label_names(matchers, range))?;
+        let reader = wanted.reader(app);
+        let found = wanted.union(cancel, |matchers, range| reader.label_names(matchers, range))?;
         Ok(list(found.iter(), wanted.limit, |out, name| prometheus_json::string(out, name)))
     });
     Ok(json(StatusCode::OK, answer.await?))
@@ -120,8 +127,8 @@ pub(super) async fn label_values(
 ) -> Result<Response, ApiError> {
     let wanted = Wanted::new(&params)?;
     let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let found = wanted
-            .union(cancel, |matchers, range| app.backend.of(&wanted.tenant).label_values(&name, matchers, range))?;
+        let reader = wanted.reader(app);
+        let found = wanted.union(cancel, |matchers, range| reader.label_values(&name, matchers, range))?;
         Ok(list(found.iter(), wanted.limit, |out, value| prometheus_json::string(out, value)))
     });
     Ok(json(StatusCode::OK, answer.await?))

@@ -31,6 +31,7 @@ mod status;
 mod tests;
 mod traces;
 pub(crate) mod upkeep;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -14,6 +14,7 @@ use super::error::{ApiError, json};
 use super::params::Params;
 use super::prometheus_json;
 use super::resolution::{Told, resolution};
+use super::views::Views;
 
 /// 11,000 points a series, the limit of Prometheus: a week in minutes, more than any screen has columns.
 pub(super) const POINTS_MAX: i64 = 11_000;
@@ -25,8 +26,8 @@ pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Resp
     let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let engine = with_lookback(&app.engine, lookback);
-        let store = app.backend.of(&params.tenant);
-        let told = Told { store: &*store, resolution };
+        let store = Views::of(app, &params);
+        let told = Told { store: &store, resolution };
         let result = engine.instant_until(&told, &query, time_ms, &|| cancel.is_set())?;
         Ok(prometheus_json::answer(&limited(result, limit)))
     });
@@ -40,8 +41,8 @@ pub(super) async fn query_range(State(app): State<App>, params: Params) -> Resul
     let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let engine = with_lookback(&app.engine, lookback);
-        let store = app.backend.of(&params.tenant);
-        let told = Told { store: &*store, resolution };
+        let store = Views::of(app, &params);
+        let told = Told { store: &store, resolution };
         let result = engine.range_until(&told, &query, range, &|| cancel.is_set())?;
         Ok(prometheus_json::answer(&limited(result, limit)))
     });

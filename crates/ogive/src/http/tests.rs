@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// A server with one histogram series of three cells and one float series.
-    async fn filled() -> Self {
+    pub(super) async fn filled() -> Self {
         let server = Self::new();
         let series = json!([
             {"labels": {"__name__": "rpc_seconds", "route": "/a"}, "kind": "histogram", "unit": "s", "width_ms": 1000},
@@ -263,7 +263,7 @@ async fn the_catalog_lists_what_is_stored() {
     assert_eq!(body["data"], json!(["__name__", "job", "route"]));
     let (_, body) = server.get("/api/v1/labels?match[]=up").await;
     assert_eq!(body["data"], json!(["__name__", "job"]));
-    let (_, body) = server.get("/api/v1/label/__name__/values").await;
+    let (_, body) = server.get("/api/v1/label/__name__/values?classic_views=false").await;
     assert_eq!(body["data"], json!(["rpc_seconds", "up"]));
     let (_, body) = server.get("/api/v1/label/__name__/values?limit=1").await;
     assert_eq!((&body["data"], body["warnings"].as_array().unwrap().len()), (&json!(["rpc_seconds"]), 1));

@@ -139,7 +139,7 @@ fn value_at(histogram: &Hist, bucket: Bucket, forward: bool, seen: f64, rank: f6
 }
 
 /// How many of the samples of `bucket` are below `value`, which lies between its bounds.
-pub(super) fn count_below(bucket: &Bucket, value: f64) -> f64 {
+pub(crate) fn count_below(bucket: &Bucket, value: f64) -> f64 {
     let Bucket { lower, upper, count, linear } = *bucket;
     if lower == f64::NEG_INFINITY {
         // Nothing is known of an unbounded bin: all of it counts as lying at its finite bound.

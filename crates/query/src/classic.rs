@@ -1,0 +1,303 @@
+//! Classic views: of a stored histogram `M`, the series `M_bucket{le}`, `M_sum` and `M_count` that Prometheus would have had, made
+//! when they are asked for, so that dashboards written for them work unchanged.
+//!
+//! Invariants:
+//! - A view is made only when it is asked for by its name (`=`, or a regular expression of plain alternatives) and no stored
+//!   series has that name in the range. Nothing else sees it: `{job="a"}` gives stored series alone.
+//! - All histograms that one selection finds get the same bounds, so that sums over them stay cumulative. Where `le` is
+//!   asked for by value, that value is the bound: any threshold has an answer.
+//! - Views have the temporality of what they are made of: of delta cells they are delta, and `rate` is exact.
+//!
+//! Limits: the samples of views count against [`Selection::samples_max`]; [`BOUNDS_MAX`] bounds.
+
+mod bounds;
+
+use std::collections::BTreeSet;
+
+use ogive_model::{
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Partial, Select,
+    SelectError, Selection, SeriesData, SeriesMeta, TextColumn, TimeRange,
+};
+
+use crate::eval::histogram::{STALE_BITS, is_stale_histogram, to_float};
+pub use bounds::BOUNDS_MAX;
+use bounds::Bounds;
+
+/// The label of a bucket's bound.
+const BOUND: &str = "le";
+
+/// Bins that are read to learn which bounds a listing has: some 50,000 cells, a few milliseconds. Where there are more,
+/// the listing has the bounds of microseconds to hours.
+const LISTED_SAMPLES_MAX: usize = 1_000_000;
+
+/// What of a histogram a view shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Bucket,
+    Sum,
+    Count,
+}
+
+const PARTS: [(&str, Part); 3] = [("_bucket", Part::Bucket), ("_sum", Part::Sum), ("_count", Part::Count)];
+
+/// A view that a selection names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct View {
+    name: String,
+    base: String,
+    part: Part,
+}
+
+/// A store with classic views of its histograms.
+pub struct ClassicViews<'a> {
+    store: &'a dyn Select,
+}
+
+/// How the store below is read: whole or not at all, or as far as it goes.
+type Read<'r> = dyn Fn(&Selection) -> Result<Partial, SelectError> + 'r;
+
+impl<'a> ClassicViews<'a> {
+    /// Views of what `store` holds.
+    #[must_use]
+    pub const fn new(store: &'a dyn Select) -> Self {
+        Self { store }
+    }
+
+    /// The values of label `name` that views add for series that `matchers` accept. Of a metric's name, when `matchers` do not say
+    /// which, those of all histograms.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    pub fn label_values(
+        &self,
+        name: &str,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<BTreeSet<String>, SelectError> {
+        let mut out = BTreeSet::new();
+        if name == METRIC_NAME && literal_names(matchers).is_none() {
+            let histograms = self.histograms(listing(not_name(matchers), range))?;
+            let bases: BTreeSet<&str> = histograms.iter().map(|one| one.labels.metric_name()).collect();
+            let names = bases.iter().flat_map(|base| PARTS.map(|(ending, _)| format!("{base}{ending}")));
+            out.extend(names.filter(|name| on_name(matchers).all(|matcher| matcher.matches(name))));
+            return Ok(out);
+        }
+        if name == BOUND {
+            let found = self.select(&listing(matchers.to_vec(), range))?;
+            let bounds = found.iter().map(|one| one.labels.get(BOUND)).filter(|bound| !bound.is_empty());
+            out.extend(bounds.map(str::to_owned));
+            return Ok(out);
+        }
+        for (view, series) in self.listed(matchers, range)? {
+            let value =
+                |one: &SeriesData| if name == METRIC_NAME { &*view.name } else { one.labels.get(name) }.to_owned();
+            out.extend(series.iter().map(value).filter(|value| !value.is_empty()));
+        }
+        Ok(out)
+    }
+
+    /// The label names that views add for series that `matchers` accept.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    pub fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
+        let mut out = BTreeSet::new();
+        for (view, series) in self.listed(matchers, range)? {
+            out.extend(series.iter().flat_map(|one| one.labels.iter().map(|(name, _)| name.to_owned())));
+            if view.part == Part::Bucket && !series.is_empty() {
+                out.insert(BOUND.to_owned());
+            }
+        }
+        Ok(out)
+    }
+
+    /// The histograms, without samples, of each view that `matchers` name.
+    fn listed(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<(View, Vec<SeriesData>)>, SelectError> {
+        let mut out = Vec::new();
+        for view in self.views(matchers, range)? {
+            let series = self.histograms(listing(of_base(matchers, &view.base), range))?;
+            out.push((view, series));
+        }
+        Ok(out)
+    }
+
+    fn histograms(&self, selection: Selection) -> Result<Vec<SeriesData>, SelectError> {
+        let mut series = self.store.select(&selection)?;
+        series.retain(|one| one.meta.kind == Kind::Histogram);
+        Ok(series)
+    }
+
+    /// The views that `matchers` name and that no stored series stands in the way of.
+    fn views(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<View>, SelectError> {
+        let mut out = Vec::new();
+        for name in literal_names(matchers).unwrap_or_default() {
+            let part = PARTS.iter().find_map(|(ending, part)| Some((name.strip_suffix(ending)?, *part)));
+            let Some((base, part)) = part.filter(|(base, _)| !base.is_empty()) else { continue };
+            if !on_name(matchers).all(|matcher| matcher.matches(&name)) {
+                continue;
+            }
+            let same = Matcher::new(METRIC_NAME, MatchOp::Equal, name.as_str()).map_err(SelectError::Unavailable)?;
+            if self.store.select(&listing(vec![same], range))?.is_empty() {
+                out.push(View { base: base.to_owned(), name, part });
+            }
+        }
+        Ok(out)
+    }
+
+    /// What is stored, and the views.
+    fn with_views(&self, selection: &Selection, read: &Read<'_>) -> Result<Partial, SelectError> {
+        let mut found = read(selection)?;
+        let stored = found.series.len();
+        let mut left = selection.samples_max;
+        for view in self.views(&selection.matchers, selection.range)? {
+            let asked = Asked { view: &view, selection, left };
+            let made = asked.series(read, &mut found.warnings)?;
+            left -= made.iter().map(|one| one.floats.times.len()).sum::<usize>();
+            found.series.extend(made);
+        }
+        if found.series.len() > stored {
+            found.series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        }
+        Ok(found)
+    }
+}
+
+impl Select for ClassicViews<'_> {
+    fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+        let read = |selection: &Selection| Ok(Partial { series: self.store.select(selection)?, warnings: Vec::new() });
+        Ok(self.with_views(selection, &read)?.series)
+    }
+
+    fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
+        self.with_views(selection, &|selection| self.store.select_partial(selection))
+    }
+}
+
+/// A view in the making.
+struct Asked<'a> {
+    view: &'a View,
+    selection: &'a Selection,
+    /// Samples that it may have.
+    left: usize,
+}
+
+impl Asked<'_> {
+    fn series(&self, read: &Read<'_>, warnings: &mut Vec<String>) -> Result<Vec<SeriesData>, SelectError> {
+        let matchers = of_base(&self.selection.matchers, &self.view.base);
+        let listing = self.selection.labels_only;
+        let wanted = literals(&self.selection.matchers, BOUND).map(|texts| Bounds::of_texts(&texts));
+        let is_bucket = self.view.part == Part::Bucket;
+        // Which bounds a histogram has is not known before its bins are.
+        let needs_bins = is_bucket && wanted.is_none();
+        let mut base = Selection { matchers, ..self.selection.clone() };
+        if listing && needs_bins {
+            (base.labels_only, base.samples_max) = (false, LISTED_SAMPLES_MAX);
+        }
+        let outcome = read(&base);
+        let too_much = listing && needs_bins && matches!(outcome, Err(SelectError::TooManySamples { .. }));
+        let mut found = if too_much { read(&Selection { labels_only: true, ..base })? } else { outcome? };
+        warnings.append(&mut found.warnings);
+        found.series.retain(|one| one.meta.kind == Kind::Histogram);
+        let bounds = match wanted {
+            _ if !is_bucket => Bounds::none(),
+            Some(wanted) => wanted,
+            None if too_much => Bounds::common(),
+            None => Bounds::over(&found.series),
+        };
+        let samples: usize = found.series.iter().map(|one| one.histograms.times.len()).sum();
+        let rows = bounds.len().max(1);
+        if !listing && samples.saturating_mul(rows) > self.left {
+            return Err(SelectError::TooManySamples { limit: self.selection.samples_max });
+        }
+        let made = found.series.iter().flat_map(|one| self.of(one, &bounds));
+        let fits = |one: &SeriesData| self.selection.matchers.iter().all(|m| m.matches(one.labels.get(&m.name)));
+        Ok(made.filter(fits).collect())
+    }
+
+    /// The series of the view that stand for one histogram.
+    fn of(&self, histogram: &SeriesData, bounds: &Bounds) -> Vec<SeriesData> {
+        let name = &*self.view.name;
+        let column = &histogram.histograms;
+        let samples = if self.selection.labels_only { &[][..] } else { &column.values };
+        if self.view.part == Part::Bucket {
+            let labels = bounds.texts().map(|text| histogram.labels.with(METRIC_NAME, name).with(BOUND, text));
+            let mut values: Vec<Vec<f64>> = vec![Vec::with_capacity(samples.len()); bounds.len()];
+            for sample in samples {
+                let counts = if is_stale_histogram(sample) {
+                    vec![f64::from_bits(STALE_BITS); bounds.len()]
+                } else {
+                    bounds.cumulative(&to_float(sample))
+                };
+                values.iter_mut().zip(counts).for_each(|(column, count)| column.push(count));
+            }
+            return labels.zip(values).map(|(labels, values)| float_series(histogram, labels, "", values)).collect();
+        }
+        let part = self.view.part;
+        let value = |sample: &HistogramValue| match (part, sample) {
+            _ if is_stale_histogram(sample) => f64::from_bits(STALE_BITS),
+            (Part::Count, HistogramValue::Integer(one)) => one.count as f64,
+            (Part::Count, HistogramValue::Float(one)) => one.count,
+            (_, HistogramValue::Integer(one)) => one.sum_or_estimate(),
+            (_, HistogramValue::Float(one)) => one.sum_or_estimate(),
+        };
+        let unit = if part == Part::Sum { &histogram.meta.unit } else { "" };
+        let values = samples.iter().map(value).collect();
+        vec![float_series(histogram, histogram.labels.with(METRIC_NAME, name), unit, values)]
+    }
+}
+
+fn float_series(histogram: &SeriesData, labels: Labels, unit: &str, values: Vec<f64>) -> SeriesData {
+    let (times, starts) = match values.len() {
+        0 => (Vec::new(), Vec::new()),
+        _ => (histogram.histograms.times.clone(), histogram.histograms.starts.clone()),
+    };
+    SeriesData {
+        labels,
+        meta: SeriesMeta { kind: Kind::Float, unit: unit.to_owned(), ..histogram.meta.clone() },
+        floats: FloatColumn { times, values, starts, aggregates: Vec::new() },
+        histograms: HistogramColumn::default(),
+        texts: TextColumn::default(),
+        rollup_ms: histogram.rollup_ms,
+    }
+}
+
+fn listing(matchers: Vec<Matcher>, range: TimeRange) -> Selection {
+    Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution: Default::default() }
+}
+
+fn on_name(matchers: &[Matcher]) -> impl Iterator<Item = &Matcher> {
+    matchers.iter().filter(|matcher| matcher.name == METRIC_NAME)
+}
+
+fn not_name(matchers: &[Matcher]) -> Vec<Matcher> {
+    matchers.iter().filter(|matcher| matcher.name != METRIC_NAME && matcher.name != BOUND).cloned().collect()
+}
+
+/// The matchers of a view's histogram.
+fn of_base(matchers: &[Matcher], base: &str) -> Vec<Matcher> {
+    let name = Matcher::new(METRIC_NAME, MatchOp::Equal, base).expect("only regular expressions can be wrong");
+    std::iter::once(name).chain(not_name(matchers)).collect()
+}
+
+fn literal_names(matchers: &[Matcher]) -> Option<Vec<String>> {
+    literals(matchers, METRIC_NAME)
+}
+
+/// The values that a label must have one of, when `matchers` list them.
+fn literals(matchers: &[Matcher], label: &str) -> Option<Vec<String>> {
+    let is_plain =
+        |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:".contains(&b));
+    // A point in a bound stands for any byte in a pattern; that it is meant as a point is what everybody means.
+    let is_number =
+        |text: &str| label == BOUND && !text.is_empty() && text.bytes().all(|b| b"0123456789.e-".contains(&b));
+    matchers.iter().filter(|matcher| matcher.name == label).find_map(|matcher| match matcher.op {
+        MatchOp::Equal if !matcher.value.is_empty() => Some(vec![matcher.value.clone()]),
+        MatchOp::Regex => {
+            let inner =
+                matcher.value.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(&matcher.value);
+            let texts: Vec<String> = inner.split('|').map(|text| text.replace("\\.", ".")).collect();
+            texts.iter().all(|text| is_plain(text) || is_number(text)).then_some(texts)
+        }
+        _ => None,
+    })
+}
