@@ -6,6 +6,7 @@
 //! Ogive acknowledges after fsync; Prometheus after a write, VictoriaMetrics before one.
 
 mod data;
+mod queries;
 mod recorded;
 mod report;
 mod send;
@@ -27,6 +28,9 @@ use work::{Form, Load, WORKS};
 
 #[derive(Parser)]
 struct Options {
+    /// What to measure.
+    #[arg(value_enum, default_value_t = What::Ingest)]
+    what: What,
     /// The `ogive` binary.
     #[arg(long, default_value = "target/release/ogive")]
     ogive: PathBuf,
@@ -42,6 +46,12 @@ struct Options {
     /// A factor on the number of series.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
+    /// Repeats of each query, in turns between the servers.
+    #[arg(long, default_value_t = 7)]
+    repeats: usize,
+    /// Keep the data of queries in this directory, and take what an earlier run left there.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// Instead: kill -9 each server after this many seconds of the first workload and count what was acknowledged and is gone.
     #[arg(long, value_name = "SECONDS")]
     kill: Option<f64>,
@@ -53,6 +63,15 @@ struct Options {
     record: Option<String>,
 }
 
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// Ingest, memory, bytes and restart.
+    Ingest,
+    /// Queries over a day of data.
+    Queries,
+}
+
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let peers = if options.peer.is_empty() {
@@ -60,6 +79,9 @@ fn main() -> anyhow::Result<()> {
     } else {
         options.peer.clone()
     };
+    if options.what == What::Queries {
+        return queries::run(&options.ogive, &peers, options.scale, options.repeats, options.keep.as_deref());
+    }
     if let (Some(address), Some(file)) = (&options.record, &options.recording) {
         return recorded::record(address, now_ms() - 5_000, file);
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 /// Which server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Peer {
     Ogive,
     Prometheus,
@@ -144,8 +144,7 @@ impl Server {
 
     /// The one number that `expr` gives.
     pub fn number(&self, expr: &str) -> anyhow::Result<f64> {
-        let encoded: String = expr.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let (status, body) = self.get(&format!("/api/v1/query?query={encoded}"))?;
+        let (status, body) = self.get(&format!("/api/v1/query?query={}", encoded(expr)))?;
         let body: serde_json::Value = serde_json::from_str(&body).with_context(|| format!("{status}: {body}"))?;
         match body["data"]["result"][0]["value"][1].as_str() {
             Some(number) => Ok(number.parse()?),
@@ -223,6 +222,11 @@ pub fn frame(address: &str, path: &str) -> anyhow::Result<Vec<u8>> {
     anyhow::ensure!(head.split(' ').nth(1) == Some("200"), "{path}: {head}{}", String::from_utf8_lossy(&body));
     anyhow::ensure!(!head.to_ascii_lowercase().contains("chunked"), "a chunked answer to HTTP/1.0");
     Ok(body)
+}
+
+/// `text` as a value of a query string.
+pub fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 fn request(address: &str, line: &str) -> anyhow::Result<(u16, String)> {
