@@ -56,6 +56,8 @@ pub struct Builder {
     address: String,
     labels: Vec<(String, String)>,
     tenant: Option<String>,
+    token: Option<String>,
+    ca_pem: Option<Vec<u8>>,
     interval: Duration,
     keep_bytes: usize,
     clock: Option<Clock>,
@@ -186,6 +188,20 @@ impl Builder {
         self
     }
 
+    /// The token with which the server knows this process; that of the environment, `OGIVE_TOKEN`, unless set.
+    #[must_use]
+    pub fn token(mut self, token: &str) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// The certificates (PEM) of who vouches for an https server, in place of the usual ones. Needs the feature `tls`.
+    #[must_use]
+    pub fn ca_pem(mut self, pem: &[u8]) -> Self {
+        self.ca_pem = Some(pem.to_vec());
+        self
+    }
+
     /// The width of a cell: 1 s unless set; from 10 ms to an hour, in whole milliseconds.
     #[must_use]
     pub fn interval(mut self, interval: Duration) -> Self {
@@ -219,7 +235,8 @@ impl Builder {
     /// # Errors
     /// [`Error::Address`], [`Error::Series`] for the labels, [`Error::Setting`], [`Error::Spawn`].
     pub fn start(self) -> Result<Exporter, Error> {
-        let link = HttpLink::new(&self.address)?;
+        let token = self.token.clone().or_else(|| std::env::var("OGIVE_TOKEN").ok().filter(|token| !token.is_empty()));
+        let link = HttpLink::new(&self.address, token.as_deref(), self.ca_pem.as_deref())?;
         self.start_with(link)
     }
 
@@ -288,6 +305,8 @@ impl Exporter {
             address: address.into(),
             labels: Vec::new(),
             tenant: None,
+            token: None,
+            ca_pem: None,
             interval: Duration::from_secs(1),
             keep_bytes: KEEP_BYTES,
             clock: None,

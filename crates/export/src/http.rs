@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use ureq::http::{HeaderMap, StatusCode, Uri};
+use ureq::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
 use crate::{Answer, Error, Link, Outcome};
 
@@ -21,14 +21,23 @@ const CONNECT: Duration = Duration::from_secs(3);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// The way to one server.
-#[derive(Debug)]
 pub(crate) struct HttpLink {
     agent: ureq::Agent,
     address: String,
+    /// The value of the header `Authorization`.
+    authorization: Option<HeaderValue>,
+}
+
+/// The token is nobody's to see.
+impl std::fmt::Debug for HttpLink {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("HttpLink").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl HttpLink {
-    pub(crate) fn new(address: &str) -> Result<Self, Error> {
+    /// `ca_pem`: who vouches for the server, in place of the usual ones.
+    pub(crate) fn new(address: &str, token: Option<&str>, ca_pem: Option<&[u8]>) -> Result<Self, Error> {
         let wrong = |what: &str| Error::Address { address: address.into(), what: what.into() };
         let uri: Uri = address.parse().map_err(|error| wrong(&format!("{error}")))?;
         match uri.scheme_str() {
@@ -46,17 +55,65 @@ impl HttpLink {
             .proxy(None)
             .timeout_connect(Some(CONNECT))
             .max_idle_connections(1)
-            .user_agent(concat!("ogive-export/", env!("CARGO_PKG_VERSION")))
-            .build();
+            .user_agent(concat!("ogive-export/", env!("CARGO_PKG_VERSION")));
+        let config = with_roots(config, ca_pem)?.build();
         let address = format!("{}/v1/batch", address.trim_end_matches('/'));
-        Ok(Self { agent: config.into(), address })
+        let authorization = token.map(|token| {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Error::Setting {
+                what: "the token",
+                found: "one with signs that no header may have".into(),
+                wanted: "as `ogive token new` shows it",
+            })?;
+            value.set_sensitive(true);
+            Ok(value)
+        });
+        Ok(Self { agent: config.into(), address, authorization: authorization.transpose()? })
+    }
+}
+
+type Config = ureq::config::ConfigBuilder<ureq::typestate::AgentScope>;
+
+/// Those in `pem` vouch for the server.
+#[cfg(feature = "tls")]
+fn with_roots(config: Config, pem: Option<&[u8]>) -> Result<Config, Error> {
+    use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+    let Some(pem) = pem else { return Ok(config) };
+    let wrong = |found: String| Error::Setting { what: "ca_pem", found, wanted: "certificates in PEM" };
+    let mut certificates = Vec::new();
+    for item in parse_pem(pem) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| wrong(error.to_string()))? {
+            certificates.push(certificate);
+        }
+    }
+    if certificates.is_empty() {
+        return Err(wrong("without a certificate".into()));
+    }
+    let roots = RootCerts::new_with_certs(&certificates);
+    Ok(config.tls_config(TlsConfig::builder().root_certs(roots).build()))
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_roots(config: Config, pem: Option<&[u8]>) -> Result<Config, Error> {
+    match pem {
+        None => Ok(config),
+        Some(_) => {
+            let found = "given to a program without TLS".into();
+            Err(Error::Setting {
+                what: "ca_pem",
+                found,
+                wanted: "left out, or the feature `tls` of ogive-export switched on",
+            })
+        }
     }
 }
 
 impl Link for HttpLink {
     fn send(&mut self, frame: &[u8], timeout: Duration) -> Outcome {
         let request = self.agent.post(&self.address).config().timeout_global(Some(timeout)).build();
-        let request = request.header("content-type", "application/x-ogive-batch-flatbuffer");
+        let mut request = request.header("content-type", "application/x-ogive-batch-flatbuffer");
+        if let Some(value) = &self.authorization {
+            request = request.header("authorization", value.clone());
+        }
         let mut response = match request.send(frame) {
             Ok(response) => response,
             Err(error) => return failed(&self.address, &error),
@@ -145,11 +202,27 @@ mod tests {
     #[test]
     fn addresses_that_cannot_be_sent_to_are_refused() {
         for address in ["", "host:6448", "ftp://host", "http://", "http://host/?x=1", "https://host"] {
-            let wrong = HttpLink::new(address).is_err();
+            let wrong = HttpLink::new(address, None, None).is_err();
             assert!(wrong || (cfg!(feature = "tls") && address.starts_with("https")), "{address}");
         }
-        assert_eq!(HttpLink::new("http://host:6448/").unwrap().address, "http://host:6448/v1/batch");
-        assert_eq!(HttpLink::new("http://host/ogive").unwrap().address, "http://host/ogive/v1/batch");
+        assert_eq!(HttpLink::new("http://host:6448/", None, None).unwrap().address, "http://host:6448/v1/batch");
+        assert_eq!(HttpLink::new("http://host/ogive", None, None).unwrap().address, "http://host/ogive/v1/batch");
+    }
+
+    #[test]
+    fn a_token_and_certificates_are_looked_at_before_anything_is_sent() {
+        let link = HttpLink::new("http://host", Some("ogive_secret"), None).unwrap();
+        assert!(!format!("{link:?}").contains("secret"));
+        assert!(matches!(
+            HttpLink::new("http://host", Some("a\nb"), None),
+            Err(Error::Setting { what: "the token", .. })
+        ));
+        for pem in [&b""[..], b"no PEM"] {
+            assert!(matches!(
+                HttpLink::new("http://host", None, Some(pem)),
+                Err(Error::Setting { what: "ca_pem", .. })
+            ));
+        }
     }
 
     #[test]
@@ -157,7 +230,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
-        let outcome = HttpLink::new(&address).unwrap().send(b"frame", Duration::from_secs(5));
+        let outcome = HttpLink::new(&address, None, None).unwrap().send(b"frame", Duration::from_secs(5));
         assert!(matches!(outcome, Outcome::Later { in_doubt: false, .. }), "{outcome:?}");
     }
 }

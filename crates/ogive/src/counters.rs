@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use ogive_model::{Reason, Verdict};
 
 use crate::backend::Refusal;
+use crate::web::Doorkeeper;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -85,6 +86,8 @@ pub(crate) struct Counters {
     pub(crate) own_lost: Counter,
     /// Own slow traces for which there was no room.
     pub(crate) own_slow_dropped: Counter,
+    /// Who was turned away.
+    pub(crate) door: Doorkeeper,
 }
 
 /// What came by one protocol.

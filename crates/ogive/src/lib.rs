@@ -17,5 +17,6 @@ mod own_value;
 mod server;
 mod storage;
 mod upkeep;
+mod web;
 
 pub use cli::run;

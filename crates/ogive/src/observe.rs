@@ -39,8 +39,11 @@ const SLOW_DROPPED: &str = "ogive_ingest_slow_dropped_total";
 /// What never became a sample.
 pub(crate) const UNREADABLE: &str = "ogive_ingest_unreadable_total";
 
+/// Requests and connections that may not.
+pub(crate) const TURNED_AWAY: &str = "ogive_turned_away_total";
+
 /// Own series and what they tell.
-const HELP: [(&str, &str); 13] = [
+const HELP: [(&str, &str); 14] = [
     ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
     ("ogive_http_request_seconds", "From a request's head to the head of its answer."),
     ("ogive_journal_fsync_seconds", "Making a group of batches durable."),
@@ -52,6 +55,7 @@ const HELP: [(&str, &str); 13] = [
     ("ogive_ingest_unmeasured_total", "Batches whose way could not be measured."),
     ("ogive_ingest_samples_total", "Samples received, by protocol and by what became of them."),
     (metadata::SERIES, "What senders say of a metric: its type, its help, its unit."),
+    (TURNED_AWAY, "Requests and connections whose sender may not, by reason."),
     (UNREADABLE, "Requests, lines and points from which no sample could be made, by protocol and reason."),
     (
         "ogive_ingest_folded_samples_total",
@@ -277,8 +281,15 @@ fn counter_values(counters: &Counters) -> impl Iterator<Item = OwnValue> + '_ {
     let unreadable = counters.unreadable().map(|(protocol, reason, count)| {
         OwnValue::counter(UNREADABLE, &[("protocol", protocol), ("reason", reason)], count as f64)
     });
+    let turned_away = counters.door.failures();
+    let turned_away =
+        turned_away.map(|(reason, count)| OwnValue::counter(TURNED_AWAY, &[("reason", reason)], count as f64));
     let folded = counters.total(|ledger| ledger.folded.get());
-    samples.chain(unreadable).chain([OwnValue::counter("ogive_ingest_folded_samples_total", &[], folded as f64)])
+    samples.chain(unreadable).chain(turned_away).chain([OwnValue::counter(
+        "ogive_ingest_folded_samples_total",
+        &[],
+        folded as f64,
+    )])
 }
 
 /// What is known of the disks and of what is kept on them, as series.

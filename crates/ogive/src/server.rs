@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::backend::Backend;
+use crate::cli::read_file;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
 use crate::clock::AskKernel;
 use crate::counters::Counters;
@@ -29,6 +30,7 @@ use crate::numbers::Numbers;
 use crate::observe::{Meters, Observer};
 use crate::storage::Embedded;
 use crate::upkeep::Upkeep;
+use crate::web::Web;
 
 /// 5 s for requests under way: a large batch takes one, and whoever ends us waits ten at most.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -49,6 +51,8 @@ pub(crate) struct Options {
     /// Deletion may be asked for over HTTP.
     pub(crate) admin: bool,
     pub(crate) queries: QueryLimits,
+    /// The file of TLS, users and tokens.
+    pub(crate) web: Option<PathBuf>,
 }
 
 /// Serves until a signal ends it.
@@ -63,13 +67,14 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let clock = Clock::global();
     // The ports first: a second server must not even look at the data of the first.
     let listeners = runtime.block_on(listen(&options.listen))?;
-    let urls = urls(&listeners)?;
+    let counters = Arc::<Counters>::default();
+    let web = Arc::new(Web::open(options.web.as_deref(), read_file, counters.clone())?);
+    let urls = urls(&listeners, if web.tls().is_some() { "https" } else { "http" })?;
     let meters = Arc::<Meters>::default();
     let upkeep = Upkeep::open(&options.data, options.degraded, clock)?;
     let store = Arc::new(Embedded::open(upkeep.clone(), (&options.limits, &options.keeping), clock, &meters)?);
     upkeep.watch(options.scrub_rate)?;
     let backend: Arc<dyn Backend> = store.clone();
-    let counters = Arc::<Counters>::default();
     let metadata = Arc::new(Metadata::new(backend.clone(), clock));
     let told = (counters.clone(), metadata.clone());
     let observer = Observer::start(backend.clone(), meters.clone(), told, clock, kernel)?;
@@ -89,6 +94,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         ending,
         admin: options.admin,
         upkeep: Some(upkeep.clone()),
+        web,
     });
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     eprintln!("ogive: serving {} with data in {}", urls.join(" and "), data.join(" and "));
@@ -118,9 +124,9 @@ async fn listen(addresses: &[SocketAddr]) -> anyhow::Result<Vec<TcpListener>> {
     Ok(out)
 }
 
-fn urls(listeners: &[TcpListener]) -> anyhow::Result<Vec<String>> {
+fn urls(listeners: &[TcpListener], scheme: &str) -> anyhow::Result<Vec<String>> {
     let addresses = listeners.iter().map(TcpListener::local_addr);
-    let urls = addresses.map(|address| address.map(|address| format!("http://{address}/")));
+    let urls = addresses.map(|address| address.map(|address| format!("{scheme}://{address}/")));
     urls.collect::<std::io::Result<_>>().context("cannot tell the address that was bound")
 }
 
@@ -136,8 +142,9 @@ async fn serve(listeners: Vec<TcpListener>, app: http::App, end: watch::Sender<b
         eprintln!("ogive: ending; what was acknowledged is safe");
         let _ = end.send(true);
     });
-    let query_timeout = app.limits.query_timeout();
-    let served = http::serve(listeners, http::router(app), query_timeout, ending.clone());
+    let (web, query_timeout) = (app.web.clone(), app.limits.query_timeout());
+    tokio::spawn(web.clone().watch(ending.clone()));
+    let served = http::serve(listeners, http::router(app), web, query_timeout, ending.clone());
     let late = async move {
         let _ = ending.wait_for(|ending| *ending).await;
         tokio::time::sleep(DRAIN).await;

@@ -1,7 +1,10 @@
 //! Asking a running server over HTTP, and what to say when it does not answer.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 use super::EXIT_FINDING;
 
@@ -22,11 +25,25 @@ pub(crate) struct Server {
     /// Address of the server.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:6448", env = "OGIVE_SERVER")]
     server: String,
+    /// Token with which to say who asks. Better in the environment: others see a command line.
+    #[arg(long, value_name = "TOKEN", env = "OGIVE_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Certificates (PEM) of who vouches for an https server, in place of the usual ones.
+    #[arg(long, value_name = "FILE", env = "OGIVE_CA_FILE")]
+    ca_file: Option<PathBuf>,
+    /// Certificate (PEM) to show an https server that wants one; with --key-file.
+    #[arg(long, value_name = "FILE", env = "OGIVE_CERT_FILE", requires = "key_file")]
+    cert_file: Option<PathBuf>,
+    /// Private key (PEM) of --cert-file.
+    #[arg(long, value_name = "FILE", env = "OGIVE_KEY_FILE", requires = "cert_file")]
+    key_file: Option<PathBuf>,
 }
 
 /// Why there is no answer to show.
 #[derive(Debug)]
 pub(crate) enum Failure {
+    /// It cannot even be asked.
+    Usage(String),
     /// Nothing answered.
     Unreachable(String),
     /// The server refused.
@@ -37,12 +54,20 @@ impl Failure {
     /// Tells the user, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
+            Self::Usage(message) => {
+                eprintln!("ogive: {message}");
+                ExitCode::from(EXIT_USAGE)
+            }
             Self::Unreachable(message) => {
                 eprintln!("ogive: {message}");
                 ExitCode::from(EXIT_UNREACHABLE)
             }
             Self::Refused { status: status @ (400 | 404), message } => {
                 eprintln!("ogive: the server refused ({status}): {message}");
+                ExitCode::from(EXIT_USAGE)
+            }
+            Self::Refused { status: status @ (401 | 403), message } => {
+                eprintln!("ogive: the server does not let you ({status}): {message}; see --token");
                 ExitCode::from(EXIT_USAGE)
             }
             Self::Refused { status, message } => {
@@ -56,25 +81,59 @@ impl Failure {
 impl Server {
     /// The body at `path` with `params`.
     pub(crate) fn get(&self, path: &str, params: &[(&str, &str)]) -> Result<String, Failure> {
-        let request = agent().get(&self.address(path)).query_pairs(params.iter().copied());
-        self.read(request.call())
+        let request = self.agent()?.get(&self.address(path)).query_pairs(params.iter().copied());
+        self.read(self.signed(request).call())
     }
 
     /// The answer to `body`, sent to `path`.
     pub(crate) fn post(&self, path: &str, body: &serde_json::Value) -> Result<String, Failure> {
-        let request = agent().post(&self.address(path)).content_type("application/json");
-        self.read(request.send(body.to_string()))
+        let request = self.agent()?.post(&self.address(path)).content_type("application/json");
+        self.read(self.signed(request).send(body.to_string()))
     }
 
     /// The answer to a DELETE.
     pub(crate) fn delete(&self, path: &str) -> Result<String, Failure> {
-        self.read(agent().delete(&self.address(path)).call())
+        let request = self.agent()?.delete(&self.address(path));
+        self.read(self.signed(request).call())
     }
 
     /// The answer to nothing but `params`, posted to `path`.
     pub(crate) fn post_empty(&self, path: &str, params: &[(&str, &str)]) -> Result<String, Failure> {
-        let request = agent().post(&self.address(path)).query_pairs(params.iter().copied());
-        self.read(request.send_empty())
+        let request = self.agent()?.post(&self.address(path)).query_pairs(params.iter().copied());
+        self.read(self.signed(request).send_empty())
+    }
+
+    /// The request with the token, if there is one.
+    fn signed<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        match &self.token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    fn agent(&self) -> Result<ureq::Agent, Failure> {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT));
+        // A redirect would take the token to an address that nobody named.
+        let config = if self.token.is_some() { config.max_redirects(0) } else { config };
+        Ok(config.tls_config(self.tls()?).build().into())
+    }
+
+    fn tls(&self) -> Result<TlsConfig, Failure> {
+        let read = |path: &PathBuf| {
+            let wrong = |error| Failure::Usage(format!("cannot read {}: {error}", path.display()));
+            super::read_file(path).map_err(wrong)
+        };
+        let mut config = TlsConfig::builder();
+        if let Some(path) = &self.ca_file {
+            config = config.root_certs(RootCerts::new_with_certs(&certificates(path, &read(path)?)?));
+        }
+        if let (Some(path), Some(key)) = (&self.cert_file, &self.key_file) {
+            let chain = certificates(path, &read(path)?)?;
+            let pem = PrivateKey::from_pem(&read(key)?);
+            let wrong = |error| Failure::Usage(format!("{} has no private key: {error}", key.display()));
+            config = config.client_cert(Some(ClientCert::new_with_certs(&chain, pem.map_err(wrong)?)));
+        }
+        Ok(config.build())
     }
 
     fn address(&self, path: &str) -> String {
@@ -101,6 +160,17 @@ impl Server {
     }
 }
 
-fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT)).build().into()
+fn certificates(path: &std::path::Path, pem: &[u8]) -> Result<Vec<Certificate<'static>>, Failure> {
+    let mut out = Vec::new();
+    for item in parse_pem(pem) {
+        match item {
+            Ok(PemItem::Certificate(certificate)) => out.push(certificate),
+            Ok(_) => {}
+            Err(error) => return Err(Failure::Usage(format!("{} is not PEM: {error}", path.display()))),
+        }
+    }
+    if out.is_empty() {
+        return Err(Failure::Usage(format!("{} has no certificate in PEM", path.display())));
+    }
+    Ok(out)
 }

@@ -2,6 +2,7 @@
 
 mod client;
 mod clock;
+mod config;
 mod delete;
 mod disk;
 pub(crate) mod format;
@@ -12,9 +13,12 @@ mod scrub;
 pub(crate) mod serve;
 mod snapshot;
 mod status;
+mod token;
 mod trace;
+mod web;
 
 pub(crate) use disk::bytes;
+pub(crate) use web::read_file;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -48,6 +52,10 @@ enum Command {
     #[command(subcommand)]
     Snapshot(snapshot::Snapshot),
     Trace(trace::Trace),
+    #[command(subcommand)]
+    Config(config::Config),
+    #[command(subcommand)]
+    Token(token::Token),
     Hist(hist::Hist),
     Clock(clock::ClockCommand),
     /// Prints the completion script of a shell.
@@ -118,6 +126,8 @@ pub fn run() -> ExitCode {
         Command::Scrub(options) => scrub::run(options),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Trace(options) => trace::run(options, &terminal),
+        Command::Config(command) => config::run(command),
+        Command::Token(command) => token::run(command),
         Command::Delete(options) => delete::run(options),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),

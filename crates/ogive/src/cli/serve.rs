@@ -44,6 +44,8 @@ pub(crate) struct Serve {
     #[arg(long, env = "OGIVE_ENABLE_ADMIN_API")]
     enable_admin_api: bool,
     #[command(flatten)]
+    web: super::web::WebOptions,
+    #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
     queries: QueryLimits,
@@ -118,5 +120,6 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
     };
     let queries = *queries;
     let admin = options.enable_admin_api;
-    server::run(&server::Options { listen, data, degraded, scrub_rate, limits, queries, keeping, admin }, ask)
+    let web = options.web.web_config.clone();
+    server::run(&server::Options { listen, data, degraded, scrub_rate, limits, queries, keeping, admin, web }, ask)
 }

@@ -120,6 +120,14 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
     Ok(held)
 }
 
+/// Throws the body of `request` away, within bounds, so that its sender sees the answer and not a broken connection.
+pub(super) async fn discard(request: Request) {
+    // Who waits for "100 Continue" has sent nothing yet.
+    if !request.headers().contains_key(header::EXPECT) {
+        let _ = tokio::time::timeout(DRAIN, drain(&mut request.into_body().into_data_stream())).await;
+    }
+}
+
 fn declared_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -70,6 +70,16 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "bad_data", message)
     }
 
+    /// Nobody knows who asks: 401.
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    /// Who asks may not: 403.
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
     /// The disk is full: 507.
     pub(crate) fn disk_full(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", message)

@@ -1,7 +1,8 @@
 //! Listeners: every address serves the same routes, over HTTP/1.1 and HTTP/2.
 //!
-//! Which of the two a client speaks is told by its first bytes: HTTP/2 without TLS begins with its preface ("prior
-//! knowledge", as gRPC clients do); there is no upgrade from one to the other.
+//! With a `tls_server_config` every connection is encrypted, with what is in force when it begins; who speaks plain HTTP all the same is
+//! told so. Which of the two a client speaks is told by its first bytes: HTTP/2 without TLS begins with its preface ("prior
+//! knowledge", as gRPC clients do), with TLS they agree in the handshake; there is no upgrade from one to the other.
 //! Threads: one task accepts at each address, one serves each connection; HTTP/2 adds one for each stream.
 //! Limits: [`CONNECTIONS_MAX`] over all addresses; who comes then waits in the system's backlog. The head of the first
 //! request arrives within [`FIRST_HEAD`], each further one within [`NEXT_HEAD`] of the answer before; heads are bounded by
@@ -13,7 +14,6 @@
 mod connection;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,12 +26,17 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
 
 use super::error::ApiError;
+use crate::web::{LoginFailure, Web};
 use connection::{Arriving, Connection};
 
 /// 800 of the 1,024 open files that a process usually may have; the rest is the store's.
@@ -65,18 +70,18 @@ const RESETS_MAX: usize = 20;
 /// 50 ms until the next attempt when no connection could be accepted: others may end meanwhile.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// Who asks, as far as the connection tells: an extension of each request.
-#[derive(Clone, Debug)]
-#[allow(dead_code, reason = "read where logins are judged")]
-pub(crate) struct Peer {
-    /// The other side's address.
-    pub(crate) address: SocketAddr,
-}
+/// The first byte of a handshake of TLS.
+const TLS_HANDSHAKE: u8 = 22;
+
+/// What who speaks plain HTTP to a port with TLS is told.
+const NOT_PLAIN: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
+    {\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"this server speaks TLS here; use https://\"}\n";
 
 /// What all connections share.
 struct Door {
     router: Router,
     places: Arc<Semaphore>,
+    web: Arc<Web>,
     idle: Duration,
     first_head: Duration,
     builder: auto::Builder<TokioExecutor>,
@@ -87,12 +92,14 @@ struct Door {
 pub(crate) async fn serve(
     listeners: Vec<TcpListener>,
     router: Router,
+    web: Arc<Web>,
     query_timeout: Duration,
     ending: watch::Receiver<bool>,
 ) {
     let idle = IDLE.max(query_timeout + Duration::from_secs(30));
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    serve_through(Door { router, places, idle, first_head: FIRST_HEAD, builder: builder() }, listeners, ending).await;
+    let door = Door { router, places, web, idle, first_head: FIRST_HEAD, builder: builder() };
+    serve_through(door, listeners, ending).await;
 }
 
 async fn serve_through(door: Door, listeners: Vec<TcpListener>, ending: watch::Receiver<bool>) {
@@ -140,13 +147,13 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut ending: watch::Recei
 }
 
 /// Waits for a place, then for a connection.
-async fn next(listener: &TcpListener, door: &Door) -> (Connection, SocketAddr) {
+async fn next(listener: &TcpListener, door: &Door) -> Connection {
     let place = door.places.clone().acquire_owned().await.expect("the semaphore is never closed");
     loop {
-        if let Ok((stream, address)) = listener.accept().await {
+        if let Ok((stream, _)) = listener.accept().await {
             // Answers are written whole: waiting for more to send would only delay them.
             let _ = stream.set_nodelay(true);
-            return (Connection::new(stream, door.idle, place), address);
+            return Connection::new(stream, door.idle, place);
         }
         // The other side has gone already, or the process has no file left.
         tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -154,20 +161,51 @@ async fn next(listener: &TcpListener, door: &Door) -> (Connection, SocketAddr) {
 }
 
 /// Serves one connection to its end.
-async fn connection((stream, address): (Connection, SocketAddr), door: Arc<Door>, mut ending: watch::Receiver<bool>) {
+async fn connection(stream: Connection, door: Arc<Door>, ending: watch::Receiver<bool>) {
+    let first = tokio::time::sleep(door.first_head);
+    let Some(tls) = door.web.tls() else { return converse(stream, &door, first, ending).await };
+    let mut first = Box::pin(first);
+    let shaken = tokio::select! {
+        shaken = shake(stream, tls) => shaken,
+        () = first.as_mut() => Err(()),
+    };
+    match shaken {
+        Ok(stream) => converse(stream, &door, first, ending).await,
+        Err(()) => door.web.turned_away(LoginFailure::Tls),
+    }
+}
+
+/// The handshake. Who speaks plain HTTP is told so, as Go's servers tell it.
+async fn shake(mut stream: Connection, tls: Arc<ServerConfig>) -> Result<TlsStream<Connection>, ()> {
+    let mut byte = [0];
+    let is_plain = matches!(stream.peek(&mut byte).await, Ok(1)) && byte[0] != TLS_HANDSHAKE;
+    if is_plain {
+        let _ = stream.write_all(NOT_PLAIN).await;
+        let _ = stream.shutdown().await;
+        return Err(());
+    }
+    TlsAcceptor::from(tls).accept(stream).await.map_err(|_| ())
+}
+
+/// Answers requests until the connection ends. When `first` passes there has been one.
+async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    door: &Door,
+    first: impl Future<Output = ()>,
+    mut ending: watch::Receiver<bool>,
+) {
     let asked = Arc::new(AtomicBool::new(false));
-    let peer = Peer { address };
     let service = {
         let (asked, router) = (asked.clone(), door.router.clone());
         service_fn(move |request: Request<Incoming>| {
             // ORDERING: Relaxed; the flag guards no other memory, and who reads it late is only more patient.
             asked.store(true, Ordering::Relaxed);
-            let (router, peer) = (router.clone(), peer.clone());
-            async move { Ok::<_, Infallible>(answer(router, peer, request).await) }
+            let router = router.clone();
+            async move { Ok::<_, Infallible>(answer(router, request).await) }
         })
     };
     let mut served = std::pin::pin!(door.builder.serve_connection(TokioIo::new(stream), service));
-    let mut first = std::pin::pin!(tokio::time::sleep(door.first_head));
+    let mut first = std::pin::pin!(first);
     let (mut waits, mut told) = (true, false);
     loop {
         tokio::select! {
@@ -188,14 +226,13 @@ async fn connection((stream, address): (Connection, SocketAddr), door: Arc<Door>
     }
 }
 
-async fn answer(router: Router, peer: Peer, request: Request<Incoming>) -> Response {
+async fn answer(router: Router, request: Request<Incoming>) -> Response {
     if request.headers().len() > HEADERS_MAX {
         let message = format!("the request has more than {HEADERS_MAX} headers; send fewer");
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         return ApiError { status, ..ApiError::bad_data(message) }.into_response();
     }
-    let mut request = request.map(|body| Body::new(Arriving::new(body)));
-    request.extensions_mut().insert(peer);
+    let request = request.map(|body| Body::new(Arriving::new(body)));
     router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }
 

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::App;
 use crate::counters::{Counters, Entry, Ledger};
-use crate::observe::{UNREADABLE, help};
+use crate::observe::{TURNED_AWAY, UNREADABLE, help};
 use crate::own_value::OwnValue;
 
 /// A counter of each protocol: its name, what it tells, and where it is.
@@ -95,6 +95,16 @@ fn exposition(app: &App, form: Form) -> String {
     let counters = &app.counters;
     for (name, text, value) in [
         ("ogive_queries_timed_out_total", "Queries that took longer than they may.", counters.queries_timed_out.get()),
+        (
+            "ogive_web_config_reloads_total",
+            "Web configurations that came into force while the server went on.",
+            counters.door.reloads.get(),
+        ),
+        (
+            "ogive_web_config_reload_failures_total",
+            "Changed web configurations that could not be taken.",
+            counters.door.reloads_failed.get(),
+        ),
         ("ogive_own_lost_total", "Own cells that the store did not take.", counters.own_lost.get()),
         (
             "ogive_own_slow_dropped_total",
@@ -104,6 +114,10 @@ fn exposition(app: &App, form: Form) -> String {
     ] {
         out.family(name, "counter", text);
         out.line(format_args!("{name} {value}"));
+    }
+    out.family(TURNED_AWAY, "counter", help(TURNED_AWAY));
+    for (reason, value) in counters.door.failures() {
+        out.line(format_args!("{TURNED_AWAY}{{reason=\"{reason}\"}} {value}"));
     }
     let uptime = app.clock.now().saturating_sub(app.started_ns) as f64 / 1e9;
     out.family("ogive_uptime_seconds", "gauge", "Seconds since the server started.");

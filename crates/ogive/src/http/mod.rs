@@ -5,6 +5,7 @@
 //! Limits: the constants of [`Limits`] and of each handler's module. What is beyond them is answered 413 or 429.
 //! Failure: every refusal is an [`error::ApiError`].
 
+mod access;
 mod admin;
 mod ask;
 pub(crate) mod batch;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -50,6 +51,7 @@ use crate::metadata::Metadata;
 use crate::numbers::Numbers;
 use crate::observe::Meters;
 use crate::upkeep::Upkeep;
+use crate::web::Web;
 pub(crate) use listener::serve;
 
 use error::ApiError;
@@ -84,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) admin: bool,
     /// The care for what is stored on this machine's disks.
     pub(crate) upkeep: Option<Upkeep>,
+    /// Who may come in.
+    pub(crate) web: Arc<Web>,
 }
 
 /// What may go on at once.
@@ -168,6 +172,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/-/ready", get(status::ready))
         .method_not_allowed_fallback(wrong_method)
         .fallback(page::get)
+        .layer(axum::middleware::from_fn_with_state(app.clone(), access::check))
         .layer(axum::middleware::from_fn_with_state(app.clone(), measure))
         .with_state(app)
 }
@@ -179,55 +184,17 @@ async fn wrong_method(method: Method) -> ApiError {
 /// Measures each request from its head to the head of its answer, and marks the answer as safe to embed nowhere.
 async fn measure(State(app): State<App>, request: Request, next: Next) -> Response {
     let from = app.clock.now();
-    let route = request.extensions().get::<MatchedPath>().map_or("other", |path| route_name(path.as_str()));
+    let route = access::route_name(request.extensions().get());
     let mut response = next.run(request).await;
     let status = response.status();
     // A stream's head says nothing of how long it took to answer.
     if route != "/v1/live" {
         app.meters.http_request(route, status.as_u16(), app.clock.now().saturating_sub(from));
     }
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.extend(app.web.headers().iter().map(|(name, value)| (name.clone(), value.clone())));
     response
-}
-
-/// The route as a label value that lives as long as the program.
-fn route_name(path: &str) -> &'static str {
-    const ROUTES: &[&str] = &[
-        "/api/v1/query",
-        "/api/v1/query_range",
-        "/api/v1/admin/tsdb/delete_series",
-        "/api/v1/admin/tsdb/clean_tombstones",
-        "/api/v1/series",
-        "/api/v1/labels",
-        "/api/v1/label/{name}/values",
-        "/api/v1/metadata",
-        "/api/v1/status/buildinfo",
-        "/api/v1/status/runtimeinfo",
-        "/api/v1/status/tsdb",
-        "/api/v1/status/walreplay",
-        "/api/v1/features",
-        "/api/v1/alertmanagers",
-        "/api/v1/write",
-        "/api/v1/rules",
-        "/api/v1/alerts",
-        "/v1/batch",
-        "/v1/cells",
-        "/v1/heatmap",
-        "/v1/live",
-        "/v1/traces",
-        "/v1/traces/columns",
-        "/v1/status",
-        "/v1/disks",
-        "/v1/disks/replace",
-        "/v1/scrub",
-        "/v1/snapshots",
-        "/v1/snapshots/clone",
-        "/v1/snapshots/{name}",
-        "/metrics",
-        "/-/healthy",
-        "/-/ready",
-    ];
-    ROUTES.iter().find(|route| **route == path).copied().unwrap_or("other")
 }
 
 /// A plain text answer.

@@ -13,7 +13,7 @@ use super::error::ApiError;
 const FORM_BYTES_MAX: usize = 1 << 20;
 
 /// The header that names a tenant, as Grafana Mimir and Loki have it.
-const TENANT_HEADER: &str = "x-scope-orgid";
+pub(super) const TENANT_HEADER: &str = "x-scope-orgid";
 
 /// The tenant that a request names.
 pub(crate) fn tenant(headers: &HeaderMap) -> Result<Option<Tenant>, ApiError> {
@@ -201,6 +201,22 @@ fn rfc3339_ms(text: &str) -> Option<i64> {
     valid.then_some((minutes * 60 + second) * 1000 + ms)
 }
 
+/// `2026-01-02T03:04:05Z`, the second that has begun.
+pub(crate) fn rfc3339(ms: i64) -> String {
+    let (days, second) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000) / 1_000);
+    // Near enough to begin with: then at most a year on.
+    let mut year = 1970 + days.div_euclid(366).min(days.div_euclid(365));
+    while days_since_epoch(year + 1, 1, 1) <= days {
+        year += 1;
+    }
+    let mut month = 1;
+    while month < 12 && days_since_epoch(year, month + 1, 1) <= days {
+        month += 1;
+    }
+    let day = days - days_since_epoch(year, month, 1) + 1;
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+}
+
 fn days_of(year: i64, month: i64) -> i64 {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     match month {
@@ -243,6 +259,17 @@ mod tests {
             "2026-01-01T00:00:00.Z",
         ] {
             check(text, None);
+        }
+    }
+
+    #[test]
+    fn instants_are_written_as_they_are_read() {
+        for text in ["1970-01-01T00:00:00Z", "2000-02-29T23:59:59Z", "2026-12-31T12:00:01Z", "1969-12-31T23:00:00Z"] {
+            assert_eq!(rfc3339(time_ms(text).unwrap()), text);
+        }
+        for day in -40_000..80_000_i64 {
+            let ms = day * 86_400_000 + 1_000;
+            assert_eq!(time_ms(&rfc3339(ms)), Some(ms), "{}", rfc3339(ms));
         }
     }
 

@@ -31,10 +31,13 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
     for (name, value) in [
         ("own_lost_total", counters.own_lost.get()),
         ("own_slow_dropped_total", counters.own_slow_dropped.get()),
+        ("web_config_reload_failures_total", counters.door.reloads_failed.get()),
         ("queries_timed_out_total", counters.queries_timed_out.get()),
     ] {
         out.insert(name.into(), value.into());
     }
+    let turned_away = counters.door.failures().filter(|(_, count)| *count > 0);
+    out.extend(turned_away.map(|(reason, count)| (format!("turned_away_{reason}_total"), count.into())));
     // A protocol that nobody speaks has nothing to tell.
     for (protocol, ledger) in counters.ledgers() {
         let sums = ledger.sums();

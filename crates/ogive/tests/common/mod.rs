@@ -72,7 +72,8 @@ impl Server {
                 return Err(format!("{said}(exit code {code:?})"));
             }
             said.push_str(&line);
-            if let Some((_, rest)) = line.split_once("serving http://") {
+            if let Some((_, rest)) = line.split_once("serving http") {
+                let rest = rest.trim_start_matches('s').trim_start_matches("://");
                 let address = rest.split('/').next().unwrap().to_owned();
                 // Whatever it says later is read, so that it never waits for us.
                 std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));

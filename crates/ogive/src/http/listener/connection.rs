@@ -28,6 +28,11 @@ impl Connection {
         Self { stream, sleep: Box::pin(tokio::time::sleep(idle)), idle, _place: place }
     }
 
+    /// Waits for bytes and looks at them; they stay there.
+    pub(super) async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.peek(into).await
+    }
+
     /// Something moved, or it is too long since something did.
     fn judge<T>(&mut self, context: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if moved.is_ready() {

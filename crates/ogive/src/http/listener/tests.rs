@@ -1,4 +1,5 @@
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 
 use axum::routing::get;
@@ -7,10 +8,15 @@ use tokio::net::TcpStream;
 
 use super::*;
 
+fn open_web() -> Arc<Web> {
+    Arc::new(Web::open(None, crate::cli::read_file, Arc::default()).unwrap())
+}
+
 fn door(places: usize, idle: Duration) -> Door {
     Door {
         router: Router::new(),
         places: Arc::new(Semaphore::new(places)),
+        web: open_web(),
         idle,
         first_head: FIRST_HEAD,
         builder: builder(),
@@ -25,7 +31,7 @@ async fn one_more_than_the_limit_waits_until_one_goes() {
     let second_address = listeners[1].local_addr().unwrap();
     let _clients =
         [TcpStream::connect(first_address).await.unwrap(), TcpStream::connect(second_address).await.unwrap()];
-    let first = next(&listeners[0], &door).await.0;
+    let first = next(&listeners[0], &door).await;
     let soon = Duration::from_millis(50);
     assert!(tokio::time::timeout(soon, next(&listeners[1], &door)).await.is_err(), "the limit is over all addresses");
     drop(first);
@@ -46,7 +52,7 @@ async fn read_byte(connection: &mut Connection) -> io::Result<usize> {
 async fn an_idle_connection_ends_and_a_moving_one_does_not() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let mut connection = next(&listener, &door(2, Duration::from_millis(200))).await.0;
+    let mut connection = next(&listener, &door(2, Duration::from_millis(200))).await;
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         client.try_write(b"x").unwrap();
@@ -64,7 +70,7 @@ async fn every_address_serves_the_same_until_the_end() {
     let addresses: Vec<SocketAddr> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
     let (end, ending) = watch::channel(false);
     let router = Router::new().route("/hello", get(|| async { "hello" }));
-    let served = tokio::spawn(serve(listeners, router, Duration::ZERO, ending));
+    let served = tokio::spawn(serve(listeners, router, open_web(), Duration::ZERO, ending));
     let mut kept = Vec::new();
     for address in addresses {
         let mut stream = TcpStream::connect(address).await.unwrap();

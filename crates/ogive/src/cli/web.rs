@@ -1,0 +1,23 @@
+//! The web configuration of a command: where it is, and how its files are read.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// 2 MiB: more than the configuration takes of one file, so that a longer one is refused and not cut off.
+const READ_MAX: u64 = 2 << 20;
+
+/// Who may connect and ask.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct WebOptions {
+    /// TLS, users and tokens of every HTTP and gRPC listener, as Prometheus's web.config (docs/web.md); read again when it
+    /// changes.
+    #[arg(long, value_name = "FILE", env = "OGIVE_WEB_CONFIG")]
+    pub(crate) web_config: Option<PathBuf>,
+}
+
+/// The bytes of a file, not many more than a configuration may have.
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(READ_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,153 @@
+//! What each route asks of whoever calls it, and whether they have it.
+//!
+//! Invariants: a request reaches its handler only when its sender may do what the table says; a route that is not in the table
+//! asks for everything. Behind a login that is bound to a tenant every handler sees that tenant, whatever the request says.
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::App;
+use super::body;
+use super::error::ApiError;
+use super::params::TENANT_HEADER;
+use crate::web::{Denied, Grant, LoginFailure, Need};
+
+use Need::{Admin, Open, Read, Write};
+
+/// A route, what GET and HEAD need there, and what the other methods need.
+type Rule = (&'static str, Need, Need);
+
+/// Every route. It is also the list of the values that the label `route` has.
+const RULES: &[Rule] = &[
+    ("/api/v1/query", Read, Read),
+    ("/api/v1/query_range", Read, Read),
+    ("/api/v1/admin/tsdb/delete_series", Admin, Admin),
+    ("/api/v1/admin/tsdb/clean_tombstones", Admin, Admin),
+    ("/api/v1/series", Read, Read),
+    ("/api/v1/labels", Read, Read),
+    ("/api/v1/label/{name}/values", Read, Read),
+    ("/api/v1/metadata", Read, Read),
+    ("/api/v1/status/buildinfo", Read, Read),
+    ("/api/v1/status/runtimeinfo", Read, Read),
+    ("/api/v1/status/tsdb", Read, Read),
+    ("/api/v1/status/walreplay", Read, Read),
+    ("/api/v1/features", Read, Read),
+    ("/api/v1/alertmanagers", Read, Read),
+    ("/api/v1/write", Write, Write),
+    ("/api/v1/rules", Read, Read),
+    ("/api/v1/alerts", Read, Read),
+    ("/v1/batch", Write, Write),
+    ("/v1/cells", Read, Read),
+    ("/v1/heatmap", Read, Read),
+    ("/v1/live", Read, Read),
+    ("/v1/traces", Read, Read),
+    ("/v1/traces/columns", Read, Read),
+    ("/v1/status", Read, Read),
+    ("/v1/disks", Read, Admin),
+    ("/v1/disks/replace", Admin, Admin),
+    ("/v1/scrub", Read, Admin),
+    ("/v1/snapshots", Read, Admin),
+    ("/v1/snapshots/clone", Admin, Admin),
+    ("/v1/snapshots/{name}", Admin, Admin),
+    ("/metrics", Read, Read),
+    ("/-/healthy", Open, Open),
+    ("/-/ready", Open, Open),
+];
+
+/// The page and addresses at which nothing is.
+const OTHER: Rule = ("other", Read, Read);
+
+/// The rule of a matched route.
+fn rule(path: Option<&MatchedPath>) -> Rule {
+    let Some(path) = path else { return OTHER };
+    // A route that somebody forgot here is nobody's but the administrator's.
+    RULES.iter().find(|rule| rule.0 == path.as_str()).copied().unwrap_or((OTHER.0, Admin, Admin))
+}
+
+/// The route as a label value that lives as long as the program.
+pub(super) fn route_name(path: Option<&MatchedPath>) -> &'static str {
+    rule(path).0
+}
+
+/// Lets through who may pass.
+pub(super) async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let (_, see, change) = rule(request.extensions().get());
+    let is_seeing = matches!(*request.method(), Method::GET | Method::HEAD);
+    match judge(&app, &mut request, if is_seeing { see } else { change }).await {
+        Ok(()) => next.run(request).await,
+        Err((why, error)) => {
+            app.web.turned_away(why);
+            // Who sends a body hears the answer only when they have sent it.
+            body::discard(request).await;
+            let status = error.status;
+            let mut response = error.into_response();
+            if status == StatusCode::UNAUTHORIZED {
+                for challenge in app.web.challenges() {
+                    response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+                }
+            }
+            response
+        }
+    }
+}
+
+async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (LoginFailure, ApiError)> {
+    if need == Open {
+        return Ok(());
+    }
+    let now_ms = app.clock.wall() / 1_000_000;
+    let grant = match app.web.who(request.headers(), now_ms).await {
+        Ok(None) => return Ok(()),
+        Ok(Some(grant)) => grant,
+        Err(Denied { why: why @ LoginFailure::Busy, message }) => return Err((why, ApiError::busy(message))),
+        Err(Denied { why, message }) => return Err((why, ApiError::unauthorized(message))),
+    };
+    if !grant.allow.has(need) {
+        let Grant { name, allow, .. } = &grant;
+        let message = format!(
+            "{name:?} may {} here, and this needs {}; ask whoever runs the server",
+            allow.words().join(" and "),
+            need.word()
+        );
+        return Err((LoginFailure::NotAllowed, ApiError::forbidden(message)));
+    }
+    bind(request, &grant).map_err(|error| (LoginFailure::Tenant, error))
+}
+
+/// Makes the request one of the tenant to which its sender is bound.
+fn bind(request: &mut Request, grant: &Grant) -> Result<(), ApiError> {
+    let Some(tenant) = &grant.tenant else { return Ok(()) };
+    let headers = request.headers_mut();
+    let named = headers.get_all(TENANT_HEADER).iter().all(|value| value.as_bytes() == tenant.as_str().as_bytes());
+    if !named {
+        let name = &grant.name;
+        let message =
+            format!("{name:?} is bound to the tenant {tenant}; leave the header X-Scope-OrgID out or name it");
+        return Err(ApiError::forbidden(message));
+    }
+    let value = HeaderValue::from_str(tenant.as_str()).expect("a tenant's name has letters, digits and signs");
+    headers.insert(TENANT_HEADER, value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A route that is served and not in the table is the administrator's, which nobody notices before there is a login.
+    #[test]
+    fn every_route_is_in_the_table() {
+        let source = include_str!("mod.rs");
+        let routes: Vec<&str> =
+            source.split(".route(").skip(1).map(|rest| rest.split('"').nth(1).expect("a path in quotes")).collect();
+        assert!(routes.len() > 20, "{routes:?}");
+        for route in &routes {
+            assert!(RULES.iter().any(|rule| rule.0 == *route), "{route} has no rule");
+        }
+        for rule in RULES {
+            assert!(routes.contains(&rule.0), "{} is not served", rule.0);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+use axum::http::{HeaderValue, header};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use super::*;
+use crate::cli::read_file;
+
+/// A directory with a configuration, and a key and a certificate that it may name.
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new(config: &str) -> Self {
+        let files = Self(tempfile::tempdir().unwrap());
+        let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        files.write("cert.pem", &key.cert.pem());
+        files.write("key.pem", &key.signing_key.serialize_pem());
+        files.write("web.yml", config);
+        files
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.path().join(name), text).unwrap();
+    }
+
+    fn open(&self) -> anyhow::Result<Web> {
+        Web::open(Some(&self.0.path().join("web.yml")), read_file, Arc::default())
+    }
+}
+
+fn refusal(config: &str) -> String {
+    Files::new(config).open().err().map_or_else(String::new, |error| format!("{error:#}"))
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let check = |config: &str, words: &[&str]| {
+        let said = refusal(config);
+        for word in words {
+            assert!(said.contains(word), "{word:?} is not in {said:?} of {config}");
+        }
+    };
+    let tls = "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n";
+    let sha256 = "0".repeat(64);
+    check("tokns: []", &["web.yml", "tokns", "tokens", "line 1"]);
+    check("tls_server_config:\n  cert_fil: x", &["cert_fil", "cert_file", "line 2"]);
+    check("a: [", &["web.yml"]);
+    check("tls_server_config:\n  cert_file: cert.pem", &["key_file is missing"]);
+    check("tls_server_config:\n  cert_file: none.pem\n  key_file: key.pem", &["cert_file", "none.pem"]);
+    check("tls_server_config:\n  cert_file: key.pem\n  key_file: key.pem", &["no certificate"]);
+    check("tls_server_config:\n  cert_file: cert.pem\n  key_file: cert.pem", &["no private key"]);
+    check(&format!("{tls}  min_version: TLS10"), &["min_version", "TLS12"]);
+    check(&format!("{tls}  min_version: TLS13\n  max_version: TLS12"), &["above"]);
+    check(&format!("{tls}  cipher_suites: [RC4]"), &["RC4", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]);
+    check(&format!("{tls}  curve_preferences: [P1]"), &["P1", "X25519"]);
+    check(&format!("{tls}  client_auth_type: Always"), &["Always", "RequireAndVerifyClientCert"]);
+    check(&format!("{tls}  client_auth_type: RequireAndVerifyClientCert"), &["client_ca_file is missing"]);
+    check(&format!("{tls}  client_ca_file: cert.pem"), &["need a client_auth_type"]);
+    check(&format!("{tls}  client_auth_type: RequestClientCert\n  client_allowed_sans: [a@b]"), &["a@b"]);
+    check("http_server_config:\n  headers:\n    X-Other: a", &["X-Other", "x-frame-options"]);
+    check("basic_auth_users:\n  alice: secret", &["alice", "htpasswd"]);
+    check("basic_auth_grants:\n  bob: {allow: [read]}", &["bob", "basic_auth_users"]);
+    let token = |more: &str| format!("tokens:\n  - {{name: a, sha256: \"{sha256}\", allow: [read]{more}}}");
+    check(&token(", tenant: \"a/b\""), &["the token \"a\"", "tenant"]);
+    check(&token(", expires: soon"), &["expires", "soon"]);
+    check(&token(", expires: 2027-02-30"), &["expires", "2027-02-30"]);
+    check("tokens:\n  - {name: a, sha256: abc, allow: [read]}", &["64 hexadecimal"]);
+    check(&format!("tokens:\n  - {{name: a, sha256: \"{sha256}\", allow: [all]}}"), &["all", "admin"]);
+    check(&format!("tokens:\n  - {{name: a, sha256: \"{sha256}\", allow: []}}"), &["nothing is allowed"]);
+    let twice = format!("{0}\n  - {{name: b, sha256: \"{sha256}\", allow: [read]}}", token(""));
+    check(&twice, &["twice"]);
+    for good in [
+        String::new(),
+        "# nothing\n".into(),
+        tls.into(),
+        token(", expires: 2027-01-31, tenant: team-a"),
+        token(", expires: \"2027-01-31T00:00:00Z\""),
+        format!(
+            "{tls}  min_version: TLS13\n  cipher_suites: [TLS_AES_128_GCM_SHA256]\n  curve_preferences: [CurveP256]"
+        ),
+        format!(
+            "{tls}  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: cert.pem\n  client_allowed_sans: [a, 10.0.0.1]"
+        ),
+        "http_server_config:\n  http2: false\n  headers:\n    X-Frame-Options: deny".into(),
+        format!("basic_auth_users:\n  alice: {}", bcrypt::hash("x", 4).unwrap()),
+    ] {
+        assert_eq!(refusal(&good), "", "{good}");
+    }
+}
+
+fn said(web: &Web, authorization: &str, now_ms: i64) -> Result<Grant, LoginFailure> {
+    let mut headers = HeaderMap::new();
+    if !authorization.is_empty() {
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_str(authorization).unwrap());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let who = runtime.block_on(web.who(&headers, now_ms));
+    who.map(|grant| grant.expect("there is a login")).map_err(|denied| denied.why)
+}
+
+#[test]
+fn who_somebody_is_decides_what_they_may() {
+    let config = format!(
+        "basic_auth_users: {{alice: {}, bob: {}}}\nbasic_auth_grants: {{bob: {{tenant: team-b, allow: [read]}}}}\n\
+         tokens:\n  - {{name: writer, sha256: {}, allow: [write], tenant: team-a, expires: \"2026-01-01T00:00:00Z\"}}\n",
+        bcrypt::hash("wonder", 4).unwrap(),
+        bcrypt::hash("builder", 4).unwrap(),
+        token_hash("ogive_secret"),
+    );
+    let web = Files::new(&config).open().unwrap();
+    let end = 1_767_225_600_000;
+    let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
+    let alice = said(&web, &basic("alice:wonder"), 0).unwrap();
+    assert_eq!((alice.tenant, alice.allow), (None, Allow::ALL));
+    let bob = said(&web, &basic("bob:builder"), 0).unwrap();
+    assert_eq!((bob.tenant.unwrap().as_str(), bob.allow.words()), ("team-b", vec!["read"]));
+    for scheme in ["Bearer", "bearer", "Token"] {
+        let writer = said(&web, &format!("{scheme} ogive_secret"), end - 1).unwrap();
+        assert_eq!((writer.tenant.unwrap().as_str(), writer.allow.words()), ("team-a", vec!["write"]));
+    }
+    let check = |authorization: &str, why| assert_eq!(said(&web, authorization, end), Err(why), "{authorization}");
+    check("Bearer ogive_secret", LoginFailure::Expired);
+    check("Bearer ogive_secre", LoginFailure::Token);
+    check("Bearer ogive_secret2", LoginFailure::Token);
+    check("", LoginFailure::Missing);
+    for malformed in ["Bearer", "Digest x", "Basic !", "Basic YWxpY2U="] {
+        check(malformed, LoginFailure::Malformed);
+    }
+    for wrong in ["alice:builder", "alice:", "carol:wonder", "carol:"] {
+        check(&basic(wrong), LoginFailure::Password);
+    }
+    assert_eq!(web.challenges().len(), 2);
+}
+
+#[test]
+fn nobody_has_to_say_who_they_are_without_users_and_tokens() {
+    let web = Files::new("").open().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut headers = HeaderMap::new();
+    headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer whatever"));
+    assert_eq!(runtime.block_on(web.who(&headers, 0)), Ok(None));
+}
+
+/// A new configuration comes into force when it is right, and one that is not leaves the old one, and is told once.
+#[test]
+fn a_changed_file_is_taken_when_it_is_right() {
+    let token = |text: &str| format!("tokens: [{{name: a, sha256: {}, allow: [read]}}]\n", token_hash(text));
+    let files = Files::new(&token("first"));
+    let web = files.open().unwrap();
+    assert!(!web.look(), "nothing changed");
+    assert!(said(&web, "Bearer first", 0).is_ok());
+    files.write("web.yml", "tokens: [");
+    assert!(!web.look() && !web.look());
+    assert!(said(&web, "Bearer first", 0).is_ok());
+    assert_eq!((web.counters.door.reloads.get(), web.counters.door.reloads_failed.get()), (0, 1));
+    files.write("web.yml", &token("second"));
+    assert!(web.look());
+    assert_eq!(said(&web, "Bearer first", 0), Err(LoginFailure::Token));
+    assert!(said(&web, "Bearer second", 0).is_ok());
+    // A file that it names counts too.
+    files.write("web.yml", "tls_server_config: {cert_file: cert.pem, key_file: key.pem}");
+    assert!(web.look() && web.tls().is_some());
+    let other = rcgen::generate_simple_self_signed(["other".to_owned()]).unwrap();
+    files.write("cert.pem", &other.cert.pem());
+    assert!(!web.look(), "the key is still that of the certificate before");
+    files.write("key.pem", &other.signing_key.serialize_pem());
+    assert!(web.look());
+    std::fs::remove_file(files.0.path().join("web.yml")).unwrap();
+    assert!(!web.look() && web.tls().is_some(), "what is gone leaves the old one in force");
+    assert_eq!((web.counters.door.reloads.get(), web.counters.door.reloads_failed.get()), (3, 3));
+}

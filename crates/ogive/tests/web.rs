@@ -1,0 +1,338 @@
+//! TLS, login and tenants as users set them up, asked by the tools that they have: curl, openssl, the command line, the exporter.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Server, eventually, now_ms};
+use rcgen::{CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType};
+use serde_json::{Value, json};
+
+/// Who vouches for servers and clients.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "those who vouch");
+        params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// `NAME.pem` and `NAME.key` for `name`, on 127.0.0.1 too.
+    fn certify(&self, directory: &Path, name: &str, purpose: ExtendedKeyUsagePurpose) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.subject_alt_names.push(SanType::IpAddress("127.0.0.1".parse().unwrap()));
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![purpose];
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        std::fs::write(directory.join(format!("{name}.pem")), certificate.pem()).unwrap();
+        std::fs::write(directory.join(format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+}
+
+/// A server behind `config`, in a directory with `ca.pem`, and certificates of `server`, `client` and `other`.
+struct Guarded {
+    files: tempfile::TempDir,
+    _data: tempfile::TempDir,
+    authority: Authority,
+    server: Server,
+}
+
+const TLS: &str = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n";
+
+impl Guarded {
+    fn new(config: &str) -> Self {
+        let (files, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let authority = Authority::new();
+        std::fs::write(files.path().join("ca.pem"), authority.0.pem()).unwrap();
+        authority.certify(files.path(), "server", ExtendedKeyUsagePurpose::ServerAuth);
+        authority.certify(files.path(), "client", ExtendedKeyUsagePurpose::ClientAuth);
+        authority.certify(files.path(), "other", ExtendedKeyUsagePurpose::ClientAuth);
+        let path = files.path().join("web.yml");
+        std::fs::write(&path, config).unwrap();
+        let args = ["--listen", "127.0.0.1:0", "--enable-admin-api", "--web-config", path.to_str().unwrap()];
+        let server = Server::try_start(data.path(), &args).unwrap_or_else(|said| panic!("no start: {said}"));
+        Self { files, _data: data, authority, server }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.files.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// What curl gets: the status, or 0 when there is no answer, the version of HTTP, and the body.
+    fn curl(&self, path: &str, more: &[&str]) -> (u16, String, String) {
+        let scheme = if self.server.said.contains("https://") { "https" } else { "http" };
+        let url = format!("{scheme}://{}{path}", self.server.address);
+        let output = Command::new("curl")
+            .args(["-s", "--max-time", "60", "-w", "\n%{http_code} %{http_version}", "--cacert", &self.file("ca.pem")])
+            .args(more)
+            .arg(url)
+            .output()
+            .expect("curl is there");
+        let said = String::from_utf8(output.stdout).unwrap();
+        let (body, last) = said.rsplit_once('\n').unwrap();
+        let (status, version) = last.split_once(' ').unwrap();
+        (status.parse().unwrap(), version.to_owned(), body.to_owned())
+    }
+
+    fn status(&self, path: &str, more: &[&str]) -> u16 {
+        self.curl(path, more).0
+    }
+
+    fn turned_away(&self, reason: &str, more: &[&str]) -> u64 {
+        let (status, _, text) = self.curl("/metrics", more);
+        assert_eq!(status, 200, "{text}");
+        let line = format!("ogive_turned_away_total{{reason=\"{reason}\"}} ");
+        text.lines().find_map(|found| found.strip_prefix(&line)).expect("it is counted").parse().unwrap()
+    }
+}
+
+/// A new token of the command line, and its entry.
+fn new_token(args: &[&str]) -> (String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["token", "new"]).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (token, rest) = text.split_once("\n\n").unwrap();
+    let (_, entry) = rest.split_once("tokens:\n").unwrap();
+    assert!(!entry.contains(token), "the secret is not in what is kept");
+    (token.to_owned(), entry.to_owned())
+}
+
+fn bearer(token: &str) -> String {
+    format!("authorization: Bearer {token}")
+}
+
+fn one(sequence: u64, name: &str) -> String {
+    let series = json!([{"labels": {"__name__": name}, "kind": "float"}]);
+    let samples = json!([{"series": 0, "time_ms": now_ms(), "float": 1}]);
+    json!({"source": common::SOURCE, "sequence": sequence, "series": series, "samples": samples}).to_string()
+}
+
+#[test]
+fn both_versions_of_http_are_encrypted_and_plain_http_is_told_so() {
+    let guarded = Guarded::new(&format!("{TLS}http_server_config:\n  headers:\n    X-Frame-Options: deny\n"));
+    assert!(guarded.server.said.contains("serving https://"), "{}", guarded.server.said);
+    assert_eq!(guarded.curl("/-/ready", &["--http1.1"]).1, "1.1");
+    let (status, version, body) = guarded.curl("/-/ready", &["-i"]);
+    assert_eq!((status, &*version), (200, "2"), "curl and the server agree on HTTP/2");
+    assert!(body.contains("x-frame-options: deny"), "{body}");
+    let (status, _) = guarded.server.request("GET /-/ready HTTP/1.1", b"").unwrap();
+    assert_eq!(status, 400);
+    assert_eq!(guarded.status("/-/ready", &["--cacert", &guarded.file("client.pem")]), 0, "curl trusts nobody else");
+    assert!(guarded.turned_away("tls", &[]) >= 2);
+}
+
+#[test]
+fn a_version_that_is_too_old_is_refused() {
+    let guarded = Guarded::new(&format!("{TLS}  min_version: TLS13\n"));
+    let shake = |version: &str| {
+        let output = Command::new("openssl")
+            .args(["s_client", "-connect", &guarded.server.address, version, "-CAfile", &guarded.file("ca.pem")])
+            .args(["-verify_return_error", "-alpn", "h2"])
+            .stdin(Stdio::null())
+            .output()
+            .expect("openssl is there");
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (done, said) = shake("-tls1_3");
+    assert!(done && said.contains("Verify return code: 0") && said.contains("ALPN protocol: h2"), "{said}");
+    assert!(!shake("-tls1_2").0);
+    // Left out, it is TLS 1.2.
+    let guarded = Guarded::new(TLS);
+    assert_eq!(guarded.status("/-/ready", &["--tlsv1.2", "--tls-max", "1.2"]), 200);
+    assert_eq!(guarded.status("/-/ready", &["--tlsv1.0", "--tls-max", "1.1", "--ciphers", "ALL:@SECLEVEL=0"]), 0);
+}
+
+#[test]
+fn certificates_of_clients_are_asked_for_and_checked() {
+    let checked = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n";
+    let guarded = Guarded::new(&format!("{TLS}{checked}  client_allowed_sans: [client]\n"));
+    let shown = |name: &str| {
+        let (certificate, key) = (guarded.file(&format!("{name}.pem")), guarded.file(&format!("{name}.key")));
+        guarded.status("/api/v1/query?query=1", &["--cert", &certificate, "--key", &key])
+    };
+    assert_eq!(shown("client"), 200);
+    assert_eq!(shown("other"), 0, "its name is not among those that may");
+    assert_eq!(guarded.status("/-/ready", &[]), 0, "no certificate");
+    let stranger = Authority::new();
+    stranger.certify(guarded.files.path(), "client", ExtendedKeyUsagePurpose::ClientAuth);
+    assert_eq!(shown("client"), 0, "the right name, and somebody else vouches for it");
+}
+
+#[test]
+fn users_say_their_password_and_are_held_to_their_grant() {
+    let hash = |password: &str| bcrypt::hash(password, 4).unwrap();
+    let config = format!(
+        "{TLS}basic_auth_users:\n  alice: {}\n  bob: {}\nbasic_auth_grants:\n  bob: {{tenant: team-b, allow: [read]}}\n",
+        hash("wonder"),
+        hash("builder")
+    );
+    let guarded = Guarded::new(&config);
+    let asks = |user: &str, path: &str, more: &[&str]| guarded.status(path, &[&["-u", user], more].concat());
+    let query = "/api/v1/query?query=1";
+    assert_eq!(asks("alice:wonder", query, &[]), 200);
+    assert_eq!(asks("alice:wonder", query, &["-H", "X-Scope-OrgID: any"]), 200);
+    assert_eq!(asks("alice:builder", query, &[]), 401);
+    assert_eq!(asks("nobody:builder", query, &[]), 401);
+    assert_eq!(asks("bob:builder", query, &[]), 200);
+    assert_eq!(asks("bob:builder", query, &["-H", "X-Scope-OrgID: team-a"]), 403);
+    assert_eq!(asks("bob:builder", "/v1/batch", &["-d", &one(1, "x"), "-H", "content-type: application/json"]), 403);
+    assert_eq!(guarded.status("/", &[]), 401, "the page asks too");
+    assert_eq!(guarded.status("/-/healthy", &[]) + guarded.status("/-/ready", &[]), 400, "open to who watches");
+    let (_, _, head) = guarded.curl(query, &["-i"]);
+    assert!(head.to_ascii_lowercase().contains("www-authenticate: basic"), "{head}");
+    let counted = |reason| guarded.turned_away(reason, &["-u", "alice:wonder"]);
+    assert_eq!((counted("password"), counted("missing")), (2, 2));
+    assert_eq!((counted("tenant"), counted("not_allowed")), (1, 1));
+}
+
+/// Every route that reads or writes, under a token of one tenant.
+#[test]
+fn a_token_reaches_its_tenant_alone() {
+    let (writer_a, entry) = new_token(&["--name", "writer-a", "--tenant", "a", "--allow", "write", "--expires", "90d"]);
+    let mut entries = entry;
+    let mut tokens = Vec::new();
+    for args in [
+        ["--name", "reader-a", "--tenant", "a", "--allow", "read"],
+        ["--name", "reader-b", "--tenant", "b", "--allow", "read"],
+        ["--name", "both-b", "--tenant", "b", "--allow", "read,write"],
+    ] {
+        let (token, entry) = new_token(&args);
+        tokens.push(token);
+        entries.push_str(&entry);
+    }
+    let guarded = Guarded::new(&format!("{TLS}tokens:\n{entries}"));
+    let ask = |token: &str, path: &str, more: &[&str]| guarded.curl(path, &[&["-H", &*bearer(token)], more].concat());
+    let kind = ["-H", "content-type: application/json"];
+    let body = one(1, "mine");
+    assert_eq!(ask(&writer_a, "/v1/batch", &[&kind[..], &["-d", &body]].concat()).0, 200);
+    let (reader_a, reader_b, both_b) = (&tokens[0], &tokens[1], &tokens[2]);
+    let selector = common::form("{__name__=\"mine\"}");
+    let now = now_ms() / 1000;
+    let (start, end) = (now - 60, now + 60);
+    for path in [
+        format!("/api/v1/query?query={selector}&time={end}"),
+        format!("/api/v1/query_range?query={selector}&start={start}&end={end}&step=1"),
+        format!("/api/v1/series?match[]={selector}"),
+        format!("/api/v1/labels?match[]={selector}"),
+        "/api/v1/label/__name__/values".into(),
+        format!("/v1/cells?match[]={selector}&start={start}&end={end}"),
+    ] {
+        let path = path.replace("[]", "%5B%5D");
+        let (status, _, mine) = ask(reader_a, &path, &[]);
+        assert!(status == 200 && (mine.contains("mine") || mine.contains("__name__")), "{path}: {mine}");
+        let (status, _, other) = ask(reader_b, &path, &[]);
+        assert!(status == 200 && !other.contains("mine") && !other.contains("__name__"), "{path}: {other}");
+        assert_eq!(ask(reader_b, &path, &["-H", "X-Scope-OrgID: a"]).0, 403, "{path}");
+        assert_eq!(ask(&writer_a, &path, &[]).0, 403, "a token that writes does not read: {path}");
+    }
+    for path in ["/v1/batch", "/api/v1/write"] {
+        assert_eq!(ask(reader_a, path, &["-d", "x"]).0, 403, "{path}");
+        assert_eq!(ask(both_b, path, &["-d", "x", "-H", "X-Scope-OrgID: a"]).0, 403, "{path}");
+    }
+    // The batch itself may not name another tenant either.
+    let mut named: Value = serde_json::from_str(&one(2, "sneaked")).unwrap();
+    named["tenant"] = "a".into();
+    assert_eq!(ask(both_b, "/v1/batch", &[&kind[..], &["-d", &named.to_string()]].concat()).0, 400);
+    for path in ["/api/v1/admin/tsdb/delete_series?match%5B%5D=mine", "/v1/snapshots", "/v1/scrub", "/v1/disks/replace"]
+    {
+        assert_eq!(ask(both_b, path, &["-X", "POST"]).0, 403, "{path}");
+    }
+    assert_eq!(ask("ogive_unknown", "/metrics", &[]).0, 401);
+    assert_eq!(ask(reader_a, "/metrics", &[]).0, 200);
+}
+
+#[test]
+fn a_token_ends_when_it_expires() {
+    let (token, entry) = new_token(&["--name", "short", "--allow", "read", "--expires", "1h"]);
+    let past = entry.lines().map(|line| match line.split_once("expires: ") {
+        Some((indent, _)) => format!("{indent}expires: 2026-01-01T00:00:00Z\n"),
+        None => format!("{line}\n"),
+    });
+    let past: String = past.collect();
+    let guarded = Guarded::new(&format!("{TLS}tokens:\n{past}"));
+    let query = "/api/v1/query?query=1";
+    let (status, _, said) = guarded.curl(query, &["-H", &bearer(&token)]);
+    assert!(status == 401 && said.contains("\"short\\\"") && said.contains("expired"), "{said}");
+    // Renewed, it is good again; nobody starts the server anew.
+    std::fs::write(guarded.file("web.yml"), format!("{TLS}tokens:\n{entry}")).unwrap();
+    eventually("the new list", || (guarded.status(query, &["-H", &bearer(&token)]) == 200).then_some(()));
+    assert_eq!(guarded.turned_away("expired", &["-H", &bearer(&token)]).min(1), 1);
+}
+
+/// The certificate is replaced while a connection is open: that one goes on, the next one sees the new certificate.
+#[test]
+fn a_certificate_is_replaced_while_serving() {
+    use std::io::{Read, Write};
+    let guarded = Guarded::new(TLS);
+    let mut kept = Command::new("openssl")
+        .args(["s_client", "-connect", &guarded.server.address, "-CAfile", &guarded.file("ca.pem"), "-quiet"])
+        .args(["-verify_return_error"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl is there");
+    let (mut input, mut output) = (kept.stdin.take().unwrap(), kept.stdout.take().unwrap());
+    let mut ask = || {
+        input.write_all(b"GET /-/ready HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        let (mut bytes, mut said) = ([0; 1024], String::new());
+        while !said.ends_with("is ready.\n") {
+            let read = output.read(&mut bytes).unwrap();
+            assert!(read > 0, "the connection ended: {said}");
+            said.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+    };
+    ask();
+    // The next certificate is of another authority, which curl is then told.
+    let next = Authority::new();
+    next.certify(guarded.files.path(), "server", ExtendedKeyUsagePurpose::ServerAuth);
+    let path = guarded.file("next-ca.pem");
+    std::fs::write(&path, next.0.pem()).unwrap();
+    eventually("the new certificate", || (guarded.status("/-/ready", &["--cacert", &path]) == 200).then_some(()));
+    assert_eq!(guarded.status("/-/ready", &[]), 0, "the old authority vouches for it no more");
+    ask();
+    kept.kill().unwrap();
+    kept.wait().unwrap();
+    drop(guarded.authority);
+}
+
+#[test]
+fn the_command_line_and_the_exporter_log_in() {
+    let (token, entry) = new_token(&["--name", "all", "--allow", "read,write"]);
+    let checked = "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: ca.pem\n";
+    let guarded = Guarded::new(&format!("{TLS}{checked}tokens:\n{entry}"));
+    let url = format!("https://{}", guarded.server.address);
+    let run = |arguments: &[&str], token: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+        command.args(arguments).env("OGIVE_SERVER", &url).env("OGIVE_TOKEN", token);
+        let output = command.env("OGIVE_CA_FILE", guarded.file("ca.pem")).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, out, err) = run(&["query", "1 + 1"], &token);
+    assert!(code == Some(0) && out.contains('2'), "{out}{err}");
+    let (certificate, key) = (guarded.file("client.pem"), guarded.file("client.key"));
+    assert_eq!(run(&["status", "--cert-file", &certificate, "--key-file", &key], &token).0, Some(0));
+    let (code, _, err) = run(&["status"], "ogive_wrong");
+    assert!(code == Some(2) && err.contains("401") && err.contains("--token"), "{err}");
+    let (code, _, err) = run(&["status", "--ca-file", &certificate], &token);
+    assert_eq!(code, Some(3), "{err}");
+    let (code, _, err) = run(&["status", "--ca-file", &key], &token);
+    assert!(code == Some(2) && err.contains("no certificate"), "{err}");
+    // The exporter of a measured process.
+    let recorder = ogive_probe::Recorder::default();
+    let pem = std::fs::read(guarded.file("ca.pem")).unwrap();
+    let exporter = ogive_export::Exporter::builder(&url).token(&token).ca_pem(&pem).start().unwrap();
+    exporter.cells().recorder("sent_seconds", &[], &recorder).unwrap();
+    recorder.record_ns(1_000_000);
+    let status = exporter.shutdown(std::time::Duration::from_secs(30));
+    assert!(status.acknowledged.cells > 0 && status.dropped.is_empty(), "{status:?}");
+    eventually("what was sent", || {
+        let (_, out, _) = run(&["query", "histogram_count(sum_over_time(sent_seconds[1m]))"], &token);
+        out.trim_end().ends_with(" 1").then_some(())
+    });
+}
