@@ -15,6 +15,8 @@ mod view;
 #[cfg(test)]
 mod crash_tests;
 #[cfg(test)]
+mod point_tests;
+#[cfg(test)]
 mod series_tests;
 #[cfg(test)]
 mod store_tests;

@@ -1,7 +1,11 @@
 //! The same series from several sources, blocks and heads, becomes one.
 //!
 //! Invariants: the answer depends neither on how samples were spread over the sources nor on the order of these, but for
-//! the last bits of float sums. What becomes of two values at one time is in `order`.
+//! the last bits of float sums. What becomes of two values at one time is in `order`. A delta column of which starts are known has a
+//! row for each whole point, so that one which comes again is known: in the order of (time, start, value), and one row a time, in front, for
+//! all fragments. [`collapse`] makes one row a time of them; after that nothing is merged any more.
+
+use std::cmp::Ordering;
 
 use ogive_model::{
     Aggregate, FloatColumn, HistogramColumn, HistogramValue, Kind, SeriesData, SeriesMeta, Temporality, TextColumn,
@@ -59,20 +63,20 @@ enum Turn {
     Both,
 }
 
-/// The turns in which two ascending columns become one.
-fn turns(earlier: &[i64], later: &[i64]) -> Vec<Turn> {
-    let mut turns = Vec::with_capacity(earlier.len() + later.len());
+/// The turns in which two ascending columns become one; `order` is that of rows at one time.
+fn turns<T>(earlier: (&[i64], &[T]), later: (&[i64], &[T]), order: impl Fn(&T, &T) -> Ordering) -> Vec<Turn> {
+    let mut turns = Vec::with_capacity(earlier.0.len() + later.0.len());
     let (mut a, mut b) = (0, 0);
-    while a < earlier.len() || b < later.len() {
-        let order = match (earlier.get(a), later.get(b)) {
-            (Some(earlier), Some(later)) => earlier.cmp(later),
-            (Some(_), None) => std::cmp::Ordering::Less,
-            _ => std::cmp::Ordering::Greater,
+    while a < earlier.0.len() || b < later.0.len() {
+        let order = match (earlier.0.get(a), later.0.get(b)) {
+            (Some(time), Some(other)) => time.cmp(other).then_with(|| order(&earlier.1[a], &later.1[b])),
+            (Some(_), None) => Ordering::Less,
+            _ => Ordering::Greater,
         };
         turns.push(match order {
-            std::cmp::Ordering::Less => Turn::Earlier,
-            std::cmp::Ordering::Greater => Turn::Later,
-            std::cmp::Ordering::Equal => Turn::Both,
+            Ordering::Less => Turn::Earlier,
+            Ordering::Greater => Turn::Later,
+            Ordering::Equal => Turn::Both,
         });
         a += usize::from(order.is_le());
         b += usize::from(order.is_ge());
@@ -103,14 +107,78 @@ fn add_floats(one: &mut FloatColumn, mut other: FloatColumn, delta: bool) {
         return add_aggregated(one, other, delta);
     }
     let join = |a: (f64, i64), b: (f64, i64)| match delta {
-        true => (a.0 + b.0, a.1.max(b.1)),
+        true if a.1 != 0 => a,
+        true => (a.0 + b.0, 0),
         false => greater(a, b, |a, b| order::floats(*a, *b)),
     };
+    let at_once = |a: &(f64, i64), b: &(f64, i64)| match delta {
+        true => order::points((a.1, &a.0), (b.1, &b.0), |a, b| order::floats(*a, *b)),
+        false => Ordering::Equal,
+    };
     let other = rows(&mut other.times, &mut other.values, &mut other.starts);
-    let (times, rows) = zip(rows(&mut one.times, &mut one.values, &mut one.starts), other, join);
+    let (times, rows) = zip(rows(&mut one.times, &mut one.values, &mut one.starts), other, at_once, join);
     one.times = times;
     (one.values, one.starts) = rows.into_iter().unzip();
     forget_unknown(&mut one.starts);
+}
+
+/// Makes one row a time of the points and fragments of a delta series: what is read. Its start is the earliest, 0 when not
+/// all are known.
+pub(crate) fn collapse(data: &mut SeriesData) {
+    if data.meta.temporality == Temporality::Delta {
+        collapse_floats(&mut data.floats);
+        collapse_histograms(&mut data.histograms);
+    }
+}
+
+fn collapse_floats(column: &mut FloatColumn) {
+    if is_collapsed(&column.times) {
+        return;
+    }
+    if column.aggregates.is_empty() {
+        let (times, all) = rows(&mut column.times, &mut column.values, &mut column.starts);
+        let (times, all) = collapsed(times, all, |a, b| (a.0 + b.0, a.1.min(b.1)));
+        column.times = times;
+        (column.values, column.starts) = all.into_iter().unzip();
+    } else {
+        let (times, all) = aggregated(column);
+        let (times, all) = collapsed(times, all, |a, b| meet(a, b, true));
+        put_aggregated(column, times, all);
+    }
+    forget_unknown(&mut column.starts);
+}
+
+fn collapse_histograms(column: &mut HistogramColumn) {
+    if is_collapsed(&column.times) {
+        return;
+    }
+    let (times, all) = rows(&mut column.times, &mut column.values, &mut column.starts);
+    let (times, all) = collapsed(times, all, |mut a, b| {
+        order::merge_cell(&mut a.0, b.0);
+        (a.0, a.1.min(b.1))
+    });
+    column.times = times;
+    (column.values, column.starts) = all.into_iter().unzip();
+    forget_unknown(&mut column.starts);
+}
+
+fn is_collapsed(times: &[i64]) -> bool {
+    times.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+/// One row a time.
+fn collapsed<T>(times: Vec<i64>, rows: Vec<T>, add: impl Fn(T, T) -> T) -> (Vec<i64>, Vec<T>) {
+    let mut out: (Vec<i64>, Vec<T>) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
+    for (time, row) in times.into_iter().zip(rows) {
+        match out.1.pop_if(|_| out.0.last() == Some(&time)) {
+            Some(before) => out.1.push(add(before, row)),
+            None => {
+                out.0.push(time);
+                out.1.push(row);
+            }
+        }
+    }
+    out
 }
 
 /// Makes the aggregate of each sample that stands for itself.
@@ -126,30 +194,46 @@ pub(crate) fn fill_aggregates(column: &mut FloatColumn) {
 /// A value with its start and what it stands for.
 type Aggregated = ((f64, i64), Aggregate);
 
-/// Rows of rollups among samples. Of two rows at one time of which one stands for many samples, the one that stands for more
-/// stays.
+/// Rows of rollups among samples.
 fn add_aggregated(one: &mut FloatColumn, mut other: FloatColumn, delta: bool) {
-    let take = |column: &mut FloatColumn| {
-        fill_aggregates(column);
-        let (times, rows) = rows(&mut column.times, &mut column.values, &mut column.starts);
-        (times, rows.into_iter().zip(std::mem::take(&mut column.aggregates)).collect::<Vec<Aggregated>>())
+    let stands_for_many = |row: &Aggregated| row.1.count > 1;
+    let at_once = |a: &Aggregated, b: &Aggregated| match delta && !stands_for_many(a) && !stands_for_many(b) {
+        true => order::points((a.0.1, &a.0.0), (b.0.1, &b.0.0), |a, b| order::floats(*a, *b)),
+        false => Ordering::Equal,
     };
     let join = |a: Aggregated, b: Aggregated| {
-        if a.1.count > 1 || b.1.count > 1 {
-            return if a.1.count >= b.1.count { a } else { b };
-        }
-        let row = match delta {
-            true => (a.0.0 + b.0.0, a.0.1.max(b.0.1)),
-            false => greater(a.0, b.0, |a, b| order::floats(*a, *b)),
-        };
-        let time = a.1.first_time.max(b.1.first_time);
-        (row, if order::is_stale(row.0) { Aggregate::default() } else { Aggregate::of(time, row.0, row.1) })
+        let point = delta && a.0.1 != 0 && !stands_for_many(&a) && !stands_for_many(&b);
+        if point { a } else { meet(a, b, delta) }
     };
-    let (times, merged) = zip(take(one), take(&mut other), join);
-    let (columns, aggregates): (Vec<(f64, i64)>, Vec<Aggregate>) = merged.into_iter().unzip();
-    (one.times, one.aggregates) = (times, aggregates);
-    (one.values, one.starts) = columns.into_iter().unzip();
+    let (times, merged) = zip(aggregated(one), aggregated(&mut other), at_once, join);
+    put_aggregated(one, times, merged);
     forget_unknown(&mut one.starts);
+}
+
+/// Takes a column apart.
+fn aggregated(column: &mut FloatColumn) -> (Vec<i64>, Vec<Aggregated>) {
+    fill_aggregates(column);
+    let (times, rows) = rows(&mut column.times, &mut column.values, &mut column.starts);
+    (times, rows.into_iter().zip(std::mem::take(&mut column.aggregates)).collect())
+}
+
+fn put_aggregated(column: &mut FloatColumn, times: Vec<i64>, rows: Vec<Aggregated>) {
+    let (columns, aggregates): (Vec<(f64, i64)>, Vec<Aggregate>) = rows.into_iter().unzip();
+    (column.times, column.aggregates) = (times, aggregates);
+    (column.values, column.starts) = columns.into_iter().unzip();
+}
+
+/// What two rows at one time come to. Of two of which one stands for many samples, the one that stands for more stays.
+fn meet(a: Aggregated, b: Aggregated, delta: bool) -> Aggregated {
+    if a.1.count > 1 || b.1.count > 1 {
+        return if a.1.count >= b.1.count { a } else { b };
+    }
+    let row = match delta {
+        true => (a.0.0 + b.0.0, a.0.1.min(b.0.1)),
+        false => greater(a.0, b.0, |a, b| order::floats(*a, *b)),
+    };
+    let time = a.1.first_time.max(b.1.first_time);
+    (row, if order::is_stale(row.0) { Aggregate::default() } else { Aggregate::of(time, row.0, row.1) })
 }
 
 fn add_histograms(one: &mut HistogramColumn, mut other: HistogramColumn, delta: bool) {
@@ -160,15 +244,21 @@ fn add_histograms(one: &mut HistogramColumn, mut other: HistogramColumn, delta: 
         return;
     }
     let join = |mut a: (HistogramValue, i64), b: (HistogramValue, i64)| match delta {
+        true if a.1 != 0 => a,
         true => {
             order::merge_cell(&mut a.0, b.0);
-            (a.0, a.1.max(b.1))
+            a
         }
         false => greater(a, b, order::histograms),
+    };
+    let at_once = |a: &(HistogramValue, i64), b: &(HistogramValue, i64)| match delta {
+        true => order::points((a.1, &a.0), (b.1, &b.0), order::histograms),
+        false => Ordering::Equal,
     };
     let (times, rows) = zip(
         rows(&mut one.times, &mut one.values, &mut one.starts),
         rows(&mut other.times, &mut other.values, &mut other.starts),
+        at_once,
         join,
     );
     one.times = times;
@@ -177,7 +267,7 @@ fn add_histograms(one: &mut HistogramColumn, mut other: HistogramColumn, delta: 
 }
 
 /// Of two values with their starts the greater one; of equal values the one that started later.
-fn greater<T>(a: (T, i64), b: (T, i64), order: impl Fn(&T, &T) -> std::cmp::Ordering) -> (T, i64) {
+fn greater<T>(a: (T, i64), b: (T, i64), order: impl Fn(&T, &T) -> Ordering) -> (T, i64) {
     if order(&a.0, &b.0).then(a.1.cmp(&b.1)).is_ge() { a } else { b }
 }
 
@@ -189,19 +279,20 @@ fn rows<T>(times: &mut Vec<i64>, values: &mut Vec<T>, starts: &mut Vec<i64>) -> 
 }
 
 /// Starts of which none is known are not kept.
-fn forget_unknown(starts: &mut Vec<i64>) {
+pub(crate) fn forget_unknown(starts: &mut Vec<i64>) {
     if starts.iter().all(|start| *start == 0) {
         starts.clear();
     }
 }
 
-/// Both columns as one; `join` makes one value of the two at an equal time.
+/// Both columns as one; `join` makes one row of two that are at one time and `at_once` in the order.
 fn zip<T>(
     earlier: (Vec<i64>, Vec<T>),
     later: (Vec<i64>, Vec<T>),
+    at_once: impl Fn(&T, &T) -> Ordering,
     mut join: impl FnMut(T, T) -> T,
 ) -> (Vec<i64>, Vec<T>) {
-    let turns = turns(&earlier.0, &later.0);
+    let turns = turns((&earlier.0, &earlier.1), (&later.0, &later.1), at_once);
     let (mut times, mut values) = (Vec::with_capacity(turns.len()), Vec::with_capacity(turns.len()));
     let mut earlier = earlier.0.into_iter().zip(earlier.1);
     let mut later = later.0.into_iter().zip(later.1);
@@ -274,7 +365,7 @@ mod tests {
                     &mut held.floats.values,
                     &mut held.floats.starts,
                     ((*time, *value, start), delta),
-                    |a, b| if delta { a + b } else { b },
+                    |a, b| a + b,
                     |a, b| order::floats(*a, *b),
                 );
             }
@@ -321,17 +412,23 @@ mod tests {
         join: impl Fn(T, T) -> T,
         order: impl Fn(&T, &T) -> std::cmp::Ordering,
     ) {
-        match times.binary_search(&time) {
-            Ok(at) if delta => {
-                values[at] = join(values[at].clone(), value);
-                starts[at] = starts[at].max(start);
-            }
-            Ok(at) => {
+        let at_time = |at: &usize| times[*at] == time;
+        let same = |at: &usize| starts[*at] == start && (start == 0 || order(&values[*at], &value).is_eq());
+        let held = (0..times.len()).filter(at_time).find(|at| !delta || same(at));
+        match held {
+            Some(at) if delta && start == 0 => values[at] = join(values[at].clone(), value),
+            Some(_) if delta => {}
+            Some(at) => {
                 if order(&value, &values[at]).then(start.cmp(&starts[at])).is_gt() {
                     (values[at], starts[at]) = (value, start);
                 }
             }
-            Err(at) => {
+            None => {
+                let before = |at: usize| {
+                    let by_value = || order(&values[at], &value);
+                    times[at].cmp(&time).then_with(|| starts[at].cmp(&start)).then_with(by_value).is_lt()
+                };
+                let at = (0..times.len()).find(|at| !before(*at)).unwrap_or(times.len());
                 times.insert(at, time);
                 values.insert(at, value);
                 starts.insert(at, start);

@@ -7,8 +7,10 @@
 //! - A gauge or a cumulative value: the greater one stays. Any number is above a NaN, and any NaN above a staleness marker.
 //! - A cumulative or gauge histogram: the one of the greater count stays; of equal counts the one that is greater when its
 //!   fields are compared one after the other.
-//! - A delta: both count. Histograms whose schemes do not merge cannot: the one of the class that [`class_order`] puts
-//!   higher stays. At the door such a sample is refused and counted; where two meet only in blocks, nothing counts it.
+//! - A delta without a start, a fragment: both count. A delta with a start, a whole point: the same start and value count
+//!   once, anything else counts too. Histograms whose schemes do not merge cannot both count: the one of the class that
+//!   [`class_order`] puts higher stays. At the door such a sample is refused and counted; where two meet only in blocks,
+//!   nothing counts it.
 //! - Texts are all kept, those of one time in the order of their bytes.
 
 use std::cmp::Ordering;
@@ -28,6 +30,12 @@ pub(crate) const fn is_stale(value: f64) -> bool {
 pub(crate) fn floats(a: f64, b: f64) -> Ordering {
     let rank = |value: f64| if is_stale(value) { 0 } else { 1 + u8::from(!value.is_nan()) };
     rank(a).cmp(&rank(b)).then_with(|| a.total_cmp(&b))
+}
+
+/// The order of the delta points `(start, value)` at one time; those that are equal become one row: fragments, whose start is
+/// 0, add up, and a point that is there already changes nothing.
+pub(crate) fn points<V>(a: (i64, &V), b: (i64, &V), values: impl Fn(&V, &V) -> Ordering) -> Ordering {
+    a.0.cmp(&b.0).then_with(|| if a.0 == 0 { Ordering::Equal } else { values(a.1, b.1) })
 }
 
 /// The order of histograms that replace each other; the greater one stays.

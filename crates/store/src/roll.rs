@@ -18,6 +18,7 @@ use crate::{merge, order};
 /// `data` as cells of `width_ms`; `None` when nothing of it is rolled up.
 pub(crate) fn roll(mut data: SeriesData, width_ms: u32) -> Option<SeriesData> {
     let (width, delta) = (i64::from(width_ms), data.meta.temporality == Temporality::Delta);
+    merge::collapse(&mut data);
     match data.meta.kind {
         Kind::Text => return None,
         Kind::Float => data.floats = floats(data.floats, width, delta),
@@ -164,7 +165,8 @@ impl Cell {
             let (time, value) = if delta { (self.end, self.aggregate.sum) } else { (self.last.0, self.last.1) };
             out.times.push(time);
             out.values.push(value);
-            out.starts.push(self.last.2);
+            // A cell of deltas begins where it begins.
+            out.starts.push(if delta { 0 } else { self.last.2 });
             out.aggregates.push(self.aggregate);
         }
         // What a series is worth after it ended matters where it is read as it stands.

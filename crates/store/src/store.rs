@@ -394,7 +394,9 @@ impl TenantView<'_> {
         let Selection { matchers, range, labels_only, .. } = selection;
         let (view, heads) = self.store.read_heads(self.tenant, matchers, *range, *labels_only, budget)?;
         let stored = view.select(self.tenant, selection, &heads, budget)?;
-        Ok(merge(vec![stored, heads]))
+        let mut all = merge(vec![stored, heads]);
+        all.iter_mut().for_each(merge::collapse);
+        Ok(all)
     }
 }
 

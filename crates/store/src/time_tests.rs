@@ -18,11 +18,11 @@ use crate::testing::{bits, empty};
 use crate::{Keep, ManualClock, Options, Retention, Store, merge};
 
 /// An instant at which a window of every length begins.
-const EPOCH_MS: i64 = 192 * 100_000 * 60_000;
+pub(crate) const EPOCH_MS: i64 = 192 * 100_000 * 60_000;
 const SECOND: i64 = 1_000_000_000;
 
 /// Windows of a minute, rolled up to 10 s and to a minute.
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         group_interval: Duration::ZERO,
         flush_interval: Duration::from_secs(3600),
@@ -35,7 +35,7 @@ fn options() -> Options {
     }
 }
 
-struct Rig {
+pub(crate) struct Rig {
     disk: SimulatedDisk,
     clock: Arc<ManualClock>,
     options: Options,
@@ -45,18 +45,18 @@ struct Rig {
 
 impl Rig {
     /// A store whose clock stands `second` seconds behind the epoch of these tests.
-    fn new(second: i64, options: Options) -> Self {
+    pub(crate) fn new(second: i64, options: Options) -> Self {
         let clock = Arc::new(ManualClock::new((EPOCH_MS + second * 1000) * 1_000_000));
         let mut rig = Self { disk: SimulatedDisk::new(1), clock, options, store: None, sequence: 0 };
         rig.restart(false);
         rig
     }
 
-    fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         self.store.as_ref().expect("the store is open")
     }
 
-    fn restart(&mut self, cut: bool) {
+    pub(crate) fn restart(&mut self, cut: bool) {
         if cut {
             self.disk.cut_power();
         }
@@ -68,6 +68,11 @@ impl Rig {
     }
 
     fn send(&mut self, samples: Vec<(SeriesDef, i64, Value)>) -> Verdict {
+        self.send_started(samples.into_iter().map(|(def, second, value)| (def, None, second, value)).collect())
+    }
+
+    /// Samples with the second of their start and that of their time.
+    pub(crate) fn send_started(&mut self, samples: Vec<(SeriesDef, Option<i64>, i64, Value)>) -> Verdict {
         let mut batch = Batch {
             source: SourceId(1),
             sequence: self.sequence,
@@ -77,9 +82,10 @@ impl Rig {
             ..Batch::default()
         };
         self.sequence += 1;
-        for (def, second, value) in samples {
-            let time_ns = EPOCH_MS * 1_000_000 + second * SECOND;
-            batch.samples.push(Ok(Sample { series: batch.series.len() as u32, time_ns, start_ns: None, value }));
+        for (def, start, second, value) in samples {
+            let [time_ns, start_ns] = [second, start.unwrap_or(0)].map(|second| EPOCH_MS * 1_000_000 + second * SECOND);
+            let start_ns = start.map(|_| start_ns);
+            batch.samples.push(Ok(Sample { series: batch.series.len() as u32, time_ns, start_ns, value }));
             batch.series.push(Ok(def));
         }
         let (reply, answer) = mpsc::channel();
@@ -87,21 +93,21 @@ impl Rig {
         answer.recv_timeout(Duration::from_secs(20)).expect("a reply comes").expect("it is taken")
     }
 
-    fn flush(&self) {
+    pub(crate) fn flush(&self) {
         self.store().flush().unwrap();
     }
 
-    fn settle(&self) {
+    pub(crate) fn settle(&self) {
         self.store().settle();
     }
 
-    fn read(&self, range: TimeRange, resolution: Resolution) -> Vec<SeriesData> {
+    pub(crate) fn read(&self, range: TimeRange, resolution: Resolution) -> Vec<SeriesData> {
         let selection =
             Selection { matchers: Vec::new(), range, samples_max: usize::MAX, labels_only: false, resolution };
         self.store().select(&selection).unwrap()
     }
 
-    fn all(&self) -> Vec<SeriesData> {
+    pub(crate) fn all(&self) -> Vec<SeriesData> {
         self.read(TimeRange::ALL, Resolution::Finest)
     }
 
@@ -124,7 +130,7 @@ impl Rig {
     }
 }
 
-fn def(name: &str, kind: Kind, temporality: Temporality) -> SeriesDef {
+pub(crate) fn def(name: &str, kind: Kind, temporality: Temporality) -> SeriesDef {
     let labels = Labels::new([("__name__", name)]).unwrap();
     let width_ms = if temporality == Temporality::Delta { 1000 } else { 0 };
     SeriesDef { labels, meta: SeriesMeta { kind, temporality, unit: "s".into(), width_ms } }
@@ -134,13 +140,13 @@ fn gauge(name: &str) -> SeriesDef {
     def(name, Kind::Float, Temporality::Gauge)
 }
 
-fn cell(values: &[f64], scheme: Scheme) -> Histogram<u64> {
+pub(crate) fn cell(values: &[f64], scheme: Scheme) -> Histogram<u64> {
     let mut histogram = Histogram::new(scheme);
     values.iter().for_each(|value| histogram.record(*value));
     histogram
 }
 
-fn within(start: i64, end: i64) -> TimeRange {
+pub(crate) fn within(start: i64, end: i64) -> TimeRange {
     TimeRange { start_ms: EPOCH_MS + start * 1000, end_ms: EPOCH_MS + end * 1000 }
 }
 
@@ -267,7 +273,7 @@ proptest! {
 }
 
 /// What all samples of each series come to.
-fn sums(all: &[SeriesData]) -> Vec<String> {
+pub(crate) fn sums(all: &[SeriesData]) -> Vec<String> {
     let one = |data: &SeriesData| {
         let mut column = data.floats.clone();
         merge::fill_aggregates(&mut column);

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, DiskFile};
-use ogive_model::{Kind, Labels, SeriesData, Tenant};
+use ogive_model::{Kind, Labels, SeriesData, Temporality, Tenant};
 
 use crate::block::format::{self, PAGE_SERIES, Section, Summary};
 use crate::block::series::{self, ChunkEntry, Entry};
@@ -375,8 +375,19 @@ fn check_series(data: &SeriesData, last: Option<&(Labels, Kind, i64)>) -> bool {
         Kind::Text => data.texts.values.len(),
     };
     assert!(times.len() == values, "{} times and {values} values of {:?}", times.len(), data.labels);
-    let strict = data.meta.kind != Kind::Text;
-    let ascend = times.windows(2).all(|pair| pair[0] < pair[1] || (!strict && pair[0] == pair[1]));
+    let starts = match data.meta.kind {
+        Kind::Float => &data.floats.starts[..],
+        Kind::Histogram => &data.histograms.starts,
+        Kind::Text => &[],
+    };
+    let delta = data.meta.temporality == Temporality::Delta;
+    // Of delta points that have starts, several may end at one time; the fragments at a time are one, in front.
+    let equal = |at: usize| {
+        times[at - 1] == times[at]
+            && (data.meta.kind == Kind::Text
+                || (delta && starts.get(at).is_some_and(|start| *start != 0 && starts[at - 1] <= *start)))
+    };
+    let ascend = (1..times.len()).all(|at| times[at - 1] < times[at] || equal(at));
     assert!(ascend, "times of {:?} do not ascend", data.labels);
     goes_on
 }

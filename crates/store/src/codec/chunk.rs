@@ -1,6 +1,6 @@
 //! Chunk: consecutive samples of one series, encoded together and read together.
 //!
-//! Invariants: times ascend (strictly, but for texts); a chunk of histograms has one scheme and count type.
+//! Invariants: times ascend (strictly, but for texts and for delta points with starts); a chunk of histograms has one scheme and count type.
 //! Format: docs/formats/block.md, "Chunk". The checksum stands where the chunk is named, in the series page.
 //! Limits: the constants below, and those of each kind's module.
 
@@ -105,14 +105,14 @@ pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>, pa
     times::put(out, &sample_times(series)[rows.clone()]);
     match series.meta.kind {
         Kind::Float => {
-            put_starts(out, &series.floats.starts, rows.clone());
+            put_starts(out, &series.floats.times, &series.floats.starts, rows.clone());
             floats::put(out, &series.floats.values[rows.clone()]);
             if !series.floats.aggregates.is_empty() {
                 aggregates::put(out, &series.floats.times[rows.clone()], &series.floats.aggregates[rows]);
             }
         }
         Kind::Histogram => {
-            put_starts(out, &series.histograms.starts, rows.clone());
+            put_starts(out, &series.histograms.times, &series.histograms.starts, rows.clone());
             let values = &series.histograms.values[rows];
             histograms::put(out, &histograms::Shape::of(&values[0]), values);
         }
@@ -120,9 +120,21 @@ pub(crate) fn put(out: &mut Vec<u8>, series: &SeriesData, rows: Range<usize>, pa
     }
 }
 
-fn put_starts(out: &mut Vec<u8>, starts: &[i64], rows: Range<usize>) {
+/// No starts are known.
+const NO_STARTS: u8 = 0;
+/// A start a sample.
+const STARTS: u8 = 1;
+/// As [`STARTS`], and times may be equal: who does not know that would take the samples of a time for one.
+const STARTS_OF_POINTS: u8 = 2;
+
+fn put_starts(out: &mut Vec<u8>, times: &[i64], starts: &[i64], rows: Range<usize>) {
+    let points = times[rows.clone()].windows(2).any(|pair| pair[0] == pair[1]);
     let known = starts.get(rows).filter(|starts| starts.iter().any(|start| *start != 0));
-    out.push(u8::from(known.is_some()));
+    out.push(match known {
+        None => NO_STARTS,
+        Some(_) if points => STARTS_OF_POINTS,
+        Some(_) => STARTS,
+    });
     integers::put(out, known.unwrap_or_default());
 }
 
@@ -191,8 +203,8 @@ impl<'a> Chunk<'a> {
 
     fn starts(&mut self) -> Result<Vec<i64>, Broken> {
         match self.cursor.byte()? {
-            0 => Ok(Vec::new()),
-            1 => integers::get(&mut self.cursor, self.times.len()),
+            NO_STARTS => Ok(Vec::new()),
+            STARTS | STARTS_OF_POINTS => integers::get(&mut self.cursor, self.times.len()),
             tag => Err(self.cursor.broken(format!("{tag} does not say whether starts are written"))),
         }
     }

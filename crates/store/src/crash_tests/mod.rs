@@ -84,7 +84,8 @@ fn in_all_lives_what_was_acknowledged_is_there_exactly_once() {
     let seeds = number("OGIVE_CRASH_SEEDS", 250);
     let sums = lives(number("OGIVE_CRASH_FIRST", 0), seeds);
     if seeds >= 200 {
-        let of = [sums.ends, sums.deletions, sums.snapshots, sums.flips, sums.compactions, sums.rollups];
+        let of =
+            [sums.ends, sums.deletions, sums.snapshots, sums.flips, sums.compactions, sums.rollups, sums.points_again];
         assert!(of.iter().all(|count| *count > seeds / 20), "{sums:?}");
         assert!(
             sums.rollbacks > 0 && sums.dropped > 0 && sums.members_lost > 0 && sums.batches > 10 * seeds,

@@ -14,7 +14,7 @@ pub(super) const BEGIN_MS: i64 = 1_700_000_000_000;
 /// Two for the default tenant and one for another.
 const SOURCES: u64 = 3;
 /// Names that deletions choose from; marks stay, they tell what was applied.
-pub(super) const NAMES: [&str; 5] = ["cell", "gauge", "counter", "histogram", "log"];
+pub(super) const NAMES: [&str; 7] = ["cell", "gauge", "counter", "histogram", "log", "point", "points"];
 /// Every sample of a batch is at most so much later than the batch was made, and its mark is later than all of them.
 const SPAN: i64 = 16;
 
@@ -35,6 +35,16 @@ impl Random {
 pub(super) struct Sent {
     pub(super) n: u64,
     pub(super) second: i64,
+}
+
+/// A sample of a batch.
+#[derive(Clone)]
+pub(super) struct Item {
+    pub(super) def: SeriesDef,
+    /// 0 is unknown.
+    start_ms: i64,
+    time_ms: i64,
+    value: Value,
 }
 
 fn def(name: &str, label: String, kind: Kind, temporality: Temporality) -> SeriesDef {
@@ -59,7 +69,39 @@ impl Sent {
     }
 
     /// Its series and samples that a store accepts.
-    pub(super) fn contents(self) -> Vec<(SeriesDef, i64, Value)> {
+    pub(super) fn contents(self) -> Vec<Item> {
+        let plain = self.plain().into_iter();
+        let mut all: Vec<Item> = plain.map(|(def, time_ms, value)| Item { def, start_ms: 0, time_ms, value }).collect();
+        all.extend(self.started());
+        all
+    }
+
+    /// Those whose start is known.
+    fn started(self) -> Vec<Item> {
+        let n = self.n;
+        // What the batches of some seconds send is mostly the same: points that come again.
+        let group = self.second / 8 * 8;
+        let at = |second: i64| BEGIN_MS + second * 1000;
+        let (start_ms, time_ms) = (at(group - 8 - (n % 5 / 4) as i64), at(group));
+        let value = group as u64 / 8 % 3 + n % 7 / 6 + 1;
+        let mut cell = Histogram::<u64>::log_linear();
+        cell.record_n(2.0, value);
+        let delta = |name, kind| def(name, String::new(), kind, Temporality::Delta);
+        let mut all = vec![
+            Item { def: delta("point", Kind::Float), start_ms, time_ms, value: Value::Float(value as f64) },
+            Item { def: delta("points", Kind::Histogram), start_ms, time_ms, value: Value::Histogram(Box::new(cell)) },
+        ];
+        // A fragment beside points, and a counter that tells when it began.
+        if n % 4 == 1 {
+            all.push(Item { start_ms: 0, ..all[0].clone() });
+        }
+        let counter = def("created", String::new(), Kind::Float, Temporality::Cumulative);
+        all.push(Item { def: counter, start_ms: at(-60 + (n % 3) as i64), time_ms, value: Value::Float(value as f64) });
+        all
+    }
+
+    /// Those of which no start is known.
+    fn plain(self) -> Vec<(SeriesDef, i64, Value)> {
         let n = self.n;
         let at = |second: i64| BEGIN_MS + (self.second + second) * 1000;
         let fresh = (n * 5 % SPAN as u64) as i64;
@@ -112,9 +154,11 @@ impl Sent {
         let named = |at: usize| by_identity && at > 0;
         let declared = contents.iter().enumerate().filter(|(at, _)| !named(*at)).count();
         let (mut series, mut known, mut samples) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, (def, time_ms, value)) in contents.into_iter().enumerate() {
+        for (at, Item { def, start_ms, time_ms, value }) in contents.into_iter().enumerate() {
             let index = if named(at) { declared + known.len() } else { series.len() };
-            samples.push(Ok(Sample { series: index as u32, time_ns: time_ms * 1_000_000, start_ns: None, value }));
+            let [start_ns, time_ns] = [start_ms, time_ms].map(|ms| ms * 1_000_000);
+            let start_ns = Some(start_ns).filter(|start| *start != 0);
+            samples.push(Ok(Sample { series: index as u32, time_ns, start_ns, value }));
             if named(at) { known.push(def.id(&tenant)) } else { series.push(Ok(def)) }
         }
         if self.n % 5 == 2 && !by_identity {
@@ -151,9 +195,65 @@ impl Deletion {
     }
 }
 
+/// Everything that is at one time: the points once each, and what stays of all else.
+#[derive(Default)]
+struct Cell {
+    points: BTreeMap<(i64, u64), Value>,
+    rest: Option<(Value, i64)>,
+}
+
+impl Cell {
+    fn take(&mut self, item: Item) {
+        let Item { def, start_ms, value, .. } = item;
+        let delta = def.meta.temporality == Temporality::Delta;
+        let number = match &value {
+            Value::Float(value) => *value as u64,
+            Value::Histogram(value) => value.count,
+            _ => unreachable!("texts are apart"),
+        };
+        if delta && start_ms != 0 {
+            self.points.insert((start_ms, number), value);
+            return;
+        }
+        match &mut self.rest {
+            None => self.rest = Some((value, start_ms)),
+            Some((held, _)) if delta => add(held, &value),
+            Some((held, start)) => {
+                let greater = match (&*held, &value) {
+                    (Value::Float(held), Value::Float(value)) => (held, *start) < (value, start_ms),
+                    (Value::Histogram(held), Value::Histogram(value)) => held.count < value.count,
+                    _ => unreachable!("a series has one kind"),
+                };
+                if greater {
+                    (*held, *start) = (value, start_ms);
+                }
+            }
+        }
+    }
+
+    /// One value and its start, 0 when not all are known.
+    fn whole(self) -> (Value, i64) {
+        let points = self.points.into_iter().map(|((start, _), value)| (value, start));
+        let mut all = self.rest.into_iter().chain(points);
+        let mut whole = all.next().expect("something is there");
+        for (value, start) in all {
+            add(&mut whole.0, &value);
+            whole.1 = whole.1.min(start);
+        }
+        whole
+    }
+}
+
+fn add(held: &mut Value, value: &Value) {
+    match (held, value) {
+        (Value::Float(held), Value::Float(value)) => *held += value,
+        (Value::Histogram(held), Value::Histogram(value)) => held.merge(value).expect("one scheme"),
+        _ => unreachable!("a series has one kind"),
+    }
+}
+
 enum Column {
-    Floats(BTreeMap<i64, f64>),
-    Histograms(BTreeMap<i64, Histogram<u64>>),
+    Cells(BTreeMap<i64, Cell>),
     Texts(BTreeMap<i64, Vec<String>>),
 }
 
@@ -166,31 +266,20 @@ pub(super) fn expected(
 ) -> Vec<SeriesData> {
     let mut all: BTreeMap<(Labels, Kind), (SeriesMeta, Column)> = BTreeMap::new();
     for sent in applied.iter().filter(|sent| sent.tenant() == tenant) {
-        for (def, time, value) in sent.contents() {
-            if time <= after_ms || deletions.iter().any(|deletion| deletion.hits(*sent, &def, time)) {
+        for item in sent.contents() {
+            let time = item.time_ms;
+            if time <= after_ms || deletions.iter().any(|deletion| deletion.hits(*sent, &item.def, time)) {
                 continue;
             }
-            let delta = def.meta.temporality == Temporality::Delta;
-            let empty = match def.meta.kind {
-                Kind::Float => Column::Floats(BTreeMap::new()),
-                Kind::Histogram => Column::Histograms(BTreeMap::new()),
+            let empty = match item.def.meta.kind {
                 Kind::Text => Column::Texts(BTreeMap::new()),
+                Kind::Float | Kind::Histogram => Column::Cells(BTreeMap::new()),
             };
-            let (_, column) = all.entry((def.labels, def.meta.kind)).or_insert((def.meta, empty));
-            match (column, value) {
-                (Column::Floats(held), Value::Float(value)) => {
-                    let join = |held: &mut f64| *held = if delta { *held + value } else { held.max(value) };
-                    held.entry(time).and_modify(join).or_insert(value);
-                }
-                (Column::Histograms(held), Value::Histogram(value)) => {
-                    let join = |held: &mut Histogram<u64>| match delta {
-                        true => held.merge(&value).expect("one scheme"),
-                        false if value.count > held.count => *held = (*value).clone(),
-                        false => {}
-                    };
-                    held.entry(time).and_modify(join).or_insert_with(|| (*value).clone());
-                }
+            let SeriesDef { labels, meta } = item.def.clone();
+            let (_, column) = all.entry((labels, meta.kind)).or_insert((meta, empty));
+            match (column, item.value) {
                 (Column::Texts(held), Value::Text(value)) => held.entry(time).or_default().push(value),
+                (Column::Cells(held), value) => held.entry(time).or_default().take(Item { value, ..item }),
                 _ => unreachable!("a series has one kind"),
             }
         }
@@ -202,10 +291,27 @@ fn data_of(labels: Labels, meta: SeriesMeta, column: Column) -> SeriesData {
     let mut data = crate::testing::empty(labels, meta.kind, meta.temporality);
     data.meta = meta;
     match column {
-        Column::Floats(held) => (data.floats.times, data.floats.values) = held.into_iter().unzip(),
-        Column::Histograms(held) => {
-            (data.histograms.times, data.histograms.values) =
-                held.into_iter().map(|(time, value)| (time, HistogramValue::Integer(value))).unzip();
+        Column::Cells(held) => {
+            let mut starts = Vec::new();
+            for (time, cell) in held {
+                let (value, start) = cell.whole();
+                starts.push(start);
+                match value {
+                    Value::Float(value) => {
+                        data.floats.times.push(time);
+                        data.floats.values.push(value);
+                    }
+                    Value::Histogram(value) => {
+                        data.histograms.times.push(time);
+                        data.histograms.values.push(HistogramValue::Integer(*value));
+                    }
+                    _ => unreachable!("texts are apart"),
+                }
+            }
+            if starts.iter().any(|start| *start != 0) {
+                let floats = data.meta.kind == Kind::Float;
+                *(if floats { &mut data.floats.starts } else { &mut data.histograms.starts }) = starts;
+            }
         }
         Column::Texts(held) => {
             for (time, mut values) in held {

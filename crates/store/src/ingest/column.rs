@@ -1,13 +1,14 @@
 //! The samples of one series in the head: sealed parts that readers share, and an open one.
 //!
-//! Invariants: times ascend over all parts, strictly unless equal times are kept; no sealed part is empty; a
-//! sealed part that a reader holds is copied before it is changed.
+//! Invariants: rows ascend over all parts, by time and then as who inserts them orders those of one time; no sealed part is
+//! empty; a sealed part that a reader holds is copied before it is changed.
 //! Limits: a part has [`PART_SAMPLES`] samples, twice as many after late ones. A series of few samples takes one
 //! allocation; the room that an allocation has left over is counted.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use ogive_model::{HistogramValue, TimeRange};
+use ogive_model::TimeRange;
 
 /// 128 samples: copying the open part for a reader costs a microsecond, and 32 parts are one block's chunk.
 const PART_SAMPLES: usize = 128;
@@ -64,33 +65,33 @@ impl<V> Default for Column<V> {
     }
 }
 
-/// What a value does to one that is there at its time.
-pub(crate) enum Meet<'a, V> {
-    /// Goes behind it: both are kept.
-    Keep,
-    /// Changes it.
-    Join(&'a mut dyn FnMut(&mut V, V)),
-}
-
 impl<V: Clone> Column<V> {
-    /// Puts a value in its place; gives by how many bytes the column's allocations grew.
-    pub(crate) fn insert(&mut self, time: i64, value: V, meet: Meet<'_, V>) -> usize {
-        let is_late = self.open.0.first().is_none_or(|first| time < first.0);
-        let end = self.sealed.last().and_then(|part| part.last());
-        if !is_late || end.is_none_or(|end| end < time) {
+    /// Puts a value in its place. At one time a value that is there and `value` stand in the `order` of the two; one that is
+    /// equal is told to `join` it. Gives by how many bytes the column's allocations grew.
+    pub(crate) fn insert(
+        &mut self,
+        time: i64,
+        value: V,
+        order: impl Fn(&V, &V) -> Ordering,
+        join: impl FnMut(&mut V, V),
+    ) -> usize {
+        let place = |row: &(i64, V)| row.0.cmp(&time).then_with(|| order(&row.1, &value));
+        let is_late = self.open.0.first().is_none_or(|first| place(first).is_gt());
+        let end = self.sealed.last().and_then(|part| part.0.last());
+        if !is_late || end.is_none_or(|end| place(end).is_lt()) {
             let before = self.open.bytes();
-            insert(&mut self.open, time, value, meet);
+            insert(&mut self.open, time, value, order, join);
             let grown = self.open.bytes() - before;
             if self.open.0.len() >= PART_SAMPLES {
                 self.seal();
             }
             return grown;
         }
-        // The last sealed part that begins at or before `time`, or the first one when none does.
-        let at = self.sealed.partition_point(|part| part.first() <= time).saturating_sub(1);
+        // The last sealed part that begins at or before the value, or the first one when none does.
+        let at = self.sealed.partition_point(|part| place(&part.0[0]).is_le()).saturating_sub(1);
         let part = Arc::make_mut(&mut self.sealed[at]);
         let before = part.bytes();
-        insert(part, time, value, meet);
+        insert(part, time, value, order, join);
         let mut after = part.bytes();
         if part.0.len() > 2 * PART_SAMPLES {
             let upper = Part(part.0.split_off(part.0.len() / 2));
@@ -109,6 +110,17 @@ impl<V: Clone> Column<V> {
             parts.push(Arc::new(std::mem::take(&mut self.open)));
             self.sealed = parts.into();
         }
+    }
+
+    /// The same rows with other values.
+    pub(crate) fn map<W>(&self, value: impl Fn(&V) -> W) -> Column<W> {
+        let map = |part: &Part<V>| Part(part.0.iter().map(|row| (row.0, value(&row.1))).collect());
+        Column { sealed: self.sealed.iter().map(|part| Arc::new(map(part))).collect(), open: map(&self.open) }
+    }
+
+    /// Bytes allocated, apart from what the values point to.
+    pub(crate) fn bytes(&self) -> usize {
+        self.sealed.iter().map(|part| part.bytes()).sum::<usize>() + self.open.bytes()
     }
 
     /// All samples so far, as shared parts; the column is empty then.
@@ -135,29 +147,26 @@ pub(crate) fn within<V>(parts: &[Arc<Part<V>>], range: TimeRange) -> Vec<Arc<Par
     begun.filter(|part| !part.rows(range).is_empty()).cloned().collect()
 }
 
-fn insert<V>(part: &mut Part<V>, time: i64, value: V, meet: Meet<'_, V>) {
+fn insert<V>(
+    part: &mut Part<V>,
+    time: i64,
+    value: V,
+    order: impl Fn(&V, &V) -> Ordering,
+    mut join: impl FnMut(&mut V, V),
+) {
     if part.last().is_none_or(|last| last < time) {
         part.make_room();
         part.0.push((time, value));
         return;
     }
-    let after = part.0.partition_point(|row| row.0 <= time);
-    match meet {
-        Meet::Join(join) if after > 0 && part.0[after - 1].0 == time => join(&mut part.0[after - 1].1, value),
-        _ => {
-            part.make_room();
-            part.0.insert(after, (time, value));
-        }
+    let place = |row: &(i64, V)| row.0.cmp(&time).then_with(|| order(&row.1, &value));
+    let after = part.0.partition_point(|row| place(row).is_le());
+    if after > 0 && place(&part.0[after - 1]).is_eq() {
+        join(&mut part.0[after - 1].1, value);
+    } else {
+        part.make_room();
+        part.0.insert(after, (time, value));
     }
-}
-
-/// Bytes that a histogram points to: its columns, and what allocating them costs.
-pub(crate) fn histogram_bytes(value: &HistogramValue) -> u64 {
-    let bins = match value {
-        HistogramValue::Integer(histogram) => histogram.negative.len() + histogram.positive.len(),
-        HistogramValue::Float(histogram) => histogram.negative.len() + histogram.positive.len(),
-    };
-    (bins * 12 + 32) as u64
 }
 
 #[cfg(test)]
@@ -165,6 +174,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// As points with starts are kept: a set in order, however it is parted.
+    #[test]
+    fn rows_of_one_time_are_a_set_over_all_parts() {
+        let mut column = Column::default();
+        let mut model = std::collections::BTreeSet::new();
+        let (mut met, mut state) = (0, 1_u64);
+        for _ in 0..4000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (time, value) = ((state >> 33) as i64 % 3, (state >> 40) as i64 % 600);
+            let before = met;
+            column.insert(time, value, i64::cmp, |_, _| met += 1);
+            assert_eq!(met == before, model.insert((time, value)));
+        }
+        let held = samples(&column.read(TimeRange::ALL), TimeRange::ALL);
+        assert!(column.sealed.len() > 5 && held.len() > 1500);
+        assert_eq!(held, model.into_iter().collect::<Vec<_>>());
+    }
 
     fn samples(parts: &[Arc<Part<i64>>], range: TimeRange) -> Vec<(i64, i64)> {
         parts.iter().flat_map(|part| part.rows(range).to_vec()).collect()
@@ -192,8 +219,8 @@ mod tests {
                     Some(row) if row.0 == *time && !keep => row.1 += value,
                     _ => model.insert(after, (*time, value)),
                 }
-                let mut add = |there: &mut i64, value: i64| *there += value;
-                column.insert(*time, value, if keep { Meet::Keep } else { Meet::Join(&mut add) });
+                let order = |_: &i64, _: &i64| if keep { Ordering::Less } else { Ordering::Equal };
+                column.insert(*time, value, order, |there, value| *there += value);
             }
             let range = TimeRange { start_ms: bounds.0, end_ms: bounds.1 };
             let inside: Vec<_> = model.iter().copied().filter(|row| range.contains(row.0)).collect();

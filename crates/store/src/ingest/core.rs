@@ -145,7 +145,14 @@ impl Core {
         for (sample, at) in samples.iter_mut().zip(0..) {
             let judged = match sample {
                 Ok(sample) if sample.time_ms() <= oldest_ms => Err(Reason::BeyondRetention),
-                Ok(sample) => self.judge_one(sample, tenant, series, ids, &mut places, wall_ns),
+                Ok(sample) => {
+                    let judged = self.judge_one(sample, tenant, series, ids, &mut places, wall_ns);
+                    // Points of several series that are equal would count once where they meet.
+                    if judged == Ok(true) {
+                        sample.start_ns = None;
+                    }
+                    judged
+                }
                 Err(reason) => Err(*reason),
             };
             match judged {
@@ -231,15 +238,20 @@ impl Core {
         self.open.pending.insert(key);
         self.open.bytes += bytes;
         judged.numbers().for_each(|number| self.registry.defined(number));
+        // Its answer is the next one.
+        let number = self.open.replies.len() as u32;
         // As a replay has them: a frame holds the histograms with float counts behind the others.
         let mut last = Vec::new();
         for sample in batch.samples.into_iter().flatten() {
             let Some(Place::At { slot, .. }) = judged.places.get(sample.series as usize) else { continue };
-            let (index, time_ms, placed) = (slot.index, sample.time_ms(), &mut self.open.placed[slot.shard]);
+            let (index, time_ms, start_ms) = (slot.index, sample.time_ms(), sample.start_ms());
+            let placed = &mut self.open.placed[slot.shard];
             match sample.value {
-                Value::Float(value) => placed.floats.push(FloatRow { index, time_ms, value }),
-                value @ Value::FloatHistogram(_) => last.push((slot.shard, Placed { index, time_ms, value })),
-                value => placed.others.push(Placed { index, time_ms, value }),
+                Value::Float(value) if start_ms == 0 => placed.floats.push(FloatRow { index, time_ms, value }),
+                value @ Value::FloatHistogram(_) => {
+                    last.push((slot.shard, Placed { index, batch: number, time_ms, start_ms, value }));
+                }
+                value => placed.others.push(Placed { index, batch: number, time_ms, start_ms, value }),
             }
         }
         for (shard, placed) in last {
@@ -258,8 +270,7 @@ impl Core {
             series[slot.shard].push((slot.index, owned));
         }
         self.tell_size();
-        open.replies.iter().for_each(|(_, verdict)| self.stats.count(verdict));
-        let group = Group::new(self.shards.len(), open.replies);
+        let group = Group::new(self.shards.len(), open.replies, &self.stats);
         for ((shard, series), samples) in self.shards.iter().zip(series).zip(open.placed) {
             // A shard that is gone panicked; its replies are never sent, which tells their senders.
             let _ = shard.send(ToShard::Apply { series, samples, group: Arc::clone(&group) });

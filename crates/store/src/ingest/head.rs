@@ -1,10 +1,12 @@
 //! The head of one shard: its series, their recent samples in memory, and a label index over them.
 //!
 //! Invariants: at one (series, time) values meet as [`crate::order`] has it, whichever came first. A sample is in the
-//! active columns or in one frozen head, never in both.
+//! active columns or in one frozen head, never in both. A series has room for starts from its first sample with one until it is
+//! frozen, and takes none for them otherwise.
 //! Threads: the shard's alone; readers get shared parts.
 //! Limits: bytes are counted, and bounded by whoever feeds the shards; see `Options::head_bytes_max`.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,7 +16,8 @@ use ogive_model::{
 };
 
 use crate::block::Budget;
-use crate::ingest::column::{Column, Meet, Part, histogram_bytes, within};
+use crate::ingest::apply::{Applied, Started, apply, apply_started, bins_of};
+use crate::ingest::column::{Column, Part, within};
 use crate::ingest::index::LabelIndex;
 use crate::window::{Ladder, Window};
 use crate::{Error, merge, order};
@@ -29,11 +32,15 @@ pub(crate) struct Owned {
 /// A sample on its way to its series.
 pub(crate) struct Placed {
     pub(crate) index: u32,
+    /// Which of the group's batches it is of.
+    pub(crate) batch: u32,
     pub(crate) time_ms: i64,
+    /// 0 is unknown.
+    pub(crate) start_ms: i64,
     pub(crate) value: Value,
 }
 
-/// A number on its way to its series.
+/// A number without a start on its way to its series.
 #[derive(Clone, Copy)]
 pub(crate) struct FloatRow {
     pub(crate) index: u32,
@@ -50,7 +57,9 @@ pub(crate) struct Placement {
 
 enum Samples {
     Floats(Column<f64>),
+    StartedFloats(Column<Started<f64>>),
     Histograms(Column<HistogramValue>),
+    StartedHistograms(Column<Started<HistogramValue>>),
     Texts(Column<String>),
 }
 
@@ -58,7 +67,9 @@ enum Samples {
 #[derive(Clone)]
 pub(crate) enum Parts {
     Floats(Box<[Arc<Part<f64>>]>),
+    StartedFloats(Box<[Arc<Part<Started<f64>>>]>),
     Histograms(Box<[Arc<Part<HistogramValue>>]>),
+    StartedHistograms(Box<[Arc<Part<Started<HistogramValue>>>]>),
     Texts(Box<[Arc<Part<String>>]>),
 }
 
@@ -106,11 +117,7 @@ impl Head {
         }
         assert!(self.series[at].is_none(), "slot {index} is taken");
         self.index.add(index, &owned.def.labels);
-        let samples = match owned.def.meta.kind {
-            Kind::Float => Samples::Floats(Column::default()),
-            Kind::Histogram => Samples::Histograms(Column::default()),
-            Kind::Text => Samples::Texts(Column::default()),
-        };
+        let samples = Samples::of(owned.def.meta.kind);
         self.series[at] = Some(Series { delta: owned.def.meta.temporality == Temporality::Delta, owned, samples });
     }
 
@@ -127,49 +134,49 @@ impl Head {
 
     /// Puts a number into its series.
     pub(crate) fn apply_float(&mut self, row: FloatRow) {
-        let series = self.series[row.index as usize].as_mut().expect("samples follow their series");
-        let delta = series.delta;
-        let Samples::Floats(column) = &mut series.samples else {
-            unreachable!("a number was checked to be for numbers")
+        let FloatRow { index, time_ms, value } = row;
+        let series = self.series[index as usize].as_mut().expect("samples follow their series");
+        let applied = match &mut series.samples {
+            Samples::Floats(column) => apply(column, time_ms, value, series.delta),
+            Samples::StartedFloats(column) => apply_started(column, time_ms, Started { start: 0, value }, series.delta),
+            _ => unreachable!("a number was checked to be for numbers"),
         };
-        let mut met = false;
-        let mut join = |there: &mut f64, value: f64| {
-            met = true;
-            if delta {
-                *there += value;
-            } else if order::floats(value, *there).is_gt() {
-                *there = value;
-            }
-        };
-        let grown = column.insert(row.time_ms, row.value, Meet::Join(&mut join));
-        self.bytes += grown as u64;
-        self.samples += u64::from(!met);
+        self.count(applied);
     }
 
-    /// Puts a sample into its series.
-    pub(crate) fn apply(&mut self, placed: Placed) {
-        let Placed { index, time_ms, value } = placed;
+    /// Puts a sample into its series; false when it is a point that was there already.
+    pub(crate) fn apply(&mut self, placed: Placed) -> bool {
+        let Placed { index, time_ms, start_ms, value, .. } = placed;
         let series = self.series[index as usize].as_mut().expect("samples follow their series");
-        match (&mut series.samples, value) {
-            (Samples::Floats(_), Value::Float(value)) => self.apply_float(FloatRow { index, time_ms, value }),
+        if start_ms != 0 {
+            self.bytes += series.samples.make_room_for_starts();
+        }
+        let delta = series.delta;
+        let applied = match (&mut series.samples, value) {
+            (Samples::Floats(column), Value::Float(value)) => apply(column, time_ms, value, delta),
+            (Samples::StartedFloats(column), Value::Float(value)) => {
+                apply_started(column, time_ms, Started { start: start_ms, value }, delta)
+            }
             (Samples::Texts(column), Value::Text(value)) => {
                 let bytes = value.len();
-                self.bytes += (bytes + column.insert(time_ms, value, Meet::Keep)) as u64;
-                self.samples += 1;
+                // All are kept, in the order of their arrival.
+                let grown = bytes + column.insert(time_ms, value, |_, _| Ordering::Less, |_, _| ());
+                Applied { grown: grown as i64, ..Applied::default() }
             }
-            (Samples::Histograms(column), Value::Histogram(histogram)) => {
-                let value = HistogramValue::Integer(*histogram);
-                let (grown, met) = apply_histogram(column, series.delta, time_ms, value);
-                self.bytes = self.bytes.saturating_add_signed(grown);
-                self.samples += u64::from(!met);
-            }
-            (Samples::Histograms(column), Value::FloatHistogram(histogram)) => {
-                let (grown, met) = apply_histogram(column, series.delta, time_ms, HistogramValue::Float(*histogram));
-                self.bytes = self.bytes.saturating_add_signed(grown);
-                self.samples += u64::from(!met);
+            (Samples::Histograms(column), value) => apply(column, time_ms, histogram_of(value), delta),
+            (Samples::StartedHistograms(column), value) => {
+                let value = Started { start: start_ms, value: histogram_of(value) };
+                apply_started(column, time_ms, value, delta)
             }
             (_, value) => unreachable!("{value:?} was checked to be of the series' kind"),
-        }
+        };
+        self.count(applied);
+        !applied.known
+    }
+
+    fn count(&mut self, applied: Applied) {
+        self.bytes = self.bytes.saturating_add_signed(applied.grown);
+        self.samples += u64::from(!applied.met);
     }
 
     /// Moves every sample into a frozen head under `epoch`.
@@ -177,11 +184,7 @@ impl Head {
         let mut series = Vec::new();
         for (index, one) in self.series.iter_mut().enumerate() {
             let Some(one) = one else { continue };
-            let parts = match &mut one.samples {
-                Samples::Floats(column) => Parts::Floats(column.take()),
-                Samples::Histograms(column) => Parts::Histograms(column.take()),
-                Samples::Texts(column) => Parts::Texts(column.take()),
-            };
+            let parts = one.samples.take();
             if !parts.is_empty() {
                 series.push((index as u32, Arc::clone(&one.owned), parts));
             }
@@ -222,47 +225,98 @@ impl Head {
     }
 }
 
+impl Samples {
+    /// None yet.
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Float => Self::Floats(Column::default()),
+            Kind::Histogram => Self::Histograms(Column::default()),
+            Kind::Text => Self::Texts(Column::default()),
+        }
+    }
+
+    /// Gives each value its start, which is not known. Gives by how many bytes the columns grew.
+    fn make_room_for_starts(&mut self) -> u64 {
+        fn started<V: Clone>(column: &Column<V>) -> (Column<Started<V>>, u64) {
+            let made = column.map(|value| Started { start: 0, value: value.clone() });
+            let grown = made.bytes().saturating_sub(column.bytes()) as u64;
+            (made, grown)
+        }
+        let (made, grown) = match self {
+            Self::Floats(column) => {
+                let (made, grown) = started(column);
+                (Self::StartedFloats(made), grown)
+            }
+            Self::Histograms(column) => {
+                let (made, grown) = started(column);
+                (Self::StartedHistograms(made), grown)
+            }
+            Self::StartedFloats(_) | Self::StartedHistograms(_) | Self::Texts(_) => return 0,
+        };
+        *self = made;
+        grown
+    }
+
+    /// All of them; there are none then.
+    fn take(&mut self) -> Parts {
+        let (kind, parts) = match self {
+            Self::Floats(column) => (Kind::Float, Parts::Floats(column.take())),
+            Self::StartedFloats(column) => (Kind::Float, Parts::StartedFloats(column.take())),
+            Self::Histograms(column) => (Kind::Histogram, Parts::Histograms(column.take())),
+            Self::StartedHistograms(column) => (Kind::Histogram, Parts::StartedHistograms(column.take())),
+            Self::Texts(column) => (Kind::Text, Parts::Texts(column.take())),
+        };
+        *self = Self::of(kind);
+        parts
+    }
+}
+
 impl Series {
     fn read(&self, range: TimeRange) -> Option<Parts> {
         let parts = match &self.samples {
             Samples::Floats(column) => Parts::Floats(column.read(range)),
+            Samples::StartedFloats(column) => Parts::StartedFloats(column.read(range)),
             Samples::Histograms(column) => Parts::Histograms(column.read(range)),
+            Samples::StartedHistograms(column) => Parts::StartedHistograms(column.read(range)),
             Samples::Texts(column) => Parts::Texts(column.read(range)),
         };
         (!parts.is_empty()).then_some(parts)
     }
 }
 
+/// The same for the parts of every kind.
+macro_rules! each {
+    ($of:expr, $parts:ident => $do:expr) => {
+        match $of {
+            Parts::Floats($parts) => $do,
+            Parts::StartedFloats($parts) => $do,
+            Parts::Histograms($parts) => $do,
+            Parts::StartedHistograms($parts) => $do,
+            Parts::Texts($parts) => $do,
+        }
+    };
+}
+
 impl Parts {
     fn is_empty(&self) -> bool {
-        match self {
-            Self::Floats(parts) => parts.is_empty(),
-            Self::Histograms(parts) => parts.is_empty(),
-            Self::Texts(parts) => parts.is_empty(),
-        }
+        each!(self, parts => parts.is_empty())
     }
 
     fn last(&self) -> Option<i64> {
-        match self {
-            Self::Floats(parts) => parts.last()?.last(),
-            Self::Histograms(parts) => parts.last()?.last(),
-            Self::Texts(parts) => parts.last()?.last(),
-        }
+        each!(self, parts => parts.last()?.last())
     }
 
     /// The windows that it has samples in, ascending.
     fn windows(&self, of: impl Fn(i64) -> Window) -> Vec<Window> {
-        match self {
-            Self::Floats(parts) => windows_of(parts, of),
-            Self::Histograms(parts) => windows_of(parts, of),
-            Self::Texts(parts) => windows_of(parts, of),
-        }
+        each!(self, parts => windows_of(parts, of))
     }
 
     fn within(&self, range: TimeRange) -> Self {
         match self {
             Self::Floats(parts) => Self::Floats(within(parts, range).into()),
+            Self::StartedFloats(parts) => Self::StartedFloats(within(parts, range).into()),
             Self::Histograms(parts) => Self::Histograms(within(parts, range).into()),
+            Self::StartedHistograms(parts) => Self::StartedHistograms(within(parts, range).into()),
             Self::Texts(parts) => Self::Texts(within(parts, range).into()),
         }
     }
@@ -270,51 +324,51 @@ impl Parts {
     /// Copies the rows inside `range` into a series' columns.
     fn data(&self, def: &SeriesDef, range: TimeRange, budget: &mut Budget) -> Result<SeriesData, Error> {
         let mut data = blank(def);
+        let SeriesData { floats, histograms, texts, .. } = &mut data;
         match self {
-            Self::Floats(parts) => {
-                let FloatColumn { times, values, .. } = &mut data.floats;
-                copy(parts, range, times, values, |_| 1, budget)?;
-            }
-            Self::Histograms(parts) => {
-                let HistogramColumn { times, values, .. } = &mut data.histograms;
-                copy(parts, range, times, values, bin_count, budget)?;
-            }
+            Self::Floats(parts) => copy(parts, range, &mut floats.times, budget, |value| {
+                floats.values.push(*value);
+                1
+            })?,
+            Self::StartedFloats(parts) => copy(parts, range, &mut floats.times, budget, |value| {
+                floats.values.push(value.value);
+                floats.starts.push(value.start);
+                1
+            })?,
+            Self::Histograms(parts) => copy(parts, range, &mut histograms.times, budget, |value| {
+                histograms.values.push(value.clone());
+                bin_count(value)
+            })?,
+            Self::StartedHistograms(parts) => copy(parts, range, &mut histograms.times, budget, |value| {
+                histograms.values.push(value.value.clone());
+                histograms.starts.push(value.start);
+                bin_count(&value.value)
+            })?,
             Self::Texts(parts) => {
-                let TextColumn { times, values } = &mut data.texts;
-                copy(parts, range, times, values, |_| 1, budget)?;
-                order::sort_texts(&mut data.texts);
+                copy(parts, range, &mut texts.times, budget, |value| {
+                    texts.values.push(value.clone());
+                    1
+                })?;
+                order::sort_texts(texts);
             }
         }
+        merge::forget_unknown(&mut floats.starts);
+        merge::forget_unknown(&mut histograms.starts);
         Ok(data)
     }
 }
 
-/// By how many bytes the column grew, and whether the sample met another.
-fn apply_histogram(column: &mut Column<HistogramValue>, delta: bool, time: i64, value: HistogramValue) -> (i64, bool) {
-    let (mut before, mut after) = (0, histogram_bytes(&value));
-    let mut met = false;
-    let mut join = |there: &mut HistogramValue, value: HistogramValue| {
-        met = true;
-        before = histogram_bytes(there);
-        if delta {
-            // Schemes that do not merge were refused.
-            order::merge_cell(there, value);
-        } else if order::histograms(&value, there).is_gt() {
-            *there = value;
-        }
-        after = histogram_bytes(there);
-    };
-    let grown = column.insert(time, value, Meet::Join(&mut join)) as u64 + after;
-    (grown.cast_signed() - before.cast_signed(), met)
-}
-
 /// What a histogram counts for in the budget of a selection: its bins, at least one.
 fn bin_count(value: &HistogramValue) -> usize {
-    let bins = match value {
-        HistogramValue::Integer(histogram) => histogram.negative.len() + histogram.positive.len(),
-        HistogramValue::Float(histogram) => histogram.negative.len() + histogram.positive.len(),
-    };
-    bins.max(1)
+    bins_of(value).max(1)
+}
+
+fn histogram_of(value: Value) -> HistogramValue {
+    match value {
+        Value::Histogram(histogram) => HistogramValue::Integer(*histogram),
+        Value::FloatHistogram(histogram) => HistogramValue::Float(*histogram),
+        value => unreachable!("{value:?} was checked to be a histogram"),
+    }
 }
 
 fn windows_of<V>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Vec<Window> {
@@ -332,19 +386,18 @@ fn windows_of<V>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Vec<Wind
     windows
 }
 
-fn copy<V: Clone>(
+/// Copies the times inside `range`, and lets `take` copy each value and tell its weight.
+fn copy<V>(
     parts: &[Arc<Part<V>>],
     range: TimeRange,
     times: &mut Vec<i64>,
-    values: &mut Vec<V>,
-    weight: impl Fn(&V) -> usize,
     budget: &mut Budget,
+    mut take: impl FnMut(&V) -> usize,
 ) -> Result<(), Error> {
     for part in parts {
         let rows = part.rows(range);
-        budget.take(rows.iter().map(|row| weight(&row.1)).sum())?;
         times.extend(rows.iter().map(|row| row.0));
-        values.extend(rows.iter().map(|row| row.1.clone()));
+        budget.take(rows.iter().map(|row| take(&row.1)).sum())?;
     }
     Ok(())
 }
@@ -363,11 +416,11 @@ fn blank(def: &SeriesDef) -> SeriesData {
 impl Found {
     /// The series' samples inside `range`, or only what it is.
     pub(crate) fn data(&self, range: TimeRange, labels_only: bool, budget: &mut Budget) -> Result<SeriesData, Error> {
-        let mut data = blank(&self.owned.def);
-        if !labels_only {
-            for parts in &self.sources {
-                merge::add(&mut data, parts.data(&self.owned.def, range, budget)?);
-            }
+        let def = &self.owned.def;
+        let mut sources = self.sources.iter().filter(|_| !labels_only).map(|parts| parts.data(def, range, budget));
+        let mut data = sources.next().unwrap_or_else(|| Ok(blank(def)))?;
+        for source in sources {
+            merge::add(&mut data, source?);
         }
         Ok(data)
     }

@@ -14,6 +14,7 @@
 //! there is space; a failed fsync answers [`Refusal::Failed`], and what it left in doubt is void: sent again, it
 //! counts once.
 
+mod apply;
 mod check;
 mod clock;
 mod column;

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ogive_model::{Matcher, Tenant, TimeRange, Verdict};
 
 use crate::ingest::Reply;
 use crate::ingest::head::{Found, Frozen, Head, Owned, Placement};
+use crate::ingest::stats::Stats;
 
 /// 8 messages wait for a shard: with groups of at most [`super::writer::GROUP_BYTES_MAX`] and one batch more,
 /// some 100 MiB in the worst case; enough that a shard never waits for the writer.
@@ -91,22 +92,39 @@ impl HeadSize {
     }
 }
 
-/// Batches that became durable together; the last shard to apply them sends their replies.
+/// Batches that became durable together; the last shard to apply them counts their verdicts and sends their replies.
 pub(crate) struct Group {
     left: AtomicUsize,
     replies: Mutex<Vec<(Reply, Verdict)>>,
+    stats: Arc<Stats>,
 }
 
 impl Group {
-    pub(crate) fn new(shards: usize, replies: Vec<(Reply, Verdict)>) -> Arc<Self> {
-        Arc::new(Self { left: AtomicUsize::new(shards), replies: Mutex::new(replies) })
+    pub(crate) fn new(shards: usize, replies: Vec<(Reply, Verdict)>, stats: &Arc<Stats>) -> Arc<Self> {
+        Arc::new(Self { left: AtomicUsize::new(shards), replies: Mutex::new(replies), stats: Arc::clone(stats) })
+    }
+
+    fn replies(&self) -> MutexGuard<'_, Vec<(Reply, Verdict)>> {
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Points that were there already, by the number of their batch, once for each.
+    fn known(&self, batches: &[u32]) {
+        let mut replies = self.replies();
+        for batch in batches {
+            // What is replayed is answered to nobody.
+            if let Some((_, verdict)) = replies.get_mut(*batch as usize).filter(|(_, verdict)| verdict.accepted > 0) {
+                verdict.accepted -= 1;
+                verdict.duplicate += 1;
+            }
+        }
     }
 
     fn applied(&self) {
         // ORDERING: AcqRel; the last one to count down sees what all others applied, and so do its replies.
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let replies = std::mem::take(&mut *self.replies.lock().unwrap_or_else(PoisonError::into_inner));
-            for (reply, verdict) in replies {
+            for (reply, verdict) in std::mem::take(&mut *self.replies()) {
+                self.stats.count(&verdict);
                 reply(Ok(verdict));
             }
         }
@@ -134,8 +152,15 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 for row in samples.floats {
                     head.apply_float(row);
                 }
+                let mut known = Vec::new();
                 for placed in samples.others {
-                    head.apply(placed);
+                    let batch = placed.batch;
+                    if !head.apply(placed) {
+                        known.push(batch);
+                    }
+                }
+                if !known.is_empty() {
+                    group.known(&known);
                 }
                 // ORDERING: Relaxed; sums that bounds and status look at, nothing else hangs on them. Wrapping
                 // makes a cell that became smaller count down.
@@ -189,8 +214,11 @@ mod tests {
         let def = SeriesDef { labels, meta: SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 } };
         let owned = Arc::new(Owned { tenant: Tenant::default(), def });
         let row = FloatRow { index: 0, time_ms: 1, value: 1.0 };
-        let (series, samples, group) =
-            (vec![(0, owned)], Placement { floats: vec![row], ..Placement::default() }, Group::new(1, Vec::new()));
+        let (series, samples, group) = (
+            vec![(0, owned)],
+            Placement { floats: vec![row], ..Placement::default() },
+            Group::new(1, Vec::new(), &Arc::default()),
+        );
         shard.send(ToShard::Apply { series, samples, group }).unwrap();
         let ask = |flushed| {
             let (answer, found) = channel();

@@ -1,0 +1,149 @@
+//! What becomes of a value that meets others in the head: the rules of [`crate::order`], in place.
+//!
+//! Invariants: whatever the order of arrival, a column ends up the same; a point is in it once.
+
+use std::cmp::Ordering;
+
+use ogive_hist::{Bins, Count, Histogram};
+use ogive_model::HistogramValue;
+
+use crate::ingest::column::Column;
+use crate::order;
+
+/// A value and the start of what it covers, milliseconds; 0 is unknown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Started<V> {
+    pub(crate) start: i64,
+    pub(crate) value: V,
+}
+
+/// What a sample did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Applied {
+    /// Bytes.
+    pub(crate) grown: i64,
+    /// It met another, and they are one sample now.
+    pub(crate) met: bool,
+    /// It is a point that was there already.
+    pub(crate) known: bool,
+}
+
+/// What the head keeps columns of beside texts.
+pub(crate) trait Measured: Clone {
+    /// The greater one stays.
+    fn order(&self, other: &Self) -> Ordering;
+    /// Adds a fragment.
+    fn add(&mut self, other: Self);
+    /// Bytes that it points to.
+    fn bytes(&self) -> u64;
+    /// Brings it into the form in which it comes back from a block, so that it can be compared.
+    fn normalize(&mut self);
+}
+
+impl Measured for f64 {
+    fn order(&self, other: &Self) -> Ordering {
+        order::floats(*self, *other)
+    }
+
+    fn add(&mut self, other: Self) {
+        *self += other;
+    }
+
+    fn bytes(&self) -> u64 {
+        0
+    }
+
+    fn normalize(&mut self) {}
+}
+
+impl Measured for HistogramValue {
+    fn order(&self, other: &Self) -> Ordering {
+        order::histograms(self, other)
+    }
+
+    fn add(&mut self, other: Self) {
+        // Schemes that do not merge were refused.
+        order::merge_cell(self, other);
+    }
+
+    /// Its columns, and what allocating them costs.
+    fn bytes(&self) -> u64 {
+        (bins_of(self) * 12 + 32) as u64
+    }
+
+    fn normalize(&mut self) {
+        fn both<C: Count>(histogram: &mut Histogram<C>) {
+            for bins in [&mut histogram.negative, &mut histogram.positive] {
+                forget_empty(bins);
+            }
+        }
+        match self {
+            Self::Integer(histogram) => both(histogram),
+            Self::Float(histogram) => both(histogram),
+        }
+    }
+}
+
+fn forget_empty<C: Count>(bins: &mut Bins<C>) {
+    if bins.counts().contains(&C::ZERO) {
+        bins.retain(|_, count| count != C::ZERO);
+    }
+}
+
+/// How many bins a histogram has.
+pub(crate) fn bins_of(value: &HistogramValue) -> usize {
+    match value {
+        HistogramValue::Integer(histogram) => histogram.negative.len() + histogram.positive.len(),
+        HistogramValue::Float(histogram) => histogram.negative.len() + histogram.positive.len(),
+    }
+}
+
+/// Puts a value without a start into its column.
+pub(crate) fn apply<V: Measured>(column: &mut Column<V>, time: i64, value: V, delta: bool) -> Applied {
+    let (mut before, mut after, mut met) = (0, value.bytes(), false);
+    let join = |there: &mut V, value: V| {
+        met = true;
+        before = there.bytes();
+        if delta {
+            there.add(value);
+        } else if value.order(there).is_gt() {
+            *there = value;
+        }
+        after = there.bytes();
+    };
+    let grown = column.insert(time, value, |_, _| Ordering::Equal, join) as u64 + after;
+    Applied { grown: grown.cast_signed() - before.cast_signed(), met, known: false }
+}
+
+/// Puts a value into a column with starts.
+pub(crate) fn apply_started<V: Measured>(
+    column: &mut Column<Started<V>>,
+    time: i64,
+    mut value: Started<V>,
+    delta: bool,
+) -> Applied {
+    if delta {
+        value.value.normalize();
+    }
+    let (mut before, mut after) = (0, value.value.bytes());
+    let (mut met, mut known) = (false, false);
+    let order = |there: &Started<V>, value: &Started<V>| match delta {
+        true => order::points((there.start, &there.value), (value.start, &value.value), V::order),
+        false => Ordering::Equal,
+    };
+    let join = |there: &mut Started<V>, value: Started<V>| {
+        met = true;
+        before = there.value.bytes();
+        if delta {
+            known = there.start != 0;
+            if !known {
+                there.value.add(value.value);
+            }
+        } else if value.value.order(&there.value).then(value.start.cmp(&there.start)).is_gt() {
+            *there = value;
+        }
+        after = there.value.bytes();
+    };
+    let grown = column.insert(time, value, order, join) as u64 + after;
+    Applied { grown: grown.cast_signed() - before.cast_signed(), met, known }
+}
