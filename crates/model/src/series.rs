@@ -63,10 +63,16 @@ impl SeriesId {
     /// default tenant, and for any other the 64-bit xxh3 of its name with that number as seed.
     #[must_use]
     pub fn of(tenant: &Tenant, kind: Kind, labels: &Labels) -> Self {
+        Self::of_canonical(tenant, kind, &labels.canonical_bytes())
+    }
+
+    /// As [`SeriesId::of`], of labels whose [`Labels::canonical_bytes`] are at hand.
+    #[must_use]
+    pub fn of_canonical(tenant: &Tenant, kind: Kind, labels: &[u8]) -> Self {
         let kind = kind as u64;
         let seed =
             if tenant.is_default() { kind } else { XxHash3_64::oneshot_with_seed(kind, tenant.as_str().as_bytes()) };
-        Self(XxHash3_128::oneshot_with_seed(seed, &labels.canonical_bytes()))
+        Self(XxHash3_128::oneshot_with_seed(seed, labels))
     }
 }
 
@@ -81,7 +87,8 @@ impl std::fmt::Debug for SeriesId {
 pub struct SeriesMeta {
     /// What its samples are.
     pub kind: Kind,
-    /// How they relate to time. The first one stored stays; another is refused as `kind_conflict`.
+    /// How they relate to time. That of a series that gets samples, or got some in the last hour, stays;
+    /// another is refused as `kind_conflict`.
     pub temporality: Temporality,
     /// Base unit (`s`, `By`), or empty.
     pub unit: String,

@@ -178,6 +178,7 @@ impl Backend for Embedded {
             ("dropped_bytes_total", status.dropped_bytes),
             ("deletions_pending", status.tombstones),
             ("deletion_failures_total", status.erasure_failures),
+            ("recall_failures_total", status.recall_failures),
             ("disks", members.len() as u64),
             ("disks_live", live),
             ("disk_failures_total", members.iter().map(|member| member.failures).sum()),

@@ -2,7 +2,9 @@
 //!
 //! `cargo bench -p ogive-store --bench restart` writes 20,000 series of 120 samples each, as labels and by identity, and
 //! opens the store again in a new process, which replays them: CPU-seconds until it is ready, and the most memory that it ever
-//! had beside that of the process that wrote.
+//! had beside that of the process that wrote. Then with 980,000 series in a block and nothing in the journal: until it is ready,
+//! until the first batch that names a tenth of them by identity is acknowledged, and until one with a new series is
+//! (OGIVE_BENCH_SERIES for another number).
 
 use std::path::Path;
 use std::process::Command;
@@ -10,11 +12,15 @@ use std::sync::{Arc, mpsc};
 use std::time::{Instant, SystemTime};
 
 use ogive_journal::RealDisk;
-use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value};
 use ogive_store::{Clock, Options, Refusal, Store};
 
 const SERIES: u32 = 20_000;
 const SAMPLES_EACH: u64 = 120;
+/// Series of which each has one sample in a block.
+const STORED: u32 = 980_000;
+/// Says that the new process is to name stored series.
+const STORED_SERIES: &str = "OGIVE_BENCH_SERIES";
 /// What the new process is told its directory by.
 const DIRECTORY: &str = "OGIVE_BENCH_RESTART";
 
@@ -73,6 +79,72 @@ fn open(directory: &Path) -> Store {
     Store::open(Arc::new(RealDisk), directory, Options::default(), clock).expect("the store opens")
 }
 
+fn stored_series() -> u32 {
+    std::env::var(STORED_SERIES).ok().and_then(|text| text.parse().ok()).unwrap_or(STORED)
+}
+
+fn submit(store: &Store, batch: Batch) {
+    let (reply, answer) = mpsc::channel();
+    let told = Box::new(move |verdict: Result<_, Refusal>| reply.send(verdict).unwrap_or(()));
+    let samples = batch.samples.len() as u64;
+    store.submit(batch, told).expect("there is room");
+    assert_eq!(answer.recv().expect("a reply comes").expect("the disk works").accepted, samples);
+}
+
+fn one_sample_each(sequence: u64, series: Vec<SeriesDef>, known: Vec<SeriesId>) -> Batch {
+    let time_ns = WallClock(Instant::now()).wall_ns();
+    let count = (series.len() + known.len()) as u32;
+    let value = Value::Float(1.0);
+    let samples =
+        (0..count).map(|series| Ok(Sample { series, time_ns, start_ns: None, value: value.clone() })).collect();
+    Batch {
+        source: SourceId(2),
+        sequence,
+        series: series.into_iter().map(Ok).collect(),
+        known,
+        samples,
+        ..Batch::default()
+    }
+}
+
+fn run_stored() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(directory.path());
+    for (first, sequence) in (0..stored_series()).step_by(10_000).zip(0..) {
+        let end = stored_series().min(first + 10_000);
+        submit(&store, one_sample_each(sequence, (first..end).map(series).collect(), Vec::new()));
+    }
+    store.flush_whole().expect("the disk works");
+    println!("{} series in a block: the process that wrote had at most {:.0} MiB", stored_series(), memory_peak_mib());
+    drop(store);
+    for _ in 0..3 {
+        let program = std::env::current_exe().expect("a program has a path");
+        let mut command = Command::new(program);
+        command.env(DIRECTORY, directory.path()).env(STORED_SERIES, stored_series().to_string());
+        assert!(command.status().expect("it runs").success());
+    }
+}
+
+/// In the new process: how long it takes to open, and what the first batches of stored and of new series take.
+fn restart_stored(directory: &Path) {
+    let begun = cpu_seconds();
+    let store = open(directory);
+    let opened = cpu_seconds();
+    let ids: Vec<_> = (0..stored_series() / 10).map(|at| series(at * 10).id(&Tenant::default())).collect();
+    let sequence = WallClock(Instant::now()).wall_ns() as u64 / 1_000_000;
+    let before = cpu_seconds();
+    submit(&store, one_sample_each(sequence, Vec::new(), ids));
+    let named = cpu_seconds();
+    submit(&store, one_sample_each(sequence + 1, vec![series(u32::MAX)], Vec::new()));
+    println!(
+        "  ready after {:.3} CPU-seconds, a tenth named by identity after {:.3} more, a new series after {:.3} more; at most {:.0} MiB",
+        opened - begun,
+        named - before,
+        cpu_seconds() - named,
+        memory_peak_mib()
+    );
+}
+
 /// In the new process.
 fn restart(directory: &Path) {
     let (cpu, wall) = (cpu_seconds(), Instant::now());
@@ -112,8 +184,13 @@ fn run(name: &str, by_identity: bool) {
 
 fn main() {
     if let Some(directory) = std::env::var_os(DIRECTORY) {
+        let restart = if std::env::var_os(STORED_SERIES).is_some() { restart_stored } else { restart };
         return restart(Path::new(&directory));
+    }
+    if std::env::args().any(|argument| argument == "stored") {
+        return run_stored();
     }
     run("by identity", true);
     run("with labels", false);
+    run_stored();
 }

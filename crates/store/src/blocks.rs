@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ogive_journal::Disk;
-use ogive_model::{Kind, Matcher, Selection, SeriesData, SeriesDef, Temporality, Tenant, TimeRange};
+use ogive_model::{Kind, Matcher, Selection, SeriesData, Temporality, Tenant, TimeRange};
 
 use crate::manifest::Manifest;
 use crate::tombstone::{self, Tombstone};
@@ -148,21 +148,19 @@ impl Blocks {
         Ok(found)
     }
 
-    /// Calls `each` with every series of every block that can be read, with its block, a series of several blocks
-    /// several times.
-    /// The first error, after all other blocks were read.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] or the disk's.
-    pub fn each_series(&self, mut each: impl FnMut(&BlockMeta, SeriesDef)) -> Result<(), Error> {
-        let mut first = Ok(());
-        for live in &self.0 {
-            let readable = (*live.block).as_ref().map_err(|error| live.refusal(error));
-            let read = readable.and_then(|block| block.each_series(|def| each(&live.meta, def)));
-            first = first.and(read);
-        }
-        self.trim(TimeRange { start_ms: i64::MAX, end_ms: i64::MAX }, INDEX_BYTES_MAX);
-        first
+    /// Those that hold samples as they came, of the last `within_ms` before the newest of all, and can be read.
+    pub(crate) fn recent(&self, within_ms: i64) -> Self {
+        let newest = self.metas().map(|meta| meta.time_max).max().unwrap_or(0);
+        let is_recent = |live: &&Arc<Live>| {
+            let meta = &live.meta;
+            meta.resolution_ms == 0 && meta.time_max > newest.saturating_sub(within_ms) && live.block.is_ok()
+        };
+        Self(self.0.iter().filter(is_recent).cloned().collect())
+    }
+
+    /// All that can be read.
+    pub(crate) fn readable_all(&self) -> impl Iterator<Item = (&BlockMeta, &Block)> {
+        self.0.iter().filter_map(|live| (*live.block).as_ref().ok().map(|block| (&live.meta, block)))
     }
 
     /// The label names of the series that `matchers` accept, of all blocks of `tenant` that touch `range`.
@@ -337,9 +335,7 @@ mod tests {
         assert!(matches!(ask(0, 1000), Err(Error::Corrupt { path: named, .. }) if named == path(0)));
         assert!(matches!(ask(1000, 2000), Err(Error::Unreadable { block: 1, .. })));
         assert_eq!(ask(2000, 3000).unwrap(), 1);
-        let mut known = 0;
-        assert!(blocks.each_series(|_, _| known += 1).is_err());
-        assert_eq!(known, 1);
+        assert_eq!((blocks.recent(i64::MAX).len(), blocks.recent(0).len()), (1, 0));
         // A file that is good but not the one that the manifest names.
         disk.put(&path(1), disk.read(&path(2)).unwrap());
         let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);

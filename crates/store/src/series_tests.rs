@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ogive_hist::{Histogram, Scheme};
-use ogive_journal::{Faults, SimulatedDisk};
+use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::{
     Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Reason, Sample, Select, Selection, SeriesData, SeriesDef,
     SeriesId, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
@@ -119,6 +119,52 @@ fn identities_outlive_a_restart_with_the_journal_alone_and_with_blocks_alone() {
 
 /// The fsync of the group that held the definitions failed, so they are void with it; the next batch that names the
 /// series must bring them to the journal again, or a restart could not read it.
+/// Recalled series that got no samples stood in the way of the next flush, which panicked.
+#[test]
+fn a_start_reads_no_series_and_what_a_batch_names_is_recalled_or_leaves_nothing() {
+    let disk = SimulatedDisk::new(1);
+    let store = open_with(&disk, options());
+    let names: Vec<String> = (0..150).map(|n| format!("m{n:03}")).collect();
+    let defs: Vec<SeriesDef> = names.iter().map(|name| gauge(name)).collect();
+    submit(&store, batch(1, &defs, &[], 1.0)).unwrap();
+    store.flush_whole().unwrap();
+    drop(store);
+    let store = open_with(&disk, options());
+    assert_eq!(store.status().series, 0);
+    let strange = [id("m007"), id("strange"), id("m141")];
+    assert_eq!(submit(&store, batch(2, &[], &strange, 1.0)), Err(Refusal::UnknownSeries(vec![1])));
+    assert_eq!((store.status().series, store.flush().unwrap().len()), (0, 0));
+    assert_eq!(submit(&store, batch(2, &[], &[id("m141"), id("m007"), id("m063")], 5.0)), accepted(3));
+    assert_eq!(store.status().series, 3);
+    assert_eq!((values(&store, "m141"), values(&store, "m063")), (vec![142.0, 5.0], vec![64.0, 7.0]));
+    let delta = def(&[("__name__", "m008")], Kind::Float, Temporality::Delta);
+    assert_eq!(submit(&store, batch(3, &[delta], &[], 1.0)).unwrap().rejected, [(0, Reason::KindConflict)]);
+    store.flush_whole().unwrap();
+    drop(store);
+    let store = open_with(&disk, options());
+    assert_eq!(values(&store, "m007"), vec![8.0, 6.0], "the journal had its definition, the block has it now");
+    assert_eq!(store.status().recall_failures, 0);
+}
+
+#[test]
+fn a_block_whose_series_cannot_be_read_hides_them_and_is_counted() {
+    let disk = SimulatedDisk::new(1);
+    let store = open_with(&disk, options());
+    submit(&store, batch(1, &[gauge("a")], &[], 1.0)).unwrap();
+    let written = store.flush_whole().unwrap();
+    drop(store);
+    let path = crate::Manifest::block_path(Path::new("data"), written[0].id);
+    // The series pages stand behind the one chunk, and its first byte is their first chunk's place.
+    let bytes = disk.read(&path).unwrap();
+    let footer = bytes.len() - 168;
+    let pages = u64::from_le_bytes(bytes[footer + 28..footer + 36].try_into().unwrap());
+    disk.flip_bit(&path, pages as usize * 8);
+    let store = open_with(&disk, options());
+    assert_eq!(submit(&store, batch(2, &[], &[id("a")], 1.0)), Err(Refusal::UnknownSeries(vec![0])));
+    assert_eq!(store.status().recall_failures, 1);
+    assert_eq!(submit(&store, batch(2, &[gauge("a")], &[], 1.0)), accepted(1));
+}
+
 #[test]
 fn definitions_that_were_never_durable_are_written_again() {
     let disk = SimulatedDisk::new(1);

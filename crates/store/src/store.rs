@@ -18,10 +18,11 @@ use ogive_model::{Batch, Matcher, Partial, Select, SelectError, Selection, Serie
 
 use crate::bell::Bell;
 use crate::ingest::flusher::{self, Flusher};
+use crate::ingest::recall::Recall;
 use crate::ingest::shard::{self, HeadSize, ReadRequest, ToShard};
 use crate::ingest::stats::{Recovered, Stats, Status};
 use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
-use crate::ingest::{Clock, IDLE_NS, Limits, Options, Queue, Refusal, Reply, Stamps};
+use crate::ingest::{Clock, Limits, Options, Queue, Refusal, Reply, Stamps};
 use crate::keep::{self, Keeper};
 use crate::ledger::Ledger;
 use crate::retention::Oldest;
@@ -33,8 +34,6 @@ use crate::{BlockMeta, Blocks, Budget, Error, Manifest, merge};
 
 /// Name of the journal's directory in the store's.
 pub(crate) const JOURNAL_DIRECTORY: &str = "journal";
-/// An hour, the time in which a series does not retire: samples of it came before the server ended.
-const RECENT_MS: i64 = (IDLE_NS / 1_000_000) as i64;
 /// A reader that was overtaken by this many flushes in a row meets a store that is broken, not busy.
 const READ_TRIES_MAX: usize = 100;
 
@@ -74,7 +73,7 @@ impl Store {
             (0..options.shards.max(1)).map(|number| shard::start(number, Arc::clone(&size))).unzip();
         let mut core = Core::new(sources, limits(&options), &shards, (&stats, &size, &oldest));
         core.registry.tick(clock.now_ns());
-        findings.extend(note_stored(&ledger.view().blocks, &mut core));
+        core.registry.remember(Recall::of(&ledger.view().blocks));
         let keeping = Keeper::new(&ledger, (&keeper, &bell), &stats, &clock, &oldest, &options);
         let mut flusher = Flusher::new(&ledger, &shards, &queue, &stats, &clock, (&options, &keeper));
         let ring = Arc::clone(&bell);
@@ -305,6 +304,7 @@ impl Store {
             dropped_bytes: self.stats.dropped_bytes.get(),
             tombstones: view.manifest.tombstones.len() as u64,
             erasure_failures: self.stats.erasure_failures.get(),
+            recall_failures: self.stats.recall_failures.get(),
             horizons: view.manifest.horizons.clone(),
             recovered: self.recovered.clone(),
         }
@@ -518,21 +518,6 @@ fn oldest_of(options: &Options, ledger: &Ledger) -> Arc<Oldest> {
     let raw = manifest.horizons.iter().filter(|horizon| horizon.resolution_ms == 0);
     raw.for_each(|horizon| oldest.raise(&horizon.tenant, horizon.until_ms));
     Arc::new(oldest)
-}
-
-/// Tells the registry of the series in the blocks; those with recent samples may then be named by their identity. A
-/// block that cannot be read leaves its series unknown, which
-/// is told.
-fn note_stored(blocks: &Blocks, core: &mut Core) -> Option<String> {
-    let newest = blocks.metas().map(|meta| meta.time_max).max().unwrap_or(0);
-    let known = blocks.each_series(|meta, def| {
-        core.registry.stored(def.id(&meta.tenant), def.meta.temporality);
-        // A rollup tells of its own cells how wide they are.
-        if meta.resolution_ms == 0 && meta.time_max > newest.saturating_sub(RECENT_MS) {
-            core.restore_series(&meta.tenant, &[def], false);
-        }
-    });
-    known.err().map(|error| format!("the series of the blocks are not all known: {error}"))
 }
 
 /// About what a decoded batch takes in memory.

@@ -79,6 +79,17 @@ impl Index {
         Ok(found)
     }
 
+    /// Calls `each` with the name and the value of every label, by number.
+    pub(crate) fn each_label(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<(), Broken>) -> Result<(), Broken> {
+        let mut stream = self.labels.stream();
+        while let Some((key, _)) = stream.next() {
+            let split = key.iter().position(|byte| *byte == 0xff);
+            let split = split.ok_or_else(|| Broken { offset: 0, problem: "a label without its separator".into() })?;
+            each(&key[..split], &key[split + 1..])?;
+        }
+        Ok(())
+    }
+
     fn carrying_exactly(&self, name: &str, value: &str) -> Result<RoaringBitmap, Broken> {
         let mut found = RoaringBitmap::new();
         if let Some(number) = self.labels.get(super::label_key(name, value)) {

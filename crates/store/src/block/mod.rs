@@ -8,6 +8,7 @@
 //! block can still be read.
 
 mod format;
+mod identities;
 mod index;
 mod postings;
 mod reader;

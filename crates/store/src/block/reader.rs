@@ -437,7 +437,7 @@ impl Block {
     }
 
     /// The bytes of a section, compared with their checksum.
-    fn checked(&self, section: Section) -> Result<Vec<u8>, Error> {
+    pub(super) fn checked(&self, section: Section) -> Result<Vec<u8>, Error> {
         if section.length > format::SECTION_BYTES_MAX {
             let problem = format!("{} bytes to read at once", section.length);
             return Err(Error::Corrupt { path: self.path.clone(), offset: section.offset, problem });
@@ -499,11 +499,11 @@ impl Block {
         }
     }
 
-    fn corrupt(&self, base: u64, broken: Broken) -> Error {
+    pub(super) fn corrupt(&self, base: u64, broken: Broken) -> Error {
         Error::Corrupt { path: self.path.clone(), offset: base + broken.offset as u64, problem: broken.problem }
     }
 
-    fn corrupt_section(&self, id: SectionId, broken: Broken) -> Error {
+    pub(super) fn corrupt_section(&self, id: SectionId, broken: Broken) -> Error {
         self.corrupt(self.section(id).offset, broken)
     }
 }
@@ -515,7 +515,7 @@ const VERIFY_BYTES: u64 = 1 << 20;
 const LABELS_KNOWN_MAX: usize = 1 << 16;
 
 /// Reads series by number. Those that ascend share the pages and labels that were read before.
-struct SeriesReader<'a> {
+pub(super) struct SeriesReader<'a> {
     block: &'a Block,
     index: Arc<Index>,
     /// Number and first series of the page that was read last.
@@ -525,7 +525,7 @@ struct SeriesReader<'a> {
 }
 
 impl<'a> SeriesReader<'a> {
-    fn new(block: &'a Block, index: Arc<Index>) -> Self {
+    pub(super) fn new(block: &'a Block, index: Arc<Index>) -> Self {
         Self { block, index, page: None, entries: Vec::new(), known: HashMap::new() }
     }
 
@@ -543,7 +543,7 @@ impl<'a> SeriesReader<'a> {
     }
 
     /// What a series is.
-    fn def(&mut self, series: u32) -> Result<SeriesDef, Error> {
+    pub(super) fn def(&mut self, series: u32) -> Result<SeriesDef, Error> {
         let at = self.seek(series)?;
         Ok(SeriesDef { labels: self.labels(at)?, meta: self.block.meta(&self.entries[at])? })
     }

@@ -61,7 +61,16 @@ proptest! {
             block.verify().unwrap();
             let mut stored = Vec::new();
             block.each_series(|def| stored.push((def.labels, def.meta))).unwrap();
+            let tenant = ogive_model::Tenant::new("some").unwrap();
+            let mut identities = Vec::new();
+            block.each_identity(&tenant, |number, id, temporality| identities.push((number, id, temporality))).unwrap();
             let all = model_select(&source, &everything());
+            let def = |data: &SeriesData| ogive_model::SeriesDef { labels: data.labels.clone(), meta: data.meta.clone() };
+            let expected = all.iter().zip(0..).map(|(data, at)| (at, def(data).id(&tenant), data.meta.temporality));
+            prop_assert_eq!(identities, expected.collect::<Vec<_>>());
+            let mut odd = Vec::new();
+            block.series_at((1..all.len() as u32).step_by(2), |def| odd.push(def)).unwrap();
+            prop_assert_eq!(odd, all.iter().skip(1).step_by(2).map(def).collect::<Vec<_>>());
             prop_assert_eq!(stored, all.into_iter().map(|data| (data.labels, data.meta)).collect::<Vec<_>>());
             for selection in selections.iter().chain([&everything()]) {
                 let found = select(&block, selection).unwrap();

@@ -121,6 +121,28 @@ impl Core {
     /// # Errors
     /// Which of them are not here, by index.
     pub(crate) fn known(&mut self, batch: &Batch) -> Result<Vec<u32>, Vec<u32>> {
+        let (numbers, unknown) = self.find_known(batch);
+        if unknown.is_empty() {
+            return Ok(numbers);
+        }
+        let fresh = self.registry.fresh_count();
+        self.registry.recall(unknown.iter().map(|at| batch.known[*at as usize]));
+        self.count_recall_failures();
+        let (numbers, unknown) = self.find_known(batch);
+        if unknown.is_empty() {
+            return Ok(numbers);
+        }
+        // The batch is refused: what it brought in with it gets no samples.
+        self.registry.forget_fresh(fresh);
+        Err(unknown)
+    }
+
+    fn count_recall_failures(&mut self) {
+        self.stats.recall_failures.add(self.registry.take_recall_failures());
+    }
+
+    /// The numbers of those series that are here, and the indexes of the others.
+    fn find_known(&mut self, batch: &Batch) -> (Vec<u32>, Vec<u32>) {
         let mut numbers = Vec::with_capacity(batch.known.len());
         let mut unknown = Vec::new();
         for (id, at) in batch.known.iter().zip(0..) {
@@ -130,7 +152,7 @@ impl Core {
                 _ => unknown.push(at),
             }
         }
-        if unknown.is_empty() { Ok(numbers) } else { Err(unknown) }
+        (numbers, unknown)
     }
 
     /// Decides about each sample. A rejected one becomes its reason in the batch; a series beyond a limit becomes the
@@ -291,6 +313,7 @@ impl Core {
             let _ = shard.send(ToShard::Freeze { epoch: self.epoch, retired, answer: answer.clone() });
         }
         self.tell_size();
+        self.count_recall_failures();
         Mark { position, windows: self.sources.to_bytes(), epoch: self.epoch, frozen }
     }
 
@@ -302,13 +325,11 @@ impl Core {
         open.replies
     }
 
-    /// Takes series that the journal defines, or that have recent samples in blocks.
-    pub(crate) fn restore_series(&mut self, tenant: &Tenant, series: &[SeriesDef], in_journal: bool) {
+    /// Takes series that the journal defines.
+    fn restore_series(&mut self, tenant: &Tenant, series: &[SeriesDef]) {
         for def in series {
             // What does not fit was refused when it came.
-            if let Ok(number) = self.registry.resolve(def.id(tenant), tenant, def)
-                && in_journal
-            {
+            if let Ok(number) = self.registry.resolve(def.id(tenant), tenant, def) {
                 self.registry.defined(number);
             }
         }
@@ -317,7 +338,7 @@ impl Core {
     /// Takes a record of the journal. Gives the number of its samples, and how many of them cannot be applied now.
     pub(crate) fn restore_record(&mut self, frame: &[u8]) -> Result<(u64, u64), Bad> {
         if let Some((tenant, series)) = wire::decode_definitions(frame)? {
-            self.restore_series(&tenant, &series, true);
+            self.restore_series(&tenant, &series);
             self.open.bytes += frame.len();
             return Ok((0, 0));
         }

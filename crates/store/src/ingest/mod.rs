@@ -24,7 +24,8 @@ pub(crate) mod head;
 mod index;
 mod overflow;
 mod queue;
-mod registry;
+pub(crate) mod recall;
+pub(crate) mod registry;
 pub(crate) mod shard;
 pub(crate) mod stats;
 mod table;
@@ -40,7 +41,7 @@ use crate::retention::Retention;
 pub use check::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
 pub use clock::{Clock, ManualClock};
 pub(crate) use queue::{Queue, Refused};
-pub(crate) use registry::{IDLE_NS, Limits, Registry};
+pub(crate) use registry::{Limits, Registry};
 
 /// The limit on labels that a series is beyond, as its overflow series names it.
 #[cfg(test)]

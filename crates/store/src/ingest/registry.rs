@@ -1,7 +1,7 @@
 //! Which series there are, and where the samples of each go.
 //!
 //! Invariants: a series has one number until it retires, and no two series share one; a series is here only if a
-//! sample of it was accepted, or if a block has samples of it that are not old. A number names a shard and a place
+//! sample of it was accepted, or if a batch named one of which a block has samples that are not old. A number names a shard and a place
 //! there; see [`Registry::slot`].
 //! Limits: `series_max` of the options for all tenants, and [`TenantLimits`] for each, checked before a series is
 //! taken. A series without samples for [`IDLE_NS`] retires, so that series which come and go do not fill the registry.
@@ -16,6 +16,7 @@ use ogive_model::{Kind, Reason, SeriesDef, SeriesId, Temporality, Tenant};
 
 use crate::ingest::TenantLimits;
 use crate::ingest::head::Owned;
+use crate::ingest::recall::Recall;
 use crate::ingest::table::Table;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -23,6 +24,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(crate) const IDLE_NS: u64 = 3600 * SECOND_NS;
 /// 10 minutes between looks at all series: 20 ms of a million.
 const RETIRE_INTERVAL_S: u32 = 600;
+/// A million series that retired are remembered, some 48 MiB; then all are forgotten, and may come back as something else.
+const RETIRED_MAX: usize = 1 << 20;
 /// 10,000 tenants: teams of a large site. Each may have a few series beyond every other limit, those of its overflow.
 pub(crate) const TENANTS_MAX: usize = 10_000;
 /// What a series costs beside its labels: 48 bytes here and 8 in the table, 56 in its shard, 80 for what it is, and some
@@ -113,8 +116,13 @@ pub(crate) struct Registry {
     table: Table,
     known: Vec<Option<Known>>,
     free: Vec<u32>,
-    /// Series of the blocks that are not here: their temporality binds too.
-    stored: HashMap<SeriesId, Temporality, RandomState>,
+    /// Series that retired: their temporality binds too.
+    retired: HashMap<SeriesId, Temporality, RandomState>,
+    /// And so does that of the series in the blocks that had recent samples when the store was opened, until those are old.
+    recall: Recall,
+    recall_until_s: u32,
+    /// What a replay brings is bound by nothing.
+    is_replay: bool,
     tenants: HashMap<Tenant, usize>,
     shards: usize,
     limits: Limits,
@@ -133,7 +141,10 @@ impl Registry {
             table: Table::default(),
             known: Vec::new(),
             free: Vec::new(),
-            stored: HashMap::default(),
+            retired: HashMap::default(),
+            recall: Recall::default(),
+            recall_until_s: 0,
+            is_replay: false,
             tenants: HashMap::new(),
             shards,
             limits,
@@ -146,9 +157,37 @@ impl Registry {
         }
     }
 
-    /// Takes note of a series in a block.
-    pub(crate) fn stored(&mut self, id: SeriesId, temporality: Temporality) {
-        self.stored.insert(id, temporality);
+    /// Takes note of the series in blocks.
+    pub(crate) fn remember(&mut self, recall: Recall) {
+        self.recall_until_s = self.now_s.saturating_add((IDLE_NS / SECOND_NS) as u32);
+        self.recall = recall;
+    }
+
+    /// Registers those of `ids` that blocks know, as far as the limits allow.
+    pub(crate) fn recall(&mut self, ids: impl Iterator<Item = SeriesId>) {
+        for (id, tenant, def) in self.recall.series(ids) {
+            if self.resolve(id, &tenant, &def).is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Blocks whose series could not be read since this was last asked.
+    pub(crate) const fn take_recall_failures(&mut self) -> u64 {
+        self.recall.take_failures()
+    }
+
+    /// Whether what comes now was accepted when it came.
+    pub(crate) const fn replay(&mut self, is_replay: bool) {
+        self.is_replay = is_replay;
+    }
+
+    /// The temporality of a series that is not here but was lately.
+    fn bound(&mut self, id: SeriesId) -> Option<Temporality> {
+        if self.is_replay {
+            return None;
+        }
+        self.retired.get(&id).copied().or_else(|| self.recall.temporality(id))
     }
 
     /// Tells the time.
@@ -209,7 +248,7 @@ impl Registry {
             let conflict = self.known(number).temporality != def.meta.temporality;
             return if conflict { Err(Reason::KindConflict) } else { Ok(number) };
         }
-        if self.stored.get(&id).is_some_and(|stored| *stored != def.meta.temporality) {
+        if self.bound(id).is_some_and(|bound| bound != def.meta.temporality) {
             return Err(Reason::KindConflict);
         }
         let Limits { series_max, series_bytes_max, tenant: of_tenant } = self.limits;
@@ -330,6 +369,12 @@ impl Registry {
             return retired;
         }
         self.retired_s = now;
+        if now >= self.recall_until_s {
+            self.recall = Recall::default();
+        }
+        if self.retired.len() > RETIRED_MAX {
+            self.retired.clear();
+        }
         let idle_s = (IDLE_NS / SECOND_NS) as u32;
         let ended = |known: &Known| known.seen_epoch < epoch && known.seen_s.saturating_add(idle_s) <= now;
         let numbers = self.known.iter().zip(0..).filter(|(known, _)| known.as_ref().is_some_and(ended));
@@ -337,7 +382,7 @@ impl Registry {
         for number in numbers {
             let known = self.remove(number);
             let id = SeriesId(u128::from(known.id[1]) << 64 | u128::from(known.id[0]));
-            self.stored.insert(id, known.temporality);
+            self.retired.insert(id, known.temporality);
             let slot = self.slot(number);
             retired[slot.shard].push(slot.index);
         }
@@ -379,9 +424,6 @@ mod tests {
         let slot = resolve(&mut registry, &delta).unwrap();
         assert_eq!(resolve(&mut registry, &delta), Ok(slot));
         assert_eq!(resolve(&mut registry, &gauge), Err(Reason::KindConflict));
-        let stored = def("b", Temporality::Delta);
-        registry.stored(stored.id(&Tenant::default()), Temporality::Gauge);
-        assert_eq!(resolve(&mut registry, &stored), Err(Reason::KindConflict));
         assert_eq!(registry.len(), 1);
     }
 

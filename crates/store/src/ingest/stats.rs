@@ -53,6 +53,7 @@ pub(crate) struct Stats {
     pub(crate) dropped_bytes: Counter,
     pub(crate) erasures: Counter,
     pub(crate) erasure_failures: Counter,
+    pub(crate) recall_failures: Counter,
     /// 1 while the last flush failed for want of space.
     pub(crate) flush_full: Counter,
 }
@@ -143,6 +144,8 @@ pub struct Status {
     pub tombstones: u64,
     /// Blocks in which deletions could not be carried out; they are hidden all the same.
     pub erasure_failures: u64,
+    /// Blocks whose series could not be read when a batch named some of them.
+    pub recall_failures: u64,
     /// What was dropped of each tenant and resolution, up to when.
     pub horizons: Vec<Horizon>,
     /// What the start found.

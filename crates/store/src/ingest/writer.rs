@@ -173,6 +173,7 @@ impl Writer {
     fn take_new(&mut self, mut submission: Submission, stamps: Option<Arc<dyn Stamps>>) {
         let Submission { batch, ids, .. } = &mut submission;
         self.core.registry.tick(self.clock.now_ns());
+        let fresh = self.core.registry.fresh_count();
         let known = match self.core.known(batch) {
             Ok(known) => known,
             Err(unknown) => {
@@ -180,7 +181,6 @@ impl Writer {
                 return self.refuse(submission.reply, Refusal::UnknownSeries(unknown));
             }
         };
-        let fresh = self.core.registry.fresh_count();
         let judged = self.core.judge(batch, ids, &known, self.clock.wall_ns());
         match self.append(submission, &judged) {
             Ok(reply) => self.answer(reply, judged.verdict, stamps),
@@ -315,6 +315,7 @@ impl Writer {
         let core = &mut self.core;
         core.registry.tick(self.clock.now_ns());
         let limits = core.registry.limit(Limits::NONE);
+        core.registry.replay(true);
         let replay = self.journal.replay::<crate::Error>(from, |position, frame| {
             match core.restore_record(frame) {
                 Ok((samples, lost)) => {
@@ -335,6 +336,7 @@ impl Writer {
         })?;
         core.apply_and_wait();
         core.registry.limit(limits);
+        core.registry.replay(false);
         (recovered.batches, recovered.bytes) = (replay.records, replay.bytes);
         recovered.findings.extend(replay.corruptions.iter().map(ToString::to_string));
         core.stats.journal_bytes.set(self.journal.bytes());

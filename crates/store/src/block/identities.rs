@@ -1,0 +1,97 @@
+//! The identities of a block's series, and single series by number: for ingest, which knows series by their identity.
+//!
+//! Invariants: an identity is that of the series' labels as they are stored; nothing is used before its checksum was
+//! compared. The label texts are laid out once, as identities are made of them, and not made a label set for each series.
+
+use ogive_model::{SeriesDef, SeriesId, Temporality, Tenant};
+
+use crate::Error;
+use crate::block::format::{PAGE_SERIES, SectionId};
+use crate::block::index::Index;
+use crate::block::reader::{Block, SeriesReader};
+use crate::block::series;
+use crate::bytes::Broken;
+
+/// All labels of a block by number, each as the canonical bytes of a label set have it.
+struct LabelBytes {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<u32>,
+}
+
+impl LabelBytes {
+    fn of(index: &Index) -> Result<Self, Broken> {
+        let mut all = Self { bytes: Vec::new(), ends: Vec::new() };
+        index.each_label(|name, value| {
+            for text in [name, value] {
+                all.bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+                all.bytes.extend_from_slice(text);
+            }
+            // A section is at most 1 GiB, but a transducer shares what its keys have in common.
+            let end = u32::try_from(all.bytes.len());
+            all.ends.push(end.map_err(|_| Broken { offset: 0, problem: "4 GiB of labels".into() })?);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    fn get(&self, number: u32) -> Option<&[u8]> {
+        let number = number as usize;
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before.min(self.ends.len() - 1)]);
+        Some(&self.bytes[start as usize..*self.ends.get(number)? as usize])
+    }
+}
+
+impl Block {
+    /// Calls `each` with the number, the identity and the temporality of every series, those of `tenant`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or the disk's.
+    pub(crate) fn each_identity(
+        &self,
+        tenant: &Tenant,
+        mut each: impl FnMut(u32, SeriesId, Temporality),
+    ) -> Result<(), Error> {
+        let index = self.index()?;
+        let labels = LabelBytes::of(&index).map_err(|broken| self.corrupt_section(SectionId::Labels, broken))?;
+        let mut canonical = Vec::new();
+        for first in (0..self.series_count() as u32).step_by(PAGE_SERIES) {
+            let (_, place, described) = index.page_of(first);
+            let bytes = self.checked(place)?;
+            let entries = series::get_page(&bytes, described.len());
+            let entries = entries.map_err(|broken| self.corrupt(place.offset, broken))?;
+            for (entry, number) in entries.iter().zip(described) {
+                canonical.clear();
+                for label in &entry.labels {
+                    let bytes = labels.get(*label).ok_or_else(|| {
+                        let problem = format!("label {label} of {}", labels.ends.len());
+                        self.corrupt(place.offset, Broken { offset: 0, problem })
+                    })?;
+                    canonical.extend_from_slice(bytes);
+                }
+                each(number, SeriesId::of_canonical(tenant, entry.kind, &canonical), entry.temporality);
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with what each of `numbers`, which ascend, is.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or the disk's.
+    pub(crate) fn series_at(
+        &self,
+        numbers: impl Iterator<Item = u32>,
+        mut each: impl FnMut(SeriesDef),
+    ) -> Result<(), Error> {
+        let mut reader = None;
+        for number in numbers {
+            let reader = match &mut reader {
+                Some(reader) => reader,
+                none => none.insert(SeriesReader::new(self, self.index()?)),
+            };
+            each(reader.def(number)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Recall: the series of which the blocks had recent samples when the store was opened. Opening reads none of them: they
+//! are looked for when somebody first names one, or declares one that is not here.
+//!
+//! Invariants: a series that is found is what its block says; a block that cannot be read hides its own series alone, and is
+//! counted.
+//! Limits: 40 bytes a series of those blocks from the first question on, for an hour; each block's pages are read once.
+//! Threads: the journal writer alone.
+
+use std::collections::HashMap;
+
+use ogive_model::{SeriesDef, SeriesId, Temporality, Tenant};
+
+use crate::Blocks;
+use crate::ingest::registry::IDLE_NS;
+
+/// An hour, the time in which a series does not retire: samples of it came before the server ended.
+const RECENT_MS: i64 = (IDLE_NS / 1_000_000) as i64;
+
+/// Where a series is described.
+struct Place {
+    block: u32,
+    series: u32,
+    temporality: Temporality,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Recall {
+    blocks: Blocks,
+    /// Made with the first question.
+    known: Option<HashMap<SeriesId, Place>>,
+    failures: u64,
+}
+
+impl Recall {
+    /// The series of those of `blocks` that have recent samples.
+    pub(crate) fn of(blocks: &Blocks) -> Self {
+        Self { blocks: blocks.recent(RECENT_MS), known: None, failures: 0 }
+    }
+
+    /// Blocks whose series could not be read since this was last asked.
+    pub(crate) const fn take_failures(&mut self) -> u64 {
+        std::mem::replace(&mut self.failures, 0)
+    }
+
+    /// The temporality of a series that is here.
+    pub(crate) fn temporality(&mut self, id: SeriesId) -> Option<Temporality> {
+        self.known().get(&id).map(|place| place.temporality)
+    }
+
+    /// Those of `ids` that are here, read from their blocks.
+    pub(crate) fn series(&mut self, ids: impl Iterator<Item = SeriesId>) -> Vec<(SeriesId, Tenant, SeriesDef)> {
+        let known = self.known();
+        // In the order in which they lie, so that a page is read once.
+        let mut places: Vec<(u32, u32, SeriesId)> =
+            ids.filter_map(|id| known.get(&id).map(|place| (place.block, place.series, id))).collect();
+        places.sort_unstable();
+        let mut found = Vec::with_capacity(places.len());
+        for (at, (meta, block)) in self.blocks.readable_all().enumerate() {
+            let from = places.partition_point(|place| (place.0 as usize) < at);
+            let here = &places[from..places.partition_point(|place| place.0 as usize <= at)];
+            let mut ids = here.iter().map(|place| place.2);
+            let read = block.series_at(here.iter().map(|place| place.1), |def| {
+                found.push((ids.next().expect("one for each"), meta.tenant.clone(), def));
+            });
+            self.failures += u64::from(read.is_err());
+        }
+        found
+    }
+
+    fn known(&mut self) -> &HashMap<SeriesId, Place> {
+        let (blocks, failures) = (&self.blocks, &mut self.failures);
+        self.known.get_or_insert_with(|| {
+            let series = blocks.metas().map(|meta| meta.series).max().unwrap_or(0);
+            let mut known = HashMap::with_capacity(usize::try_from(series).unwrap_or(0));
+            // Ascending, so that what the newest block says counts.
+            for ((meta, block), at) in blocks.readable_all().zip(0..) {
+                let read = block.each_identity(&meta.tenant, |series, id, temporality| {
+                    known.insert(id, Place { block: at, series, temporality });
+                });
+                *failures += u64::from(read.is_err());
+            }
+            known
+        })
+    }
+}
