@@ -20,6 +20,8 @@ pub enum Reason {
     BeyondRetention,
     /// The histogram breaks its scheme: bad bins, a count that does not add up, or NaN where none may be.
     HistogramInvalid,
+    /// The point breaks another rule of its protocol: it has no value, no time, or does not say how it relates to time.
+    PointInvalid,
     /// The histogram's scheme does not merge with the cell that is already there.
     SchemeConflict,
     /// A text longer than the limit.
@@ -32,7 +34,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, to make each one's counter from the start.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::LabelsInvalid,
         Self::SeriesUnknown,
         Self::KindConflict,
@@ -41,6 +43,7 @@ impl Reason {
         Self::StartInvalid,
         Self::BeyondRetention,
         Self::HistogramInvalid,
+        Self::PointInvalid,
         Self::SchemeConflict,
         Self::TextTooLarge,
         Self::SeriesLimit,
@@ -59,6 +62,7 @@ impl Reason {
             Self::StartInvalid => "start_invalid",
             Self::BeyondRetention => "beyond_retention",
             Self::HistogramInvalid => "histogram_invalid",
+            Self::PointInvalid => "point_invalid",
             Self::SchemeConflict => "scheme_conflict",
             Self::TextTooLarge => "text_too_large",
             Self::SeriesLimit => "series_limit",

@@ -11,6 +11,7 @@ mod gather;
 pub mod graphite;
 pub mod influx;
 pub mod lines;
+pub mod otlp;
 mod protobuf;
 pub mod remote_write;
 pub mod snappy;

@@ -171,6 +171,31 @@ impl<'a> Field<'a> {
         }
         within(what, into.len(), limit)
     }
+
+    /// A number of 64 bits at fixed width.
+    pub(crate) fn fixed64(self, what: &'static str) -> Result<u64, Error> {
+        match self {
+            Self::Fixed64(bits) => Ok(bits),
+            _ => Err(Error::Malformed { what }),
+        }
+    }
+
+    /// Appends a repeated number of fixed width, packed or one at a time.
+    pub(crate) fn fixed64s_into(self, into: &mut Vec<u64>, limit: usize, what: &'static str) -> Result<(), Error> {
+        match self {
+            Self::Fixed64(bits) => into.push(bits),
+            Self::Bytes(packed) => {
+                let (numbers, rest) = packed.as_chunks::<8>();
+                if !rest.is_empty() {
+                    return Err(Error::Truncated { what });
+                }
+                within(what, into.len() + numbers.len(), limit)?;
+                into.extend(numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)));
+            }
+            _ => return Err(Error::Malformed { what }),
+        }
+        within(what, into.len(), limit)
+    }
 }
 
 fn within(what: &'static str, found: usize, limit: usize) -> Result<(), Error> {

@@ -23,12 +23,12 @@ pub struct Known {
 }
 
 /// Identities by [`Key`]s.
-pub(super) type Ids = HashMap<u128, SeriesId, BuildHasherDefault<Low>>;
+pub(crate) type Ids = HashMap<u128, SeriesId, BuildHasherDefault<Low>>;
 
 /// Tenant, kind and label bytes of a series as one number: their 128-bit xxh3. Two series of one number are as unlikely as
 /// two of one identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key(pub(super) u128);
+pub(crate) struct Key(pub(crate) u128);
 
 /// What belongs to every key of a request.
 #[derive(Clone, Copy)]
@@ -69,18 +69,18 @@ impl Known {
         ids.extend(stored.0.iter().map(|(key, id)| (key.0, *id)));
     }
 
-    pub(super) fn ids(&self) -> RwLockReadGuard<'_, Ids> {
+    pub(crate) fn ids(&self) -> RwLockReadGuard<'_, Ids> {
         self.ids.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The series that a request declares, for [`Known::remember`] once they are stored.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Declared(pub(super) Vec<(Key, SeriesId)>);
+pub struct Declared(pub(crate) Vec<(Key, SeriesId)>);
 
 /// Takes the low half of a key, which is a hash already.
 #[derive(Default)]
-pub(super) struct Low(u64);
+pub(crate) struct Low(u64);
 
 impl Hasher for Low {
     fn finish(&self) -> u64 {

@@ -5,7 +5,7 @@
 //! Invariants: a message is read where it lies; a series that breaks a rule is an error of its own, and the next one can be read.
 
 mod batch;
-mod known;
+pub(crate) mod known;
 mod native;
 
 use ogive_model::MetricKind;
