@@ -53,6 +53,7 @@ pub(crate) struct Options {
     pub(crate) queries: QueryLimits,
     /// The file of TLS, users and tokens.
     pub(crate) web: Option<PathBuf>,
+    pub(crate) otlp: http::OtlpOptions,
 }
 
 /// Serves until a signal ends it.
@@ -91,6 +92,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         numbers: Numbers::new(),
         metadata,
         written: Known::default(),
+        otlp: options.otlp.decoder(),
         ending,
         admin: options.admin,
         upkeep: Some(upkeep.clone()),

@@ -50,6 +50,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     queries: QueryLimits,
     #[command(flatten)]
+    otlp: http::OtlpOptions,
+    #[command(flatten)]
     kernel: Directory,
 }
 
@@ -118,8 +120,9 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
         rollups: options.rollups.0.clone(),
         replay_bytes_max: options.replay_max,
     };
-    let queries = *queries;
+    let (queries, otlp) = (*queries, options.otlp.clone());
     let admin = options.enable_admin_api;
     let web = options.web.web_config.clone();
-    server::run(&server::Options { listen, data, degraded, scrub_rate, limits, queries, keeping, admin, web }, ask)
+    let options = server::Options { listen, data, degraded, scrub_rate, limits, queries, keeping, admin, otlp, web };
+    server::run(&options, ask)
 }

@@ -192,6 +192,18 @@ impl Held {
         }
     }
 
+    /// Takes it for packed with gzip, as something else than its head said.
+    pub(super) fn assume_gzip(&mut self) {
+        self.packing = Packing::Gzip;
+    }
+
+    /// Puts `bytes`, which were made of the body, in its place.
+    pub(super) fn replace(&mut self, bytes: Vec<u8>) -> Result<(), ApiError> {
+        self.share.cover(self.bytes.len() + bytes.len())?;
+        self.bytes = bytes;
+        Ok(())
+    }
+
     /// Unpacks the body, if it is packed. Takes processor time: not for the async threads when it is large.
     pub(super) fn unpack(&mut self) -> Result<(), ApiError> {
         let packing = std::mem::replace(&mut self.packing, Packing::None);

@@ -20,6 +20,7 @@ mod listener;
 mod live;
 mod metadata;
 mod metrics;
+mod otlp;
 mod page;
 pub(crate) mod params;
 mod prometheus;
@@ -53,6 +54,7 @@ use crate::observe::Meters;
 use crate::upkeep::Upkeep;
 use crate::web::Web;
 pub(crate) use listener::serve;
+pub(crate) use otlp::Options as OtlpOptions;
 
 use error::ApiError;
 use ogive_probe::Clock;
@@ -78,8 +80,10 @@ pub(crate) struct Shared {
     pub(crate) numbers: Numbers,
     /// What senders say of their metrics.
     pub(crate) metadata: Arc<Metadata>,
-    /// The series that remote write wrote before.
+    /// The series that remote write and OTLP wrote before.
     pub(crate) written: Known,
+    /// Names and labels of what comes by OTLP.
+    pub(crate) otlp: ogive_protocol::otlp::Options,
     /// True when the server ends: streams end, and nothing new begins.
     pub(crate) ending: watch::Receiver<bool>,
     /// Deletion may be asked for.
@@ -150,6 +154,12 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/features", get(state::features))
         .route("/api/v1/alertmanagers", get(state::alert_managers))
         .route("/api/v1/write", post(remote_write::post))
+        .route("/api/v1/otlp/v1/metrics", post(otlp::metrics))
+        .route("/api/v1/otlp/v1/logs", post(otlp::logs))
+        .route("/v1/metrics", post(otlp::metrics))
+        .route("/v1/logs", post(otlp::logs))
+        .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", post(otlp::metrics))
+        .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", post(otlp::logs))
         .route("/api/v1/rules", get(prometheus::rules))
         .route("/api/v1/alerts", get(prometheus::alerts))
         .route("/api/v1/admin/tsdb/delete_series", post(admin::delete_series).put(admin::delete_series))
