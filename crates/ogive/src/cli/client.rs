@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-use super::EXIT_FINDING;
+use super::{EXIT_FINDING, EXIT_USAGE};
 
 /// No server answered.
 const EXIT_UNREACHABLE: u8 = 3;
-/// The server does not understand what was asked.
-const EXIT_USAGE: u8 = 2;
 
 /// 130 s: the longest that a query may take, and the way there and back.
 const TIMEOUT: Duration = Duration::from_secs(130);

@@ -3,6 +3,7 @@
 mod client;
 mod clock;
 mod config;
+mod config_file;
 mod delete;
 mod disk;
 pub(crate) mod format;
@@ -27,6 +28,9 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// Something was found that the caller asked about: bad numbers, a failed check.
 pub(crate) const EXIT_FINDING: u8 = 1;
+
+/// What was asked cannot be done so.
+pub(crate) const EXIT_USAGE: u8 = 2;
 
 /// Every measurement, kept as histograms: measure, store, ask.
 #[derive(Parser, Debug)]
@@ -113,10 +117,25 @@ fn unicode() -> bool {
     locale.is_empty() || locale.contains("utf-8") || locale.contains("utf8")
 }
 
+/// The arguments, and what a file of options adds to them.
+fn parsed() -> Result<Cli, String> {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let command = Cli::command();
+    let given = command.clone().get_matches_from(&arguments);
+    let arguments = config_file::with_file(arguments, &command, &given)?;
+    Ok(Cli::parse_from(arguments))
+}
+
 /// Runs the command that the arguments name; the process ends with the code.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match parsed() {
+        Ok(cli) => cli,
+        Err(message) => {
+            eprintln!("ogive: {message}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
     let terminal = Terminal::detect(cli.color);
     let outcome = match &cli.command {
         Command::Serve(options) => serve::run(options),

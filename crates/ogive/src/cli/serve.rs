@@ -14,6 +14,9 @@ use crate::{http, server};
 /// Stores and answers: HTTP API, page, self observation.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Serve {
+    /// File of options in TOML, each under its name without the dashes (docs/config.md). The command line and the environment win over it.
+    #[arg(short, long, value_name = "FILE", env = "OGIVE_CONFIG")]
+    config: Option<PathBuf>,
     /// Directory of the data; made when it is missing. Named several times, each holds everything.
     #[arg(long, value_name = "DIR", default_value = "./ogive-data", env = "OGIVE_DATA")]
     data: Vec<PathBuf>,
@@ -120,6 +123,9 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
         rollups: options.rollups.0.clone(),
         replay_bytes_max: options.replay_max,
     };
+    if let Some(path) = &options.config {
+        eprintln!("ogive: options of {}", path.display());
+    }
     let (queries, otlp) = (*queries, options.otlp.clone());
     let admin = options.enable_admin_api;
     let web = options.web.web_config.clone();

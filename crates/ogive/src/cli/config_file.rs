@@ -1,0 +1,326 @@
+//! The file of `ogive serve -c`: options under their names, in TOML.
+//!
+//! Invariants: what the command line says wins over the environment, that over the file, that over the defaults. A key is the
+//! name of an option, `scrub-rate` or `scrub_rate`; a table's name stands before the names in it, so that `samples` in `[query]` is `query-samples`.
+//! Limits: [`FILE_BYTES_MAX`]; tables in tables to a depth of [`DEPTH_MAX`].
+//! Failure: every mistake is told with its line, and what was probably meant.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+
+use clap::builder::Resettable;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::read_file;
+
+/// 1 MiB: thousands of options; there are not even a hundred.
+const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// 4: names of options have at most five words.
+const DEPTH_MAX: usize = 4;
+
+/// Options that a file cannot give: the file itself, and what only prints.
+const NOT_IN_FILES: [&str; 3] = ["config", "help", "version"];
+
+/// An option as the file gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) line: usize,
+    /// The name of the option, without dashes before it.
+    pub(super) name: String,
+    /// As on the command line; a switch that is on has one empty value, one that is off none.
+    pub(super) values: Vec<String>,
+    is_switch: bool,
+}
+
+/// Something wrong in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mistake {
+    line: usize,
+    message: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {}: {}", self.line, self.message)
+    }
+}
+
+/// The arguments, and behind them what the file that they name says of options that neither they nor the environment give.
+pub(super) fn with_file(
+    mut arguments: Vec<OsString>,
+    root: &Command,
+    given: &ArgMatches,
+) -> Result<Vec<OsString>, String> {
+    let Some(("serve", given)) = given.subcommand() else { return Ok(arguments) };
+    let Some(path) = given.get_one::<std::path::PathBuf>("config") else { return Ok(arguments) };
+    let serve = root.find_subcommand("serve").expect("it is a command");
+    let entries = read(path, serve)?;
+    for entry in entries {
+        let argument = option(serve, &entry.name).expect("it was looked up before");
+        let source = given.value_source(argument.get_id().as_str());
+        if matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
+            continue;
+        }
+        arguments.extend(entry.arguments().map(OsString::from));
+    }
+    Ok(arguments)
+}
+
+/// The options of the file at `path`, or all its mistakes, one a line.
+pub(super) fn read(path: &Path, serve: &Command) -> Result<Vec<Entry>, String> {
+    let bytes = read_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(format!("{} has more than {FILE_BYTES_MAX} bytes", path.display()));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))?;
+    parse(&text, serve).map_err(|mistakes| {
+        let lines = mistakes.iter().map(|mistake| format!("{}, {mistake}", path.display()));
+        lines.collect::<Vec<_>>().join("\n")
+    })
+}
+
+impl Entry {
+    fn arguments(&self) -> impl Iterator<Item = String> + '_ {
+        let Self { name, is_switch, .. } = self;
+        self.values.iter().map(move |value| if *is_switch { format!("--{name}") } else { format!("--{name}={value}") })
+    }
+}
+
+/// What is read so far.
+struct Reader<'a> {
+    text: &'a str,
+    serve: &'a Command,
+    entries: Vec<Entry>,
+    mistakes: Vec<Mistake>,
+}
+
+fn parse(text: &str, serve: &Command) -> Result<Vec<Entry>, Vec<Mistake>> {
+    let mut reader = Reader { text, serve, entries: Vec::new(), mistakes: Vec::new() };
+    match DeTable::parse(text) {
+        Ok(table) => reader.table("", table.get_ref(), 0),
+        Err(error) => {
+            let at = error.span().map_or(0, |span| span.start);
+            reader.mistake(at, error.message().to_owned());
+        }
+    }
+    let Reader { mut entries, mut mistakes, .. } = reader;
+    mistakes.sort_by_key(|mistake| mistake.line);
+    entries.sort_by_key(|entry| entry.line);
+    if mistakes.is_empty() { Ok(entries) } else { Err(mistakes) }
+}
+
+impl Reader<'_> {
+    fn line(&self, at: usize) -> usize {
+        self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    fn mistake(&mut self, at: usize, message: String) {
+        let line = self.line(at);
+        self.mistakes.push(Mistake { line, message });
+    }
+
+    fn table(&mut self, before: &str, table: &DeTable<'_>, depth: usize) {
+        // In the order of the file, not of the alphabet: of two the second is the mistake.
+        let mut all: Vec<_> = table.iter().collect();
+        all.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in all {
+            let at = key.span().start;
+            let key = key.get_ref().replace('_', "-");
+            let name = if before.is_empty() { key } else { format!("{before}-{key}") };
+            match value.get_ref() {
+                DeValue::Table(table) if depth < DEPTH_MAX => self.table(&name, table, depth + 1),
+                DeValue::Table(_) => self.mistake(at, format!("{name:?}: tables stand in tables too deep")),
+                _ => self.option(at, name, value),
+            }
+        }
+    }
+
+    fn option(&mut self, at: usize, name: String, value: &Spanned<DeValue<'_>>) {
+        let Some(argument) = option(self.serve, &name) else {
+            let meant = meant(self.serve, &name).map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+            return self.mistake(at, format!("there is no option {name:?}{meant}"));
+        };
+        if let Some(other) = self.entries.iter().find(|entry| entry.name == name) {
+            let message = format!("{name:?} was given in line {} already", other.line);
+            return self.mistake(at, message);
+        }
+        let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
+        let found = values(argument, value.get_ref()).and_then(|values| {
+            let entry = Entry { line: self.line(at), name: name.clone(), values, is_switch };
+            check(self.serve, &entry).map(|()| entry)
+        });
+        match found {
+            Ok(entry) => self.entries.push(entry),
+            Err(message) => self.mistake(value.span().start, format!("{name:?}: {message}")),
+        }
+    }
+}
+
+/// The option of this name, if a file may give it.
+fn option<'a>(serve: &'a Command, name: &str) -> Option<&'a Arg> {
+    let mut all = serve.get_arguments().filter(|argument| !NOT_IN_FILES.contains(&argument.get_id().as_str()));
+    all.find(|argument| argument.get_long() == Some(name))
+}
+
+fn values(argument: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    match (argument.get_action(), value) {
+        (ArgAction::SetTrue, DeValue::Boolean(is_on)) => Ok(if *is_on { vec![String::new()] } else { Vec::new() }),
+        (ArgAction::SetTrue, _) => Err("give true or false".into()),
+        (ArgAction::Append, DeValue::Array(all)) => all.iter().map(|value| scalar(value.get_ref())).collect(),
+        (_, DeValue::Array(_)) => Err("it has one value, not a list".into()),
+        (_, value) => scalar(value).map(|value| vec![value]),
+    }
+}
+
+fn scalar(value: &DeValue<'_>) -> Result<String, String> {
+    match value {
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().replace('_', "")),
+        DeValue::Integer(_) => Err("write the number in decimal".into()),
+        DeValue::Float(number) => Ok(number.as_str().replace('_', "")),
+        other => Err(format!("a {} is not a value here; give a string or a number", other.type_str())),
+    }
+}
+
+/// Whether the option takes its values, told by the same code that reads the command line.
+fn check(serve: &Command, entry: &Entry) -> Result<(), String> {
+    let alone = serve.clone().mut_args(|argument| argument.env(Resettable::Reset));
+    let arguments = std::iter::once("serve".to_owned()).chain(entry.arguments());
+    match alone.try_get_matches_from(arguments) {
+        Ok(_) => Ok(()),
+        // What goes only with other options is judged when all are together.
+        Err(error) if matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::ArgumentConflict) => {
+            Ok(())
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+            Err(first.split_whitespace().collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+/// The option whose name is nearest to `name`, when it is near.
+fn meant<'a>(serve: &'a Command, name: &str) -> Option<&'a str> {
+    let all = serve.get_arguments().filter_map(|argument| argument.get_long());
+    let near = all.filter(|known| !NOT_IN_FILES.contains(known)).map(|known| (distance(known, name), known));
+    // A third of the letters: a slip or two, also in a short name.
+    near.min().filter(|(distance, _)| *distance <= name.chars().count().div_ceil(3)).map(|(_, known)| known)
+}
+
+/// Letters to insert, delete, change or swap with their neighbour.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
+    for (i, a) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let change = rows[i][j] + usize::from(a != b);
+            let mut least = change.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[one.len()][other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn serve() -> Command {
+        Cli::command().find_subcommand("serve").unwrap().clone()
+    }
+
+    fn said(text: &str) -> String {
+        let mistakes = parse(text, &serve()).err().unwrap_or_default();
+        mistakes.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn keys_are_the_names_of_options() {
+        let text = "listen = ['127.0.0.1:1', \"127.0.0.1:2\"]\nscrub_rate = '1MiB/s'\ndegraded = true\nenable-admin-api = false\n\
+            retention = '30d'\n[query]\nsamples = 1_000_000\ntimeout_s = 30\n[limit.label]\nbytes = 100\n";
+        let entries = parse(text, &serve()).unwrap();
+        let arguments: Vec<String> = entries.iter().flat_map(Entry::arguments).collect();
+        let expected = [
+            "--listen=127.0.0.1:1",
+            "--listen=127.0.0.1:2",
+            "--scrub-rate=1MiB/s",
+            "--degraded",
+            "--retention=30d",
+            "--query-samples=1000000",
+            "--query-timeout-s=30",
+            "--limit-label-bytes=100",
+        ];
+        assert_eq!(arguments, expected);
+        assert_eq!(entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 7, 8, 10]);
+        assert_eq!(parse("", &serve()), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn mistakes_have_their_line_and_what_was_meant() {
+        let check = |text: &str, expected: &[&str]| {
+            let said = said(text);
+            for word in expected {
+                assert!(said.contains(word), "{word:?} is not in {said:?} of {text:?}");
+            }
+        };
+        check("\nlistne = 'x'", &["line 2", "no option \"listne\"", "did you mean \"listen\""]);
+        check("[query]\nsample = 1", &["line 2", "query-samples"]);
+        check("qqqqqqq = 1", &["line 1", "no option"]);
+        assert!(!said("qqqqqqq = 1").contains("mean"));
+        for name in NOT_IN_FILES {
+            check(&format!("{name} = 'x'"), &["no option"]);
+        }
+        check("data = 'a'\nretention = 'soon'", &["line 2", "retention", "soon"]);
+        check("degraded = 'yes'", &["line 1", "true or false"]);
+        check("scrub-rate = ['1', '2']", &["one value"]);
+        check("scrub-rate = true", &["boolean"]);
+        check("query-series = 0x10", &["decimal"]);
+        check("query-series = 1\n[query]\nseries = 2", &["line 3", "line 1 already"]);
+        check("a = 1\nb = \n", &["line 2"]);
+        check("a = 1\na = 2\n", &["line 2", "duplicate"]);
+        // Each is told, in the order of the lines.
+        assert_eq!(said("retention = 'soon'\nlistne = 1\ndegraded = 1").lines().count(), 3);
+    }
+
+    #[test]
+    fn names_are_near_by_a_slip_or_two() {
+        let check =
+            |one: &str, other: &str, expected: usize| assert_eq!(distance(one, other), expected, "{one} {other}");
+        check("listen", "listen", 0);
+        check("listen", "listne", 1);
+        check("listen", "lsten", 1);
+        check("listen", "listens", 1);
+        check("", "abc", 3);
+        check("data", "date", 1);
+    }
+
+    /// Bytes from outside: whatever they are, there are options or mistakes.
+    #[test]
+    fn no_text_breaks_it() {
+        let seed = "listen = ['a']\n[query]\nsamples = 1\n[[x]]\ny = {z = 1979-05-27}\n";
+        let serve = serve();
+        for cut in 0..seed.len() {
+            for with in ["", "[", "\"", "\u{0}", "é", "= ", "\n"] {
+                let text = format!("{}{with}{}", &seed[..cut], &seed[cut..]);
+                let _ = parse(&text, &serve);
+            }
+        }
+        let deep = format!("{} = 1", vec!["a"; 200].join("."));
+        assert!(parse(&deep, &serve).is_err());
+    }
+}
