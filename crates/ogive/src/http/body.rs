@@ -1,6 +1,6 @@
 //! A request's body to memory: bounded, counted against what may be in memory at once, unpacked if it is packed.
 //!
-//! Limits: [`BODY_BYTES_MAX`] as sent and again as unpacked; all bodies together hold at most
+//! Limits: [`BODY_BYTES_MAX`] as sent and again as unpacked, and no more than [`RATIO_MAX`] times what was sent; all bodies together hold at most
 //! [`Limits::INGEST_KIB`](super::Limits::INGEST_KIB); a body that does not arrive within [`ARRIVAL`] is given up.
 //! Failure: a body that is too large is read to its end and thrown away, within bounds, so that its sender sees the
 //! answer and not a broken connection.
@@ -36,6 +36,13 @@ pub(super) const ARRIVAL: Duration = Duration::from_secs(60);
 
 /// A packed stream may look back 8 MiB (zstd's own limit for a decoder is 128): `zstd -19` asks for that.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// 400 times is more than measurements pack (20 to 100), and less than gzip can (1,030) or zstd (10,000): beyond it a body is made
+/// to hurt. Bodies that stay below [`RATIO_FREE_BYTES`] may have any ratio.
+const RATIO_MAX: usize = 400;
+
+/// 1 MiB: what is so small hurts nobody, whatever it was packed to.
+const RATIO_FREE_BYTES: usize = 1 << 20;
 
 /// A body, and its share of the memory for bodies.
 pub(super) struct Held {
@@ -245,6 +252,11 @@ impl Held {
             if length > BODY_BYTES_MAX {
                 return Err(too_large(length));
             }
+            if length > RATIO_FREE_BYTES.max(packed.saturating_mul(RATIO_MAX)) {
+                return Err(ApiError::too_large(format!(
+                    "the body unpacks to more than {RATIO_MAX} times its {packed} bytes; send it less packed"
+                )));
+            }
             self.share.cover(packed + length)?;
             self.bytes.extend_from_slice(&piece[..read]);
         }
@@ -264,7 +276,7 @@ mod tests {
     use super::*;
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
     }
@@ -287,21 +299,37 @@ mod tests {
 
     #[test]
     fn bombs_stop_at_the_limit() {
-        let exact = vec![0; BODY_BYTES_MAX];
-        let above = vec![0; BODY_BYTES_MAX + 1];
+        // Bytes that pack to a quarter or so.
+        let mut state = 1_u32;
+        let next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 30) as u8
+        };
+        let above: Vec<u8> = std::iter::repeat_with(next).take(BODY_BYTES_MAX + 1).collect();
+        let exact = &above[..BODY_BYTES_MAX];
         for packing in [Packing::Gzip, Packing::Zstd] {
             let pack = |bytes: &[u8]| {
                 if packing == Packing::Gzip { gzip(bytes) } else { zstd::encode_all(bytes, 3).unwrap() }
             };
-            Held::packed(pack(&exact), packing, ROOM_KIB).unpack().unwrap();
+            Held::packed(pack(exact), packing, ROOM_KIB).unpack().unwrap();
             let error = Held::packed(pack(&above), packing, ROOM_KIB).unpack().unwrap_err();
             assert_eq!(error.status, axum::http::StatusCode::PAYLOAD_TOO_LARGE, "{packing:?}");
         }
     }
 
     #[test]
+    fn what_unpacks_to_far_too_much_is_refused_before_it_is_large() {
+        let zeros = vec![0; RATIO_FREE_BYTES * 2];
+        let (free, more) = (&zeros[..RATIO_FREE_BYTES], &zeros[..RATIO_FREE_BYTES + 1]);
+        let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 3).unwrap();
+        Held::packed(zstd(free), Packing::Zstd, ROOM_KIB).unpack().unwrap();
+        let error = Held::packed(zstd(more), Packing::Zstd, ROOM_KIB).unpack().unwrap_err();
+        assert!(error.status == axum::http::StatusCode::PAYLOAD_TOO_LARGE && error.message.contains("400 times"));
+    }
+
+    #[test]
     fn unpacking_counts_against_the_memory_for_bodies() {
-        let error = Held::packed(gzip(&vec![0; 1 << 20]), Packing::Gzip, 512).unpack().unwrap_err();
+        let error = Held::packed(gzip(&vec![0; RATIO_FREE_BYTES]), Packing::Gzip, 512).unpack().unwrap_err();
         assert_eq!(error.status, axum::http::StatusCode::TOO_MANY_REQUESTS);
     }
 

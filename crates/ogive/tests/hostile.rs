@@ -1,0 +1,460 @@
+//! What somebody sends who means harm, against the real server: after each kind it answers others, holds no more memory
+//! than it may, and its ledger still adds up. Nothing here asserts a time; a server that hangs fails by the limits of the client's reads.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use common::{JSON, SOURCE, Server, float, form, now_ms};
+use serde_json::{Value, json};
+
+/// 256 MiB: what two bodies of 32 MiB may take while they are decoded, and a debug build of the program. Most kinds stay below 60.
+const MEMORY_KIB_MAX: u64 = 256 << 10;
+
+struct Target {
+    _data: tempfile::TempDir,
+    server: Server,
+}
+
+impl Target {
+    fn new() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(more: &[&str]) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let server = Server::try_start(data.path(), &[&["--listen", "127.0.0.1:0"], more].concat()).unwrap();
+        Self { _data: data, server }
+    }
+
+    /// The server answers, its ledger adds up, and it never held more than it may.
+    fn lives(&self, after: &str) {
+        assert_eq!(self.server.get("/-/ready").0, 200, "after {after}");
+        let (_, figures) = self.server.get("/v1/status");
+        let figure = |name: &str| figures[name].as_u64().unwrap_or_else(|| panic!("{name} is not in {figures}"));
+        let decided = ["accepted_total", "duplicate_total", "rejected_total", "refused_total"].map(figure);
+        assert_eq!(figure("received_total"), decided.iter().sum::<u64>(), "after {after}: {figures}");
+        let peak = self.server.memory_peak_kib();
+        assert!(peak < MEMORY_KIB_MAX, "after {after} the server had held {} MiB", peak >> 10);
+    }
+
+    fn unreadable(&self) -> u64 {
+        self.server.get("/v1/status").1["unreadable_total"].as_u64().unwrap()
+    }
+
+    /// Posts and gives the status; what is wrong with it is counted.
+    fn refuses(&self, what: &str, head: &str, body: &[u8], expected: &[u16]) {
+        let before = self.unreadable();
+        let (status, said) = self.server.request(head, body).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(expected.contains(&status), "{what}: {status} {said}");
+        let said: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{what}: {said}"));
+        assert_eq!(said["status"], "error", "{what}: {said}");
+        assert!(self.unreadable() > before, "{what} is not counted");
+        self.lives(what);
+    }
+}
+
+/// Every way in over HTTP, with the kind of body that it takes.
+const WAYS_IN: [(&str, &str); 2] = [("/v1/batch", JSON), ("/api/v1/write", "application/x-protobuf")];
+
+fn head(path: &str, kind: &str, packing: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\ncontent-type: {kind}\r\ncontent-encoding: {packing}")
+}
+
+fn gzip(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    pieces.for_each(|piece| encoder.write_all(&piece).unwrap());
+    encoder.finish().unwrap()
+}
+
+/// A length as protobuf and snappy write it.
+fn varint(mut number: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+    out
+}
+
+fn snappy(bytes: &[u8]) -> Vec<u8> {
+    snap::raw::Encoder::new().compress_vec(bytes).unwrap()
+}
+
+#[test]
+fn bombs_are_refused_before_they_unfold() {
+    let target = Target::new();
+    let mib = || vec![b' '; 1 << 20];
+    let gzip_bomb = gzip(std::iter::repeat_with(mib).take(1024));
+    let zstd_bomb = {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 19).unwrap();
+        (0..1024).for_each(|_| encoder.write_all(&mib()).unwrap());
+        encoder.finish().unwrap()
+    };
+    // A frame header that asks for a window of 2 GiB: magic, descriptor, window descriptor (exponent 21), one empty last block.
+    let zstd_window = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 21 << 3, 0x01, 0x00, 0x00];
+    let members = gzip(std::iter::once(b"[".to_vec())).repeat(100_000);
+    for (path, kind) in WAYS_IN {
+        target.refuses("a gzip bomb", &head(path, kind, "gzip"), &gzip_bomb, &[413]);
+        target.refuses("a zstd bomb", &head(path, kind, "zstd"), &zstd_bomb, &[413]);
+        target.refuses("a window of 2 GiB", &head(path, kind, "zstd"), &zstd_window, &[400, 413]);
+        target.refuses("100,000 members of gzip", &head(path, kind, "gzip"), &members, &[400, 413]);
+        target.refuses("a packing in a packing", &head(path, kind, "gzip, gzip"), &gzip_bomb, &[400, 415]);
+    }
+}
+
+#[test]
+fn lengths_that_lie_are_found_out() {
+    let target = Target::new();
+    let huge = [varint(u64::from(u32::MAX)), vec![0; 10]].concat();
+    let mut small = snappy(&vec![b'a'; 1 << 20]);
+    let declared = varint(1 << 20).len();
+    small.splice(..declared, varint(10));
+    for (path, kind) in WAYS_IN {
+        let head = head(path, kind, "snappy");
+        target.refuses("4 GiB declared in 10 bytes", &head, &huge, &[400, 413]);
+        target.refuses("more than 64 bits declared", &head, &[0xff; 11], &[400, 413]);
+        target.refuses("more than was declared", &head, &small, &[400]);
+        target.refuses("a copy from before the beginning", &head, &[10, 0x09, 0xff], &[400]);
+    }
+    let write = |bytes: &[u8]| snappy(bytes);
+    let head = head("/api/v1/write", "application/x-protobuf", "snappy");
+    target.refuses("a varint of 11 bytes", &head, &write(&[&[0x0a][..], &[0xff; 11]].concat()), &[400]);
+    target.refuses("a length behind the end", &head, &write(&[&[0x0a][..], &varint(1 << 40)].concat()), &[400]);
+    target.refuses("a length of all bits", &head, &write(&[&[0x0a][..], &varint(u64::MAX)].concat()), &[400]);
+    target.refuses("groups in groups", &head, &write(&[0x0b; 1_000_000]), &[400]);
+}
+
+/// Small messages that stand for much: what each costs is bounded by how many may be.
+#[test]
+fn a_million_empty_messages() {
+    let target = Target::new();
+    let ask = |what: &str, message: &[u8]| {
+        let head = head("/api/v1/write", "application/x-protobuf", "snappy");
+        let (status, said) = target.server.request(&head, &snappy(message)).unwrap();
+        assert!([204, 400, 413].contains(&status), "{what}: {status} {said}");
+        target.lives(what);
+    };
+    let nested = |field: u8, inside: &[u8]| {
+        [&[0x0a][..], &varint(inside.len() as u64), inside, &[][..]].concat()[..]
+            .iter()
+            .copied()
+            .enumerate()
+            .map(|(at, byte)| if at == 0 { field } else { byte })
+            .collect::<Vec<u8>>()
+    };
+    ask("a million empty series", &[0x0a, 0x00].repeat(1_000_000));
+    for (what, field) in [("labels", 0x0a), ("samples", 0x12), ("exemplars", 0x1a), ("histograms", 0x22)] {
+        let inside = [field, 0x00].repeat(1_000_000);
+        ask(&format!("a series of a million empty {what}"), &nested(0x0a, &inside));
+    }
+    // A named series whose one histogram has a million spans.
+    let text = |field: u8, text: &str| [&[field, text.len() as u8][..], text.as_bytes()].concat();
+    let label = nested(0x0a, &[text(0x0a, "__name__"), text(0x12, "h")].concat());
+    for (what, field) in [("positive spans", 0x5a), ("negative spans", 0x42)] {
+        let histogram = nested(0x22, &[field, 0x00].repeat(1_000_000));
+        ask(&format!("a million {what}"), &nested(0x0a, &[&label[..], &histogram].concat()));
+    }
+    ask("a million pieces of metadata", &[0x1a, 0x00].repeat(1_000_000));
+    ask("a million unknown fields", &[0x7a, 0x00].repeat(1_000_000));
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let target = Target::new();
+    for text in ["[", "{\"a\":", "{\"source\":[", "{\"series\":[{\"labels\":{\"a\":["] {
+        target.refuses("nested JSON", &head("/v1/batch", JSON, "identity"), text.repeat(100_000).as_bytes(), &[400]);
+    }
+    let ask = |what: &str, query: &str| {
+        let head = "POST /api/v1/query HTTP/1.1\r\ncontent-type: application/x-www-form-urlencoded";
+        let (status, said) = target.server.request(head, format!("query={}", form(query)).as_bytes()).unwrap();
+        target.lives(what);
+        (status, said)
+    };
+    for (what, query) in [
+        ("parentheses", "(".repeat(300_000)),
+        ("closed parentheses", format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000))),
+        ("signs", format!("{}1", "-".repeat(300_000))),
+        ("a sum of a hundred thousand", vec!["1"; 100_000].join("+")),
+        ("powers", vec!["2"; 50_000].join("^")),
+        ("functions", format!("{}1", "abs(".repeat(50_000))),
+        ("subqueries", format!("x{}", "[1h:1s]".repeat(20_000))),
+        ("comparisons", vec!["x"; 50_000].join(" > bool ")),
+        ("matchers", format!("x{{{}}}", "a=\"b\",".repeat(50_000))),
+        ("a string without end", format!("\"{}", "a".repeat(900_000))),
+        ("comments", "#\n".repeat(200_000)),
+        ("a million bytes of nothing", "\0".repeat(300_000)),
+    ] {
+        let (status, said) = ask(what, &query);
+        assert!([400, 413, 422].contains(&status), "{what}: {status} {}", &said[..said.len().min(300)]);
+    }
+}
+
+#[test]
+fn patterns_do_not_blow_up() {
+    let target = Target::new();
+    let value = "a".repeat(2_000) + "!";
+    let series = json!([{"labels": {"__name__": "x", "a": value}, "kind": "float"}]);
+    let t = now_ms();
+    let samples = json!([{"series": 0, "time_ms": t, "float": 1}]);
+    assert_eq!(target.server.batch(SOURCE, 1, series, samples).0, 200);
+    for (pattern, statuses) in [
+        ("(a+)+$", &[200][..]),
+        ("(a|a)*$", &[200]),
+        ("(a|aa)+$", &[200]),
+        ("(.*)*(.*)*(.*)*b", &[200]),
+        ("((a{1,100}){1,100}){1,100}", &[400]),
+        ("(?:a{1000}){1000}", &[400]),
+        ("[\\\\p{L}]{1000}{1000}", &[400]),
+        (
+            "(((((((((((((((((((((((((((((((((((a{2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2}){2})",
+            &[400],
+        ),
+    ] {
+        for query in
+            [format!("x{{a=~\"{pattern}\"}}"), format!("label_replace(x, \"b\", \"$1\", \"a\", \"{pattern}\")")]
+        {
+            let (status, said) = target.server.get(&format!("/api/v1/query?time={}&query={}", t / 1000, form(&query)));
+            let expected = if query.starts_with("label") { &[200, 400, 422] } else { statuses };
+            assert!(expected.contains(&status), "{query}: {status} {said}");
+        }
+    }
+    let nested = format!("{}a{}", "(".repeat(50_000), ")".repeat(50_000));
+    let body = format!("query={}", form(&format!("x{{a=~\"{nested}\"}}")));
+    let head = "POST /api/v1/query HTTP/1.1\r\ncontent-type: application/x-www-form-urlencoded";
+    assert_eq!(target.server.request(head, body.as_bytes()).unwrap().0, 400);
+    target.lives("patterns");
+}
+
+#[test]
+fn chunks_and_trailers_are_bounded() {
+    let target = Target::new();
+    let begin = "POST /v1/batch HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n";
+    let trailers: String = (0..100_000).map(|at| format!("x-trailer-{at}: {}\r\n", "v".repeat(100))).collect();
+    for (what, text) in [
+        ("10 MB of trailers", format!("{begin}trailer: x\r\n\r\n0\r\n{trailers}\r\n")),
+        ("an endless trailer", format!("{begin}\r\n0\r\nx: {}", "v".repeat(5_000_000))),
+        ("an endless chunk extension", format!("{begin}\r\n1;{}\r\n \r\n", "e".repeat(5_000_000))),
+        (
+            "extensions on each chunk",
+            format!("{begin}\r\n{}0\r\n\r\n", format!("1;{}\r\n \r\n", "e".repeat(1_000)).repeat(5_000)),
+        ),
+        ("a size of many digits", format!("{begin}\r\n{}1\r\n \r\n0\r\n\r\n", "0".repeat(100_000))),
+        ("a size beyond 64 bits", format!("{begin}\r\nffffffffffffffffff\r\n")),
+        ("a length and chunks", format!("{begin}content-length: 5\r\n\r\n0\r\n\r\nGET /x HTTP/1.1\r\n\r\n")),
+        (
+            "two lengths",
+            "POST /v1/batch HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n12345".into(),
+        ),
+        ("a head without end", format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}", "v".repeat(5_000_000))),
+        ("headers without end", format!("GET / HTTP/1.1\r\nhost: x\r\n{}", "a: b\r\n".repeat(500_000))),
+        ("a line without end", format!("GET /{}", "a".repeat(5_000_000))),
+    ] {
+        let mut stream = target.server.connect();
+        // Who is refused early finds the door closed.
+        let _ = stream.write_all(text.as_bytes());
+        let _ = stream.shutdown(Shutdown::Write);
+        if let Ok((status, said)) = common::read_answer(&mut stream) {
+            assert!((400..=431).contains(&status), "{what}: {status} {said}");
+        }
+        target.lives(what);
+    }
+}
+
+/// Bodies that hardly move take a place each, and nothing from others.
+#[test]
+fn slow_bodies_keep_nobody_from_answers() {
+    let target = Target::new();
+    let begin =
+        "POST /v1/batch HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 33000000\r\n\r\n{";
+    let mut slow: Vec<TcpStream> = (0..300).map(|_| target.server.connect()).collect();
+    for stream in &mut slow {
+        stream.write_all(begin.as_bytes()).unwrap();
+    }
+    // What they declare is taken of the memory for bodies, so that all but two hear at once that there is none left.
+    let mut refused = 0;
+    for stream in &mut slow {
+        let mut bytes = [0; 16];
+        stream.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+        refused += usize::from(stream.read(&mut bytes).is_ok_and(|read| bytes[..read].ends_with(b" 429")));
+        if refused > 10 {
+            break;
+        }
+    }
+    for _ in 0..5 {
+        for stream in &mut slow {
+            let _ = stream.write_all(b" ");
+        }
+        assert_eq!(target.server.get("/api/v1/query?query=1").0, 200);
+    }
+    target.lives("slow bodies");
+    drop(slow);
+    // Those who went have given back what they held.
+    let t = now_ms();
+    common::eventually("room for a batch", || {
+        let samples = json!([{"series": 0, "time_ms": t, "float": 1}]);
+        (target.server.batch(SOURCE, 1, json!([float("fine")]), samples).0 == 200).then_some(())
+    });
+    target.lives("slow bodies that went");
+}
+
+/// HTTP/2 by hand.
+mod h2 {
+    use super::*;
+
+    pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    pub(super) const HEADERS: u8 = 1;
+    pub(super) const RST_STREAM: u8 = 3;
+    pub(super) const SETTINGS: u8 = 4;
+    pub(super) const PING: u8 = 6;
+    pub(super) const WINDOW_UPDATE: u8 = 8;
+    pub(super) const CONTINUATION: u8 = 9;
+    pub(super) const END_STREAM: u8 = 1;
+    pub(super) const END_HEADERS: u8 = 4;
+
+    /// `GET /` of host `x` over http, in the names of the static table.
+    pub(super) const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 0x01, b'x'];
+
+    pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        let length = (payload.len() as u32).to_be_bytes();
+        [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    }
+
+    /// Sends until the server closes or all is sent; gives whether it closed.
+    pub(super) fn flood(server: &Server, frames: impl Iterator<Item = Vec<u8>>) -> bool {
+        let mut stream = server.connect();
+        let mut reader = stream.try_clone().unwrap();
+        // What it says is read, so that it never waits for us.
+        let reading = std::thread::spawn(move || {
+            let mut sum = Vec::new();
+            let _ = (&mut reader).take(64 << 20).read_to_end(&mut sum);
+            sum
+        });
+        let _ = stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat());
+        let mut is_closed = false;
+        let mut waiting = Vec::new();
+        for next in frames {
+            waiting.extend(next);
+            if waiting.len() > 1 << 16 {
+                if stream.write_all(&waiting).is_err() {
+                    is_closed = true;
+                    break;
+                }
+                waiting.clear();
+            }
+        }
+        is_closed |= stream.write_all(&waiting).is_err();
+        let _ = stream.shutdown(Shutdown::Write);
+        let said = reading.join().unwrap();
+        // GOAWAY (kind 7) is a goodbye with a reason.
+        is_closed || said.windows(9).any(|bytes| bytes[3] == 7 && bytes[5..] == [0, 0, 0, 0])
+    }
+}
+
+#[test]
+fn floods_of_http_2_end_their_connection() {
+    use h2::*;
+    let target = Target::new();
+    let ids = || (0..50_000_u32).map(|at| at * 2 + 1);
+    let resets = ids().map(|id| {
+        let cancel = frame(RST_STREAM, 0, id, &8_u32.to_be_bytes());
+        [frame(HEADERS, END_STREAM | END_HEADERS, id, GET), cancel].concat()
+    });
+    flood(&target.server, resets);
+    target.lives("a rapid reset");
+    // A request that cannot be: the server resets it, as often as that is asked for.
+    let made = ids().map(|id| {
+        let wrong = frame(WINDOW_UPDATE, 0, id, &0_u32.to_be_bytes());
+        [frame(HEADERS, END_HEADERS, id, GET), wrong].concat()
+    });
+    assert!(flood(&target.server, made), "resets that the server is made to send");
+    target.lives("resets that the server is made to send");
+    let padding = [&[0x00, 0x7f, 0x80, 0x7f][..], &vec![b'a'; 16_000]].concat();
+    let first = frame(HEADERS, END_STREAM, 1, GET);
+    let more = std::iter::repeat_with(move || frame(CONTINUATION, 0, 1, &padding)).take(5_000);
+    assert!(flood(&target.server, std::iter::once(first).chain(more)), "80 MB of a head without end");
+    target.lives("a flood of CONTINUATION");
+    let first = frame(HEADERS, END_STREAM, 1, GET);
+    let empty = std::iter::repeat_with(|| frame(CONTINUATION, 0, 1, &[])).take(500_000);
+    flood(&target.server, std::iter::once(first).chain(empty));
+    target.lives("empty CONTINUATIONs");
+    flood(&target.server, std::iter::repeat_with(|| frame(SETTINGS, 0, 0, &[])).take(200_000));
+    target.lives("a flood of SETTINGS");
+    flood(&target.server, std::iter::repeat_with(|| frame(PING, 0, 0, &[0; 8])).take(200_000));
+    target.lives("a flood of PING");
+    // A table of the other side's making, used over and over: 64 bytes that stand for 60 MB.
+    let entry = [&[0x40, 0x01, b'a', 0x7f, 0x81, 0x1e][..], &vec![b'v'; 4_000]].concat();
+    let block = [GET, &entry, &vec![0xbe; 15_000]].concat();
+    flood(
+        &target.server,
+        std::iter::once(frame(HEADERS, END_STREAM | END_HEADERS, 1, &block[..16_384.min(block.len())])),
+    );
+    target.lives("a head that refers to itself");
+    // More streams than may be, none of which ends.
+    let open = ids().take(5_000).map(|id| frame(HEADERS, END_HEADERS, id, &[&[0x83][..], &GET[1..]].concat()));
+    flood(&target.server, open);
+    target.lives("streams without end");
+}
+
+/// What many series cost to ask is bounded by the limits of a query, which the answer names.
+#[test]
+fn many_series_are_asked_within_limits() {
+    let target = Target::with(&["--query-series", "20000", "--limit-series", "30000"]);
+    let t = now_ms();
+    for part in 0..4_u64 {
+        let names = (0..10_000)
+            .map(|at| format!("{{\"labels\":{{\"__name__\":\"many\",\"id\":\"{part}-{at}\"}},\"kind\":\"float\"}}"));
+        let samples = (0..10_000).map(|at| format!("{{\"series\":{at},\"time_ms\":{t},\"float\":1}}"));
+        let (names, samples) = (names.collect::<Vec<_>>().join(","), samples.collect::<Vec<_>>().join(","));
+        let body =
+            format!("{{\"source\":\"{SOURCE}\",\"sequence\":{part},\"series\":[{names}],\"samples\":[{samples}]}}");
+        let (status, said) = target.server.post(JSON, body.as_bytes());
+        assert_eq!(status, 200, "{said}");
+    }
+    let folded = target.server.get("/v1/status").1["folded_total"].as_u64().unwrap();
+    assert!(folded >= 10_000, "{folded} folded");
+    let at = format!("&time={}", t / 1000);
+    for query in [
+        "count(many)",
+        "{__name__=~\".+\"}",
+        "many * on(id) many",
+        "label_replace(many, \"a\", \"$1\", \"id\", \"(.*)\")",
+    ] {
+        let (status, said) = target.server.get(&format!("/api/v1/query?query={}{at}", form(query)));
+        assert!(
+            status == 422 && said["error"].as_str().unwrap().contains("--query-series"),
+            "{query}: {status} {said}"
+        );
+    }
+    let (status, said) = target.server.get(&format!("/api/v1/query?query={}{at}", form("count(many{id=~\"0-.*\"})")));
+    assert_eq!((status, &said["data"]["result"][0]["value"][1]), (200, &json!("10000")), "{said}");
+    let path = format!("/api/v1/query_range?query={}&start=0&end={}&step=1ms", form("many"), t / 1000);
+    assert_eq!(target.server.get(&path).0, 400, "more points than may be");
+    target.lives("many series");
+}
+
+#[test]
+fn a_hundred_thousand_label_names() {
+    let target = Target::new();
+    let t = now_ms();
+    let labels: Vec<String> = (0..100_000).map(|at| format!("\"l{at}\":\"v\"")).collect();
+    let series = format!("{{\"labels\":{{\"__name__\":\"wide\",{}}},\"kind\":\"float\"}}", labels.join(","));
+    let sample = format!("{{\"series\":0,\"time_ms\":{t},\"float\":1}}");
+    let body = format!("{{\"source\":\"{SOURCE}\",\"sequence\":1,\"series\":[{series}],\"samples\":[{sample}]}}");
+    let (status, said) = target.server.post(JSON, body.as_bytes());
+    // Rejected, or folded: either way told.
+    assert!(status == 400 || said["folded"] == json!(1), "{status} {said}");
+    target.lives("one series of 100,000 labels");
+    let series =
+        (0..50_000).map(|at| format!("{{\"labels\":{{\"__name__\":\"tall\",\"l{at}\":\"v\"}},\"kind\":\"float\"}}"));
+    let samples = (0..50_000).map(|at| format!("{{\"series\":{at},\"time_ms\":{t},\"float\":1}}"));
+    let (series, samples) = (series.collect::<Vec<_>>().join(","), samples.collect::<Vec<_>>().join(","));
+    let body = format!("{{\"source\":\"{SOURCE}\",\"sequence\":2,\"series\":[{series}],\"samples\":[{samples}]}}");
+    assert_eq!(target.server.post(JSON, body.as_bytes()).0, 200);
+    let (status, names) = target.server.get("/api/v1/labels?limit=10");
+    assert!(status == 200 && names["data"].as_array().unwrap().len() == 10, "{names}");
+    assert_eq!(target.server.get("/api/v1/labels").0, 200);
+    target.lives("50,000 names of labels");
+}
