@@ -1,0 +1,148 @@
+//! OTLP from the SDKs that people use: each delivers N observations, and N are read back.
+
+mod common;
+
+use std::path::Path;
+
+use common::clients::Client;
+use common::{Server, form};
+use serde_json::Value;
+
+/// Observations of each instrument.
+const N: u64 = 600;
+
+/// What a client's `job` and `instance` select.
+fn of(job: &str, temporality: &str) -> String {
+    format!("job=\"{job}\",instance=\"{temporality}\"")
+}
+
+/// Over all of a series' life: deltas add up, of what is cumulative the last value counts.
+fn all(metric: &str, labels: &str, temporality: &str) -> String {
+    match temporality {
+        "delta" => format!("sum_over_time({metric}{{{labels}}}[1h])"),
+        _ => format!("{metric}{{{labels}}}"),
+    }
+}
+
+fn assert_number(server: &Server, expr: &str, expected: f64) {
+    assert_eq!(server.number(expr), Some(expected), "{expr}");
+}
+
+/// A counter, a level and both kinds of histograms hold what was observed, once.
+fn assert_all_is_there(server: &Server, job: &str, temporality: &str) {
+    let labels = of(job, temporality);
+    let sum = |metric: &str| format!("sum({})", all(metric, &labels, temporality));
+    assert_number(server, &sum("client_requests_total"), N as f64);
+    for metric in ["coarse_seconds", "fine_seconds"] {
+        let counted = format!("histogram_count(sum({}))", all(metric, &labels, temporality));
+        assert_number(server, &counted, N as f64);
+        let each = format!("count(count by (http_route) ({metric}{{{labels}}}))");
+        assert_number(server, &each, 3.0);
+    }
+    // Bounds stay bounds: 1 of 600 is at most 1 ms, 100 are at most 0.1 s.
+    let fraction = |upper: &str| {
+        format!("histogram_fraction(-Inf, {upper}, sum({}))", all("coarse_seconds", &labels, temporality))
+    };
+    let share = |count: f64| count / N as f64;
+    assert_number(server, &fraction("0.1"), share(101.0));
+    assert_number(server, &fraction("0.001"), share(2.0));
+}
+
+/// How many log records of `job` are stored.
+fn logs(server: &Server, labels: &str) -> usize {
+    let query = form(&format!("log{{{labels},severity=\"WARN\"}}"));
+    let (status, body) = server.get(&format!("/v1/cells?match[]={query}&start=0&end=9999999999"));
+    assert_eq!(status, 200, "{body}");
+    count_texts(&body)
+}
+
+/// Every text in an answer of cells that is a log record.
+fn count_texts(body: &Value) -> usize {
+    match body {
+        Value::Array(values) => values.iter().map(count_texts).sum(),
+        Value::Object(members) => members.values().map(count_texts).sum(),
+        Value::String(text) => usize::from(text.starts_with("{\"body\":\"record ")),
+        _ => 0,
+    }
+}
+
+fn deliver(directory: &Path, script: &str, job: &str, protocol: &str) {
+    let server = Server::start(directory);
+    for temporality in ["delta", "cumulative"] {
+        let client = Client::start(script, &[protocol, &server.address, temporality, &N.to_string()]);
+        assert_eq!(client.finish(), ["done"]);
+        assert_all_is_there(&server, job, temporality);
+        let labels = of(job, temporality);
+        assert_eq!(logs(&server, &labels), N as usize);
+        if script.ends_with(".py") {
+            let level = format!("sum({})", all("client_level_bytes", &labels, temporality));
+            assert_number(&server, &level, N as f64 / 2.0);
+            assert_number(&server, &format!("client_temperature_celsius{{{labels}}}"), 23.5);
+            // SDKs tell the extremes of each interval.
+            let greatest = format!("histogram_max(sum({}))", all("fine_seconds", &labels, temporality));
+            assert_number(&server, &greatest, (N - 1) as f64 * 0.001);
+        }
+    }
+    let (_, status) = server.get("/v1/status");
+    assert_eq!((&status["rejected_total"], &status["unreadable_total"]), (&0.into(), &0.into()), "{status}");
+}
+
+#[test]
+fn python_delivers_over_http() {
+    deliver(tempfile::tempdir().unwrap().path(), "otel.py", "otel-http", "http");
+}
+
+#[test]
+fn python_delivers_over_grpc() {
+    deliver(tempfile::tempdir().unwrap().path(), "otel.py", "otel-grpc", "grpc");
+}
+
+#[test]
+fn javascript_delivers_protobuf() {
+    deliver(tempfile::tempdir().unwrap().path(), "otel.cjs", "js-proto", "proto");
+}
+
+#[test]
+fn javascript_delivers_json() {
+    deliver(tempfile::tempdir().unwrap().path(), "otel.cjs", "js-json", "json");
+}
+
+/// A sender that did not hear the answer sends again: every point of every export comes twice here.
+#[test]
+fn what_is_sent_twice_counts_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    for (script, job, protocol) in [("otel.py", "otel-http", "http"), ("otel.cjs", "js-json", "json")] {
+        for temporality in ["delta", "cumulative"] {
+            let client = Client::start(script, &[protocol, &server.address, temporality, &N.to_string(), "twice"]);
+            client.finish();
+            assert_all_is_there(&server, job, temporality);
+        }
+    }
+    let (_, status) = server.get("/v1/status");
+    assert!(status["otlp_duplicate_total"].as_u64().unwrap() >= 4 * 4 * 3, "{status}");
+}
+
+/// The server is killed half way; the SDK's exporter tries again until another one answers at that address.
+fn survives_a_kill(job: &str, protocol: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path());
+    let address = server.address.clone();
+    let mut client = Client::start("otel.py", &[protocol, &address, "delta", &N.to_string(), "twice", "pause"]);
+    client.wait_for("half");
+    server.kill();
+    client.say("go on");
+    let server = Server::start_at(directory.path(), &address);
+    client.finish();
+    assert_all_is_there(&server, job, "delta");
+}
+
+#[test]
+fn a_kill_half_way_loses_and_doubles_nothing_over_http() {
+    survives_a_kill("otel-http", "http");
+}
+
+#[test]
+fn a_kill_half_way_loses_and_doubles_nothing_over_grpc() {
+    survives_a_kill("otel-grpc", "grpc");
+}
