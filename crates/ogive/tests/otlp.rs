@@ -146,3 +146,35 @@ fn a_kill_half_way_loses_and_doubles_nothing_over_http() {
 fn a_kill_half_way_loses_and_doubles_nothing_over_grpc() {
     survives_a_kill("otel-grpc", "grpc");
 }
+
+/// 256 MiB: what two bodies of 32 MiB may take while they are decoded, and a debug build of the program.
+const MEMORY_KIB_MAX: u64 = 256 << 10;
+
+/// A million points that are empty, lists in lists without end, a length that is a lie: each is refused, and costs little.
+#[test]
+fn what_is_made_to_hurt_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let points = vec!["{}"; 1_000_000].join(",");
+    let many = format!(
+        "{{\"resourceMetrics\":[{{\"scopeMetrics\":[{{\"metrics\":[{{\"name\":\"m\",\"gauge\":{{\"dataPoints\":[{points}]}}}}]}}]}}]}}"
+    );
+    let deep = format!(
+        "{{\"resourceLogs\":[{{\"scopeLogs\":[{{\"logRecords\":[{{\"body\":{}",
+        "{\"arrayValue\":{\"values\":[".repeat(100_000)
+    );
+    for (path, kind, body, status, word) in [
+        ("/v1/metrics", "application/json", many.as_bytes(), 413, "limit"),
+        ("/v1/logs", "application/json", deep.as_bytes(), 400, "recursion"),
+        ("/v1/metrics", "application/x-protobuf", &[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f][..], 400, "ends in the middle"),
+    ] {
+        let head = format!("POST {path} HTTP/1.1\r\ncontent-type: {kind}");
+        let (found, answer) = server.request(&head, body).unwrap();
+        assert_eq!(found, status, "{answer}");
+        assert!(answer.contains(word), "{answer} does not say {word:?}");
+    }
+    let peak = server.memory_peak_kib();
+    assert!(peak < MEMORY_KIB_MAX, "the server held {} MiB", peak >> 10);
+    let (_, status) = server.get("/v1/status");
+    assert_eq!(status["otlp_unreadable_total"], 2, "{status}");
+}
