@@ -1,5 +1,5 @@
-//! What does a CPU-second of the server take in through `POST /v1/batch`, each batch acknowledged when it is durable: with
-//! labels, with identities, as JSON; and what does a new series cost, in time and in memory?
+//! What does a CPU-second of the server take in through `POST /v1/batch` and OTLP, each batch acknowledged when it is durable: with
+//! labels, with identities, as JSON, by OTLP; and what does a new series cost, in time and in memory?
 //!
 //! Starts the real server on the disk of the temporary directory, sends prepared batches over several connections, and
 //! divides what was accepted by the processor time of the server's process (user and system, the hiccup meter and
@@ -11,6 +11,8 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[path = "common/otlp.rs"]
+mod otlp;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -22,6 +24,8 @@ use ogive_hist::Histogram;
 use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
 use serde_json::json;
 
+/// The content type of an OTLP request.
+const OTLP: &str = "application/x-protobuf";
 const CONNECTIONS: usize = 4;
 /// Batches that each connection has ready.
 const PREPARED: u64 = 100;
@@ -36,6 +40,8 @@ enum Form {
     /// Series that were never seen.
     New,
     Json,
+    /// An OTLP request, as protobuf.
+    Otlp,
 }
 
 /// What is sent in one kind of round.
@@ -47,7 +53,7 @@ struct Load {
     samples: usize,
 }
 
-const LOADS: [Load; 8] = [
+const LOADS: [Load; 10] = [
     Load { form: Form::Labels, kind: Kind::Float, samples: 1_000 },
     Load { form: Form::Labels, kind: Kind::Float, samples: 5_000 },
     Load { form: Form::Identities, kind: Kind::Float, samples: 1_000 },
@@ -57,6 +63,8 @@ const LOADS: [Load; 8] = [
     Load { form: Form::Labels, kind: Kind::Histogram, samples: 200 },
     Load { form: Form::Identities, kind: Kind::Histogram, samples: 200 },
     Load { form: Form::Json, kind: Kind::Float, samples: 1_000 },
+    Load { form: Form::Otlp, kind: Kind::Float, samples: 5_000 },
+    Load { form: Form::Otlp, kind: Kind::Histogram, samples: 200 },
 ];
 
 impl Load {
@@ -92,7 +100,11 @@ impl Load {
             let series = std::mem::take(&mut batch.series);
             batch.known = series.iter().flatten().map(|def| def.id(&batch.tenant)).collect();
         }
-        if self.form == Form::Json { json_of(&batch).into_bytes() } else { batch.encode().unwrap() }
+        match self.form {
+            Form::Json => json_of(&batch).into_bytes(),
+            Form::Otlp => otlp::request(&batch),
+            _ => batch.encode().unwrap(),
+        }
     }
 }
 
@@ -159,9 +171,11 @@ fn json_of(batch: &Batch) -> String {
 struct Line(BufReader<TcpStream>);
 
 impl Line {
-    fn post(&mut self, kind: &str, body: &[u8]) -> u64 {
+    /// Samples that the server took; OTLP's answer, which is empty, says that it took all.
+    fn post(&mut self, kind: &str, body: &[u8]) -> Option<u64> {
+        let path = if kind == OTLP { "/v1/metrics" } else { "/v1/batch" };
         let head = format!(
-            "POST /v1/batch HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         let stream = self.0.get_mut();
@@ -185,11 +199,15 @@ impl Line {
         let mut answer = vec![0; length];
         self.0.read_exact(&mut answer).unwrap();
         if status == "429" {
-            return 0;
+            return Some(0);
+        }
+        if kind == OTLP {
+            assert!(status == "200" && answer.is_empty(), "{status} {}", String::from_utf8_lossy(&answer));
+            return None;
         }
         let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
         assert_eq!(status, "200", "{answer}");
-        answer["accepted"].as_u64().unwrap()
+        answer["accepted"].as_u64()
     }
 }
 
@@ -211,7 +229,11 @@ struct Round {
 }
 
 fn kind_of(load: Load) -> &'static str {
-    if load.form == Form::Json { JSON } else { FRAME }
+    match load.form {
+        Form::Json => JSON,
+        Form::Otlp => OTLP,
+        _ => FRAME,
+    }
 }
 
 /// Sends for [`ROUND`]; batches are made beforehand, and those that declare what others name are sent beforehand.
@@ -233,7 +255,8 @@ fn round(server: &Server, load: Load, first: u64) -> (Round, u64) {
             scope.spawn(move || {
                 let mut line = Line(BufReader::new(server.connect()));
                 for body in bodies {
-                    accepted.fetch_add(line.post(kind_of(load), body), Ordering::Relaxed);
+                    let taken = line.post(kind_of(load), body).unwrap_or(load.samples as u64);
+                    accepted.fetch_add(taken, Ordering::Relaxed);
                     if from.elapsed() > ROUND {
                         break;
                     }
@@ -268,7 +291,7 @@ fn new_series(count: usize) {
     let batches = (count / load.samples) as u64;
     let mut sent = 0.0;
     for sequence in 0..batches {
-        sent += line.post(FRAME, &load.batch(0, sequence).encode().unwrap()) as f64;
+        sent += line.post(FRAME, &load.batch(0, sequence).encode().unwrap()).unwrap_or_default() as f64;
     }
     let (took, wall) = (cpu_seconds(&server) - cpu, from.elapsed().as_secs_f64());
     println!("{sent:.0} new series: {:.0} a CPU-second, {:.0} a second of wall time", sent / took, sent / wall);
