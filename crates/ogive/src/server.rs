@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         numbers: Numbers::new(),
         metadata,
         written: Known::default(),
-        otlp: options.otlp.decoder(),
+        otlp: http::Otlp::new(options.otlp.decoder()),
         ending,
         admin: options.admin,
         upkeep: Some(upkeep.clone()),

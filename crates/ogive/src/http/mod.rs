@@ -54,7 +54,7 @@ use crate::observe::Meters;
 use crate::upkeep::Upkeep;
 use crate::web::Web;
 pub(crate) use listener::serve;
-pub(crate) use otlp::Options as OtlpOptions;
+pub(crate) use otlp::{Options as OtlpOptions, Otlp};
 
 use error::ApiError;
 use ogive_probe::Clock;
@@ -82,8 +82,8 @@ pub(crate) struct Shared {
     pub(crate) metadata: Arc<Metadata>,
     /// The series that remote write and OTLP wrote before.
     pub(crate) written: Known,
-    /// Names and labels of what comes by OTLP.
-    pub(crate) otlp: ogive_protocol::otlp::Options,
+    /// What requests of OTLP have in common.
+    pub(crate) otlp: Otlp,
     /// True when the server ends: streams end, and nothing new begins.
     pub(crate) ending: watch::Receiver<bool>,
     /// Deletion may be asked for.

@@ -38,7 +38,7 @@ impl Server {
             numbers: Numbers::new(),
             metadata: Arc::new(Metadata::new(memory.clone(), clock)),
             written: Known::default(),
-            otlp: ogive_protocol::otlp::Options::default(),
+            otlp: Otlp::new(ogive_protocol::otlp::Options::default()),
             ending,
             admin: false,
             upkeep: None,

@@ -57,6 +57,7 @@ impl<'k> Builder<'k> {
             origins: Vec::new(),
             points: 0,
             unrecorded: 0,
+            untimed: 0,
             details: Vec::new(),
             declared: Declared::default(),
             metadata: Vec::new(),

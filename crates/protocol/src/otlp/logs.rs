@@ -74,7 +74,10 @@ impl From<'_> {
         let severity = record.severity();
         let series = builder.series(self.identity.with(severity.as_bytes()), || self.define(severity));
         let time_ns = match (record.time_ns, record.observed_ns) {
-            (0, 0) => self.context.now_ns.max(0).cast_unsigned(),
+            (0, 0) => {
+                builder.read.untimed += 1;
+                self.context.now_ns.max(0).cast_unsigned()
+            }
             (0, observed_ns) => observed_ns,
             (time_ns, _) => time_ns,
         };

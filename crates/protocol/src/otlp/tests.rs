@@ -505,7 +505,16 @@ fn log_records_become_lines_of_json() {
         (format!("log{{{of}}}"), 77, "{\"body\":null,\"observed_ns\":\"77\"}".to_owned()),
     ];
     assert_eq!(told, expected);
+    assert_eq!((read.points, read.untimed), (3, 1));
     assert!(read.batch.series.iter().flatten().all(|series| series.meta.kind == Kind::Text));
+}
+
+#[test]
+fn a_request_is_told_from_others_by_its_bytes_and_its_tenant() {
+    let (one, other) = (Tenant::default(), Tenant::new("other").unwrap());
+    assert_eq!(fingerprint(&one, b"a"), fingerprint(&one, b"a"));
+    assert_ne!(fingerprint(&one, b"a"), fingerprint(&one, b"b"));
+    assert_ne!(fingerprint(&one, b"a"), fingerprint(&other, b"a"));
 }
 
 #[test]

@@ -10,6 +10,7 @@
 mod grpc;
 mod json;
 mod options;
+mod seen;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -19,6 +20,8 @@ use ogive_protocol::otlp::{self as protocol, Context, Read};
 use serde_json::json as object;
 
 pub(crate) use options::Options;
+
+use seen::Seen;
 
 use super::App;
 use super::ask::blocking;
@@ -33,6 +36,20 @@ use grpc::code;
 
 /// 5 s until a sender tries a full disk again: nobody makes room faster.
 const RETRY_DISK_SECONDS: u64 = 5;
+
+/// What requests have in common.
+pub(crate) struct Otlp {
+    /// Names and labels.
+    options: protocol::Options,
+    /// Log requests that are stored.
+    seen: Seen,
+}
+
+impl Otlp {
+    pub(crate) fn new(options: protocol::Options) -> Self {
+        Self { options, seen: Seen::default() }
+    }
+}
 
 /// What a request brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +141,8 @@ struct Message {
     bytes: Held,
     tenant: Tenant,
     number: (SourceId, u64),
+    /// What tells it from others, if it would be known again.
+    fingerprint: Option<u128>,
 }
 
 async fn arrived(
@@ -140,7 +159,8 @@ async fn arrived(
         grpc::unwrap(&mut bytes, encoding.as_ref())?;
     }
     way.read();
-    let mut message = Message { app: app.clone(), signal, bytes, tenant, number: app.numbers.next() };
+    let mut message =
+        Message { app: app.clone(), signal, bytes, tenant, number: app.numbers.next(), fingerprint: None };
     let read = move || {
         message.bytes.unpack()?;
         if form == Form::Json {
@@ -150,6 +170,9 @@ async fn arrived(
             message.bytes.replace(protobuf)?;
         }
         let read = message.read(Whose::Known)?;
+        if signal == Signal::Logs && read.untimed == 0 {
+            message.fingerprint = Some(protocol::fingerprint(&message.tenant, &message.bytes.bytes));
+        }
         for told in &read.metadata {
             message.app.metadata.learn(&message.tenant, &told.metric, told.kind, &told.help, &told.unit);
         }
@@ -177,7 +200,7 @@ impl Message {
             tenant: &self.tenant,
             source,
             sequence,
-            options: &self.app.otlp,
+            options: &self.app.otlp.options,
             known: (whose == Whose::Known).then_some(&self.app.written),
             now_ns: self.app.clock.wall(),
         };
@@ -200,6 +223,12 @@ async fn write(message: Message, read: Read, way: &OnTheWay) -> Result<Partial, 
         app.counters.of(message.signal.protocol()).unreadable("no_recorded_value", read.unrecorded);
     }
     if read.batch.samples.is_empty() {
+        return Ok((0, String::new()));
+    }
+    if message.fingerprint.is_some_and(|fingerprint| app.otlp.seen.has(fingerprint)) {
+        let ledger = app.counters.of(message.signal.protocol());
+        ledger.received.add(read.batch.samples.len() as u64);
+        ledger.duplicate.add(read.batch.samples.len() as u64);
         return Ok((0, String::new()));
     }
     match store(&message, read, way).await {
@@ -225,6 +254,9 @@ async fn store(message: &Message, mut read: Read, way: &OnTheWay) -> Result<Resu
     let verdict = stored(app, message.signal.protocol(), batch, frame, way).await?;
     if verdict.folded == 0 && verdict.rejected.is_empty() {
         app.written.remember(&read.declared);
+    }
+    if let Some(fingerprint) = message.fingerprint.filter(|_| verdict.rejected.is_empty()) {
+        app.otlp.seen.remember(fingerprint);
     }
     let (rejected, first) = read.rejected(&verdict.rejected);
     if rejected == 0 {
