@@ -103,6 +103,10 @@ async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (Logi
     if need == Open {
         return Ok(());
     }
+    if is_foreign(request, need) {
+        let message = "a page of another site sent this; open Ogive's own page, or send it from a program";
+        return Err((LoginFailure::NotAllowed, ApiError::forbidden(message)));
+    }
     let now_ms = app.clock.wall() / 1_000_000;
     let grant = match app.web.who(request.headers(), now_ms).await {
         Ok(None) => return Ok(()),
@@ -120,6 +124,13 @@ async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (Logi
         return Err((LoginFailure::NotAllowed, ApiError::forbidden(message)));
     }
     bind(request, &grant).map_err(|error| (LoginFailure::Tenant, error))
+}
+
+/// Browsers say which pages make them ask, and add the login of their user by themselves: no page but ours may change
+/// anything with it.
+fn is_foreign(request: &Request, need: Need) -> bool {
+    let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
+    matches!(need, Write | Admin) && matches!(site, Some(b"cross-site" | b"same-site"))
 }
 
 /// Makes the request one of the tenant to which its sender is bound.
@@ -141,6 +152,22 @@ fn bind(request: &mut Request, grant: &Grant) -> Result<(), ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_of_another_site_changes_nothing() {
+        let from = |site: &str| {
+            Request::post("/v1/batch").header("sec-fetch-site", site).body(axum::body::Body::empty()).unwrap()
+        };
+        for site in ["cross-site", "same-site"] {
+            assert!(is_foreign(&from(site), Write) && is_foreign(&from(site), Admin));
+            assert!(!is_foreign(&from(site), Read));
+        }
+        for site in ["same-origin", "none"] {
+            assert!(!is_foreign(&from(site), Admin), "{site}");
+        }
+        let program = Request::post("/v1/batch").body(axum::body::Body::empty()).unwrap();
+        assert!(!is_foreign(&program, Admin));
+    }
 
     /// A route that is served and not in the table is the administrator's, which nobody notices before there is a login.
     #[test]

@@ -34,6 +34,9 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// 60 s for 32 MiB is a line of 4.5 Mbit/s; who is slower sends smaller batches.
 pub(super) const ARRIVAL: Duration = Duration::from_secs(60);
 
+/// 256 KiB are made room for at once; more when it has come.
+const FIRST_BYTES: usize = 256 * 1024;
+
 /// A packed stream may look back 8 MiB (zstd's own limit for a decoder is 128): `zstd -19` asks for that.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
@@ -59,12 +62,20 @@ struct Share {
 }
 
 impl Share {
+    /// Refuses what would not fit now.
+    fn has_room_for(&self, bytes: usize) -> Result<(), ApiError> {
+        if bytes.div_ceil(1024) > self.semaphore.available_permits() { Err(Self::busy()) } else { Ok(()) }
+    }
+
+    fn busy() -> ApiError {
+        ApiError::busy("too many bytes of batches are under way; send this one again in a second")
+    }
+
     /// Takes as much as `bytes` need in all.
     fn cover(&mut self, bytes: usize) -> Result<(), ApiError> {
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         let Some(more) = kib.checked_sub(self.kib).filter(|more| *more > 0) else { return Ok(()) };
-        let busy = || ApiError::busy("too many bytes of batches are under way; send this one again in a second");
-        let permit = self.semaphore.clone().try_acquire_many_owned(more).map_err(|_| busy())?;
+        let permit = self.semaphore.clone().try_acquire_many_owned(more).map_err(|_| Self::busy())?;
         match &mut self.permit {
             Some(held) => held.merge(permit),
             None => self.permit = Some(permit),
@@ -113,7 +124,7 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
     };
     let arrived = match declared {
         Some(length) if length > BODY_BYTES_MAX => Err(too_large(length)),
-        _ => fill(&mut held, &mut stream, declared.unwrap_or(0)).await,
+        _ => fill(&mut held, &mut stream, declared.unwrap_or(0), BODY_BYTES_MAX).await,
     };
     if let Err(error) = arrived {
         // Who waits for "100 Continue" has sent nothing yet.
@@ -125,6 +136,20 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
     }
     app.counters.of(protocol).bytes.add(held.bytes.len() as u64);
     Ok(held)
+}
+
+/// Reads a form of at most `bytes_max`. Forms have a memory of their own, so that who asks and who brings do not hinder each
+/// other.
+pub(super) async fn form(app: &App, request: Request, bytes_max: usize) -> Result<Held, ApiError> {
+    let share = Share { semaphore: app.limits.forms_kib.clone(), permit: None, kib: 0 };
+    let mut held = Held { bytes: Vec::new(), share, packing: Packing::None };
+    match fill(&mut held, &mut request.into_body().into_data_stream(), 0, bytes_max).await {
+        Ok(()) => Ok(held),
+        Err(error) if error.status == axum::http::StatusCode::PAYLOAD_TOO_LARGE => {
+            Err(ApiError::too_large(format!("the form is longer than {bytes_max} bytes")))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Throws the body of `request` away, within bounds, so that its sender sees the answer and not a broken connection.
@@ -139,13 +164,15 @@ fn declared_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-async fn fill(held: &mut Held, stream: &mut BodyDataStream, declared: usize) -> Result<(), ApiError> {
-    held.share.cover(declared)?;
-    held.bytes.reserve_exact(declared);
+/// What was declared must be free at the beginning; what is held is what has come, so that who declares much and sends nothing
+/// takes nothing from others.
+async fn fill(held: &mut Held, stream: &mut BodyDataStream, declared: usize, bytes_max: usize) -> Result<(), ApiError> {
+    held.share.has_room_for(declared)?;
+    held.bytes.reserve(declared.min(FIRST_BYTES));
     let all = async {
         while let Some(piece) = next(stream).await? {
             let length = held.bytes.len() + piece.len();
-            if length > BODY_BYTES_MAX {
+            if length > bytes_max {
                 return Err(too_large(length));
             }
             held.share.cover(length)?;

@@ -7,7 +7,7 @@
 //! Limits: [`CONNECTIONS_MAX`] over all addresses; who comes then waits in the system's backlog. The head of the first
 //! request arrives within [`FIRST_HEAD`], each further one within [`NEXT_HEAD`] of the answer before; heads are bounded by
 //! [`HEAD_BYTES_MAX`] and [`HEADERS_MAX`], bodies in time by [`super::body::ARRIVAL`]. A connection on which no byte has moved for
-//! [`IDLE`] (or the longest query and a little) is closed. HTTP/2: [`STREAMS_MAX`] and [`WINDOW_BYTES`]; a client that resets
+//! [`IDLE`] (or the longest query and a little) is closed. Answers that are not read yet hold [`ANSWERS_KIB_MAX`] together. HTTP/2: [`STREAMS_MAX`] and [`WINDOW_BYTES`]; a client that resets
 //! streams faster than they are looked at ([`RESETS_MAX`]), or sends a head without end, loses its connection.
 //! Failure: what is wrong with one connection ends that connection.
 
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
@@ -37,7 +37,7 @@ use tower::ServiceExt;
 
 use super::error::ApiError;
 use crate::web::{LoginFailure, Web};
-use connection::{Arriving, Connection};
+use connection::{Arriving, Connection, Sending};
 
 /// 800 of the 1,024 open files that a process usually may have; the rest is the store's.
 const CONNECTIONS_MAX: usize = 800;
@@ -67,6 +67,9 @@ const WINDOW_BYTES: u32 = 512 * 1024;
 /// have none.
 const RESETS_MAX: usize = 20;
 
+/// 512 MiB of answers that wait to be read: a few of the largest, or all connections with half a MiB each.
+const ANSWERS_KIB_MAX: usize = 512 * 1024;
+
 /// 50 ms until the next attempt when no connection could be accepted: others may end meanwhile.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
@@ -81,6 +84,8 @@ const NOT_PLAIN: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: application
 struct Door {
     router: Router,
     places: Arc<Semaphore>,
+    /// Kibibytes of answers that are not sent yet.
+    answers_kib: Arc<Semaphore>,
     web: Arc<Web>,
     idle: Duration,
     first_head: Duration,
@@ -98,7 +103,8 @@ pub(crate) async fn serve(
 ) {
     let idle = IDLE.max(query_timeout + Duration::from_secs(30));
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let door = Door { router, places, web, idle, first_head: FIRST_HEAD, builder: builder() };
+    let answers_kib = Arc::new(Semaphore::new(ANSWERS_KIB_MAX));
+    let door = Door { router, places, answers_kib, web, idle, first_head: FIRST_HEAD, builder: builder() };
     serve_through(door, listeners, ending).await;
 }
 
@@ -196,12 +202,12 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 ) {
     let asked = Arc::new(AtomicBool::new(false));
     let service = {
-        let (asked, router) = (asked.clone(), door.router.clone());
+        let (asked, router, room) = (asked.clone(), door.router.clone(), door.answers_kib.clone());
         service_fn(move |request: Request<Incoming>| {
             // ORDERING: Relaxed; the flag guards no other memory, and who reads it late is only more patient.
             asked.store(true, Ordering::Relaxed);
-            let router = router.clone();
-            async move { Ok::<_, Infallible>(answer(router, request).await) }
+            let (router, room) = (router.clone(), room.clone());
+            async move { Ok::<_, Infallible>(held(answer(router, request).await, &room)) }
         })
     };
     let mut served = std::pin::pin!(door.builder.serve_connection(TokioIo::new(stream), service));
@@ -234,6 +240,18 @@ async fn answer(router: Router, request: Request<Incoming>) -> Response {
     }
     let request = request.map(|body| Body::new(Arriving::new(body)));
     router.oneshot(request).await.unwrap_or_else(|never| match never {})
+}
+
+/// The answer with its share of the memory for answers, until it is sent. Who asks for much and does not read it is told to come back.
+fn held(response: Response, room: &Arc<Semaphore>) -> Response {
+    let bytes = response.body().size_hint().exact().unwrap_or(0);
+    let kib = usize::try_from(bytes.div_ceil(1024)).unwrap_or(usize::MAX);
+    // The largest answer may go alone.
+    let share = kib.min(ANSWERS_KIB_MAX) as u32;
+    match room.clone().try_acquire_many_owned(share) {
+        Ok(share) => response.map(|body| Body::new(Sending::new(body, share))),
+        Err(_) => ApiError::busy("too many answers wait to be read; ask again in a second").into_response(),
+    }
 }
 
 #[cfg(test)]

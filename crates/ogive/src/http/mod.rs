@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -98,6 +98,8 @@ pub(crate) struct Shared {
 pub(crate) struct Limits {
     /// Kibibytes of request bodies that are being read or decoded.
     ingest_kib: Arc<Semaphore>,
+    /// Kibibytes of forms that are being read.
+    forms_kib: Arc<Semaphore>,
     /// The longest that a query may take, and what it may take when it says nothing.
     query_timeout: Duration,
     /// Queries that run.
@@ -111,6 +113,8 @@ pub(crate) struct Limits {
 impl Limits {
     /// 64 MiB of bodies: two of the largest. Decoded, the worst of them take five times that.
     pub(crate) const INGEST_KIB: u32 = 64 * 1024;
+    /// 32 MiB of forms with expressions: 32 of the largest, thousands of usual ones.
+    pub(crate) const FORMS_KIB: usize = 32 * 1024;
     /// 4 queries run at once: twice the processors of a small machine; more would only share them.
     pub(crate) const QUERIES: usize = 4;
     /// 256 queries wait: a page of panels on a few dozen screens. More are told to come back.
@@ -130,6 +134,7 @@ impl Limits {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             query_timeout,
+            forms_kib: semaphore(Self::FORMS_KIB),
             ingest_kib: semaphore(Self::INGEST_KIB as usize),
             queries: semaphore(Self::QUERIES),
             queries_asked: semaphore(Self::QUERIES_ASKED),
@@ -137,6 +142,9 @@ impl Limits {
         }
     }
 }
+
+/// 16 KiB for the body of a command (a scrub, a snapshot, a disk): a path and a number.
+const COMMAND_BYTES_MAX: usize = 16 * 1024;
 
 /// Every route.
 pub(crate) fn router(app: App) -> Router {
@@ -182,6 +190,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/-/ready", get(status::ready))
         .method_not_allowed_fallback(wrong_method)
         .fallback(page::get)
+        .layer(DefaultBodyLimit::max(COMMAND_BYTES_MAX))
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::check))
         .layer(axum::middleware::from_fn_with_state(app.clone(), measure))
         .with_state(app)

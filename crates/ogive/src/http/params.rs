@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, Method, header};
 use ogive_model::Tenant;
 
 use super::App;
+use super::body;
 use super::error::ApiError;
 
 /// 1 MiB: a hand-written or generated expression, not data.
@@ -34,7 +35,7 @@ pub(crate) struct Params {
 impl FromRequest<App> for Params {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let mut params = Self::parse(request.uri().query().unwrap_or_default().as_bytes());
         params.tenant = tenant(request.headers())?.unwrap_or_default();
         if request.method() == Method::POST {
@@ -44,11 +45,9 @@ impl FromRequest<App> for Params {
                     "content type {kind:?}; send application/x-www-form-urlencoded"
                 )));
             }
-            let body = axum::body::to_bytes(request.into_body(), FORM_BYTES_MAX)
-                .await
-                .map_err(|_| ApiError::too_large(format!("the form is longer than {FORM_BYTES_MAX} bytes")))?;
+            let form = body::form(app, request, FORM_BYTES_MAX).await?;
             // A form's values win, as in Go's `FormValue`.
-            params.pairs.splice(0..0, Self::parse(&body).pairs);
+            params.pairs.splice(0..0, Self::parse(&form.bytes).pairs);
         }
         Ok(params)
     }

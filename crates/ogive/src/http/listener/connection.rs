@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Bytes, HttpBody};
+use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -79,6 +79,60 @@ impl AsyncWrite for Connection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// An answer's body, with its share of the memory for answers. It is handed on in pieces of [`PIECE`], so that the share is held until the
+/// last one has found room on its way: HTTP/2 takes whatever it is given, also when its window is closed.
+pub(super) struct Sending {
+    body: Body,
+    /// Of what the body gave, the part that waits.
+    rest: Bytes,
+    _share: OwnedSemaphorePermit,
+}
+
+/// 64 KiB: what HTTP/1.1 writes at once, too.
+const PIECE: usize = 64 * 1024;
+
+impl Sending {
+    pub(super) fn new(body: Body, share: OwnedSemaphorePermit) -> Self {
+        Self { body, rest: Bytes::new(), _share: share }
+    }
+}
+
+impl HttpBody for Sending {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.rest.is_empty() {
+            match std::task::ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                end => return Poll::Ready(end),
+            }
+        }
+        let length = self.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (inner, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut out = SizeHint::new();
+        out.set_lower(inner.lower() + rest);
+        if let Some(upper) = inner.upper() {
+            out.set_upper(upper + rest);
+        }
+        out
     }
 }
 

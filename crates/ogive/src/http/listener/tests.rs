@@ -16,6 +16,7 @@ fn door(places: usize, idle: Duration) -> Door {
     Door {
         router: Router::new(),
         places: Arc::new(Semaphore::new(places)),
+        answers_kib: Arc::new(Semaphore::new(ANSWERS_KIB_MAX)),
         web: open_web(),
         idle,
         first_head: FIRST_HEAD,
@@ -112,4 +113,34 @@ async fn a_connection_that_asks_nothing_ends_and_one_that_asked_stays() {
         assert!(read > 0, "closed after {filled} bytes");
         filled += read;
     }
+}
+
+#[test]
+fn answers_that_nobody_reads_are_bounded_together() {
+    let room = Arc::new(Semaphore::new(3));
+    let of = |bytes: usize| held(vec![0_u8; bytes].into_response(), &room);
+    let (first, second) = (of(1024), of(1025));
+    assert_eq!((first.status(), second.status()), (StatusCode::OK, StatusCode::OK));
+    assert_eq!(of(1).status(), StatusCode::TOO_MANY_REQUESTS);
+    drop(second);
+    assert_eq!(of(1).status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_large_answer_goes_in_pieces_and_keeps_its_length() {
+    let bytes: Vec<u8> = (0..200_000_u32).map(|at| at as u8).collect();
+    let room = Arc::new(Semaphore::new(1_000));
+    let mut body = held(bytes.clone().into_response(), &room).into_body();
+    let mut found = Vec::new();
+    while !body.is_end_stream() {
+        assert_eq!(body.size_hint().exact(), Some((bytes.len() - found.len()) as u64));
+        assert!(room.available_permits() < 1_000, "it holds its share until the end");
+        let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await.unwrap().unwrap();
+        let data = frame.into_data().unwrap();
+        assert!(data.len() <= 64 * 1024);
+        found.extend_from_slice(&data);
+    }
+    assert_eq!(found, bytes);
+    drop(body);
+    assert_eq!(room.available_permits(), 1_000);
 }
