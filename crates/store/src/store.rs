@@ -300,9 +300,12 @@ impl Store {
             compaction_failures: self.stats.compaction_failures.get(),
             rollups: self.stats.rollups.get(),
             rollup_failures: self.stats.rollup_failures.get(),
+            drops: self.stats.drops.get(),
+            drop_failures: self.stats.drop_failures.get(),
             dropped_blocks: self.stats.dropped_blocks.get(),
             dropped_bytes: self.stats.dropped_bytes.get(),
             tombstones: view.manifest.tombstones.len() as u64,
+            erasures: self.stats.erasures.get(),
             erasure_failures: self.stats.erasure_failures.get(),
             recall_failures: self.stats.recall_failures.get(),
             horizons: view.manifest.horizons.clone(),
@@ -523,10 +526,11 @@ fn oldest_of(options: &Options, ledger: &Ledger) -> Arc<Oldest> {
 /// About what a decoded batch takes in memory.
 fn unfolded_bytes(batch: &Batch) -> usize {
     let series: usize = batch.series.iter().flatten().map(|def| 64 + 48 * def.labels.len()).sum();
+    let bins = |negative: &[i32], positive: &[i32]| 256 + 12 * (negative.len() + positive.len());
     let value = |value: &Value| match value {
         Value::Float(_) => 0,
-        Value::Histogram(histogram) => 256 + 12 * (histogram.negative.len() + histogram.positive.len()),
-        Value::FloatHistogram(histogram) => 256 + 12 * (histogram.negative.len() + histogram.positive.len()),
+        Value::Histogram(histogram) => bins(histogram.negative.indexes(), histogram.positive.indexes()),
+        Value::FloatHistogram(histogram) => bins(histogram.negative.indexes(), histogram.positive.indexes()),
         Value::Text(text) => text.len(),
     };
     series

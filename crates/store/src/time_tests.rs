@@ -360,6 +360,7 @@ fn what_is_too_old_goes_is_refused_and_stays_gone() {
     assert_eq!(rig.all()[0].floats.values, [400.0, 599.0]);
     let status = rig.store().status();
     assert_eq!((status.dropped_blocks, status.horizons[0].until_ms), (1, EPOCH_MS + 360_000));
+    assert_eq!((status.drops > 0, status.drop_failures), (true, 0));
     assert!(status.dropped_bytes > 0);
     rig.restart(true);
     assert_eq!(rig.send(at(360)).rejected, [(0, Reason::BeyondRetention)]);

@@ -15,7 +15,8 @@ const BITS: u8 = 3;
 
 /// 10^9: nanoseconds in seconds. Each further digit costs 3.3 bits, and past this `pco` is as good.
 const EXPONENT_MAX: usize = 9;
-const POWERS: [f64; EXPONENT_MAX + 1] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+/// Powers of ten that a column of decimals may have.
+pub(crate) const POWERS: [f64; EXPONENT_MAX + 1] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 /// 2^53: every integer up to it is a float.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 /// One value in 16 may be an exception; each costs 9 bytes.
@@ -101,9 +102,18 @@ impl Decimal {
     }
 }
 
+/// The nearest integer; as is when it is too large to have a fraction. Without SSE 4.1 `round_ties_even` is a call into the C
+/// library, which costs as much as all the rest.
+fn rounded(value: f64) -> f64 {
+    /// 1.5 * 2^52: a sum near it has no bits left for a fraction.
+    const NO_FRACTION: f64 = 6_755_399_441_055_744.0;
+    // From 2^51 on the sum would lose bits of the integer too.
+    if value.abs() < 2_251_799_813_685_248.0 { value + NO_FRACTION - NO_FRACTION } else { value.round_ties_even() }
+}
+
 /// The integer that gives back every bit of `value` when it is divided by the power of ten.
-fn decimal_of(value: f64, exponent: usize) -> Option<i64> {
-    let scaled = (value * POWERS[exponent]).round_ties_even();
+pub(crate) fn decimal_of(value: f64, exponent: usize) -> Option<i64> {
+    let scaled = rounded(value * POWERS[exponent]);
     // NaN and infinities become integers too, and do not come back from them.
     let integer = scaled as i64;
     let exact = scaled.abs() <= INTEGER_MAX && (integer as f64 / POWERS[exponent]).to_bits() == value.to_bits();

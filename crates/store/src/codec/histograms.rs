@@ -402,7 +402,12 @@ fn indexes(value: &HistogramValue) -> [&[i32]; 2] {
     }
 }
 
-/// Bins of both signs, one at least: what a histogram costs a selection.
+/// Bins of both signs.
+pub(crate) fn bins_of(value: &HistogramValue) -> usize {
+    indexes(value).iter().map(|indexes| indexes.len()).sum()
+}
+
+/// What a histogram costs a selection: its bins, one at least.
 pub(crate) fn weight(value: &HistogramValue) -> usize {
-    indexes(value).iter().map(|indexes| indexes.len()).sum::<usize>().max(1)
+    bins_of(value).max(1)
 }

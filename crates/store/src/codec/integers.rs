@@ -144,7 +144,8 @@ fn put_bits(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u64>) {
     }
 }
 
-fn bits_at(bytes: &[u8], width: u32, at: usize) -> u64 {
+/// Number `at` of those that are packed in `width` bits each.
+pub(crate) fn bits_at(bytes: &[u8], width: u32, at: usize) -> u64 {
     let bit = at * width as usize;
     let (byte, shift) = (bit / 8, bit % 8);
     let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };

@@ -7,8 +7,8 @@
 mod aggregates;
 pub(crate) mod chunk;
 pub(crate) mod dictionary;
-mod floats;
-mod histograms;
+pub(crate) mod floats;
+pub(crate) mod histograms;
 pub(crate) mod integers;
 mod matrix;
 pub(crate) mod texts;

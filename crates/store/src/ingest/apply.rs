@@ -7,7 +7,9 @@ use std::cmp::Ordering;
 use ogive_hist::{Bins, Count, Histogram};
 use ogive_model::HistogramValue;
 
-use crate::ingest::column::Column;
+use crate::codec::histograms;
+use crate::ingest::column::{Column, Pack};
+use crate::ingest::packed::{Columns, Packed};
 use crate::order;
 
 /// A value and the start of what it covers, milliseconds; 0 is unknown.
@@ -68,7 +70,7 @@ impl Measured for HistogramValue {
 
     /// Its columns, and what allocating them costs.
     fn bytes(&self) -> u64 {
-        (bins_of(self) * 12 + 32) as u64
+        (histograms::bins_of(self) * 12 + 32) as u64
     }
 
     fn normalize(&mut self) {
@@ -90,16 +92,55 @@ fn forget_empty<C: Count>(bins: &mut Bins<C>) {
     }
 }
 
-/// How many bins a histogram has.
-pub(crate) fn bins_of(value: &HistogramValue) -> usize {
-    match value {
-        HistogramValue::Integer(histogram) => histogram.negative.len() + histogram.positive.len(),
-        HistogramValue::Float(histogram) => histogram.negative.len() + histogram.positive.len(),
+impl Pack for f64 {
+    fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
+        let (times, values) = rows.iter().copied().unzip();
+        Some(Packed::of(&Columns { times, values, starts: Vec::new() }))
+    }
+
+    fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
+        let Columns { times, values, .. } = packed.columns();
+        times.into_iter().zip(values).collect()
     }
 }
 
+impl Pack for Started<f64> {
+    fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
+        let mut columns = Columns::default();
+        for (time, row) in rows {
+            columns.times.push(*time);
+            columns.values.push(row.value);
+            columns.starts.push(row.start);
+        }
+        Some(Packed::of(&columns))
+    }
+
+    fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
+        let Columns { times, values, starts } = packed.columns();
+        let rows = values.into_iter().zip(starts).map(|(value, start)| Self { start, value });
+        times.into_iter().zip(rows).collect()
+    }
+}
+
+/// Histograms and texts stay rows: what they point to is most of what they take.
+macro_rules! never_packed {
+    ($($kind:ty),*) => {$(
+        impl Pack for $kind {
+            fn pack(_: &[(i64, Self)]) -> Option<Packed> {
+                None
+            }
+
+            fn unpack(_: &Packed) -> Vec<(i64, Self)> {
+                unreachable!("nothing of this kind was packed")
+            }
+        }
+    )*};
+}
+
+never_packed!(HistogramValue, Started<HistogramValue>, String);
+
 /// Puts a value without a start into its column.
-pub(crate) fn apply<V: Measured>(column: &mut Column<V>, time: i64, value: V, delta: bool) -> Applied {
+pub(crate) fn apply<V: Measured + Pack>(column: &mut Column<V>, time: i64, value: V, delta: bool) -> Applied {
     let (mut before, mut after, mut met) = (0, value.bytes(), false);
     let join = |there: &mut V, value: V| {
         met = true;
@@ -111,8 +152,8 @@ pub(crate) fn apply<V: Measured>(column: &mut Column<V>, time: i64, value: V, de
         }
         after = there.bytes();
     };
-    let grown = column.insert(time, value, |_, _| Ordering::Equal, join) as u64 + after;
-    Applied { grown: grown.cast_signed() - before.cast_signed(), met, known: false }
+    let grown = column.insert(time, value, |_, _| Ordering::Equal, join);
+    Applied { grown: grown + after.cast_signed() - before.cast_signed(), met, known: false }
 }
 
 /// Puts a value into a column with starts.
@@ -121,7 +162,10 @@ pub(crate) fn apply_started<V: Measured>(
     time: i64,
     mut value: Started<V>,
     delta: bool,
-) -> Applied {
+) -> Applied
+where
+    Started<V>: Pack,
+{
     if delta {
         value.value.normalize();
     }
@@ -144,6 +188,6 @@ pub(crate) fn apply_started<V: Measured>(
         }
         after = there.value.bytes();
     };
-    let grown = column.insert(time, value, order, join) as u64 + after;
-    Applied { grown: grown.cast_signed() - before.cast_signed(), met, known }
+    let grown = column.insert(time, value, order, join);
+    Applied { grown: grown + after.cast_signed() - before.cast_signed(), met, known }
 }

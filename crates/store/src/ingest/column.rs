@@ -1,54 +1,100 @@
 //! The samples of one series in the head: sealed parts that readers share, and an open one.
 //!
 //! Invariants: rows ascend over all parts, by time and then as who inserts them orders those of one time; no sealed part is
-//! empty; a sealed part that a reader holds is copied before it is changed.
+//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part of floats is packed where that makes
+//! it smaller; one that a late sample changes is rows again until the next part is sealed.
 //! Limits: a part has [`PART_SAMPLES`] samples, twice as many after late ones. A series of few samples takes one
 //! allocation; the room that an allocation has left over is counted.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use ogive_model::TimeRange;
 
+use crate::ingest::packed::{COUNT_MAX, Packed};
+
 /// 128 samples: copying the open part for a reader costs a microsecond, and 32 parts are one block's chunk.
 const PART_SAMPLES: usize = 128;
+const _: () = assert!(2 * PART_SAMPLES <= COUNT_MAX);
 
 /// Samples that are next to each other in time: `(milliseconds, value)`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Part<V>(Vec<(i64, V)>);
+pub(crate) enum Part<V> {
+    Rows(Vec<(i64, V)>),
+    Packed(Packed),
+}
 
-impl<V> Default for Part<V> {
-    fn default() -> Self {
-        Self(Vec::new())
+/// What parts are made of.
+pub(crate) trait Pack: Clone {
+    /// The rows packed; none of a kind that is not.
+    fn pack(rows: &[(i64, Self)]) -> Option<Packed>;
+    /// The rows of what [`Pack::pack`] gave.
+    fn unpack(packed: &Packed) -> Vec<(i64, Self)>;
+}
+
+impl<V: Pack> Part<V> {
+    /// The rows inside `range`.
+    pub(crate) fn rows(&self, range: TimeRange) -> Cow<'_, [(i64, V)]> {
+        match self {
+            Self::Rows(rows) => Cow::Borrowed(within_rows(rows, range)),
+            Self::Packed(packed) => {
+                let mut rows = V::unpack(packed);
+                rows.truncate(rows.partition_point(|row| row.0 <= range.end_ms));
+                rows.drain(..rows.partition_point(|row| row.0 <= range.start_ms));
+                Cow::Owned(rows)
+            }
+        }
+    }
+
+    fn all(&self) -> Cow<'_, [(i64, V)]> {
+        self.rows(TimeRange::ALL)
+    }
+
+    pub(crate) fn first(&self) -> i64 {
+        match self {
+            Self::Rows(rows) => rows[0].0,
+            Self::Packed(packed) => packed.first,
+        }
+    }
+
+    pub(crate) fn last(&self) -> i64 {
+        match self {
+            Self::Rows(rows) => rows[rows.len() - 1].0,
+            Self::Packed(packed) => packed.last,
+        }
+    }
+
+    fn is_in(&self, range: TimeRange) -> bool {
+        range.contains(self.first()) || range.contains(self.last()) || !self.rows(range).is_empty()
+    }
+
+    /// Bytes allocated for a sealed part, with itself, its counters and its place; apart from what the values point to.
+    fn bytes(&self) -> usize {
+        let of_rows = match self {
+            Self::Rows(rows) => bytes_of(rows),
+            Self::Packed(packed) => packed.bytes(),
+        };
+        of_rows + size_of::<Self>() + 3 * size_of::<usize>()
+    }
+
+    /// Itself, packed if that makes it smaller.
+    fn packed(self) -> Self {
+        let Self::Rows(rows) = &self else { return self };
+        match V::pack(rows) {
+            Some(packed) if packed.bytes() < bytes_of(rows) => Self::Packed(packed),
+            _ => self,
+        }
     }
 }
 
-impl<V> Part<V> {
-    /// The rows inside `range`.
-    pub(crate) fn rows(&self, range: TimeRange) -> &[(i64, V)] {
-        let from = self.0.partition_point(|row| row.0 <= range.start_ms);
-        &self.0[from..self.0.partition_point(|row| row.0 <= range.end_ms).max(from)]
-    }
+fn within_rows<V>(rows: &[(i64, V)], range: TimeRange) -> &[(i64, V)] {
+    let from = rows.partition_point(|row| row.0 <= range.start_ms);
+    &rows[from..rows.partition_point(|row| row.0 <= range.end_ms).max(from)]
+}
 
-    fn first(&self) -> i64 {
-        self.0[0].0
-    }
-
-    pub(crate) fn last(&self) -> Option<i64> {
-        self.0.last().map(|row| row.0)
-    }
-
-    /// Bytes allocated, apart from what the values point to.
-    const fn bytes(&self) -> usize {
-        self.0.capacity() * size_of::<(i64, V)>()
-    }
-
-    /// Room for one more: two at first, since many series have few samples, then twice as many.
-    fn make_room(&mut self) {
-        if self.0.len() == self.0.capacity() {
-            self.0.reserve_exact(self.0.len().max(2));
-        }
-    }
+const fn bytes_of<V>(rows: &Vec<(i64, V)>) -> usize {
+    rows.capacity() * size_of::<(i64, V)>()
 }
 
 /// The parts of one series.
@@ -56,16 +102,16 @@ impl<V> Part<V> {
 pub(crate) struct Column<V> {
     /// A slice and not a vector, since a million series have one each and it grows each 128 samples.
     sealed: Box<[Arc<Part<V>>]>,
-    open: Part<V>,
+    open: Vec<(i64, V)>,
 }
 
 impl<V> Default for Column<V> {
     fn default() -> Self {
-        Self { sealed: Box::default(), open: Part::default() }
+        Self { sealed: Box::default(), open: Vec::new() }
     }
 }
 
-impl<V: Clone> Column<V> {
+impl<V: Pack> Column<V> {
     /// Puts a value in its place. At one time a value that is there and `value` stand in the `order` of the two; one that is
     /// equal is told to `join` it. Gives by how many bytes the column's allocations grew.
     pub(crate) fn insert(
@@ -74,98 +120,159 @@ impl<V: Clone> Column<V> {
         value: V,
         order: impl Fn(&V, &V) -> Ordering,
         join: impl FnMut(&mut V, V),
-    ) -> usize {
+    ) -> i64 {
         let place = |row: &(i64, V)| row.0.cmp(&time).then_with(|| order(&row.1, &value));
-        let is_late = self.open.0.first().is_none_or(|first| place(first).is_gt());
-        let end = self.sealed.last().and_then(|part| part.0.last());
-        if !is_late || end.is_none_or(|end| place(end).is_lt()) {
-            let before = self.open.bytes();
+        let mut grown = 0;
+        // A full part stays open for what joins its last sample: the fragments of the current cell.
+        if self.open.len() >= PART_SAMPLES && self.open.last().is_some_and(|last| last.0 < time) {
+            grown = self.seal();
+        }
+        let is_late = self.open.first().is_none_or(|first| place(first).is_gt());
+        if !is_late || self.sealed.last().is_none_or(|part| place_of_end(part, time, place).is_lt()) {
+            let before = bytes_of(&self.open);
             insert(&mut self.open, time, value, order, join);
-            let grown = self.open.bytes() - before;
-            if self.open.0.len() >= PART_SAMPLES {
-                self.seal();
+            grown += difference(before, bytes_of(&self.open));
+            if self.open.len() > PART_SAMPLES {
+                grown += self.seal();
             }
             return grown;
         }
         // The last sealed part that begins at or before the value, or the first one when none does.
-        let at = self.sealed.partition_point(|part| place(&part.0[0]).is_le()).saturating_sub(1);
-        let part = Arc::make_mut(&mut self.sealed[at]);
-        let before = part.bytes();
-        insert(part, time, value, order, join);
-        let mut after = part.bytes();
-        if part.0.len() > 2 * PART_SAMPLES {
-            let upper = Part(part.0.split_off(part.0.len() / 2));
-            after += upper.bytes();
+        let begins = |part: &Arc<Part<V>>| match part.first().cmp(&time) {
+            Ordering::Equal => place(&part.all()[0]).is_le(),
+            order => order.is_lt(),
+        };
+        let at = self.sealed.partition_point(begins).saturating_sub(1);
+        let before = self.sealed[at].bytes();
+        let mut rows = self.take_rows(at);
+        insert(&mut rows, time, value, order, join);
+        let upper = (rows.len() > 2 * PART_SAMPLES).then(|| Part::Rows(rows.split_off(rows.len() / 2)));
+        let lower = Part::Rows(rows);
+        let after = lower.bytes() + upper.as_ref().map_or(0, Part::bytes);
+        self.sealed[at] = Arc::new(lower);
+        if let Some(upper) = upper {
             let mut parts = std::mem::take(&mut self.sealed).into_vec();
             parts.insert(at + 1, Arc::new(upper));
             self.sealed = parts.into();
         }
-        // A part that a reader holds is copied without the room it had left over.
-        after.saturating_sub(before)
+        grown + difference(before, after)
     }
 
-    fn seal(&mut self) {
-        if !self.open.0.is_empty() {
-            let mut parts = std::mem::take(&mut self.sealed).into_vec();
-            parts.push(Arc::new(std::mem::take(&mut self.open)));
-            self.sealed = parts.into();
+    /// The rows of a sealed part to change them: copied when a reader holds them.
+    fn take_rows(&mut self, at: usize) -> Vec<(i64, V)> {
+        let part = std::mem::replace(&mut self.sealed[at], Arc::new(Part::Rows(Vec::new())));
+        match Arc::try_unwrap(part) {
+            Ok(Part::Rows(rows)) => rows,
+            Ok(Part::Packed(packed)) => V::unpack(&packed),
+            Err(shared) => shared.all().into_owned(),
         }
     }
 
+    /// Seals the open part, packed, and packs the one before it if late samples made rows of it. Gives by how many bytes
+    /// the column's allocations grew.
+    fn seal(&mut self) -> i64 {
+        let mut grown = 0;
+        if let Some(last) = self.sealed.last_mut().and_then(Arc::get_mut) {
+            let before = last.bytes();
+            let part = std::mem::replace(last, Part::Rows(Vec::new()));
+            *last = part.packed();
+            grown += difference(before, last.bytes());
+        }
+        let before = bytes_of(&self.open);
+        self.open.shrink_to_fit();
+        let part = Part::Rows(std::mem::take(&mut self.open)).packed();
+        grown += difference(before, part.bytes());
+        self.push(part);
+        grown
+    }
+
+    fn push(&mut self, part: Part<V>) {
+        let mut parts = std::mem::take(&mut self.sealed).into_vec();
+        parts.push(Arc::new(part));
+        self.sealed = parts.into();
+    }
+
     /// The same rows with other values.
-    pub(crate) fn map<W>(&self, value: impl Fn(&V) -> W) -> Column<W> {
-        let map = |part: &Part<V>| Part(part.0.iter().map(|row| (row.0, value(&row.1))).collect());
-        Column { sealed: self.sealed.iter().map(|part| Arc::new(map(part))).collect(), open: map(&self.open) }
+    pub(crate) fn map<W: Pack>(&self, value: impl Fn(&V) -> W) -> Column<W> {
+        let map = |rows: &[(i64, V)]| rows.iter().map(|row| (row.0, value(&row.1))).collect::<Vec<_>>();
+        let part = |part: &Arc<Part<V>>| match &**part {
+            Part::Rows(rows) => Arc::new(Part::Rows(map(rows))),
+            Part::Packed(_) => Arc::new(Part::Rows(map(&part.all())).packed()),
+        };
+        Column { sealed: self.sealed.iter().map(part).collect(), open: map(&self.open) }
     }
 
     /// Bytes allocated, apart from what the values point to.
     pub(crate) fn bytes(&self) -> usize {
-        self.sealed.iter().map(|part| part.bytes()).sum::<usize>() + self.open.bytes()
+        self.sealed.iter().map(|part| part.bytes()).sum::<usize>() + bytes_of(&self.open)
     }
 
     /// All samples so far, as shared parts; the column is empty then.
     pub(crate) fn take(&mut self) -> Box<[Arc<Part<V>>]> {
-        self.seal();
+        if !self.open.is_empty() {
+            // As rows: what is made of them next is a block.
+            let rows = std::mem::take(&mut self.open);
+            self.push(Part::Rows(rows));
+        }
         std::mem::take(&mut self.sealed)
     }
 
     /// The parts with samples inside `range`. Only the open one is copied.
     pub(crate) fn read(&self, range: TimeRange) -> Box<[Arc<Part<V>>]> {
         let mut parts = within(&self.sealed, range);
-        let rows = self.open.rows(range);
+        let rows = within_rows(&self.open, range);
         if !rows.is_empty() {
-            parts.push(Arc::new(Part(rows.to_vec())));
+            parts.push(Arc::new(Part::Rows(rows.to_vec())));
         }
         parts.into()
     }
 }
 
+/// Where the last row of a part stands to the one that `place` is of, at `time`.
+fn place_of_end<V: Pack>(part: &Part<V>, time: i64, place: impl Fn(&(i64, V)) -> Ordering) -> Ordering {
+    match part.last().cmp(&time) {
+        Ordering::Equal => place(part.all().last().expect("a part is not empty")),
+        order => order,
+    }
+}
+
+const fn difference(before: usize, after: usize) -> i64 {
+    after as i64 - before as i64
+}
+
 /// Those of `parts` with samples inside `range`.
-pub(crate) fn within<V>(parts: &[Arc<Part<V>>], range: TimeRange) -> Vec<Arc<Part<V>>> {
-    let from = parts.partition_point(|part| part.last().is_some_and(|last| last <= range.start_ms));
+pub(crate) fn within<V: Pack>(parts: &[Arc<Part<V>>], range: TimeRange) -> Vec<Arc<Part<V>>> {
+    let from = parts.partition_point(|part| part.last() <= range.start_ms);
     let begun = parts[from..].iter().take_while(|part| part.first() <= range.end_ms);
-    begun.filter(|part| !part.rows(range).is_empty()).cloned().collect()
+    begun.filter(|part| part.is_in(range)).cloned().collect()
 }
 
 fn insert<V>(
-    part: &mut Part<V>,
+    rows: &mut Vec<(i64, V)>,
     time: i64,
     value: V,
     order: impl Fn(&V, &V) -> Ordering,
     mut join: impl FnMut(&mut V, V),
 ) {
-    if part.last().is_none_or(|last| last < time) {
-        part.make_room();
-        part.0.push((time, value));
+    if rows.last().is_none_or(|last| last.0 < time) {
+        make_room(rows);
+        rows.push((time, value));
         return;
     }
     let place = |row: &(i64, V)| row.0.cmp(&time).then_with(|| order(&row.1, &value));
-    let after = part.0.partition_point(|row| place(row).is_le());
-    if after > 0 && place(&part.0[after - 1]).is_eq() {
-        join(&mut part.0[after - 1].1, value);
+    let after = rows.partition_point(|row| place(row).is_le());
+    if after > 0 && place(&rows[after - 1]).is_eq() {
+        join(&mut rows[after - 1].1, value);
     } else {
-        part.make_room();
-        part.0.insert(after, (time, value));
+        make_room(rows);
+        rows.insert(after, (time, value));
+    }
+}
+
+/// Room for one more: two at first, since many series have few samples, then twice as many.
+fn make_room<V>(rows: &mut Vec<(i64, V)>) {
+    if rows.len() == rows.capacity() {
+        rows.reserve_exact(rows.len().max(2));
     }
 }
 
@@ -174,6 +281,40 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ingest::packed::Columns;
+
+    /// As floats are packed: bit for bit.
+    impl Pack for i64 {
+        fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
+            let (times, values) = rows.iter().map(|row| (row.0, f64::from_bits(row.1 as u64))).unzip();
+            Some(Packed::of(&Columns { times, values, starts: Vec::new() }))
+        }
+
+        fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
+            let Columns { times, values, .. } = packed.columns();
+            times.into_iter().zip(values.into_iter().map(|value| value.to_bits() as i64)).collect()
+        }
+    }
+
+    #[test]
+    fn full_parts_are_packed_and_late_samples_find_them() {
+        let mut column = Column::default();
+        let add = |column: &mut Column<i64>, time: i64| {
+            column.insert(time, 1, |_, _| Ordering::Equal, |there, value| *there += value);
+        };
+        (0..1000).for_each(|time| add(&mut column, time * 10));
+        let packed =
+            |column: &Column<i64>| column.sealed.iter().filter(|part| matches!(&***part, Part::Packed(_))).count();
+        assert_eq!((column.sealed.len(), packed(&column), column.open.len()), (7, 7, 1000 - 7 * PART_SAMPLES));
+        assert!(column.bytes() < 7 * 200 + PART_SAMPLES * 16, "{} bytes", column.bytes());
+        // The current cell's fragments do not touch what is sealed, an older one's make rows of one part.
+        add(&mut column, 9990);
+        assert_eq!(packed(&column), 7);
+        add(&mut column, 8950);
+        assert_eq!(packed(&column), 6);
+        (1000..1100).for_each(|time| add(&mut column, time * 10));
+        assert_eq!((column.sealed.len(), packed(&column)), (8, 8), "packed again with the next one");
+    }
 
     /// As points with starts are kept: a set in order, however it is parted.
     #[test]
@@ -194,7 +335,7 @@ mod tests {
     }
 
     fn samples(parts: &[Arc<Part<i64>>], range: TimeRange) -> Vec<(i64, i64)> {
-        parts.iter().flat_map(|part| part.rows(range).to_vec()).collect()
+        parts.iter().flat_map(|part| part.rows(range).into_owned()).collect()
     }
 
     proptest! {
@@ -206,6 +347,7 @@ mod tests {
             bounds in (-10..2010_i64, -10..2010_i64),
         ) {
             let mut column = Column::default();
+            let mut bytes = 0;
             let mut held = Vec::new();
             let mut model: Vec<(i64, i64)> = Vec::new();
             for (n, time) in times.iter().enumerate() {
@@ -220,8 +362,9 @@ mod tests {
                     _ => model.insert(after, (*time, value)),
                 }
                 let order = |_: &i64, _: &i64| if keep { Ordering::Less } else { Ordering::Equal };
-                column.insert(*time, value, order, |there, value| *there += value);
+                bytes += column.insert(*time, value, order, |there, value| *there += value);
             }
+            prop_assert_eq!(bytes, column.bytes() as i64, "what grew is what is there");
             let range = TimeRange { start_ms: bounds.0, end_ms: bounds.1 };
             let inside: Vec<_> = model.iter().copied().filter(|row| range.contains(row.0)).collect();
             prop_assert_eq!(column.read(range).is_empty(), inside.is_empty());

@@ -16,8 +16,9 @@ use ogive_model::{
 };
 
 use crate::block::Budget;
-use crate::ingest::apply::{Applied, Started, apply, apply_started, bins_of};
-use crate::ingest::column::{Column, Part, within};
+use crate::codec::histograms::weight;
+use crate::ingest::apply::{Applied, Started, apply, apply_started};
+use crate::ingest::column::{Column, Pack, Part, within};
 use crate::ingest::index::LabelIndex;
 use crate::window::{Ladder, Window};
 use crate::{Error, merge, order};
@@ -160,8 +161,8 @@ impl Head {
             (Samples::Texts(column), Value::Text(value)) => {
                 let bytes = value.len();
                 // All are kept, in the order of their arrival.
-                let grown = bytes + column.insert(time_ms, value, |_, _| Ordering::Less, |_, _| ());
-                Applied { grown: grown as i64, ..Applied::default() }
+                let grown = column.insert(time_ms, value, |_, _| Ordering::Less, |_, _| ());
+                Applied { grown: grown + bytes as i64, ..Applied::default() }
             }
             (Samples::Histograms(column), value) => apply(column, time_ms, histogram_of(value), delta),
             (Samples::StartedHistograms(column), value) => {
@@ -237,7 +238,10 @@ impl Samples {
 
     /// Gives each value its start, which is not known. Gives by how many bytes the columns grew.
     fn make_room_for_starts(&mut self) -> u64 {
-        fn started<V: Clone>(column: &Column<V>) -> (Column<Started<V>>, u64) {
+        fn started<V: Pack>(column: &Column<V>) -> (Column<Started<V>>, u64)
+        where
+            Started<V>: Pack,
+        {
             let made = column.map(|value| Started { start: 0, value: value.clone() });
             let grown = made.bytes().saturating_sub(column.bytes()) as u64;
             (made, grown)
@@ -303,7 +307,7 @@ impl Parts {
     }
 
     fn last(&self) -> Option<i64> {
-        each!(self, parts => parts.last()?.last())
+        each!(self, parts => parts.last().map(|part| part.last()))
     }
 
     /// The windows that it has samples in, ascending.
@@ -337,12 +341,12 @@ impl Parts {
             })?,
             Self::Histograms(parts) => copy(parts, range, &mut histograms.times, budget, |value| {
                 histograms.values.push(value.clone());
-                bin_count(value)
+                weight(value)
             })?,
             Self::StartedHistograms(parts) => copy(parts, range, &mut histograms.times, budget, |value| {
                 histograms.values.push(value.value.clone());
                 histograms.starts.push(value.start);
-                bin_count(&value.value)
+                weight(&value.value)
             })?,
             Self::Texts(parts) => {
                 copy(parts, range, &mut texts.times, budget, |value| {
@@ -358,11 +362,6 @@ impl Parts {
     }
 }
 
-/// What a histogram counts for in the budget of a selection: its bins, at least one.
-fn bin_count(value: &HistogramValue) -> usize {
-    bins_of(value).max(1)
-}
-
 fn histogram_of(value: Value) -> HistogramValue {
     match value {
         Value::Histogram(histogram) => HistogramValue::Integer(*histogram),
@@ -371,23 +370,28 @@ fn histogram_of(value: Value) -> HistogramValue {
     }
 }
 
-fn windows_of<V>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Vec<Window> {
+fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::new();
     for part in parts {
-        let mut rest = part.rows(TimeRange::ALL);
-        while let Some(row) = rest.first() {
-            let window = of(row.0);
-            rest = &rest[rest.partition_point(|row| row.0 <= window.end_ms())..];
-            if windows.last() != Some(&window) {
+        let (first, last) = (of(part.first()), of(part.last()));
+        if first == last {
+            windows.push(first);
+        } else {
+            let rows = part.rows(TimeRange::ALL);
+            let mut rest = &rows[..];
+            while let Some(row) = rest.first() {
+                let window = of(row.0);
+                rest = &rest[rest.partition_point(|row| row.0 <= window.end_ms())..];
                 windows.push(window);
             }
         }
+        windows.dedup();
     }
     windows
 }
 
 /// Copies the times inside `range`, and lets `take` copy each value and tell its weight.
-fn copy<V>(
+fn copy<V: Pack>(
     parts: &[Arc<Part<V>>],
     range: TimeRange,
     times: &mut Vec<i64>,

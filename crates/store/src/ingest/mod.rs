@@ -23,6 +23,7 @@ pub(crate) mod flusher;
 pub(crate) mod head;
 mod index;
 mod overflow;
+mod packed;
 mod queue;
 pub(crate) mod recall;
 pub(crate) mod registry;

@@ -18,6 +18,7 @@ use crate::ingest::TenantLimits;
 use crate::ingest::head::Owned;
 use crate::ingest::recall::Recall;
 use crate::ingest::table::Table;
+use crate::order;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// An hour: longer than any usual interval between samples, so that only series that ended retire.
@@ -46,30 +47,10 @@ pub(crate) struct Slot {
     pub(crate) index: u32,
 }
 
-/// Schemes of one class merge with each other.
-#[derive(Clone, Debug, PartialEq)]
-enum Class {
-    LogLinear10,
-    Exp2,
-    Custom(Arc<[f64]>),
-    /// Of parameters that must be equal.
-    Equal(Scheme),
-}
-
-impl Class {
-    fn of(scheme: &Scheme) -> Self {
-        match scheme {
-            Scheme::LogLinear10 => Self::LogLinear10,
-            Scheme::Exp2 { .. } => Self::Exp2,
-            Scheme::Custom { bounds } => Self::Custom(Arc::clone(bounds)),
-            Scheme::LogLinear2 { .. } | Scheme::Gamma { .. } => Self::Equal(scheme.clone()),
-        }
-    }
-}
-
-/// What class of scheme the cells of a delta histogram have, and up to when they had another.
+/// What class of schemes, which merge with each other, the cells of a delta histogram have, and up to when they had another.
 struct Classes {
-    current: Class,
+    /// One of them.
+    current: Scheme,
     /// The latest cell of the current class.
     latest_ms: i64,
     /// The latest cell of any other class before it.
@@ -311,18 +292,18 @@ impl Registry {
     /// scheme is refused, since it could meet that one.
     pub(crate) fn admit(&mut self, number: u32, scheme: &Scheme, time_ms: i64) -> Result<(), Reason> {
         let known = self.known[number as usize].as_mut().expect("admitted after it was resolved");
-        let class = Class::of(scheme);
         let Some(classes) = &mut known.classes else {
-            known.classes = Some(Box::new(Classes { current: class, latest_ms: time_ms, other_ms: i64::MIN }));
+            let current = scheme.clone();
+            known.classes = Some(Box::new(Classes { current, latest_ms: time_ms, other_ms: i64::MIN }));
             return Ok(());
         };
         if time_ms <= classes.other_ms {
             return Err(Reason::SchemeConflict);
         }
-        if classes.current == class {
+        if order::class_order(&classes.current, scheme).is_eq() {
             classes.latest_ms = classes.latest_ms.max(time_ms);
         } else if time_ms > classes.latest_ms {
-            **classes = Classes { current: class, latest_ms: time_ms, other_ms: classes.latest_ms };
+            **classes = Classes { current: scheme.clone(), latest_ms: time_ms, other_ms: classes.latest_ms };
         } else {
             return Err(Reason::SchemeConflict);
         }

@@ -136,12 +136,18 @@ pub struct Status {
     pub rollups: u64,
     /// Rollups that failed; queries read what they would have been made of.
     pub rollup_failures: u64,
-    /// Blocks dropped for their age or their size.
+    /// Times that blocks were dropped for their age or their size.
+    pub drops: u64,
+    /// Times that this failed; it is tried again.
+    pub drop_failures: u64,
+    /// Blocks dropped so.
     pub dropped_blocks: u64,
     /// Their bytes.
     pub dropped_bytes: u64,
     /// Deletions that are not carried out in every block.
     pub tombstones: u64,
+    /// Times that deletions were carried out in a block, or forgotten as done.
+    pub erasures: u64,
     /// Blocks in which deletions could not be carried out; they are hidden all the same.
     pub erasure_failures: u64,
     /// Blocks whose series could not be read when a batch named some of them.
