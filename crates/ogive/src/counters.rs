@@ -81,6 +81,8 @@ impl Protocol {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     protocols: [Ledger; Protocol::ALL.len()],
+    /// What StatsD's senders measured, before it became samples.
+    pub(crate) statsd: Measurements,
     pub(crate) queries_timed_out: Counter,
     /// Own cells that the store did not take.
     pub(crate) own_lost: Counter,
@@ -88,6 +90,31 @@ pub(crate) struct Counters {
     pub(crate) own_slow_dropped: Counter,
     /// Who was turned away.
     pub(crate) door: Doorkeeper,
+}
+
+/// Single measurements that merge into samples.
+#[derive(Debug, Default)]
+pub(crate) struct Measurements {
+    /// Those that were taken.
+    pub(crate) measurements: Counter,
+    /// Of those, the ones that stand for several.
+    pub(crate) sampled: Counter,
+    /// Of those, the ones of series beyond a limit.
+    pub(crate) folded: Counter,
+    /// Members of sets beyond a limit.
+    pub(crate) members_over: Counter,
+}
+
+impl Measurements {
+    /// Name, meaning and value of each.
+    pub(crate) fn figures(&self) -> [(&'static str, &'static str, u64); 4] {
+        [
+            ("statsd_measurements_total", "Measurements by StatsD that are in cells.", self.measurements.get()),
+            ("statsd_sampled_total", "Of those, measurements that stand for several.", self.sampled.get()),
+            ("statsd_folded_total", "Of those, measurements of series beyond --statsd-series.", self.folded.get()),
+            ("statsd_members_over_total", "Members of sets that were not counted.", self.members_over.get()),
+        ]
+    }
 }
 
 /// What came by one protocol.

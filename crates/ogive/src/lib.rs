@@ -8,6 +8,7 @@ mod counters;
 mod http;
 mod ingest_path;
 mod keeping;
+mod listen;
 #[cfg(test)]
 mod memory;
 mod metadata;

@@ -2,7 +2,7 @@
 //!
 //! Threads: the async runtime has one thread a processor; the store and the observer have their own.
 //! Failure: what keeps the server from starting is one sentence on standard error and exit code 1. SIGINT and SIGTERM
-//! end it in order: the listener closes, requests under way are answered (up to [`DRAIN`]), the last cells are stored,
+//! end it in order: the listener closes, requests under way are answered (up to [`DRAIN`]), lines that have arrived and the last cells are stored,
 //! what is in memory is written as blocks, the store closes.
 
 use std::net::SocketAddr;
@@ -23,8 +23,10 @@ use crate::cli::read_file;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
 use crate::clock::AskKernel;
 use crate::counters::Counters;
+use crate::http::influx::Rules;
 use crate::http::{self, Limits, Shared};
 use crate::keeping::Keeping;
+use crate::listen;
 use crate::metadata::Metadata;
 use crate::numbers::Numbers;
 use crate::observe::{Meters, Observer};
@@ -54,6 +56,8 @@ pub(crate) struct Options {
     /// The file of TLS, users and tokens.
     pub(crate) web: Option<PathBuf>,
     pub(crate) otlp: http::OtlpOptions,
+    /// StatsD, Graphite and InfluxDB.
+    pub(crate) lines: listen::Options,
 }
 
 /// Serves until a signal ends it.
@@ -71,6 +75,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let counters = Arc::<Counters>::default();
     let web = Arc::new(Web::open(options.web.as_deref(), read_file, counters.clone())?);
     let urls = urls(&listeners, if web.tls().is_some() { "https" } else { "http" })?;
+    let lines = listen::bind(&options.lines)?;
     let meters = Arc::<Meters>::default();
     let upkeep = Upkeep::open(&options.data, options.degraded, clock)?;
     let store = Arc::new(Embedded::open(upkeep.clone(), (&options.limits, &options.keeping), clock, &meters)?);
@@ -93,14 +98,17 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         metadata,
         written: Known::default(),
         otlp: http::Otlp::new(options.otlp.decoder()),
+        influx: Rules { names: options.lines.line_names, db_label: options.lines.influx_db_label.clone() },
         ending,
         admin: options.admin,
         upkeep: Some(upkeep.clone()),
         web,
     });
+    let lines = lines.start(&app, runtime.handle())?;
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     eprintln!("ogive: serving {} with data in {}", urls.join(" and "), data.join(" and "));
     runtime.block_on(serve(listeners, app, end))?;
+    runtime.block_on(lines.stop());
     observer.stop();
     store.flush();
     upkeep.stop();

@@ -9,7 +9,7 @@ use ogive_query::EngineOptions;
 use super::clock::kernel::Directory;
 use super::disk::bytes;
 use crate::keeping::{self, Ages, Keeping, Of, Widths};
-use crate::{http, server};
+use crate::{http, listen, server};
 
 /// Stores and answers: HTTP API, page, self observation.
 #[derive(clap::Args, Debug)]
@@ -54,6 +54,8 @@ pub(crate) struct Serve {
     queries: QueryLimits,
     #[command(flatten)]
     otlp: http::OtlpOptions,
+    #[command(flatten)]
+    lines: listen::Options,
     #[command(flatten)]
     kernel: Directory,
 }
@@ -128,7 +130,8 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
     }
     let (queries, otlp) = (*queries, options.otlp.clone());
     let admin = options.enable_admin_api;
-    let web = options.web.web_config.clone();
-    let options = server::Options { listen, data, degraded, scrub_rate, limits, queries, keeping, admin, otlp, web };
+    let (web, lines) = (options.web.web_config.clone(), options.lines.clone());
+    let options =
+        server::Options { listen, data, degraded, scrub_rate, limits, queries, keeping, admin, otlp, web, lines };
     server::run(&options, ask)
 }

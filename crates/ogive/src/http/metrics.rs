@@ -119,6 +119,11 @@ fn exposition(app: &App, form: Form) -> String {
     for (reason, value) in counters.door.failures() {
         out.line(format_args!("{TURNED_AWAY}{{reason=\"{reason}\"}} {value}"));
     }
+    for (name, text, value) in counters.statsd.figures() {
+        let name = format!("ogive_{name}");
+        out.family(&name, "counter", text);
+        out.line(format_args!("{name} {value}"));
+    }
     let uptime = app.clock.now().saturating_sub(app.started_ns) as f64 / 1e9;
     out.family("ogive_uptime_seconds", "gauge", "Seconds since the server started.");
     out.line(format_args!("ogive_uptime_seconds {uptime}"));

@@ -16,6 +16,7 @@ mod cells;
 mod columns;
 mod error;
 mod heatmap;
+pub(crate) mod influx;
 mod listener;
 mod live;
 mod metadata;
@@ -53,6 +54,7 @@ use crate::numbers::Numbers;
 use crate::observe::Meters;
 use crate::upkeep::Upkeep;
 use crate::web::Web;
+pub(crate) use batch::stored;
 pub(crate) use listener::serve;
 pub(crate) use otlp::{Options as OtlpOptions, Otlp};
 
@@ -84,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) written: Known,
     /// What requests of OTLP have in common.
     pub(crate) otlp: Otlp,
+    /// How InfluxDB's lines are read.
+    pub(crate) influx: influx::Rules,
     /// True when the server ends: streams end, and nothing new begins.
     pub(crate) ending: watch::Receiver<bool>,
     /// Deletion may be asked for.
@@ -168,6 +172,11 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/logs", post(otlp::logs))
         .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", post(otlp::metrics))
         .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", post(otlp::logs))
+        .route("/write", post(influx::write_v1))
+        .route("/api/v2/write", post(influx::write_v2))
+        .route("/ping", get(influx::ping))
+        .route("/health", get(influx::health))
+        .route("/query", get(influx::query).post(influx::query))
         .route("/api/v1/rules", get(prometheus::rules))
         .route("/api/v1/alerts", get(prometheus::alerts))
         .route("/api/v1/admin/tsdb/delete_series", post(admin::delete_series).put(admin::delete_series))

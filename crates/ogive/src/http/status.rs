@@ -38,6 +38,10 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
     }
     let turned_away = counters.door.failures().filter(|(_, count)| *count > 0);
     out.extend(turned_away.map(|(reason, count)| (format!("turned_away_{reason}_total"), count.into())));
+    if counters.statsd.measurements.get() > 0 {
+        let figures = counters.statsd.figures();
+        out.extend(figures.map(|(name, _, value)| (name.to_owned(), value.into())));
+    }
     // A protocol that nobody speaks has nothing to tell.
     for (protocol, ledger) in counters.ledgers() {
         let sums = ledger.sums();

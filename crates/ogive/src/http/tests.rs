@@ -17,7 +17,7 @@ const SOURCE: &str = "123e4567-e89b-12d3-a456-426614174000";
 /// A server without a socket.
 pub(super) struct Server {
     pub(super) app: App,
-    memory: Arc<Memory>,
+    pub(super) memory: Arc<Memory>,
     _end: watch::Sender<bool>,
 }
 
@@ -39,6 +39,7 @@ impl Server {
             metadata: Arc::new(Metadata::new(memory.clone(), clock)),
             written: Known::default(),
             otlp: Otlp::new(ogive_protocol::otlp::Options::default()),
+            influx: super::influx::Rules { db_label: "db".into(), ..Default::default() },
             ending,
             admin: false,
             upkeep: None,

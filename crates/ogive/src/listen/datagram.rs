@@ -1,0 +1,133 @@
+//! Datagrams, many at once.
+//!
+//! Invariants: a datagram that is longer than [`DATAGRAM_BYTES_MAX`] is cut there, and its last line, which is not whole, is
+//! counted as such. What the kernel dropped because nobody read is counted too.
+//! Threads: one for each socket. Told to stop, it takes what has already arrived and ends.
+//! Limits: [`DATAGRAMS`] at a time.
+
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, recvmmsg, setsockopt, sockopt};
+
+use super::address::Socket;
+use super::intake::Intake;
+use ogive_protocol::lines::Fault;
+
+/// 64 KiB: more than any datagram over IP has.
+const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
+
+/// 16 buffers are a megabyte, and one system call for 16 datagrams.
+const DATAGRAMS: usize = 16;
+
+/// How soon a silent socket hears that it is to stop.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What was sent before the end and lies in the largest receive buffer.
+const LAST_READS: usize = 4_096;
+
+/// A socket's file descriptor, whatever kind it is.
+trait Descriptor: AsFd + AsRawFd + Send + 'static {}
+impl<T: AsFd + AsRawFd + Send + 'static> Descriptor for T {}
+
+/// Starts to read `socket`, which is one of datagrams.
+pub(super) fn start(
+    socket: Socket,
+    receive_buffer: usize,
+    intake: Arc<dyn Intake>,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<JoinHandle<()>> {
+    let name = socket.name()?;
+    let socket: Box<dyn Descriptor> = match socket {
+        Socket::Udp(socket) => {
+            socket.set_read_timeout(Some(PATIENCE))?;
+            Box::new(socket)
+        }
+        Socket::UnixDatagram(socket, _) => {
+            socket.set_read_timeout(Some(PATIENCE))?;
+            Box::new(socket)
+        }
+        Socket::Tcp(_) | Socket::UnixStream(..) => unreachable!("{name} is a stream"),
+    };
+    let descriptor: BorrowedFd<'_> = (*socket).as_fd();
+    setsockopt(&descriptor, sockopt::RcvBuf, &receive_buffer)
+        .with_context(|| format!("no receive buffer for {name}"))?;
+    // Sockets of the file system block their senders instead of dropping; some kernels then do not know the option.
+    let _ = setsockopt(&descriptor, sockopt::RxqOvfl, &1);
+    let run = move || {
+        let mut receiver = Receiver { socket, buffers: vec![0; DATAGRAMS * DATAGRAM_BYTES_MAX], dropped: 0 };
+        while !stop.load(Ordering::Acquire) {
+            receiver.receive(&*intake, MsgFlags::MSG_WAITFORONE);
+        }
+        // ORDERING: Acquire above; pairs with the Release in `Running::stop`: the senders' last datagrams are here.
+        for _ in 0..LAST_READS {
+            if !receiver.receive(&*intake, MsgFlags::MSG_DONTWAIT) {
+                break;
+            }
+        }
+    };
+    std::thread::Builder::new().name("datagrams".into()).spawn(run).context("cannot start a thread")
+}
+
+struct Receiver {
+    socket: Box<dyn Descriptor>,
+    buffers: Vec<u8>,
+    /// What the kernel says that it dropped so far; it wraps.
+    dropped: u32,
+}
+
+impl Receiver {
+    /// Takes the datagrams that are there, and waits for one if the flags say so. False when there was none.
+    fn receive(&mut self, intake: &dyn Intake, flags: MsgFlags) -> bool {
+        let mut slices: Vec<[IoSliceMut<'_>; 1]> =
+            self.buffers.chunks_mut(DATAGRAM_BYTES_MAX).map(|buffer| [IoSliceMut::new(buffer)]).collect();
+        // Made anew each time: the kernel writes into it how much room it used.
+        let mut headers = MultiHeaders::<()>::preallocate(DATAGRAMS, Some(cmsg_space!(u32)));
+        let received = match recvmmsg(self.socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None) {
+            Ok(received) => received,
+            Err(Errno::EAGAIN | Errno::EINTR) => return false,
+            Err(error) => {
+                // An error that was kept for the socket, such as an ICMP answer; the next call is without it.
+                intake.lost("socket", 1);
+                debug_assert!(error != Errno::EBADF, "the socket is open");
+                return false;
+            }
+        };
+        let mut dropped = self.dropped;
+        for message in received {
+            for control in message.cmsgs().into_iter().flatten() {
+                if let ControlMessageOwned::RxqOvfl(count) = control {
+                    dropped = count;
+                }
+            }
+            let is_cut = message.flags.contains(MsgFlags::MSG_TRUNC);
+            for bytes in message.iovs() {
+                take(intake, bytes, is_cut);
+            }
+        }
+        if dropped != self.dropped {
+            intake.lost("kernel_dropped", u64::from(dropped.wrapping_sub(self.dropped)));
+            self.dropped = dropped;
+        }
+        true
+    }
+}
+
+/// Hands a datagram on, without the rest of a line that was cut off.
+fn take(intake: &dyn Intake, bytes: &[u8], is_cut: bool) {
+    let whole = match is_cut {
+        false => bytes,
+        true => {
+            intake.lost(Fault::Cut.as_str(), 1);
+            &bytes[..bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)]
+        }
+    };
+    intake.take(whole);
+}

@@ -1,0 +1,194 @@
+//! Batches of protocols without an acknowledgement, on their way to the store.
+//!
+//! Invariants: a batch has one (source, sequence) from its making on and is offered under it until the store has it, so that it
+//! counts once, however often the store was busy. Batches go in their order.
+//! Threads: one task of the async runtime sends; anybody may add.
+//! Limits: [`WAITING_BYTES_MAX`] of encoded batches wait. What is beyond is given up, the oldest first, and counted as
+//! unreadable with the reason `waited_too_long`.
+//! Failure: a store that is busy, full or failing is asked again each [`PAUSE`]; at the end, for [`LAST_TRIES`].
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ogive_model::{Batch, Sample, Tenant, Value};
+use ogive_stream::Cell;
+use tokio::sync::{Notify, watch};
+
+use crate::backend::Refusal;
+use crate::counters::Protocol;
+use crate::http::App;
+use crate::http::stored;
+use crate::ingest_path::Publisher;
+
+/// 64 MiB: a minute of 30,000 histograms a second.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// Samples of a batch: an fsync for 5,000 of them costs each a microsecond.
+const BATCH_SAMPLES: usize = 5_000;
+
+/// 8 MiB of a batch's texts and bins: a quarter of the largest frame.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// The store empties its queue in some 10 ms, a disk is made room on by people.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// At the end a busy store gets this long.
+const LAST_TRIES: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub(super) struct Outbox {
+    app: App,
+    protocol: Protocol,
+    tenant: Tenant,
+    waiting: Mutex<Waiting>,
+    more: Notify,
+}
+
+/// What waits, the oldest first.
+#[derive(Default)]
+struct Waiting {
+    frames: VecDeque<Frame>,
+    bytes: usize,
+}
+
+/// An encoded batch.
+struct Frame {
+    bytes: Vec<u8>,
+    samples: u64,
+}
+
+impl Waiting {
+    fn add(&mut self, frame: Frame) -> u64 {
+        self.bytes += frame.bytes.len();
+        self.frames.push_back(frame);
+        let mut given_up = 0;
+        while self.bytes > WAITING_BYTES_MAX && self.frames.len() > 1 {
+            given_up += self.take().map_or(0, |frame| frame.samples);
+        }
+        given_up
+    }
+
+    fn take(&mut self) -> Option<Frame> {
+        let frame = self.frames.pop_front()?;
+        self.bytes -= frame.bytes.len();
+        Some(frame)
+    }
+}
+
+impl Outbox {
+    pub(super) fn new(app: App, protocol: Protocol, tenant: Tenant) -> Arc<Self> {
+        Arc::new(Self { app, protocol, tenant, waiting: Mutex::default(), more: Notify::new() })
+    }
+
+    /// Whether a sender that can be slowed down may go on: half of the room is free.
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().bytes < WAITING_BYTES_MAX / 2
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds cells, in batches of a bounded size.
+    pub(super) fn add_cells(&self, cells: Vec<Cell>) {
+        let series_max = self.app.batch_series_max.max(1);
+        let (mut batch, mut bytes) = (Batch::default(), 0);
+        for cell in cells {
+            bytes += match &cell.value {
+                Value::Text(text) => text.len(),
+                Value::Histogram(histogram) => 16 * (histogram.positive.len() + histogram.negative.len()),
+                _ => 0,
+            };
+            let series = batch.series.len() as u32;
+            batch.series.push(Ok(cell.series));
+            batch.samples.push(Ok(Sample { series, time_ns: cell.time_ns, start_ns: None, value: cell.value }));
+            if batch.samples.len() >= BATCH_SAMPLES.min(series_max) || bytes >= BATCH_BYTES {
+                self.add(std::mem::take(&mut batch));
+                bytes = 0;
+            }
+        }
+        self.add(batch);
+    }
+
+    /// Adds the samples and series of a batch; source, number and tenant are given here.
+    pub(super) fn add(&self, mut batch: Batch) {
+        if batch.samples.is_empty() {
+            return;
+        }
+        (batch.source, batch.sequence) = self.app.numbers.next();
+        batch.tenant = self.tenant.clone();
+        let ledger = self.app.counters.of(self.protocol);
+        let samples = batch.samples.len() as u64;
+        match batch.encode() {
+            Ok(bytes) => {
+                let given_up = self.lock().add(Frame { bytes, samples });
+                if given_up > 0 {
+                    ledger.unreadable("waited_too_long", given_up);
+                }
+                self.more.notify_one();
+            }
+            // Labels of many long series: cannot happen below the limits of the line protocols, and is not silent if it does.
+            Err(_) => ledger.unreadable("too_large", samples),
+        }
+    }
+
+    /// Sends until `ending` is told and nothing waits.
+    pub(super) async fn run(self: Arc<Self>, mut ending: watch::Receiver<bool>) {
+        loop {
+            let next = self.lock().take();
+            if let Some(frame) = next {
+                self.send(frame, &mut ending).await;
+                continue;
+            }
+            if *ending.borrow() {
+                return;
+            }
+            tokio::select! {
+                () = self.more.notified() => {}
+                _ = ending.changed() => {}
+            }
+        }
+    }
+
+    async fn send(&self, frame: Frame, ending: &mut watch::Receiver<bool>) {
+        let mut last_tries = (LAST_TRIES.as_millis() / PAUSE.as_millis()) as usize;
+        loop {
+            let way = self.app.meters.ingest.begin_made();
+            let batch = Batch::decode(&frame.bytes).expect("what was encoded here is a batch");
+            match stored(&self.app, self.protocol, batch, frame.bytes.clone(), &way).await {
+                Ok(_) => {
+                    self.app.meters.ingest.finish(way, Publisher::Of(self.protocol));
+                    return;
+                }
+                // The ledger has counted it as refused, and nothing would change that.
+                Err(Refusal::TooLarge(_) | Refusal::UnknownSeries { .. }) => return,
+                Err(Refusal::Busy | Refusal::DiskFull(_) | Refusal::Failed(_)) => {}
+            }
+            if *ending.borrow() {
+                last_tries -= 1;
+                if last_tries == 0 {
+                    self.app.counters.of(self.protocol).unreadable("waited_too_long", frame.samples);
+                    return;
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_are_given_up_beyond_the_limit() {
+        let mut waiting = Waiting::default();
+        let frame = |samples| Frame { bytes: vec![0; WAITING_BYTES_MAX / 2], samples };
+        assert_eq!((waiting.add(frame(1)), waiting.add(frame(2))), (0, 0));
+        assert_eq!(waiting.add(frame(3)), 1);
+        assert_eq!(waiting.take().map(|frame| frame.samples), Some(2));
+        assert_eq!(waiting.add(frame(4)), 0);
+        assert_eq!((waiting.frames.len(), waiting.bytes), (2, WAITING_BYTES_MAX));
+    }
+}

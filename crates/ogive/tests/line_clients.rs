@@ -1,0 +1,185 @@
+//! Clients that people use, against the real server: each sends N observations, and N are asked back.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::clients::Client;
+use common::{Server, eventually, now_ms};
+
+const COUNT: usize = 500;
+
+/// The port that the server said it takes `protocol` at.
+fn port(server: &Server, protocol: &str) -> String {
+    let line =
+        server.said.lines().find(|line| line.contains(&format!("taking {protocol} at udp:"))).expect("it is said");
+    let address = line.split("udp:").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    address.rsplit(':').next().unwrap().to_owned()
+}
+
+fn start(directory: &Path, more: &[&str]) -> Server {
+    let args: Vec<&str> = ["--listen", "127.0.0.1:0"].iter().chain(more).copied().collect();
+    Server::try_start(directory, &args).unwrap_or_else(|said| panic!("no start: {said}"))
+}
+
+/// Waits until `expr` is `expected`; more is a failure at once.
+fn becomes(server: &Server, expr: &str, expected: f64) {
+    let mut last = None;
+    eventually(&format!("{expr} = {expected}"), || {
+        last = server.number(expr);
+        assert!(last.unwrap_or(0.0) <= expected, "{expr} is {last:?}, more than {expected}");
+        (last == Some(expected)).then_some(())
+    });
+}
+
+#[test]
+fn the_statsd_package() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(directory.path(), &["--statsd", "127.0.0.1:0"]);
+    let mut client = Client::start("statsd_lines.py", &["127.0.0.1", &port(&server, "statsd"), &COUNT.to_string()]);
+    client.wait_for("sent");
+    client.finish();
+    for via in ["udp", "tcp"] {
+        becomes(&server, &format!("histogram_count(increase(py_{via}_time[5m]))"), COUNT as f64);
+        becomes(&server, &format!("increase(py_{via}_n[5m])"), COUNT as f64);
+        becomes(&server, &format!("max_over_time(py_{via}_users[5m])"), 7.0);
+        becomes(&server, &format!("py_{via}_level"), 42.0);
+        becomes(&server, &format!("increase(py_{via}_sampled[5m])"), 3.0);
+    }
+    let largest = server.number("histogram_quantile(1, increase(py_udp_time[5m]))").unwrap();
+    assert!((0.09..=0.11).contains(&largest), "100 ms are {largest} s");
+}
+
+#[test]
+fn the_datadog_package() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("dog.sock");
+    let unix = format!("unix:{}", socket.display());
+    let server = start(&directory.path().join("data"), &["--statsd", "127.0.0.1:0", "--statsd", &unix]);
+    let args = ["127.0.0.1", &port(&server, "statsd"), socket.to_str().unwrap(), &COUNT.to_string()];
+    let mut client = Client::start("dogstatsd.py", &args);
+    client.wait_for("sent");
+    client.finish();
+    for via in ["udp", "unix"] {
+        for name in ["dog_size", "dog_wait", "dog_time"] {
+            becomes(&server, &format!("histogram_count(increase({name}{{via=\"{via}\"}}[5m]))"), COUNT as f64);
+        }
+        becomes(&server, &format!("increase(dog_n{{via=\"{via}\",route=\"/x\"}}[5m])"), COUNT as f64);
+        becomes(&server, &format!("dog_level{{via=\"{via}\"}}"), 1.5);
+        becomes(&server, &format!("dog_users{{via=\"{via}\"}}"), 1.0);
+        becomes(&server, &format!("dogstatsd_service_check{{check=\"dog.up\",via=\"{via}\"}}"), 2.0);
+    }
+    let wait = server.number("histogram_sum(sum(increase(dog_wait[5m])))");
+    assert_eq!(wait, Some(0.25 * 2.0 * COUNT as f64), "a distribution keeps its unit");
+    let (_, cells) = server.get("/v1/cells?match[]=dogstatsd_event");
+    let texts = cells["data"]["samples"].as_array().unwrap();
+    assert!(texts.iter().all(|sample| sample["text"] == "restarted\nversion 7\nis live"), "{cells}");
+    assert_eq!(texts.len(), 2, "{cells}");
+}
+
+#[test]
+fn hot_shots() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(directory.path(), &["--statsd", "127.0.0.1:0", "--statsd-comma-lists"]);
+    let mut client = Client::start("hot_shots.cjs", &["127.0.0.1", &port(&server, "statsd"), &COUNT.to_string()]);
+    client.wait_for("sent");
+    client.finish();
+    becomes(&server, "histogram_count(increase(js_time{via=\"udp\"}[5m]))", COUNT as f64);
+    becomes(&server, "histogram_count(increase(js_size[5m]))", COUNT as f64);
+    becomes(&server, "increase(js_n[5m])", COUNT as f64);
+    becomes(&server, "histogram_count(increase(js_list[5m]))", 2.0);
+}
+
+#[test]
+fn influxdb_client_through_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path());
+    let address = server.address.clone();
+    let from = (now_ms() - 100_000).to_string() + "000000";
+    let mut client = Client::start("influx_lines.py", &[&format!("http://{address}"), &from, &COUNT.to_string()]);
+    client.wait_for("half");
+    // What was answered is safe, what was not is sent again.
+    server.kill();
+    client.say("more");
+    let server = Server::try_start(directory.path(), &["--listen", &address]).unwrap();
+    client.wait_for("sent");
+    client.finish();
+    let labels = "site=\"a,b =c\",db=\"site\"";
+    becomes(&server, &format!("count_over_time(tank_level_litres{{{labels}}}[5m])"), COUNT as f64);
+    becomes(&server, &format!("count_over_time(tank_level_valve{{{labels}}}[5m])"), COUNT as f64);
+    let sum: usize = (0..COUNT).sum();
+    becomes(&server, "sum_over_time(tank_level_valve[5m])", sum as f64);
+}
+
+/// A collectd that takes values from a socket and writes them as Graphite's lines; killed when dropped.
+struct Collectd(Child);
+
+impl Collectd {
+    fn start(directory: &Path, port: &str) -> Self {
+        let at = |name: &str| directory.join(name).display().to_string();
+        let config = format!(
+            "Hostname \"h\"\nFQDNLookup false\nBaseDir \"{0}\"\nPIDFile \"{0}/pid\"\nInterval 1\n\
+             LoadPlugin unixsock\n<Plugin unixsock>\n  SocketFile \"{1}\"\n  DeleteSocket true\n</Plugin>\n\
+             LoadPlugin write_graphite\n<Plugin write_graphite>\n  <Node \"ogive\">\n    Host \"127.0.0.1\"\n    Port \"{port}\"\n\
+             \x20   Protocol \"tcp\"\n    Prefix \"collectd.\"\n  </Node>\n</Plugin>\n",
+            at("."),
+            at("sock"),
+        );
+        std::fs::write(at("conf"), config).unwrap();
+        let mut command = Command::new("collectd");
+        command.args(["-f", "-C", &at("conf")]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().expect("collectd starts; run scripts/need collectd"))
+    }
+}
+
+impl Drop for Collectd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn collectd_by_graphite() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(&directory.path().join("data"), &["--graphite", "127.0.0.1:0"]);
+    let _collectd = Collectd::start(directory.path(), &port(&server, "graphite"));
+    let socket = directory.path().join("sock");
+    let stream = eventually("collectd listens", || UnixStream::connect(&socket).ok());
+    let (mut writer, mut reader) = (stream.try_clone().unwrap(), BufReader::new(stream));
+    let mut command = |text: &str| {
+        writeln!(writer, "{text}").unwrap();
+        let mut answer = String::new();
+        reader.read_line(&mut answer).unwrap();
+        assert!(answer.starts_with('0'), "{text}: {answer}");
+    };
+    let from = now_ms() / 1000 - 200;
+    (0..200).for_each(|at| command(&format!("PUTVAL h/tank/gauge-level {}:{at}.5", from + at)));
+    let mut last = None;
+    eventually("200 values", || {
+        // Its threads write when they like: a flush sends what they wrote so far.
+        command("FLUSH plugin=write_graphite/ogive");
+        last = server.number("count_over_time(collectd_h_tank_gauge_level[5m])");
+        assert!(last.unwrap_or(0.0) <= 200.0, "{last:?}");
+        (last == Some(200.0)).then_some(())
+    });
+    let sum: i64 = (0..200).sum();
+    assert_eq!(server.number("sum_over_time(collectd_h_tank_gauge_level[5m])"), Some(sum as f64 + 100.0));
+}
+
+/// What `nc` does: a line, and the end.
+#[test]
+fn a_line_and_a_closed_connection() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(directory.path(), &["--graphite", "127.0.0.1:0", "--statsd", "127.0.0.1:0"]);
+    for (protocol, line) in [("graphite", "shell.made 7 -1\n"), ("statsd", "shell.n:3|c\n")] {
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{}", port(&server, protocol))).unwrap();
+        stream.write_all(line.as_bytes()).unwrap();
+    }
+    becomes(&server, "shell_made", 7.0);
+    becomes(&server, "increase(shell_n[5m])", 3.0);
+}
