@@ -34,6 +34,9 @@ pub enum Error {
     /// Reject: the text is not a query.
     #[error(transparent)]
     Parse(#[from] ParseError),
+    /// Reject: the query has a value at an instant, but none that a range of time could have.
+    #[error("{0}")]
+    NoRange(String),
     /// Reject: the query cannot be evaluated over this data or at these times.
     #[error("{message}")]
     Evaluate {

@@ -92,6 +92,10 @@ fn follows(earlier: &[i64], later: &[i64]) -> bool {
 }
 
 fn add_floats(one: &mut FloatColumn, mut other: FloatColumn, delta: bool) {
+    if follows(&other.times, &one.times) {
+        // Blocks are in the order of their making, which compaction makes another one than that of time.
+        std::mem::swap(one, &mut other);
+    }
     if follows(&one.times, &other.times) {
         one.starts = joined_starts((&one.times, &one.starts), (&other.times, &other.starts));
         if !one.aggregates.is_empty() || !other.aggregates.is_empty() {
@@ -237,6 +241,9 @@ fn meet(a: Aggregated, b: Aggregated, delta: bool) -> Aggregated {
 }
 
 fn add_histograms(one: &mut HistogramColumn, mut other: HistogramColumn, delta: bool) {
+    if follows(&other.times, &one.times) {
+        std::mem::swap(one, &mut other);
+    }
     if follows(&one.times, &other.times) {
         one.starts = joined_starts((&one.times, &one.starts), (&other.times, &other.starts));
         one.times.extend(other.times);

@@ -8,6 +8,7 @@ mod delete;
 mod disk;
 pub(crate) mod format;
 mod hist;
+mod plot;
 mod progress;
 mod query;
 mod scrub;

@@ -1,6 +1,8 @@
-//! `ogive query`: a PromQL expression to a table, sparklines or pictures of distributions.
+//! `ogive query`: a PromQL expression to a table, sparklines, pictures of distributions, a chart or CSV.
 
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use ogive_hist::{DecimalBin, Histogram};
@@ -9,8 +11,9 @@ use std::collections::BTreeMap;
 
 use super::Terminal;
 use super::client::Server;
-use super::format::human;
+use super::format::{human, iso};
 use super::hist::{Style, draw};
+use super::plot::{Heat, Line, heat_map, lines};
 
 /// Pictures are small here: several may follow each other.
 const PICTURE_ROWS: usize = 12;
@@ -25,7 +28,9 @@ Without --start the expression is evaluated once; with it, over a range of time.
 
   ogive query 'histogram_quantile(0.99, sum(increase(ogive_hiccup_seconds[5m])))'
   ogive query 'sum(increase(ogive_http_request_seconds[1m]))'
-  ogive query 'rate(ogive_ingest_samples_total[1m])' --start 2026-01-01T00:00:00Z --step 1m")]
+  ogive query 'rate(ogive_ingest_samples_total[1m])' --start 2026-01-01T00:00:00Z --step 1m
+  ogive query 'sum(increase(ogive_hiccup_seconds[10s]))' --plot --watch
+  ogive query 'sum by (job) (up)' --start 2026-01-01T00:00:00Z --format csv > up.csv")]
 pub(crate) struct Query {
     /// The expression.
     expr: String,
@@ -38,9 +43,21 @@ pub(crate) struct Query {
     /// End of the range; now when it is left out.
     #[arg(long, requires = "start")]
     end: Option<String>,
-    /// Step of the range: seconds, or such as 5m.
-    #[arg(long, requires = "start", default_value = "15s")]
-    step: String,
+    /// Step of the range: seconds, or such as 5m; 15s, and with --plot alone 30s.
+    #[arg(long)]
+    step: Option<String>,
+    /// Draw a line chart, or a heat map of distributions; of the last hour when there is no --start.
+    #[arg(long, conflicts_with_all = ["json", "time"])]
+    plot: bool,
+    /// Ask again every so many seconds, until interrupted.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2")]
+    watch: Option<f64>,
+    /// With --watch, how often; for ever when left out.
+    #[arg(long, value_name = "COUNT", requires = "watch")]
+    repeats: Option<u64>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with_all = ["json", "plot"])]
+    format: Format,
     /// How fine: auto, 1s for data as it came, or a rollup's width such as 1m.
     #[arg(long, default_value = "auto")]
     resolution: String,
@@ -51,19 +68,64 @@ pub(crate) struct Query {
     json: bool,
 }
 
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Tables and small pictures.
+    Text,
+    /// The server's JSON.
+    Json,
+    /// A line for each point: time, labels, value; count and sum of a distribution.
+    Csv,
+}
+
+/// Seconds that `--plot` shows when no start is given.
+const PLOT_SECONDS: f64 = 3600.0;
+
+/// Shortest time between two questions of `--watch`: more often than people see would only be load.
+const WATCH_SECONDS_MIN: f64 = 0.1;
+
 /// Runs the command.
 pub(crate) fn run(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    if options.step.is_some() && options.start.is_none() && !options.plot {
+        bail!("--step is the step of a range: give --start, or --plot for the last hour");
+    }
+    let Some(seconds) = options.watch else { return once(options, terminal) };
+    if !(WATCH_SECONDS_MIN..=86_400.0).contains(&seconds) {
+        bail!("--watch {seconds}: give from {WATCH_SECONDS_MIN} to 86400 seconds");
+    }
+    let mut left = options.repeats.unwrap_or(u64::MAX);
+    while left > 0 {
+        left -= 1;
+        if std::io::stdout().is_terminal() {
+            // To the upper left corner of an empty screen.
+            print!("\x1b[H\x1b[2J");
+        }
+        let code = once(options, terminal)?;
+        std::io::stdout().flush()?;
+        if code != ExitCode::SUCCESS || left == 0 {
+            return Ok(code);
+        }
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks once and prints.
+fn once(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let now = ogive_probe::Clock::global().wall() as f64 / 1e9;
+    let hour_ago = options.plot.then(|| format!("{:.3}", now - PLOT_SECONDS));
     let now = format!("{now:.3}");
     let mut params = vec![("query", &*options.expr), ("resolution", &*options.resolution)];
-    let path = match &options.start {
+    let path = match options.start.as_ref().or(hour_ago.as_ref()) {
         None => {
             params.extend(options.time.as_deref().map(|time| ("time", time)));
             "/api/v1/query"
         }
         Some(start) => {
             let end = options.end.as_deref().unwrap_or(&now);
-            params.extend([("start", &**start), ("end", end), ("step", &*options.step)]);
+            let usual = if options.start.is_none() { "30s" } else { "15s" };
+            params.extend([("start", &**start), ("end", end), ("step", options.step.as_deref().unwrap_or(usual))]);
             "/api/v1/query_range"
         }
     };
@@ -71,7 +133,7 @@ pub(crate) fn run(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCo
         Ok(body) => body,
         Err(failure) => return Ok(failure.report()),
     };
-    if options.json {
+    if options.json || options.format == Format::Json {
         print!("{body}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -81,8 +143,87 @@ pub(crate) fn run(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCo
     }
     // By the convention of names: the answer itself carries no unit.
     let unit = if options.expr.contains("_seconds") { "s" } else { "" };
-    print!("{}", show(&answer.data, unit, terminal)?);
+    let text = match options.format {
+        Format::Csv => csv(&answer.data),
+        _ if options.plot => plot(&answer.data, unit, terminal)?,
+        _ => show(&answer.data, unit, terminal)?,
+    };
+    print!("{text}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// One chart of all numbers, and a heat map for each series of distributions.
+fn plot(data: &Data, unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
+    let Data::Matrix(series) = data else { return show(data, unit, terminal) };
+    let mut numbers = Vec::new();
+    let mut out = String::new();
+    for one in series.iter().take(SERIES_SHOWN_MAX) {
+        let name = name(&one.metric);
+        if !one.values.is_empty() {
+            let point = |pair: &(f64, String)| Ok((pair.0, go_float(&pair.1)?));
+            numbers.push(Line {
+                name: name.clone(),
+                points: one.values.iter().map(point).collect::<anyhow::Result<_>>()?,
+            });
+        }
+        let mut heat = Vec::new();
+        for (time, distribution) in &one.histograms {
+            // A moment without samples still has its column.
+            heat.push(Heat { time: *time, lo: 0.0, hi: 0.0, count: 0.0 });
+            for (_, lo, hi, count) in &distribution.buckets {
+                heat.push(Heat { time: *time, lo: go_float(lo)?, hi: go_float(hi)?, count: go_float(count)? });
+            }
+        }
+        if !heat.is_empty() {
+            out += &heat_map(&name, &heat, unit, terminal);
+        }
+    }
+    if !numbers.is_empty() {
+        out += &lines(&numbers, unit, terminal);
+    }
+    Ok(if out.is_empty() { "no data\n".into() } else { out })
+}
+
+/// Comma-separated lines: time, every label that occurs, value, count, sum.
+fn csv(data: &Data) -> String {
+    let scalar = |point: &(f64, String)| {
+        let (metric, value) = (BTreeMap::new(), Some((point.0, point.1.clone())));
+        vec![Series { metric, value, histogram: None, values: Vec::new(), histograms: Vec::new() }]
+    };
+    let made;
+    let series = match data {
+        Data::Scalar(point) | Data::String(point) => {
+            made = scalar(point);
+            &made
+        }
+        Data::Vector(series) | Data::Matrix(series) => series,
+    };
+    let mut labels: Vec<&str> = series.iter().flat_map(|one| one.metric.keys().map(String::as_str)).collect();
+    labels.sort_unstable();
+    labels.dedup();
+    let mut out = String::new();
+    let mut row = |cells: &[&str]| {
+        let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
+        out += &format!("{}\r\n", cells.join(","));
+    };
+    row(&[&["time"], &labels[..], &["value", "count", "sum"]].concat());
+    for one in series {
+        let own: Vec<&str> = labels.iter().map(|label| one.metric.get(*label).map_or("", String::as_str)).collect();
+        let time = |seconds: f64| iso((seconds * 1000.0).round() as i64 * 1_000_000);
+        for (seconds, value) in one.value.iter().chain(&one.values) {
+            row(&[&[&*time(*seconds)], &own[..], &[value, "", ""]].concat());
+        }
+        for (seconds, distribution) in one.histogram.iter().chain(&one.histograms) {
+            row(&[&[&*time(*seconds)], &own[..], &["", &distribution.count, &distribution.sum]].concat());
+        }
+    }
+    out
+}
+
+/// A cell as RFC 4180 has it.
+fn quoted(cell: &str) -> String {
+    let plain = !cell.contains(['"', ',', '\r', '\n']);
+    if plain { cell.to_owned() } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
 }
 
 #[derive(Deserialize)]
@@ -307,5 +448,34 @@ mod tests {
     fn nothing_is_said_to_be_nothing() {
         assert_eq!(shown(r#"{"data":{"resultType":"vector","result":[]}}"#), "no data\n");
         assert_eq!(shown(r#"{"data":{"resultType":"scalar","result":[1,"2"]}}"#), "2\n");
+    }
+
+    #[test]
+    fn csv_has_a_column_for_each_label() {
+        let body = r#"{"data":{"resultType":"matrix","result":[
+            {"metric":{"__name__":"m","a":"x,\"y\""},"values":[[1700000000,"0.5"],[1700000001.5,"NaN"]]},
+            {"metric":{"b":"z"},"histograms":[[1700000000,{"count":"4","sum":"1.5"}]]}]}}"#;
+        let answer: Answer = serde_json::from_str(body).unwrap();
+        let expected = [
+            "time,__name__,a,b,value,count,sum",
+            "2023-11-14T22:13:20.000Z,m,\"x,\"\"y\"\"\",,0.5,,",
+            "2023-11-14T22:13:21.500Z,m,\"x,\"\"y\"\"\",,NaN,,",
+            "2023-11-14T22:13:20.000Z,,,z,,4,1.5",
+        ];
+        assert_eq!(csv(&answer.data).lines().collect::<Vec<_>>(), expected);
+        let scalar: Answer = serde_json::from_str(r#"{"data":{"resultType":"scalar","result":[1,"2"]}}"#).unwrap();
+        assert_eq!(csv(&scalar.data), "time,value,count,sum\r\n1970-01-01T00:00:01.000Z,2,,\r\n");
+    }
+
+    #[test]
+    fn plots_have_lines_for_numbers_and_heat_for_distributions() {
+        let body = r#"{"data":{"resultType":"matrix","result":[
+            {"metric":{"__name__":"m"},"values":[[1,"1"],[2,"3"]]},
+            {"metric":{"__name__":"h"},"histograms":[[1,{"count":"4","sum":"1","buckets":[[1,"0.1","0.11","4"]]}],[2,{"count":"0","sum":"0"}]]}]}}"#;
+        let answer: Answer = serde_json::from_str(body).unwrap();
+        let text = plot(&answer.data, "s", &terminal()).unwrap();
+        assert!(text.starts_with("h\n") && text.contains('█') && text.contains("m  last 3s"), "{text}");
+        let empty: Answer = serde_json::from_str(r#"{"data":{"resultType":"matrix","result":[]}}"#).unwrap();
+        assert_eq!(plot(&empty.data, "", &terminal()).unwrap(), "no data\n");
     }
 }

@@ -121,6 +121,7 @@ impl From<ogive_query::Error> for ApiError {
         use ogive_query::Error;
         match error {
             Error::Parse(error) => Self::bad_data(format!("invalid parameter \"query\": {error}")),
+            Error::NoRange(message) => Self::bad_data(format!("invalid parameter \"query\": {message}")),
             Error::Select(error) => error.into(),
             Error::TooManySamples { .. } => Self::execution(format!("{error}; {}", Self::SAMPLES_HELP)),
             Error::TooManySeries { .. } => Self::execution(format!("{error} or raise the server's --query-series")),

@@ -26,6 +26,7 @@ mod page;
 pub(crate) mod params;
 mod prometheus;
 mod prometheus_json;
+mod query_stats;
 mod remote_write;
 mod resolution;
 mod state;

@@ -13,6 +13,7 @@ use super::ask::ask;
 use super::error::{ApiError, json};
 use super::params::Params;
 use super::prometheus_json;
+use super::query_stats::Stats;
 use super::resolution::{Told, resolution};
 use super::views::Views;
 
@@ -24,12 +25,15 @@ pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Resp
     let time_ms = params.time("time")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000));
     let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
     let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
+    let stats = Stats::asked(&app, &params);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
+        let stats = stats.map(|stats| stats.begin(app));
         let engine = with_lookback(&app.engine, lookback);
         let store = Views::of(app, &params);
         let told = Told { store: &store, resolution };
         let result = engine.instant_until(&told, &query, time_ms, &|| cancel.is_set())?;
-        Ok(prometheus_json::answer(&limited(result, limit)))
+        let stats = stats.map(|stats| stats.end(app, &result));
+        Ok(prometheus_json::answer(&limited(result, limit), stats.as_ref()))
     });
     Ok(json(StatusCode::OK, answer.await?))
 }
@@ -39,12 +43,15 @@ pub(super) async fn query_range(State(app): State<App>, params: Params) -> Resul
     let range = range(&params)?;
     let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
     let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
+    let stats = Stats::asked(&app, &params);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
+        let stats = stats.map(|stats| stats.begin(app));
         let engine = with_lookback(&app.engine, lookback);
         let store = Views::of(app, &params);
         let told = Told { store: &store, resolution };
         let result = engine.range_until(&told, &query, range, &|| cancel.is_set())?;
-        Ok(prometheus_json::answer(&limited(result, limit)))
+        let stats = stats.map(|stats| stats.end(app, &result));
+        Ok(prometheus_json::answer(&limited(result, limit), stats.as_ref()))
     });
     Ok(json(StatusCode::OK, answer.await?))
 }

@@ -134,7 +134,7 @@ impl Engine {
         if !matches!(kind, ValueType::Scalar | ValueType::Vector) {
             let kind = kind.name();
             let message = format!("invalid expression type {kind:?} for range query, must be Scalar or instant Vector");
-            return Err(Error::evaluate(message));
+            return Err(Error::NoRange(message));
         }
         check_times([start_ms, end_ms, step_ms])?;
         let frame = Frame { start: start_ms, end: end_ms, step: step_ms };
