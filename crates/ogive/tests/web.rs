@@ -219,6 +219,7 @@ fn a_token_reaches_its_tenant_alone() {
         format!("/api/v1/series?match[]={selector}"),
         format!("/api/v1/labels?match[]={selector}"),
         "/api/v1/label/__name__/values".into(),
+        "/api/v1/metadata".into(),
         format!("/v1/cells?match[]={selector}&start={start}&end={end}"),
     ] {
         let path = path.replace("[]", "%5B%5D");
@@ -229,7 +230,16 @@ fn a_token_reaches_its_tenant_alone() {
         assert_eq!(ask(reader_b, &path, &["-H", "X-Scope-OrgID: a"]).0, 403, "{path}");
         assert_eq!(ask(&writer_a, &path, &[]).0, 403, "a token that writes does not read: {path}");
     }
-    for path in ["/v1/batch", "/api/v1/write"] {
+    for path in [
+        "/v1/batch",
+        "/api/v1/write",
+        "/v1/metrics",
+        "/v1/logs",
+        "/api/v1/otlp/v1/metrics",
+        "/api/v1/otlp/v1/logs",
+        "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+        "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+    ] {
         assert_eq!(ask(reader_a, path, &["-d", "x"]).0, 403, "{path}");
         assert_eq!(ask(both_b, path, &["-d", "x", "-H", "X-Scope-OrgID: a"]).0, 403, "{path}");
     }
