@@ -99,7 +99,6 @@ impl Read {
     pub fn rejected(&self, rejected: &[(u32, ogive_model::Reason)]) -> (u64, String) {
         let mut points: Vec<u32> =
             rejected.iter().filter_map(|(sample, _)| *self.origins.get(*sample as usize)?).collect();
-        points.dedup();
         points.sort_unstable();
         points.dedup();
         let first = rejected.iter().find(|(sample, _)| self.origins.get(*sample as usize).is_some_and(Option::is_some));
