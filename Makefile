@@ -42,7 +42,7 @@ lint:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 test-rust: ui
-	@scripts/need curl openssl cc c++ go java prometheus collectd
+	@scripts/need curl openssl cc c++ go java prometheus prometheus-node-exporter collectd
 	scripts/clients
 	cargo test --workspace --locked
 	cargo test --locked -p ogive-probe --features tracing --test spans

@@ -15,6 +15,7 @@ mod metadata;
 mod numbers;
 mod observe;
 mod own_value;
+mod scrape;
 mod server;
 mod storage;
 mod upkeep;

@@ -41,13 +41,16 @@ pub(crate) const UNREADABLE: &str = "ogive_ingest_unreadable_total";
 
 /// Requests and connections that may not.
 pub(crate) const TURNED_AWAY: &str = "ogive_turned_away_total";
+/// What each target's answers took.
+const SCRAPE: &str = "ogive_scrape_seconds";
 
 /// Own series and what they tell.
-const HELP: [(&str, &str); 14] = [
+const HELP: [(&str, &str); 15] = [
     ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
     ("ogive_http_request_seconds", "From a request's head to the head of its answer."),
     ("ogive_journal_fsync_seconds", "Making a group of batches durable."),
     ("ogive_query_seconds", "Evaluating a query and writing its answer."),
+    (SCRAPE, "From a scrape's request to the end of its answer, of each target."),
     ("ogive_flush_seconds", "Writing the head's samples as a block."),
     (ingest_path::METRIC, "A batch from its first byte to its answer, in all and by stage."),
     ("ogive_ingest_slow", "Batches that took long, with every stage."),
@@ -119,6 +122,17 @@ impl Meters {
     /// A query ended.
     pub(crate) fn query(&self, ns: u64) {
         self.query.record_ns(ns);
+    }
+
+    /// A target is scraped from now on; `labels` tell which.
+    pub(crate) fn scrape(&self, labels: &[(&str, &str)], recorder: &Recorder) {
+        // Beyond the limit of own series a target is scraped without being measured.
+        let _ = self.cells.recorder(SCRAPE, labels, recorder);
+    }
+
+    /// It is not any more.
+    pub(crate) fn scrape_ended(&self, labels: &[(&str, &str)]) {
+        self.cells.forget(SCRAPE, labels);
     }
 
     /// The clock's figures, as they were last stored; empty before the first second.

@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::backend::Backend;
+use crate::cli::files::FILES;
 use crate::cli::read_file;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
 use crate::clock::AskKernel;
@@ -30,6 +31,7 @@ use crate::listen;
 use crate::metadata::Metadata;
 use crate::numbers::Numbers;
 use crate::observe::{Meters, Observer};
+use crate::scrape::{self, Scraping};
 use crate::storage::Embedded;
 use crate::upkeep::Upkeep;
 use crate::web::Web;
@@ -58,6 +60,7 @@ pub(crate) struct Options {
     pub(crate) otlp: http::OtlpOptions,
     /// StatsD, Graphite and InfluxDB.
     pub(crate) lines: listen::Options,
+    pub(crate) scrape: scrape::Options,
 }
 
 /// Serves until a signal ends it.
@@ -70,6 +73,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         .build()
         .context("cannot start the threads of the HTTP server")?;
     let clock = Clock::global();
+    let scraping = Scraping::open(&options.scrape, FILES)?;
     // The ports first: a second server must not even look at the data of the first.
     let listeners = runtime.block_on(listen(&options.listen))?;
     let counters = Arc::<Counters>::default();
@@ -103,12 +107,16 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         admin: options.admin,
         upkeep: Some(upkeep.clone()),
         web,
+        scrape: Arc::default(),
     });
     let lines = lines.start(&app, runtime.handle())?;
+    let scraping = runtime.spawn(scraping.run(app.clone()));
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     eprintln!("ogive: serving {} with data in {}", urls.join(" and "), data.join(" and "));
     runtime.block_on(serve(listeners, app, end))?;
     runtime.block_on(lines.stop());
+    // The ends of what was scraped.
+    let _ = runtime.block_on(async { tokio::time::timeout(DRAIN, scraping).await });
     observer.stop();
     store.flush();
     upkeep.stop();

@@ -6,6 +6,7 @@ mod config;
 mod config_file;
 mod delete;
 mod disk;
+pub(crate) mod files;
 pub(crate) mod format;
 mod hist;
 mod plot;

@@ -9,7 +9,7 @@ use ogive_query::EngineOptions;
 use super::clock::kernel::Directory;
 use super::disk::bytes;
 use crate::keeping::{self, Ages, Keeping, Of, Widths};
-use crate::{http, listen, server};
+use crate::{http, listen, scrape, server};
 
 /// Stores and answers: HTTP API, page, self observation.
 #[derive(clap::Args, Debug)]
@@ -56,6 +56,8 @@ pub(crate) struct Serve {
     otlp: http::OtlpOptions,
     #[command(flatten)]
     lines: listen::Options,
+    #[command(flatten)]
+    scrape: scrape::Options,
     #[command(flatten)]
     kernel: Directory,
 }
@@ -130,8 +132,20 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
     }
     let (queries, otlp) = (*queries, options.otlp.clone());
     let admin = options.enable_admin_api;
-    let (web, lines) = (options.web.web_config.clone(), options.lines.clone());
-    let options =
-        server::Options { listen, data, degraded, scrub_rate, limits, queries, keeping, admin, otlp, web, lines };
+    let (web, lines, scrape) = (options.web.web_config.clone(), options.lines.clone(), options.scrape.clone());
+    let options = server::Options {
+        listen,
+        data,
+        degraded,
+        scrub_rate,
+        limits,
+        queries,
+        keeping,
+        admin,
+        otlp,
+        web,
+        lines,
+        scrape,
+    };
     server::run(&options, ask)
 }

@@ -16,7 +16,7 @@ use crate::backend::Refusal;
 /// 64 selectors in one request: each is a deletion of its own.
 const SELECTORS_MAX: usize = 64;
 
-fn enabled(app: &App) -> Result<(), ApiError> {
+pub(super) fn enabled(app: &App) -> Result<(), ApiError> {
     if app.admin {
         return Ok(());
     }

@@ -31,6 +31,7 @@ mod remote_write;
 mod resolution;
 mod state;
 mod status;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod traces;
@@ -97,6 +98,8 @@ pub(crate) struct Shared {
     pub(crate) upkeep: Option<Upkeep>,
     /// Who may come in.
     pub(crate) web: Arc<Web>,
+    /// What is scraped.
+    pub(crate) scrape: Arc<crate::scrape::View>,
 }
 
 /// What may go on at once.
@@ -182,6 +185,10 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/alerts", get(prometheus::alerts))
         .route("/api/v1/admin/tsdb/delete_series", post(admin::delete_series).put(admin::delete_series))
         .route("/api/v1/admin/tsdb/clean_tombstones", post(admin::clean_tombstones).put(admin::clean_tombstones))
+        .route("/api/v1/targets", get(targets::targets))
+        .route("/api/v1/targets/metadata", get(targets::metadata))
+        .route("/api/v1/scrape_pools", get(targets::pools))
+        .route("/-/reload", post(targets::reload).put(targets::reload))
         .route("/v1/batch", post(batch::post))
         .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))

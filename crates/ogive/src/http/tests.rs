@@ -44,6 +44,7 @@ impl Server {
             admin: false,
             upkeep: None,
             web: Arc::new(Web::open(None, crate::cli::read_file, Arc::default()).unwrap()),
+            scrape: Arc::default(),
         });
         Self { app, memory, _end: end }
     }

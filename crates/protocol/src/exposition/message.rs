@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
-use ogive_model::Temporality;
+use ogive_model::{MetricKind, Temporality};
 
 use super::series::{message_labels, pair};
-use super::{Exemplar, Exposition, Family, MetricType, Point, Series, Value};
+use super::{Exemplar, Exposition, Family, Point, Series, Value, temporality};
 use crate::Error;
 use crate::protobuf::{Field, Fields, varint, zigzag};
 use crate::remote_write::{Number, Raw, SidePart};
@@ -31,7 +31,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Exposition<'_>, Error> {
 }
 
 fn read_family<'a>(message: &'a [u8], out: &mut Exposition<'a>) -> Result<(), Error> {
-    let (mut name, mut help, mut unit, mut kind) = ("", "", "", MetricType::Counter);
+    let (mut name, mut help, mut unit, mut kind) = ("", "", "", MetricKind::Counter);
     for field in Fields::new(message) {
         match field? {
             (1, value) => name = value.text("a family's name is not text")?,
@@ -53,14 +53,14 @@ fn read_family<'a>(message: &'a [u8], out: &mut Exposition<'a>) -> Result<(), Er
     Ok(())
 }
 
-fn kind_of(number: u64) -> Result<MetricType, Error> {
+fn kind_of(number: u64) -> Result<MetricKind, Error> {
     Ok(match number {
-        0 => MetricType::Counter,
-        1 => MetricType::Gauge,
-        2 => MetricType::Summary,
-        3 => MetricType::Unknown,
-        4 => MetricType::Histogram,
-        5 => MetricType::GaugeHistogram,
+        0 => MetricKind::Counter,
+        1 => MetricKind::Gauge,
+        2 => MetricKind::Summary,
+        3 => MetricKind::Unknown,
+        4 => MetricKind::Histogram,
+        5 => MetricKind::GaugeHistogram,
         _ => return Err(Error::Malformed { what: "a family has a type that is not known" }),
     })
 }
@@ -68,7 +68,7 @@ fn kind_of(number: u64) -> Result<MetricType, Error> {
 /// A metric's message.
 struct Metric<'a> {
     name: &'a str,
-    kind: MetricType,
+    kind: MetricKind,
     series: Series<'a>,
     time_ms: Option<i64>,
     body: Body<'a>,
@@ -88,13 +88,13 @@ struct Body<'a> {
 }
 
 impl<'a> Metric<'a> {
-    fn read(name: &'a str, kind: MetricType, metric: &'a [u8]) -> Result<Self, Error> {
+    fn read(name: &'a str, kind: MetricKind, metric: &'a [u8]) -> Result<Self, Error> {
         let (mut time_ms, mut body) = (None, None);
         let wanted = match kind {
-            MetricType::Gauge => 2,
-            MetricType::Counter => 3,
-            MetricType::Summary => 4,
-            MetricType::Histogram | MetricType::GaugeHistogram => 7,
+            MetricKind::Gauge => 2,
+            MetricKind::Counter => 3,
+            MetricKind::Summary => 4,
+            MetricKind::Histogram | MetricKind::GaugeHistogram => 7,
             _ => 5,
         };
         for field in Fields::new(metric) {
@@ -126,10 +126,10 @@ impl<'a> Metric<'a> {
             exemplars,
             has_native: false,
         };
-        let temporality = kind.temporality(name);
-        let grows = if kind == MetricType::GaugeHistogram { Temporality::Gauge } else { Temporality::Cumulative };
-        let is_histogram = matches!(kind, MetricType::Histogram | MetricType::GaugeHistogram);
-        if !is_histogram && kind != MetricType::Summary {
+        let temporality = temporality(kind, name);
+        let grows = if kind == MetricKind::GaugeHistogram { Temporality::Gauge } else { Temporality::Cumulative };
+        let is_histogram = matches!(kind, MetricKind::Histogram | MetricKind::GaugeHistogram);
+        if !is_histogram && kind != MetricKind::Summary {
             out.push(point(series, temporality, Value::Float(value), exemplars));
             return;
         }
@@ -156,19 +156,19 @@ impl<'a> Metric<'a> {
 }
 
 impl<'a> Body<'a> {
-    fn read(kind: MetricType, message: &'a [u8]) -> Result<Self, Error> {
+    fn read(kind: MetricKind, message: &'a [u8]) -> Result<Self, Error> {
         let mut out = Self::default();
         for field in Fields::new(message) {
             let (number, value) = field?;
             match kind {
-                MetricType::Summary => out.summary(number, value)?,
-                MetricType::Histogram | MetricType::GaugeHistogram => out.histogram(number, value)?,
+                MetricKind::Summary => out.summary(number, value)?,
+                MetricKind::Histogram | MetricKind::GaugeHistogram => out.histogram(number, value)?,
                 _ => out.number(number, value)?,
             }
         }
         if out.is_native {
             out.native.sum = out.value;
-            out.native.reset = if kind == MetricType::GaugeHistogram { 3 } else { 0 };
+            out.native.reset = if kind == MetricKind::GaugeHistogram { 3 } else { 0 };
         }
         Ok(out)
     }

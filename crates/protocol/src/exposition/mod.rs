@@ -21,7 +21,7 @@ mod value;
 
 use std::borrow::Cow;
 
-use ogive_model::Temporality;
+use ogive_model::{MetricKind, Temporality};
 
 use crate::Error;
 use crate::remote_write::Counts;
@@ -87,78 +87,25 @@ pub struct Family<'a> {
     /// Its name, in OpenMetrics without the `_total` of a counter.
     pub name: Cow<'a, str>,
     /// What it is.
-    pub kind: MetricType,
+    pub kind: MetricKind,
     /// What it tells.
     pub help: Cow<'a, str>,
     /// Its unit, when one is named.
     pub unit: Cow<'a, str>,
 }
 
-/// The types of metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MetricType {
-    /// Only grows.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Bins that only grow.
-    Histogram,
-    /// Bins that go up and down.
-    GaugeHistogram,
-    /// Quantiles made by the sender.
-    Summary,
-    /// Labels about the sender.
-    Info,
-    /// Which of several states.
-    StateSet,
-    /// Not told.
-    #[default]
-    Unknown,
-}
-
-impl MetricType {
-    /// Name in answers of the API.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-            Self::GaugeHistogram => "gaugehistogram",
-            Self::Summary => "summary",
-            Self::Info => "info",
-            Self::StateSet => "stateset",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    fn named(name: &str) -> Option<Self> {
-        let all = [
-            Self::Counter,
-            Self::Gauge,
-            Self::Histogram,
-            Self::GaugeHistogram,
-            Self::Summary,
-            Self::Info,
-            Self::StateSet,
-            Self::Unknown,
-        ];
-        all.into_iter().find(|kind| kind.as_str() == name)
-    }
-
-    /// How the series `sample` of a metric of this type relates to time. Of unknown ones the name tells.
-    fn temporality(self, sample: &str) -> Temporality {
-        /// The names of what only grows, by convention.
-        const CUMULATIVE: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];
-        let ends = |endings: &[&str]| endings.iter().any(|ending| sample.ends_with(ending));
-        let grows = match self {
-            Self::Counter | Self::Histogram => true,
-            Self::Summary => ends(&["_count", "_sum"]),
-            Self::Unknown => ends(&CUMULATIVE),
-            Self::Gauge | Self::GaugeHistogram | Self::Info | Self::StateSet => false,
-        };
-        if grows { Temporality::Cumulative } else { Temporality::Gauge }
-    }
+/// How the series `sample` of a metric of this type relates to time. Of unknown ones the name tells.
+fn temporality(kind: MetricKind, sample: &str) -> Temporality {
+    /// The names of what only grows, by convention.
+    const CUMULATIVE: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];
+    let ends = |endings: &[&str]| endings.iter().any(|ending| sample.ends_with(ending));
+    let grows = match kind {
+        MetricKind::Counter | MetricKind::Histogram => true,
+        MetricKind::Summary => ends(&["_count", "_sum"]),
+        MetricKind::Unknown => ends(&CUMULATIVE),
+        MetricKind::Gauge | MetricKind::GaugeHistogram | MetricKind::Info | MetricKind::StateSet => false,
+    };
+    if grows { Temporality::Cumulative } else { Temporality::Gauge }
 }
 
 /// One value of one series.

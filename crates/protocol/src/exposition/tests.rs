@@ -1,5 +1,6 @@
 //! Cases written from the specifications, good and bad, for each form.
 
+use ogive_model::MetricKind;
 use ogive_model::Temporality::{Cumulative, Gauge};
 use proptest::prelude::*;
 
@@ -162,7 +163,7 @@ fn openmetrics_is_read_whole() {
     );
     let read = decode(OPEN, body.as_bytes()).unwrap();
     let Family { name, kind, help, unit } = &read.families[0];
-    assert_eq!((&**name, *kind, &**help, &**unit), ("acme_http_seconds", MetricType::Summary, "Of \"all\"", "seconds"));
+    assert_eq!((&**name, *kind, &**help, &**unit), ("acme_http_seconds", MetricKind::Summary, "Of \"all\"", "seconds"));
     assert_eq!(read.points[3].exemplars[0].time_ms, Some(1_520_879_606_100));
     check(OPEN, "# EOF", &[]);
     check(

@@ -6,15 +6,15 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use ogive_model::METRIC_NAME;
+use ogive_model::{METRIC_NAME, MetricKind};
 
 use super::line::{Cursor, Found, unescape};
 use super::number::number;
-use super::{Exposition, Family, MetricType, Point, Series, Value};
+use super::{Exposition, Family, Point, Series, Value, temporality};
 use crate::Error;
 
 pub(super) fn decode(body: &str, is_whole: bool) -> Result<Exposition<'_>, Error> {
-    let mut reader = Reader::default();
+    let mut reader = Reader { out: Exposition::default(), families: HashMap::new(), last: ("", MetricKind::Unknown) };
     for (at, line) in body.split_inclusive('\n').enumerate() {
         let ended = line.strip_suffix('\n');
         let line = ended.unwrap_or(line);
@@ -27,13 +27,12 @@ pub(super) fn decode(body: &str, is_whole: bool) -> Result<Exposition<'_>, Error
     Ok(reader.out)
 }
 
-#[derive(Default)]
 struct Reader<'a> {
     out: Exposition<'a>,
     /// Index of each family.
     families: HashMap<Cow<'a, str>, usize>,
     /// Name of the last sample, and what it was found to be.
-    last: (&'a str, MetricType),
+    last: (&'a str, MetricKind),
 }
 
 impl<'a> Reader<'a> {
@@ -63,19 +62,17 @@ impl<'a> Reader<'a> {
         cursor.skip();
         let families = &mut self.out.families;
         let index = *self.families.entry(name.clone()).or_insert_with(|| {
-            families.push(Family { name, kind: MetricType::Unknown, help: "".into(), unit: "".into() });
+            families.push(Family { name, kind: MetricKind::Unknown, help: "".into(), unit: "".into() });
             families.len() - 1
         });
         if word == "HELP" {
             families[index].help = unescape(cursor.rest, false);
             return Ok(());
         }
-        let kind = match cursor.rest.trim_end_matches([' ', '\t']) {
-            "untyped" => MetricType::Unknown,
-            name => MetricType::named(name).ok_or("the type of a metric is not known")?,
-        };
+        let kind =
+            MetricKind::of(cursor.rest.trim_end_matches([' ', '\t'])).ok_or("the type of a metric is not known")?;
         families[index].kind = kind;
-        self.last = ("", MetricType::Unknown);
+        self.last = ("", MetricKind::Unknown);
         Ok(())
     }
 
@@ -110,13 +107,13 @@ impl<'a> Reader<'a> {
         }
         let kind = self.kind(raw, &name);
         let bound = match kind {
-            MetricType::Histogram | MetricType::GaugeHistogram => Some("le"),
-            MetricType::Summary => Some("quantile"),
+            MetricKind::Histogram | MetricKind::GaugeHistogram => Some("le"),
+            MetricKind::Summary => Some("quantile"),
             _ => None,
         };
         self.out.points.push(Point {
             series: Series::of_text(raw, bound),
-            temporality: kind.temporality(&name),
+            temporality: temporality(kind, &name),
             time_ms,
             start_ms: None,
             value: Value::Float(value),
@@ -127,20 +124,20 @@ impl<'a> Reader<'a> {
     }
 
     /// The type of the metric that the series `name` belongs to.
-    fn kind(&mut self, raw: &'a str, name: &str) -> MetricType {
+    fn kind(&mut self, raw: &'a str, name: &str) -> MetricKind {
         let bare = &raw[..raw.find(['{', ' ', '\t']).unwrap_or(raw.len())];
         if !bare.is_empty() && bare == self.last.0 {
             return self.last.1;
         }
         let of = |name: &str| self.families.get(name).map(|index| self.out.families[*index].kind);
         let of_part = |suffix: &str| name.strip_suffix(suffix).and_then(of);
-        let is_histogram = |kind: &MetricType| matches!(kind, MetricType::Histogram | MetricType::GaugeHistogram);
-        let is_distribution = |kind: &MetricType| is_histogram(kind) || *kind == MetricType::Summary;
+        let is_histogram = |kind: &MetricKind| matches!(kind, MetricKind::Histogram | MetricKind::GaugeHistogram);
+        let is_distribution = |kind: &MetricKind| is_histogram(kind) || *kind == MetricKind::Summary;
         let found = of(name)
             .or_else(|| of_part("_bucket").filter(is_histogram))
             .or_else(|| of_part("_count").filter(is_distribution))
             .or_else(|| of_part("_sum").filter(is_distribution));
-        let kind = found.unwrap_or_default();
+        let kind = found.unwrap_or(MetricKind::Unknown);
         self.last = (bare, kind);
         kind
     }

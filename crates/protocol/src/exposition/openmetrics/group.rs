@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use ogive_model::{MetricKind, Temporality};
+
+use super::super::Point;
 use super::super::line::Found;
 use super::super::number::{milliseconds, number};
-use super::super::{MetricType, Point};
 
 /// What a sample is to its metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,8 +29,8 @@ pub(super) enum Part {
 }
 
 impl Part {
-    pub(super) fn of(kind: MetricType, suffix: &str, is_composite: bool) -> Found<Self> {
-        use MetricType as Type;
+    pub(super) fn of(kind: MetricKind, suffix: &str, is_composite: bool) -> Found<Self> {
+        use MetricKind as Type;
         let is_distribution = matches!(kind, Type::Histogram | Type::GaugeHistogram | Type::Summary);
         if is_composite {
             let fits = is_distribution && suffix.is_empty();
@@ -91,7 +93,7 @@ impl Part {
 /// A label set whose lines are being read, and its newest point.
 pub(super) struct Group {
     base: u128,
-    kind: MetricType,
+    kind: MetricKind,
     /// Where its points begin.
     from: usize,
     created: Option<f64>,
@@ -113,7 +115,7 @@ struct Bounds {
 }
 
 impl Group {
-    pub(super) fn new(base: u128, kind: MetricType, from: usize) -> Self {
+    pub(super) fn new(base: u128, kind: MetricKind, from: usize) -> Self {
         let (created, time, seen, bounds) = (None, None, HashSet::new(), Bounds::default());
         Self { base, kind, from, created, time, seen, bounds }
     }
@@ -172,7 +174,7 @@ impl Group {
 
     fn end_point(&mut self) -> Found<()> {
         let has_other = |part: &(Part, u128)| !matches!(part.0, Part::Whole | Part::Created);
-        let is_histogram = matches!(self.kind, MetricType::Histogram | MetricType::GaugeHistogram);
+        let is_histogram = matches!(self.kind, MetricKind::Histogram | MetricKind::GaugeHistogram);
         if is_histogram && self.seen.iter().any(has_other) {
             self.bounds.end(self.kind)?;
         }
@@ -186,7 +188,7 @@ impl Group {
         self.end_point()?;
         if let Some(created) = self.created {
             let start_ms = milliseconds(created).ok_or("a time is beyond what can be stored")?;
-            let counted = |point: &&mut Point<'_>| point.temporality == ogive_model::Temporality::Cumulative;
+            let counted = |point: &&mut Point<'_>| point.temporality == Temporality::Cumulative;
             points[self.from..].iter_mut().filter(counted).for_each(|point| point.start_ms = Some(start_ms));
         }
         Ok(())
@@ -208,7 +210,7 @@ impl Bounds {
         Ok(())
     }
 
-    fn end(&self, kind: MetricType) -> Found<()> {
+    fn end(&self, kind: MetricKind) -> Found<()> {
         let Some((f64::INFINITY, all)) = self.last else { return Err("a histogram has no bucket with le=\"+Inf\"") };
         if self.count.is_some_and(|count| count != all) {
             return Err("the count of a histogram is not that of its bucket with le=\"+Inf\"");
@@ -216,7 +218,7 @@ impl Bounds {
         if self.sum.is_some() != self.count.is_some() {
             return Err("a histogram has a sum without a count, or a count without a sum");
         }
-        if self.has_negative && kind == MetricType::Histogram && self.sum.is_some() {
+        if self.has_negative && kind == MetricKind::Histogram && self.sum.is_some() {
             return Err("a histogram with negative bounds has a sum, which cannot be a counter");
         }
         Ok(())

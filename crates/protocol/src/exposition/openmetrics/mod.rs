@@ -10,13 +10,13 @@ mod group;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use ogive_model::METRIC_NAME;
+use ogive_model::{METRIC_NAME, MetricKind, Temporality};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 use super::line::{Cursor, Found, unescape};
 use super::number::{milliseconds, number};
 use super::value::Composite;
-use super::{Exemplar, Exposition, Family, Labels, MetricType, Point, Series, Value};
+use super::{Exemplar, Exposition, Family, Labels, Point, Series, Value, temporality};
 use crate::Error;
 use group::{Group, Part};
 
@@ -57,7 +57,7 @@ struct Reader<'a> {
 #[derive(Default)]
 struct Open<'a> {
     name: Cow<'a, str>,
-    kind: Option<MetricType>,
+    kind: Option<MetricKind>,
     help: Option<Cow<'a, str>>,
     unit: Option<&'a str>,
     /// Label sets so far, the one being read among them.
@@ -110,7 +110,9 @@ impl<'a> Reader<'a> {
         }
         let is_repeated = match word {
             "TYPE" => {
-                let kind = MetricType::named(text).ok_or("the type of a metric is not known")?;
+                let kind = MetricKind::of(text)
+                    .filter(|kind| kind.as_str() == text)
+                    .ok_or("the type of a metric is not known")?;
                 open.kind.replace(kind).is_some()
             }
             "UNIT" => open.unit.replace(text).is_some(),
@@ -135,12 +137,12 @@ impl<'a> Reader<'a> {
         if let Some(group) = open.group.take() {
             group.end(&mut self.out.points)?;
         }
-        let (kind, unit) = (open.kind.unwrap_or_default(), open.unit.unwrap_or(""));
+        let (kind, unit) = (open.kind.unwrap_or(MetricKind::Unknown), open.unit.unwrap_or(""));
         if !unit.is_empty() {
             if !open.name.strip_suffix(unit).is_some_and(|name| name.ends_with('_')) {
                 return Err("a metric's name does not end in its unit");
             }
-            if matches!(kind, MetricType::Info | MetricType::StateSet) {
+            if matches!(kind, MetricKind::Info | MetricKind::StateSet) {
                 return Err("a metric of this type has no unit");
             }
         }
@@ -163,8 +165,8 @@ impl<'a> Reader<'a> {
             }
         };
         let open = self.open.as_ref().expect("a family was found or begun");
-        let kind = open.kind.unwrap_or_default();
-        if kind == MetricType::StateSet && !head.names.contains(&open.name) {
+        let kind = open.kind.unwrap_or(MetricKind::Unknown);
+        if kind == MetricKind::StateSet && !head.names.contains(&open.name) {
             return Err("a state set has no label of its own name");
         }
         let composite = match cursor.take("{") {
@@ -181,8 +183,8 @@ impl<'a> Reader<'a> {
         let part = Part::of(kind, suffix, composite.is_some())?;
         part.check(value, head.le.as_deref(), head.quantile.as_deref(), tail.exemplars.len(), self.version)?;
         let base = match kind {
-            MetricType::Histogram | MetricType::GaugeHistogram | MetricType::Summary => head.base,
-            MetricType::StateSet => head.all.wrapping_sub(head.hash_of(&open.name)),
+            MetricKind::Histogram | MetricKind::GaugeHistogram | MetricKind::Summary => head.base,
+            MetricKind::StateSet => head.all.wrapping_sub(head.hash_of(&open.name)),
             _ => head.all,
         };
         let group = self.group(base)?;
@@ -197,14 +199,14 @@ impl<'a> Reader<'a> {
     fn suffix(&self, name: &str) -> Option<&'static str> {
         let open = self.open.as_ref()?;
         let rest = name.strip_prefix(&*open.name)?;
-        let suffixes: &[&'static str] = match open.kind.unwrap_or_default() {
-            MetricType::Counter if self.version == 1 => &["_total", "_created"],
-            MetricType::Counter => &["_total", "_created", ""],
-            MetricType::Histogram => &["_bucket", "_count", "_sum", "_created", ""],
-            MetricType::GaugeHistogram => &["_bucket", "_gcount", "_gsum", ""],
-            MetricType::Summary => &["", "_count", "_sum", "_created"],
-            MetricType::Info => &["_info"],
-            MetricType::Gauge | MetricType::StateSet | MetricType::Unknown => &[""],
+        let suffixes: &[&'static str] = match open.kind.unwrap_or(MetricKind::Unknown) {
+            MetricKind::Counter if self.version == 1 => &["_total", "_created"],
+            MetricKind::Counter => &["_total", "_created", ""],
+            MetricKind::Histogram => &["_bucket", "_count", "_sum", "_created", ""],
+            MetricKind::GaugeHistogram => &["_bucket", "_gcount", "_gsum", ""],
+            MetricKind::Summary => &["", "_count", "_sum", "_created"],
+            MetricKind::Info => &["_info"],
+            MetricKind::Gauge | MetricKind::StateSet | MetricKind::Unknown => &[""],
         };
         suffixes.iter().find(|suffix| **suffix == rest).copied()
     }
@@ -219,7 +221,7 @@ impl<'a> Reader<'a> {
             if !open.groups.insert(base) {
                 return Err("a label set comes again behind others of its metric; its lines stand together");
             }
-            open.group = Some(Group::new(base, open.kind.unwrap_or_default(), self.out.points.len()));
+            open.group = Some(Group::new(base, open.kind.unwrap_or(MetricKind::Unknown), self.out.points.len()));
         }
         Ok(open.group.as_mut().expect("it was begun"))
     }
@@ -227,14 +229,14 @@ impl<'a> Reader<'a> {
     fn points(
         &mut self,
         head: &Head<'a>,
-        kind: MetricType,
+        kind: MetricKind,
         value: f64,
         composite: Option<Composite>,
         tail: Tail<'a>,
     ) -> Found<()> {
         let bound = match kind {
-            MetricType::Histogram | MetricType::GaugeHistogram => Some("le"),
-            MetricType::Summary => Some("quantile"),
+            MetricKind::Histogram | MetricKind::GaugeHistogram => Some("le"),
+            MetricKind::Summary => Some("quantile"),
             _ => None,
         };
         let series = Series::of_text(head.raw, bound);
@@ -254,12 +256,12 @@ impl<'a> Reader<'a> {
             has_native,
         };
         let Some(mut composite) = composite else {
-            let temporality = kind.temporality(&head.name);
+            let temporality = temporality(kind, &head.name);
             self.out.points.push(point(series, temporality, Value::Float(value), exemplars, false));
             return Ok(());
         };
-        let is_gauge = kind == MetricType::GaugeHistogram;
-        let grows = if is_gauge { ogive_model::Temporality::Gauge } else { ogive_model::Temporality::Cumulative };
+        let is_gauge = kind == MetricKind::GaugeHistogram;
+        let grows = if is_gauge { Temporality::Gauge } else { Temporality::Cumulative };
         let native = composite.native(is_gauge);
         let has_native = native.is_some();
         let out = &mut self.out.points;
@@ -275,7 +277,7 @@ impl<'a> Reader<'a> {
         }
         for (quantile, value) in composite.quantiles.iter().flatten() {
             let series = series.part("", Some(("quantile", *quantile)));
-            out.push(point(series, ogive_model::Temporality::Gauge, Value::Float(*value), Vec::new(), false));
+            out.push(point(series, Temporality::Gauge, Value::Float(*value), Vec::new(), false));
         }
         if composite.buckets.is_some() || !has_native {
             let names = if is_gauge { ["_gsum", "_gcount"] } else { ["_sum", "_count"] };

@@ -1,0 +1,140 @@
+//! Files as users have them, and what is said of those that are wrong.
+
+use std::io;
+
+use super::*;
+
+fn of(text: &'static str) -> Result<Config, String> {
+    thread_local!(static TEXT: std::cell::Cell<&'static str> = const { std::cell::Cell::new("") });
+    TEXT.set(text);
+    let read = |path: &Path| match path.to_str() {
+        Some("/etc/p/prometheus.yml") => Ok(TEXT.get().as_bytes().to_vec()),
+        Some("/etc/p/more/a.yml") => Ok(b"scrape_configs: [{job_name: more}]".to_vec()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    let list = |_: &Path| Ok(vec![PathBuf::from("/etc/p/more/a.yml")]);
+    load(&[PathBuf::from("/etc/p/prometheus.yml")], Files { read, list })
+}
+
+#[test]
+fn a_file_of_a_prometheus_works() {
+    let config = of("
+global:
+  scrape_interval: 15s
+  evaluation_interval: 15s
+  external_labels: {site: here}
+rule_files: ['*.rules']
+alerting: {alertmanagers: [{static_configs: [{targets: ['am:9093']}]}]}
+remote_write: [{url: 'http://x/write'}]
+scrape_config_files: ['more/*.yml']
+scrape_configs:
+  - job_name: node
+    static_configs: [{targets: ['a:9100', 'b:9100'], labels: {rack: 1, on: true}}]
+  - job_name: app
+    scrape_interval: 5s
+    scrape_timeout: 4s
+    scrape_protocols: [PrometheusProto, PrometheusText0.0.4]
+    fallback_scrape_protocol: PrometheusText0.0.4
+    metrics_path: /probe
+    scheme: https
+    params: {module: [http_2xx], n: [1]}
+    honor_labels: true
+    honor_timestamps: false
+    body_size_limit: 10MB
+    sample_limit: 100
+    basic_auth: {username: u, password_file: secrets/p}
+    tls_config: {ca_file: ca.pem, insecure_skip_verify: true, min_version: TLS13}
+    file_sd_configs: [{files: ['targets/*.json'], refresh_interval: 1m}]
+    relabel_configs:
+      - source_labels: [__address__]
+        regex: '(.*):\\d+'
+        target_label: host
+      - {action: labeldrop, regex: 'x.*'}
+    metric_relabel_configs: [{source_labels: [__name__], regex: 'go_.*', action: drop}]
+")
+    .unwrap();
+    assert_eq!(config.warnings.len(), 1);
+    for section in ["rule_files", "alerting", "remote_write", "external_labels"] {
+        assert!(config.warnings[0].contains(section), "{:?}", config.warnings);
+    }
+    let [node, app, more] = &config.jobs[..] else { panic!("{:?}", config.jobs) };
+    assert_eq!((node.interval, node.timeout), (Duration::from_secs(15), Duration::from_secs(10)));
+    assert_eq!(node.protocols[0], Protocol::OpenMetrics1);
+    assert_eq!((node.metrics_path.as_str(), node.scheme.as_str(), node.honor_timestamps), ("/metrics", "http", true));
+    assert_eq!(node.groups[0].targets[1].0, "b:9100");
+    assert_eq!((node.groups[0].labels["rack"].0.as_str(), node.groups[0].labels["on"].0.as_str()), ("1", "true"));
+    assert_eq!(node.limits.body_bytes, BODY_BYTES_MAX);
+    assert_eq!((app.interval, app.timeout), (Duration::from_secs(5), Duration::from_secs(4)));
+    assert_eq!(app.protocols, [Protocol::Protobuf, Protocol::Text0]);
+    assert_eq!((app.limits.body_bytes, app.limits.samples, app.honor_timestamps), (10 << 20, 100, false));
+    assert_eq!(app.params["n"], ["1"]);
+    let password = Secret::In("/etc/p/secrets/p".into());
+    assert_eq!(app.access.login, Login::Basic { user: Secret::Here("u".into()), password });
+    assert_eq!(app.access.tls.authorities, Some(Pem::In("/etc/p/ca.pem".into())));
+    assert_eq!((app.access.tls.insecure, app.access.tls.only), (true, Some(3)));
+    assert_eq!(app.files, [PathBuf::from("/etc/p/targets/*.json")]);
+    assert_eq!((app.relabel.len(), app.metric_relabel.len(), more.name.as_str()), (2, 1, "more"));
+    assert!(!format!("{app:?}").contains("secrets/p\")") && format!("{app:?}").contains("(secret"));
+}
+
+#[test]
+fn native_histograms_are_asked_for_by_name() {
+    let config = of("global: {scrape_native_histograms: true}\nscrape_configs: [{job_name: a}, {job_name: b, scrape_native_histograms: false}]").unwrap();
+    assert_eq!((config.jobs[0].protocols[0], config.jobs[0].natives), (Protocol::Protobuf, true));
+    assert_eq!((config.jobs[1].protocols[0], config.jobs[1].natives), (Protocol::OpenMetrics1, false));
+    assert!(of("").unwrap().jobs.is_empty());
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    for (text, words) in [
+        (
+            "scrape_configs:\n- job_name: a\n  scrape_intervall: 5s\n",
+            &["prometheus.yml:3:", "scrape_intervall", "did you mean scrape_interval?"][..],
+        ),
+        ("scrap_configs: []\n", &[":1:", "did you mean scrape_configs?"]),
+        (
+            "scrape_configs:\n- job_name: a\n  kubernetes_sd_configs: [{role: pod}]\n",
+            &[":3:", "kubernetes_sd_configs", "file_sd_configs"],
+        ),
+        ("scrape_configs:\n- job_name: a\n  scrape_interval: 5\n", &[":3:", "no duration"]),
+        ("scrape_configs:\n- scheme: http\n", &["job_name is missing"]),
+        ("scrape_configs: [{job_name: a}, {job_name: a}]\n", &["there twice"]),
+        ("scrape_configs: [{job_name: a, scheme: ftp}]\n", &["job \"a\"", "neither http nor https"]),
+        (
+            "scrape_configs: [{job_name: a, scrape_interval: 5s, scrape_timeout: 6s}]\n",
+            &["longer than the scrape_interval"],
+        ),
+        (
+            "scrape_configs: [{job_name: a, relabel_configs: [{action: replce, target_label: x}]}]\n",
+            &["rule 1", "did you mean replace?"],
+        ),
+        ("scrape_configs: [{job_name: a, relabel_configs: [{regex: '('}]}]\n", &["cannot be read"]),
+        (
+            "scrape_configs: [{job_name: a, metric_relabel_configs: [{action: hashmod, target_label: x}]}]\n",
+            &["metric_relabel_configs, rule 1", "modulus"],
+        ),
+        ("scrape_configs: [{job_name: a, scrape_protocols: [Thrift]}]\n", &["Thrift", "PrometheusProto"]),
+        ("scrape_configs: [{job_name: a, basic_auth: {}, authorization: {credentials: x}}]\n", &["at most one"]),
+        (
+            "scrape_configs: [{job_name: a, basic_auth: {password: x, password_file: y}}]\n",
+            &["password and password_file"],
+        ),
+        ("scrape_configs: [{job_name: a, tls_config: {cert_file: x}}]\n", &["both cert_file and key_file"]),
+        ("scrape_configs: [{job_name: a, oauth2: {client_id: x}}]\n", &["oauth2"]),
+        ("scrape_configs: [{job_name: a, proxy_url: 'http://x'}]\n", &["proxy"]),
+        ("scrape_configs: [{job_name: a, file_sd_configs: [{files: [x.txt]}]}]\n", &["x.txt", ".json"]),
+        ("scrape_configs:\n  - job_name: a\n - b\n", &["prometheus.yml:3:"]),
+        ("a: [", &["prometheus.yml:"]),
+    ] {
+        let error = of(text).map(|config| config.jobs.len()).unwrap_err();
+        for word in words {
+            assert!(error.contains(word), "{text}{error}: does not say {word:?}");
+        }
+    }
+    let nothing = load(
+        &[PathBuf::from("/none.yml")],
+        Files { read: |_| Err(io::ErrorKind::NotFound.into()), list: |_| Ok(vec![]) },
+    );
+    assert!(nothing.unwrap_err().starts_with("/none.yml: "));
+}

@@ -1,0 +1,151 @@
+//! Where targets come from: the configuration itself, files, and addresses that answer groups as JSON.
+//!
+//! Invariants: a source that cannot be read leaves what it said last in force, and is told once.
+//! Limits: [`FILE_BYTES_MAX`](super::config::FILE_BYTES_MAX) each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ogive_probe::Clock;
+
+use super::Files;
+use super::client::{Ask, Client};
+use super::config::{FILE_BYTES_MAX, Group, HttpSource, Job, Text, yaml};
+
+/// 10 s for a list of targets.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The sources of a job.
+pub(super) struct Discovery {
+    job: Arc<Job>,
+    files: Files,
+    clock: Clock,
+    /// What each file said last, and the bytes that it was read from.
+    of_files: BTreeMap<PathBuf, (Vec<u8>, Vec<Group>)>,
+    of_http: Vec<Http>,
+    /// What is wrong with a source, told once.
+    told: BTreeMap<String, String>,
+}
+
+struct Http {
+    source: HttpSource,
+    client: Client,
+    groups: Vec<Group>,
+    /// When it is asked next, on the clock's line.
+    due_ns: u64,
+}
+
+impl Discovery {
+    pub(super) fn new(job: Arc<Job>, files: Files, clock: Clock) -> Result<Self, String> {
+        let http = |source: &HttpSource| {
+            let tls = super::tls::config(&source.access.tls, files)?;
+            let client = Client::new(source.access.clone(), files, tls);
+            Ok::<_, String>(Http { source: source.clone(), client, groups: Vec::new(), due_ns: 0 })
+        };
+        let of_http = job.http.iter().map(http).collect::<Result<_, _>>()?;
+        Ok(Self { job, files, clock, of_files: BTreeMap::new(), of_http, told: BTreeMap::new() })
+    }
+
+    /// Whether the targets may change.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.job.files.is_empty() && self.of_http.is_empty()
+    }
+
+    /// The groups as they are now.
+    pub(super) async fn groups(&mut self) -> Vec<Group> {
+        let mut out = self.job.groups.clone();
+        if !self.job.files.is_empty() {
+            self.look_at_files();
+            out.extend(self.of_files.values().flat_map(|(_, groups)| groups.iter().cloned()));
+        }
+        self.ask_http().await;
+        out.extend(self.of_http.iter().flat_map(|http| http.groups.iter().cloned()));
+        out
+    }
+
+    fn look_at_files(&mut self) {
+        let patterns = self.job.files.clone();
+        let mut found = BTreeSet::new();
+        for pattern in &patterns {
+            match (self.files.list)(pattern) {
+                Ok(paths) => found.extend(paths),
+                Err(error) => self.tell(&pattern.display().to_string(), Some(error.to_string())),
+            }
+        }
+        self.of_files.retain(|path, _| found.contains(path));
+        for path in found {
+            let key = path.display().to_string();
+            let bytes = match (self.files.read)(&path) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    self.tell(&key, Some(error.to_string()));
+                    continue;
+                }
+            };
+            if self.of_files.get(&path).is_some_and(|(before, _)| *before == bytes) {
+                continue;
+            }
+            let read = groups(&path, &bytes, "__meta_filepath");
+            self.tell(&key, read.as_ref().err().cloned());
+            match (read, self.of_files.get_mut(&path)) {
+                (Ok(groups), _) => drop(self.of_files.insert(path, (bytes, groups))),
+                (Err(_), Some(before)) => before.0 = bytes,
+                (Err(_), None) => drop(self.of_files.insert(path, (bytes, Vec::new()))),
+            }
+        }
+    }
+
+    async fn ask_http(&mut self) {
+        let now = self.clock.now();
+        let mut said = Vec::new();
+        for http in self.of_http.iter_mut().filter(|http| http.due_ns <= now) {
+            http.due_ns = now + http.source.refresh.as_nanos() as u64;
+            let url = http.source.url.clone();
+            let ask = Ask {
+                accept: "application/json",
+                compression: true,
+                bytes_max: FILE_BYTES_MAX as u64,
+                headers: &[("x-prometheus-refresh-interval-seconds", http.source.refresh.as_secs().to_string())],
+            };
+            let answered = async {
+                let address = url.parse().map_err(|error| format!("{error}"))?;
+                let answer = tokio::time::timeout(ANSWER, http.client.get(&address, &ask)).await;
+                let answer = answer.map_err(|_| format!("no answer within {} s", ANSWER.as_secs()))??;
+                groups(Path::new(&url), &answer.body, "__meta_url")
+            };
+            match answered.await {
+                Ok(groups) => {
+                    http.groups = groups;
+                    said.push((url, None));
+                }
+                Err(error) => said.push((url, Some(error))),
+            }
+        }
+        said.into_iter().for_each(|(url, error)| self.tell(&url, error));
+    }
+
+    fn tell(&mut self, source: &str, error: Option<String>) {
+        match error {
+            Some(error) if self.told.get(source) != Some(&error) => {
+                eprintln!("ogive: job {:?}: {source}: {error}; its targets stay as they were", self.job.name);
+                self.told.insert(source.to_owned(), error);
+            }
+            Some(_) => {}
+            None => drop(self.told.remove(source)),
+        }
+    }
+}
+
+/// The groups in `bytes`, each with where it comes from as the label `origin`.
+fn groups(path: &Path, bytes: &[u8], origin: &str) -> Result<Vec<Group>, String> {
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(format!("{} bytes, above the limit of {FILE_BYTES_MAX}", bytes.len()));
+    }
+    let mut groups: Vec<Group> = yaml(path, bytes)?;
+    for group in &mut groups {
+        group.labels.insert(origin.to_owned(), Text(path.display().to_string()));
+    }
+    Ok(groups)
+}

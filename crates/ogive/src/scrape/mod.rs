@@ -1,0 +1,174 @@
+//! Scraping: what Prometheus and OpenMetrics endpoints show is fetched each interval and stored as it came.
+//!
+//! `ogive serve --scrape-config FILE` reads `global` and `scrape_configs` in the form that users of Prometheus have. Each job is a
+//! pool with a task that discovers its targets, each target a task that scrapes it. All of it goes to the default tenant.
+//! Invariants: a configuration is taken whole or not at all; a job that a reload does not change goes on undisturbed.
+//! Threads: tasks of the server's runtime alone.
+//! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old configuration stays.
+
+mod client;
+mod config;
+mod discovery;
+mod md5;
+mod pool;
+mod relabel;
+#[expect(clippy::module_inception, reason = "a scrape is what scraping is made of")]
+mod scrape;
+mod series;
+mod target;
+mod tls;
+pub(crate) mod view;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use ogive_model::Tenant;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::http::App;
+use config::Config;
+pub(crate) use config::duration_text;
+use pool::{Caches, Pool};
+use scrape::Stop;
+pub(crate) use view::View;
+
+/// 2 expositions are read at once: one a processor of a small machine.
+const DECODING_MAX: usize = 2;
+/// 16 requests for a reload wait.
+const RELOADS_MAX: usize = 16;
+
+/// What is to be scraped.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// File with scrape_configs as a prometheus.yml has them; may be named several times. SIGHUP reads it again.
+    #[arg(long = "scrape-config", value_name = "FILE", env = "OGIVE_SCRAPE_CONFIG")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// How files are reached: they are given, not opened here.
+#[derive(Clone, Copy)]
+pub(crate) struct Files {
+    pub(crate) read: fn(&Path) -> io::Result<Vec<u8>>,
+    /// The files of a pattern, whose last part may hold asterisks.
+    pub(crate) list: fn(&Path) -> io::Result<Vec<PathBuf>>,
+}
+
+/// What every task works with.
+struct Context {
+    app: App,
+    files: Files,
+    tenant: Tenant,
+    decoding: Semaphore,
+}
+
+/// A configuration that was read at the start.
+pub(crate) struct Scraping {
+    paths: Vec<PathBuf>,
+    files: Files,
+    config: Config,
+}
+
+impl Scraping {
+    /// Reads the files of `options`.
+    pub(crate) fn open(options: &Options, files: Files) -> anyhow::Result<Self> {
+        let config = read(&options.files, files).map_err(anyhow::Error::msg)?;
+        for warning in &config.warnings {
+            eprintln!("ogive: {warning}");
+        }
+        Ok(Self { paths: options.files.clone(), files, config })
+    }
+
+    /// Scrapes until the server ends, and then ends the series of every target.
+    pub(crate) async fn run(self, app: App) {
+        if self.paths.is_empty() {
+            return;
+        }
+        let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+        let (sender, mut reloads) = mpsc::channel(RELOADS_MAX);
+        *app.scrape.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        let mut ending = app.ending.clone();
+        let tenant = scrape::tenant();
+        let context = Arc::new(Context { app, files: self.files, tenant, decoding: Semaphore::new(DECODING_MAX) });
+        let mut jobs = Jobs { context, pools: BTreeMap::new() };
+        jobs.become_of(self.config).await;
+        loop {
+            let asked = tokio::select! {
+                _ = hangup.recv() => None,
+                asked = reloads.recv() => asked,
+                _ = ending.wait_for(|ending| *ending) => break,
+            };
+            let done = match read(&self.paths, self.files) {
+                Ok(config) => {
+                    config.warnings.iter().for_each(|warning| eprintln!("ogive: {warning}"));
+                    jobs.become_of(config).await;
+                    eprintln!("ogive: {} scrape jobs are in force", jobs.pools.len());
+                    Ok(())
+                }
+                Err(error) => {
+                    eprintln!("ogive: {error}; the scrape configuration stays as it was");
+                    Err(error)
+                }
+            };
+            if let Some(asked) = asked {
+                let _ = asked.send(done);
+            }
+        }
+        jobs.end().await;
+    }
+}
+
+/// Reads the files, and what their jobs need to be believed.
+fn read(paths: &[PathBuf], files: Files) -> Result<Config, String> {
+    let config = config::load(paths, files)?;
+    for job in &config.jobs {
+        let all = std::iter::once(&job.access).chain(job.http.iter().map(|source| &source.access));
+        for access in all {
+            tls::config(&access.tls, files).map_err(|sentence| format!("job {:?}: {sentence}", job.name))?;
+        }
+    }
+    Ok(config)
+}
+
+/// Every job that is scraped.
+struct Jobs {
+    context: Arc<Context>,
+    pools: BTreeMap<String, Pool>,
+}
+
+impl Jobs {
+    async fn become_of(&mut self, config: Config) {
+        let wanted: BTreeMap<String, config::Job> =
+            config.jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
+        let gone: Vec<String> = self.pools.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+        for name in gone {
+            if let Some(pool) = self.pools.remove(&name) {
+                pool.stop(Stop::End).await;
+                self.context.app.scrape.remove(&name);
+            }
+        }
+        for (name, job) in wanted {
+            let before = match self.pools.remove(&name) {
+                Some(pool) if *pool.job == job => {
+                    self.pools.insert(name, pool);
+                    continue;
+                }
+                Some(pool) => pool.stop(Stop::HandOver).await,
+                None => Caches::new(),
+            };
+            match Pool::start(&self.context, Arc::new(job), before) {
+                Ok(pool) => drop(self.pools.insert(name, pool)),
+                Err(error) => eprintln!("ogive: {error}; it is not scraped"),
+            }
+        }
+    }
+
+    async fn end(self) {
+        let stopping: Vec<_> = self.pools.into_values().map(|pool| tokio::spawn(pool.stop(Stop::End))).collect();
+        for stopped in stopping {
+            let _ = stopped.await;
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A job at work: its targets as they are discovered, and one task a target.
+//!
+//! Threads: tasks of the server's runtime. A pool's task looks at files each [`LOOK_AGAIN`].
+//! Limits: [`TARGETS_MAX`], and the job's `target_limit`, above which every target fails.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::Context;
+use super::config::{Group, Job};
+use super::discovery::Discovery;
+use super::scrape::{Scrape, Stop};
+use super::series::Cache;
+use super::target::{Made, Target, make};
+use super::view::{Pairs, PoolView, TargetView};
+
+/// 2 s: a target that was written to a file is scraped before who wrote it looks.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// 100,000 targets of a job: each has a task, a connection and a recorder.
+const TARGETS_MAX: usize = 100_000;
+/// 10,000 dropped targets are shown.
+const DROPPED_MAX: usize = 10_000;
+
+/// What the targets of a job know of their series, by the target's number.
+pub(super) type Caches = HashMap<u64, (Target, Cache)>;
+
+/// A job that is scraped.
+pub(super) struct Pool {
+    pub(super) job: Arc<Job>,
+    stop: watch::Sender<Stop>,
+    task: JoinHandle<Caches>,
+}
+
+impl Pool {
+    /// Starts it with what was known before of its targets.
+    pub(super) fn start(context: &Arc<Context>, job: Arc<Job>, before: Caches) -> Result<Self, String> {
+        let wrong = |error: String| format!("job {:?}: {error}", job.name);
+        let discovery = Discovery::new(job.clone(), context.files, context.app.clock).map_err(wrong)?;
+        let tls = super::tls::config(&job.access.tls, context.files).map_err(wrong)?;
+        let (stop, stopping) = watch::channel(Stop::Not);
+        let view = Arc::<PoolView>::default();
+        context.app.scrape.set(&job.name, view.clone());
+        let work = Work {
+            context: context.clone(),
+            job: job.clone(),
+            tls,
+            view,
+            discovery,
+            running: BTreeMap::new(),
+            before,
+            groups: None,
+            told: Vec::new(),
+        };
+        Ok(Self { job, stop, task: tokio::spawn(work.run(stopping)) })
+    }
+
+    /// Ends it; what its targets know when another goes on in its place.
+    pub(super) async fn stop(self, stop: Stop) -> Caches {
+        let _ = self.stop.send(stop);
+        self.task.await.unwrap_or_default()
+    }
+}
+
+struct Running {
+    view: Arc<TargetView>,
+    stop: watch::Sender<Stop>,
+    /// Why it fails without being asked.
+    forced: watch::Sender<Option<String>>,
+    task: JoinHandle<Cache>,
+}
+
+impl Running {
+    fn stop(&self, stop: Stop) {
+        self.stop.send_replace(stop);
+    }
+}
+
+struct Work {
+    context: Arc<Context>,
+    job: Arc<Job>,
+    tls: Arc<rustls::ClientConfig>,
+    view: Arc<PoolView>,
+    discovery: Discovery,
+    running: BTreeMap<u64, Running>,
+    before: Caches,
+    /// What the targets were made of.
+    groups: Option<Vec<Group>>,
+    /// What is wrong with some of them.
+    told: Vec<String>,
+}
+
+impl Work {
+    async fn run(mut self, mut stopping: watch::Receiver<Stop>) -> Caches {
+        loop {
+            let groups = tokio::select! {
+                groups = self.discovery.groups() => Some(groups),
+                _ = stopping.changed() => None,
+            };
+            if let Some(groups) = groups
+                && self.groups.as_ref() != Some(&groups)
+            {
+                self.become_of(groups).await;
+            }
+            let is_fixed = self.discovery.is_fixed();
+            let again = async {
+                match is_fixed {
+                    true => std::future::pending().await,
+                    false => tokio::time::sleep(LOOK_AGAIN).await,
+                }
+            };
+            tokio::select! {
+                () = again => {}
+                _ = stopping.wait_for(|stop| *stop != Stop::Not) => break,
+            }
+        }
+        let stop = *stopping.borrow();
+        let mut out = Caches::new();
+        let running = std::mem::take(&mut self.running);
+        running.values().for_each(|running| running.stop(stop));
+        for (number, running) in running {
+            if let Ok(cache) = running.task.await {
+                out.insert(number, (running.view.target.clone(), cache));
+            }
+        }
+        out
+    }
+
+    /// Scrapes the targets of `groups`, and no others.
+    async fn become_of(&mut self, groups: Vec<Group>) {
+        let (mut wanted, mut dropped, mut told) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for group in &groups {
+            for address in &group.targets {
+                match make(&self.job, group, &address.0) {
+                    Ok(Made::Active(target)) if wanted.len() < TARGETS_MAX => {
+                        wanted.insert(target.number(), *target);
+                    }
+                    Ok(Made::Active(_)) => told.push(format!("there are more than {TARGETS_MAX} targets")),
+                    Ok(Made::Dropped(labels)) => dropped.push(labels),
+                    Err(error) => told.push(error),
+                }
+            }
+        }
+        told.dedup();
+        if told != self.told {
+            told.iter().take(10).for_each(|error| eprintln!("ogive: job {:?}: {error}", self.job.name));
+            self.told = told;
+        }
+        self.groups = Some(groups);
+        let gone: Vec<u64> = self.running.keys().filter(|number| !wanted.contains_key(number)).copied().collect();
+        let gone: Vec<Running> = gone.iter().filter_map(|number| self.running.remove(number)).collect();
+        gone.iter().for_each(|running| running.stop(Stop::End));
+        for running in gone {
+            let _ = running.task.await;
+        }
+        let limit = self.job.limits.targets;
+        let forced = (limit > 0 && wanted.len() as u64 > limit)
+            .then(|| format!("the job has {} targets, above target_limit {limit}", wanted.len()));
+        for (number, target) in wanted {
+            match self.running.get(&number) {
+                Some(running) => {
+                    running.forced.send_replace(forced.clone());
+                }
+                None => self.begin(number, target, forced.clone()),
+            }
+        }
+        self.show(dropped);
+        // Of the targets that were there before and are not now the series end.
+        for (target, cache) in std::mem::take(&mut self.before).into_values() {
+            Scrape::end(&self.context, &self.job, &target, cache).await;
+        }
+    }
+
+    fn begin(&mut self, number: u64, target: Target, forced: Option<String>) {
+        let (stop, stopping) = watch::channel(Stop::Not);
+        let (force, forced) = watch::channel(forced);
+        let view = Arc::new(TargetView::new(target));
+        let cache = self.before.remove(&number).map(|(_, mut cache)| {
+            cache.renew();
+            cache
+        });
+        let scrape =
+            Scrape::new(self.context.clone(), self.job.clone(), self.tls.clone(), (self.view.clone(), view.clone()));
+        let task = tokio::spawn(scrape.run(cache, stopping, forced));
+        self.running.insert(number, Running { view, stop, forced: force, task });
+    }
+
+    fn show(&self, mut dropped: Vec<Pairs>) {
+        dropped.truncate(DROPPED_MAX);
+        self.view.set(self.running.values().map(|running| running.view.clone()).collect(), dropped);
+    }
+}

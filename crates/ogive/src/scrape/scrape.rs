@@ -1,0 +1,334 @@
+//! One target, scraped each interval.
+//!
+//! Invariants: scrapes lie on a line of times that the target's number fixes, so that a restart goes on at the same ones. What
+//! was fetched is stored before the next scrape begins. Each scrape is reported (`up` and its neighbours), also one that failed.
+//! Limits: [`BATCH_SAMPLES_MAX`] samples a batch; a store that is busy is asked [`TRIES`] times.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ogive_model::{Tenant, Verdict};
+use ogive_probe::Recorder;
+use ogive_protocol::exposition::{Exposition, Format, decode};
+use tokio::sync::watch;
+
+use super::Context;
+use super::client::{Answer, Ask, Client};
+use super::config::{Job, Protocol};
+use super::series::{Cache, Item, Report, Rules, batch, flipped};
+use super::target::Target;
+use super::view::{Family, Last, PoolView, TargetView};
+use crate::backend::Refusal;
+use crate::counters::{self, MALFORMED};
+use crate::http::batch::stored;
+use crate::ingest_path::Publisher;
+
+/// 20,000 samples: a batch of some 1 MB.
+const BATCH_SAMPLES_MAX: usize = 20_000;
+/// 6 tries, 0.1 s and then twice as long each: 3 s.
+const TRIES: u32 = 6;
+/// 64 KiB are read in a millisecond; what is larger is read while others' tasks move to another thread.
+const INLINE_BYTES_MAX: usize = 64 << 10;
+/// A scrape that began this much after its time is told as of its time: equal distances take less space.
+const TOLERANCE_NS: i64 = 2_000_000;
+
+/// Whether a target, or a job, goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    Not,
+    /// Another goes on in its place.
+    HandOver,
+    /// Its series end.
+    End,
+}
+
+/// See the module.
+pub(super) struct Scrape {
+    context: Arc<Context>,
+    job: Arc<Job>,
+    pool: Arc<PoolView>,
+    view: Arc<TargetView>,
+    client: Client,
+    accept: String,
+    recorder: Recorder,
+    cache: Cache,
+}
+
+/// A scrape that failed: what is told, and what is counted when the target answered something.
+struct Failure(String, Option<&'static str>);
+
+impl Scrape {
+    pub(super) fn new(
+        context: Arc<Context>,
+        job: Arc<Job>,
+        tls: Arc<rustls::ClientConfig>,
+        (pool, view): (Arc<PoolView>, Arc<TargetView>),
+    ) -> Self {
+        let client = Client::new(job.access.clone(), context.files, tls);
+        let recorder = Recorder::default();
+        let cache = Cache::new(&view.target.labels);
+        Self { accept: accept(&job.protocols), context, job, pool, view, client, recorder, cache }
+    }
+
+    /// Scrapes until it is stopped.
+    pub(super) async fn run(
+        mut self,
+        cache: Option<Cache>,
+        mut stopping: watch::Receiver<Stop>,
+        forced: watch::Receiver<Option<String>>,
+    ) -> Cache {
+        if let Some(cache) = cache {
+            self.cache = cache;
+        }
+        let (job, view) = (self.job.clone(), self.view.clone());
+        let labels = [("job", job.name.as_str()), ("instance", view.target.label("instance"))];
+        self.context.app.meters.scrape(&labels, &self.recorder);
+        let mut due_ns = None;
+        loop {
+            let next_ns = self.next(due_ns);
+            let wait = u64::try_from(next_ns - self.context.app.clock.wall()).unwrap_or(0);
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_nanos(wait)) => {}
+                _ = stopping.wait_for(|stop| *stop != Stop::Not) => break,
+            }
+            due_ns = Some(next_ns);
+            let forced = forced.borrow().clone();
+            let from = self.context.app.clock.now();
+            // A fetch that is under way when the end comes is given up; what was fetched is stored.
+            let fetched = tokio::select! {
+                fetched = self.fetch(forced) => fetched,
+                _ = stopping.wait_for(|stop| *stop != Stop::Not) => break,
+            };
+            self.scraped(fetched, from, next_ns).await;
+        }
+        self.context.app.meters.scrape_ended(&labels);
+        let stop = *stopping.borrow();
+        if stop == Stop::End {
+            Self::end_of(&self.context, &self.job, &self.view.target, &mut self.cache).await;
+        }
+        self.cache
+    }
+
+    /// When the next scrape is due, in wall time, behind the one at `due_ns`.
+    fn next(&self, due_ns: Option<i64>) -> i64 {
+        let interval = i64::try_from(self.view.target.interval.as_nanos()).unwrap_or(i64::MAX).max(1);
+        let offset = (self.view.target.number() % interval as u64) as i64;
+        let now = self.context.app.clock.wall();
+        let behind = due_ns.filter(|due| (now - due).abs() < interval).map_or(now, |due| now.max(due));
+        // The first time on the target's line behind it.
+        (behind - offset).div_euclid(interval).saturating_add(1).saturating_mul(interval).saturating_add(offset)
+    }
+
+    async fn fetch(&mut self, forced: Option<String>) -> Result<Answer, Failure> {
+        if let Some(sentence) = forced {
+            return Err(Failure(sentence, None));
+        }
+        let timeout = self.view.target.timeout;
+        let headers = [("x-prometheus-scrape-timeout-seconds", timeout.as_secs_f64().to_string())];
+        let ask = Ask {
+            accept: &self.accept,
+            compression: self.job.compression,
+            bytes_max: self.job.limits.body_bytes,
+            headers: &headers,
+        };
+        match tokio::time::timeout(timeout, self.client.get(&self.view.target.url, &ask)).await {
+            Ok(answer) => answer.map_err(|sentence| Failure(sentence, None)),
+            Err(_) => Err(Failure(format!("no answer within {}", super::config::duration_text(timeout)), None)),
+        }
+    }
+
+    /// Stores what was fetched, or that nothing was, and tells of it.
+    async fn scraped(&mut self, fetched: Result<Answer, Failure>, from: u64, due_ns: i64) {
+        let clock = self.context.app.clock;
+        let took_ns = clock.now().saturating_sub(from);
+        self.recorder.record_ns(took_ns);
+        let began_ns = clock.wall() - took_ns as i64;
+        let time_ns = if (began_ns - due_ns).abs() <= TOLERANCE_NS { due_ns } else { began_ns };
+        // Milliseconds are what is stored.
+        let time_ns = time_ns.div_euclid(1_000_000) * 1_000_000;
+        let mut report = Report { seconds: took_ns as f64 / 1e9, ..Report::default() };
+        let mut last = Last { time_ns, took: Duration::from_nanos(took_ns), ..self.view.last() };
+        last.error.clear();
+        let context = self.context.clone();
+        let ledger = context.app.counters.of(counters::Protocol::Scrape);
+        let done = match fetched {
+            Err(failure) => Err(failure),
+            Ok(answer) => {
+                ledger.bytes.add(answer.body.len() as u64);
+                self.page(&answer, time_ns, &mut report, &mut last).await
+            }
+        };
+        if let Err(Failure(sentence, reason)) = done {
+            if let Some(reason) = reason {
+                ledger.unreadable(reason, 1);
+            }
+            last.error = sentence;
+            let items = self.cache.end_all(self.job.track_timestamps, time_ns);
+            store(&self.context, &self.job, &self.view.target, &mut self.cache, (items, None)).await;
+        }
+        report.is_up = last.error.is_empty();
+        let items = self.cache.report(&self.context.tenant, Some(report), time_ns);
+        store(&self.context, &self.job, &self.view.target, &mut self.cache, (items, None)).await;
+        self.view.set(last);
+    }
+
+    async fn page(
+        &mut self,
+        answer: &Answer,
+        time_ns: i64,
+        report: &mut Report,
+        last: &mut Last,
+    ) -> Result<(), Failure> {
+        let format = format(answer, self.job.fallback)?;
+        let _turn = self.context.decoding.acquire().await;
+        let read = if answer.body.len() <= INLINE_BYTES_MAX {
+            decode(format, &answer.body)
+        } else {
+            tokio::task::block_in_place(|| decode(format, &answer.body))
+        };
+        let read = read.map_err(|error| Failure(explained(&error, format), Some(MALFORMED)))?;
+        let rules = Rules { job: &self.job, labels: &self.view.target.labels, tenant: &self.context.tenant };
+        report.scraped = read.points.len() as u64;
+        let round = self.cache.take(&rules, &read, time_ns).map_err(|sentence| Failure(sentence, Some("limit")))?;
+        (report.scraped, report.kept, report.added) = (round.scraped, round.kept, round.added);
+        let ledger = self.context.app.counters.of(counters::Protocol::Scrape);
+        for (reason, count) in [("duplicate_series", round.duplicates), ("exemplar", round.bad_events)] {
+            if count > 0 {
+                ledger.unreadable(reason, count);
+            }
+        }
+        self.learn(&read, last);
+        store(&self.context, &self.job, &self.view.target, &mut self.cache, (round.items, Some(&read))).await;
+        Ok(())
+    }
+
+    /// Keeps what is said of the metrics.
+    fn learn(&self, read: &Exposition<'_>, last: &mut Last) {
+        let families = read.families.iter().map(|family| Family {
+            name: family.name.clone().into_owned(),
+            kind: family.kind,
+            help: family.help.clone().into_owned(),
+            unit: family.unit.clone().into_owned(),
+        });
+        let families: Vec<Family> = families.collect();
+        let is_new = *last.families != families;
+        if is_new {
+            last.families = self.pool.share(families);
+        }
+        let metadata = &self.context.app.metadata;
+        for family in last.families.iter() {
+            metadata.learn(&self.context.tenant, &family.name, family.kind, &family.help, &family.unit);
+        }
+    }
+
+    /// Ends the series of a target that is gone.
+    pub(super) async fn end(context: &Context, job: &Job, target: &Target, mut cache: Cache) {
+        Self::end_of(context, job, target, &mut cache).await;
+    }
+
+    async fn end_of(context: &Context, job: &Job, target: &Target, cache: &mut Cache) {
+        let now_ns = context.app.clock.wall().div_euclid(1_000_000) * 1_000_000;
+        let mut items = cache.end_all(job.track_timestamps, now_ns);
+        items.extend(cache.report(&context.tenant, None, now_ns));
+        store(context, job, target, cache, (items, None)).await;
+    }
+}
+
+/// The `Accept` header that asks for `protocols`, the first most.
+fn accept(protocols: &[Protocol]) -> String {
+    let of = |(at, protocol): (usize, &Protocol)| {
+        let weight = protocols.len() + 1 - at;
+        format!("{};q=0.{weight}", protocol.content_type())
+    };
+    let named: Vec<String> = protocols.iter().enumerate().map(of).collect();
+    format!("{},*/*;q=0.1", named.join(","))
+}
+
+/// The form of an answer.
+fn format(answer: &Answer, fallback: Option<Protocol>) -> Result<Format, Failure> {
+    let found = Format::of_content_type(&answer.content_type)
+        .or_else(|| fallback.and_then(|protocol| Format::of_content_type(protocol.content_type())));
+    match found {
+        Some(Format::Text { .. }) => Ok(Format::Text { is_whole: answer.is_whole }),
+        Some(format) => Ok(format),
+        None => Err(Failure(
+            format!(
+                "the answer's content type is {:?}, which is no exposition; fallback_scrape_protocol says what to take it for",
+                answer.content_type
+            ),
+            Some("content_type"),
+        )),
+    }
+}
+
+fn explained(error: &ogive_protocol::Error, format: Format) -> String {
+    match format {
+        Format::OpenMetrics { .. } => {
+            format!(
+                "{error} (OpenMetrics refuses the whole answer; scrape_protocols: [PrometheusText0.0.4] asks for a tolerant form)"
+            )
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Stores items, in as many batches as they need.
+async fn store(
+    context: &Context,
+    job: &Job,
+    target: &Target,
+    cache: &mut Cache,
+    (items, read): (Vec<Item>, Option<&Exposition<'_>>),
+) {
+    let rules = Rules { job, labels: &target.labels, tenant: &context.tenant };
+    for chunk in items.chunks(BATCH_SAMPLES_MAX) {
+        let mut chunk = chunk.to_vec();
+        // Once more for what the store has forgotten, once for what it knows otherwise.
+        for _ in 0..3 {
+            if chunk.is_empty() {
+                break;
+            }
+            match submit(context, &chunk).await {
+                Ok(verdict) => {
+                    if verdict.folded == 0 {
+                        cache.stored(&chunk, &verdict.rejected);
+                    }
+                    chunk = flipped(&chunk, &verdict.rejected);
+                }
+                Err(Refusal::UnknownSeries { unknown, .. }) => {
+                    cache.declare_again(&rules, read, &mut chunk, &unknown);
+                }
+                // It is counted as refused.
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+async fn submit(context: &Context, items: &[Item]) -> Result<Verdict, Refusal> {
+    let app = &context.app;
+    let mut pause = Duration::from_millis(100);
+    for _ in 1..TRIES {
+        match submit_once(context, items).await {
+            Err(Refusal::Busy) if !*app.ending.borrow() => tokio::time::sleep(pause).await,
+            done => return done,
+        }
+        pause *= 2;
+    }
+    submit_once(context, items).await
+}
+
+async fn submit_once(context: &Context, items: &[Item]) -> Result<Verdict, Refusal> {
+    let app = &context.app;
+    let way = app.meters.ingest.begin_made();
+    let batch = batch(items, &context.tenant, app.numbers.next());
+    let frame = batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
+    let verdict = stored(app, counters::Protocol::Scrape, batch, frame, &way).await?;
+    app.meters.ingest.finish(way, Publisher::Of(counters::Protocol::Scrape));
+    Ok(verdict)
+}
+
+/// The tenant of everything that is scraped.
+pub(super) fn tenant() -> Tenant {
+    Tenant::default()
+}

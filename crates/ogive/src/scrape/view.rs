@@ -1,0 +1,136 @@
+//! What is scraped, for whoever asks: targets and what became of their last scrape.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use ogive_model::MetricKind;
+use tokio::sync::{mpsc, oneshot};
+
+use super::series::number_of;
+use super::target::Target;
+
+/// Labels, by name.
+pub(crate) type Pairs = Vec<(String, String)>;
+
+/// Asks for the files to be read again, and hears what was wrong with them.
+pub(crate) type Reload = oneshot::Sender<Result<(), String>>;
+
+/// All of it.
+#[derive(Default)]
+pub(crate) struct View {
+    pools: Mutex<BTreeMap<String, Arc<PoolView>>>,
+    pub(crate) reload: Mutex<Option<mpsc::Sender<Reload>>>,
+}
+
+/// A job's targets.
+#[derive(Default)]
+pub(crate) struct PoolView {
+    active: Mutex<Vec<Arc<TargetView>>>,
+    dropped: Mutex<Vec<Pairs>>,
+    /// Lists of families that some target has now.
+    families: Mutex<HashMap<u64, Weak<Vec<Family>>>>,
+}
+
+/// What a target says of a metric.
+#[derive(Clone, Debug, Hash, PartialEq)]
+pub(crate) struct Family {
+    pub(crate) name: String,
+    pub(crate) kind: MetricKind,
+    pub(crate) help: String,
+    pub(crate) unit: String,
+}
+
+/// A target.
+pub(crate) struct TargetView {
+    pub(crate) target: Target,
+    last: Mutex<Last>,
+}
+
+/// Its last scrape.
+#[derive(Clone, Default)]
+pub(crate) struct Last {
+    /// Nanoseconds since the Unix epoch; 0 before the first.
+    pub(crate) time_ns: i64,
+    pub(crate) took: Duration,
+    /// Empty when it went well.
+    pub(crate) error: String,
+    pub(crate) families: Arc<Vec<Family>>,
+}
+
+impl Last {
+    /// `up`, `down`, or `unknown` before the first.
+    pub(crate) fn health(&self) -> &'static str {
+        match (self.time_ns, self.error.is_empty()) {
+            (0, _) => "unknown",
+            (_, true) => "up",
+            (_, false) => "down",
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl View {
+    /// Every job by its name.
+    pub(crate) fn pools(&self) -> BTreeMap<String, Arc<PoolView>> {
+        lock(&self.pools).clone()
+    }
+
+    pub(super) fn set(&self, job: &str, pool: Arc<PoolView>) {
+        lock(&self.pools).insert(job.to_owned(), pool);
+    }
+
+    pub(super) fn remove(&self, job: &str) {
+        lock(&self.pools).remove(job);
+    }
+
+    /// The way to ask for a reload, when anything is scraped at all.
+    pub(crate) fn reloader(&self) -> Option<mpsc::Sender<Reload>> {
+        lock(&self.reload).clone()
+    }
+}
+
+impl PoolView {
+    pub(crate) fn active(&self) -> Vec<Arc<TargetView>> {
+        lock(&self.active).clone()
+    }
+
+    pub(crate) fn dropped(&self) -> Vec<Pairs> {
+        lock(&self.dropped).clone()
+    }
+
+    pub(super) fn set(&self, active: Vec<Arc<TargetView>>, dropped: Vec<Pairs>) {
+        *lock(&self.active) = active;
+        *lock(&self.dropped) = dropped;
+    }
+
+    /// `families` shared with every target of the job that says the same.
+    pub(super) fn share(&self, families: Vec<Family>) -> Arc<Vec<Family>> {
+        let number = number_of(&families);
+        let mut known = lock(&self.families);
+        if let Some(shared) = known.get(&number).and_then(Weak::upgrade).filter(|shared| **shared == families) {
+            return shared;
+        }
+        known.retain(|_, list| list.strong_count() > 0);
+        let shared = Arc::new(families);
+        known.insert(number, Arc::downgrade(&shared));
+        shared
+    }
+}
+
+impl TargetView {
+    pub(super) fn new(target: Target) -> Self {
+        Self { target, last: Mutex::default() }
+    }
+
+    pub(crate) fn last(&self) -> Last {
+        lock(&self.last).clone()
+    }
+
+    pub(super) fn set(&self, last: Last) {
+        *lock(&self.last) = last;
+    }
+}
