@@ -182,6 +182,8 @@ impl Backend for Embedded {
             ("deletion_rewrites_total", status.erasures),
             ("deletion_failures_total", status.erasure_failures),
             ("recall_failures_total", status.recall_failures),
+            ("read_clashes_total", status.read_clashes),
+            ("written_clashes_total", status.written_clashes),
             ("disks", members.len() as u64),
             ("disks_live", live),
             ("disk_failures_total", members.iter().map(|member| member.failures).sum()),

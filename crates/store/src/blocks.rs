@@ -15,8 +15,9 @@ use ogive_journal::Disk;
 use ogive_model::{Kind, Matcher, Selection, SeriesData, Temporality, Tenant, TimeRange};
 
 use crate::manifest::Manifest;
+use crate::merge::merge_telling;
 use crate::tombstone::{self, Tombstone};
-use crate::{Block, BlockId, BlockMeta, Budget, Error, merge};
+use crate::{Block, BlockId, BlockMeta, Budget, Error};
 
 /// 256 MiB: the indexes of some three million series with nine labels each.
 pub const INDEX_BYTES_MAX: usize = 256 << 20;
@@ -137,7 +138,9 @@ impl Blocks {
             }
             // One after the other, so that a series of a thousand blocks is not in memory a thousand times.
             match part {
-                Ok(part) => found = merge(vec![found, part]),
+                Ok(part) => {
+                    found = merge_telling(vec![found, part], |labels, clash| budget.clash(labels, clash));
+                }
                 Err(error) => budget.miss(error, || "all samples of its block".into())?,
             }
         }
@@ -257,8 +260,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::block;
     use crate::testing::{any_source, bits, model_select};
+    use crate::{block, merge};
 
     const DIRECTORY: &str = "/store";
 

@@ -45,7 +45,7 @@ pub use error::Error;
 pub use ingest::stats::{Recovered, Status};
 pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply, Stamps, Step, TenantLimits};
 pub use manifest::Manifest;
-pub use merge::merge;
+pub use merge::{Clash, merge};
 pub use retention::{Keep, Retention};
 pub use scrub::{Scrubbed, scrub};
 pub use snapshot::SnapshotInfo;

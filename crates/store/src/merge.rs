@@ -8,14 +8,30 @@
 use std::cmp::Ordering;
 
 use ogive_model::{
-    Aggregate, FloatColumn, HistogramColumn, HistogramValue, Kind, SeriesData, SeriesMeta, Temporality, TextColumn,
+    Aggregate, FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, SeriesData, SeriesMeta, Temporality,
+    TextColumn,
 };
 
 use crate::order;
 
+/// What a merge could not keep, or could not make sense of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Clash {
+    /// Cells of which one part is missing: its scheme does not merge with that of the other.
+    pub cells: u64,
+    /// The parts have different temporalities and are read as the greater one.
+    pub temporalities: bool,
+}
+
 /// Merges `sources`, each ascending by (labels, kind); so is the answer.
 #[must_use]
 pub fn merge(sources: Vec<Vec<SeriesData>>) -> Vec<SeriesData> {
+    merge_telling(sources, |_, _| {})
+}
+
+/// As [`merge`]; `tell` hears of each series of which something is not in the answer.
+pub(crate) fn merge_telling(sources: Vec<Vec<SeriesData>>, mut tell: impl FnMut(&Labels, Clash)) -> Vec<SeriesData> {
     let mut sources: Vec<Vec<SeriesData>> = sources.into_iter().filter(|source| !source.is_empty()).collect();
     if sources.len() <= 1 {
         return sources.pop().unwrap_or_default();
@@ -26,7 +42,12 @@ pub fn merge(sources: Vec<Vec<SeriesData>>) -> Vec<SeriesData> {
     let mut merged: Vec<SeriesData> = Vec::with_capacity(all.len());
     for next in all {
         match merged.last_mut() {
-            Some(last) if last.meta.kind == next.meta.kind && last.labels == next.labels => add(last, next),
+            Some(last) if last.meta.kind == next.meta.kind && last.labels == next.labels => {
+                let clash = add(last, next);
+                if clash != Clash::default() {
+                    tell(&last.labels, clash);
+                }
+            }
             _ => merged.push(next),
         }
     }
@@ -34,7 +55,9 @@ pub fn merge(sources: Vec<Vec<SeriesData>>) -> Vec<SeriesData> {
 }
 
 /// Adds the samples of another source to those of a series.
-pub fn add(one: &mut SeriesData, other: SeriesData) {
+pub fn add(one: &mut SeriesData, other: SeriesData) -> Clash {
+    let temporalities = one.meta.temporality != other.meta.temporality;
+    let mut cells = 0;
     let delta = other.meta.temporality == Temporality::Delta;
     let width_ms = if one.rollup_ms == other.rollup_ms { None } else { Some(other.meta.width_ms) };
     merge_meta(&mut one.meta, other.meta);
@@ -43,9 +66,10 @@ pub fn add(one: &mut SeriesData, other: SeriesData) {
     one.rollup_ms = one.rollup_ms.max(other.rollup_ms);
     match one.meta.kind {
         Kind::Float => add_floats(&mut one.floats, other.floats, delta),
-        Kind::Histogram => add_histograms(&mut one.histograms, other.histograms, delta),
+        Kind::Histogram => cells = add_histograms(&mut one.histograms, other.histograms, delta),
         Kind::Text => add_texts(&mut one.texts, other.texts),
     }
+    Clash { cells, temporalities }
 }
 
 /// What is known beside the samples, when sources differ: the greater temporality, unit and width.
@@ -128,11 +152,13 @@ fn add_floats(one: &mut FloatColumn, mut other: FloatColumn, delta: bool) {
 
 /// Makes one row a time of the points and fragments of a delta series: what is read. Its start is the earliest, 0 when not
 /// all are known.
-pub(crate) fn collapse(data: &mut SeriesData) {
+pub(crate) fn collapse(data: &mut SeriesData) -> Clash {
+    let mut clash = Clash::default();
     if data.meta.temporality == Temporality::Delta {
         collapse_floats(&mut data.floats);
-        collapse_histograms(&mut data.histograms);
+        clash.cells = collapse_histograms(&mut data.histograms);
     }
+    clash
 }
 
 fn collapse_floats(column: &mut FloatColumn) {
@@ -152,18 +178,21 @@ fn collapse_floats(column: &mut FloatColumn) {
     forget_unknown(&mut column.starts);
 }
 
-fn collapse_histograms(column: &mut HistogramColumn) {
+/// Gives the number of cells of which a part is missing.
+fn collapse_histograms(column: &mut HistogramColumn) -> u64 {
     if is_collapsed(&column.times) {
-        return;
+        return 0;
     }
+    let mut lost = 0;
     let (times, all) = rows(&mut column.times, &mut column.values, &mut column.starts);
     let (times, all) = collapsed(times, all, |mut a, b| {
-        order::merge_cell(&mut a.0, b.0);
+        lost += u64::from(!order::merge_cell(&mut a.0, b.0));
         (a.0, a.1.min(b.1))
     });
     column.times = times;
     (column.values, column.starts) = all.into_iter().unzip();
     forget_unknown(&mut column.starts);
+    lost
 }
 
 fn is_collapsed(times: &[i64]) -> bool {
@@ -171,7 +200,7 @@ fn is_collapsed(times: &[i64]) -> bool {
 }
 
 /// One row a time.
-fn collapsed<T>(times: Vec<i64>, rows: Vec<T>, add: impl Fn(T, T) -> T) -> (Vec<i64>, Vec<T>) {
+fn collapsed<T>(times: Vec<i64>, rows: Vec<T>, mut add: impl FnMut(T, T) -> T) -> (Vec<i64>, Vec<T>) {
     let mut out: (Vec<i64>, Vec<T>) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
     for (time, row) in times.into_iter().zip(rows) {
         match out.1.pop_if(|_| out.0.last() == Some(&time)) {
@@ -240,7 +269,8 @@ fn meet(a: Aggregated, b: Aggregated, delta: bool) -> Aggregated {
     (row, if order::is_stale(row.0) { Aggregate::default() } else { Aggregate::of(time, row.0, row.1) })
 }
 
-fn add_histograms(one: &mut HistogramColumn, mut other: HistogramColumn, delta: bool) {
+/// Gives the number of cells of which a part is missing.
+fn add_histograms(one: &mut HistogramColumn, mut other: HistogramColumn, delta: bool) -> u64 {
     if follows(&other.times, &one.times) {
         std::mem::swap(one, &mut other);
     }
@@ -248,12 +278,13 @@ fn add_histograms(one: &mut HistogramColumn, mut other: HistogramColumn, delta: 
         one.starts = joined_starts((&one.times, &one.starts), (&other.times, &other.starts));
         one.times.extend(other.times);
         one.values.extend(other.values);
-        return;
+        return 0;
     }
+    let mut lost = 0;
     let join = |mut a: (HistogramValue, i64), b: (HistogramValue, i64)| match delta {
         true if a.1 != 0 => a,
         true => {
-            order::merge_cell(&mut a.0, b.0);
+            lost += u64::from(!order::merge_cell(&mut a.0, b.0));
             a
         }
         false => greater(a, b, order::histograms),
@@ -271,6 +302,7 @@ fn add_histograms(one: &mut HistogramColumn, mut other: HistogramColumn, delta: 
     one.times = times;
     (one.values, one.starts) = rows.into_iter().unzip();
     forget_unknown(&mut one.starts);
+    lost
 }
 
 /// Of two values with their starts the greater one; of equal values the one that started later.
@@ -352,7 +384,6 @@ mod tests {
     use proptest::prelude::*;
 
     use ogive_hist::Histogram;
-    use ogive_model::Labels;
 
     use super::*;
     use crate::testing::{any_source, bits, empty};
@@ -507,6 +538,23 @@ mod tests {
         };
         assert_eq!(count(Temporality::Delta), 2);
         assert_eq!(count(Temporality::Cumulative), 1);
+    }
+
+    #[test]
+    fn parts_of_different_temporalities_are_told() {
+        let source = |temporality| {
+            let mut data = empty(Labels::new([("__name__", "m")]).unwrap(), Kind::Float, temporality);
+            (data.floats.times, data.floats.values) = (vec![1000], vec![1.0]);
+            vec![data]
+        };
+        for (other, told) in [(Temporality::Gauge, 1), (Temporality::Delta, 0)] {
+            let mut clashes = Vec::new();
+            let sources = vec![source(Temporality::Delta), source(other)];
+            let merged = merge_telling(sources, |labels, clash| clashes.push((labels.clone(), clash)));
+            assert_eq!(merged[0].meta.temporality, Temporality::Delta);
+            let clash = Clash { cells: 0, temporalities: true };
+            assert_eq!(clashes, vec![(merged[0].labels.clone(), clash); told]);
+        }
     }
 
     #[test]

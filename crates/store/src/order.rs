@@ -10,7 +10,7 @@
 //! - A delta without a start, a fragment: both count. A delta with a start, a whole point: the same start and value count
 //!   once, anything else counts too. Histograms whose schemes do not merge cannot both count: the one of the class that
 //!   [`class_order`] puts higher stays. At the door such a sample is refused and counted; where two meet only in blocks,
-//!   nothing counts it.
+//!   the answer says so, and both are counted.
 //! - Texts are all kept, those of one time in the order of their bytes.
 
 use std::cmp::Ordering;

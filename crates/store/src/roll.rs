@@ -12,17 +12,18 @@
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{Aggregate, FloatColumn, HistogramColumn, HistogramValue, Kind, SeriesData, Temporality, restarted};
 
+use crate::merge::Clash;
 use crate::window::Window;
 use crate::{merge, order};
 
-/// `data` as cells of `width_ms`; `None` when nothing of it is rolled up.
-pub(crate) fn roll(mut data: SeriesData, width_ms: u32) -> Option<SeriesData> {
+/// `data` as cells of `width_ms`; `None` when nothing of it is rolled up. `clash` hears of what a cell cannot hold.
+pub(crate) fn roll(mut data: SeriesData, width_ms: u32, clash: &dyn Fn(Clash)) -> Option<SeriesData> {
     let (width, delta) = (i64::from(width_ms), data.meta.temporality == Temporality::Delta);
-    merge::collapse(&mut data);
+    clash(merge::collapse(&mut data));
     match data.meta.kind {
         Kind::Text => return None,
         Kind::Float => data.floats = floats(data.floats, width, delta),
-        Kind::Histogram if delta => data.histograms = cells(data.histograms, width),
+        Kind::Histogram if delta => data.histograms = cells(data.histograms, width, clash),
         Kind::Histogram => data.histograms = thinned(data.histograms, width),
     }
     if delta {
@@ -36,13 +37,13 @@ fn end_of(time: i64, width: i64) -> i64 {
     Window::of(time, width).end_ms()
 }
 
-fn cells(column: HistogramColumn, width: i64) -> HistogramColumn {
+fn cells(column: HistogramColumn, width: i64, clash: &dyn Fn(Clash)) -> HistogramColumn {
     let mut out = HistogramColumn::default();
     for (time, value) in column.times.into_iter().zip(column.values) {
         let end = end_of(time, width);
         match out.values.last_mut() {
             Some(cell) if out.times.last() == Some(&end) => {
-                order::merge_cell(cell, value);
+                clash(Clash { cells: u64::from(!order::merge_cell(cell, value)), temporalities: false });
             }
             _ => {
                 out.times.push(end);

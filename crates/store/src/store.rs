@@ -25,12 +25,13 @@ use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
 use crate::ingest::{Clock, Limits, Options, Queue, Refusal, Reply, Stamps};
 use crate::keep::{self, Keeper};
 use crate::ledger::Ledger;
+use crate::merge::{self, Clash, merge_telling};
 use crate::retention::Oldest;
 use crate::scrub::{self, Scrubbed, Scrubber};
 use crate::snapshot::{self, SnapshotInfo};
 use crate::tombstone::{TOMBSTONES_MAX, Tombstone};
 use crate::view::View;
-use crate::{BlockMeta, Blocks, Budget, Error, Manifest, merge};
+use crate::{BlockMeta, Blocks, Budget, Error, Manifest};
 
 /// Name of the journal's directory in the store's.
 pub(crate) const JOURNAL_DIRECTORY: &str = "journal";
@@ -308,6 +309,8 @@ impl Store {
             erasures: self.stats.erasures.get(),
             erasure_failures: self.stats.erasure_failures.get(),
             recall_failures: self.stats.recall_failures.get(),
+            read_clashes: self.stats.read_clashes.get(),
+            written_clashes: self.stats.written_clashes.get(),
             horizons: view.manifest.horizons.clone(),
             recovered: self.recovered.clone(),
         }
@@ -397,8 +400,14 @@ impl TenantView<'_> {
         let Selection { matchers, range, labels_only, .. } = selection;
         let (view, heads) = self.store.read_heads(self.tenant, matchers, *range, *labels_only, budget)?;
         let stored = view.select(self.tenant, selection, &heads, budget)?;
-        let mut all = merge(vec![stored, heads]);
-        all.iter_mut().for_each(merge::collapse);
+        let mut all = merge_telling(vec![stored, heads], |labels, clash| budget.clash(labels, clash));
+        for data in &mut all {
+            let clash = merge::collapse(data);
+            if clash != Clash::default() {
+                budget.clash(&data.labels, clash);
+            }
+        }
+        self.store.stats.read_clashes.add(budget.clashes());
         Ok(all)
     }
 }

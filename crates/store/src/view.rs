@@ -13,8 +13,9 @@ use ogive_model::{Kind, Resolution, RollupUse, Selection, SeriesData, Temporalit
 
 use crate::blocks::Blocks;
 use crate::manifest::Manifest;
+use crate::merge::merge_telling;
 use crate::window::Window;
-use crate::{BlockMeta, Budget, Error, merge};
+use crate::{BlockMeta, Budget, Error};
 
 /// See the module.
 #[derive(Clone, Default)]
@@ -105,7 +106,7 @@ impl View {
         let mut found = self.read(tenant, selection, &pieces, wanted, budget)?;
         let rest = self.read(tenant, selection, &finest, others, budget)?;
         if !rest.is_empty() {
-            found = merge(vec![found, rest]);
+            found = merge_telling(vec![found, rest], |labels, clash| budget.clash(labels, clash));
         }
         Ok(found)
     }
@@ -164,7 +165,7 @@ impl View {
             let part = Selection { range: piece.range, ..selection.clone() };
             let tombstones = &self.manifest.tombstones;
             let read = self.blocks.read((tenant, piece.resolution_ms), &part, &wanted, tombstones, budget)?;
-            found = merge(vec![found, read]);
+            found = merge_telling(vec![found, read], |labels, clash| budget.clash(labels, clash));
         }
         Ok(found)
     }

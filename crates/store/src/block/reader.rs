@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ogive_journal::{Disk, DiskFile, Verified, read_verified};
 use ogive_model::{Kind, Labels, Matcher, Selection, SeriesData, SeriesDef, SeriesMeta, Temporality, TimeRange};
 
-use crate::Error;
 use crate::block::format::{self, Section, SectionId, Summary};
 use crate::block::index::{Index, IndexBytes};
 use crate::block::series::{self, ChunkEntry, Entry};
 use crate::bytes::Broken;
 use crate::codec::chunk::Chunk;
 use crate::codec::dictionary::{DICTIONARY_BYTES_MAX, Dictionary};
+use crate::{Clash, Error};
 
 /// 20 sentences say what could not be read; the rest is counted.
 const GAPS_MAX: usize = 20;
@@ -33,19 +33,20 @@ pub struct Budget {
     /// `None` when a part that cannot be read ends the selection.
     gaps: Option<Vec<String>>,
     gaps_left_out: usize,
+    clashes: u64,
 }
 
 impl Budget {
     /// `limit` samples.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { left: limit, limit, gaps: None, gaps_left_out: 0 }
+        Self { left: limit, limit, gaps: None, gaps_left_out: 0, clashes: 0 }
     }
 
     /// `limit` samples of what can be read: the rest is told by [`Budget::into_gaps`].
     #[must_use]
     pub const fn partial(limit: usize) -> Self {
-        Self { left: limit, limit, gaps: Some(Vec::new()), gaps_left_out: 0 }
+        Self { left: limit, limit, gaps: Some(Vec::new()), gaps_left_out: 0, clashes: 0 }
     }
 
     /// Notes that `what` is missing from the answer because of `error`.
@@ -63,6 +64,29 @@ impl Budget {
             self.gaps_left_out += 1;
         }
         Ok(())
+    }
+
+    /// Notes what a series' parts could not be merged of.
+    pub(crate) fn clash(&mut self, labels: &Labels, clash: Clash) {
+        self.clashes += clash.cells.max(u64::from(clash.temporalities));
+        let Some(gaps) = &mut self.gaps else { return };
+        if gaps.len() >= GAPS_MAX {
+            self.gaps_left_out += 1;
+        } else if clash.cells > 0 {
+            let cells = clash.cells;
+            gaps.push(format!(
+                "the answer is incomplete: {cells} cells of {labels} came under histogram schemes that do not merge, and hold the parts of one of them"
+            ));
+        } else if clash.temporalities {
+            gaps.push(format!(
+                "{labels} came with different temporalities and is read as one of them; delete the part that is wrong, or rename one"
+            ));
+        }
+    }
+
+    /// How many cells lack a part, and how many series came with several temporalities.
+    pub(crate) const fn clashes(&self) -> u64 {
+        self.clashes
     }
 
     /// What could not be read, one sentence each.

@@ -160,7 +160,8 @@ impl Writer {
         self.last = Some((data.labels.clone(), data.meta.kind, *last));
         let mut part = match self.open.take() {
             Some(mut part) if goes_on => {
-                merge::add(&mut part.data, data);
+                // They follow each other: nothing meets.
+                let _ = merge::add(&mut part.data, data);
                 part
             }
             before => {

@@ -9,6 +9,8 @@ mod damage;
 mod life;
 mod model;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use life::{Life, Setup, Step, Sums};
 use model::Random;
 
@@ -64,24 +66,43 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 /// Lives of `seeds` from `first` on; tells which one fails, and how to run it again.
 fn lives(first: u64, seeds: u64) -> Sums {
-    let mut sums = Sums::default();
-    for seed in first..first + seeds {
-        match std::panic::catch_unwind(|| live(seed)) {
-            Ok(one) => sums.add(&one),
-            Err(panic) => {
-                eprintln!("seed {seed} failed; run it alone, more than once if threads were in it:");
-                eprintln!("  OGIVE_CRASH_FIRST={seed} OGIVE_CRASH_SEEDS=1 cargo test -p ogive-store lives");
-                std::panic::resume_unwind(panic);
+    let next = AtomicU64::new(first);
+    let work = || {
+        let mut sums = Sums::default();
+        loop {
+            // ORDERING: Relaxed; nothing but the number is shared.
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + seeds {
+                return sums;
+            }
+            match std::panic::catch_unwind(|| live(seed)) {
+                Ok(one) => sums.add(&one),
+                Err(panic) => {
+                    eprintln!("seed {seed} failed; run it alone, more than once if threads were in it:");
+                    eprintln!("  OGIVE_CRASH_FIRST={seed} OGIVE_CRASH_SEEDS=1 cargo test -p ogive-store lives");
+                    std::panic::resume_unwind(panic);
+                }
             }
         }
-    }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut sums = Sums::default();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(one) => sums.add(&one),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
     println!("{seeds} lives from seed {first} on: {sums:?}");
     sums
 }
 
 #[test]
 fn in_all_lives_what_was_acknowledged_is_there_exactly_once() {
-    let seeds = number("OGIVE_CRASH_SEEDS", 250);
+    let seeds = number("OGIVE_CRASH_SEEDS", 1000);
     let sums = lives(number("OGIVE_CRASH_FIRST", 0), seeds);
     if seeds >= 200 {
         let of =

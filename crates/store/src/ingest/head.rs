@@ -424,7 +424,8 @@ impl Found {
         let mut sources = self.sources.iter().filter(|_| !labels_only).map(|parts| parts.data(def, range, budget));
         let mut data = sources.next().unwrap_or_else(|| Ok(blank(def)))?;
         for source in sources {
-            merge::add(&mut data, source?);
+            // A head has one temporality, and schemes that do not merge were refused.
+            let _ = merge::add(&mut data, source?);
         }
         Ok(data)
     }

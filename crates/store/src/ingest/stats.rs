@@ -54,6 +54,8 @@ pub(crate) struct Stats {
     pub(crate) erasures: Counter,
     pub(crate) erasure_failures: Counter,
     pub(crate) recall_failures: Counter,
+    pub(crate) read_clashes: Counter,
+    pub(crate) written_clashes: Counter,
     /// 1 while the last flush failed for want of space.
     pub(crate) flush_full: Counter,
 }
@@ -152,6 +154,10 @@ pub struct Status {
     pub erasure_failures: u64,
     /// Blocks whose series could not be read when a batch named some of them.
     pub recall_failures: u64,
+    /// Cells that answers gave without the part whose scheme does not merge, and series of several temporalities in them.
+    pub read_clashes: u64,
+    /// The same, in blocks that were made of several: such a part is gone.
+    pub written_clashes: u64,
     /// What was dropped of each tenant and resolution, up to when.
     pub horizons: Vec<Horizon>,
     /// What the start found.

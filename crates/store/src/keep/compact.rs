@@ -109,6 +109,8 @@ pub(crate) struct Pieces<'a> {
     /// Series of this kind are passed over.
     without: Option<Kind>,
     stop: &'a dyn Fn() -> bool,
+    /// Hears of what cannot be kept.
+    clash: &'a dyn Fn(merge::Clash),
     /// The series that is read now, what is known of it, which sources have it, and up to when it was read.
     current: Option<(Labels, SeriesMeta, Vec<usize>)>,
     after: i64,
@@ -123,14 +125,14 @@ impl<'a> Pieces<'a> {
         sources: Vec<Source<'a>>,
         piece_ms: i64,
         without: Option<Kind>,
-        stop: &'a dyn Fn() -> bool,
+        (stop, clash): (&'a dyn Fn() -> bool, &'a dyn Fn(merge::Clash)),
     ) -> Result<Self, Error> {
         let open = |source: Source<'a>| {
             let Source { block, resolution_ms, range, tombstones } = source;
             Ok(Open { walk: block.walk()?, resolution_ms, range, tombstones })
         };
         let sources = sources.into_iter().map(open).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Self { sources, piece_ms, without, stop, current: None, after: i64::MIN })
+        Ok(Self { sources, piece_ms, without, stop, clash, current: None, after: i64::MIN })
     }
 
     /// The least series that any source stands at.
@@ -180,7 +182,7 @@ impl<'a> Pieces<'a> {
             for at in having {
                 if let Some(part) = self.sources[*at].read(piece)? {
                     match &mut whole {
-                        Some(whole) => merge::add(whole, part),
+                        Some(whole) => (self.clash)(merge::add(whole, part)),
                         None => whole = Some(part),
                     }
                 }
@@ -320,7 +322,7 @@ mod tests {
                 Some(Block::open(&disk, &directory.join(block::file_name(meta.id))).unwrap())
             };
             let several: Vec<Block> = sources.iter().zip(0..).filter_map(|(source, id)| write(id, source.iter().cloned().map(Ok).collect())).collect();
-            let series = Pieces::new(several.iter().map(source).collect(), piece_ms, None, &|| false).unwrap().collect();
+            let series = Pieces::new(several.iter().map(source).collect(), piece_ms, None, (&|| false, &|_| ())).unwrap().collect();
             let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false, resolution: Default::default() };
             let ask = |block: &Block| block.select(&all, &mut Budget::new(usize::MAX)).unwrap();
             let expected = merge(several.iter().map(ask).collect());
@@ -345,7 +347,7 @@ mod tests {
         let open = |id| Block::open(&disk, &directory.join(block::file_name(BlockId(id)))).unwrap();
         let (good, bad) = (open(0), open(1));
         let merge = |stop: &dyn Fn() -> bool| {
-            let pieces = Pieces::new(vec![source(&good), source(&bad)], HOUR, None, stop).unwrap();
+            let pieces = Pieces::new(vec![source(&good), source(&bad)], HOUR, None, (stop, &|_| ())).unwrap();
             block::write(&disk, directory, BlockId(2), pieces)
         };
         assert!(matches!(merge(&|| false), Err(Error::Corrupt { path: named, .. }) if named == path));

@@ -11,6 +11,7 @@ pub(crate) mod compact;
 pub(crate) mod drop;
 pub(crate) mod rollup;
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -24,13 +25,13 @@ use crate::codec::dictionary::Effort;
 use crate::ingest::stats::{Counter, Stats};
 use crate::ingest::{Clock, Options, flusher};
 use crate::keep::compact::{Pieces, Rules, Source};
-use crate::keep::rollup::{Due, Known};
+use crate::keep::rollup::{Due, Known, Made};
 use crate::ledger::Ledger;
 use crate::retention::{Oldest, Retention};
 use crate::roll::roll;
 use crate::view::View;
 use crate::window::{Ladder, Window};
-use crate::{BlockId, BlockMeta, Budget, Error};
+use crate::{BlockId, BlockMeta, Budget, Clash, Error};
 
 /// A minute between looks that nobody asked for: windows close by the clock.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -196,9 +197,11 @@ impl Keeper {
             return Some(Job::RollUp(due));
         }
         let step_ms = self.rollups.last().map_or(0, |coarsest| i64::from(*coarsest)).max(self.ladder.base_ms());
+        let made = OnceCell::new();
         let held = |job: &drop::Job| {
+            let made = made.get_or_init(|| Made::of(manifest, &self.rollups, self.ladder));
             let mut going = manifest.blocks.iter().filter(|meta| job.takes(meta));
-            going.all(|meta| rollup::is_held(manifest, &self.rollups, self.ladder, &self.known, meta))
+            going.all(|meta| made.holds(meta, &self.known))
         };
         if let Some(job) = drop::plan(&manifest.blocks, &self.retention, (wall_ms, closed_ms, step_ms), held) {
             return Some(Job::Drop(job));
@@ -308,9 +311,9 @@ impl Keeper {
             self.flusher.ring(Some(answer));
             flushed.recv().map_err(|_| Error::Ending)??;
             let view = self.ledger.view();
-            let held =
-                |meta: &BlockMeta| rollup::is_held(&view.manifest, &self.rollups, self.ladder, &self.known, meta);
-            if !view.manifest.blocks.iter().filter(|meta| job.takes(meta)).all(held) {
+            let made = Made::of(&view.manifest, &self.rollups, self.ladder);
+            let mut going = view.manifest.blocks.iter().filter(|meta| job.takes(meta));
+            if !going.all(|meta| made.holds(meta, &self.known)) {
                 return Ok(());
             }
         }
@@ -343,10 +346,10 @@ impl Keeper {
                 sources.push(self.source(view, meta, range)?);
             }
         }
-        let stop = || self.bell.is_closed();
+        let (stop, clash) = (|| self.bell.is_closed(), |clash| self.count(clash));
         let piece_ms = self.ladder.base_ms().max(i64::from(*resolution_ms));
-        let pieces = Pieces::new(sources, piece_ms, Some(Kind::Text), &stop)?;
-        let rolled = pieces.filter_map(|piece| piece.map(|data| roll(data, *resolution_ms)).transpose());
+        let pieces = Pieces::new(sources, piece_ms, Some(Kind::Text), (&stop, &clash))?;
+        let rolled = pieces.filter_map(|piece| piece.map(|data| roll(data, *resolution_ms, &clash)).transpose());
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         let written = block::write_as(disk, directory, id, (*resolution_ms, Effort::Quick), rolled)?;
@@ -385,8 +388,9 @@ impl Keeper {
     ) -> Result<Option<BlockMeta>, Error> {
         let sources = metas.iter().map(|meta| self.source(view, meta, range)).collect::<Result<Vec<_>, Error>>()?;
         let resolution_ms = metas[0].resolution_ms;
-        let stop = || self.bell.is_closed();
-        let pieces = Pieces::new(sources, self.ladder.base_ms().max(i64::from(resolution_ms)), None, &stop)?;
+        let (stop, clash) = (|| self.bell.is_closed(), |clash| self.count(clash));
+        let piece_ms = self.ladder.base_ms().max(i64::from(resolution_ms));
+        let pieces = Pieces::new(sources, piece_ms, None, (&stop, &clash))?;
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         let written = block::write_as(disk, directory, id, (resolution_ms, effort), pieces)?;
@@ -398,6 +402,11 @@ impl Keeper {
             rolled: if resolution_ms == 0 { 0 } else { view.manifest.generation },
             ..written
         }))
+    }
+
+    /// Counts what a new block does not hold of those that it is made of.
+    fn count(&self, clash: Clash) {
+        self.stats.written_clashes.add(clash.cells.max(u64::from(clash.temporalities)));
     }
 
     /// Puts `made` in the place of `several`.

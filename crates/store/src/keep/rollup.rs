@@ -56,7 +56,9 @@ pub(crate) fn finer_than(rollups: &[u32], resolution_ms: u32) -> u32 {
 }
 
 /// Rollups of one resolution by the shortest windows that they hold: up to what they saw, and their own window.
-fn made(blocks: &[BlockMeta], resolution_ms: u32, length_ms: i64) -> HashMap<(&Tenant, Window), (u64, Window)> {
+type ByWindow<'a> = HashMap<(&'a Tenant, Window), (u64, Window)>;
+
+fn made(blocks: &[BlockMeta], resolution_ms: u32, length_ms: i64) -> ByWindow<'_> {
     let mut made = HashMap::new();
     for meta in blocks.iter().filter(|meta| meta.resolution_ms == resolution_ms) {
         for window in parts(meta.window, length_ms) {
@@ -89,13 +91,7 @@ pub(crate) fn due(manifest: &Manifest, rollups: &[u32], ladder: Ladder, closed_m
 }
 
 /// The rollup over `window` if it does not hold what is in a finer block.
-fn needs(
-    finer: &BlockMeta,
-    resolution_ms: u32,
-    window: Window,
-    made: &HashMap<(&Tenant, Window), (u64, Window)>,
-    known: &Known,
-) -> Option<Due> {
+fn needs(finer: &BlockMeta, resolution_ms: u32, window: Window, made: &ByWindow<'_>, known: &Known) -> Option<Due> {
     match made.get(&(&finer.tenant, window)) {
         Some((rolled, _)) if finer.arrived <= *rolled => None,
         Some((_, own)) => Some((finer.tenant.clone(), resolution_ms, *own)),
@@ -107,18 +103,28 @@ fn needs(
     }
 }
 
-/// Whether the next coarser rollup holds what is in a block, or never will.
-pub(crate) fn is_held(manifest: &Manifest, rollups: &[u32], ladder: Ladder, known: &Known, meta: &BlockMeta) -> bool {
-    let Some(coarser) = rollups.iter().copied().filter(|coarser| *coarser > meta.resolution_ms).min() else {
-        return true;
-    };
-    if finer_than(rollups, coarser) != meta.resolution_ms {
-        return true;
+/// The rollups that a manifest has.
+pub(crate) struct Made<'a> {
+    manifest: &'a Manifest,
+    /// By the resolution that they are made of: their own, their shortest window, and those that there are.
+    of: HashMap<u32, (u32, i64, ByWindow<'a>)>,
+}
+
+impl<'a> Made<'a> {
+    pub(crate) fn of(manifest: &'a Manifest, rollups: &[u32], ladder: Ladder) -> Self {
+        let of = rollups.iter().map(|coarser| {
+            let length = ladder.lengths(*coarser)[0];
+            (finer_than(rollups, *coarser), (*coarser, length, made(&manifest.blocks, *coarser, length)))
+        });
+        Self { manifest, of: of.collect() }
     }
-    let length = ladder.lengths(coarser)[0];
-    let made = made(&manifest.blocks, coarser, length);
-    let horizon = manifest.horizon(&meta.tenant, meta.resolution_ms);
-    parts(meta.window, length)
-        .filter(|window| window.end_ms() > horizon)
-        .all(|window| needs(meta, coarser, window, &made, known).is_none_or(|due| known.is_given_up(&due)))
+
+    /// Whether the next coarser rollup holds what is in a block, or never will.
+    pub(crate) fn holds(&self, meta: &BlockMeta, known: &Known) -> bool {
+        let Some((coarser, length, made)) = self.of.get(&meta.resolution_ms) else { return true };
+        let horizon = self.manifest.horizon(&meta.tenant, meta.resolution_ms);
+        parts(meta.window, *length)
+            .filter(|window| window.end_ms() > horizon)
+            .all(|window| needs(meta, *coarser, window, made, known).is_none_or(|due| known.is_given_up(&due)))
+    }
 }
