@@ -2,17 +2,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ogive_protocol::{remote_write, snappy};
+use ogive_model::{SourceId, Tenant};
+use ogive_protocol::remote_write::{v1, v2};
+use ogive_protocol::snappy;
 
 fn read(message: &[u8]) {
-    for part in remote_write::parts(message) {
-        if let Ok(remote_write::Part::Series(series)) = part {
-            series.labels().for_each(drop);
-            series.samples().for_each(drop);
-            series.histograms().for_each(drop);
-            let _ = (series.exemplars(), series.label_bytes());
-        }
-    }
+    let tenant = Tenant::default();
+    let _ = v1::read(message, &tenant, SourceId(1), 1, None, |_| {});
+    let _ = v2::read(message, &tenant, SourceId(1), 1, None, |_| {});
 }
 
 fuzz_target!(|body: &[u8]| {

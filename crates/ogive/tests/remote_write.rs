@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,12 +20,17 @@ impl Prometheus {
              scrape_configs: [{{job_name: ogive, static_configs: [{{targets: ['{address}']}}]}}]\n\
              remote_write: [{{url: 'http://{address}/api/v1/write', queue_config: {{batch_send_deadline: 1s}}}}]\n"
         );
+        Self::run(directory, &config, "127.0.0.1:0")
+    }
+
+    fn run(directory: &Path, config: &str, address: &str) -> Self {
         let file = directory.join("prometheus.yml");
         std::fs::write(&file, config).unwrap();
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", directory.join("tsdb").display()))
-            .arg("--web.listen-address=127.0.0.1:0")
+            .arg("--enable-feature=native-histograms")
+            .arg(format!("--web.listen-address={address}"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -63,6 +69,99 @@ fn a_prometheus_writes_what_it_scrapes() {
     assert_eq!(status["rejected_total"], 0, "{status}");
 }
 
+const VERSION_2: &str = "\r\ncontent-type: application/x-protobuf;proto=io.prometheus.write.v2.Request";
+
+/// A request as Prometheus' own code writes it (prompb/io/prometheus/write/v2 of 3.6, snappy): a counter with a start, an
+/// exemplar and metadata, an integer and a float histogram, a staleness marker, and a series without a name.
+fn request_2() -> Vec<u8> {
+    let digits: String = include_str!("../../../vectors/remote_write/request_2.hex").split_whitespace().collect();
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+}
+
+/// Status, head and body of one write of version 2.0.
+fn write_2(server: &Server, body: &[u8]) -> (u16, String) {
+    let mut stream = server.connect();
+    let length = body.len();
+    let head = format!(
+        "POST /api/v1/write HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-encoding: snappy{VERSION_2}\r\n\
+         x-prometheus-remote-write-version: 2.0.0\r\ncontent-length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer.to_lowercase())
+}
+
+#[test]
+fn everything_that_version_2_brings_is_kept_over_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path());
+    // Sent twice, it counts once.
+    for _ in 0..2 {
+        let (status, answer) = write_2(&server, &request_2());
+        assert_eq!(status, 400, "{answer}");
+        assert!(answer.contains("1 of 7 samples were rejected") && answer.contains("__name__"), "{answer}");
+        for (kind, count) in [("samples", 3), ("histograms", 2), ("exemplars", 1)] {
+            let header = format!("x-prometheus-remote-write-{kind}-written: {count}\r\n");
+            assert!(answer.contains(&header), "{header} is not in {answer}");
+        }
+    }
+    // An end in order stores the metadata too.
+    assert_eq!(server.terminate(), Some(0));
+    let server = Server::start(directory.path());
+    let at = "&time=1700000001";
+    let number = |expr: &str| {
+        let (_, body) = server.get(&format!("/api/v1/query?query={}{at}", common::form(expr)));
+        body["data"]["result"][0]["value"][1].as_str().map(str::to_owned)
+    };
+    assert_eq!(number("jobs_total{queue=\"naïve\"}").as_deref(), Some("5"));
+    assert_eq!(number("count_over_time(jobs_total[10s])").as_deref(), Some("2"));
+    assert_eq!(number("histogram_count(rpc_seconds)").as_deref(), Some("6"));
+    assert_eq!(number("histogram_count(size_bytes)").as_deref(), Some("2.5"));
+    assert_eq!(number("histogram_sum(size_bytes)").as_deref(), Some("30"));
+    assert_eq!(number("up"), None, "it ended");
+    let (_, cells) = server.get("/v1/cells?match[]=jobs_total");
+    assert_eq!(cells["data"]["samples"][0]["start_ms"], 1_699_999_940_000_i64, "{cells}");
+    let (_, exemplars) = server.get("/api/v1/query_exemplars?query=jobs_total");
+    let expected = serde_json::json!([{"seriesLabels": {"__name__": "jobs_total", "queue": "naïve"}, "exemplars": [
+        {"labels": {"trace_id": "4bf92f3577b34da6"}, "value": "0.25", "timestamp": 1_700_000_000.5}]}]);
+    assert_eq!(exemplars["data"], expected);
+    let (_, told) = server.get("/api/v1/metadata");
+    let expected = serde_json::json!([{"type": "counter", "help": "Jobs that ended.", "unit": ""}]);
+    assert_eq!(told["data"]["jobs_total"], expected, "{told}");
+    let expected = serde_json::json!([{"type": "histogram", "help": "Time of a call.", "unit": "seconds"}]);
+    assert_eq!(told["data"]["rpc_seconds"], expected, "{told}");
+}
+
+/// An address that nobody listens on.
+fn free_address() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[test]
+fn a_prometheus_reads_what_it_never_scraped() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("data"));
+    assert_eq!(write_2(&server, &request_2()).0, 400);
+    let config = format!("remote_read: [{{url: 'http://{}/api/v1/read', read_recent: true}}]\n", server.address);
+    let address = free_address();
+    let _prometheus = Prometheus::run(directory.path(), &config, &address);
+    let number = |expr: &str| {
+        let query = format!("/api/v1/query?query={}&time=1700000001", common::form(expr));
+        let mut stream = std::net::TcpStream::connect(&address).ok()?;
+        stream.write_all(format!("GET {query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes()).ok()?;
+        let (status, body) = common::read_answer(&mut stream).ok()?;
+        let body: serde_json::Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
+        body["data"]["result"][0]["value"][1].as_str().map(str::to_owned)
+    };
+    let sum = common::eventually("an answer of Prometheus", || {
+        number("sum(sum_over_time(jobs_total{queue=~\"na.*\"}[10s]))")
+    });
+    assert_eq!(sum, "8");
+    assert_eq!(number("absent(size_bytes{nobody=\"has\"})").as_deref(), Some("1"));
+}
+
 #[test]
 fn what_cannot_be_read_is_refused_with_a_reason() {
     let directory = tempfile::tempdir().unwrap();
@@ -80,7 +179,9 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
         // A block of three bytes that are no message: field 1 of length 9.
         (protobuf, &[0x03, 0x08, 0x0a, 0x09, 0x01], 400, "remote write"),
         ("\r\ncontent-type: application/json", &[0], 415, "application/x-protobuf"),
-        ("\r\ncontent-type: application/x-protobuf;proto=io.prometheus.write.v2.Request", &[0], 415, "1.0"),
+        ("\r\ncontent-type: application/x-protobuf;proto=io.prometheus.write.v3.Request", &[0], 415, "2.0"),
+        // A table of symbols whose first is "a".
+        (VERSION_2, &[0x03, 0x08, 0x22, 0x01, 0x61], 400, "symbol"),
         ("\r\ncontent-type: application/x-protobuf\r\nx-scope-orgid: a/b", &[0], 400, "X-Scope-OrgID"),
     ] {
         let (found, answer) = write(headers, body);
@@ -90,12 +191,12 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
     let (_, status) = server.get("/v1/status");
     assert_eq!(
         (&status["unreadable_total"], &status["remote_write_unreadable_total"]),
-        (&6.into(), &6.into()),
+        (&7.into(), &7.into()),
         "{status}"
     );
     assert_eq!(status["batch_unreadable_total"], serde_json::Value::Null, "{status}");
     let (_, metrics) = server.request("GET /metrics HTTP/1.1", b"").unwrap();
-    for (reason, count) in [("malformed", 3), ("too_large", 1), ("unsupported", 2)] {
+    for (reason, count) in [("malformed", 4), ("too_large", 1), ("unsupported", 2)] {
         let line = format!("ogive_ingest_unreadable_total{{protocol=\"remote_write\",reason=\"{reason}\"}} {count}\n");
         assert!(metrics.contains(&line), "{line} is not in {metrics}");
     }

@@ -4,16 +4,15 @@
 //! harmless, because its samples are states at an instant and the same state twice is one.
 
 use ogive_model::{
-    Batch, Error as SeriesError, Kind, Labels, Reason, Sample, SeriesDef, SeriesMeta, Temporality, Value,
+    Batch, Error as SeriesError, Exemplar, Kind, Labels, Reason, Sample, SeriesDef, SeriesMeta, Temporality, Value,
 };
 use ogive_model::{SourceId, Tenant};
 
-use super::known::{Declared, Ids, KeySeed, Known};
-use super::{Counts, Metadata, Native, Part, Sample as Sampled, TimeSeries, parts};
-use crate::Error;
+use super::known::{Declared, Ids, Key, KeySeed};
+use super::{Counts, Native, Sample as Sampled};
 
 /// The names of metrics that only grow, by the convention of OpenMetrics: a counter, and the parts of a classic histogram
-/// or summary.
+/// or summary. Version 2.0 says types too, but not always from the first sample on, and what a series is must not change.
 const CUMULATIVE: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];
 
 /// Marks the number of a known series until it is known how many are declared in front of them.
@@ -25,85 +24,80 @@ const DETAILS_MAX: usize = 10;
 /// A request that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// Its samples. A sample that breaks a rule carries the reason.
+    /// Its samples. A sample that breaks a rule carries the reason. An exemplar is a text.
     pub batch: Batch,
+    /// What each sample is, also one that breaks a rule.
+    pub kinds: Vec<Kind>,
     /// What is wrong with the first bad samples: index into the batch's, and a sentence.
     pub details: Vec<(u32, String)>,
-    /// Exemplars, which are not stored.
-    pub exemplars: u64,
     /// The series that the batch declares, to be remembered when it is stored whole.
     pub declared: Declared,
 }
 
-/// Reads the request in `message` into the batch `sequence` of `source`. Series that `known` has are named by their identity.
-/// `learn` hears what the sender says of its metrics.
-///
-/// # Errors
-/// When the parts of the request cannot be told from each other; a part that breaks a rule is an error in the batch.
-pub fn read(
-    message: &[u8],
-    tenant: &Tenant,
-    source: SourceId,
-    sequence: u64,
-    known: Option<&Known>,
-    mut learn: impl FnMut(&Metadata<'_>),
-) -> Result<Read, Error> {
-    let batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
-    let read = Read { batch, details: Vec::new(), exemplars: 0, declared: Declared::default() };
-    let ids = known.map(Known::ids);
-    let mut reader = Reader { read, seed: KeySeed::of(tenant), ids: ids.as_deref() };
-    for part in parts(message) {
-        match part? {
-            Part::Series(series) => reader.series(&series)?,
-            Part::Metadata(metadata) => learn(&metadata),
-        }
-    }
-    Ok(reader.finish())
-}
-
-/// A request that is being read.
-struct Reader<'k> {
+/// A request that is being read. A series is looked up by its key, and its labels are read only when that fails.
+pub(super) struct Builder<'k> {
     read: Read,
     seed: KeySeed,
     ids: Option<&'k Ids>,
+    /// Of the last sample, for exemplars without a time.
+    time_ms: i64,
 }
 
-impl Reader<'_> {
-    fn series(&mut self, series: &TimeSeries<'_>) -> Result<(), Error> {
-        self.read.exemplars += series.exemplars() as u64;
-        let mut number = None;
-        for sample in series.samples() {
-            let Sampled { time_ms, value } = sample?;
-            let number = *number.get_or_insert_with(|| self.number(series, Kind::Float, false));
-            self.read.take(number, time_ms, Ok(Value::Float(value)));
-        }
-        let mut number = None;
-        for native in series.histograms() {
-            let Native { time_ms, histogram } = native?;
-            let is_gauge = matches!(&histogram, Ok(counts) if counts.is_gauge());
-            let number = *number.get_or_insert_with(|| self.number(series, Kind::Histogram, is_gauge));
-            let value = histogram.map(|counts| match counts {
-                Counts::Integer(histogram) => Value::Histogram(histogram),
-                Counts::Float(histogram) => Value::FloatHistogram(histogram),
-            });
-            self.read.take(number, time_ms, value.map_err(|rule| (Reason::HistogramInvalid, rule)));
-        }
-        Ok(())
+impl<'k> Builder<'k> {
+    pub(super) fn new(tenant: &Tenant, source: SourceId, sequence: u64, ids: Option<&'k Ids>) -> Self {
+        let batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
+        let read = Read { batch, kinds: Vec::new(), details: Vec::new(), declared: Declared::default() };
+        Self { read, seed: KeySeed::of(tenant), ids, time_ms: 0 }
     }
 
-    /// The batch's number for `series`.
-    fn number(&mut self, series: &TimeSeries<'_>, kind: Kind, is_gauge: bool) -> u32 {
-        let key = series.label_bytes().ok().map(|bytes| self.seed.key(kind, bytes));
+    /// What follows is of another series than what was before; its keys are made with the seed.
+    pub(super) fn begin_series(&mut self) -> KeySeed {
+        self.time_ms = 0;
+        self.seed
+    }
+
+    /// The batch's number for the float series with `labels`.
+    pub(super) fn float(&mut self, key: Option<Key>, labels: impl FnOnce() -> Result<Labels, SeriesError>) -> u32 {
+        self.number(key, || {
+            let labels = labels();
+            let temporality = match &labels {
+                Ok(labels) if is_cumulative(labels.metric_name()) => Temporality::Cumulative,
+                _ => Temporality::Gauge,
+            };
+            (labels, Kind::Float, temporality)
+        })
+    }
+
+    /// The batch's number for the histogram series with `labels`.
+    pub(super) fn histogram(
+        &mut self,
+        key: Option<Key>,
+        is_gauge: bool,
+        labels: impl FnOnce() -> Result<Labels, SeriesError>,
+    ) -> u32 {
+        let temporality = if is_gauge { Temporality::Gauge } else { Temporality::Cumulative };
+        self.number(key, || (labels(), Kind::Histogram, temporality))
+    }
+
+    /// The batch's number for the exemplars of the series with `labels`.
+    pub(super) fn exemplars(&mut self, key: Option<Key>, labels: impl FnOnce() -> Result<Labels, SeriesError>) -> u32 {
+        let of_exemplars = |labels: Labels| match labels.metric_name() {
+            "" => Err(SeriesError::NoMetricName),
+            _ => Ok(Exemplar::series_labels(&labels)),
+        };
+        self.number(key, || (labels().and_then(of_exemplars), Kind::Text, Temporality::Gauge))
+    }
+
+    fn number(
+        &mut self,
+        key: Option<Key>,
+        declare: impl FnOnce() -> (Result<Labels, SeriesError>, Kind, Temporality),
+    ) -> u32 {
         if let Some(id) = key.and_then(|key| self.ids?.get(&key.0)) {
             self.read.batch.known.push(*id);
             return KNOWN | (self.read.batch.known.len() as u32 - 1);
         }
-        let labels = labels_of(series);
-        let temporality = match (kind, &labels) {
-            (Kind::Histogram, _) if !is_gauge => Temporality::Cumulative,
-            (Kind::Float, Ok(labels)) if is_cumulative(labels.metric_name()) => Temporality::Cumulative,
-            _ => Temporality::Gauge,
-        };
+        let (labels, kind, temporality) = declare();
         self.read.declare(labels, kind, temporality);
         let batch = &self.read.batch;
         if let (Some(key), Some(Ok(series))) = (key, batch.series.last()) {
@@ -112,7 +106,32 @@ impl Reader<'_> {
         self.read.batch.series.len() as u32 - 1
     }
 
-    fn finish(mut self) -> Read {
+    pub(super) fn take_float(&mut self, series: u32, Sampled { time_ms, start_ms, value }: Sampled) {
+        self.time_ms = time_ms;
+        self.read.take(series, Kind::Float, (time_ms, start_ms), Ok(Value::Float(value)));
+    }
+
+    pub(super) fn take_histogram(&mut self, series: u32, Native { time_ms, start_ms, histogram }: Native) {
+        let value = histogram.map(|counts| match counts {
+            Counts::Integer(histogram) => Value::Histogram(histogram),
+            Counts::Float(histogram) => Value::FloatHistogram(histogram),
+        });
+        self.time_ms = time_ms;
+        let value = value.map_err(|rule| (Reason::HistogramInvalid, rule.to_owned()));
+        self.read.take(series, Kind::Histogram, (time_ms, start_ms), value);
+    }
+
+    pub(super) fn take_exemplar(&mut self, series: u32, time_ms: i64, value: f64, labels: Result<Labels, SeriesError>) {
+        let text = labels.and_then(|labels| Exemplar { labels, value }.to_text());
+        let text = text.map(Value::Text).map_err(|error| match error {
+            SeriesError::TooLarge { .. } => (Reason::TextTooLarge, error.to_string()),
+            error => (Reason::LabelsInvalid, error.to_string()),
+        });
+        let time_ms = if time_ms == 0 { self.time_ms } else { time_ms };
+        self.read.take(series, Kind::Text, (time_ms, 0), text);
+    }
+
+    pub(super) fn finish(mut self) -> Read {
         let declared = self.read.batch.series.len() as u32;
         for sample in self.read.batch.samples.iter_mut().flatten().filter(|sample| sample.series & KNOWN != 0) {
             sample.series = declared + (sample.series ^ KNOWN);
@@ -135,14 +154,23 @@ impl Read {
         self.batch.series.push(named);
     }
 
-    fn take(&mut self, series: u32, time_ms: i64, value: Result<Value, (Reason, &'static str)>) {
+    fn take(
+        &mut self,
+        series: u32,
+        kind: Kind,
+        (time_ms, start_ms): (i64, i64),
+        value: Result<Value, (Reason, String)>,
+    ) {
         let index = self.batch.samples.len() as u32;
-        let time_ns = time_ms.checked_mul(1_000_000);
-        let sample = match (value, time_ns) {
-            (Ok(value), Some(time_ns)) => Ok(Sample { series, time_ns, start_ns: None, value }),
+        let sample = match (value, time_ms.checked_mul(1_000_000)) {
+            (Ok(value), Some(time_ns)) => {
+                // A start that is not before its time says nothing: some senders repeat the time.
+                let start_ns = (0 < start_ms && start_ms < time_ms).then(|| start_ms * 1_000_000);
+                Ok(Sample { series, time_ns, start_ns, value })
+            }
             (Ok(_), None) => Err(if time_ms > 0 { Reason::TimeTooNew } else { Reason::TimeTooOld }),
             (Err((reason, rule)), _) => {
-                self.detail(index, || rule.to_owned());
+                self.detail(index, || rule);
                 Err(reason)
             }
         };
@@ -151,6 +179,7 @@ impl Read {
             self.detail(index, || error);
         }
         self.batch.samples.push(sample);
+        self.kinds.push(kind);
     }
 
     fn detail(&mut self, sample: u32, text: impl FnOnce() -> String) {
@@ -158,9 +187,4 @@ impl Read {
             self.details.push((sample, text()));
         }
     }
-}
-
-fn labels_of(series: &TimeSeries<'_>) -> Result<Labels, SeriesError> {
-    let pairs: Result<Vec<(&str, &str)>, Error> = series.labels().collect();
-    Labels::new(pairs.map_err(|error| SeriesError::Malformed(error.to_string()))?)
 }

@@ -78,7 +78,7 @@ impl Known {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Declared(pub(crate) Vec<(Key, SeriesId)>);
 
-/// Takes the low half of a key, which is a hash already.
+/// Takes the low half of a key, which is a hash already, as every key here is.
 #[derive(Default)]
 pub(crate) struct Low(u64);
 

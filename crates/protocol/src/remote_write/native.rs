@@ -15,6 +15,8 @@ const CUSTOM: i64 = -53;
 pub struct Native {
     /// Milliseconds since the Unix epoch.
     pub time_ms: i64,
+    /// When it began to count, milliseconds since the Unix epoch; 0 when that is not known.
+    pub start_ms: i64,
     /// The distribution, or the rule that it breaks.
     pub histogram: Result<Counts, &'static str>,
 }
@@ -44,6 +46,7 @@ impl Counts {
 #[derive(Debug, Default)]
 pub(crate) struct Raw {
     time_ms: i64,
+    start_ms: i64,
     pub(crate) count: Number,
     pub(crate) sum: f64,
     pub(crate) schema: i64,
@@ -82,13 +85,19 @@ pub(crate) struct Side {
 }
 
 impl Native {
+    /// Whether the sender says that it is a state, not a count since some start.
+    #[must_use]
+    pub fn is_gauge(&self) -> bool {
+        matches!(&self.histogram, Ok(counts) if counts.is_gauge())
+    }
+
     pub(super) fn read(message: &[u8]) -> Result<Self, Error> {
         let mut raw = Raw::default();
         for field in Fields::new(message) {
             let (number, value) = field?;
             raw.set(number, value)?;
         }
-        Ok(Self { time_ms: raw.time_ms, histogram: raw.histogram() })
+        Ok(Self { time_ms: raw.time_ms, start_ms: raw.start_ms, histogram: raw.histogram() })
     }
 }
 
@@ -112,6 +121,7 @@ impl Raw {
             14 => self.reset = value.varint("a reset hint is not a number")?,
             15 => self.time_ms = value.varint("a histogram's time is not a number")? as i64,
             16 => value.doubles_into(&mut self.bounds, Scheme::BOUNDS_MAX, "the bounds of a histogram")?,
+            17 => self.start_ms = value.varint("a histogram's start is not a number")? as i64,
             _ => {}
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Requests written by hand, and what comes out of them.
 
+use super::v1::*;
 use super::*;
 use crate::protobuf::write;
 use ogive_hist::{CounterReset, Scheme};
@@ -90,7 +91,7 @@ fn labels_samples_and_metadata_come_out() {
     let samples: Vec<_> = series.samples().map(Result::unwrap).collect();
     assert_eq!((samples[0].value, samples[0].time_ms), (0.5, 1_700_000_000_000));
     assert_eq!((samples[1].value.to_bits(), samples[1].time_ms), (0x7ff0_0000_0000_0002, -5));
-    assert_eq!(series.exemplars(), 1);
+    assert_eq!(series.exemplars().count(), 1);
     let expected = Metadata { kind: MetricKind::Counter, family: "http_requests", help: "Requests.", unit: "s" };
     assert_eq!(*metadata, expected);
 }
@@ -202,7 +203,7 @@ fn read_all(body: &[u8]) -> usize {
     for part in parts(body) {
         if let Ok(Part::Series(series)) = part {
             read += series.labels().count() + series.samples().count() + series.histograms().count();
-            read += series.exemplars() + usize::from(series.label_bytes().is_ok());
+            read += series.exemplars().count() + usize::from(series.label_bytes().is_ok());
         }
     }
     read
