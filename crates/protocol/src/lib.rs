@@ -13,6 +13,7 @@ pub mod influx;
 pub mod lines;
 pub mod otlp;
 mod protobuf;
+pub mod remote_read;
 pub mod remote_write;
 pub mod snappy;
 pub mod statsd;

@@ -202,8 +202,7 @@ fn within(what: &'static str, found: usize, limit: usize) -> Result<(), Error> {
     if found > limit { Err(Error::TooLarge { what, found: found as u64, limit: limit as u64 }) } else { Ok(()) }
 }
 
-/// Writes protobuf, for the tests of this crate.
-#[cfg(test)]
+/// Writes protobuf.
 pub(crate) mod write {
     pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
         while value >= 0x80 {

@@ -26,6 +26,14 @@ pub fn unpack(packed: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
+/// `bytes` as a block.
+///
+/// # Errors
+/// [`Error::Snappy`] above 4 GiB.
+pub fn pack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    snap::raw::Encoder::new().compress_vec(bytes).map_err(|error| Error::Snappy(error.to_string()))
+}
+
 /// The length that a block says it unfolds to.
 ///
 /// # Errors
@@ -42,7 +50,7 @@ mod tests {
     use super::*;
 
     fn pack(bytes: &[u8]) -> Vec<u8> {
-        snap::raw::Encoder::new().compress_vec(bytes).unwrap()
+        super::pack(bytes).unwrap()
     }
 
     #[test]

@@ -15,6 +15,8 @@ mod catalog;
 mod cells;
 mod columns;
 mod error;
+mod exemplars;
+mod federate;
 mod heatmap;
 pub(crate) mod influx;
 mod listener;
@@ -27,6 +29,7 @@ pub(crate) mod params;
 mod prometheus;
 mod prometheus_json;
 mod query_stats;
+mod remote_read;
 mod remote_write;
 mod resolution;
 mod state;
@@ -181,6 +184,9 @@ pub(crate) fn router(app: App) -> Router {
         .route("/ping", get(influx::ping))
         .route("/health", get(influx::health))
         .route("/query", get(influx::query).post(influx::query))
+        .route("/api/v1/read", post(remote_read::post))
+        .route("/api/v1/query_exemplars", get(exemplars::get).post(exemplars::get))
+        .route("/federate", get(federate::get))
         .route("/api/v1/rules", get(prometheus::rules))
         .route("/api/v1/alerts", get(prometheus::alerts))
         .route("/api/v1/admin/tsdb/delete_series", post(admin::delete_series).put(admin::delete_series))

@@ -9,6 +9,8 @@
 mod answer;
 mod scan;
 mod series;
+
+pub(super) use series::selectors;
 #[cfg(test)]
 mod tests;
 

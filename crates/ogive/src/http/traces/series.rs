@@ -13,7 +13,7 @@ use super::super::error::ApiError;
 use crate::backend::Reader;
 
 /// The matchers of every selector in an expression: so that what is drawn can be explained as it was asked for.
-pub(super) fn selectors(text: &str) -> Result<Vec<Vec<Matcher>>, ApiError> {
+pub(in crate::http) fn selectors(text: &str) -> Result<Vec<Vec<Matcher>>, ApiError> {
     let expr = ogive_query::parse(text)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
     let mut found = Vec::new();
