@@ -60,7 +60,7 @@ pub(crate) struct Options {
     pub(crate) otlp: http::OtlpOptions,
     /// StatsD, Graphite and InfluxDB.
     pub(crate) lines: listen::Options,
-    pub(crate) scrape: scrape::Options,
+    pub(crate) scrape: scrape::ScrapeOptions,
 }
 
 /// Serves until a signal ends it.

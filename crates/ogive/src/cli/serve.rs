@@ -57,7 +57,7 @@ pub(crate) struct Serve {
     #[command(flatten)]
     lines: listen::Options,
     #[command(flatten)]
-    scrape: scrape::Options,
+    scrape: scrape::ScrapeOptions,
     #[command(flatten)]
     kernel: Directory,
 }

@@ -42,7 +42,7 @@ const RELOADS_MAX: usize = 16;
 
 /// What is to be scraped.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct ScrapeOptions {
     /// File with scrape_configs as a prometheus.yml has them; may be named several times. SIGHUP reads it again.
     #[arg(long = "scrape-config", value_name = "FILE", env = "OGIVE_SCRAPE_CONFIG")]
     pub(crate) files: Vec<PathBuf>,
@@ -73,7 +73,7 @@ pub(crate) struct Scraping {
 
 impl Scraping {
     /// Reads the files of `options`.
-    pub(crate) fn open(options: &Options, files: Files) -> anyhow::Result<Self> {
+    pub(crate) fn open(options: &ScrapeOptions, files: Files) -> anyhow::Result<Self> {
         let config = read(&options.files, files).map_err(anyhow::Error::msg)?;
         for warning in &config.warnings {
             eprintln!("ogive: {warning}");
