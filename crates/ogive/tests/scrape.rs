@@ -1,0 +1,276 @@
+//! `ogive serve --scrape-config` beside a real Prometheus, on a real node exporter and on targets that this test plays.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use common::{Server, eventually, form};
+use serde_json::Value;
+
+const TEXT: &str = "text/plain; version=0.0.4";
+const OPEN: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PROTOBUF: &str = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
+
+/// A program that is killed when dropped.
+struct Program(Child);
+
+impl Program {
+    fn start(name: &str, args: &[String]) -> Self {
+        let mut command = Command::new(name);
+        command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap_or_else(|error| panic!("{name}: {error}; run scripts/need {name}")))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a played target answers: status, content type, body.
+type Page = Arc<Mutex<(u16, String, Vec<u8>)>>;
+
+/// A target that answers its page to everybody.
+struct Target {
+    address: String,
+    page: Page,
+}
+
+impl Target {
+    fn start(kind: &str, body: impl Into<Vec<u8>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let page: Page = Arc::new(Mutex::new((200, kind.into(), body.into())));
+        let shown = page.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let shown = shown.clone();
+                std::thread::spawn(move || answer(stream, &shown));
+            }
+        });
+        Self { address, page }
+    }
+
+    fn show(&self, status: u16, body: impl Into<Vec<u8>>) {
+        let mut page = self.page.lock().unwrap();
+        (page.0, page.2) = (status, body.into());
+    }
+}
+
+fn answer(mut stream: TcpStream, page: &Page) {
+    let mut bytes = [0; 4096];
+    // A request without a body is one read, or the connection ended.
+    while stream.read(&mut bytes).is_ok_and(|length| length > 0) {
+        let (status, kind, body) = page.lock().unwrap().clone();
+        let head = format!("HTTP/1.1 {status} x\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n", body.len());
+        let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+/// A free port, for programs that cannot tell theirs.
+fn free() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+fn serve(directory: &Path, config: &str) -> Server {
+    let file = directory.join("prometheus.yml");
+    std::fs::write(&file, config).unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--enable-admin-api", "--scrape-config", file.to_str().unwrap()];
+    Server::try_start(&directory.join("data"), &args).unwrap_or_else(|said| panic!("no start: {said}"))
+}
+
+fn is(server: &Server, expr: &str, value: f64) {
+    eventually(&format!("{expr} is {value}"), || (server.number(expr) == Some(value)).then_some(()));
+}
+
+/// Names and labels of what an answer lists, but for the server's own measurements of its scrapes. Prometheus 2.42 keeps a
+/// quantile as the text format writes it; it is written as OpenMetrics has it, as Prometheus 3 does.
+fn series(answer: &Value) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for labels in answer["data"].as_array().unwrap() {
+        let mut labels = labels.clone();
+        let whole =
+            labels["quantile"].as_str().filter(|quantile| !quantile.contains('.')).map(|whole| format!("{whole}.0"));
+        if let Some(whole) = whole {
+            labels["quantile"] = whole.into();
+        }
+        if labels["__name__"] != "ogive_scrape_seconds" {
+            out.insert(labels.to_string());
+        }
+    }
+    out
+}
+
+#[test]
+fn a_node_exporter_has_the_series_that_prometheus_finds() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = free();
+    let _node = Program::start("prometheus-node-exporter", &[format!("--web.listen-address={node}")]);
+    let prometheus = free();
+    let config = format!(
+        "global: {{scrape_interval: 1s}}\n\
+         scrape_configs:\n\
+         - {{job_name: node, static_configs: [{{targets: ['{node}'], labels: {{rack: 7}}}}]}}\n\
+         - {{job_name: prometheus, static_configs: [{{targets: ['{prometheus}']}}]}}\n"
+    );
+    let server = serve(directory.path(), &config);
+    let _prometheus = Program::start(
+        "prometheus",
+        &[
+            format!("--config.file={}", directory.path().join("prometheus.yml").display()),
+            format!("--storage.tsdb.path={}", directory.path().join("tsdb").display()),
+            format!("--web.listen-address={prometheus}"),
+        ],
+    );
+    let match_node = form("{job=\"node\"}");
+    let path = format!("/api/v1/series?match[]={match_node}");
+    is(&server, "min_over_time(up{job=\"prometheus\"}[2s])", 1.0);
+    // Metrics that a node exporter shows from its second answer on are there when both asked twice.
+    let (ours, theirs) = eventually("both have the same series", || {
+        let ours = series(&server.get(&path).1);
+        let theirs = series(&ask(&prometheus, &path)?);
+        (ours == theirs && ours.len() > 300).then_some((ours, theirs))
+    });
+    assert_eq!(ours, theirs);
+    let (_, targets) = server.get("/api/v1/targets?scrapePool=node");
+    let target = &targets["data"]["activeTargets"][0];
+    assert_eq!((&target["health"], &target["lastError"]), (&"up".into(), &"".into()), "{target}");
+    assert_eq!(target["labels"]["rack"], "7");
+    let (_, metadata) = server.get("/api/v1/targets/metadata?metric=node_load1");
+    assert_eq!(metadata["data"][0]["type"], "gauge", "{metadata}");
+    let (_, pools) = server.get("/api/v1/scrape_pools");
+    assert_eq!(pools["data"]["scrapePools"], serde_json::json!(["node", "prometheus"]));
+    let measured = server.number("histogram_count(sum(increase(ogive_scrape_seconds{job=\"node\"}[5m])))");
+    assert!(measured.is_some_and(|count| count >= 2.0), "{measured:?}");
+    let (_, status) = server.get("/v1/status");
+    assert_eq!(
+        (&status["scrape_rejected_total"], &status["scrape_unreadable_total"]),
+        (&0.into(), &0.into()),
+        "{status}"
+    );
+}
+
+/// What a Prometheus at `address` answers, when it does.
+fn ask(address: &str, path: &str) -> Option<Value> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").ok()?;
+    let (status, body) = common::read_answer(&mut stream).ok()?;
+    (status == 200).then(|| serde_json::from_str(&body).unwrap())
+}
+
+#[test]
+fn series_end_when_they_vanish_fail_or_are_relabelled() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = Target::start(
+        TEXT,
+        "# TYPE a counter\na{x=\"1\"} 5\na{x=\"2\"} 6\nsecret 1\nb{job=\"own\"} 1\nb{job=\"own\"} 2\n",
+    );
+    let address = &target.address;
+    let file = directory.path().join("targets.json");
+    std::fs::write(&file, format!("[{{\"targets\": [\"{address}\"], \"labels\": {{\"zone\": \"z\"}}}}]")).unwrap();
+    let config = |drop: &str| {
+        format!(
+            "scrape_configs:\n- job_name: t\n  scrape_interval: 250ms\n  file_sd_configs: [{{files: [targets.json]}}]\n  \
+             relabel_configs: [{{source_labels: [zone], target_label: area, replacement: 'in-$1'}}]\n  \
+             metric_relabel_configs: [{{source_labels: [__name__], regex: {drop}, action: drop}}]\n"
+        )
+    };
+    let server = serve(directory.path(), &config("secret"));
+    is(&server, "sum(a{area=\"in-z\",job=\"t\"})", 11.0);
+    is(&server, "b{exported_job=\"own\",job=\"t\"}", 1.0);
+    assert_eq!(server.number("secret"), None);
+    is(&server, "scrape_samples_scraped", 5.0);
+    is(&server, "scrape_samples_post_metric_relabeling", 3.0);
+    // One of two series vanishes.
+    target.show(200, "# TYPE a counter\na{x=\"1\"} 5\n");
+    is(&server, "count(a)", 1.0);
+    // The target fails, and comes back.
+    target.show(500, "");
+    is(&server, "up", 0.0);
+    eventually("a is gone", || server.number("a").is_none().then_some(()));
+    let (_, targets) = server.get("/api/v1/targets");
+    assert!(targets["data"]["activeTargets"][0]["lastError"].as_str().unwrap().contains("500"), "{targets}");
+    target.show(200, "a{x=\"1\"} 5");
+    is(&server, "a", 5.0);
+    target.show(200, "a{x=1} 5\n");
+    is(&server, "up", 0.0);
+    // Other rules: what they drop now ends.
+    target.show(200, "a 7\nc 8\n");
+    is(&server, "c", 8.0);
+    std::fs::write(directory.path().join("prometheus.yml"), config("c")).unwrap();
+    assert_eq!(server.request("POST /-/reload HTTP/1.1", b"").unwrap().0, 200);
+    eventually("c is gone", || server.number("c").is_none().then_some(()));
+    is(&server, "a", 7.0);
+    std::fs::write(directory.path().join("prometheus.yml"), "scrape_configs: [{jobname: x}]\n").unwrap();
+    let (status, said) = server.request("POST /-/reload HTTP/1.1", b"").unwrap();
+    assert!(status == 500 && said.contains("did you mean job_name"), "{status} {said}");
+    // The target leaves its file.
+    std::fs::write(&file, "[]").unwrap();
+    eventually("up is gone", || server.number("up").is_none().then_some(()));
+    assert_eq!(server.number("a"), None);
+}
+
+#[test]
+fn native_histograms_created_times_and_exemplars_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = common::now_ms() / 1000;
+    let open = format!(
+        "# TYPE rpc counter\n# HELP rpc Calls.\nrpc_total{{a=\"1\"}} 4 # {{trace_id=\"abc\"}} 0.25 {now}\nrpc_created{{a=\"1\"}} {}\n\
+         # TYPE lat histogram\nlat {{count:3,sum:1.5,schema:0,zero_threshold:0,zero_count:0,positive_spans:[0:2],positive_buckets:[1,2]}}\n# EOF\n",
+        now - 100
+    );
+    let text = Target::start(OPEN, open);
+    // One family: `n`, a histogram of schema 3 with three in one bin, and its classic form of three.
+    let native: &[u8] = &[
+        28, 0x0a, 1, b'n', 0x18, 4, 0x22, 21, 0x3a, 19, 0x08, 3, 0x11, 0, 0, 0, 0, 0, 0, 0x08, 0x40, 0x28, 6, 0x62, 2,
+        0x10, 1, 0x68, 6,
+    ];
+    let binary = Target::start(PROTOBUF, native);
+    let config = format!(
+        "global: {{scrape_interval: 250ms}}\nscrape_configs:\n\
+         - {{job_name: open, static_configs: [{{targets: ['{}']}}]}}\n\
+         - {{job_name: proto, scrape_native_histograms: true, static_configs: [{{targets: ['{}']}}]}}\n",
+        text.address, binary.address
+    );
+    let mut server = serve(directory.path(), &config);
+    is(&server, "rpc_total", 4.0);
+    is(&server, "histogram_count(lat)", 3.0);
+    is(&server, "histogram_count(n)", 3.0);
+    is(&server, "histogram_sum(n)", 3.0);
+    assert_eq!(server.number("rpc_created"), None);
+    let (_, metadata) = server.get("/api/v1/metadata?metric=rpc");
+    assert_eq!(metadata["data"]["rpc"][0]["help"], "Calls.", "{metadata}");
+    let (_, cells) = server.get(&format!("/v1/cells?match[]=rpc_total_exemplar&start={}&end={}", now - 10, now + 10));
+    let cells = cells.to_string();
+    assert_eq!(cells.matches("abc").count(), 1, "an exemplar that is shown again is one: {cells}");
+    // Killed and started again: the counters go on from where they are.
+    server.kill();
+    let server = serve(directory.path(), &config);
+    text.show(200, "# TYPE rpc counter\nrpc_total{a=\"1\"} 6\n# EOF\n");
+    is(&server, "rpc_total", 6.0);
+    is(&server, "histogram_count(n)", 3.0);
+    let counted = server.number("sum(resets(rpc_total[5m]))");
+    assert_eq!(counted, Some(0.0));
+}
+
+#[test]
+fn a_bad_configuration_keeps_the_server_from_starting() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("bad.yml");
+    std::fs::write(&file, "scrape_configs:\n- job_name: a\n  scrape_intervall: 5s\n").unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--scrape-config", file.to_str().unwrap()];
+    let said = Server::try_start(&directory.path().join("data"), &args).err().expect("no start");
+    assert!(said.contains("bad.yml:3:") && said.contains("did you mean scrape_interval?"), "{said}");
+    assert!(said.contains("exit code Some(1)"), "{said}");
+    assert!(!directory.path().join("data").exists(), "the data is not touched");
+}
