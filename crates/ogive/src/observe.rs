@@ -475,6 +475,9 @@ mod tests {
             recorder.record_ns(1);
         }
         work.meters.query(1);
+        let scrape = Recorder::default();
+        work.meters.scrape(&[("job", "x")], &scrape);
+        scrape.record_ns(1);
         let batch = work.batch(Turn { time_ns: 10 * SECOND_NS, is_last: false });
         let names: BTreeSet<String> =
             batch.series.into_iter().map(|series| series.unwrap().labels.metric_name().to_owned()).collect();

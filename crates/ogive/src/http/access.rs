@@ -20,7 +20,7 @@ use Need::{Admin, Open, Read, Write};
 type Rule = (&'static str, Need, Need);
 
 /// Every route. It is also the list of the values that the label `route` has.
-const RULES: &[Rule] = &[
+pub(super) const RULES: &[Rule] = &[
     ("/api/v1/query", Read, Read),
     ("/api/v1/query_range", Read, Read),
     ("/api/v1/admin/tsdb/delete_series", Admin, Admin),

@@ -392,6 +392,47 @@ async fn a_query_that_takes_too_long_is_ended() {
     panic!("the query still runs");
 }
 
+/// Path and methods of each operation of the OpenAPI document: its paths stand two spaces in, its methods four.
+fn documented() -> Vec<(String, Vec<Method>)> {
+    let mut paths: Vec<(String, Vec<Method>)> = Vec::new();
+    for line in include_str!("../../../../schema/openapi.yaml").lines().skip_while(|line| *line != "paths:") {
+        let words = line.trim_start();
+        match (line.len() - words.len(), words.split_once(':')) {
+            (2, Some((path, more))) if path.starts_with('/') => {
+                // An alias stands for the operations of the path that was last given a name.
+                let same = if more.starts_with(" *") { vec![Method::POST] } else { Vec::new() };
+                paths.push((path.to_owned(), same));
+            }
+            (4, Some((method @ ("get" | "post" | "put" | "delete"), _))) if line.starts_with("    ") => {
+                let method = method.to_uppercase().parse().unwrap();
+                paths.last_mut().expect("a method follows a path").1.push(method);
+            }
+            (0, Some(("components", _))) => break,
+            _ => {}
+        }
+    }
+    paths
+}
+
+#[tokio::test]
+async fn the_openapi_document_has_every_route_and_no_other() {
+    let documented = documented();
+    let mut paths: Vec<&str> = documented.iter().map(|(path, _)| &**path).collect();
+    let mut routes: Vec<&str> = access::RULES.iter().map(|rule| rule.0).collect();
+    paths.sort_unstable();
+    routes.sort_unstable();
+    assert_eq!(paths, routes, "schema/openapi.yaml on the left, the router on the right");
+    let server = Server::new();
+    for (path, methods) in documented {
+        for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE] {
+            let path = path.replace("{name}", "x");
+            let request = Request::builder().method(method.clone()).uri(&path).body(Body::empty()).unwrap();
+            let is_taken = server.send(request).await.status() != StatusCode::METHOD_NOT_ALLOWED;
+            assert_eq!(is_taken, methods.contains(&method), "{method} {path}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn cells_come_back_in_the_shape_they_were_sent() {
     let server = Server::new();
