@@ -3,7 +3,7 @@
 //! Invariants: the answer depends neither on how samples were spread over the sources nor on the order of these, but for
 //! the last bits of float sums. What becomes of two values at one time is in `order`. A delta column of which starts are known has a
 //! row for each whole point, so that one which comes again is known: in the order of (time, start, value), and one row a time, in front, for
-//! all fragments. [`collapse`] makes one row a time of them; after that nothing is merged any more.
+//! all fragments. `collapse` makes one row a time of them; after that nothing is merged any more.
 
 use std::cmp::Ordering;
 

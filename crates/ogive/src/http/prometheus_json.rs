@@ -276,7 +276,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let whole = (state >> 14) as i64 - (1 << 49);
             let factor = [1.0, 10.0, 100.0, 1e3, 1e6, 1e7][(state % 6) as usize];
-            let value = (whole >> (state >> 40) % 50) as f64 / factor;
+            let value = (whole >> ((state >> 40) % 50)) as f64 / factor;
             let expected = if value != 0.0 && value.abs() < 1e-6 { continue } else { format!("{value}") };
             assert_eq!(text(|out| number(out, value)), expected);
         }

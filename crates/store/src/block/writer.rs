@@ -46,13 +46,13 @@ pub fn write(
     write_as(disk, directory, id, (0, Effort::Quick), series)
 }
 
-/// As [`write`], a rollup to cells of `resolution_ms`, or samples as they came when that is 0; texts are packed with `effort`.
+/// As [`write()`], a rollup to cells of `resolution_ms`, or samples as they came when that is 0; texts are packed with `effort`.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 ///
 /// # Panics
-/// As [`write`].
+/// As [`write()`].
 pub fn write_as(
     disk: &dyn Disk,
     directory: &Path,
