@@ -134,18 +134,20 @@ fn milliseconds(seconds: f64) -> Option<i64> {
     (ms.abs() <= 3.2e15).then_some(ms as i64)
 }
 
-fn prometheus_duration_ms(text: &str) -> Option<i64> {
-    // Each unit at most once, the larger ones first.
-    const UNITS: [(&str, i64); 7] = [
-        ("y", 365 * 86_400_000),
-        ("w", 7 * 86_400_000),
-        ("d", 86_400_000),
-        ("h", 3_600_000),
-        ("m", 60_000),
-        ("s", 1_000),
-        ("ms", 1),
-    ];
-    let (mut rest, mut sum, mut units) = (text, 0_i64, &UNITS[..]);
+/// The units of durations in milliseconds, the largest first.
+pub(crate) const DURATION_UNITS: [(&str, i64); 7] = [
+    ("y", 365 * 86_400_000),
+    ("w", 7 * 86_400_000),
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
+];
+
+/// A duration as Prometheus writes it, in milliseconds: whole numbers with units, each unit at most once, the larger ones first.
+pub(crate) fn prometheus_duration_ms(text: &str) -> Option<i64> {
+    let (mut rest, mut sum, mut units) = (text, 0_i64, &DURATION_UNITS[..]);
     if text.is_empty() {
         return None;
     }

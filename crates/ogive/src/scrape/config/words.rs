@@ -2,48 +2,24 @@
 
 use std::time::Duration;
 
-/// Units of durations, the largest first, in milliseconds.
-const UNITS: [(&str, u64); 7] = [
-    ("y", 365 * 86_400_000),
-    ("w", 7 * 86_400_000),
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+use crate::http::params::{DURATION_UNITS, prometheus_duration_ms};
 
-/// A duration as Prometheus writes it: whole numbers with units, the largest first, each once.
+/// A duration as Prometheus writes it.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let (mut rest, mut ms, mut units) = (text, 0_u64, &UNITS[..]);
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let (number, after) = rest.split_at(digits);
-        let letters = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, after) = after.split_at(letters);
-        let at = units.iter().position(|(name, _)| *name == unit)?;
-        ms = ms.checked_add(number.parse::<u64>().ok()?.checked_mul(units[at].1)?)?;
-        (rest, units) = (after, &units[at + 1..]);
-    }
-    Some(Duration::from_millis(ms))
+    let ms = if text == "0" { 0 } else { prometheus_duration_ms(text)? };
+    u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
 /// The duration in words, as [`duration`] reads them.
 pub(crate) fn duration_text(duration: Duration) -> String {
-    let mut ms = duration.as_millis() as u64;
+    let mut ms = duration.as_millis() as i64;
     if ms == 0 {
         return "0s".into();
     }
     let mut out = String::new();
     // Years and weeks only where nothing is left over, as people would write it.
-    for (name, unit) in UNITS {
-        let is_exact = !matches!(name, "y" | "w") || ms.is_multiple_of(unit);
+    for (name, unit) in DURATION_UNITS {
+        let is_exact = !matches!(name, "y" | "w") || ms % unit == 0;
         if ms >= unit && is_exact {
             out.push_str(&format!("{}{name}", ms / unit));
             ms %= unit;
