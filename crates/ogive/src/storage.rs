@@ -1,6 +1,6 @@
 //! The embedded store behind the server's own clock and recorders.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use ogive_journal::MemberState;
@@ -27,7 +27,7 @@ impl Embedded {
     ) -> anyhow::Result<Self> {
         let Keeping { retention, rollups, replay_bytes_max } = keeping.clone();
         let options = Options {
-            observer: Some(Arc::new(Heard(meters.clone()))),
+            observer: Some(Arc::new(Heard { meters: meters.clone(), flush_problem: Mutex::default() })),
             head_bytes_max: limits.ingest_memory_mib << 20,
             tenant_limits: TenantLimits {
                 series: limits.limit_series,
@@ -72,15 +72,34 @@ impl ogive_store::Clock for Time {
 }
 
 /// What the store measures, into the server's recorders.
-struct Heard(Arc<Meters>);
+struct Heard {
+    meters: Arc<Meters>,
+    /// Why blocks could not be written, as it was last told; none when they were.
+    flush_problem: Mutex<Option<String>>,
+}
 
 impl Observer for Heard {
     fn fsync(&self, ns: u64) {
-        self.0.fsync.record_ns(ns);
+        self.meters.fsync.record_ns(ns);
     }
 
     fn flush(&self, ns: u64) {
-        self.0.flush.record_ns(ns);
+        self.meters.flush.record_ns(ns);
+        if self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+            eprintln!("ogive: blocks are written again; nothing is lost");
+        }
+    }
+
+    /// Told once for each problem: it is tried again many times.
+    fn flush_failed(&self, error: &ogive_store::Error) {
+        let problem = error.to_string();
+        let mut told = self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.as_ref() != Some(&problem) {
+            eprintln!(
+                "ogive: cannot write blocks: {problem}; samples stay in the journal and in memory, and it is tried again"
+            );
+            *told = Some(problem);
+        }
     }
 }
 

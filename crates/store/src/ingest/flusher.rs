@@ -86,10 +86,12 @@ impl Flusher {
             let begun = self.clock.now_ns();
             let flushed = self.flush();
             patience = if flushed.is_ok() { interval } else { RETRY_INTERVAL.min(interval) };
-            if let (Some(observer), Ok(made)) = (&self.observer, &flushed)
-                && !made.is_empty()
-            {
-                observer.flush(self.clock.now_ns().saturating_sub(begun));
+            match (&self.observer, &flushed) {
+                (Some(observer), Ok(made)) if !made.is_empty() => {
+                    observer.flush(self.clock.now_ns().saturating_sub(begun));
+                }
+                (Some(observer), Err(error)) => observer.flush_failed(error),
+                _ => {}
             }
             let others = flushed.as_ref().map(|_| ()).map_err(ToString::to_string);
             let mut flushed = Some(flushed);

@@ -81,6 +81,8 @@ pub trait Observer: Send + Sync {
     fn fsync(&self, _ns: u64) {}
     /// A flush, from the marker to the truncated journal.
     fn flush(&self, _ns: u64) {}
+    /// A flush failed; it is tried again, and what it would have written stays in the journal.
+    fn flush_failed(&self, _error: &crate::Error) {}
 }
 
 /// What a batch reaches on its way through the store. The reply comes after the last of them, when it is applied.
