@@ -11,6 +11,8 @@ mod gather;
 pub mod graphite;
 pub mod influx;
 pub mod lines;
+#[cfg(test)]
+mod mutations;
 pub mod otlp;
 mod protobuf;
 pub mod remote_read;

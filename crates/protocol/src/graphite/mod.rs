@@ -76,6 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::mutations::mutations;
 
     const NOW: i64 = 1_700_000_000_500_000_000;
 
@@ -148,28 +149,11 @@ mod tests {
     /// Seeded mutations of good lines: each line becomes one sample or one fault.
     #[test]
     fn mutated_lines_are_taken_or_counted() {
-        let good = b"a.b;c=d;e=f 12.5e3 1795287371\nx.y 1 -1\r\n".to_vec();
-        let mut state = 0x2545_f491_4f6c_dd1d_u64;
-        let mut random = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as usize
-        };
-        let alphabet = b" \t;=.-+eE019\n\r\xff";
-        for _ in 0..20_000 {
-            let mut message = good.clone();
-            for _ in 0..=random() % 5 {
-                let at = random() % message.len();
-                match random() % 3 {
-                    0 => message.truncate(at.max(1)),
-                    1 => message.insert(at, alphabet[random() % alphabet.len()]),
-                    _ => message[at] = alphabet[random() % alphabet.len()],
-                }
-            }
-            let (batch, faults) = fed(&message, Names::Underscore);
-            assert_eq!(batch.samples.len() as u64 + faults.total(), lines::lines(&message).count() as u64);
-        }
+        let good = b"a.b;c=d;e=f 12.5e3 1795287371\nx.y 1 -1\r\n";
+        mutations(good, 20_000, 5, b" \t;=.-+eE019\n\r\xff", |message| {
+            let (batch, faults) = fed(message, Names::Underscore);
+            assert_eq!(batch.samples.len() as u64 + faults.total(), lines::lines(message).count() as u64);
+        });
     }
 
     proptest! {

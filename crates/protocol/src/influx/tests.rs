@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::Error;
 use crate::lines::Names;
+use crate::mutations::mutations;
 
 const NOW: i64 = 1_700_000_000_500_000_000;
 
@@ -160,29 +161,12 @@ fn long_tags_before_many_fields_are_refused() {
 /// Seeded mutations of a good body: each line is taken or counted, and nothing panics.
 #[test]
 fn mutated_bodies_are_taken_or_counted() {
-    let good = b"m\\ x,a=b,c=d\\, f=1.5,g=2i,h=t,s=\"a\\\"b\nc\" 1700000000\n# c\nn v=1\r\n".to_vec();
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as usize
-    };
-    let alphabet = b"\\\",= \n\r#iut019.\xff\xc3";
-    for _ in 0..20_000 {
-        let mut body = good.clone();
-        for _ in 0..=random() % 6 {
-            let at = random() % body.len();
-            match random() % 3 {
-                0 => body.truncate(at.max(1)),
-                1 => body.insert(at, alphabet[random() % alphabet.len()]),
-                _ => body[at] = alphabet[random() % alphabet.len()],
-            }
-        }
-        let read = read_with(&body, &Options::default());
-        assert_eq!(read.good + read.faults.total(), numbered(&body).count() as u64);
+    let good = b"m\\ x,a=b,c=d\\, f=1.5,g=2i,h=t,s=\"a\\\"b\nc\" 1700000000\n# c\nn v=1\r\n";
+    mutations(good, 20_000, 6, b"\\\",= \n\r#iut019.\xff\xc3", |body| {
+        let read = read_with(body, &Options::default());
+        assert_eq!(read.good + read.faults.total(), numbered(body).count() as u64);
         assert_eq!(read.lines.len(), read.batch.samples.len());
-    }
+    });
 }
 
 proptest! {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Error;
+use crate::mutations::mutations;
 use crate::protobuf::write;
 
 const TIME: u64 = 1_700_000_060_000_000_000;
@@ -543,32 +544,13 @@ fn mutated_requests_are_read_or_refused() {
             metric("d", "s", 11, &data(&[message(|out| fixed(out, 3, TIME))], 1, 0)),
         ],
     );
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as usize
-    };
-    for _ in 0..20_000 {
-        let mut body = good.clone();
-        for _ in 0..=random() % 4 {
-            match random() % 4 {
-                0 => body.truncate(random() % (body.len() + 1)),
-                1 if !body.is_empty() => body.insert(random() % body.len(), random() as u8),
-                _ if !body.is_empty() => {
-                    let at = random() % body.len();
-                    body[at] = random() as u8;
-                }
-                _ => {}
-            }
-        }
-        if let Ok(read) = with_options(&body, &Options::default(), None) {
+    mutations(&good, 20_000, 4, &[], |body| {
+        if let Ok(read) = with_options(body, &Options::default(), None) {
             assert!(read.batch.samples.len() <= body.len());
             assert_eq!(read.batch.samples.len(), read.origins.len());
         }
-        let _ = logs(&body);
-    }
+        let _ = logs(body);
+    });
 }
 
 proptest! {

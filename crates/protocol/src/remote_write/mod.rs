@@ -48,6 +48,30 @@ impl Sample {
     }
 }
 
+/// A measurement of its own, beside those that were only counted. Its labels are read as its version has them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exemplar<'a> {
+    message: &'a [u8],
+    /// Milliseconds since the Unix epoch; 0 when it has none.
+    pub time_ms: i64,
+    /// What was measured.
+    pub value: f64,
+}
+
+impl<'a> Exemplar<'a> {
+    fn read(message: &'a [u8]) -> Result<Self, Error> {
+        let mut exemplar = Self { message, time_ms: 0, value: 0.0 };
+        for field in Fields::new(message) {
+            match field? {
+                (2, value) => exemplar.value = value.double("an exemplar's value is not a double")?,
+                (3, time) => exemplar.time_ms = time.varint("an exemplar's time is not a number")? as i64,
+                _ => {}
+            }
+        }
+        Ok(exemplar)
+    }
+}
+
 /// What a sender says of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata<'a> {

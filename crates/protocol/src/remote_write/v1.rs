@@ -4,7 +4,7 @@ use ogive_model::{Error as SeriesError, Kind, Labels, SourceId, Tenant};
 
 use super::batch::Builder;
 use super::known::Known;
-use super::{Metadata, Native, Read, Sample, messages, metric_kind};
+use super::{Exemplar, Metadata, Native, Read, Sample, messages, metric_kind};
 use crate::Error;
 use crate::protobuf::Fields;
 
@@ -104,35 +104,6 @@ fn label(message: &[u8]) -> Result<(&str, &str), Error> {
     Ok((name, value))
 }
 
-/// A measurement of its own.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Exemplar<'a> {
-    message: &'a [u8],
-    /// Milliseconds since the Unix epoch; 0 when it has none.
-    pub time_ms: i64,
-    /// What was measured.
-    pub value: f64,
-}
-
-impl<'a> Exemplar<'a> {
-    fn read(message: &'a [u8]) -> Result<Self, Error> {
-        let mut exemplar = Self { message, time_ms: 0, value: 0.0 };
-        for field in Fields::new(message) {
-            match field? {
-                (2, value) => exemplar.value = value.double("an exemplar's value is not a double")?,
-                (3, time) => exemplar.time_ms = time.varint("an exemplar's time is not a number")? as i64,
-                _ => {}
-            }
-        }
-        Ok(exemplar)
-    }
-
-    /// Name and value of each of its labels.
-    pub fn labels(&self) -> impl Iterator<Item = Result<(&'a str, &'a str), Error>> + use<'a> {
-        labels(self.message)
-    }
-}
-
 impl<'a> Metadata<'a> {
     fn read(message: &'a [u8]) -> Result<Self, Error> {
         let mut metadata = Self { kind: metric_kind(0), family: "", help: "", unit: "" };
@@ -193,7 +164,7 @@ fn take(builder: &mut Builder<'_>, series: &TimeSeries<'_>) -> Result<(), Error>
     for exemplar in series.exemplars() {
         let exemplar = exemplar?;
         let number = *number.get_or_insert_with(|| builder.exemplars(key(Kind::Text), labels));
-        builder.take_exemplar(number, exemplar.time_ms, exemplar.value, labels_of(exemplar.labels()));
+        builder.take_exemplar(number, exemplar.time_ms, exemplar.value, labels_of(self::labels(exemplar.message)));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use twox_hash::XxHash3_128;
 
 use super::batch::Builder;
 use super::known::{Known, Low};
-use super::{Metadata, Native, Read, Sample, messages, metric_kind};
+use super::{Exemplar, Metadata, Native, Read, Sample, messages, metric_kind};
 use crate::Error;
 use crate::protobuf::{Field, Fields, varint};
 
@@ -146,38 +146,6 @@ impl<'a> TimeSeries<'a> {
     }
 }
 
-/// A measurement of its own.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Exemplar<'a> {
-    message: &'a [u8],
-    /// Milliseconds since the Unix epoch; 0 when it has none.
-    pub time_ms: i64,
-    /// What was measured.
-    pub value: f64,
-}
-
-impl<'a> Exemplar<'a> {
-    fn read(message: &'a [u8]) -> Result<Self, Error> {
-        let mut exemplar = Self { message, time_ms: 0, value: 0.0 };
-        for field in Fields::new(message) {
-            match field? {
-                (2, value) => exemplar.value = value.double("an exemplar's value is not a double")?,
-                (3, time) => exemplar.time_ms = time.varint("an exemplar's time is not a number")? as i64,
-                _ => {}
-            }
-        }
-        Ok(exemplar)
-    }
-
-    /// Appends the places of its labels in the table, as many as there may be and one more.
-    ///
-    /// # Errors
-    /// When they are no numbers.
-    pub fn refs_into(&self, into: &mut Vec<u32>) -> Result<(), Error> {
-        refs_into(self.message, into)
-    }
-}
-
 /// What a sender says of a series' metric; texts by their places in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
@@ -291,7 +259,7 @@ impl<L: FnMut(&Metadata<'_>)> Reader<'_, '_, L> {
             let exemplar = exemplar?;
             let number = *number.get_or_insert_with(|| builder.exemplars(key(Kind::Text), labels));
             let mut refs = Vec::new();
-            exemplar.refs_into(&mut refs)?;
+            refs_into(exemplar.message, &mut refs)?;
             builder.take_exemplar(number, exemplar.time_ms, exemplar.value, labels_of(symbols, &refs));
         }
         self.learn(series.metadata()?, is_float);

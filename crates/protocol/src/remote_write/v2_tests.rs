@@ -4,6 +4,7 @@ use ogive_model::{Error as SeriesError, Exemplar, Kind, Reason, SourceId, Tempor
 use proptest::prelude::*;
 
 use super::*;
+use crate::mutations::mutations;
 use crate::protobuf::write;
 
 /// Texts as they are put in the table.
@@ -289,29 +290,11 @@ fn full() -> Vec<u8> {
 /// Twenty thousand damaged requests from one seed: each is read or refused, and none makes much of little.
 #[test]
 fn damaged_requests_end() {
-    let mut state = 0x0b5e_55ed_0123_4567_u64;
-    let mut random = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize
-    };
-    let good = full();
-    for _ in 0..20_000 {
-        let mut body = good.clone();
-        for _ in 0..=random() % 4 {
-            match random() % 4 {
-                0 => body.truncate(random() % (body.len() + 1)),
-                1 => body.insert(random() % (body.len() + 1), random() as u8),
-                _ if !body.is_empty() => {
-                    let at = random() % body.len();
-                    body[at] = random() as u8;
-                }
-                _ => {}
-            }
-        }
-        if let Ok((read, _)) = read(&body, None) {
+    mutations(&full(), 20_000, 4, &[], |body| {
+        if let Ok((read, _)) = read(body, None) {
             assert!(read.batch.samples.len() <= body.len() && read.kinds.len() == read.batch.samples.len());
         }
-    }
+    });
 }
 
 proptest! {

@@ -7,6 +7,7 @@ use ogive_stream::{Cell, Limits, Quantizer};
 use proptest::prelude::*;
 
 use super::*;
+use crate::mutations::mutations;
 
 /// Half a second into a cell.
 const NOW: i64 = 1_700_000_000_500_000_000;
@@ -208,32 +209,18 @@ fn cells_that_are_too_many_are_a_fault() {
 fn mutated_messages_are_taken_or_counted() {
     const GOOD: &[u8] =
         b"a.b:1:2|d|@0.1|#x:y,z|T1700000000\nu:bob|s\ng:-5|g\nt:3.25|ms|c:id\n_e{1,1}:a|b|#c\n_sc|a|0|m:x\n";
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as usize
-    };
     let alphabet = b":|@#,.-+eE0123456789_{}\n\r\xffcgsmhdT";
     let options = [Options::default(), Options { comma_lists: true, signed_gauges: true, names: Names::Utf8 }];
     let (mut quantizer, mut tally) = (Quantizer::default(), Tally::default());
-    for round in 0..20_000 {
-        let mut message = GOOD.to_vec();
-        for _ in 0..=random() % 6 {
-            let at = random() % message.len();
-            match random() % 3 {
-                0 => message.truncate(at.max(1)),
-                1 => message.insert(at, alphabet[random() % alphabet.len()]),
-                _ => message[at] = alphabet[random() % alphabet.len()],
-            }
-        }
+    let mut round = 0;
+    mutations(GOOD, 20_000, 6, alphabet, |message| {
         let before = tally.measurements + tally.faults.total();
-        feed(&message, NOW + round, &options[round as usize % 2], &mut quantizer, &mut tally);
+        feed(message, NOW + round, &options[round as usize % 2], &mut quantizer, &mut tally);
         let counted = tally.measurements + tally.faults.total() - before;
-        assert!(counted >= lines::lines(&message).count() as u64, "{:?}", String::from_utf8_lossy(&message));
+        assert!(counted >= lines::lines(message).count() as u64, "{:?}", String::from_utf8_lossy(message));
         tally.texts.clear();
-    }
+        round += 1;
+    });
     assert!(quantizer.take(NOW + 1_000_000_000).iter().all(|cell| !cell.series.labels.metric_name().is_empty()));
 }
 
