@@ -32,7 +32,7 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy -p ogive-probe --features tracing --all-targets --locked -- -D warnings
-	cargo clippy -p ogive --features fastant --all-targets --locked -- -D warnings
+	cargo clippy -p ogive --features amqp,fastant,lua --all-targets --locked -- -D warnings
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
 	cargo check --manifest-path bench/peers/Cargo.toml --target-dir target/fuzz --locked --quiet
 	cargo check --manifest-path bench/record/Cargo.toml --target-dir target/fuzz --locked --quiet
@@ -43,9 +43,11 @@ lint:
 
 test-rust: ui
 	@scripts/need curl openssl cc c++ go java prometheus prometheus-node-exporter collectd
+	@scripts/need dnsmasq nginx postgres rabbitmq-server redis-server
 	scripts/clients
 	cargo test --workspace --locked
 	cargo test --locked -p ogive-probe --features tracing --test spans
+	cargo test --locked -p ogive --features amqp,lua --lib --test amqp --test lua_checks -- amqp:: checks:: queues scripts
 
 test-ui: ui
 	cd ui && npm test

@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ogive_protocol::remote_read::{QUERIES_MAX, queries};
+use ogive_protocol::remote_read::{QUERIES_MAX, request};
 
 fuzz_target!(|body: &[u8]| {
-    if let Ok(queries) = queries(body) {
-        assert!(queries.len() <= QUERIES_MAX);
+    if let Ok(request) = request(body) {
+        assert!(request.queries.len() <= QUERIES_MAX);
     }
 });

@@ -1,7 +1,7 @@
-/** A real `ogive serve` on a free port with its own data directory, and a real Chromium. */
+/** A real `ogive serve` or `ogive broker` on a free port with its own data directory, and a real Chromium. */
 
 import { spawn, type ChildProcess } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Server as Listener, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -43,12 +43,26 @@ export class Server {
   private output = "";
   readonly data = mkdtempSync(join(tmpdir(), "ogive-e2e-"));
 
-  private constructor(readonly port: number) {}
+  private constructor(
+    readonly port: number,
+    private readonly command: (server: Server) => string[],
+  ) {}
 
-  static async start(): Promise<Server> {
-    const server = new Server(await freePort());
+  static async start(command = (server: Server): string[] => ["serve", "--data", server.data, "--listen", `127.0.0.1:${server.port}`]): Promise<Server> {
+    const server = new Server(await freePort(), command);
     await server.run();
     return server;
+  }
+
+  /** An `ogive broker` with a destination of each name at the address beside it. */
+  static broker(destinations: Record<string, string>): Promise<Server> {
+    return Server.start((server) => {
+      const file = join(server.data, "broker.toml");
+      const spool = `[spool]\ndirectory = "${join(server.data, "spool")}"\n`;
+      const each = Object.entries(destinations).map(([name, url]) => `[[destination]]\nname = "${name}"\nendpoints = ["${url}"]\n`);
+      writeFileSync(file, [`name = "edge-1"\nlisten = ["127.0.0.1:${server.port}"]\n`, spool, ...each].join("\n"));
+      return ["broker", "-c", file];
+    });
   }
 
   get url(): string {
@@ -57,16 +71,16 @@ export class Server {
 
   /** Starts the process (again, on the same port and data) and waits until it says that it is ready. */
   async run(): Promise<void> {
-    const child = spawn(binary(), ["serve", "--data", this.data, "--listen", `127.0.0.1:${this.port}`], { stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(binary(), this.command(this), { stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [child.stdout, child.stderr]) stream.on("data", (text: Buffer) => (this.output += text.toString()));
     this.child = child;
     for (let tries = 0; tries < 150; tries++) {
-      if (child.exitCode !== null) throw new Error(`ogive serve ended with ${child.exitCode}: ${this.output}`);
+      if (child.exitCode !== null) throw new Error(`ogive ended with ${child.exitCode}: ${this.output}`);
       const ready = await fetch(`${this.url}/-/ready`).then((answer) => answer.ok, () => false);
       if (ready) return;
       await new Promise((done) => setTimeout(done, 100));
     }
-    throw new Error(`ogive serve is not ready after 15 s: ${this.output}`);
+    throw new Error(`ogive is not ready after 15 s: ${this.output}`);
   }
 
   async stop(): Promise<void> {

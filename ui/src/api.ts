@@ -1,6 +1,7 @@
 /** Calls of the server's HTTP interface. Failure: every refusal is an `ApiError` with the server's own sentence. */
 
 import type { WireColumn } from "./bins.ts";
+import type { Broker } from "./spool.ts";
 import type { Traces } from "./traces.ts";
 
 export class ApiError extends Error {
@@ -169,4 +170,9 @@ export async function fetchStatus(): Promise<Record<string, unknown>> {
   const body = (await get<Record<string, unknown>>("v1/status", {})) as unknown as Record<string, unknown>;
   const data = body["data"];
   return typeof data === "object" && data !== null ? (data as Record<string, unknown>) : body;
+}
+
+/** The state of a broker, which has no envelope. */
+export async function fetchBroker(): Promise<Broker> {
+  return (await get("v1/broker", {})) as unknown as Broker;
 }

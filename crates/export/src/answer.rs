@@ -25,9 +25,38 @@ impl Answer {
     #[must_use]
     pub fn read(body: &[u8]) -> Option<Self> {
         let mut reader = Reader { rest: body };
-        let mut answer = Self::default();
+        let (_, answer) = Self::take(&mut reader)?;
+        reader.space();
+        reader.rest.is_empty().then_some(answer)
+    }
+
+    /// Reads the answers to several batches of one body, each with its status (`code`).
+    #[must_use]
+    pub fn read_each(body: &[u8]) -> Option<Vec<(u16, Self)>> {
+        let mut reader = Reader { rest: body };
+        let mut all = None;
+        reader.object(|reader, key| {
+            if key != "batches" {
+                return reader.skip(1);
+            }
+            let mut each = Vec::new();
+            reader.array(|reader| {
+                let (code, answer) = Self::take(reader)?;
+                each.push((code?, answer));
+                Some(())
+            })?;
+            all = Some(each);
+            Some(())
+        })?;
+        reader.space();
+        all.filter(|_| reader.rest.is_empty())
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Option<(Option<u16>, Self)> {
+        let (mut code, mut answer) = (None, Self::default());
         reader.object(|reader, key| {
             match key {
+                "code" => code = Some(u16::try_from(reader.number()?).ok()?),
                 "accepted" => answer.accepted = Some(reader.number()?),
                 "duplicate" => answer.duplicate = Some(reader.number()?),
                 "error" => answer.error = Some(reader.string()?),
@@ -39,8 +68,7 @@ impl Answer {
             }
             Some(())
         })?;
-        reader.space();
-        reader.rest.is_empty().then_some(answer)
+        Some((code, answer))
     }
 
     /// True when it speaks of every sample of a batch of `samples`.
@@ -226,6 +254,13 @@ mod tests {
                 let _ = Answer::read(&changed);
             }
             let _ = Answer::read(&bytes);
+            let each = format!("{{\"batches\":[{{\"code\":200}},{TAKEN}]}}").replace(r#"{"accepted"#, r#"{"code":7,"accepted"#);
+            let mut changed = each.clone().into_bytes();
+            prop_assert_eq!(Answer::read_each(&changed).map(|all| (all.len(), all[1].0)), Some((2, 7)));
+            let at = at.index(changed.len());
+            prop_assert_eq!(Answer::read_each(&changed[..at]), None);
+            changed[at] = byte;
+            let _ = Answer::read_each(&changed);
         }
     }
 }

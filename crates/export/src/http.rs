@@ -1,15 +1,28 @@
-//! `POST /v1/batch` over HTTP/1.1, on one connection that is kept.
+//! `POST /v1/batch` over HTTP/1.1, on connections that are kept.
 //!
-//! *Limits*: [`ANSWER_BYTES_MAX`]; a connection is waited for at most [`CONNECT`]. No proxy is taken from the environment and no redirect
-//! is followed: the address given is the one that gets the measurements.
+//! - [`Client`]: for who sends to several servers himself (the broker).
+//! - `HttpLink`: the exporter's way to one server.
+//!
+//! *Limits*: an answer of [`ClientOptions::answer_bytes_max`]; a connection is waited for at most [`CONNECT`]. No proxy is taken from the
+//! environment and no redirect is followed: the address given is the one that gets the measurements.
 //! *Failure*: 400, 413, 415 and 422 speak of the batch, which is given up; everything else (429, 5xx, and 401, 403, 404 too,
 //! which speak of the address) is tried again, until the bound on what waits decides.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use ureq::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use ureq::config::Config;
+use ureq::http::{HeaderMap, HeaderValue, Uri};
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
 use crate::{Answer, Error, Link, Outcome};
+
+/// The content type of one batch, docs/formats/batch.md.
+pub const FRAME: &str = "application/x-ogive-batch-flatbuffer";
+
+/// The content type of several batches, one behind the other; their answers come in one list.
+pub const FRAMES: &str = "application/x-ogive-batch-frames";
 
 /// 1 MiB: a word on each of 5,000 samples, and a sentence on a hundred.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -20,19 +33,159 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// 60 s: whatever `Retry-After` says, the server is asked again then.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// The way to one server.
-pub(crate) struct HttpLink {
+/// How a [`Client`] goes to servers.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientOptions<'a> {
+    /// A token of `ogive token new`.
+    pub token: Option<&'a str>,
+    /// Who vouches for the servers, in place of the usual ones.
+    pub ca_pem: Option<&'a [u8]>,
+    /// What the client shows them: its certificates and its key.
+    pub identity_pem: Option<(&'a [u8], &'a [u8])>,
+    /// As whom it introduces itself.
+    pub user_agent: &'a str,
+    /// Connections to a server that are kept while nothing is sent.
+    pub idle_connections: usize,
+    /// The largest answer that is read.
+    pub answer_bytes_max: u64,
+}
+
+/// Sends to servers over connections that are kept; for any number of threads.
+pub struct Client {
     agent: ureq::Agent,
-    address: String,
     /// The value of the header `Authorization`.
     authorization: Option<HeaderValue>,
+    answer_bytes_max: u64,
 }
 
 /// The token is nobody's to see.
-impl std::fmt::Debug for HttpLink {
+impl std::fmt::Debug for Client {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("HttpLink").field("address", &self.address).finish_non_exhaustive()
+        out.debug_struct("Client").finish_non_exhaustive()
     }
+}
+
+/// A body to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Body<'a> {
+    /// The content type.
+    pub kind: &'a str,
+    /// How the bytes are packed, if they are.
+    pub encoding: Option<&'a str>,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+/// What a server answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// `Retry-After`, if it says seconds.
+    pub after: Option<Duration>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Client {
+    /// # Errors
+    /// [`Error::Setting`] for a token, certificates or a key that are none.
+    pub fn new(options: &ClientOptions<'_>) -> Result<Self, Error> {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .timeout_connect(Some(CONNECT))
+            .max_idle_connections(usize::MAX)
+            .max_idle_connections_per_host(options.idle_connections)
+            .user_agent(options.user_agent);
+        let config = with_tls(config, options)?.build();
+        let authorization = options.token.map(|token| {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Error::Setting {
+                what: TOKEN,
+                found: "one with signs that no header may have".into(),
+                wanted: "as `ogive token new` shows it",
+            })?;
+            value.set_sensitive(true);
+            Ok(value)
+        });
+        let authorization = authorization.transpose()?;
+        Ok(Self { agent: config.into(), authorization, answer_bytes_max: options.answer_bytes_max })
+    }
+
+    /// A client with connections of its own that all go to `address`, whatever names its URLs have.
+    #[must_use]
+    pub fn to(&self, address: SocketAddr) -> Self {
+        let config = self.agent.config().clone();
+        let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), Fixed(address));
+        Self { agent, authorization: self.authorization.clone(), answer_bytes_max: self.answer_bytes_max }
+    }
+
+    /// Sends a body to `url` and waits at most `timeout` for the answer.
+    ///
+    /// # Errors
+    /// There was no answer: [`Outcome::Later`].
+    pub fn post(&self, url: &str, timeout: Duration, body: Body<'_>) -> Result<Reply, Outcome> {
+        let request = self.agent.post(url).config().timeout_global(Some(timeout)).build();
+        let mut request = request.header("content-type", body.kind);
+        if let Some(encoding) = body.encoding {
+            request = request.header("content-encoding", encoding);
+        }
+        if let Some(value) = &self.authorization {
+            request = request.header("authorization", value.clone());
+        }
+        let mut response = request.send(body.bytes).map_err(|error| failed(url, &error))?;
+        let (status, after) = (response.status().as_u16(), retry_after(response.headers()));
+        let body = response.body_mut().with_config().limit(self.answer_bytes_max).read_to_vec();
+        let body = body.map_err(|error| failed(url, &error))?;
+        Ok(Reply { status, after, body })
+    }
+}
+
+impl Reply {
+    /// What it means for the batch that was sent.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        outcome(self.status, self.after, Answer::read(&self.body), &self.body)
+    }
+
+    /// What it means for each of `count` batches that were sent in one body ([`FRAMES`]).
+    #[must_use]
+    pub fn outcomes(&self, count: usize) -> Vec<Outcome> {
+        match self.each(count) {
+            Some(each) => each.into_iter().map(|(code, answer)| outcome(code, self.after, Some(answer), b"")).collect(),
+            None => vec![self.outcome(); count],
+        }
+    }
+
+    /// True when it speaks of each of `count` batches.
+    #[must_use]
+    pub fn speaks_of(&self, count: usize) -> bool {
+        self.each(count).is_some()
+    }
+
+    fn each(&self, count: usize) -> Option<Vec<(u16, Answer)>> {
+        Answer::read_each(&self.body).filter(|each| each.len() == count)
+    }
+}
+
+/// Every name is at one address.
+#[derive(Debug)]
+struct Fixed(SocketAddr);
+
+impl Resolver for Fixed {
+    fn resolve(&self, _uri: &Uri, _config: &Config, _timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut addresses = self.empty();
+        addresses.push(self.0);
+        Ok(addresses)
+    }
+}
+
+/// The way to one server.
+#[derive(Debug)]
+pub(crate) struct HttpLink {
+    client: Client,
+    address: String,
 }
 
 impl HttpLink {
@@ -49,36 +202,56 @@ impl HttpLink {
         if uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
             return Err(wrong("it has no host, or more than a host and a path"));
         }
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .proxy(None)
-            .timeout_connect(Some(CONNECT))
-            .max_idle_connections(1)
-            .user_agent(concat!("ogive-export/", env!("CARGO_PKG_VERSION")));
-        let config = with_roots(config, ca_pem)?.build();
-        let address = format!("{}/v1/batch", address.trim_end_matches('/'));
-        let authorization = token.map(|token| {
-            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Error::Setting {
-                what: "the token",
-                found: "one with signs that no header may have".into(),
-                wanted: "as `ogive token new` shows it",
-            })?;
-            value.set_sensitive(true);
-            Ok(value)
-        });
-        Ok(Self { agent: config.into(), address, authorization: authorization.transpose()? })
+        let client = Client::new(&ClientOptions {
+            token,
+            ca_pem,
+            identity_pem: None,
+            user_agent: concat!("ogive-export/", env!("CARGO_PKG_VERSION")),
+            idle_connections: 1,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        })?;
+        Ok(Self { client, address: format!("{}/v1/batch", address.trim_end_matches('/')) })
     }
 }
 
-type Config = ureq::config::ConfigBuilder<ureq::typestate::AgentScope>;
+impl Link for HttpLink {
+    fn send(&mut self, frame: &[u8], timeout: Duration) -> Outcome {
+        let body = Body { kind: FRAME, encoding: None, bytes: frame };
+        self.client.post(&self.address, timeout, body).map_or_else(|outcome| outcome, |reply| reply.outcome())
+    }
+}
 
-/// Those in `pem` vouch for the server.
+/// What settings are called in [`Error::Setting`].
+const TOKEN: &str = "the token";
+const CA: &str = "ca_pem";
+const IDENTITY: &str = "identity_pem";
+
+type Builder = ureq::config::ConfigBuilder<ureq::typestate::AgentScope>;
+
+/// Who vouches for the servers, and what the client shows them.
 #[cfg(feature = "tls")]
-fn with_roots(config: Config, pem: Option<&[u8]>) -> Result<Config, Error> {
-    use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
-    let Some(pem) = pem else { return Ok(config) };
-    let wrong = |found: String| Error::Setting { what: "ca_pem", found, wanted: "certificates in PEM" };
+fn with_tls(config: Builder, options: &ClientOptions<'_>) -> Result<Builder, Error> {
+    use ureq::tls::{ClientCert, PrivateKey, RootCerts, TlsConfig};
+    let mut tls = TlsConfig::builder();
+    if let Some(pem) = options.ca_pem {
+        tls = tls.root_certs(RootCerts::new_with_certs(&certificates(CA, pem)?));
+    }
+    if let Some((chain, key)) = options.identity_pem {
+        let wrong = |error: ureq::Error| Error::Setting {
+            what: IDENTITY,
+            found: error.to_string(),
+            wanted: "certificates and a private key in PEM",
+        };
+        let key = PrivateKey::from_pem(key).map_err(wrong)?;
+        tls = tls.client_cert(Some(ClientCert::new_with_certs(&certificates(IDENTITY, chain)?, key)));
+    }
+    Ok(config.tls_config(tls.build()))
+}
+
+#[cfg(feature = "tls")]
+fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<ureq::tls::Certificate<'static>>, Error> {
+    use ureq::tls::{PemItem, parse_pem};
+    let wrong = |found: String| Error::Setting { what, found, wanted: "certificates in PEM" };
     let mut certificates = Vec::new();
     for item in parse_pem(pem) {
         if let PemItem::Certificate(certificate) = item.map_err(|error| wrong(error.to_string()))? {
@@ -88,43 +261,19 @@ fn with_roots(config: Config, pem: Option<&[u8]>) -> Result<Config, Error> {
     if certificates.is_empty() {
         return Err(wrong("without a certificate".into()));
     }
-    let roots = RootCerts::new_with_certs(&certificates);
-    Ok(config.tls_config(TlsConfig::builder().root_certs(roots).build()))
+    Ok(certificates)
 }
 
 #[cfg(not(feature = "tls"))]
-fn with_roots(config: Config, pem: Option<&[u8]>) -> Result<Config, Error> {
-    match pem {
-        None => Ok(config),
-        Some(_) => {
-            let found = "given to a program without TLS".into();
-            Err(Error::Setting {
-                what: "ca_pem",
-                found,
-                wanted: "left out, or the feature `tls` of ogive-export switched on",
-            })
-        }
-    }
-}
-
-impl Link for HttpLink {
-    fn send(&mut self, frame: &[u8], timeout: Duration) -> Outcome {
-        let request = self.agent.post(&self.address).config().timeout_global(Some(timeout)).build();
-        let mut request = request.header("content-type", "application/x-ogive-batch-flatbuffer");
-        if let Some(value) = &self.authorization {
-            request = request.header("authorization", value.clone());
-        }
-        let mut response = match request.send(frame) {
-            Ok(response) => response,
-            Err(error) => return failed(&self.address, &error),
-        };
-        let (status, after) = (response.status(), retry_after(response.headers()));
-        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
-        match body {
-            Ok(body) => outcome(status, after, &body),
-            Err(error) => failed(&self.address, &error),
-        }
-    }
+fn with_tls(config: Builder, options: &ClientOptions<'_>) -> Result<Builder, Error> {
+    let what = match options {
+        ClientOptions { ca_pem: Some(_), .. } => CA,
+        ClientOptions { identity_pem: Some(_), .. } => IDENTITY,
+        _ => return Ok(config),
+    };
+    let found = "given to a program without TLS".into();
+    let wanted = "left out, or the feature `tls` of ogive-export switched on";
+    Err(Error::Setting { what, found, wanted })
 }
 
 /// No answer.
@@ -140,14 +289,13 @@ fn failed(address: &str, error: &ureq::Error) -> Outcome {
 }
 
 /// What an answer means.
-fn outcome(status: StatusCode, after: Option<Duration>, body: &[u8]) -> Outcome {
-    let answer = Answer::read(body);
+fn outcome(status: u16, after: Option<Duration>, answer: Option<Answer>, body: &[u8]) -> Outcome {
     let said = || {
         let text = answer.as_ref().and_then(|answer| answer.error.clone());
         text.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned())
     };
-    let detail = || format!("status {}: {}", status.as_u16(), said());
-    match status.as_u16() {
+    let detail = || format!("status {status}: {}", said());
+    match status {
         200..300 => match answer {
             Some(answer) if answer.accepted.is_some() => Outcome::Answered(answer),
             _ => Outcome::Later { after: None, in_doubt: true, detail: format!("{}: no word on the batch", detail()) },
@@ -156,9 +304,10 @@ fn outcome(status: StatusCode, after: Option<Duration>, body: &[u8]) -> Outcome 
         400 if answer.as_ref().is_some_and(|answer| answer.accepted.is_some()) => {
             Outcome::Answered(answer.unwrap_or_default())
         }
-        400 | 413 | 415 | 422 => Outcome::Refused { reason: format!("status_{}", status.as_u16()), detail: detail() },
+        400 | 413 | 415 | 422 => Outcome::Refused { reason: format!("status_{status}"), detail: detail() },
+        429 => Outcome::Busy { after, detail: detail() },
         // The server says that nothing of it is durable.
-        429 | 507 => Outcome::Later { after, in_doubt: false, detail: detail() },
+        507 => Outcome::Later { after, in_doubt: false, detail: detail() },
         // Others may stand in front of the server, and not know.
         500.. => Outcome::Later { after, in_doubt: true, detail: detail() },
         _ => Outcome::Later { after, in_doubt: false, detail: detail() },
@@ -176,7 +325,7 @@ mod tests {
     use super::*;
 
     fn of(status: u16, body: &str) -> Outcome {
-        outcome(StatusCode::from_u16(status).unwrap(), Some(Duration::from_secs(7)), body.as_bytes())
+        Reply { status, after: Some(Duration::from_secs(7)), body: body.into() }.outcome()
     }
 
     #[test]
@@ -194,9 +343,27 @@ mod tests {
             other => panic!("{status}: {other:?}"),
         };
         assert!(doubt(200, "welcome") && doubt(200, "{}") && doubt(503, "{}") && doubt(502, ""));
-        assert!(!doubt(429, "{}") && !doubt(507, "{}") && !doubt(404, "") && !doubt(302, ""));
+        assert!(!doubt(507, "{}") && !doubt(404, "") && !doubt(302, ""));
         let seven = Some(Duration::from_secs(7));
-        assert!(matches!(of(429, ""), Outcome::Later { after, .. } if after == seven));
+        assert!(matches!(of(429, ""), Outcome::Busy { after, .. } if after == seven));
+        assert!(matches!(of(507, ""), Outcome::Later { after, .. } if after == seven));
+    }
+
+    #[test]
+    fn each_batch_of_a_body_has_its_own_outcome() {
+        let body = r#"{"batches":[{"code":200,"accepted":1,"duplicate":0,"rejected":[]},
+            {"code":400,"status":"error","error":"cut"},{"code":429,"error":"full"},{"code":507,"error":"no room"}]}"#;
+        let reply = Reply { status: 200, after: Some(Duration::from_secs(7)), body: body.into() };
+        let outcomes = reply.outcomes(4);
+        assert!(matches!(&outcomes[0], Outcome::Answered(answer) if answer.accepted == Some(1)));
+        assert!(matches!(&outcomes[1], Outcome::Refused { detail, .. } if detail == "status 400: cut"));
+        assert!(matches!(&outcomes[2], Outcome::Busy { after, .. } if *after == reply.after));
+        assert!(matches!(&outcomes[3], Outcome::Later { in_doubt: false, .. }));
+        // A list of another length speaks of none: nothing is known.
+        assert!(!reply.speaks_of(3) && reply.speaks_of(4));
+        assert!(reply.outcomes(3).iter().all(|one| matches!(one, Outcome::Later { in_doubt: true, .. })));
+        let busy = Reply { status: 429, after: None, body: Vec::new() };
+        assert_eq!(busy.outcomes(2), vec![Outcome::Busy { after: None, detail: "status 429: ".into() }; 2]);
     }
 
     #[test]
@@ -222,6 +389,17 @@ mod tests {
                 HttpLink::new("http://host", None, Some(pem)),
                 Err(Error::Setting { what: "ca_pem", .. })
             ));
+            let identity_pem = Some((pem, pem));
+            let (user_agent, idle_connections) = ("test", 1);
+            let options = ClientOptions {
+                token: None,
+                ca_pem: None,
+                identity_pem,
+                user_agent,
+                idle_connections,
+                answer_bytes_max: ANSWER_BYTES_MAX,
+            };
+            assert!(matches!(Client::new(&options), Err(Error::Setting { what: "identity_pem", .. })));
         }
     }
 
@@ -232,5 +410,30 @@ mod tests {
         drop(listener);
         let outcome = HttpLink::new(&address, None, None).unwrap().send(b"frame", Duration::from_secs(5));
         assert!(matches!(outcome, Outcome::Later { in_doubt: false, .. }), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_client_of_an_address_goes_there_whatever_the_name_is() {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut head, mut piece) = (Vec::new(), [0; 1_024]);
+            while !head.ends_with(b"frame") {
+                let count = stream.read(&mut piece).unwrap();
+                head.extend_from_slice(&piece[..count]);
+            }
+            stream.write_all(b"HTTP/1.1 429 Later\r\nretry-after: 3\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+            String::from_utf8(head).unwrap()
+        });
+        let client = HttpLink::new("http://host", Some("ogive_x"), None).unwrap().client.to(address);
+        let body = Body { kind: FRAME, encoding: Some("zstd"), bytes: b"frame" };
+        let reply = client.post("http://nowhere.invalid:1/v1/batch", Duration::from_secs(30), body).unwrap();
+        assert_eq!((reply.status, reply.after, &*reply.body), (429, Some(Duration::from_secs(3)), &b"{}"[..]));
+        let head = server.join().unwrap().to_ascii_lowercase();
+        for expected in ["host: nowhere.invalid:1", "content-encoding: zstd", "authorization: bearer ogive_x"] {
+            assert!(head.contains(expected), "{head}");
+        }
     }
 }

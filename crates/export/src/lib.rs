@@ -6,7 +6,7 @@
 //!
 //! - [`Exporter`]: the two threads and their handle.
 //! - [`Cells`]: the series of the process, which a program may also take itself.
-//! - [`Link`]: the way to a server; HTTP unless you bring your own.
+//! - [`Link`]: the way to a server; HTTP unless you bring your own. [`Client`]: that HTTP for who sends frames himself.
 //! - [`trace_series`]: what the series of a traced path are called.
 //!
 //! See docs/export.md for an example, and docs/decisions/export.md for why it is a crate of its own with two threads.
@@ -30,6 +30,7 @@ pub use answer::Answer;
 pub use cells::{Cells, SERIES_MAX, Turn};
 pub use error::Error;
 pub use exporter::{Builder, Exporter, State, Status};
+pub use http::{Body, Client, ClientOptions, FRAME, FRAMES, Reply};
 pub use link::{Link, Outcome};
 pub use measured::{Measured, random_source};
 pub use outbox::{DROPPED_BOUND, DROPPED_SHUTDOWN, DROPPED_TOO_LARGE, Dropped};

@@ -17,6 +17,13 @@ pub enum Outcome {
         /// A sentence for people.
         detail: String,
     },
+    /// The server asks for less at once (429): nothing of it is durable, and the same bytes are to be sent again.
+    Busy {
+        /// Not before this has passed.
+        after: Option<Duration>,
+        /// A sentence for people.
+        detail: String,
+    },
     /// The same bytes are to be sent again.
     Later {
         /// Not before this has passed.

@@ -248,6 +248,7 @@ impl Outbox {
         self.sending = false;
         let Some(first) = self.waiting.front_mut() else { return Ended::Acknowledged };
         match outcome {
+            Outcome::Busy { after, detail } => Ended::Again { after, detail },
             Outcome::Later { after, in_doubt, detail } => {
                 first.in_doubt |= in_doubt;
                 Ended::Again { after, detail }

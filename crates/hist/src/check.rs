@@ -69,7 +69,8 @@ impl<C: Count> Histogram<C> {
             return Err("the zero threshold must be 0 or above");
         }
         for bins in [&self.negative, &self.positive] {
-            if bins.counts().iter().any(|count| !(count.to_f64() >= 0.0)) {
+            // Counts that are cut at zero are integers, which cannot be anything else.
+            if !C::CUTS_AT_ZERO && bins.counts().iter().any(|count| !(count.to_f64() >= 0.0)) {
                 return Err("a bin's count must be 0 or above");
             }
         }

@@ -73,6 +73,19 @@ pub struct Replay {
     pub corruption_count: u64,
 }
 
+/// A segment as it stood when it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentRange {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its first record.
+    pub first: Position,
+    /// Behind its last record.
+    pub end: Position,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
 struct Segment {
     path: PathBuf,
     /// Sequence of its first record; `None` when nothing of it can be read.
@@ -311,7 +324,8 @@ impl Journal {
     }
 
     /// Makes every record durable, seals the segment, and gives all that hold records a second name in `target`. What
-    /// is appended later goes to a new segment.
+    /// is appended later goes to a new segment; of that one `target` gets the header, which voids what a failed fsync may
+    /// have left at the end of those before.
     ///
     /// # Errors
     /// What the disk says; then some of the names may be there.
@@ -321,6 +335,12 @@ impl Journal {
         let sealed = self.segments.len() - usize::from(self.active.is_some());
         for segment in &self.segments[..sealed] {
             self.disk.link(&segment.path, &target.join(segment.path.file_name().expect("a segment has a name")))?;
+        }
+        if let (Some(active), Some(segment)) = (&self.active, self.segments.last()) {
+            let number = segment::segment_number(&segment.path).expect("a segment is named by its number");
+            let mut file = self.disk.create(&segment::path_of(target, number))?;
+            file.write_all(&SegmentHeader { mark: active.mark, number, first: self.durable }.encode())?;
+            file.sync()?;
         }
         self.disk.sync_dir(target)
     }
@@ -416,10 +436,26 @@ impl Journal {
             if later.is_empty() || expected < limit || is_blank {
                 // What is missing before an unreadable segment is missing because of it.
                 let ends_at_limit = later.first().is_none_or(|next| next.first.is_some());
-                replay.segment(&*self.disk, segment, &mut expected, (limit, ends_at_limit), &mut visit)?;
+                let reader = SegmentReader::open(&*self.disk, &segment.path)?;
+                replay.segment(reader, segment, &mut expected, (limit, ends_at_limit), &mut visit)?;
             }
         }
         Ok(replay)
+    }
+
+    /// Its segments, ascending, for who reads them beside the writer. A segment of which nothing can be read is not among
+    /// them; its records are those that the one before lacks.
+    #[must_use]
+    pub fn segments(&self) -> Vec<SegmentRange> {
+        let readable = || self.segments.iter().filter_map(|segment| Some((segment, segment.first?)));
+        let ends = readable().skip(1).map(|(_, first)| first).chain([self.next]);
+        let range = |((segment, first), end): ((&Segment, u64), u64)| SegmentRange {
+            path: segment.path.clone(),
+            first: Position(first),
+            end: Position(end),
+            bytes: segment.bytes,
+        };
+        readable().zip(ends).map(range).collect()
     }
 
     /// Removes the segments that hold only records before `position`.
@@ -442,6 +478,67 @@ impl Journal {
     }
 }
 
+impl SegmentRange {
+    /// Gives its records from `from` on, and before `limit`, to `visit`, in order. `limit` is at most what the writer had
+    /// made durable. Bad bytes are stepped over and reported.
+    ///
+    /// # Errors
+    /// What the disk or `visit` says, which ends the reading; [`Error::NotFound`] when the segment was removed.
+    pub fn replay<E: From<Error>>(
+        &self,
+        disk: &dyn Disk,
+        (from, limit): (Position, Position),
+        mut visit: impl FnMut(Position, &[u8]) -> Result<(), E>,
+    ) -> Result<Replay, E> {
+        let mut replay = Replay::default();
+        let mut expected = from.0.max(self.first.0);
+        let limit = limit.0.min(self.end.0);
+        if expected < limit {
+            let segment = Segment { path: self.path.clone(), first: Some(self.first.0), bytes: self.bytes };
+            let reader = SegmentReader::open(disk, &segment.path)?;
+            replay.segment(reader, &segment, &mut expected, (limit, true), &mut visit)?;
+        }
+        Ok(replay)
+    }
+}
+
+/// Gives every good record of the journal in `directory` to `visit`, in order, without a lock and without changing anything: for tools that
+/// look at the journal of a server that runs, or ran. What the server removes meanwhile is left out; of what it is writing, the last
+/// whole record is the end.
+///
+/// # Errors
+/// What the disk or `visit` says, which ends the reading.
+pub fn read_journal<E: From<Error>>(
+    disk: &dyn Disk,
+    directory: &Path,
+    mut visit: impl FnMut(Position, &[u8]) -> Result<(), E>,
+) -> Result<Replay, E> {
+    let mut segments = Vec::new();
+    for path in disk.list(directory)?.into_iter().filter(|path| segment::segment_number(path).is_some()) {
+        match SegmentReader::open(disk, &path) {
+            Ok(reader) => segments.push(Segment { path, first: reader.first(), bytes: reader.length() }),
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut replay = Replay::default();
+    let mut expected = segments.iter().find_map(|segment| segment.first).unwrap_or(0);
+    for (at, segment) in segments.iter().enumerate() {
+        let later = segments[at + 1..].iter().find_map(|segment| segment.first);
+        // Nothing tells how far the last one should reach.
+        let (limit, ends_at_limit) = (later.unwrap_or(u64::MAX), later.is_some());
+        if segment.first.is_none() && !ends_at_limit {
+            continue;
+        }
+        match SegmentReader::open(disk, &segment.path) {
+            Ok(reader) => replay.segment(reader, segment, &mut expected, (limit, ends_at_limit), &mut visit)?,
+            Err(Error::NotFound { .. }) => expected = limit,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(replay)
+}
+
 impl Replay {
     fn report(&mut self, corruption: Corruption) {
         self.corruption_count += 1;
@@ -453,13 +550,12 @@ impl Replay {
     /// Replays the records of one segment from `expected` up to `limit`, excluded.
     fn segment<E: From<Error>>(
         &mut self,
-        disk: &dyn Disk,
+        mut reader: SegmentReader,
         segment: &Segment,
         expected: &mut u64,
         (limit, ends_at_limit): (u64, bool),
         visit: &mut impl FnMut(Position, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut reader = SegmentReader::open(disk, &segment.path)?;
         let corruption = |offset, end, lost| Corruption { path: segment.path.clone(), offset, end, lost, proven: true };
         if reader.first().is_none() {
             self.report(corruption(0, segment.bytes, (*expected, limit)));
@@ -474,6 +570,10 @@ impl Replay {
             *expected = first;
         }
         let end = loop {
+            // Behind the last record that is asked for somebody may be writing.
+            if *expected >= limit {
+                break reader.length();
+            }
             match reader.step()? {
                 Step::Record { sequence, .. } if sequence >= limit => break reader.length(),
                 Step::Record { sequence, .. } if sequence < *expected => {}

@@ -437,6 +437,27 @@ fn records_that_outlived_a_failed_fsync_in_memory_alone_are_saved_before_they_ar
     }
 }
 
+/// A fsync failed and its records were refused; the segment after them, whose header voids them, was not yet written to when
+/// a snapshot was made, so the snapshot went without it and held what nobody had been promised. It gets the header now.
+#[test]
+fn a_cut_does_not_hold_what_a_failed_fsync_left() {
+    let disk = SimulatedDisk::new(1);
+    let mut journal = filled(&disk, 3, Options::default());
+    journal.append(&record(3)).unwrap();
+    disk.set_faults(Faults { sync_error: 1000, ..Faults::default() });
+    assert!(journal.sync().is_err());
+    disk.set_faults(Faults::default());
+    let target = Path::new("snapshot/journal");
+    disk.create_dir_all(target).unwrap();
+    journal.cut(target).unwrap();
+    // What comes after the cut is not in it either.
+    assert_eq!(journal.append(&record(4)).unwrap(), Position(3));
+    journal.sync().unwrap();
+    let (cut, recovery) = Journal::open(Arc::new(disk), target, Options::default()).unwrap();
+    assert_eq!((replay_from(&cut, 0).0, recovery.next), (records(0..3), Position(3)));
+    assert_eq!(replay_from(&journal, 0).0.last(), Some(&(3, record(4))));
+}
+
 /// A segment whose creation failed half-way may come back after a power cut with a header that voids what
 /// the segment before it takes later; so that one takes nothing later.
 #[test]
@@ -674,4 +695,86 @@ fn a_rotation_that_fails_is_made_up_for_by_the_next_record() {
     assert_eq!(replay_from(&journal, 0).0, records(0..4));
     drop(journal);
     assert_eq!(replay_from(&open(&disk), 0).0, records(0..4));
+}
+
+/// A reader beside the writer sees what was durable when it asked, also while the writer goes on and when a segment is bad.
+#[test]
+fn segments_are_read_beside_the_writer() {
+    let disk = SimulatedDisk::new(7);
+    let mut journal = filled(&disk, 40, small());
+    let found = journal.segments();
+    assert!(found.len() > 3 && found[0].first == Position(0));
+    assert!(found.windows(2).all(|pair| pair[0].end == pair[1].first));
+    assert_eq!(found.last().unwrap().end, Position(40));
+    let read = |segment: &crate::SegmentRange, from: u64, limit: u64| {
+        let mut out = Vec::new();
+        let replay = segment
+            .replay::<Error>(&disk, (Position(from), Position(limit)), |position, bytes| {
+                out.push((position.0, bytes.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+        (out, replay.corruptions.iter().map(|bad| bad.lost).collect::<Vec<_>>())
+    };
+    journal.append(&record(40)).unwrap();
+    let all: Vec<_> = found.iter().flat_map(|segment| read(segment, 0, 40).0).collect();
+    assert_eq!(all, records(0..40));
+    let second = &found[1];
+    let (first, end) = (second.first.0, second.end.0);
+    assert_eq!(read(second, first + 1, end - 1).0, records(first + 1..end - 1));
+    assert_eq!(read(second, end, 40), (Vec::new(), Vec::new()));
+    // The first record's payload, behind both headers.
+    disk.flip_bit(&second.path, (64 + 32) * 8 + 3);
+    assert_eq!(read(second, 0, 40), (records(first + 1..end), vec![(first, first + 1)]));
+    journal.truncate_before(second.end).unwrap();
+    assert_eq!(journal.segments()[0].first, second.end);
+    let gone = second.replay::<Error>(&disk, (second.first, second.end), |_, _| Ok(()));
+    assert!(matches!(gone, Err(Error::NotFound { .. })));
+}
+
+/// `ogive replay` reads the journal of a running server: nothing is locked, made or removed, also where the end is torn.
+#[test]
+fn a_journal_is_read_without_touching_it() {
+    let disk = SimulatedDisk::new(11);
+    let read = || {
+        let mut out = Vec::new();
+        let replay = crate::read_journal::<Error>(&disk, Path::new(DIRECTORY), |position, bytes| {
+            out.push((position.0, bytes.to_vec()));
+            Ok(())
+        });
+        (out, replay.unwrap().corruptions.iter().map(|bad| bad.lost).collect::<Vec<_>>())
+    };
+    let mut journal = filled(&disk, 40, small());
+    let segments = journal.segments();
+    assert_eq!(read(), (records(0..40), Vec::new()));
+    journal.append(&record(40)).unwrap();
+    let files = disk.list(Path::new(DIRECTORY)).unwrap();
+    assert_eq!(read().0.len(), 41, "what is written and not yet durable may be there too");
+    assert_eq!(disk.list(Path::new(DIRECTORY)).unwrap(), files);
+    disk.flip_bit(&segments[1].path, (64 + 32) * 8 + 3);
+    let first = segments[1].first.0;
+    let (found, bad) = read();
+    assert_eq!((found.len(), bad), (40, vec![(first, first + 1)]));
+    journal.truncate_before(segments[2].first).unwrap();
+    assert_eq!(read().0[0].0, segments[2].first.0);
+}
+
+/// A server removed a segment between two openings of it, and the whole reading failed with "not found". A segment that was
+/// removed is left out, or read whole by who has it open already, whenever that happens.
+#[test]
+fn a_segment_that_is_removed_while_the_journal_is_read_ends_nothing() {
+    for openings in 1..4 {
+        let disk = SimulatedDisk::new(12);
+        let segments = filled(&disk, 40, small()).segments();
+        let second = &segments[1];
+        disk.vanish_after(&second.path, openings);
+        let mut out = Vec::new();
+        let replay = crate::read_journal::<Error>(&disk, Path::new(DIRECTORY), |position, bytes| {
+            out.push((position.0, bytes.to_vec()));
+            Ok(())
+        });
+        assert_eq!(replay.unwrap().corruptions, Vec::new(), "after {openings}");
+        let others = || [records(0..second.first.0), records(second.end.0..40)].concat();
+        assert_eq!(out, if openings == 1 { others() } else { records(0..40) }, "after {openings}");
+    }
 }

@@ -21,6 +21,6 @@ pub use disk::{
 };
 pub use error::Error;
 pub use format::{RECORD_BYTES_MAX, SEGMENT_BYTES_MAX};
-pub use journal::{CORRUPTIONS_MAX, Journal, Options, Position, Recovery, Replay};
+pub use journal::{CORRUPTIONS_MAX, Journal, Options, Position, Recovery, Replay, SegmentRange, read_journal};
 pub use scrub::{Finding, Until, scrub_journal, scrub_presence};
 pub use segment::{Corruption, segment_number};

@@ -25,3 +25,19 @@ pub struct Batch {
     /// The samples, in the sender's order; verdicts name them by index.
     pub samples: Vec<Result<Sample, Reason>>,
 }
+
+impl Batch {
+    /// Why each sample is rejected that no message of the batch holds: it breaks a rule itself, or its series does, or it has
+    /// none.
+    pub fn left_out(&self) -> impl Iterator<Item = Reason> + '_ {
+        self.samples.iter().filter_map(|sample| match sample {
+            Err(reason) => Some(*reason),
+            Ok(sample) => match self.series.get(sample.series as usize) {
+                Some(series) => series.is_err().then_some(Reason::LabelsInvalid),
+                None => {
+                    (sample.series as usize - self.series.len() >= self.known.len()).then_some(Reason::SeriesUnknown)
+                }
+            },
+        })
+    }
+}

@@ -210,7 +210,11 @@ impl ExactSizeIterator for Pairs<'_> {}
 impl Ord for Labels {
     /// By the pairs in turn, as a list of pairs compares.
     fn cmp(&self, other: &Self) -> Ordering {
-        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.iter().cmp(other.iter()) }
+        // Equal sets are met most of all where the series of several blocks become one, and need no look at each label.
+        if Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0 {
+            return Ordering::Equal;
+        }
+        self.iter().cmp(other.iter())
     }
 }
 

@@ -25,8 +25,8 @@ pub use matcher::{MatchOp, Matcher};
 pub use metadata::MetricKind;
 pub use sample::{Sample, Value};
 pub use select::{
-    Aggregate, FloatColumn, HistogramColumn, HistogramValue, Partial, Resolution, RollupUse, Select, SelectError,
-    Selection, SeriesData, TextColumn, TimeRange, restarted,
+    Aggregate, FloatColumn, HistogramColumn, HistogramValue, Opening, Partial, ReadSeries, Resolution, RollupUse,
+    Select, SelectError, Selection, SeriesData, SeriesSet, TextColumn, TimeRange, restarted,
 };
 pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
 pub use tenant::Tenant;

@@ -1,8 +1,11 @@
 //! Reading: what a store answers to whoever asks for series and their samples.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use ogive_hist::Histogram;
 
-use crate::{Labels, Matcher, SeriesMeta};
+use crate::{Kind, Labels, Matcher, SeriesMeta};
 
 /// Sample times from after `start_ms` up to and including `end_ms`: left-open, as cells and PromQL ranges are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +188,17 @@ pub enum SelectError {
         /// The limit.
         limit: usize,
     },
+    /// More series match than may.
+    #[error("the selector matches {found} series or more, more than {limit}; narrow it")]
+    TooManySeries {
+        /// How many were met.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The caller no longer waits.
+    #[error("the selection was cancelled before it was found")]
+    Cancelled,
     /// Stored bytes failed their checksum.
     #[error("stored data is corrupt: {0}")]
     Corrupt(String),
@@ -202,6 +216,98 @@ pub struct Partial {
     pub warnings: Vec<String>,
 }
 
+/// The series of a selection, to be read one label set at a time: in any order, by any thread.
+///
+/// Label sets are numbered in their order. The samples that were read count against the selection's limit together.
+pub trait SeriesSet: Send + Sync {
+    /// Number of label sets. Some of them may turn out to have no sample.
+    fn count(&self) -> usize;
+
+    /// The series of a label set, ascending by kind. Each is given once: who asks again gets none.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError>;
+
+    /// Width of the coarsest cells that may be among the samples, milliseconds; 0 when none comes from a rollup.
+    fn rollup_ms(&self) -> u32;
+
+    /// About how many samples there are, or more: before any is taken.
+    fn samples_about(&self) -> usize;
+
+    /// What is missing from what was taken so far, one sentence each.
+    fn warnings(&self) -> Vec<String>;
+}
+
+/// What ends the opening of a selection before everything that matches is found.
+pub struct Opening<'c> {
+    /// Most label sets; one more is [`SelectError::TooManySeries`], told as soon as it is met.
+    pub series_max: usize,
+    /// Asked now and then; true is [`SelectError::Cancelled`].
+    pub cancelled: &'c (dyn Fn() -> bool + Sync),
+}
+
+impl Opening<'_> {
+    /// As many as there are, to the end.
+    pub const UNBOUNDED: Self = Self { series_max: usize::MAX, cancelled: &|| false };
+
+    /// Fails when `found` label sets are more than may be.
+    ///
+    /// # Errors
+    /// [`SelectError::TooManySeries`].
+    pub const fn check(&self, found: usize) -> Result<(), SelectError> {
+        let limit = self.series_max;
+        if found > limit { Err(SelectError::TooManySeries { found, limit }) } else { Ok(()) }
+    }
+}
+
+/// A [`SeriesSet`] of series that were read already.
+#[derive(Debug, Default)]
+pub struct ReadSeries {
+    sets: Vec<Mutex<Vec<SeriesData>>>,
+    rollup_ms: u32,
+    samples: usize,
+    warnings: Vec<String>,
+}
+
+impl From<Partial> for ReadSeries {
+    fn from(partial: Partial) -> Self {
+        let rollup_ms = partial.series.iter().map(|one| one.rollup_ms).max().unwrap_or(0);
+        let rows = |one: &SeriesData| one.floats.times.len() + one.histograms.times.len() + one.texts.times.len();
+        let samples = partial.series.iter().map(rows).sum();
+        let mut sets: Vec<Vec<SeriesData>> = Vec::with_capacity(partial.series.len());
+        for one in partial.series {
+            match sets.last_mut() {
+                Some(set) if set[0].labels == one.labels => set.push(one),
+                _ => sets.push(vec![one]),
+            }
+        }
+        Self { sets: sets.into_iter().map(Mutex::new).collect(), rollup_ms, samples, warnings: partial.warnings }
+    }
+}
+
+impl SeriesSet for ReadSeries {
+    fn count(&self) -> usize {
+        self.sets.len()
+    }
+
+    fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {
+        Ok(std::mem::take(&mut *self.sets[number].lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn rollup_ms(&self) -> u32 {
+        self.rollup_ms
+    }
+
+    fn samples_about(&self) -> usize {
+        self.samples
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+}
+
 /// The reading side of a store. Answers hold everything that was acknowledged before the call.
 pub trait Select: Send + Sync {
     /// The matching series that have a sample in the range, sorted by labels.
@@ -216,5 +322,32 @@ pub trait Select: Send + Sync {
     /// See [`SelectError`].
     fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
         Ok(Partial { series: self.select(selection)?, warnings: Vec::new() })
+    }
+
+    /// As [`Select::select_partial`], one label set at a time: who needs each series once need not hold all of them.
+    ///
+    /// # Errors
+    /// See [`SelectError`]; of the samples, [`SeriesSet::take`] tells.
+    fn open<'a>(
+        &'a self,
+        selection: &Selection,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn SeriesSet + 'a>, SelectError> {
+        let read = ReadSeries::from(self.select_partial(selection)?);
+        opening.check(read.count())?;
+        Ok(Box::new(read))
+    }
+
+    /// The names of the metrics that have histograms in the range. Stores that keep a list of names may name one whose histograms
+    /// lie just outside.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    fn histogram_names(&self, range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
+        let (matchers, resolution) = (Vec::new(), Resolution::Finest);
+        let all =
+            self.select(&Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution })?;
+        let histograms = all.iter().filter(|one| one.meta.kind == Kind::Histogram);
+        Ok(histograms.map(|one| one.labels.metric_name().to_owned()).collect())
     }
 }

@@ -73,6 +73,12 @@ impl Sequences {
         }
     }
 
+    /// The marked numbers that are told, as runs `(first, last)` of neighbours, ascending.
+    #[must_use]
+    pub fn runs(&self) -> &[(u64, u64)] {
+        &self.runs
+    }
+
     /// Highest number marked.
     #[must_use]
     pub fn highest(&self) -> Option<u64> {
@@ -115,6 +121,12 @@ impl SourceTable {
         let known = self.sources.entry(source).or_default();
         known.sequences.mark(sequence);
         known.last_mark = self.marks;
+    }
+
+    /// What is marked of `source`, if it is remembered.
+    #[must_use]
+    pub fn of(&self, source: SourceId) -> Option<&Sequences> {
+        self.sources.get(&source).map(|known| &known.sequences)
     }
 
     /// Number of sources remembered.

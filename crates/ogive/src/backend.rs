@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Batch, Matcher, Select, SelectError, Tenant, TimeRange, Verdict};
+use ogive_model::{Batch, Matcher, Select, SelectError, SourceId, Tenant, TimeRange, Verdict};
 pub(crate) use ogive_store::{Stamps, Step};
+
+use crate::live::Live;
+use crate::own_value::OwnValue;
 
 /// Why a batch was not taken, now or at all. Nothing of it is durable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +36,11 @@ pub(crate) enum Refusal {
 /// Called once, when the batch is durable and visible to queries, or refused.
 pub(crate) type Reply = Box<dyn FnOnce(Result<Verdict, Refusal>) + Send>;
 
+/// The frame of a batch: the one that it came in, or a new one.
+pub(crate) fn frame_of(batch: &Batch, frame: Option<Vec<u8>>) -> Result<Vec<u8>, Refusal> {
+    frame.map_or_else(|| batch.encode().map_err(|error| Refusal::TooLarge(error.to_string())), Ok)
+}
+
 /// A figure of the store for `/v1/status` and `/metrics`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fact {
@@ -58,6 +66,11 @@ pub(crate) trait Backend: Send + Sync {
         Err(Refusal::Failed("this store does not delete".into()))
     }
 
+    /// The numbers of requests without times that it had when it was opened, as [`crate::numbers::recalled`] finds them.
+    fn arrivals(&self) -> Vec<(SourceId, u64)> {
+        Vec::new()
+    }
+
     /// Waits until what was deleted is gone.
     fn clean(&self) -> Result<(), Refusal> {
         Ok(())
@@ -68,6 +81,31 @@ pub(crate) trait Backend: Send + Sync {
 
     /// What it holds, for people.
     fn facts(&self) -> Vec<Fact>;
+
+    /// Its live cells.
+    fn live(&self) -> Option<Arc<Live>> {
+        None
+    }
+
+    /// Its own series beside [`Backend::facts`].
+    fn own_values(&self) -> Vec<OwnValue> {
+        Vec::new()
+    }
+
+    /// The label that tells the own series of this process from those of the servers that they go to.
+    fn own_label(&self) -> Option<(&'static str, String)> {
+        None
+    }
+
+    /// The page that shows it.
+    fn page(&self) -> &'static str {
+        "index.html"
+    }
+
+    /// The state of its spool and destinations, of a broker.
+    fn broker(&self) -> Option<serde_json::Value> {
+        None
+    }
 }
 
 /// One tenant's part of a store.

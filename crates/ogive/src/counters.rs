@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use ogive_model::{Reason, Verdict};
+use ogive_model::{Batch, Reason, Verdict};
 
 use crate::backend::Refusal;
 use crate::web::Doorkeeper;
@@ -48,10 +48,14 @@ pub(crate) enum Protocol {
     Influx,
     /// What the server scraped.
     Scrape,
+    /// What scheduled checks found.
+    Check,
+    /// Messages of AMQP queues.
+    Amqp,
 }
 
 impl Protocol {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -60,6 +64,8 @@ impl Protocol {
         Self::Graphite,
         Self::Influx,
         Self::Scrape,
+        Self::Check,
+        Self::Amqp,
     ];
 
     /// The value of the label `protocol`.
@@ -73,6 +79,8 @@ impl Protocol {
             Self::Graphite => "graphite",
             Self::Influx => "influx",
             Self::Scrape => "scrape",
+            Self::Check => "check",
+            Self::Amqp => "amqp",
         }
     }
 }
@@ -200,8 +208,7 @@ impl Ledger {
                 self.duplicate.add(verdict.duplicate);
                 self.folded.add(verdict.folded);
                 for (_, reason) in &verdict.rejected {
-                    let at = Reason::ALL.iter().position(|known| known == reason).expect("ALL has every reason");
-                    self.rejected[at].add(1);
+                    self.reject(*reason);
                 }
             }
             Err(refusal) => {
@@ -215,6 +222,19 @@ impl Ledger {
                 self.refused[at].add(samples);
             }
         }
+    }
+
+    /// Counts a sample that was rejected.
+    fn reject(&self, reason: Reason) {
+        let at = Reason::ALL.iter().position(|known| *known == reason).expect("ALL has every reason");
+        self.rejected[at].add(1);
+    }
+
+    /// Counts the samples of `batch` that a frame of it does not hold, and tells how many they are.
+    pub(crate) fn leave_out(&self, batch: &Batch) -> u64 {
+        let count = batch.left_out().inspect(|reason| self.reject(*reason)).count() as u64;
+        self.received.add(count);
+        count
     }
 
     /// Counts `count` requests, lines or points from which no sample could be made. Takes a lock: who counts lines adds up
@@ -271,6 +291,8 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use ogive_model::{Kind, Sample, SeriesDef, SeriesMeta, Temporality, Value};
+
     use super::*;
 
     #[test]
@@ -298,6 +320,23 @@ mod tests {
             assert_eq!(protocol as usize, at);
             assert!(Protocol::ALL[..at].iter().all(|before| before.name() != protocol.name()));
         }
+    }
+
+    #[test]
+    fn what_cannot_be_encoded_is_counted_by_reason() {
+        let float = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+        let series = |name| SeriesDef::new([("__name__", "up"), (name, "a")], float.clone());
+        let sample = |series| Ok(Sample { series, time_ns: 1, start_ns: None, value: Value::Float(1.0) });
+        let samples = vec![sample(0), sample(1), sample(2), Err(Reason::TimeTooOld), sample(0)];
+        let batch = Batch { series: vec![series("job"), series("")], samples, ..Batch::default() };
+        let ledger = Ledger::default();
+        assert_eq!(ledger.leave_out(&batch), 3);
+        assert_eq!((ledger.received.get(), ledger.rejected_total()), (3, 3));
+        let found: Vec<_> = ledger.rejected().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(found, [("labels_invalid", 1), ("series_unknown", 1), ("time_too_old", 1)]);
+        // The rest is what a frame holds.
+        let frame = Batch::decode(&batch.encode().unwrap()).unwrap();
+        assert_eq!(frame.samples.len(), 2);
     }
 
     #[test]

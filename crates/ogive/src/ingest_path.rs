@@ -114,6 +114,12 @@ impl OnTheWay {
         self.path.mark(self.steps.clock, OgiveIngest::decoded);
     }
 
+    /// The way of one of several batches that came together: what was stamped is of each, what the store stamps its own.
+    pub(crate) fn another(&self) -> Self {
+        let steps = Arc::new(Steps { clock: self.steps.clock, ticks: Default::default() });
+        Self { path: self.path, steps }
+    }
+
     /// What the store stamps.
     pub(crate) fn steps(&self) -> Arc<Steps> {
         self.steps.clone()

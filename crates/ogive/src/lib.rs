@@ -1,19 +1,29 @@
 //! Ogive's one binary: the command line, the listeners, the HTTP API with its page, and the roles.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "amqp")]
+mod amqp;
 mod backend;
+mod broker;
+mod checks;
 mod cli;
 mod clock;
 mod counters;
+mod front;
 mod http;
 mod ingest_path;
 mod keeping;
 mod listen;
+mod live;
 #[cfg(test)]
 mod memory;
 mod metadata;
+#[cfg(test)]
+#[path = "../../protocol/src/mutations.rs"]
+mod mutations;
 mod numbers;
 mod observe;
+mod outgoing;
 mod own_value;
 mod scrape;
 mod server;

@@ -1,22 +1,99 @@
 //! Numbers for batches whose senders give them none.
 //!
 //! Invariants: no two batches of this process get the same (source, sequence); a number is given once and may stay unused.
-//! A request that comes again gets another number: what makes its samples count once is their own identity, not this.
+//! A request that comes again gets another number: what makes its samples count once is their own identity, not this. Where they
+//! have none, the number is made of the request's bytes and the latest time in it, and the store's table of sequences knows it
+//! again. Where parts of it have no time at all, it is made of its bytes and of when they first came, which is remembered for
+//! [`AGAIN_SECONDS`], also over a restart: the store tells which numbers it had.
+//! Limits: the table keeps the 1,024 latest requests of each of [`CONTENT_SOURCES`]; [`ARRIVALS_MAX`] requests without times are
+//! remembered.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use ogive_export::random_source;
-use ogive_model::SourceId;
+use ogive_model::sequence::SourceTable;
+use ogive_model::{Batch, Reason, SourceId, Value, Verdict};
+
+/// 256 sources of 1,024 requests: 260,000, a request a second for three days or a hundred for 40 minutes, in 4 MiB at most.
+const CONTENT_SOURCES: u128 = 256;
+
+/// "ogive of content" in ASCII, without its last byte.
+const CONTENT: u128 = 0x6f67_6976_6520_6f66_2063_6f6e_7465_6e00;
+
+/// "ogive of arrival" in ASCII, without its last byte: as many sources for what has no time.
+const ARRIVAL: u128 = 0x6f67_6976_6520_6f66_2061_7272_6976_6100;
+
+/// 5 minutes: as long as an OpenTelemetry collector tries again unless it is told otherwise (`max_elapsed_time`); SDKs and
+/// InfluxDB's clients try for 1 to 3.
+const AGAIN_SECONDS: u32 = 300;
+
+/// 65,536 requests without times in [`AGAIN_SECONDS`], 200 a second: 3 MiB. Of more the oldest are forgotten.
+const ARRIVALS_MAX: usize = 1 << 16;
+
+/// A request of which a part is told from the same of another moment by nothing but the request's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// The hash of its bytes.
+    pub(crate) fingerprint: u128,
+    /// The latest time in it; none when a part has no time of its own.
+    pub(crate) time_ns: Option<i64>,
+}
+
+impl Content {
+    /// Of the request that became `batch`. It has events when one of its samples is a text: two equal ones of one time are two.
+    pub(crate) fn of(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
+        let samples = || batch.samples.iter().flatten();
+        if !samples().any(|sample| matches!(sample.value, Value::Text(_))) {
+            return None;
+        }
+        Self::of_all(batch, is_timed, fingerprint)
+    }
+
+    /// As [`Content::of`], of a request that is known to have such a part.
+    pub(crate) fn of_all(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
+        let latest = batch.samples.iter().flatten().map(|sample| sample.time_ns).max()?;
+        Some(Self { fingerprint: fingerprint(), time_ns: is_timed.then_some(latest) })
+    }
+}
+
+/// Whether the number of a request is older than the table remembers: then nobody knows whether it came before.
+pub(crate) fn is_forgotten(verdict: &Verdict) -> bool {
+    verdict.rejected.first().is_some_and(|(_, reason)| *reason == Reason::SequenceTooOld)
+}
+
+/// Two requests of one second get one number once in 2^40 pairs.
+fn number(sources: u128, fingerprint: u128, seconds: u32) -> (SourceId, u64) {
+    let source = SourceId(sources | ((fingerprint >> 64) % CONTENT_SOURCES));
+    (source, u64::from(seconds) << 32 | u64::from(fingerprint as u32))
+}
+
+fn seconds(time_ns: i64) -> u32 {
+    u32::try_from(time_ns.div_euclid(1_000_000_000)).unwrap_or_default()
+}
 
 /// Where they come from. One serves every listener.
 pub(crate) struct Numbers {
     source: SourceId,
     next: AtomicU64,
+    arrivals: Mutex<Arrivals>,
 }
 
 impl Numbers {
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
-        Self { source: random_source(), next: AtomicU64::new(0) }
+        Self::recalling(Vec::new())
+    }
+
+    /// `arrivals` are the numbers that the store had before this start, as [`recalled`] finds them.
+    pub(crate) fn recalling(mut arrivals: Vec<(SourceId, u64)>) -> Self {
+        arrivals.sort_unstable_by_key(|(_, sequence)| *sequence);
+        let mut known = Arrivals::default();
+        arrivals
+            .into_iter()
+            .for_each(|(source, sequence)| known.put((source, sequence as u32), (sequence >> 32) as u32));
+        Self { source: random_source(), next: AtomicU64::new(0), arrivals: Mutex::new(known) }
     }
 
     /// The source and the sequence of the next batch.
@@ -24,11 +101,137 @@ impl Numbers {
         // ORDERING: Relaxed; only that no two get the same number matters.
         (self.source, self.next.fetch_add(1, Ordering::Relaxed))
     }
+
+    /// The number that a request has again when it comes again.
+    pub(crate) fn of_content(&self, content: Content, now_ns: i64) -> (SourceId, u64) {
+        let Content { fingerprint, time_ns } = content;
+        if let Some(time_ns) = time_ns {
+            return number(CONTENT, fingerprint, seconds(time_ns));
+        }
+        let now = seconds(now_ns);
+        let (source, sequence) = number(ARRIVAL, fingerprint, now);
+        let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = arrivals.first((source, sequence as u32), now);
+        (source, u64::from(first) << 32 | u64::from(sequence as u32))
+    }
+}
+
+/// The numbers of requests without times that `sources` has.
+pub(crate) fn recalled(sources: &SourceTable) -> Vec<(SourceId, u64)> {
+    let each = (0..CONTENT_SOURCES).map(|at| SourceId(ARRIVAL | at));
+    let runs = each.filter_map(|source| Some((source, sources.of(source)?.runs())));
+    runs.flat_map(|(source, runs)| {
+        runs.iter().flat_map(move |(first, last)| (*first..=*last).map(move |sequence| (source, sequence)))
+    })
+    .collect()
+}
+
+/// What of a fingerprint is in a number.
+type Key = (SourceId, u32);
+
+/// When requests without times first came.
+#[derive(Default)]
+struct Arrivals {
+    first: HashMap<Key, u32>,
+    /// By when they came.
+    order: VecDeque<(u32, Key)>,
+}
+
+impl Arrivals {
+    /// When `key` first came, unless that is so long ago that it is another: then now.
+    fn first(&mut self, key: Key, now: u32) -> u32 {
+        while let Some((first, _)) = self.order.front()
+            && first.saturating_add(AGAIN_SECONDS) < now
+        {
+            self.forget_oldest();
+        }
+        if let Some(first) = self.first.get(&key) {
+            return *first;
+        }
+        self.put(key, now);
+        now
+    }
+
+    fn put(&mut self, key: Key, first: u32) {
+        if self.order.len() >= ARRIVALS_MAX {
+            self.forget_oldest();
+        }
+        self.first.insert(key, first);
+        self.order.push_back((first, key));
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((first, key)) = self.order.pop_front() else { return };
+        // A later one of the same bytes may have taken its place.
+        if self.first.get(&key) == Some(&first) {
+            self.first.remove(&key);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+    const NOW: i64 = 1_700_000_000 * SECOND;
+
+    fn timed(fingerprint: u128, time_ns: i64) -> Content {
+        Content { fingerprint, time_ns: Some(time_ns) }
+    }
+
+    #[test]
+    fn what_has_the_same_bytes_has_the_same_number() {
+        let numbers = Numbers::new();
+        let of = |fingerprint: u128, time_ns: i64| numbers.of_content(timed(fingerprint, time_ns), 0);
+        let time_ns = NOW + 123_456_789;
+        let (source, sequence) = of(7 << 64 | 5, time_ns);
+        assert_eq!((source.0 & 0xff, sequence), (7, 1_700_000_000 << 32 | 5));
+        assert_eq!(of(7 << 64 | 5, time_ns), (source, sequence));
+        assert_ne!(of(7 << 64 | 6, time_ns).1, sequence);
+        assert_ne!(of(8 << 64 | 5, time_ns).0, source);
+        assert!(of(5, time_ns + SECOND).1 > sequence, "later ones are forgotten later");
+        assert_eq!(of(5, -1).1, 5);
+    }
+
+    #[test]
+    fn what_has_no_time_is_told_by_when_it_first_came() {
+        let numbers = Numbers::new();
+        let again = i64::from(AGAIN_SECONDS) * SECOND;
+        let of = |fingerprint: u128, now_ns: i64| numbers.of_content(Content { fingerprint, time_ns: None }, now_ns);
+        let first = of(5, NOW);
+        assert_ne!(first, numbers.of_content(timed(5, NOW), NOW), "apart from those with times");
+        assert_eq!((of(5, NOW + SECOND), of(5, NOW + again)), (first, first));
+        assert_ne!(of(6, NOW + SECOND), first);
+        let later = of(5, NOW + again + SECOND);
+        assert!(later.1 > first.1, "{later:?} after {first:?}");
+        // It is that of its second time now.
+        assert_eq!(of(5, NOW + 2 * again), later);
+    }
+
+    #[test]
+    fn what_came_before_a_restart_is_known_after_it() {
+        let mut table = SourceTable::default();
+        let before = Numbers::new();
+        let content = |fingerprint: u128| Content { fingerprint, time_ns: None };
+        let marked: Vec<_> = (0..300).map(|at| before.of_content(content(at << 64 | at), NOW + at as i64)).collect();
+        marked.iter().for_each(|(source, sequence)| table.mark(*source, *sequence));
+        table.mark(SourceId(1), 1);
+        let after = Numbers::recalling(recalled(&table));
+        for (at, number) in (0..300).zip(marked) {
+            assert_eq!(after.of_content(content(at << 64 | at), NOW + 10 * SECOND), number);
+        }
+    }
+
+    #[test]
+    fn so_many_requests_are_remembered() {
+        let mut arrivals = Arrivals::default();
+        for at in 0..=ARRIVALS_MAX as u32 {
+            arrivals.first((SourceId(0), at), 7);
+        }
+        assert_eq!((arrivals.first.len(), arrivals.order.len()), (ARRIVALS_MAX, ARRIVALS_MAX));
+        assert_eq!((arrivals.first((SourceId(0), 1), 8), arrivals.first((SourceId(0), 0), 8)), (7, 8));
+    }
 
     #[test]
     fn no_two_are_the_same() {

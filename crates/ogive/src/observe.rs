@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_export::{Cells, Measured, Turn, random_source};
-use ogive_model::{Batch, SourceId, Tenant, Value};
+use ogive_model::{Batch, SeriesDef, SourceId, Tenant, Value};
 use ogive_probe::{Clock, HiccupMeter, Recorder};
 
 use crate::backend::{Backend, Fact};
+use crate::broker;
 use crate::clock::AskKernel;
 use crate::clock::series::{self, ClockSeries};
 use crate::counters::{Counters, Entry};
@@ -68,7 +69,7 @@ const HELP: [(&str, &str); 15] = [
 
 /// What a metric tells; empty for those that are not Ogive's own.
 pub(crate) fn help(metric: &str) -> &'static str {
-    HELP.iter().chain(&series::HELP).find(|(name, _)| *name == metric).map_or("", |(_, help)| help)
+    HELP.iter().chain(&series::HELP).chain(&broker::HELP).find(|(name, _)| *name == metric).map_or("", |(_, help)| help)
 }
 
 /// What the server measures.
@@ -268,6 +269,7 @@ impl Work {
         if due {
             figures.extend(counter_values(&self.counters));
             figures.extend(self.backend.facts().iter().filter_map(kept_value));
+            figures.extend(self.backend.own_values());
         }
         let clock = self.clock_series.second(due);
         if !clock.is_empty() {
@@ -275,8 +277,19 @@ impl Work {
         }
         figures.extend(clock);
         values.extend(figures.into_iter().map(|figure| figure.at(turn.time_ns)));
+        if let Some((name, value)) = self.backend.own_label() {
+            values.iter_mut().for_each(|measured| label(&mut measured.series, name, &value));
+        }
         self.sequence += 1;
         Measured::batch(self.source, self.sequence, Tenant::default(), values)
+    }
+}
+
+/// Adds a label, unless the series has one of this name.
+fn label(series: &mut SeriesDef, name: &str, value: &str) {
+    let pairs = series.labels.iter().chain([(name, value)]);
+    if let Ok(labelled) = SeriesDef::new(pairs, series.meta.clone()) {
+        *series = labelled;
     }
 }
 
@@ -308,8 +321,18 @@ fn counter_values(counters: &Counters) -> impl Iterator<Item = OwnValue> + '_ {
 
 /// What is known of the disks and of what is kept on them, as series.
 fn kept_value(fact: &Fact) -> Option<OwnValue> {
-    const BEGINNINGS: [&str; 9] =
-        ["disk", "scrub_", "block", "compaction", "rollup", "dropped_", "deletion", "journal_bytes", "head_bytes"];
+    const BEGINNINGS: [&str; 10] = [
+        "spool_",
+        "disk",
+        "scrub_",
+        "block",
+        "compaction",
+        "rollup",
+        "dropped_",
+        "deletion",
+        "journal_bytes",
+        "head_bytes",
+    ];
     let is_kept = BEGINNINGS.iter().any(|beginning| fact.name.starts_with(beginning));
     let (name, unit) = (format!("ogive_{}", fact.name), if fact.name.ends_with("_seconds") { "s" } else { "" });
     is_kept.then(|| match fact.name.ends_with("_total") {

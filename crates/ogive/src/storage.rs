@@ -4,30 +4,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use ogive_journal::MemberState;
-use ogive_model::{Batch, Matcher, SelectError, Tenant, TimeRange};
+use ogive_model::sequence::SourceTable;
+use ogive_model::{Batch, Matcher, SelectError, SourceId, Tenant, TimeRange};
 use ogive_probe::Clock;
 use ogive_store::{Observer, Options, Store, TenantLimits, TenantView};
 
-use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
+use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, frame_of};
 use crate::cli::serve::Limits;
 use crate::keeping::Keeping;
+use crate::live::{self, Live};
 use crate::observe::Meters;
 use crate::upkeep::Upkeep;
 
-/// The store in its directories.
-pub(crate) struct Embedded(Arc<Store>, Upkeep);
+/// The store in its directories, its live cells, and the requests without times that it had when it was opened.
+pub(crate) struct Embedded(Arc<Store>, Upkeep, Arc<Live>, Vec<(SourceId, u64)>);
 
 impl Embedded {
     /// Opens the store, and tells on standard error what its recovery found.
     pub(crate) fn open(
         upkeep: Upkeep,
-        (limits, keeping): (&Limits, &Keeping),
+        (limits, keeping, live): (&Limits, &Keeping, live::Options),
         clock: Clock,
         meters: &Arc<Meters>,
     ) -> anyhow::Result<Self> {
         let Keeping { retention, rollups, replay_bytes_max } = keeping.clone();
+        let heard =
+            Arc::new(Heard { meters: meters.clone(), flush_problem: Mutex::default(), arrivals: Mutex::default() });
         let options = Options {
-            observer: Some(Arc::new(Heard { meters: meters.clone(), flush_problem: Mutex::default() })),
+            observer: Some(heard.clone()),
             head_bytes_max: limits.ingest_memory_mib << 20,
             tenant_limits: TenantLimits {
                 series: limits.limit_series,
@@ -47,11 +51,14 @@ impl Embedded {
         }
         let store = Arc::new(store);
         upkeep.attach(&store);
-        Ok(Self(store, upkeep))
+        let live = Live::new(&store, clock, live);
+        let arrivals = std::mem::take(&mut *heard.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Self(store, upkeep, live, arrivals))
     }
 
-    /// Writes what is in memory as blocks, so that the next start has nothing to replay.
-    pub(crate) fn flush(&self) {
+    /// Ends live cells, and writes what is in memory as blocks, so that the next start has nothing to replay.
+    pub(crate) fn finish(&self) {
+        self.2.end();
         if let Err(error) = self.0.flush_whole() {
             eprintln!("ogive: what is in memory stays in the journal: {error}");
         }
@@ -76,6 +83,8 @@ struct Heard {
     meters: Arc<Meters>,
     /// Why blocks could not be written, as it was last told; none when they were.
     flush_problem: Mutex<Option<String>>,
+    /// Requests without times that were stored before this start.
+    arrivals: Mutex<Vec<(SourceId, u64)>>,
 }
 
 impl Observer for Heard {
@@ -88,6 +97,10 @@ impl Observer for Heard {
         if self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
             eprintln!("ogive: blocks are written again; nothing is lost");
         }
+    }
+
+    fn recovered(&self, sources: &SourceTable) {
+        *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = crate::numbers::recalled(sources);
     }
 
     /// Told once for each problem: it is tried again many times.
@@ -139,16 +152,19 @@ impl Backend for Embedded {
         stamps: Arc<dyn Stamps>,
         reply: Reply,
     ) -> Result<(), Refusal> {
-        let frame = match frame {
-            Some(frame) => frame,
-            None => batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?,
-        };
+        let frame = frame_of(&batch, frame)?;
         let reply: ogive_store::Reply = Box::new(move |outcome| reply(outcome.map_err(Refusal::from)));
         Ok(self.0.submit_stamped(batch, frame, reply, Some(stamps))?)
     }
 
     fn delete(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
-        self.0.delete(tenant, selectors, range).map_err(refusal)
+        self.0.delete(tenant, selectors, range).map_err(refusal)?;
+        self.2.doubt_all();
+        Ok(())
+    }
+
+    fn arrivals(&self) -> Vec<(SourceId, u64)> {
+        self.3.clone()
     }
 
     fn clean(&self) -> Result<(), Refusal> {
@@ -157,6 +173,10 @@ impl Backend for Embedded {
             0 => Ok(()),
             left => Err(Refusal::Failed(format!("{left} deletions could not be carried out; look after the disk"))),
         }
+    }
+
+    fn live(&self) -> Option<Arc<Live>> {
+        Some(self.2.clone())
     }
 
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a> {
@@ -217,6 +237,7 @@ impl Backend for Embedded {
             ("recovery_findings", status.recovered.findings.len() as u64),
         ]
         .into_iter()
+        .chain(self.2.counts().figures())
         .map(|(name, value)| Fact { name, value: value as f64 })
         .collect()
     }

@@ -9,9 +9,10 @@ mod common;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use common::{Server, eventually, form, now_ms, read_answer};
+use common::programs::{Program, free_address};
+use common::{Server, eventually, form, now_ms, request_at};
 use serde_json::{Value, json};
 
 /// Forty minutes of 10 s.
@@ -108,7 +109,7 @@ fn random_share(from: usize) -> f64 {
 
 /// A Prometheus that has the data in blocks; killed when dropped.
 struct Prometheus {
-    child: Child,
+    _program: Program,
     address: String,
 }
 
@@ -140,34 +141,20 @@ impl Prometheus {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let config = directory.join("prometheus.yml");
         std::fs::write(&config, "global: {scrape_interval: 1h}\n").unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let address = format!("127.0.0.1:{port}");
+        let address = free_address();
         let program = std::env::var("OGIVE_PROMETHEUS").unwrap_or_else(|_| "prometheus".into());
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", storage.display()))
-            .arg(format!("--web.listen-address={address}"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("prometheus starts; apt-get install prometheus");
-        let started = Self { child, address };
+            .arg(format!("--web.listen-address={address}"));
+        let started = Self { _program: Program::start(command), address };
         eventually("Prometheus is ready", || (started.get("/-/ready").ok()?.0 == 200).then_some(()));
         started
     }
 
     fn get(&self, path: &str) -> std::io::Result<(u16, String)> {
-        use std::io::Write as _;
-        let mut stream = std::net::TcpStream::connect(&self.address)?;
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;
-        read_answer(&mut stream)
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        request_at(&self.address, &format!("GET {path} HTTP/1.1"), b"")
     }
 }
 

@@ -80,3 +80,39 @@ fn mistakes_are_told_before_and_at_the_start() {
         assert!(code == Some(1) && said.contains("web.yml") && said.contains("cert_file"), "{said}");
     }
 }
+
+#[test]
+fn files_of_checks_and_queues_are_looked_at_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("checks.toml");
+    let good = "# What we ask.\n[[check]]\nname = 'a'\nkind = 'tcp'\ntarget = 'h:1'\n\n[[check]]\nname = 'b'\nkind = 'dns'\nquery = 'x.org'\n";
+    let of = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        check(&file, &[])
+    };
+    assert_eq!(of(good), (Some(0), format!("{}: fine\n", file.display())));
+    for (from, to, words) in [
+        ("target =", "targt =", &["line 5", "did you mean \"target\""][..]),
+        ("'dns'", "'dnss'", &["line 7", "check \"b\"", "no kind \"dnss\"", "did you mean \"dns\""]),
+        ("'h:1'", "'h'", &["line 2", "HOST:PORT"]),
+        ("'b'", "'a'", &["\"a\" is there twice"]),
+        ("query = 'x.org'", "query = ", &["line 10"]),
+    ] {
+        let (code, said) = of(&good.replacen(from, to, 1));
+        assert_eq!(code, Some(1), "{said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
+    }
+    // The server's own file names it, and what is wrong in it is told with its name.
+    let serve = directory.path().join("ogive.toml");
+    std::fs::write(&serve, format!("checks = {file:?}\n")).unwrap();
+    let (code, said) = check(&serve, &[]);
+    assert!(code == Some(1) && said.contains("checks.toml, line 10"), "{said}");
+    of(good);
+    assert_eq!(check(&serve, &[]).0, Some(0));
+    let (code, said) = of("[[amqp.input]]\nurl = 'amqp://h'\nquueue = 'q'\n");
+    assert_eq!(code, Some(1));
+    match cfg!(feature = "amqp") {
+        true => assert!(said.contains("line 3") && said.contains("did you mean \"queue\""), "{said}"),
+        false => assert!(said.contains("--features amqp"), "{said}"),
+    }
+}

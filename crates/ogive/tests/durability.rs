@@ -87,16 +87,8 @@ fn keep_sending(sender: &Sender, address: &Mutex<String>, stop: &AtomicBool, bas
 
 /// Some when the server acknowledged.
 fn send(address: &str, body: &[u8]) -> Option<()> {
-    use std::io::Write;
-    let mut stream = std::net::TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
-    let head = format!(
-        "POST /v1/batch HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {JSON}\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).ok()?;
-    stream.write_all(body).ok()?;
-    let (status, answer) = common::read_answer(&mut stream).ok()?;
+    let head = format!("POST /v1/batch HTTP/1.1\r\ncontent-type: {JSON}");
+    let (status, answer) = common::request_at(address, &head, body).ok()?;
     if status == 429 {
         return None;
     }

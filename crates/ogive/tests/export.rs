@@ -10,17 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use common::programs::free_address;
 use common::{Server, eventually, form, now_ms};
 use ogive_export::{Builder, DROPPED_BOUND, Exporter, Status};
 use ogive_probe::{Clock, Recorder, Threshold, TraceRecorder, trace_path};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// An address at which a server can start again.
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
 
 fn start_at(address: &str, directory: &Path) -> Server {
     eventually("the address is free", || Server::try_start(directory, &["--listen", address]).ok())

@@ -9,6 +9,8 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
+use common::brokers::{broker, configure, of, state};
+use common::programs::free_address;
 use common::{SOURCE, Server, eventually, now_ms};
 use serde_json::json;
 
@@ -29,7 +31,7 @@ impl Drop for Small {
 }
 
 /// Runs this test as root of a user namespace with mounts of its own.
-fn again_in_a_namespace() {
+fn again_in_a_namespace(name: &str) {
     assert!(
         std::env::var_os("OGIVE_IN_NAMESPACE").is_none(),
         "this test mounts a small tmpfs: run it as root, or permit unprivileged user namespaces"
@@ -38,7 +40,7 @@ fn again_in_a_namespace() {
     let status = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount"])
         .arg(test)
-        .args(["--exact", "a_full_disk_refuses_writes_and_heals"])
+        .args(["--exact", name])
         .env("OGIVE_IN_NAMESPACE", "1")
         .status()
         .expect("unshare of util-linux runs");
@@ -48,7 +50,9 @@ fn again_in_a_namespace() {
 #[test]
 fn a_full_disk_refuses_writes_and_heals() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(_small) = Small::mount(directory.path()) else { return again_in_a_namespace() };
+    let Some(_small) = Small::mount(directory.path()) else {
+        return again_in_a_namespace("a_full_disk_refuses_writes_and_heals");
+    };
     let data = directory.path().join("data");
     let server = Server::start(&data);
     let t = now_ms();
@@ -90,4 +94,64 @@ fn a_full_disk_refuses_writes_and_heals() {
     server.kill();
     let server = Server::start(&data);
     assert_eq!(server.number("f"), Some(sequence as f64));
+}
+
+/// A broker on a full disk: senders are told to come again, what it acknowledged is delivered, and delivering makes room.
+#[test]
+fn a_full_spool_disk_refuses_batches_and_heals() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(_small) = Small::mount(directory.path()) else {
+        return again_in_a_namespace("a_full_spool_disk_refuses_batches_and_heals");
+    };
+    let held: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
+    let away = free_address();
+    let to = [("away", &[format!("http://{away}")][..], "")];
+    let path = configure(held[0].path(), "127.0.0.1:0", "bytes-max = \"1GiB\"", &to);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let here = directory.path().join("spool");
+    std::fs::write(&path, text.replace(held[0].path().join("spool").to_str().unwrap(), here.to_str().unwrap()))
+        .unwrap();
+    let broker = broker(&path);
+    let t = now_ms();
+    let words = || json!([{"labels": {"__name__": "words"}, "kind": "text"}, common::float("f")]);
+    let send = |sequence: u64| {
+        let letter = |at: u64| char::from(b'a' + ((at * 7 + at / 26 * sequence) % 26) as u8);
+        let text: String = (0..100_000).map(letter).collect();
+        let time_ms = t - 200_000 + sequence as i64;
+        let samples =
+            json!([{"series": 0, "time_ms": time_ms, "text": text}, {"series": 1, "time_ms": time_ms, "float": 1}]);
+        broker.batch(SOURCE, sequence, words(), samples)
+    };
+    let mut taken = 0;
+    let answer = loop {
+        let (status, answer) = send(taken + 1);
+        if status != 200 {
+            assert_eq!(status, 507, "{answer}");
+            break answer;
+        }
+        taken += 1;
+        assert!(taken < 200, "the disk never fills");
+    };
+    assert!(answer["error"].as_str().unwrap().contains("full") && taken > 20, "{taken} {answer}");
+    // Other senders hear what makes them send again; 2,000 series are more than the few bytes that may be left.
+    let time = ((t - 1_000) * 1_000_000).to_string();
+    let point = |at: usize| {
+        let x = format!("{}{at}", "x".repeat(100));
+        json!({"asDouble": 1, "timeUnixNano": time, "attributes": [{"key": "x", "value": {"stringValue": x}}]})
+    };
+    let points: Vec<_> = (0..2_000).map(point).collect();
+    let otlp =
+        json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "g", "gauge": {"dataPoints": points}}]}]}]});
+    let head = "POST /v1/metrics HTTP/1.1\r\ncontent-type: application/json";
+    let (status, said) = broker.request(head, otlp.to_string().as_bytes()).unwrap();
+    assert_eq!(status, 503, "{said}");
+    assert_eq!(broker.get("/-/ready").0, 200);
+    // The cluster comes back, takes all, and with that there is room again.
+    let back = Server::start_at(held[1].path(), &away);
+    let again = eventually("writing goes on", || Some(send(taken + 1)).filter(|(status, _)| *status == 200));
+    assert_eq!(again.1["accepted"], 2, "{again:?}");
+    let all = (taken + 1) as f64;
+    eventually("all that was acknowledged", || back.number("count_over_time(f[1h])").filter(|count| *count >= all));
+    assert_eq!(back.number("count_over_time(f[1h])"), Some(all));
+    assert_eq!(of(&state(&broker), "away")["gaps"]["made_total"], 0);
 }

@@ -6,34 +6,23 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use common::clients::Client;
+use common::clients::{Client, heavy};
+use common::programs::{Program, free_port};
 use common::{Server, eventually, now_ms};
 
 const COUNT: usize = 500;
 
 /// The port that the server said it takes `protocol` at.
 fn port(server: &Server, protocol: &str) -> String {
-    let line =
-        server.said.lines().find(|line| line.contains(&format!("taking {protocol} at udp:"))).expect("it is said");
-    let address = line.split("udp:").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    let address = server.line_address(protocol, "udp");
     address.rsplit(':').next().unwrap().to_owned()
 }
 
 fn start(directory: &Path, more: &[&str]) -> Server {
     let args: Vec<&str> = ["--listen", "127.0.0.1:0"].iter().chain(more).copied().collect();
     Server::try_start(directory, &args).unwrap_or_else(|said| panic!("no start: {said}"))
-}
-
-/// Waits until `expr` is `expected`; more is a failure at once.
-fn becomes(server: &Server, expr: &str, expected: f64) {
-    let mut last = None;
-    eventually(&format!("{expr} = {expected}"), || {
-        last = server.number(expr);
-        assert!(last.unwrap_or(0.0) <= expected, "{expr} is {last:?}, more than {expected}");
-        (last == Some(expected)).then_some(())
-    });
 }
 
 #[test]
@@ -44,11 +33,11 @@ fn the_statsd_package() {
     client.wait_for("sent");
     client.finish();
     for via in ["udp", "tcp"] {
-        becomes(&server, &format!("histogram_count(increase(py_{via}_time[5m]))"), COUNT as f64);
-        becomes(&server, &format!("increase(py_{via}_n[5m])"), COUNT as f64);
-        becomes(&server, &format!("max_over_time(py_{via}_users[5m])"), 7.0);
-        becomes(&server, &format!("py_{via}_level"), 42.0);
-        becomes(&server, &format!("increase(py_{via}_sampled[5m])"), 3.0);
+        server.grows_to(&format!("histogram_count(increase(py_{via}_time[5m]))"), COUNT as f64);
+        server.grows_to(&format!("increase(py_{via}_n[5m])"), COUNT as f64);
+        server.grows_to(&format!("max_over_time(py_{via}_users[5m])"), 7.0);
+        server.grows_to(&format!("py_{via}_level"), 42.0);
+        server.grows_to(&format!("increase(py_{via}_sampled[5m])"), 3.0);
     }
     let largest = server.number("histogram_quantile(1, increase(py_udp_time[5m]))").unwrap();
     assert!((0.09..=0.11).contains(&largest), "100 ms are {largest} s");
@@ -66,12 +55,12 @@ fn the_datadog_package() {
     client.finish();
     for via in ["udp", "unix"] {
         for name in ["dog_size", "dog_wait", "dog_time"] {
-            becomes(&server, &format!("histogram_count(increase({name}{{via=\"{via}\"}}[5m]))"), COUNT as f64);
+            server.grows_to(&format!("histogram_count(increase({name}{{via=\"{via}\"}}[5m]))"), COUNT as f64);
         }
-        becomes(&server, &format!("increase(dog_n{{via=\"{via}\",route=\"/x\"}}[5m])"), COUNT as f64);
-        becomes(&server, &format!("dog_level{{via=\"{via}\"}}"), 1.5);
-        becomes(&server, &format!("dog_users{{via=\"{via}\"}}"), 1.0);
-        becomes(&server, &format!("dogstatsd_service_check{{check=\"dog.up\",via=\"{via}\"}}"), 2.0);
+        server.grows_to(&format!("increase(dog_n{{via=\"{via}\",route=\"/x\"}}[5m])"), COUNT as f64);
+        server.grows_to(&format!("dog_level{{via=\"{via}\"}}"), 1.5);
+        server.grows_to(&format!("dog_users{{via=\"{via}\"}}"), 1.0);
+        server.grows_to(&format!("dogstatsd_service_check{{check=\"dog.up\",via=\"{via}\"}}"), 2.0);
     }
     let wait = server.number("histogram_sum(sum(increase(dog_wait[5m])))");
     assert_eq!(wait, Some(0.25 * 2.0 * COUNT as f64), "a distribution keeps its unit");
@@ -88,10 +77,10 @@ fn hot_shots() {
     let mut client = Client::start("hot_shots.cjs", &["127.0.0.1", &port(&server, "statsd"), &COUNT.to_string()]);
     client.wait_for("sent");
     client.finish();
-    becomes(&server, "histogram_count(increase(js_time{via=\"udp\"}[5m]))", COUNT as f64);
-    becomes(&server, "histogram_count(increase(js_size[5m]))", COUNT as f64);
-    becomes(&server, "increase(js_n[5m])", COUNT as f64);
-    becomes(&server, "histogram_count(increase(js_list[5m]))", 2.0);
+    server.grows_to("histogram_count(increase(js_time{via=\"udp\"}[5m]))", COUNT as f64);
+    server.grows_to("histogram_count(increase(js_size[5m]))", COUNT as f64);
+    server.grows_to("increase(js_n[5m])", COUNT as f64);
+    server.grows_to("histogram_count(increase(js_list[5m]))", 2.0);
 }
 
 #[test]
@@ -109,14 +98,16 @@ fn influxdb_client_through_a_crash() {
     client.wait_for("sent");
     client.finish();
     let labels = "site=\"a,b =c\",db=\"site\"";
-    becomes(&server, &format!("count_over_time(tank_level_litres{{{labels}}}[5m])"), COUNT as f64);
-    becomes(&server, &format!("count_over_time(tank_level_valve{{{labels}}}[5m])"), COUNT as f64);
+    server.grows_to(&format!("count_over_time(tank_level_litres{{{labels}}}[5m])"), COUNT as f64);
+    server.grows_to(&format!("count_over_time(tank_level_valve{{{labels}}}[5m])"), COUNT as f64);
     let sum: usize = (0..COUNT).sum();
-    becomes(&server, "sum_over_time(tank_level_valve[5m])", sum as f64);
+    server.grows_to("sum_over_time(tank_level_valve[5m])", sum as f64);
 }
 
 /// A collectd that takes values from a socket and writes them as Graphite's lines; killed when dropped.
-struct Collectd(Child);
+struct Collectd {
+    _program: Program,
+}
 
 impl Collectd {
     fn start(directory: &Path, port: &str) -> Self {
@@ -131,15 +122,8 @@ impl Collectd {
         );
         std::fs::write(at("conf"), config).unwrap();
         let mut command = Command::new("collectd");
-        command.args(["-f", "-C", &at("conf")]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self(command.spawn().expect("collectd starts; run scripts/need collectd"))
-    }
-}
-
-impl Drop for Collectd {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        command.args(["-f", "-C", &at("conf")]);
+        Self { _program: Program::start(command) }
     }
 }
 
@@ -171,6 +155,72 @@ fn collectd_by_graphite() {
     assert_eq!(server.number("sum_over_time(collectd_h_tank_gauge_level[5m])"), Some(sum as f64 + 100.0));
 }
 
+/// A Telegraf that takes lines at a port and writes them in all the ways that a server here understands; killed when dropped.
+struct Telegraf {
+    _program: Program,
+    port: u16,
+}
+
+impl Telegraf {
+    fn start(directory: &Path, server: &str) -> Self {
+        let port = free_port();
+        let config = format!(
+            "[agent]\ninterval = '200ms'\nflush_interval = '200ms'\nmetric_batch_size = 50\nomit_hostname = true\n\
+             [[inputs.socket_listener]]\nservice_address = 'tcp://127.0.0.1:{port}'\ndata_format = 'influx'\n\
+             [[outputs.influxdb_v2]]\nurls = ['http://{server}']\ntoken = 'none'\norganization = 'o'\nbucket = 'site'\n\
+             name_prefix = 'v2_'\n\
+             [[outputs.influxdb]]\nurls = ['http://{server}']\ndatabase = 'site'\nname_prefix = 'v1_'\n\
+             [[outputs.opentelemetry]]\nservice_address = '{server}'\nname_prefix = 'otel_'\n\
+             [[outputs.http]]\nurl = 'http://{server}/api/v1/write'\ndata_format = 'prometheusremotewrite'\n\
+             name_prefix = 'rw_'\n[outputs.http.headers]\nContent-Type = 'application/x-protobuf'\n\
+             Content-Encoding = 'snappy'\nX-Prometheus-Remote-Write-Version = '0.1.0'\n",
+        );
+        let file = directory.join("telegraf.conf");
+        std::fs::write(&file, config).unwrap();
+        let mut command = Command::new(heavy("bin/telegraf"));
+        command.arg("--config").arg(&file).env("NO_PROXY", "127.0.0.1").stdin(Stdio::null()).stdout(Stdio::null());
+        let said = std::fs::File::create(directory.join("telegraf.log")).unwrap();
+        Self { _program: Program(command.stderr(said).spawn().unwrap()), port }
+    }
+
+    /// Points of a series each: its form of remote write brings the latest point of a series alone.
+    fn send(&self, from_ns: i64, points: std::ops::Range<usize>) {
+        let address = ("127.0.0.1", self.port);
+        let mut stream = eventually("telegraf listens", || TcpStream::connect(address).ok());
+        for at in points {
+            let time = from_ns + at as i64 * 1_000_000;
+            writeln!(stream, "tank,at={at} litres={at}.5,valve={at}i {time}").unwrap();
+        }
+    }
+}
+
+/// Its outputs keep what was not answered, and send it again to the server that comes after.
+#[test]
+#[ignore = "run by scripts/heavy-clients"]
+fn telegraf_through_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let mut server = Server::start(&data);
+    let address = server.address.clone();
+    let telegraf = Telegraf::start(directory.path(), &address);
+    let from_ns = (now_ms() - 100_000) * 1_000_000;
+    telegraf.send(from_ns, 0..COUNT / 2);
+    eventually("a part has come by each way", || {
+        let some = |way: &str| server.number(&format!("count({way}_tank_litres)"));
+        ["v1", "v2", "otel", "rw"].into_iter().try_for_each(|way| some(way).map(drop))
+    });
+    server.kill();
+    telegraf.send(from_ns, COUNT / 2..COUNT);
+    let server = Server::try_start(&data, &["--listen", &address]).unwrap();
+    let sum: usize = (0..COUNT).sum();
+    for way in ["v1", "v2", "otel", "rw"] {
+        server.grows_to(&format!("sum(count_over_time({way}_tank_litres[10m]))"), COUNT as f64);
+        server.grows_to(&format!("sum(sum_over_time({way}_tank_valve[10m]))"), sum as f64);
+    }
+    let (_, status) = server.get("/v1/status");
+    assert_eq!((&status["rejected_total"], &status["unreadable_total"]), (&0.into(), &0.into()), "{status}");
+}
+
 /// What `nc` does: a line, and the end.
 #[test]
 fn a_line_and_a_closed_connection() {
@@ -180,6 +230,6 @@ fn a_line_and_a_closed_connection() {
         let mut stream = TcpStream::connect(format!("127.0.0.1:{}", port(&server, protocol))).unwrap();
         stream.write_all(line.as_bytes()).unwrap();
     }
-    becomes(&server, "shell_made", 7.0);
-    becomes(&server, "increase(shell_n[5m])", 3.0);
+    server.grows_to("shell_made", 7.0);
+    server.grows_to("increase(shell_n[5m])", 3.0);
 }

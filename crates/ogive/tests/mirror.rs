@@ -107,6 +107,15 @@ fn a_directory_that_fails_goes_and_comes_back_filled() {
     assert!(Server::start_on(&[&b], &[]).is_err());
 }
 
+/// Stops who sends, also when the test fails meanwhile.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn a_directory_is_replaced_while_the_server_goes_on() {
     let top = tempfile::tempdir().unwrap();
@@ -122,6 +131,7 @@ fn a_directory_is_replaced_while_the_server_goes_on() {
                 sent.fetch_add(1, Ordering::SeqCst);
             }
         });
+        let stop = StopAtEnd(&stop);
         eventually("some batches are in", || (sent.load(Ordering::SeqCst) > 20).then_some(()));
         let [old, new] = [&a, &c].map(|path| path.to_str().unwrap().to_owned());
         let (code, out, err) = ogive(&["disk", "replace", &old, &new, "--server", &url]);
@@ -134,7 +144,7 @@ fn a_directory_is_replaced_while_the_server_goes_on() {
             let (code, _, err) = ogive(&["disk", "replace", old, new, "--server", &url]);
             assert_eq!(code, Some(2), "{err}");
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(stop);
     });
     let sent = sent.load(Ordering::SeqCst);
     let form = server.request("POST /v1/disks/replace HTTP/1.1\r\ncontent-type: text/plain", b"{}").unwrap();

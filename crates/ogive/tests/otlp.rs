@@ -74,7 +74,7 @@ fn deliver(directory: &Path, script: &str, job: &str, protocol: &str) {
         assert_all_is_there(&server, job, temporality);
         let labels = of(job, temporality);
         assert_eq!(logs(&server, &labels), N as usize);
-        if script.ends_with(".py") {
+        if !script.ends_with(".cjs") {
             let level = format!("sum({})", all("client_level_bytes", &labels, temporality));
             assert_number(&server, &level, N as f64 / 2.0);
             assert_number(&server, &format!("client_temperature_celsius{{{labels}}}"), 23.5);
@@ -107,6 +107,18 @@ fn javascript_delivers_json() {
     deliver(tempfile::tempdir().unwrap().path(), "otel.cjs", "js-json", "json");
 }
 
+#[test]
+#[ignore = "run by scripts/heavy-clients"]
+fn java_delivers_over_http() {
+    deliver(tempfile::tempdir().unwrap().path(), "Otel.java", "java-http", "http");
+}
+
+#[test]
+#[ignore = "run by scripts/heavy-clients"]
+fn java_delivers_over_grpc() {
+    deliver(tempfile::tempdir().unwrap().path(), "Otel.java", "java-grpc", "grpc");
+}
+
 /// A sender that did not hear the answer sends again: every point of every export comes twice here.
 #[test]
 fn what_is_sent_twice_counts_once() {
@@ -124,11 +136,11 @@ fn what_is_sent_twice_counts_once() {
 }
 
 /// The server is killed half way; the SDK's exporter tries again until another one answers at that address.
-fn survives_a_kill(job: &str, protocol: &str) {
+fn survives_a_kill(script: &str, job: &str, protocol: &str) {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path());
     let address = server.address.clone();
-    let mut client = Client::start("otel.py", &[protocol, &address, "delta", &N.to_string(), "twice", "pause"]);
+    let mut client = Client::start(script, &[protocol, &address, "delta", &N.to_string(), "twice", "pause"]);
     client.wait_for("half");
     server.kill();
     client.say("go on");
@@ -139,12 +151,67 @@ fn survives_a_kill(job: &str, protocol: &str) {
 
 #[test]
 fn a_kill_half_way_loses_and_doubles_nothing_over_http() {
-    survives_a_kill("otel-http", "http");
+    survives_a_kill("otel.py", "otel-http", "http");
 }
 
 #[test]
 fn a_kill_half_way_loses_and_doubles_nothing_over_grpc() {
-    survives_a_kill("otel-grpc", "grpc");
+    survives_a_kill("otel.py", "otel-grpc", "grpc");
+}
+
+#[test]
+#[ignore = "run by scripts/heavy-clients"]
+fn a_kill_half_way_loses_and_doubles_nothing_of_java() {
+    survives_a_kill("Otel.java", "java-http", "http");
+    survives_a_kill("Otel.java", "java-grpc", "grpc");
+}
+
+/// What has nothing to tell it from the same of another moment, records and delta points without a start, is told by the bytes of its
+/// request: sent again, also to a server that was killed and started anew, it counts once.
+#[test]
+fn a_request_that_comes_again_counts_once_through_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let t = common::now_ms() - 60_000;
+    let record =
+        |at: i64| format!("{{\"timeUnixNano\":\"{}000000\",\"body\":{{\"stringValue\":\"record {at}\"}}}}", t + at);
+    let logs = |from: i64| {
+        let records: Vec<String> = (from..from + 50).map(record).collect();
+        format!("{{\"resourceLogs\":[{{\"scopeLogs\":[{{\"logRecords\":[{}]}}]}}]}}", records.join(","))
+    };
+    let delta = format!(
+        "{{\"resourceMetrics\":[{{\"scopeMetrics\":[{{\"metrics\":[{{\"name\":\"drops\",\"sum\":{{\"aggregationTemporality\":1,\
+         \"isMonotonic\":true,\"dataPoints\":[{{\"timeUnixNano\":\"{t}000000\",\"asInt\":\"7\"}}]}}}}]}}]}}]}}"
+    );
+    // Those of a sender without a clock: known again for as long as one tries again.
+    let record = |at: i64| format!("{{\"body\":{{\"stringValue\":\"record {at}\"}}}}");
+    let records: Vec<String> = (100..120).map(record).collect();
+    let untimed = format!("{{\"resourceLogs\":[{{\"scopeLogs\":[{{\"logRecords\":[{}]}}]}}]}}", records.join(","));
+    let send = |server: &Server| {
+        for (path, body) in [
+            ("/v1/logs", logs(0)),
+            ("/v1/logs", logs(50)),
+            ("/v1/logs", untimed.clone()),
+            ("/v1/metrics", delta.clone()),
+        ] {
+            let head = format!("POST {path} HTTP/1.1\r\ncontent-type: application/json");
+            let (status, said) = server.request(&head, body.as_bytes()).unwrap();
+            assert_eq!((status, said.as_str()), (200, "{}"));
+        }
+        let (_, cells) = server.get("/v1/cells?match%5B%5D=log&start=0&end=9999999999");
+        assert_eq!((count_texts(&cells), server.number("sum_over_time(drops_total[1h])")), (120, Some(7.0)));
+    };
+    let mut server = Server::start(directory.path());
+    send(&server);
+    send(&server);
+    server.kill();
+    let server = Server::start(directory.path());
+    send(&server);
+    let (_, status) = server.get("/v1/status");
+    assert_eq!(
+        (&status["otlp_logs_duplicate_total"], &status["otlp_duplicate_total"]),
+        (&120.into(), &1.into()),
+        "{status}"
+    );
 }
 
 /// 256 MiB: what two bodies of 32 MiB may take while they are decoded, and a debug build of the program.

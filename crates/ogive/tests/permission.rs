@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use common::programs::Program;
 use common::{JSON, SOURCE, now_ms};
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ const NOBODY: u32 = 65_534;
 
 /// A server as a user whom permissions bind; killed when dropped.
 struct Bound {
-    child: std::process::Child,
+    _program: Program,
     address: String,
     /// What it says on standard error.
     said: Receiver<String>,
@@ -40,7 +41,7 @@ impl Bound {
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let (sender, said) = channel();
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        let mut bound = Self { child, address: String::new(), said };
+        let mut bound = Self { _program: Program(child), address: String::new(), said };
         let line = bound.hears("serving http://");
         bound.address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
         bound
@@ -77,19 +78,8 @@ impl Bound {
     }
 
     fn ask(&self, head: &str, body: &str) -> (u16, Value) {
-        use std::io::Write;
-        let mut stream = std::net::TcpStream::connect(&self.address).unwrap();
-        write!(stream, "{head}\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
-            .unwrap();
-        let (status, body) = common::read_answer(&mut stream).unwrap();
+        let (status, body) = common::request_at(&self.address, head, body.as_bytes()).unwrap();
         (status, serde_json::from_str(&body).unwrap())
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

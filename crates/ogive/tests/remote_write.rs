@@ -4,53 +4,45 @@ mod common;
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::Server;
+use common::clients::{Client, heavy};
+use common::programs::{Program, free_address};
 
-/// A Prometheus that scrapes the server and writes what it scraped back to it; killed when dropped.
-struct Prometheus(Child);
-
-impl Prometheus {
-    fn start(directory: &Path, server: &Server) -> Self {
-        let address = &server.address;
-        let config = format!(
-            "global: {{scrape_interval: 1s, external_labels: {{site: here}}}}\n\
-             scrape_configs: [{{job_name: ogive, static_configs: [{{targets: ['{address}']}}]}}]\n\
-             remote_write: [{{url: 'http://{address}/api/v1/write', queue_config: {{batch_send_deadline: 1s}}}}]\n"
-        );
-        Self::run(directory, &config, "127.0.0.1:0")
-    }
-
-    fn run(directory: &Path, config: &str, address: &str) -> Self {
-        let file = directory.join("prometheus.yml");
-        std::fs::write(&file, config).unwrap();
-        let child = Command::new("prometheus")
-            .arg(format!("--config.file={}", file.display()))
-            .arg(format!("--storage.tsdb.path={}", directory.join("tsdb").display()))
-            .arg("--enable-feature=native-histograms")
-            .arg(format!("--web.listen-address={address}"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("prometheus starts; apt-get install prometheus");
-        Self(child)
-    }
+/// A Prometheus that scrapes the server and writes what it scraped back to it.
+fn prometheus_of(directory: &Path, server: &Server) -> Program {
+    let address = &server.address;
+    let config = format!(
+        "global: {{scrape_interval: 1s, external_labels: {{site: here}}}}\n\
+         scrape_configs: [{{job_name: ogive, static_configs: [{{targets: ['{address}']}}]}}]\n\
+         remote_write: [{{url: 'http://{address}/api/v1/write', queue_config: {{batch_send_deadline: 1s}}}}]\n"
+    );
+    prometheus(directory, &config, "127.0.0.1:0")
 }
 
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
+fn prometheus(directory: &Path, config: &str, address: &str) -> Program {
+    run(Path::new("prometheus"), directory, config, address)
+}
+
+fn run(program: &Path, directory: &Path, config: &str, address: &str) -> Program {
+    let file = directory.join("prometheus.yml");
+    std::fs::write(&file, config).unwrap();
+    let mut command = Command::new(program);
+    command
+        .arg(format!("--config.file={}", file.display()))
+        .arg(format!("--storage.tsdb.path={}", directory.join("tsdb").display()))
+        .arg("--enable-feature=native-histograms")
+        .arg(format!("--web.listen-address={address}"));
+    Program::start(command)
 }
 
 #[test]
 fn a_prometheus_writes_what_it_scrapes() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(&directory.path().join("data"));
-    let prometheus = Prometheus::start(directory.path(), &server);
+    let prometheus = prometheus_of(directory.path(), &server);
     let began = Instant::now();
     // Three scrapes and more: what follows has samples to compare.
     let counted = "count_over_time(ogive_uptime_seconds{job=\"ogive\",site=\"here\"}[1m])";
@@ -67,6 +59,58 @@ fn a_prometheus_writes_what_it_scrapes() {
     assert_eq!(server.number("up{job=\"ogive\"}"), Some(1.0));
     let (_, status) = server.get("/v1/status");
     assert_eq!(status["rejected_total"], 0, "{status}");
+}
+
+/// A Prometheus of version 3 scrapes a program and writes version 2.0, with classic histograms made native: the server is killed half
+/// way, and has in the end every sample that Prometheus has, once.
+#[test]
+#[ignore = "run by scripts/heavy-clients"]
+fn a_prometheus_3_through_a_crash() {
+    const COUNT: f64 = 500.0;
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let mut server = Server::start(&data);
+    let (written, address, target) = (server.address.clone(), free_address(), free_address());
+    let mut program = Client::start("scraped.py", &[target.rsplit(':').next().unwrap(), &COUNT.to_string()]);
+    program.wait_for("ready");
+    let config = format!(
+        "global: {{scrape_interval: 1s}}\n\
+         scrape_configs: [{{job_name: p, convert_classic_histograms_to_nhcb: true, static_configs: [{{targets: ['{target}']}}]}}]\n\
+         remote_write: [{{url: 'http://{written}/api/v1/write', protobuf_message: io.prometheus.write.v2.Request, \
+         send_exemplars: true, send_native_histograms: true, queue_config: {{batch_send_deadline: 1s, min_backoff: 50ms, max_backoff: 500ms}}}}]\n"
+    );
+    let program_3 = heavy("bin/prometheus");
+    let prometheus = run(&program_3, directory.path(), &config, &address);
+    let observed = |server: &Server, times: f64| {
+        for expr in ["histogram_count(py_took_seconds)", "py_calls_total", "py_size_bytes_count"] {
+            common::eventually(&format!("{expr} = {times} * {COUNT}"), || {
+                (server.number(expr) == Some(times * COUNT)).then_some(())
+            });
+        }
+    };
+    program.say("more");
+    observed(&server, 1.0);
+    server.kill();
+    program.say("more");
+    program.wait_for("done");
+    let server = Server::start_at(&data, &written);
+    observed(&server, 2.0);
+    // All that both have at one moment: as many samples.
+    let moment = common::now_ms() / 1000;
+    for expr in
+        ["count_over_time(py_took_seconds[1h])", "count_over_time(py_calls_total[1h])", "count_over_time(up[1h])"]
+    {
+        let path = format!("/api/v1/query?query={}&time={moment}", common::form(expr));
+        let value = |body: &serde_json::Value| body["data"]["result"][0]["value"][1].as_str().map(str::to_owned);
+        let (_, theirs) = common::request_at(&address, &format!("GET {path} HTTP/1.1"), b"").unwrap();
+        let theirs = value(&serde_json::from_str(&theirs).unwrap()).expect("Prometheus has them");
+        common::eventually(&format!("{expr} = {theirs}"), || {
+            (value(&server.get(&path).1).as_ref() == Some(&theirs)).then_some(())
+        });
+    }
+    drop(prometheus);
+    let (_, status) = server.get("/v1/status");
+    assert_eq!((&status["rejected_total"], &status["unreadable_total"]), (&0.into(), &0.into()), "{status}");
 }
 
 const VERSION_2: &str = "\r\ncontent-type: application/x-protobuf;proto=io.prometheus.write.v2.Request";
@@ -134,11 +178,6 @@ fn everything_that_version_2_brings_is_kept_over_a_restart() {
     assert_eq!(told["data"]["rpc_seconds"], expected, "{told}");
 }
 
-/// An address that nobody listens on.
-fn free_address() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
-
 #[test]
 fn a_prometheus_reads_what_it_never_scraped() {
     let directory = tempfile::tempdir().unwrap();
@@ -146,12 +185,10 @@ fn a_prometheus_reads_what_it_never_scraped() {
     assert_eq!(write_2(&server, &request_2()).0, 400);
     let config = format!("remote_read: [{{url: 'http://{}/api/v1/read', read_recent: true}}]\n", server.address);
     let address = free_address();
-    let _prometheus = Prometheus::run(directory.path(), &config, &address);
+    let _prometheus = prometheus(directory.path(), &config, &address);
     let number = |expr: &str| {
         let query = format!("/api/v1/query?query={}&time=1700000001", common::form(expr));
-        let mut stream = std::net::TcpStream::connect(&address).ok()?;
-        stream.write_all(format!("GET {query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes()).ok()?;
-        let (status, body) = common::read_answer(&mut stream).ok()?;
+        let (status, body) = common::request_at(&address, &format!("GET {query} HTTP/1.1"), b"").ok()?;
         let body: serde_json::Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
         body["data"]["result"][0]["value"][1].as_str().map(str::to_owned)
     };

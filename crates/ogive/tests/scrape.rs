@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use common::programs::{Program, free_address};
 use common::{Server, eventually, form};
 use serde_json::Value;
 
@@ -16,22 +17,10 @@ const TEXT: &str = "text/plain; version=0.0.4";
 const OPEN: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PROTOBUF: &str = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// A program that is killed when dropped.
-struct Program(Child);
-
-impl Program {
-    fn start(name: &str, args: &[String]) -> Self {
-        let mut command = Command::new(name);
-        command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
-        Self(command.spawn().unwrap_or_else(|error| panic!("{name}: {error}; run scripts/need {name}")))
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn run(name: &str, args: &[String]) -> Program {
+    let mut command = Command::new(name);
+    command.args(args);
+    Program::start(command)
 }
 
 /// What a played target answers: status, content type, body.
@@ -77,20 +66,11 @@ fn answer(mut stream: TcpStream, page: &Page) {
     }
 }
 
-/// A free port, for programs that cannot tell theirs.
-fn free() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
-
 fn serve(directory: &Path, config: &str) -> Server {
     let file = directory.join("prometheus.yml");
     std::fs::write(&file, config).unwrap();
     let args = ["--listen", "127.0.0.1:0", "--enable-admin-api", "--scrape-config", file.to_str().unwrap()];
     Server::try_start(&directory.join("data"), &args).unwrap_or_else(|said| panic!("no start: {said}"))
-}
-
-fn is(server: &Server, expr: &str, value: f64) {
-    eventually(&format!("{expr} is {value}"), || (server.number(expr) == Some(value)).then_some(()));
 }
 
 /// Names and labels of what an answer lists, but for the server's own measurements of its scrapes. Prometheus 2.42 keeps a
@@ -114,9 +94,9 @@ fn series(answer: &Value) -> BTreeSet<String> {
 #[test]
 fn a_node_exporter_has_the_series_that_prometheus_finds() {
     let directory = tempfile::tempdir().unwrap();
-    let node = free();
-    let _node = Program::start("prometheus-node-exporter", &[format!("--web.listen-address={node}")]);
-    let prometheus = free();
+    let node = free_address();
+    let _node = run("prometheus-node-exporter", &[format!("--web.listen-address={node}")]);
+    let prometheus = free_address();
     let config = format!(
         "global: {{scrape_interval: 1s}}\n\
          scrape_configs:\n\
@@ -124,7 +104,7 @@ fn a_node_exporter_has_the_series_that_prometheus_finds() {
          - {{job_name: prometheus, static_configs: [{{targets: ['{prometheus}']}}]}}\n"
     );
     let server = serve(directory.path(), &config);
-    let _prometheus = Program::start(
+    let _prometheus = run(
         "prometheus",
         &[
             format!("--config.file={}", directory.path().join("prometheus.yml").display()),
@@ -134,7 +114,7 @@ fn a_node_exporter_has_the_series_that_prometheus_finds() {
     );
     let match_node = form("{job=\"node\"}");
     let path = format!("/api/v1/series?match[]={match_node}");
-    is(&server, "min_over_time(up{job=\"prometheus\"}[2s])", 1.0);
+    server.becomes("min_over_time(up{job=\"prometheus\"}[2s])", 1.0);
     // Metrics that a node exporter shows from its second answer on are there when both asked twice.
     let (ours, theirs) = eventually("both have the same series", || {
         let ours = series(&server.get(&path).1);
@@ -162,9 +142,7 @@ fn a_node_exporter_has_the_series_that_prometheus_finds() {
 
 /// What a Prometheus at `address` answers, when it does.
 fn ask(address: &str, path: &str) -> Option<Value> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").ok()?;
-    let (status, body) = common::read_answer(&mut stream).ok()?;
+    let (status, body) = common::request_at(address, &format!("GET {path} HTTP/1.1"), b"").ok()?;
     (status == 200).then(|| serde_json::from_str(&body).unwrap())
 }
 
@@ -186,31 +164,31 @@ fn series_end_when_they_vanish_fail_or_are_relabelled() {
         )
     };
     let server = serve(directory.path(), &config("secret"));
-    is(&server, "sum(a{area=\"in-z\",job=\"t\"})", 11.0);
-    is(&server, "b{exported_job=\"own\",job=\"t\"}", 1.0);
+    server.becomes("sum(a{area=\"in-z\",job=\"t\"})", 11.0);
+    server.becomes("b{exported_job=\"own\",job=\"t\"}", 1.0);
     assert_eq!(server.number("secret"), None);
-    is(&server, "scrape_samples_scraped", 5.0);
-    is(&server, "scrape_samples_post_metric_relabeling", 3.0);
+    server.becomes("scrape_samples_scraped", 5.0);
+    server.becomes("scrape_samples_post_metric_relabeling", 3.0);
     // One of two series vanishes.
     target.show(200, "# TYPE a counter\na{x=\"1\"} 5\n");
-    is(&server, "count(a)", 1.0);
+    server.becomes("count(a)", 1.0);
     // The target fails, and comes back.
     target.show(500, "");
-    is(&server, "up", 0.0);
+    server.becomes("up", 0.0);
     eventually("a is gone", || server.number("a").is_none().then_some(()));
     let (_, targets) = server.get("/api/v1/targets");
     assert!(targets["data"]["activeTargets"][0]["lastError"].as_str().unwrap().contains("500"), "{targets}");
     target.show(200, "a{x=\"1\"} 5");
-    is(&server, "a", 5.0);
+    server.becomes("a", 5.0);
     target.show(200, "a{x=1} 5\n");
-    is(&server, "up", 0.0);
+    server.becomes("up", 0.0);
     // Other rules: what they drop now ends.
     target.show(200, "a 7\nc 8\n");
-    is(&server, "c", 8.0);
+    server.becomes("c", 8.0);
     std::fs::write(directory.path().join("prometheus.yml"), config("c")).unwrap();
     assert_eq!(server.request("POST /-/reload HTTP/1.1", b"").unwrap().0, 200);
     eventually("c is gone", || server.number("c").is_none().then_some(()));
-    is(&server, "a", 7.0);
+    server.becomes("a", 7.0);
     std::fs::write(directory.path().join("prometheus.yml"), "scrape_configs: [{jobname: x}]\n").unwrap();
     let (status, said) = server.request("POST /-/reload HTTP/1.1", b"").unwrap();
     assert!(status == 500 && said.contains("did you mean job_name"), "{status} {said}");
@@ -243,10 +221,10 @@ fn native_histograms_created_times_and_exemplars_are_kept() {
         text.address, binary.address
     );
     let mut server = serve(directory.path(), &config);
-    is(&server, "rpc_total", 4.0);
-    is(&server, "histogram_count(lat)", 3.0);
-    is(&server, "histogram_count(n)", 3.0);
-    is(&server, "histogram_sum(n)", 3.0);
+    server.becomes("rpc_total", 4.0);
+    server.becomes("histogram_count(lat)", 3.0);
+    server.becomes("histogram_count(n)", 3.0);
+    server.becomes("histogram_sum(n)", 3.0);
     assert_eq!(server.number("rpc_created"), None);
     let (_, metadata) = server.get("/api/v1/metadata?metric=rpc");
     assert_eq!(metadata["data"]["rpc"][0]["help"], "Calls.", "{metadata}");
@@ -257,10 +235,103 @@ fn native_histograms_created_times_and_exemplars_are_kept() {
     server.kill();
     let server = serve(directory.path(), &config);
     text.show(200, "# TYPE rpc counter\nrpc_total{a=\"1\"} 6\n# EOF\n");
-    is(&server, "rpc_total", 6.0);
-    is(&server, "histogram_count(n)", 3.0);
+    server.becomes("rpc_total", 6.0);
+    server.becomes("histogram_count(n)", 3.0);
     let counted = server.number("sum(resets(rpc_total[5m]))");
     assert_eq!(counted, Some(0.0));
+}
+
+/// What `expr` is for `tenant`.
+fn number_of(server: &Server, tenant: &str, expr: &str) -> Option<f64> {
+    let body = get_of(server, tenant, &format!("/api/v1/query?query={}", form(expr)));
+    body["data"]["result"][0]["value"][1].as_str().map(|text| text.parse().unwrap())
+}
+
+fn get_of(server: &Server, tenant: &str, path: &str) -> Value {
+    let (status, body) = server.request(&format!("GET {path} HTTP/1.1\r\nx-scope-orgid: {tenant}"), b"").unwrap();
+    assert_eq!(status, 200, "{body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+/// The addresses that `tenant` sees scraped.
+fn targets_of(server: &Server, tenant: &str) -> Vec<String> {
+    let body = get_of(server, tenant, "/api/v1/targets");
+    let all = body["data"]["activeTargets"].as_array().unwrap();
+    all.iter().map(|target| target["labels"]["instance"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_job_brings_its_tenants_series() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (Target::start(TEXT, "m 1\n"), Target::start(TEXT, "m 2\n"));
+    let config = |tenant: &str| {
+        format!(
+            "global: {{scrape_interval: 250ms}}\nscrape_configs:\n\
+             - {{job_name: ours, static_configs: [{{targets: ['{}']}}]}}\n\
+             - {{job_name: theirs, tenant: {tenant}, static_configs: [{{targets: ['{}']}}]}}\n",
+            ours.address, theirs.address
+        )
+    };
+    let server = serve(directory.path(), &config("team-a"));
+    server.becomes("sum(m)", 1.0);
+    eventually("the tenant has its series", || (number_of(&server, "team-a", "sum(m)") == Some(2.0)).then_some(()));
+    assert_eq!(number_of(&server, "team-a", "count(up)"), Some(1.0));
+    assert_eq!(server.number("count(up)"), Some(1.0));
+    assert_eq!(targets_of(&server, "default"), std::slice::from_ref(&ours.address));
+    assert_eq!(targets_of(&server, "team-a"), std::slice::from_ref(&theirs.address));
+    assert_eq!(get_of(&server, "team-b", "/api/v1/scrape_pools")["data"]["scrapePools"], serde_json::json!([]));
+    // Given to another, the series of the first end.
+    std::fs::write(directory.path().join("prometheus.yml"), config("team-b")).unwrap();
+    assert_eq!(server.request("POST /-/reload HTTP/1.1", b"").unwrap().0, 200);
+    eventually("the other has them", || (number_of(&server, "team-b", "sum(m)") == Some(2.0)).then_some(()));
+    assert_eq!((number_of(&server, "team-a", "m"), number_of(&server, "team-a", "up")), (None, None));
+    server.becomes("m", 1.0);
+    std::fs::write(directory.path().join("prometheus.yml"), config("'a/b'")).unwrap();
+    let (status, said) = server.request("POST /-/reload HTTP/1.1", b"").unwrap();
+    assert!(status == 500 && said.contains("theirs") && said.contains("tenant"), "{status} {said}");
+}
+
+#[test]
+fn limits_of_targets_and_bins_fail_a_scrape() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = |bins: usize| {
+        format!(
+            "# TYPE lat histogram\nlat {{count:{bins},sum:1.5,schema:0,zero_threshold:0,zero_count:0,\
+             positive_spans:[0:{bins}],positive_buckets:[{}]}}\n# EOF\n",
+            vec!["1"; bins].join(",")
+        )
+    };
+    let (fine, other) = (Target::start(OPEN, page(3)), Target::start(OPEN, page(3)));
+    let file = directory.path().join("targets.json");
+    let write = |targets: &[&str]| {
+        std::fs::write(&file, serde_json::json!([{ "targets": targets }]).to_string()).unwrap();
+    };
+    write(&[&fine.address]);
+    let config = "scrape_configs:\n- job_name: t\n  scrape_interval: 250ms\n  target_limit: 1\n  native_histogram_bucket_limit: 3\n  \
+                  file_sd_configs: [{files: [targets.json]}]\n";
+    let server = serve(directory.path(), config);
+    let fails = |count: f64, word: &str| {
+        server.becomes("count(up == 0)", count);
+        eventually(word, || {
+            let (_, targets) = server.get("/api/v1/targets");
+            let all = targets["data"]["activeTargets"].as_array().unwrap().clone();
+            all.iter().all(|target| target["lastError"].as_str().unwrap().contains(word)).then_some(())
+        });
+    };
+    server.becomes("histogram_count(lat)", 3.0);
+    fine.show(200, page(4));
+    fails(1.0, "a histogram has 4 bins, above native_histogram_bucket_limit 3");
+    let (_, metrics) = server.request("GET /metrics HTTP/1.1", b"").unwrap();
+    assert!(metrics.contains("ogive_ingest_unreadable_total{protocol=\"scrape\",reason=\"limit\"}"), "{metrics}");
+    fine.show(200, page(2));
+    server.becomes("histogram_count(lat)", 2.0);
+    // One target too many: all of them fail, as in Prometheus.
+    write(&[&fine.address, &other.address]);
+    fails(2.0, "the job has 2 targets, above target_limit 1");
+    assert_eq!(server.number("lat"), None);
+    write(&[&fine.address]);
+    server.becomes("histogram_count(lat)", 2.0);
+    server.becomes("count(up == 1)", 1.0);
 }
 
 #[test]

@@ -2,36 +2,12 @@
 
 mod common;
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
+use common::authority::Authority;
 use common::{Server, eventually, now_ms};
-use rcgen::{CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType};
+use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
-
-/// Who vouches for servers and clients.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, "those who vouch");
-        params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    /// `NAME.pem` and `NAME.key` for `name`, on 127.0.0.1 too.
-    fn certify(&self, directory: &Path, name: &str, purpose: ExtendedKeyUsagePurpose) {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.subject_alt_names.push(SanType::IpAddress("127.0.0.1".parse().unwrap()));
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages = vec![purpose];
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        std::fs::write(directory.join(format!("{name}.pem")), certificate.pem()).unwrap();
-        std::fs::write(directory.join(format!("{name}.key")), key.serialize_pem()).unwrap();
-    }
-}
 
 /// A server behind `config`, in a directory with `ca.pem`, and certificates of `server`, `client` and `other`.
 struct Guarded {
@@ -271,6 +247,32 @@ fn a_token_ends_when_it_expires() {
     std::fs::write(guarded.file("web.yml"), format!("{TLS}tokens:\n{entry}")).unwrap();
     eventually("the new list", || (guarded.status(query, &["-H", &bearer(&token)]) == 200).then_some(()));
     assert_eq!(guarded.turned_away("expired", &["-H", &bearer(&token)]).min(1), 1);
+}
+
+/// A browser asks a person for a name and a password, and can show nothing else: the password may be a token.
+#[test]
+fn a_token_is_a_password_too() {
+    let (token, entry) = new_token(&["--name", "person", "--tenant", "a", "--allow", "read"]);
+    let guarded = Guarded::new(&format!("{TLS}tokens:\n{entry}"));
+    let (status, _, head) = guarded.curl("/", &["-i"]);
+    let head = head.to_ascii_lowercase();
+    assert!(status == 401 && head.contains("www-authenticate: basic") && head.contains("bearer"), "{head}");
+    let query = "/api/v1/query?query=1";
+    for name in ["", "person", "whoever"] {
+        let login = format!("{name}:{token}");
+        assert_eq!(guarded.status(query, &["-u", &login]), 200, "{name:?}");
+        assert_eq!(guarded.status(query, &["-u", &login, "-H", "X-Scope-OrgID: b"]), 403, "its tenant holds");
+        assert_eq!(guarded.status("/v1/batch", &["-u", &login, "-d", "x"]), 403, "so does what it may");
+    }
+    assert_eq!(guarded.status(query, &["-u", "person:ogive_wrong"]), 401);
+    assert_eq!(guarded.status(query, &["-u", &format!("{token}:")]), 401, "a token is no name");
+    // Beside users, their passwords are theirs.
+    let users = format!("basic_auth_users:\n  alice: {}\n", bcrypt::hash("wonder", 4).unwrap());
+    std::fs::write(guarded.file("web.yml"), format!("{TLS}{users}tokens:\n{entry}")).unwrap();
+    eventually("the users", || (guarded.status(query, &["-u", "alice:wonder"]) == 200).then_some(()));
+    assert_eq!(guarded.status(query, &["-u", &format!("person:{token}")]), 200);
+    assert_eq!(guarded.status(query, &["-u", "nobody:wonder"]), 401);
+    assert_eq!(guarded.status(query, &["-u", "alice:other"]), 401);
 }
 
 /// The certificate is replaced while a connection is open: that one goes on, the next one sees the new certificate.

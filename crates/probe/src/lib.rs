@@ -51,6 +51,7 @@ pub use recorder::{Recorder, SparseWriter, Writer, snapshot_all};
 pub use spans::{SpanCell, SpanLayer};
 pub use stopwatch::Stopwatch;
 pub use system::{SystemClock, allowed_cpus, pin_to_cpu};
+pub use threads::cpu_ns as thread_cpu_ns;
 pub use trace::{
     Class, ClockNote, DumpCounts, POINTS_MAX, PUBLISHERS_MAX, Point, PointDef, PublisherCell, SlowStage, SlowTrace,
     StageCell, Stamps, Threshold, TickSource, TraceCell, TraceCounts, TracePath, TraceRecorder, TraceWriter,

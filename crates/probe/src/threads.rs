@@ -5,7 +5,8 @@
 #![allow(unsafe_code)]
 
 /// Nanoseconds of CPU that the calling thread has used.
-pub(crate) fn cpu_ns() -> u64 {
+#[must_use]
+pub fn cpu_ns() -> u64 {
     crate::os::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) as u64
 }
 

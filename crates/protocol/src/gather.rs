@@ -1,7 +1,6 @@
 //! Samples of lines, gathered into a batch: each series is declared once, found by the bytes that a sender names it with.
 //!
-//! Limits: [`LABEL_BYTES_MAX`] of declared labels, so that a few long tags before thousands of fields do not become
-//! gigabytes; 100,000 series and 500,000 samples, as any batch.
+//! Limits: those of the room that it is given, so that a few long tags before thousands of fields do not become gigabytes.
 
 use std::collections::HashMap;
 
@@ -10,9 +9,7 @@ use ogive_stream::Key;
 
 use crate::Error;
 use crate::lines::Fault;
-
-/// 32 MiB: as many bytes as the largest batch has as a frame.
-pub const LABEL_BYTES_MAX: usize = 32 << 20;
+use crate::room::{ENTRY_BYTES, Room, sample_bytes, series_bytes};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -20,10 +17,15 @@ pub struct Gather {
     series: Vec<SeriesDef>,
     samples: Vec<Sample>,
     index: HashMap<Key, u32>,
-    label_bytes: usize,
+    room: Room,
 }
 
 impl Gather {
+    /// For a body of `body` bytes.
+    pub(crate) fn of(body: usize) -> Self {
+        Self { room: Room::of(body), ..Self::default() }
+    }
+
     /// Samples so far.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -48,6 +50,8 @@ impl Gather {
         key: Key,
         define: impl FnOnce() -> Result<SeriesDef, Fault>,
     ) -> Result<Result<u32, Fault>, Error> {
+        // The sample that follows.
+        self.room.take(sample_bytes(Ok(&Value::Float(0.0))))?;
         if let Some(number) = self.index.get(&key) {
             return Ok(Ok(*number));
         }
@@ -55,11 +59,7 @@ impl Gather {
             Ok(series) => series,
             Err(fault) => return Ok(Err(fault)),
         };
-        self.label_bytes += series.labels.memory_bytes();
-        if self.label_bytes > LABEL_BYTES_MAX {
-            let (found, limit) = (self.label_bytes as u64, LABEL_BYTES_MAX as u64);
-            return Err(Error::TooLarge { what: "the size of the labels of all series", found, limit });
-        }
+        self.room.take(series_bytes(Some(&series)) + ENTRY_BYTES)?;
         let number = self.series.len() as u32;
         self.series.push(series);
         self.index.insert(key, number);

@@ -2,11 +2,13 @@
 //!
 //! Invariants: pure functions of bytes; no decoder panics, and none allocates more than a small multiple of the bytes it was
 //! given. What cannot be read is an [`Error`] that says where and why.
-//! Limits: every length is checked against the bytes that are there before it is believed.
+//! Limits: every length is checked against the bytes that are there before it is believed; what a request unfolds to in memory is
+//! bounded by its bytes, at most [`READ_BYTES_MAX`].
 #![forbid(unsafe_code)]
 
 mod error;
 pub mod exposition;
+pub mod families;
 mod gather;
 pub mod graphite;
 pub mod influx;
@@ -17,8 +19,38 @@ pub mod otlp;
 mod protobuf;
 pub mod remote_read;
 pub mod remote_write;
+mod room;
 pub mod snappy;
 pub mod statsd;
 
+use twox_hash::{XxHash3_64, XxHash3_128};
+
 pub use error::Error;
-pub use gather::{Gather, LABEL_BYTES_MAX};
+pub use gather::Gather;
+pub use room::{BYTES_MAX as READ_BYTES_MAX, batch_bytes, bytes_max as read_bytes_max};
+
+/// What tells a request of `tenant` with the body `message` from others: one that is sent again is the same bytes. `about` is what
+/// stands beside the body and says what its bytes mean.
+#[must_use]
+pub fn fingerprint(tenant: &ogive_model::Tenant, about: &str, message: &[u8]) -> u128 {
+    let tenant = XxHash3_64::oneshot(tenant.as_str().as_bytes());
+    let seed = if about.is_empty() { tenant } else { XxHash3_64::oneshot_with_seed(tenant, about.as_bytes()) };
+    XxHash3_128::oneshot_with_seed(seed, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use ogive_model::Tenant;
+
+    use super::*;
+
+    #[test]
+    fn a_request_is_told_from_others_by_its_bytes_and_its_tenant() {
+        let (one, other) = (Tenant::default(), Tenant::new("other").unwrap());
+        assert_eq!(fingerprint(&one, "", b"a"), fingerprint(&one, "", b"a"));
+        assert_ne!(fingerprint(&one, "", b"a"), fingerprint(&one, "", b"b"));
+        assert_ne!(fingerprint(&one, "", b"a"), fingerprint(&other, "", b"a"));
+        assert_ne!(fingerprint(&one, "", b"a"), fingerprint(&one, "db", b"a"));
+        assert_ne!(fingerprint(&one, "db", b"a"), fingerprint(&other, "db", b"a"));
+    }
+}

@@ -15,8 +15,8 @@ mod bounds;
 use std::collections::BTreeSet;
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Partial, Select,
-    SelectError, Selection, SeriesData, SeriesMeta, TextColumn, TimeRange,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Opening, Partial,
+    ReadSeries, Select, SelectError, Selection, SeriesData, SeriesMeta, SeriesSet, TextColumn, TimeRange,
 };
 
 use crate::eval::histogram::{STALE_BITS, is_stale_histogram, to_float};
@@ -63,6 +63,19 @@ impl<'a> ClassicViews<'a> {
         Self { store }
     }
 
+    /// As [`Select::open`], for as long as the store below lives. Views are made whole: all of a histogram's bounds come of its bins.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    pub fn opened(&self, selection: &Selection, opening: &Opening<'_>) -> Result<Box<dyn SeriesSet + 'a>, SelectError> {
+        if self.views(&selection.matchers, selection.range)?.is_empty() {
+            return self.store.open(selection, opening);
+        }
+        let made = ReadSeries::from(self.select_partial(selection)?);
+        opening.check(made.count())?;
+        Ok(Box::new(made))
+    }
+
     /// The values of label `name` that views add for series that `matchers` accept. Of a metric's name, when `matchers` do not say
     /// which, those of all histograms.
     ///
@@ -76,11 +89,7 @@ impl<'a> ClassicViews<'a> {
     ) -> Result<BTreeSet<String>, SelectError> {
         let mut out = BTreeSet::new();
         if name == METRIC_NAME && literal_names(matchers).is_none() {
-            let histograms = self.histograms(listing(not_name(matchers), range))?;
-            let bases: BTreeSet<&str> = histograms.iter().map(|one| one.labels.metric_name()).collect();
-            let names = bases.iter().flat_map(|base| PARTS.map(|(ending, _)| format!("{base}{ending}")));
-            out.extend(names.filter(|name| on_name(matchers).all(|matcher| matcher.matches(name))));
-            return Ok(out);
+            return self.names(matchers, range);
         }
         if name == BOUND {
             let found = self.select(&listing(matchers.to_vec(), range))?;
@@ -102,6 +111,12 @@ impl<'a> ClassicViews<'a> {
     /// See [`SelectError`].
     pub fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
         let mut out = BTreeSet::new();
+        if literal_names(matchers).is_none() {
+            // Whoever does not say which metric hears of the one label that views add.
+            let is_bucket = |name: &String| name.ends_with("_bucket");
+            out.extend(self.names(matchers, range)?.iter().any(is_bucket).then(|| BOUND.to_owned()));
+            return Ok(out);
+        }
         for (view, series) in self.listed(matchers, range)? {
             out.extend(series.iter().flat_map(|one| one.labels.iter().map(|(name, _)| name.to_owned())));
             if view.part == Part::Bucket && !series.is_empty() {
@@ -109,6 +124,19 @@ impl<'a> ClassicViews<'a> {
             }
         }
         Ok(out)
+    }
+
+    /// The names of the views of all histograms, when `matchers` do not say which.
+    fn names(&self, matchers: &[Matcher], range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
+        let others = not_name(matchers);
+        let bases = if others.is_empty() {
+            self.store.histogram_names(range)?
+        } else {
+            let histograms = self.histograms(listing(others, range))?;
+            histograms.iter().map(|one| one.labels.metric_name().to_owned()).collect()
+        };
+        let names = bases.iter().flat_map(|base| PARTS.map(|(ending, _)| format!("{base}{ending}")));
+        Ok(names.filter(|name| on_name(matchers).all(|matcher| matcher.matches(name))).collect())
     }
 
     /// The histograms, without samples, of each view that `matchers` name.
@@ -170,6 +198,14 @@ impl Select for ClassicViews<'_> {
 
     fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
         self.with_views(selection, &|selection| self.store.select_partial(selection))
+    }
+
+    fn open<'s>(
+        &'s self,
+        selection: &Selection,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn SeriesSet + 's>, SelectError> {
+        self.opened(selection, opening)
     }
 }
 

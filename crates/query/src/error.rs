@@ -52,9 +52,9 @@ pub enum Error {
         limit: usize,
     },
     /// Reject: a selector matches more series than the engine allows.
-    #[error("the selector matches {found} series, more than {limit}; narrow it")]
+    #[error("the selector matches {found} series or more, more than {limit}; narrow it")]
     TooManySeries {
-        /// How many.
+        /// How many were met before it was given up.
         found: usize,
         /// The limit.
         limit: usize,
@@ -64,7 +64,17 @@ pub enum Error {
     Cancelled,
     /// The store has no answer: see [`SelectError`].
     #[error(transparent)]
-    Select(#[from] SelectError),
+    Select(SelectError),
+}
+
+impl From<SelectError> for Error {
+    fn from(error: SelectError) -> Self {
+        match error {
+            SelectError::TooManySeries { found, limit } => Self::TooManySeries { found, limit },
+            SelectError::Cancelled => Self::Cancelled,
+            error => Self::Select(error),
+        }
+    }
 }
 
 impl Error {

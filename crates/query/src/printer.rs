@@ -3,13 +3,14 @@
 //! Invariants: `parse(print(e))` gives `e` again, spans aside, for every tree that `parse` has returned.
 
 mod duration;
+mod pretty;
 
 use std::fmt::{self, Display, Formatter, Write};
 
 use ogive_model::{METRIC_NAME, MatchOp, Matcher};
 
 use crate::ast::{
-    Aggregate, At, Binary, Call, Cardinality, Edges, Expr, ExprKind, Matching, Number, TimeShift, UnaryOp,
+    Aggregate, At, Binary, Call, Cardinality, Edges, Expr, ExprKind, Matching, Number, Subquery, TimeShift,
     VectorSelector,
 };
 use crate::lexer::{is_plain_label, is_plain_metric};
@@ -32,13 +33,10 @@ impl Display for Expr {
                 edges(matrix.selector.edges, out)
             }
             ExprKind::Subquery(subquery) => {
-                write!(out, "{}[{}:", subquery.expr, subquery.range)?;
-                subquery.step.iter().try_for_each(|step| write!(out, "{step}"))?;
-                out.write_str("]")?;
-                shift(&subquery.shift, out)
+                write!(out, "{}", subquery.expr)?;
+                window(subquery, out)
             }
-            ExprKind::Unary(UnaryOp::Plus, inner) => write!(out, "+{inner}"),
-            ExprKind::Unary(UnaryOp::Minus, inner) => write!(out, "-{inner}"),
+            ExprKind::Unary(op, inner) => write!(out, "{}{inner}", op.text()),
             ExprKind::Binary(binary) => write!(out, "{binary}"),
             ExprKind::Aggregate(aggregate) => write!(out, "{aggregate}"),
             ExprKind::Call(call) => write!(out, "{call}"),
@@ -49,14 +47,30 @@ impl Display for Expr {
 
 impl Display for Binary {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {}", self.left, self.op.text())?;
+        write!(out, "{} {} {}", self.left, self.operator(), self.right)
+    }
+}
+
+impl Binary {
+    /// The operator with `bool` and how elements match.
+    fn operator(&self) -> String {
+        let mut out = self.op.text().to_owned();
         if self.return_bool {
-            out.write_str(" bool")?;
+            out.push_str(" bool");
         }
         if let Some(matching) = &self.matching {
-            write!(out, "{matching}")?;
+            write!(out, "{matching}").expect("writes to memory");
         }
-        write!(out, " {}", self.right)
+        out
+    }
+}
+
+impl Subquery {
+    /// What stands behind the expression.
+    fn suffix(&self) -> String {
+        let mut out = String::new();
+        window(self, &mut out).expect("writes to memory");
+        out
     }
 }
 
@@ -87,14 +101,22 @@ impl Display for Matching {
     }
 }
 
+impl Aggregate {
+    /// What stands before the parenthesis.
+    fn head(&self) -> String {
+        let mut out = self.op.name().to_owned();
+        if self.without || !self.grouping.is_empty() {
+            out.push_str(if self.without { " without " } else { " by " });
+            label_list(&self.grouping, &mut out).expect("writes to memory");
+            out.push(' ');
+        }
+        out
+    }
+}
+
 impl Display for Aggregate {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        out.write_str(self.op.name())?;
-        if self.without || !self.grouping.is_empty() {
-            write!(out, " {} ", if self.without { "without" } else { "by" })?;
-            label_list(&self.grouping, out)?;
-            out.write_str(" ")?;
-        }
+        out.write_str(&self.head())?;
         match &self.parameter {
             Some(parameter) => write!(out, "({parameter}, {})", self.expr),
             None => write!(out, "({})", self.expr),
@@ -154,7 +176,14 @@ fn condition(matcher: &Matcher, out: &mut Formatter<'_>) -> fmt::Result {
     quoted(&matcher.value, out)
 }
 
-fn shift(shift: &TimeShift, out: &mut Formatter<'_>) -> fmt::Result {
+fn window(subquery: &Subquery, out: &mut impl Write) -> fmt::Result {
+    write!(out, "[{}:", subquery.range)?;
+    subquery.step.iter().try_for_each(|step| write!(out, "{step}"))?;
+    out.write_str("]")?;
+    shift(&subquery.shift, out)
+}
+
+fn shift(shift: &TimeShift, out: &mut impl Write) -> fmt::Result {
     match shift.at {
         None => {}
         Some(At::Start) => out.write_str(" @ start()")?,
@@ -176,7 +205,7 @@ fn edges(edges: Edges, out: &mut Formatter<'_>) -> fmt::Result {
     })
 }
 
-fn label_list(labels: &[String], out: &mut Formatter<'_>) -> fmt::Result {
+fn label_list(labels: &[String], out: &mut impl Write) -> fmt::Result {
     out.write_str("(")?;
     for (at, name) in labels.iter().enumerate() {
         out.write_str(if at > 0 { ", " } else { "" })?;
@@ -185,7 +214,7 @@ fn label_list(labels: &[String], out: &mut Formatter<'_>) -> fmt::Result {
     out.write_str(")")
 }
 
-fn label(name: &str, out: &mut Formatter<'_>) -> fmt::Result {
+fn label(name: &str, out: &mut impl Write) -> fmt::Result {
     if is_plain_label(name) { out.write_str(name) } else { quoted(name, out) }
 }
 

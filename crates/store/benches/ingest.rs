@@ -3,6 +3,8 @@
 //! `cargo bench -p ogive-store --bench ingest` sends batches of floats and of histogram cells to a store on the real
 //! disk: decoded from their frame, as FlatBuffers come, and without a frame, as JSON comes (which has to be encoded
 //! for the journal). CPU time is the whole process's; decoding is in it, HTTP and the parsing of JSON are not.
+//! With `OGIVE_RECORDING` (a file that `make bench-peers ARGS='--record ADDRESS --recording FILE'` wrote) the histograms of a
+//! server's own measurements too, as from four servers and five times after each other: what do they cost in memory?
 
 use std::sync::{Arc, mpsc};
 use std::time::{Instant, SystemTime};
@@ -96,15 +98,26 @@ fn submit(store: &Store, frame: &[u8], framed: bool, done: &mpsc::Sender<u64>) {
     }
 }
 
+/// Bytes of memory that the process has.
+fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * 4096)
+}
+
 fn run(name: &str, batches: u64, width: u32, kind: Kind, framed: bool) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let clock: Arc<dyn Clock> = Arc::new(WallClock(Instant::now()));
-    let wall_ns = clock.wall_ns();
+    let wall_ns = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64);
     let frames: Vec<Vec<u8>> =
         (0..batches).map(|n| batch(n, width, kind, wall_ns).encode().expect("it fits")).collect();
+    run_frames(name, &frames, framed);
+}
+
+fn run_frames(name: &str, frames: &[Vec<u8>], framed: bool) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let clock: Arc<dyn Clock> = Arc::new(WallClock(Instant::now()));
     let decoding = cpu_seconds();
     frames.iter().for_each(|frame| drop(Batch::decode(frame)));
     let decoding = cpu_seconds() - decoding;
+    let memory = resident();
     let store = Store::open(Arc::new(RealDisk), directory.path(), Options::default(), Arc::clone(&clock));
     let store = store.expect("the store opens");
     let (done, answers) = mpsc::channel();
@@ -112,6 +125,7 @@ fn run(name: &str, batches: u64, width: u32, kind: Kind, framed: bool) {
     frames.iter().for_each(|frame| submit(&store, frame, framed, &done));
     let accepted: u64 = answers.iter().take(frames.len()).sum();
     let (cpu, wall) = (cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
+    let memory = resident().saturating_sub(memory) as f64 / accepted as f64;
     let status = store.status();
     let journal = status.journal_bytes as f64 / accepted as f64;
     let head = status.head_bytes as f64 / accepted as f64;
@@ -121,7 +135,7 @@ fn run(name: &str, batches: u64, width: u32, kind: Kind, framed: bool) {
     let stored = store.status().block_bytes as f64 / accepted as f64;
     println!(
         "{name}: {:.0} a CPU-second ({:.0} a wall second); decoding is {:.0} % of it; bytes each: journal {journal:.0}, \
-         head {head:.0}, block {stored:.1}; flush {:.2} us each",
+         head {head:.1}, resident {memory:.0}, block {stored:.1}; flush {:.2} us each; {accepted} in all",
         accepted as f64 / cpu,
         accepted as f64 / wall,
         100.0 * decoding / cpu,
@@ -129,7 +143,53 @@ fn run(name: &str, batches: u64, width: u32, kind: Kind, framed: bool) {
     );
 }
 
+/// Samples of a request in recorded time: a sender that collects for ten seconds.
+const RUN_NS: i64 = 10_000_000_000;
+
+/// The frames of one server's histograms, each of ten seconds.
+fn recorded(bytes: &[u8]) -> Vec<Batch> {
+    let (mut left, mut runs) = (bytes, std::collections::BTreeMap::new());
+    while let Some((length, rest)) = left.split_first_chunk() {
+        let (frame, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
+        left = rest;
+        let batch = Batch::decode(frame).expect("a frame of our own");
+        for sample in batch.samples.into_iter().flatten() {
+            if matches!(sample.value, Value::Histogram(_)) {
+                let run: &mut Batch = runs.entry(sample.time_ns / RUN_NS).or_default();
+                run.series.clone_from(&batch.series);
+                run.samples.push(Ok(sample));
+            }
+        }
+    }
+    runs.into_values().collect()
+}
+
+fn run_recorded(file: &str) {
+    let one = recorded(&std::fs::read(file).expect("the recording can be read"));
+    let length_ns = one.len() as i64 * RUN_NS;
+    let mut frames = Vec::new();
+    for number in 0..5 * one.len() {
+        for server in 0..4 {
+            let mut batch = one[number % one.len()].clone();
+            (batch.source, batch.sequence) = (SourceId(server + 1), number as u64);
+            for series in batch.series.iter_mut().flatten() {
+                let labels = series.labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+                let labels = labels.chain([("instance".to_owned(), format!("node-{server}"))]);
+                series.labels = Labels::new(labels).expect("labels are valid");
+            }
+            for sample in batch.samples.iter_mut().flatten() {
+                sample.time_ns -= (4 - (number / one.len()) as i64) * length_ns;
+            }
+            frames.push(batch.encode().expect("it fits"));
+        }
+    }
+    run_frames("recorded histograms", &frames, true);
+}
+
 fn main() {
+    if let Ok(file) = std::env::var("OGIVE_RECORDING") {
+        return run_recorded(&file);
+    }
     for _ in 0..2 {
         run("floats, framed", 1000, 1000, Kind::Float, true);
         run("floats, encoded", 1000, 1000, Kind::Float, false);

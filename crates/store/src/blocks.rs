@@ -54,9 +54,7 @@ impl Blocks {
                 Some(live) => Arc::new(Live { meta: meta.clone(), block: live.block.clone() }),
                 None => {
                     let live = Live::open(disk, directory, meta);
-                    if let Err(error) = &*live.block {
-                        return Err(live.refusal(error));
-                    }
+                    live.readable()?;
                     Arc::new(live)
                 }
             });
@@ -72,8 +70,7 @@ impl Blocks {
     /// # Panics
     /// When it is not in the set.
     pub(crate) fn readable(&self, id: BlockId) -> Result<&Block, Error> {
-        let live = self.0.iter().find(|live| live.meta.id == id).expect("a live block is asked for");
-        (*live.block).as_ref().map_err(|error| live.refusal(error))
+        self.0.iter().find(|live| live.meta.id == id).expect("a live block is asked for").readable()
     }
 
     /// Number of blocks.
@@ -125,7 +122,7 @@ impl Blocks {
         // What is left of a series whose samples were deleted can only be told from its samples.
         let with_samples = selection.labels_only.then(|| Selection { labels_only: false, ..selection.clone() });
         for live in self.live(tenant, selection.range).filter(|live| live.meta.resolution_ms == resolution_ms) {
-            let block = (*live.block).as_ref().map_err(|error| live.refusal(error));
+            let block = live.readable();
             let deleted: Vec<&Tombstone> = tombstones.iter().filter(|one| one.concerns(&live.meta)).collect();
             let asked = with_samples.as_ref().filter(|_| !deleted.is_empty()).unwrap_or(selection);
             let mut part = block.and_then(|block| block.select_of(asked, wanted, budget));
@@ -203,19 +200,44 @@ impl Blocks {
         Ok(values)
     }
 
+    /// The names of metrics that have histograms, of all blocks of `tenant` that touch `range`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or the disk's.
+    pub fn histogram_names(&self, tenant: &Tenant, range: TimeRange) -> Result<BTreeSet<String>, Error> {
+        let mut names = BTreeSet::new();
+        for block in self.touching(tenant, range) {
+            names.extend(block?.histogram_names()?);
+        }
+        self.trim(range, INDEX_BYTES_MAX);
+        Ok(names)
+    }
+
+    /// The blocks of `tenant` in one resolution that touch `range`: their numbers in this set, for [`Blocks::numbered`].
+    pub(crate) fn numbers(&self, tenant: &Tenant, resolution_ms: u32, range: TimeRange) -> Vec<usize> {
+        let is_asked = |live: &Live| live.meta.resolution_ms == resolution_ms && live.touches(tenant, range);
+        (0..self.0.len()).filter(|number| is_asked(&self.0[*number])).collect()
+    }
+
+    /// What the manifest says of a block, and the block.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub(crate) fn numbered(&self, number: usize) -> (&BlockMeta, Result<&Block, Error>) {
+        let live = &self.0[number];
+        (&live.meta, live.readable())
+    }
+
     fn touching(&self, tenant: &Tenant, range: TimeRange) -> impl Iterator<Item = Result<&Block, Error>> {
-        self.live(tenant, range).map(|live| (*live.block).as_ref().map_err(|error| live.refusal(error)))
+        self.live(tenant, range).map(Live::readable)
     }
 
     fn live(&self, tenant: &Tenant, range: TimeRange) -> impl Iterator<Item = &Live> {
-        let touches = move |live: &&Arc<Live>| {
-            live.meta.tenant == *tenant && range.start_ms < live.meta.time_max && live.meta.time_min <= range.end_ms
-        };
-        self.0.iter().filter(touches).map(|live| &**live)
+        self.0.iter().map(|live| &**live).filter(move |live| live.touches(tenant, range))
     }
 
     /// Forgets the indexes of blocks outside `range` when all together take more than `bytes_max`.
-    fn trim(&self, range: TimeRange, bytes_max: usize) {
+    pub(crate) fn trim(&self, range: TimeRange, bytes_max: usize) {
         let readable = || self.0.iter().filter_map(|live| (*live.block).as_ref().ok());
         let held: usize = readable().map(Block::index_bytes).sum();
         if held > bytes_max {
@@ -239,6 +261,16 @@ impl Live {
             Err(Error::Corrupt { path, offset: 0, problem })
         });
         Self { meta: meta.clone(), block: Arc::new(block) }
+    }
+
+    /// Whether it is the tenant's and a sample of it can be inside `range`.
+    fn touches(&self, tenant: &Tenant, range: TimeRange) -> bool {
+        self.meta.tenant == *tenant && range.start_ms < self.meta.time_max && self.meta.time_min <= range.end_ms
+    }
+
+    /// The block, or why it cannot be read.
+    fn readable(&self) -> Result<&Block, Error> {
+        (*self.block).as_ref().map_err(|error| self.refusal(error))
     }
 
     /// The error of a block that could not be opened, for whoever asks it.

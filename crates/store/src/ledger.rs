@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_journal::Disk;
 
+use crate::sway::sway;
 use crate::view::View;
 use crate::{BlockId, Blocks, Error, Manifest};
 
@@ -72,6 +73,8 @@ impl Ledger {
 
     /// Shows readers that the heads of `epoch` are in the blocks: they held nothing.
     pub(crate) fn nothing_was_left(&self, epoch: u64) {
+        // A change that is under way shows its view when it is done, and with it the epoch that it began with.
+        let _held = self.manifest();
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         *view = Arc::new(View { flushed: epoch, ..View::clone(&view) });
     }
@@ -81,20 +84,53 @@ impl Ledger {
         let mut held = self.manifest();
         let mut next = held.clone();
         next.generation += 1;
-        change(&mut next);
         let before = self.view();
+        change(&mut next);
+        sway();
         let blocks = before.blocks.follow(&*self.disk, &self.directory, &next)?;
         next.replace(&*self.disk, &self.directory)?;
+        sway();
         let view = View { manifest: Arc::new(next.clone()), blocks, flushed: flushed.unwrap_or(before.flushed) };
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
         let live: HashSet<BlockId> = next.blocks.iter().map(|meta| meta.id).collect();
         let gone: Vec<BlockId> = held.blocks.iter().map(|meta| meta.id).filter(|id| !live.contains(id)).collect();
         *held = next;
         drop(held);
+        sway();
         // Readers of an older view keep their open files.
         for id in gone {
             let _ = self.disk.remove(&Manifest::block_path(&self.directory, id));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ogive_journal::SimulatedDisk;
+
+    use super::*;
+
+    /// A flush that had nothing to write ended while the keeper changed the manifest, whose view then took the epoch back to
+    /// what it was before: shards had released more than readers knew of, and told them to look again until the next flush.
+    #[test]
+    fn a_change_does_not_take_back_the_epoch_of_a_flush_that_ends_meanwhile() {
+        let disk = SimulatedDisk::new(1);
+        let directory = Path::new("data");
+        disk.create_dir_all(directory).unwrap();
+        let ledger = Ledger::new(Arc::new(disk), directory, Manifest::default(), Blocks::default());
+        std::thread::scope(|scope| {
+            let changed = ledger.commit(None, |_| {
+                let flush = scope.spawn(|| ledger.nothing_was_left(7));
+                // It waits for the change; who does not is through long before.
+                for _ in 0..50 {
+                    if !flush.is_finished() {
+                        std::thread::sleep(std::time::Duration::from_millis(1));
+                    }
+                }
+            });
+            changed.unwrap();
+        });
+        assert_eq!((ledger.view().flushed, ledger.view().manifest.generation), (7, 1));
     }
 }

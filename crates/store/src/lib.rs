@@ -8,8 +8,10 @@ mod codec;
 mod error;
 mod keep;
 mod ledger;
+mod opened;
 mod order;
 mod roll;
+mod sway;
 mod view;
 
 #[cfg(test)]
@@ -43,7 +45,8 @@ pub use block::{Block, BlockId, BlockMeta, Budget};
 pub use blocks::Blocks;
 pub use error::Error;
 pub use ingest::stats::{Recovered, Status};
-pub use ingest::{Clock, ManualClock, Observer, Options, Refusal, Reply, Stamps, Step, TenantLimits};
+pub use ingest::{Clock, Followed, Follower, ManualClock, Observer, Options, Refusal, Reply};
+pub use ingest::{Stamps, Step, TenantLimits, Watch};
 pub use manifest::Manifest;
 pub use merge::{Clash, merge};
 pub use retention::{Keep, Retention};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use ogive_hist::{Histogram, Scheme};
 use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Reason, Sample, Select, Selection, SeriesData, SeriesDef,
-    SeriesId, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
+    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Opening, Reason, Sample, Select, SelectError, Selection,
+    SeriesData, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
 };
 
 use crate::{ManualClock, Options, Refusal, Store, TenantLimits};
@@ -165,6 +165,56 @@ fn a_block_whose_series_cannot_be_read_hides_them_and_is_counted() {
     assert_eq!(submit(&store, batch(2, &[gauge("a")], &[], 1.0)), accepted(1));
 }
 
+/// A start reads the series of the last hour alone. One that was silent for longer may come back as something else: then
+/// nothing of either is lost, an answer that holds both says so until compaction has made one block of them, and that is counted.
+/// Of another kind it is another series in any case.
+#[test]
+fn a_series_that_was_silent_for_an_hour_may_come_back_as_something_else_and_answers_say_so() {
+    let disk = SimulatedDisk::new(1);
+    let store = open_with(&disk, options());
+    submit(&store, batch(1, &[gauge("silent")], &[], 7.0)).unwrap();
+    store.flush().unwrap();
+    submit(&store, batch(4000, &[gauge("recent")], &[], 8.0)).unwrap();
+    store.flush_whole().unwrap();
+    drop(store);
+    let clock = Arc::new(ManualClock::new(WALL_NS));
+    let open = || Store::open(Arc::new(disk.clone()), Path::new("data"), options(), Arc::clone(&clock) as _).unwrap();
+    let store = open();
+    assert_eq!(submit(&store, batch(4001, &[], &[id("silent")], 1.0)), Err(Refusal::UnknownSeries(vec![0])));
+    let delta = |name: &str| def(&[("__name__", name)], Kind::Float, Temporality::Delta);
+    let verdict = submit(&store, batch(4001, &[delta("silent"), delta("recent")], &[], 1.0)).unwrap();
+    assert_eq!((verdict.accepted, verdict.rejected), (1, vec![(1, Reason::KindConflict)]));
+    assert_eq!(
+        submit(&store, batch(4002, &[gauge("silent")], &[], 1.0)).unwrap().rejected,
+        [(0, Reason::KindConflict)]
+    );
+    let text = def(&[("__name__", "silent")], Kind::Text, Temporality::Gauge);
+    let of_text = Batch {
+        samples: vec![Ok(Sample { series: 0, time_ns: WALL_NS, start_ns: None, value: Value::Text("t".into()) })],
+        ..batch(4003, &[text], &[], 0.0)
+    };
+    assert_eq!(submit(&store, of_text), accepted(1));
+    let range = TimeRange::ALL;
+    let matchers = vec![Matcher::new("__name__", MatchOp::Equal, "silent").unwrap()];
+    let selection = Selection { matchers, range, samples_max: 9, labels_only: false, resolution: Default::default() };
+    let check = |store: &Store, told: usize| {
+        let partial = store.select_partial(&selection).unwrap();
+        let kinds: Vec<_> = partial.series.iter().map(|data| (data.meta.kind, data.meta.temporality)).collect();
+        assert_eq!(kinds, [(Kind::Float, Temporality::Delta), (Kind::Text, Temporality::Gauge)]);
+        assert_eq!((&partial.series[0].floats.values[..], partial.warnings.len()), (&[7.0, 1.0][..], told));
+    };
+    check(&store, 1);
+    store.flush_whole().unwrap();
+    drop(store);
+    let store = open();
+    check(&store, 1);
+    // A day later the windows are over, and both are in one block.
+    clock.advance(86_400 * SECOND as u64);
+    store.settle();
+    assert!(store.status().written_clashes > 0);
+    check(&store, 0);
+}
+
 #[test]
 fn definitions_that_were_never_durable_are_written_again() {
     let disk = SimulatedDisk::new(1);
@@ -248,4 +298,56 @@ fn series_that_fill_the_memory_fold() {
     assert!((20..50).contains(&folded), "{folded}");
     assert!(status.series_bytes <= 12_000 && status.head_bytes_max == 20_000, "{status:?}");
     assert_eq!(submit(&store, batch(99, &[], &[id("m0")], 1.0)), accepted(1), "known ones go on");
+}
+
+/// Blocks were merged in the order of their making: one between two others cost a merge of every row. Now alike parts that are apart in
+/// time are read one behind the other, and the answer is the same.
+#[test]
+fn blocks_in_another_order_than_that_of_time_give_one_series_in_order() {
+    const HOUR: u64 = 3600;
+    let disk = SimulatedDisk::new(1);
+    let store = open_with(&disk, options());
+    let delta = def(&[("__name__", "d")], Kind::Float, Temporality::Delta);
+    for (number, hours) in [(1, 8), (2, 2), (3, 5)] {
+        for second in 0..5 {
+            let sequence = hours * HOUR + number * 10 + second;
+            submit(&store, batch(sequence, &[gauge("a"), delta.clone()], &[], second as f64)).unwrap();
+        }
+        store.flush().unwrap();
+    }
+    submit(&store, batch(11 * HOUR, &[gauge("a"), delta], &[], 9.0)).unwrap();
+    for (start_s, expected) in [(0, 16), (5 * HOUR as i64 + 32, 8)] {
+        let range = TimeRange { start_ms: (WALL_NS + start_s * SECOND) / 1_000_000, end_ms: i64::MAX };
+        let resolution = Default::default();
+        let selection =
+            Selection { matchers: Vec::new(), range, samples_max: usize::MAX, labels_only: false, resolution };
+        let found = crate::testing::select_both_ways(&store, &selection).series;
+        assert_eq!(found.iter().map(|one| one.floats.times.len()).collect::<Vec<_>>(), [expected; 2]);
+        assert!(found.iter().all(|one| one.floats.times.is_sorted()));
+    }
+}
+
+/// What matches is counted as it is found, in blocks and heads together: too much is refused, and who no longer waits is not served on.
+#[test]
+fn opening_a_selection_ends_at_its_limit_and_with_its_caller() {
+    let store = open_with(&SimulatedDisk::new(1), options());
+    let series = |from: usize| (from..from + 400).map(|number| gauge(&format!("s{number:03}"))).collect::<Vec<_>>();
+    submit(&store, batch(1, &series(0), &[], 1.0)).unwrap();
+    store.flush().unwrap();
+    // 100 of the block's and 300 others.
+    submit(&store, batch(2, &series(300), &[], 1.0)).unwrap();
+    let (matchers, range, resolution) = (Vec::new(), TimeRange::ALL, Default::default());
+    let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
+    let open = |series_max, gone: bool| {
+        store
+            .open(&selection, &Opening { series_max, cancelled: &|| gone })
+            .map(|set| (set.count(), set.samples_about()))
+    };
+    assert_eq!(open(700, false), Ok((700, 800)));
+    for limit in [699, 400, 399, 1, 0] {
+        let found = open(limit, false).unwrap_err();
+        assert!(matches!(found, SelectError::TooManySeries { limit: told, .. } if told == limit), "{found:?}");
+    }
+    assert_eq!(open(700, true), Err(SelectError::Cancelled));
+    assert_eq!(crate::testing::select_both_ways(&store, &selection).series.len(), 700);
 }

@@ -24,7 +24,8 @@ const ROLLBACK_MAGIC: [u8; 8] = *b"OGIVERBK";
 const VERSION: u32 = 1;
 /// 100 bytes of a name: a date, a version and a word.
 const NAME_BYTES_MAX: usize = 100;
-/// A segment of at most its header holds no record and may still be written.
+/// A segment of at most its header holds no record and may still be written: it is copied, never linked. Its header voids what
+/// a failed fsync may have left before it.
 const SEGMENT_EMPTY_BYTES: u64 = 64;
 
 /// What is known of a snapshot.
@@ -138,15 +139,18 @@ pub fn create_stopped(disk: &dyn Disk, directory: &Path, name: &str, created_ms:
     })
 }
 
-/// Links the segments that hold something. Who opens a journal goes on in a new one.
+/// Links the segments that hold something, and copies one that holds nothing yet.
 fn link_segments(disk: &dyn Disk, from: &Path, to: &Path) -> Result<(), Error> {
     let paths = match disk.list(from) {
         Err(DiskError::NotFound { .. }) => return Ok(()),
         paths => paths?,
     };
     for path in paths.iter().filter(|path| segment_number(path).is_some()) {
+        let target = to.join(path.file_name().expect("a file has a name"));
         if disk.length(path)? > SEGMENT_EMPTY_BYTES {
-            disk.link(path, &to.join(path.file_name().expect("a file has a name")))?;
+            disk.link(path, &target)?;
+        } else {
+            copy_bytes(disk, path, &mut *disk.create(&target)?)?;
         }
     }
     Ok(())
@@ -204,8 +208,9 @@ pub fn clone_to(
             }
             let from = path.strip_prefix(directory).expect("snapshots are inside");
             let to = target.root.join(inner);
-            let linked = sources.iter().any(|source| target.disk.link(&source.join(from), &to).is_ok());
-            if !linked {
+            let is_written = segment_number(&path).is_some() && disk.length(&path)? <= SEGMENT_EMPTY_BYTES;
+            let link = |source: &PathBuf| target.disk.link(&source.join(from), &to).is_ok();
+            if is_written || !sources.iter().any(link) {
                 let mut copy = target.disk.create(&to)?;
                 copy_bytes(disk, &path, &mut *copy)?;
             }

@@ -6,18 +6,23 @@
 //! Failure: a directory has one store at a time; a second one is refused. A torn journal is cut, corruption is
 //! told in [`Status`], a broken manifest stops the start.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Sender, SyncSender};
 use std::thread::JoinHandle;
 
 use ogive_journal::{DirectoryLock, Disk, Journal, Until};
 use ogive_model::sequence::SourceTable;
-use ogive_model::{Batch, Matcher, Partial, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Value};
+use ogive_model::{
+    Batch, Matcher, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, Tenant, TimeRange, Value,
+};
 
 use crate::bell::Bell;
 use crate::ingest::flusher::{self, Flusher};
+use crate::ingest::follow::{Follow, Follower, Watch};
+use crate::ingest::head::{Found as InHead, Listing};
 use crate::ingest::recall::Recall;
 use crate::ingest::shard::{self, HeadSize, ReadRequest, ToShard};
 use crate::ingest::stats::{Recovered, Stats, Status};
@@ -26,9 +31,11 @@ use crate::ingest::{Clock, Limits, Options, Queue, Refusal, Reply, Stamps};
 use crate::keep::{self, Keeper};
 use crate::ledger::Ledger;
 use crate::merge::{self, Clash, merge_telling};
+use crate::opened::Opened;
 use crate::retention::Oldest;
 use crate::scrub::{self, Scrubbed, Scrubber};
 use crate::snapshot::{self, SnapshotInfo};
+use crate::sway::sway;
 use crate::tombstone::{TOMBSTONES_MAX, Tombstone};
 use crate::view::View;
 use crate::{BlockMeta, Blocks, Budget, Error, Manifest};
@@ -97,7 +104,7 @@ impl Store {
         findings.retain(|finding| !recovered.findings.contains(finding));
         recovered.findings.splice(0..0, findings);
 
-        let (ring, interval) = (Arc::clone(&bell), options.flush_interval);
+        let (ring, interval) = (Arc::clone(&bell), (options.flush_interval, options.flush_retry));
         let threads = vec![
             start("journal", move || writer.run()),
             start("flush", move || flusher.run(&ring, interval)),
@@ -208,6 +215,7 @@ impl Store {
         room()?;
         // What is in memory goes to blocks, and the journal that it came from goes: a deletion is meant for blocks.
         self.flush_whole()?;
+        sway();
         room()?;
         self.ledger.commit(None, |manifest| {
             let generation = manifest.generation;
@@ -272,6 +280,48 @@ impl Store {
         Ok(scrubbed)
     }
 
+    /// How many shards there are: each has a follower of its own.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// From now on the followers, one for each shard, hear of the samples of what is watched; those from before hear of nothing more.
+    pub fn follow(&self, mut followers: impl FnMut() -> Box<dyn Follower>) {
+        self.tell_shards(|| Follow::Begin(followers()));
+    }
+
+    /// Followers hear of the series of `watch`, those that are here and those that come.
+    pub fn watch(&self, watch: Watch) {
+        let view = self.ledger.view();
+        let flushed = view.blocks.metas().filter(|meta| meta.tenant == watch.tenant).map(|meta| meta.time_max);
+        let flushed_ms = flushed.max().unwrap_or(i64::MIN);
+        let watch = Arc::new(watch);
+        self.tell_shards(|| Follow::Watch { watch: Arc::clone(&watch), flushed_ms });
+    }
+
+    /// Ends a watch.
+    pub fn unwatch(&self, id: u64) {
+        self.tell_shards(|| Follow::Unwatch(id));
+    }
+
+    /// Tells followers an instant behind everything that was acknowledged before.
+    pub fn pass(&self, until_ns: i64) {
+        self.tell_shards(|| Follow::Pass(until_ns));
+    }
+
+    /// Nobody hears of samples any more; the followers are dropped.
+    pub fn unfollow(&self) {
+        self.tell_shards(|| Follow::End);
+    }
+
+    fn tell_shards(&self, mut told: impl FnMut() -> Follow) {
+        for shard in &self.shards {
+            // A shard that is gone panicked; who asks it next is told.
+            let _ = shard.send(ToShard::Follow(told()));
+        }
+    }
+
     /// How the store is.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -322,6 +372,28 @@ impl Store {
         TenantView { store: self, tenant }
     }
 
+    fn opened(&self, tenant: &Tenant, selection: &Selection, opening: &Opening<'_>) -> Result<Opened<'_>, SelectError> {
+        // Beyond it there are too many label sets, whatever their kinds are.
+        let found_max = opening.series_max.saturating_add(1).saturating_mul(KINDS);
+        let (view, heads) = self.find_in_heads(tenant, &selection.matchers, selection.range, found_max)?;
+        Ok(Opened::new((view, &self.stats), tenant, selection, heads, opening)?)
+    }
+
+    /// The series that the heads hold of a tenant, ascending, and the blocks that hold the rest.
+    fn find_in_heads(
+        &self,
+        tenant: &Tenant,
+        matchers: &[Matcher],
+        range: TimeRange,
+        found_max: usize,
+    ) -> Result<(Arc<View>, Vec<InHead>), SelectError> {
+        let message = |request, answer| ToShard::Read { request, answer };
+        let (view, found) = self.ask_heads((tenant, found_max), matchers.to_vec(), range, message)?;
+        let mut found: Vec<InHead> = found.into_iter().flatten().collect();
+        found.sort_by(|a, b| (&a.def().labels, a.def().meta.kind).cmp(&(&b.def().labels, b.def().meta.kind)));
+        Ok((view, found))
+    }
+
     /// What the heads hold of a tenant, ascending, and the blocks that hold the rest.
     fn read_heads(
         &self,
@@ -331,18 +403,40 @@ impl Store {
         labels_only: bool,
         budget: &mut Budget,
     ) -> Result<(Arc<View>, Vec<SeriesData>), SelectError> {
+        let (view, found) = self.find_in_heads(tenant, matchers, range, usize::MAX)?;
+        let data = found.iter().map(|found| found.data(range, labels_only, budget));
+        Ok((view, data.collect::<Result<Vec<SeriesData>, Error>>()?))
+    }
+
+    /// What the heads list of all series of a tenant, and the blocks that hold the rest.
+    fn list_heads(
+        &self,
+        tenant: &Tenant,
+        listing: &Listing,
+        range: TimeRange,
+    ) -> Result<(Arc<View>, BTreeSet<String>), SelectError> {
+        let message = |request, answer| ToShard::List { request, listing: listing.clone(), answer };
+        let (view, found) = self.ask_heads((tenant, usize::MAX), Vec::new(), range, message)?;
+        Ok((view, found.into_iter().flatten().collect()))
+    }
+
+    /// Asks every shard, and gives the blocks that hold what the heads do not.
+    fn ask_heads<T>(
+        &self,
+        (tenant, found_max): (&Tenant, usize),
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+        message: impl Fn(Arc<ReadRequest>, Sender<Option<T>>) -> ToShard,
+    ) -> Result<(Arc<View>, Vec<T>), SelectError> {
         for _ in 0..READ_TRIES_MAX {
             let view = self.ledger.view();
-            let request = Arc::new(ReadRequest {
-                tenant: tenant.clone(),
-                matchers: matchers.to_vec(),
-                range,
-                flushed: view.flushed,
-            });
+            sway();
+            let (tenant, matchers, flushed) = (tenant.clone(), matchers.clone(), view.flushed);
+            let request = Arc::new(ReadRequest { tenant, matchers, range, flushed, found_max });
             let (answer, answers) = std::sync::mpsc::channel();
             for shard in &self.shards {
-                let message = ToShard::Read { request: Arc::clone(&request), answer: answer.clone() };
-                shard.send(message).map_err(|_| gone())?;
+                sway();
+                shard.send(message(Arc::clone(&request), answer.clone())).map_err(|_| gone())?;
             }
             drop(answer);
             let found: Vec<_> = answers.iter().collect();
@@ -351,14 +445,14 @@ impl Store {
             }
             // One that has released what these blocks do not hold makes the reader look again.
             let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else { continue };
-            let data = found.iter().flatten().map(|found| found.data(range, labels_only, budget));
-            let mut data = data.collect::<Result<Vec<SeriesData>, Error>>()?;
-            data.sort_by(|a, b| (&a.labels, a.meta.kind).cmp(&(&b.labels, b.meta.kind)));
-            return Ok((view, data));
+            return Ok((view, found));
         }
         Err(SelectError::Unavailable("the store flushes without end".into()))
     }
 }
+
+/// Series of one label set: one of each kind.
+const KINDS: usize = 3;
 
 /// A store as one tenant sees it.
 #[derive(Clone, Copy)]
@@ -374,6 +468,11 @@ impl TenantView<'_> {
     /// # Errors
     /// See [`SelectError`].
     pub fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        if matchers.is_empty() {
+            let (view, mut names) = self.store.list_heads(self.tenant, &Listing::Names, range)?;
+            names.extend(view.blocks.label_names(self.tenant, matchers, range)?);
+            return Ok(names.into_iter().collect());
+        }
         let mut unbounded = Budget::new(usize::MAX);
         let (view, heads) = self.store.read_heads(self.tenant, matchers, range, true, &mut unbounded)?;
         let mut names = view.blocks.label_names(self.tenant, matchers, range)?;
@@ -386,6 +485,11 @@ impl TenantView<'_> {
     /// # Errors
     /// See [`SelectError`].
     pub fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+        if matchers.is_empty() {
+            let (view, mut values) = self.store.list_heads(self.tenant, &Listing::Values(name.to_owned()), range)?;
+            values.extend(view.blocks.label_values(self.tenant, name, matchers, range)?);
+            return Ok(values.into_iter().collect());
+        }
         let mut unbounded = Budget::new(usize::MAX);
         let (view, heads) = self.store.read_heads(self.tenant, matchers, range, true, &mut unbounded)?;
         let mut values = view.blocks.label_values(self.tenant, name, matchers, range)?;
@@ -422,6 +526,20 @@ impl Select for TenantView<'_> {
         let series = self.read(selection, &mut budget)?;
         Ok(Partial { series, warnings: budget.into_gaps() })
     }
+
+    fn open<'a>(
+        &'a self,
+        selection: &Selection,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn SeriesSet + 'a>, SelectError> {
+        Ok(Box::new(self.store.opened(self.tenant, selection, opening)?))
+    }
+
+    fn histogram_names(&self, range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
+        let (view, mut names) = self.store.list_heads(self.tenant, &Listing::Histograms, range)?;
+        names.extend(view.blocks.histogram_names(self.tenant, range)?);
+        Ok(names)
+    }
 }
 
 /// The default tenant's part.
@@ -432,6 +550,14 @@ impl Select for Store {
 
     fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
         self.tenant(&Tenant::default()).select_partial(selection)
+    }
+
+    fn open<'a>(
+        &'a self,
+        selection: &Selection,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn SeriesSet + 'a>, SelectError> {
+        Ok(Box::new(self.opened(&Tenant::default(), selection, opening)?))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The store's contract, one promise at a time, on a simulated disk. Its crashes are in `crash_tests`.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -10,11 +10,12 @@ use ogive_hist::{Histogram, Scheme};
 use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::sequence::Sequences;
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Reason, Sample, Select, Selection, SeriesData, SeriesDef,
-    SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
+    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Opening, Reason, Sample, Select, Selection, SeriesData,
+    SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
 };
 
 use crate::ingest::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
+use crate::testing::select_both_ways;
 use crate::{Error, ManualClock, Observer, Options, Refusal, Stamps, Step, Store};
 
 const WALL_NS: i64 = 1_700_000_000_000_000_000;
@@ -79,9 +80,12 @@ fn all() -> Selection {
     }
 }
 
+fn by_name(name: &str) -> Vec<Matcher> {
+    vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()]
+}
+
 fn read(store: &Store, name: &str) -> Option<SeriesData> {
-    let matchers = vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()];
-    let mut found = store.select(&Selection { matchers, ..all() }).unwrap();
+    let mut found = select_both_ways(store, &Selection { matchers: by_name(name), ..all() }).series;
     assert!(found.len() <= 1, "one series is called {name}");
     found.pop()
 }
@@ -513,16 +517,31 @@ fn labels_come_from_heads_and_blocks() {
     assert!(matches!(limited, Err(ogive_model::SelectError::TooManySamples { limit: 1 })));
 }
 
+/// Ends the loops of all threads with the first that ends or breaks.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed; guards nothing.
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Readers ask all the time while batches come and flushes move them: what was acknowledged before a question
 /// is in its answer once, and nothing is there twice.
 #[test]
 fn readers_see_every_acknowledged_sample_once_while_flushes_go_on() {
     let store = open(&SimulatedDisk::new(1));
-    let acknowledged = AtomicU64::new(0);
-    const BATCHES: u64 = 1500;
+    let (acknowledged, questions) = (AtomicU64::new(0), AtomicU64::new(0));
+    /// So many batches at least, and more until enough questions and flushes have met them.
+    const BATCHES_MIN: u64 = 1500;
+    let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for n in 0..BATCHES {
+            // ORDERING: Relaxed; a count that guards nothing.
+            let enough = || questions.load(Ordering::Relaxed) > 20 && store.status().flushes > 5;
+            let _end = End(&ended);
+            for n in (0..).take_while(|n| !ended.load(Ordering::Relaxed) && (*n < BATCHES_MIN || !enough())) {
                 let sum = def("sum", Kind::Float, Temporality::Delta);
                 let one = batch(n, vec![sum], vec![at(0, WALL_NS + (n as i64 % 3) * SECOND, Value::Float(1.0))]);
                 assert_eq!(submit(&store, one), accepted(1));
@@ -531,27 +550,34 @@ fn readers_see_every_acknowledged_sample_once_while_flushes_go_on() {
             }
         });
         scope.spawn(|| {
-            // ORDERING: Relaxed; ends the loop some time after the last batch.
-            while acknowledged.load(Ordering::Relaxed) < BATCHES {
+            let _end = End(&ended);
+            // ORDERING: Relaxed; as all of this flag, it ends loops some time later.
+            while !ended.load(Ordering::Relaxed) {
                 store.flush().unwrap();
             }
         });
-        let mut questions = 0;
-        loop {
+        let _end = End(&ended);
+        let selection = Selection { matchers: by_name("sum"), ..all() };
+        // ORDERING: Relaxed, as above.
+        while !ended.load(Ordering::Relaxed) {
             // ORDERING: Acquire; pairs with the Release above.
             let before = acknowledged.load(Ordering::Acquire);
-            let sum: f64 = read(&store, "sum").map_or(0.0, |data| data.floats.values.iter().sum());
+            // ORDERING: Relaxed; only this thread writes it.
+            let found = if questions.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+                store.select(&selection).unwrap()
+            } else {
+                let set = store.open(&selection, &Opening::UNBOUNDED).unwrap();
+                (0..set.count()).flat_map(|number| set.take(number).unwrap()).collect()
+            };
+            let sum: f64 = found.iter().flat_map(|data| &data.floats.values).sum();
             // ORDERING: Acquire, as above. One more may be durable and applied, and its reply on the way.
             let after = acknowledged.load(Ordering::Acquire) + 1;
             assert!(before as f64 <= sum && sum <= after as f64, "{before} <= {sum} <= {after}");
-            questions += 1;
-            if before == BATCHES {
-                break;
-            }
         }
-        println!("{questions} questions, {} flushes", store.status().flushes);
-        assert!(questions > 20 && store.status().flushes > 5);
     });
+    let sum: f64 = read(&store, "sum").map_or(0.0, |data| data.floats.values.iter().sum());
+    // ORDERING: Relaxed; the threads have ended.
+    assert_eq!(sum, acknowledged.load(Ordering::Relaxed) as f64);
 }
 
 #[test]
@@ -612,4 +638,56 @@ fn a_batch_is_stamped_on_its_way_in_order_and_before_its_reply() {
         store.submit_stamped(batch, frame, reply, Some(steps)).unwrap();
         assert_eq!(answer.recv().unwrap(), all);
     }
+}
+
+#[test]
+fn lists_of_everything_are_those_of_the_series() {
+    let store = open(&SimulatedDisk::new(21));
+    let other = Tenant::new("other").unwrap();
+    let check = |what: &str| {
+        for (tenant, start_s) in [(Tenant::default(), -10), (Tenant::default(), 2), (other.clone(), -10)] {
+            let start_ms = WALL_NS / 1_000_000 + start_s * 1000;
+            let range = TimeRange { start_ms, end_ms: i64::MAX };
+            let view = store.tenant(&tenant);
+            let found = view.select(&Selection { range, labels_only: true, ..all() }).unwrap();
+            let of = |wanted: &dyn Fn(&SeriesData) -> Vec<String>| -> Vec<String> {
+                let all: std::collections::BTreeSet<String> = found.iter().flat_map(wanted).collect();
+                all.into_iter().collect()
+            };
+            let names = of(&|one| one.labels.iter().map(|(name, _)| name.to_owned()).collect());
+            assert_eq!(view.label_names(&[], range).unwrap(), names, "{what} {tenant}");
+            for label in ["__name__", "site", "nothing"] {
+                let one = |one: &SeriesData| one.labels.get(label).to_owned();
+                let values = of(&|data| Some(one(data)).filter(|value| !value.is_empty()).into_iter().collect());
+                assert_eq!(view.label_values(label, &[], range).unwrap(), values, "{what} {tenant} {label}");
+            }
+            let histograms = found.iter().filter(|one| one.meta.kind == Kind::Histogram);
+            let histograms = histograms.map(|one| one.labels.metric_name().to_owned()).collect();
+            assert_eq!(view.histogram_names(range).unwrap(), histograms, "{what} {tenant}");
+        }
+    };
+    let mut site = gauge("b");
+    site.labels = site.labels.with("site", "x");
+    let series = vec![gauge("a"), site, def("h", Kind::Histogram, Temporality::Delta), gauge("h")];
+    let samples = |second: i64| {
+        let time = WALL_NS + second * SECOND;
+        let histogram = at(2, time, cell(0.5, Scheme::LogLinear10));
+        vec![at(0, time, Value::Float(1.0)), at(1, time, Value::Float(1.0)), histogram, at(3, time, Value::Float(1.0))]
+    };
+    submit(&store, batch(0, series.clone(), samples(0))).unwrap();
+    let theirs = Batch { tenant: other.clone(), source: SourceId(2), ..one(0, "theirs", 1.0) };
+    submit(&store, theirs).unwrap();
+    check("in memory");
+    store.flush().unwrap();
+    check("in blocks");
+    submit(
+        &store,
+        batch(
+            1,
+            vec![def("late", Kind::Histogram, Temporality::Delta)],
+            vec![at(0, WALL_NS + 5 * SECOND, cell(0.5, Scheme::LogLinear10))],
+        ),
+    )
+    .unwrap();
+    check("in both");
 }

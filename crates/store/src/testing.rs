@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Matcher, Selection, SeriesData, SeriesMeta,
-    Temporality, Tenant, TextColumn, TimeRange,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Matcher, Opening, Partial, Select, Selection,
+    SeriesData, SeriesMeta, Temporality, Tenant, TextColumn, TimeRange,
 };
 use proptest::prelude::*;
 
@@ -208,6 +208,32 @@ pub(crate) fn model_select(source: &[SeriesData], selection: &Selection) -> Vec<
 /// Everything of `series` that equality must see: NaN is not equal to itself, its bits are.
 pub(crate) fn bits(series: &[SeriesData]) -> Vec<String> {
     series.iter().map(bits_of).collect()
+}
+
+/// What a store answers to a selection as a whole, which is what it gives one label set at a time.
+pub(crate) fn select_both_ways(store: &dyn Select, selection: &Selection) -> Partial {
+    let mut whole = store.select_partial(selection).unwrap();
+    for _ in 0..10_000 {
+        let set = store.open(selection, &Opening::UNBOUNDED).unwrap();
+        let taken: Vec<Vec<SeriesData>> = (0..set.count()).rev().map(|number| set.take(number).unwrap()).collect();
+        let taken: Vec<SeriesData> = taken.into_iter().rev().flatten().collect();
+        assert!((0..set.count()).all(|number| set.take(number).unwrap().is_empty()), "each is given once");
+        // What writers and the keeper did meanwhile may be in one of them and not in the other.
+        let before = std::mem::replace(&mut whole, store.select_partial(selection).unwrap());
+        if bits(&before.series) != bits(&whole.series) || before.warnings != whole.warnings {
+            continue;
+        }
+        assert_eq!(bits(&taken), bits(&whole.series));
+        let sorted = |mut gaps: Vec<String>| {
+            gaps.sort();
+            gaps
+        };
+        assert_eq!(sorted(set.warnings()), sorted(whole.warnings.clone()));
+        let coarsest = whole.series.iter().map(|one| one.rollup_ms).max().unwrap_or(0);
+        assert!(set.rollup_ms() >= coarsest, "{} of {coarsest}", set.rollup_ms());
+        return whole;
+    }
+    panic!("the store never rests");
 }
 
 fn bits_of(data: &SeriesData) -> String {

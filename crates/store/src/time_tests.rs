@@ -14,7 +14,7 @@ use ogive_model::{
 };
 use proptest::prelude::*;
 
-use crate::testing::{bits, empty};
+use crate::testing::{bits, empty, select_both_ways};
 use crate::{Keep, ManualClock, Options, Retention, Store, merge};
 
 /// An instant at which a window of every length begins.
@@ -104,7 +104,7 @@ impl Rig {
     pub(crate) fn read(&self, range: TimeRange, resolution: Resolution) -> Vec<SeriesData> {
         let selection =
             Selection { matchers: Vec::new(), range, samples_max: usize::MAX, labels_only: false, resolution };
-        self.store().select(&selection).unwrap()
+        select_both_ways(self.store(), &selection).series
     }
 
     pub(crate) fn all(&self) -> Vec<SeriesData> {
@@ -245,6 +245,8 @@ proptest! {
             rig.send(batch.to_vec());
             rig.flush();
         }
+        // What was made again between the flushes rests.
+        rig.clock.advance(3600 * SECOND as u64);
         rig.settle();
         prop_assert!(samples.iter().all(|(def, ..)| def.meta.kind == Kind::Text) || rig.blocks(width) > 0);
         // What comes late makes them again; before that they are not used.
@@ -510,9 +512,46 @@ fn a_deletion_holds_at_once_and_later_data_stays() {
     assert_eq!(left(&rig), (1, vec![5.0, 60.0, 80.0]));
     assert_eq!((rig.store().status().tombstones, rig.store().status().erasure_failures), (0, 0));
     assert!(!rig.holds(b"the-password-of-anna") && !rig.holds(b"secret"), "nothing of it is left on the disk");
-    // The rollups were made again.
+    // The rollups were made again, for the sample that came behind the deletion too, once they had rested.
+    rig.clock.advance(3600 * SECOND as u64);
+    rig.settle();
     let rolled = rig.read(within(0, 60), Resolution::Aligned { step_ms: 60_000, use_as: RollupUse::Together });
     assert_eq!((rolled[0].floats.aggregates[0].count, rolled[0].floats.aggregates[0].sum), (2, 65.0));
+}
+
+/// Late data in every flush read all samples of its window again each time. Now a rollup is made again at once and then rests;
+/// and while one of ten seconds rests, the one of a minute that is made of it does not pass for whole, nor does one that
+/// compaction makes of its neighbours.
+#[test]
+fn late_data_of_many_flushes_makes_a_rollup_again_once_an_hour() {
+    let mut rig = Rig::new(40_000, options());
+    for second in (0..3000).step_by(7) {
+        rig.send(vec![(gauge("g"), second, Value::Float(1.0))]);
+    }
+    rig.flush();
+    rig.settle();
+    let check = |rig: &Rig, expected: u64| {
+        let range = within(0, 2880);
+        for step_ms in [10_000, 60_000] {
+            let rolled = rig.read(range, Resolution::Aligned { step_ms, use_as: RollupUse::Together });
+            assert_eq!(sums(&rolled), sums(&rig.read(range, Resolution::Finest)), "{expected}");
+        }
+        assert_eq!(rig.read(range, Resolution::Finest)[0].floats.times.len() as u64, expected);
+    };
+    let made = |rig: &Rig| rig.store().status().rollups;
+    let before = made(&rig);
+    check(&rig, 411);
+    for late in 1..=20 {
+        rig.send(vec![(gauge("g"), late * 7 + 1, Value::Float(2.0))]);
+        rig.flush();
+        rig.settle();
+        check(&rig, 411 + late as u64);
+    }
+    assert_eq!(made(&rig) - before, 2, "one of each resolution");
+    rig.clock.advance(3600 * SECOND as u64);
+    rig.settle();
+    assert_eq!(made(&rig) - before, 4);
+    check(&rig, 431);
 }
 
 /// The power goes at each change of the disk in turn, while blocks are compacted, rolled up, dropped and cleaned: what was

@@ -28,13 +28,20 @@ pub(crate) struct View {
 
 /// A part of a range and what answers for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
-    range: TimeRange,
-    resolution_ms: u32,
+pub(crate) struct Piece {
+    pub(crate) range: TimeRange,
+    pub(crate) resolution_ms: u32,
 }
 
 /// Which series.
 type Wanted = fn(Kind, Temporality) -> bool;
+
+/// Series and what answers for them.
+pub(crate) struct Group {
+    /// Ascending.
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) wanted: Wanted,
+}
 
 impl Manifest {
     /// Up to where the data of a tenant in one resolution is gone.
@@ -74,14 +81,32 @@ impl View {
         heads: &[SeriesData],
         budget: &mut Budget,
     ) -> Result<Vec<SeriesData>, Error> {
+        let mut found = Vec::new();
+        for group in self.groups(tenant, selection, &|range| holds_any(heads, range)) {
+            let read = self.read(tenant, selection, &group, budget)?;
+            if !read.is_empty() {
+                found = merge_telling(vec![found, read], |labels, clash| budget.clash(labels, clash));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Which blocks answer for which time and for which series of a selection: in the order in which their answers merge. `held` tells
+    /// whether the heads have numbers or histograms of a time.
+    pub(crate) fn groups(
+        &self,
+        tenant: &Tenant,
+        selection: &Selection,
+        held: &dyn Fn(TimeRange) -> bool,
+    ) -> Vec<Group> {
         let finest = self.finest(tenant, selection.range);
+        let all = |pieces| vec![Group { pieces, wanted: any }];
         let (wanted, others): (Wanted, Wanted) = match selection.resolution {
-            _ if selection.labels_only => return self.read(tenant, selection, &finest, any, budget),
-            Resolution::Finest => return self.read(tenant, selection, &finest, any, budget),
+            _ if selection.labels_only => return all(finest),
+            Resolution::Finest => return all(finest),
             Resolution::Width(0) => {
                 let start_ms = selection.range.start_ms.max(self.manifest.horizon(tenant, 0));
-                let raw = Piece { range: TimeRange { start_ms, ..selection.range }, resolution_ms: 0 };
-                return self.read(tenant, selection, &[raw], any, budget);
+                return all(vec![Piece { range: TimeRange { start_ms, ..selection.range }, resolution_ms: 0 }]);
             }
             Resolution::Width(_) => (|kind, _| kind != Kind::Text, |kind, _| kind == Kind::Text),
             Resolution::Aligned { use_as: RollupUse::Together, .. } => (together, |a, b| !together(a, b)),
@@ -95,20 +120,14 @@ impl View {
             Resolution::Aligned { step_ms, .. } => step_ms % i64::from(resolution_ms) == 0,
             Resolution::Finest => false,
         };
-        let usable = |meta: &BlockMeta| {
-            serves(meta.resolution_ms) && self.manifest.is_fresh(meta) && !holds_any(heads, meta.window.range())
-        };
+        let usable =
+            |meta: &BlockMeta| serves(meta.resolution_ms) && self.manifest.is_fresh(meta) && !held(meta.window.range());
         let pieces = self.plan(tenant, selection.range, usable);
         if pieces == finest {
             // No rollup serves: one reading is for both.
-            return self.read(tenant, selection, &finest, any, budget);
+            return all(finest);
         }
-        let mut found = self.read(tenant, selection, &pieces, wanted, budget)?;
-        let rest = self.read(tenant, selection, &finest, others, budget)?;
-        if !rest.is_empty() {
-            found = merge_telling(vec![found, rest], |labels, clash| budget.clash(labels, clash));
-        }
-        Ok(found)
+        vec![Group { pieces, wanted }, Group { pieces: finest, wanted: others }]
     }
 
     fn finest(&self, tenant: &Tenant, range: TimeRange) -> Vec<Piece> {
@@ -156,15 +175,14 @@ impl View {
         &self,
         tenant: &Tenant,
         selection: &Selection,
-        pieces: &[Piece],
-        wanted: Wanted,
+        group: &Group,
         budget: &mut Budget,
     ) -> Result<Vec<SeriesData>, Error> {
         let mut found = Vec::new();
-        for piece in pieces {
+        for piece in &group.pieces {
             let part = Selection { range: piece.range, ..selection.clone() };
             let tombstones = &self.manifest.tombstones;
-            let read = self.blocks.read((tenant, piece.resolution_ms), &part, &wanted, tombstones, budget)?;
+            let read = self.blocks.read((tenant, piece.resolution_ms), &part, &group.wanted, tombstones, budget)?;
             found = merge_telling(vec![found, read], |labels, clash| budget.clash(labels, clash));
         }
         Ok(found)

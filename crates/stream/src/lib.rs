@@ -1,8 +1,12 @@
 //! What happens between a measurement and the store: single measurements become cells.
 //!
 //! - [`Quantizer`]: merges measurements of many series into cells of one second.
+//! - [`cells`]: samples that were stored already, by identity, into live cells that close in order: millions a second on each of
+//!   several shards.
 //! - [`Key`]: finds a series by the bytes that a sender named it with, without reading them as labels.
 #![forbid(unsafe_code)]
+
+pub mod cells;
 
 mod key;
 mod quantizer;

@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-probe", &["ogive-hist"]),
     ("ogive-export", &["ogive-hist", "ogive-model", "ogive-probe"]),
     ("ogive-store", &["ogive-hist", "ogive-model", "ogive-journal"]),
+    ("ogive-broker", &["ogive-model", "ogive-journal"]),
     ("ogive-query", &["ogive-hist", "ogive-model"]),
     ("ogive-stream", &["ogive-hist", "ogive-model"]),
     ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream"]),
@@ -20,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "ogive",
         &[
             "ogive-protocol",
+            "ogive-broker",
             "ogive-export",
             "ogive-hist",
             "ogive-model",

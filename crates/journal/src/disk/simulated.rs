@@ -60,6 +60,8 @@ struct State {
     changes: u64,
     cut_at: Option<u64>,
     locks: BTreeSet<PathBuf>,
+    /// What somebody removes, and after how many more openings for reading.
+    vanishing: Option<(PathBuf, u32)>,
 }
 
 /// What a changing operation is to do.
@@ -88,6 +90,7 @@ impl SimulatedDisk {
             changes: 0,
             cut_at: None,
             locks: BTreeSet::new(),
+            vanishing: None,
         };
         Self { state: Arc::new(Mutex::new(state)), process: None }
     }
@@ -187,6 +190,11 @@ impl SimulatedDisk {
         state.directories.extend(path.ancestors().skip(1).map(Path::to_owned));
     }
 
+    /// Removes the name `path` right after it was opened for reading `openings` more times, as another process may.
+    pub fn vanish_after(&self, path: &Path, openings: u32) {
+        self.state().vanishing = Some((path.to_owned(), openings));
+    }
+
     fn change<T>(
         &self,
         operation: &'static str,
@@ -238,6 +246,15 @@ impl State {
     fn turn(&mut self) -> Turn {
         self.changes += 1;
         if self.cut_at == Some(self.changes) { Turn::Last } else { Turn::Go }
+    }
+
+    fn opened(&mut self, path: &Path) {
+        if let Some((_, left)) = self.vanishing.as_mut().filter(|(vanishing, _)| vanishing == path) {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.names.remove(path);
+            }
+        }
     }
 
     fn name_fault(&mut self, operation: &'static str, path: &Path) -> Result<(), Error> {
@@ -321,8 +338,10 @@ impl Disk for SimulatedDisk {
     }
 
     fn open_read(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {
-        let state = self.enter("open", path)?;
-        self.handle(path, &state, false)
+        let mut state = self.enter("open", path)?;
+        let handle = self.handle(path, &state, false);
+        state.opened(path);
+        handle
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {

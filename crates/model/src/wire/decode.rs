@@ -5,8 +5,8 @@ use planus::ReadAsRoot;
 
 use super::generated::ogive::wire as fb;
 use super::{
-    BINS_MAX, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, VERSION_PLAIN, VERSION_STARTED, malformed, varint,
-    within,
+    BINS_MAX, HISTOGRAMS_MAX, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, VERSION_PLAIN, VERSION_STARTED,
+    malformed, varint, within,
 };
 use crate::{
     Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value,
@@ -14,16 +14,22 @@ use crate::{
 
 /// The batch of `tenant` in `payload`.
 pub(super) fn batch(version: u16, tenant: Tenant, payload: &[u8]) -> Result<Batch, Error> {
-    read(version, tenant, payload).map_err(|error| match error {
-        Fault::Wire(error) => malformed(error.to_string()),
-        Fault::Rule(error) => error,
-    })
+    Ok(read(version, tenant, payload)?)
 }
 
 /// What stops reading: FlatBuffers' own finding, or a rule of ours.
-enum Fault {
+pub(super) enum Fault {
     Wire(planus::Error),
     Rule(Error),
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Wire(error) => malformed(error.to_string()),
+            Fault::Rule(error) => error,
+        }
+    }
 }
 
 impl From<planus::Error> for Fault {
@@ -154,20 +160,43 @@ fn keys(
     declared: usize,
     known: planus::Vector<'_, fb::SeriesKeyRef<'_>>,
 ) -> Result<Vec<SeriesId>, Error> {
-    if version == VERSION_PLAIN && !known.is_empty() {
+    check_known(version, declared, known.len())?;
+    Ok(known.iter().map(series_id).collect())
+}
+
+/// Whether a frame of `version` may name `known` series beside those that it declares.
+pub(super) fn check_known(version: u16, declared: usize, known: usize) -> Result<(), Error> {
+    if version == VERSION_PLAIN && known > 0 {
         return Err(malformed("a frame of version 1 names series by their identity; that takes version 2"));
     }
-    within("the number of series in a batch", declared + known.len(), SERIES_MAX)?;
-    Ok(known.iter().map(|key| SeriesId(u128::from(key.high()) << 64 | u128::from(key.low()))).collect())
+    within("the number of series in a batch", declared + known, SERIES_MAX)
+}
+
+#[inline]
+pub(super) fn series_id(key: fb::SeriesKeyRef<'_>) -> SeriesId {
+    SeriesId(u128::from(key.high()) << 64 | u128::from(key.low()))
+}
+
+/// Whether columns of floats of these lengths are good in a frame of `version`.
+pub(super) fn check_floats(version: u16, series: usize, times: usize, values: usize) -> Result<(), Error> {
+    let is_short = version != VERSION_PLAIN;
+    if !(is_short && series == 0) {
+        same_lengths("floats", values, &[series])?;
+    }
+    if !(is_short && times == 1) {
+        same_lengths("floats", values, &[times])?;
+    }
+    Ok(())
 }
 
 fn floats(version: u16, column: &fb::FloatsRef<'_>, samples: &mut Vec<Result<Sample, Reason>>) -> Result<(), Fault> {
     let (series, times, values) = (column.series()?, column.time_ns()?, column.value()?);
     let starts = Starts::new(version, "floats", values.len(), column.start_ns()?)?;
+    check_floats(version, series.len(), times.len(), values.len())?;
     if version != VERSION_PLAIN && (series.is_empty() || times.len() == 1) {
-        return short_floats(series, times, values, &starts, samples).map_err(Fault::Rule);
+        short_floats(series, times, values, &starts, samples);
+        return Ok(());
     }
-    same_lengths("floats", series.len(), &[times.len(), values.len()])?;
     samples.reserve(series.len());
     for (at, ((series, time_ns), value)) in series.iter().zip(times.iter()).zip(values.iter()).enumerate() {
         samples.push(Ok(Sample { series, time_ns, start_ns: starts.get(at), value: Value::Float(value) }));
@@ -199,32 +228,24 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// Floats whose series count up or whose times are all the same.
+/// Floats, of good lengths, whose series count up or whose times are all the same.
 fn short_floats(
     series: planus::Vector<'_, u32>,
     times: planus::Vector<'_, i64>,
     values: planus::Vector<'_, f64>,
     starts: &Starts<'_>,
     samples: &mut Vec<Result<Sample, Reason>>,
-) -> Result<(), Error> {
-    let count = values.len();
+) {
     let series_of = |at: usize| series.get(at).unwrap_or(at as u32);
     let push = |(at, (time_ns, value))| {
         Ok(Sample { series: series_of(at), time_ns, start_ns: starts.get(at), value: Value::Float(value) })
     };
-    if !series.is_empty() {
-        same_lengths("floats", count, &[series.len()])?;
-    }
     match times.get(0) {
         Some(time) if times.len() == 1 => {
-            samples.extend(values.iter().map(|value| (time, value)).enumerate().map(push))
+            samples.extend(values.iter().map(|value| (time, value)).enumerate().map(push));
         }
-        _ => {
-            same_lengths("floats", count, &[times.len()])?;
-            samples.extend(times.iter().zip(values.iter()).enumerate().map(push));
-        }
+        _ => samples.extend(times.iter().zip(values.iter()).enumerate().map(push)),
     }
-    Ok(())
 }
 
 fn texts(
@@ -254,7 +275,7 @@ fn same_lengths(what: &str, expected: usize, found: &[usize]) -> Result<(), Erro
 }
 
 /// The columns of a histogram table, once their lengths agree.
-struct Shape<'a> {
+pub(super) struct Shape<'a> {
     series: planus::Vector<'a, u32>,
     time_ns: planus::Vector<'a, i64>,
     scheme: planus::Vector<'a, u32>,
@@ -268,8 +289,28 @@ struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    fn new(version: u16, column: &fb::HistogramsRef<'a>) -> Result<Self, Fault> {
+    pub(super) fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    /// Series, time and scheme of one.
+    #[inline]
+    pub(super) fn head(&self, at: usize) -> (u32, i64, u32) {
+        let agree = "lengths agree";
+        (self.series.get(at).expect(agree), self.time_ns.get(at).expect(agree), self.scheme.get(at).expect(agree))
+    }
+
+    /// Sum, least and greatest of one, where they are known.
+    #[inline]
+    pub(super) fn known(&self, at: usize) -> [Option<f64>; 3] {
+        let flags = self.flags[at];
+        [(1, &self.sum), (2, &self.min), (4, &self.max)]
+            .map(|(bit, column)| if flags & bit == 0 { None } else { column.get(at) })
+    }
+
+    pub(super) fn new(version: u16, column: &fb::HistogramsRef<'a>) -> Result<Self, Fault> {
         let series = column.series()?;
+        within("the number of histograms in a batch", series.len(), HISTOGRAMS_MAX)?;
         let shape = Self {
             starts: Starts::new(version, "histograms", series.len(), column.start_ns()?)?,
             series,
@@ -296,7 +337,7 @@ impl<'a> Shape<'a> {
     }
 
     /// The bytes of histogram `at`; `from` is where the one before ended.
-    fn bins_of(&self, at: usize, from: &mut usize) -> Result<&'a [u8], Error> {
+    pub(super) fn bins_of(&self, at: usize, from: &mut usize) -> Result<&'a [u8], Error> {
         let end = self.bins_end.get(at).expect("lengths agree") as usize;
         let bytes = self.bins.get(*from..end);
         *from = end;
@@ -304,14 +345,12 @@ impl<'a> Shape<'a> {
     }
 
     /// An empty histogram with everything but its counts; nothing when its scheme is not known.
-    fn empty<C: Count>(&self, at: usize, schemes: &[KnownScheme]) -> Option<Histogram<C>> {
+    fn empty<C: Count>(&self, at: usize, schemes: &[KnownScheme]) -> Option<Box<Histogram<C>>> {
         let (scheme, zero_threshold) = schemes.get(self.scheme.get(at)? as usize)?.clone()?;
-        let flags = self.flags[at];
-        let known = |bit: u8, column: &planus::Vector<'_, f64>| column.get(at).filter(|_| flags & bit != 0);
-        let mut out = Histogram::new(scheme);
+        let mut out = Box::new(Histogram::new(scheme));
         out.zero_threshold = zero_threshold;
-        (out.sum, out.min, out.max) = (known(1, &self.sum), known(2, &self.min), known(4, &self.max));
-        out.reset = match flags >> 3 & 3 {
+        [out.sum, out.min, out.max] = self.known(at);
+        out.reset = match self.flags[at] >> 3 & 3 {
             0 => CounterReset::Unknown,
             1 => CounterReset::Reset,
             2 => CounterReset::NotReset,
@@ -323,7 +362,7 @@ impl<'a> Shape<'a> {
     fn sample<C: Count>(
         &self,
         at: usize,
-        histogram: Option<Histogram<C>>,
+        histogram: Option<Box<Histogram<C>>>,
         wrap: impl Fn(Box<Histogram<C>>) -> Value,
     ) -> Result<Sample, Reason> {
         let histogram = histogram.filter(|histogram| histogram.check().is_ok()).ok_or(Reason::HistogramInvalid)?;
@@ -332,7 +371,7 @@ impl<'a> Shape<'a> {
             series: series.expect("lengths agree"),
             time_ns: time_ns.expect("lengths agree"),
             start_ns: self.starts.get(at),
-            value: wrap(Box::new(histogram)),
+            value: wrap(histogram),
         })
     }
 }
@@ -353,11 +392,11 @@ fn integer_histograms(
     Ok(())
 }
 
-fn integer_counts(mut out: Histogram<u64>, mut bytes: &[u8]) -> Option<Histogram<u64>> {
+fn integer_counts(mut out: Box<Histogram<u64>>, mut bytes: &[u8]) -> Option<Box<Histogram<u64>>> {
     out.zero = varint::take(&mut bytes)?;
     out.nan = varint::take(&mut bytes)?;
-    out.negative = take_bins(&mut bytes, varint::take)?;
-    out.positive = take_bins(&mut bytes, varint::take)?;
+    out.negative = take_integer_bins(&mut bytes)?;
+    out.positive = take_integer_bins(&mut bytes)?;
     let counts = out.negative.counts().iter().chain(out.positive.counts());
     out.count = counts.fold(out.zero.saturating_add(out.nan), |total, count| total.saturating_add(*count));
     bytes.is_empty().then_some(out)
@@ -374,7 +413,7 @@ fn float_histograms(
     let mut from = 0;
     for at in 0..shape.series.len() {
         let mut bytes = shape.bins_of(at, &mut from)?;
-        let mut histogram = shape.empty(at, schemes).unwrap_or_else(|| Histogram::new(Scheme::LogLinear10));
+        let mut histogram = shape.empty(at, schemes).unwrap_or_else(|| Box::new(Histogram::new(Scheme::LogLinear10)));
         let known = shape.scheme.get(at).is_some_and(|index| matches!(schemes.get(index as usize), Some(Some(_))));
         // Where one histogram's counts end is known only by reading them: a bad one spoils the column.
         let spoilt = || malformed(format!("the counts of float histogram {at} do not fit its bins"));
@@ -388,19 +427,107 @@ fn float_histograms(
     Ok(())
 }
 
-/// Bins with ascending indexes; `None` when the bytes say anything else. Room is made as bytes are read, so a
-/// claimed number allocates nothing.
+/// Bins with ascending indexes; `None` when the bytes say anything else. A bin takes a byte at least, so that a claimed number
+/// allocates no more than twelve times the bytes that are there.
 fn take_bins<C: Count>(bytes: &mut &[u8], mut take_count: impl FnMut(&mut &[u8]) -> Option<C>) -> Option<Bins<C>> {
-    let claimed = usize::try_from(varint::take(bytes)?).ok().filter(|claimed| *claimed <= BINS_MAX)?;
-    let mut bins = Bins::new();
-    let mut before = 0_i64;
-    for at in 0..claimed {
-        let index = before.checked_add(varint::unzigzag(varint::take(bytes)?))?;
-        if at > 0 && index <= before {
-            return None;
-        }
-        bins.push(i32::try_from(index).ok()?, take_count(bytes)?);
-        before = index;
+    let claimed = claimed_bins(bytes)?;
+    let room = claimed.min(bytes.len());
+    let (mut indexes, mut counts) = (Vec::with_capacity(room), Vec::with_capacity(room));
+    let mut before = None;
+    for _ in 0..claimed {
+        let index = index_behind(before, varint::take(bytes)?)?;
+        indexes.push(i32::try_from(index).ok()?);
+        counts.push(take_count(bytes)?);
+        before = Some(index);
     }
-    Some(bins)
+    Some(Bins::from_columns(indexes, counts))
+}
+
+/// As [`take_bins`] with integer counts.
+fn take_integer_bins(bytes: &mut &[u8]) -> Option<Bins<u64>> {
+    let claimed = claimed_bins(&mut &**bytes)?;
+    // A distance and a count have a byte each at least.
+    if claimed > bytes.len() / 2 {
+        return None;
+    }
+    let (mut indexes, mut counts) = (Vec::with_capacity(claimed), Vec::with_capacity(claimed));
+    each_integer_bin(bytes, |index, count| {
+        indexes.push(index);
+        counts.push(count);
+    })?;
+    Some(Bins::from_columns(indexes, counts))
+}
+
+/// Gives the bins of one sign to `visit`, ascending; `None` when the bytes say anything else, whatever was given. Nearly all bins have a
+/// distance of one byte and a count of one or two, which a look at eight bytes decides for two bins at a time, without a
+/// branch that could be guessed wrong.
+#[inline]
+pub(super) fn each_integer_bin(bytes: &mut &[u8], mut visit: impl FnMut(i32, u64)) -> Option<()> {
+    let mut left = claimed_bins(bytes)?;
+    let (mut rest, mut before) = (*bytes, None);
+    let mut put = |distance: u64, count: u64| {
+        let found = index_behind(before, distance)?;
+        visit(i32::try_from(found).ok()?, count);
+        before = Some(found);
+        Some(())
+    };
+    while left > 0 {
+        if let Some(next) = rest.first_chunk().map(|next| u64::from_le_bytes(*next))
+            && left > 1
+        {
+            let one = ShortBin::of(next);
+            let other = ShortBin::of(one.behind);
+            if one.is_whole && other.is_whole {
+                put(one.distance, one.count)?;
+                put(other.distance, other.count)?;
+                rest = &rest[one.bytes + other.bytes..];
+                left -= 2;
+                continue;
+            }
+        }
+        let distance = varint::take(&mut rest)?;
+        put(distance, varint::take(&mut rest)?)?;
+        left -= 1;
+    }
+    *bytes = rest;
+    Some(())
+}
+
+/// A bin with a distance of one byte and a count of one or two, in the lower bytes of a number.
+struct ShortBin {
+    distance: u64,
+    count: u64,
+    bytes: usize,
+    /// What follows.
+    behind: u64,
+    /// Whether nothing goes on beyond those bytes.
+    is_whole: bool,
+}
+
+impl ShortBin {
+    #[inline]
+    const fn of(next: u64) -> Self {
+        let has_two = next >> 15 & 1;
+        Self {
+            distance: next & 0x7f,
+            count: next >> 8 & 0x7f | (next >> 16 & 0x7f) << 7 & has_two.wrapping_neg(),
+            bytes: 2 + has_two as usize,
+            behind: next >> (16 + 8 * has_two),
+            is_whole: next & 0x80 == 0 && next & 0x80_8000 != 0x80_8000,
+        }
+    }
+}
+
+fn claimed_bins(bytes: &mut &[u8]) -> Option<usize> {
+    usize::try_from(varint::take(bytes)?).ok().filter(|claimed| *claimed <= BINS_MAX)
+}
+
+/// The index that lies `distance`, as it is written, behind the one before, or from zero.
+#[inline]
+fn index_behind(before: Option<i64>, distance: u64) -> Option<i64> {
+    let distance = varint::unzigzag(distance);
+    match before {
+        None => Some(distance),
+        Some(before) => before.checked_add(distance).filter(|index| *index > before),
+    }
 }

@@ -370,6 +370,54 @@ fn any_starts() -> impl Strategy<Value = Vec<Option<i64>>> {
     prop_oneof![Just(vec![None; 20]), start().prop_map(|one| vec![one; 20]), prop::collection::vec(start(), 20)]
 }
 
+#[test]
+fn a_body_of_frames_is_cut_where_they_end_or_refused_whole() {
+    let one = example().encode().unwrap();
+    let other = Batch { tenant: Tenant::new("team").unwrap(), ..example() }.encode().unwrap();
+    let body = [&one[..], &other, &one].concat();
+    assert_eq!(frames(&body).unwrap(), [&one[..], &other, &one]);
+    let ends = [one.len(), one.len() + other.len(), body.len()];
+    for cut in 0..=body.len() {
+        let read = frames(&body[..cut]);
+        match ends.iter().position(|end| *end == cut) {
+            Some(at) => assert_eq!(read.unwrap().len(), at + 1),
+            None => assert!(matches!(read, Err(Error::Malformed(_))), "cut at {cut}"),
+        }
+    }
+    // Something between two frames, and a length that runs into the next.
+    assert!(matches!(frames(&[&one[..], b"x", &one].concat()), Err(Error::Malformed(_))));
+    let mut longer = body.clone();
+    longer[8] += 1;
+    assert!(matches!(frames(&longer), Err(Error::Malformed(_))));
+    longer[8..12].copy_from_slice(&[0xff; 4]);
+    assert!(matches!(frames(&longer), Err(Error::Malformed(_))));
+    // What a frame holds is its own affair.
+    let mut bad = body;
+    bad[one.len() + 20] ^= 1;
+    assert_eq!(frames(&bad).unwrap().iter().filter(|frame| Batch::decode(frame).is_ok()).count(), 2);
+    let empty = frame(&Tenant::default(), b"").unwrap();
+    assert_eq!(frames(&empty.repeat(FRAMES_MAX)).unwrap().len(), FRAMES_MAX);
+    assert!(matches!(frames(&empty.repeat(FRAMES_MAX + 1)), Err(Error::TooLarge { .. })));
+}
+
+proptest! {
+    /// Whatever comes: no panic, and the frames are the body.
+    #[test]
+    fn any_body_is_cut_into_frames_or_refused(mut body in prop::collection::vec(any::<u8>(), 0..80), lengths in prop::collection::vec(0u8..30, 0..4)) {
+        let mut at = 0;
+        for length in lengths {
+            if let Some(header) = body.get_mut(at..at + HEADER_BYTES) {
+                header[..4].copy_from_slice(&MAGIC);
+                header[8..12].copy_from_slice(&u32::from(length).to_le_bytes());
+            }
+            at += HEADER_BYTES + usize::from(length);
+        }
+        if let Ok(frames) = frames(&body) {
+            prop_assert_eq!(frames.concat(), body);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]

@@ -10,7 +10,23 @@ pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Takes a value from the front of `bytes`; `None` when they end inside it or it passes 64 bits.
+#[inline]
 pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
+    // Distances of bins and most counts have one byte, or two.
+    match **bytes {
+        [first @ 0..=0x7f, ref rest @ ..] => {
+            *bytes = rest;
+            Some(u64::from(first))
+        }
+        [first, second @ 0..=0x7f, ref rest @ ..] => {
+            *bytes = rest;
+            Some(u64::from(first & 0x7f) | u64::from(second) << 7)
+        }
+        _ => take_long(bytes),
+    }
+}
+
+fn take_long(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
         let (first, rest) = bytes.split_first()?;

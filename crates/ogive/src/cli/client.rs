@@ -9,7 +9,7 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 use super::{EXIT_FINDING, EXIT_USAGE};
 
 /// No server answered.
-const EXIT_UNREACHABLE: u8 = 3;
+pub(super) const EXIT_UNREACHABLE: u8 = 3;
 
 /// 130 s: the longest that a query may take, and the way there and back.
 const TIMEOUT: Duration = Duration::from_secs(130);
@@ -77,6 +77,12 @@ impl Failure {
 }
 
 impl Server {
+    /// The one at `url`, which asks nobody who they are.
+    #[cfg(feature = "amqp")]
+    pub(crate) fn at(url: &str) -> Self {
+        Self { server: url.to_owned(), token: None, ca_file: None, cert_file: None, key_file: None }
+    }
+
     /// The body at `path` with `params`.
     pub(crate) fn get(&self, path: &str, params: &[(&str, &str)]) -> Result<String, Failure> {
         let request = self.agent()?.get(&self.address(path)).query_pairs(params.iter().copied());

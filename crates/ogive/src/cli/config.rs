@@ -7,12 +7,13 @@ use clap::CommandFactory;
 
 use super::{Cli, EXIT_FINDING, config_file, read_file};
 use crate::web::Web;
+use crate::{broker, checks};
 
 /// The server's configuration.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Config {
-    /// Looks at a file of `ogive serve -c` (TOML) and the web configuration that it names, or at one of --web-config
-    /// (YAML); exit code 1 when something is wrong.
+    /// Looks at a file of `ogive serve -c` or `ogive broker -c` (TOML) and those that it names, at one with [[check]] or [[amqp.input]] tables,
+    /// or at one of --web-config (YAML); exit code 1 when something is wrong.
     Check {
         /// The file; YAML when its name ends in .yml or .yaml.
         file: PathBuf,
@@ -38,17 +39,70 @@ pub(crate) fn run(command: &Config) -> anyhow::Result<ExitCode> {
 }
 
 fn mistakes(file: &Path) -> Vec<String> {
-    let web = |path: &Path| Web::check(path, read_file).err().map(|error| format!("{error:#}"));
     if file.extension().is_some_and(|ending| ending == "yml" || ending == "yaml") {
         return web(file).into_iter().collect();
+    }
+    let text = match config_file::text(file) {
+        Ok(text) => text,
+        Err(error) => return vec![error],
+    };
+    if broker::config::is_broker(&text) {
+        return match broker::config::read(file) {
+            Ok(config) => {
+                let listeners = config.listeners;
+                let mut out: Vec<String> = listeners.web.web_config.iter().filter_map(|path| web(path)).collect();
+                out.extend(listeners.checks.checks.iter().filter_map(|path| tables("checks", path)));
+                #[cfg(feature = "amqp")]
+                out.extend(listeners.amqp.amqp.iter().filter_map(|path| tables("amqp", path)));
+                out
+            }
+            Err(mistakes) => mistakes.lines().map(str::to_owned).collect(),
+        };
+    }
+    if let Some(option) = option_of(&text) {
+        return tables(option, file).into_iter().collect();
     }
     let command = Cli::command();
     let serve = command.find_subcommand("serve").expect("it is a command");
     match config_file::read(file, serve) {
         Err(mistakes) => mistakes.lines().map(str::to_owned).collect(),
         Ok(entries) => {
-            let named = entries.iter().filter(|entry| entry.name == "web-config");
-            named.flat_map(|entry| &entry.values).filter_map(|path| web(Path::new(path))).collect()
+            let of = |entry: &config_file::Entry, path: &Path| match &*entry.name {
+                "web-config" => web(path),
+                option => tables(option, path),
+            };
+            entries.iter().flat_map(|entry| entry.values.iter().filter_map(|path| of(entry, Path::new(path)))).collect()
         }
+    }
+}
+
+fn web(path: &Path) -> Option<String> {
+    Web::check(path, read_file).err().map(|error| format!("{error:#}"))
+}
+
+/// The option of `ogive serve` whose file this is, by its first table.
+fn option_of(text: &str) -> Option<&'static str> {
+    let mut heads = text.lines().map(str::trim_start).filter(|line| line.starts_with('['));
+    let head = heads.next()?.trim_start_matches('[').trim_start();
+    let begins = |word: &str| head.strip_prefix(word).is_some_and(|rest| rest.trim_start().starts_with([']', '.']));
+    ["check", "amqp"].into_iter().zip(["checks", "amqp"]).find(|(word, _)| begins(word)).map(|(_, option)| option)
+}
+
+/// What is wrong with the tables in the file of this option, if anything.
+fn tables(option: &str, path: &Path) -> Option<String> {
+    let parsed = |parse: fn(&str) -> Result<(), String>| {
+        let text = match config_file::text(path) {
+            Ok(text) => text,
+            Err(error) => return Some(error),
+        };
+        parse(&text).err().map(|error| format!("{}, {error}", path.display()))
+    };
+    match option {
+        "checks" => parsed(|text| checks::Config::parse(text).map(drop)),
+        #[cfg(feature = "amqp")]
+        "amqp" => parsed(|text| crate::amqp::Config::parse(text).map(drop)),
+        #[cfg(not(feature = "amqp"))]
+        "amqp" => Some(format!("{}: this ogive was built without AMQP; build it with --features amqp", path.display())),
+        _ => None,
     }
 }

@@ -17,6 +17,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::read_file;
+use crate::http::{Flag, Flags};
 
 /// 1 MiB: thousands of options; there are not even a hundred.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -29,7 +30,7 @@ const NOT_IN_FILES: [&str; 3] = ["config", "help", "version"];
 
 /// An option as the file gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub(super) line: usize,
     /// The name of the option, without dashes before it.
     pub(super) name: String,
@@ -40,7 +41,7 @@ pub(super) struct Entry {
 
 /// Something wrong in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mistake {
+pub(crate) struct Mistake {
     line: usize,
     message: String,
 }
@@ -72,21 +73,106 @@ pub(super) fn with_file(
     Ok(arguments)
 }
 
+/// The options of `serve` with their values, from wherever they come; none of another command.
+pub(super) fn flags(root: &Command, given: &ArgMatches) -> Flags {
+    let Some(("serve", given)) = given.subcommand() else { return Flags::default() };
+    let serve = root.find_subcommand("serve").expect("it is a command");
+    let flag = |argument: &Arg| {
+        let id = argument.get_id().as_str();
+        let raw = given.try_get_raw(id).ok().flatten().into_iter().flatten();
+        let values = raw.map(|value| value.to_string_lossy().into_owned()).collect();
+        let is_default = matches!(given.value_source(id), None | Some(ValueSource::DefaultValue));
+        Some(Flag { name: argument.get_long()?.to_owned(), values, is_default })
+    };
+    Flags(serve.get_arguments().filter_map(flag).filter(|flag| !matches!(&*flag.name, "help" | "version")).collect())
+}
+
 /// The options of the file at `path`, or all its mistakes, one a line.
 pub(super) fn read(path: &Path, serve: &Command) -> Result<Vec<Entry>, String> {
-    let bytes = read_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    if bytes.len() > FILE_BYTES_MAX {
-        return Err(format!("{} has more than {FILE_BYTES_MAX} bytes", path.display()));
-    }
-    let text = String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))?;
-    parse(&text, serve).map_err(|mistakes| {
+    parse(&text(path)?, serve).map_err(|mistakes| {
         let lines = mistakes.iter().map(|mistake| format!("{}, {mistake}", path.display()));
         lines.collect::<Vec<_>>().join("\n")
     })
 }
 
+/// The text of the file at `path`.
+pub(crate) fn text(path: &Path) -> Result<String, String> {
+    text_by(read_file, path, FILE_BYTES_MAX)
+}
+
+/// The text of the file at `path`, as `read` reads it.
+pub(crate) fn text_by(
+    read: fn(&Path) -> std::io::Result<Vec<u8>>,
+    path: &Path,
+    bytes_max: usize,
+) -> Result<String, String> {
+    let bytes = read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    if bytes.len() > bytes_max {
+        return Err(format!("{} has more than {bytes_max} bytes", path.display()));
+    }
+    String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))
+}
+
+impl Mistake {
+    /// At the byte `at` of `text`.
+    pub(crate) fn at(text: &str, at: usize, message: String) -> Self {
+        Self { line: line(text, at), message }
+    }
+}
+
+/// serde's word, with what was probably meant.
+pub(crate) fn slip(text: &str, error: &toml::de::Error) -> Mistake {
+    let message = error.message();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let meant = match (message.starts_with("unknown field"), quoted.next()) {
+        (true, Some(found)) => nearest(quoted, found),
+        _ => None,
+    };
+    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+    Mistake::at(text, error.span().map_or(0, |span| span.start), format!("{message}{meant}"))
+}
+
+fn line(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// Every key of a good TOML text with its value. A table of a list goes by its `name`, if it has one.
+pub(crate) fn flat(text: &str) -> Vec<(String, String)> {
+    fn put(name: String, value: &toml::Value, out: &mut Vec<(String, String)>) {
+        match value {
+            toml::Value::Table(table) => table.iter().for_each(|(key, value)| put(format!("{name}.{key}"), value, out)),
+            toml::Value::Array(all) if all.iter().any(toml::Value::is_table) => {
+                for (at, value) in all.iter().enumerate() {
+                    let own = value.get("name").and_then(toml::Value::as_str);
+                    put(format!("{name}.{}", own.map_or_else(|| at.to_string(), str::to_owned)), value, out);
+                }
+            }
+            other => out.push((name, scalar_text(other))),
+        }
+    }
+    let mut out = Vec::new();
+    let table: toml::Table = toml::from_str(text).unwrap_or_default();
+    table.iter().for_each(|(key, value)| put(key.clone(), value, &mut out));
+    out.sort();
+    out
+}
+
+/// A value that is no table, as a file has it.
+fn scalar_text(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => format!("{text:?}"),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(is_on) => is_on.to_string(),
+        toml::Value::Datetime(time) => time.to_string(),
+        toml::Value::Array(all) => format!("[{}]", all.iter().map(scalar_text).collect::<Vec<_>>().join(", ")),
+        toml::Value::Table(_) => "{..}".into(),
+    }
+}
+
 impl Entry {
-    fn arguments(&self) -> impl Iterator<Item = String> + '_ {
+    /// As on the command line.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = String> + '_ {
         let Self { name, is_switch, .. } = self;
         self.values.iter().map(move |value| if *is_switch { format!("--{name}") } else { format!("--{name}={value}") })
     }
@@ -96,12 +182,19 @@ impl Entry {
 struct Reader<'a> {
     text: &'a str,
     serve: &'a Command,
+    /// Keys and tables that are no options and are read by somebody else.
+    others: &'a [&'a str],
     entries: Vec<Entry>,
     mistakes: Vec<Mistake>,
 }
 
 fn parse(text: &str, serve: &Command) -> Result<Vec<Entry>, Vec<Mistake>> {
-    let mut reader = Reader { text, serve, entries: Vec::new(), mistakes: Vec::new() };
+    parse_but(text, serve, &[])
+}
+
+/// The options of `text`, without the keys and tables `others`.
+pub(crate) fn parse_but(text: &str, serve: &Command, others: &[&str]) -> Result<Vec<Entry>, Vec<Mistake>> {
+    let mut reader = Reader { text, serve, others, entries: Vec::new(), mistakes: Vec::new() };
     match DeTable::parse(text) {
         Ok(table) => reader.table("", table.get_ref(), 0),
         Err(error) => {
@@ -116,13 +209,8 @@ fn parse(text: &str, serve: &Command) -> Result<Vec<Entry>, Vec<Mistake>> {
 }
 
 impl Reader<'_> {
-    fn line(&self, at: usize) -> usize {
-        self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
-    }
-
     fn mistake(&mut self, at: usize, message: String) {
-        let line = self.line(at);
-        self.mistakes.push(Mistake { line, message });
+        self.mistakes.push(Mistake::at(self.text, at, message));
     }
 
     fn table(&mut self, before: &str, table: &DeTable<'_>, depth: usize) {
@@ -133,7 +221,11 @@ impl Reader<'_> {
             let at = key.span().start;
             let key = key.get_ref().replace('_', "-");
             let name = if before.is_empty() { key } else { format!("{before}-{key}") };
+            if depth == 0 && self.others.contains(&&*name) {
+                continue;
+            }
             match value.get_ref() {
+                DeValue::Table(_) if self.is_slip(&name) => self.option(at, name, value),
                 DeValue::Table(table) if depth < DEPTH_MAX => self.table(&name, table, depth + 1),
                 DeValue::Table(_) => self.mistake(at, format!("{name:?}: tables stand in tables too deep")),
                 _ => self.option(at, name, value),
@@ -141,9 +233,18 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether it is one of the other tables, but for a slip.
+    fn is_slip(&self, name: &str) -> bool {
+        let begins = |argument: &Arg| argument.get_long().is_some_and(|long| long.starts_with(name));
+        nearest(self.others.iter().copied(), name).is_some() && !self.serve.get_arguments().any(begins)
+    }
+
     fn option(&mut self, at: usize, name: String, value: &Spanned<DeValue<'_>>) {
         let Some(argument) = option(self.serve, &name) else {
-            let meant = meant(self.serve, &name).map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+            let other = nearest(self.others.iter().copied(), &name);
+            let meant = other
+                .or_else(|| meant(self.serve, &name))
+                .map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
             return self.mistake(at, format!("there is no option {name:?}{meant}"));
         };
         if let Some(other) = self.entries.iter().find(|entry| entry.name == name) {
@@ -152,7 +253,7 @@ impl Reader<'_> {
         }
         let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
         let found = values(argument, value.get_ref()).and_then(|values| {
-            let entry = Entry { line: self.line(at), name: name.clone(), values, is_switch };
+            let entry = Entry { line: line(self.text, at), name: name.clone(), values, is_switch };
             check(self.serve, &entry).map(|()| entry)
         });
         match found {
@@ -209,7 +310,12 @@ fn check(serve: &Command, entry: &Entry) -> Result<(), String> {
 /// The option whose name is nearest to `name`, when it is near.
 fn meant<'a>(serve: &'a Command, name: &str) -> Option<&'a str> {
     let all = serve.get_arguments().filter_map(|argument| argument.get_long());
-    let near = all.filter(|known| !NOT_IN_FILES.contains(known)).map(|known| (distance(known, name), known));
+    nearest(all.filter(|known| !NOT_IN_FILES.contains(known)), name)
+}
+
+/// The one of `all` that is nearest to `name`, when it is near.
+pub(crate) fn nearest<'a>(all: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    let near = all.map(|known| (distance(known, name), known));
     // A third of the letters: a slip or two, also in a short name.
     near.min().filter(|(distance, _)| *distance <= name.chars().count().div_ceil(3)).map(|(_, known)| known)
 }
@@ -247,6 +353,21 @@ mod tests {
     fn said(text: &str) -> String {
         let mistakes = parse(text, &serve()).err().unwrap_or_default();
         mistakes.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn options_are_told_with_their_values() {
+        let command = Cli::command();
+        let of = |arguments: &[&str]| flags(&command, &command.clone().get_matches_from(arguments)).0;
+        let all = of(&["ogive", "serve", "--data", "a", "--data", "b", "--degraded"]);
+        let one =
+            |name: &str| all.iter().find(|flag| flag.name == name).map(|flag| (flag.values.join(","), flag.is_default));
+        assert_eq!(one("data"), Some(("a,b".into(), false)));
+        assert_eq!(one("degraded"), Some(("true".into(), false)));
+        assert_eq!(one("rollups"), Some(("1m,1h".into(), true)));
+        assert_eq!(one("retention"), Some((String::new(), true)));
+        assert_eq!(one("help"), None);
+        assert_eq!(of(&["ogive", "status"]), []);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::scrape::Files;
+use crate::outgoing::Files;
 
 /// The files of this machine.
 pub(crate) const FILES: Files = Files { read: |path| std::fs::read(path), list };

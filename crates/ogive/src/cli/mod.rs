@@ -1,9 +1,12 @@
 //! The command line: what a user types, and what each command needs of the terminal.
 
+#[cfg(feature = "amqp")]
+mod amqp;
+pub(crate) mod broker;
 mod client;
 mod clock;
 mod config;
-mod config_file;
+pub(crate) mod config_file;
 mod delete;
 mod disk;
 pub(crate) mod files;
@@ -12,13 +15,15 @@ mod hist;
 mod plot;
 mod progress;
 mod query;
+mod replay;
 mod scrub;
 pub(crate) mod serve;
 mod snapshot;
 mod status;
 mod token;
 mod trace;
-mod web;
+mod tune;
+pub(crate) mod web;
 
 pub(crate) use disk::bytes;
 pub(crate) use web::read_file;
@@ -26,7 +31,9 @@ pub(crate) use web::read_file;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::http::Flags;
 
 /// Something was found that the caller asked about: bad numbers, a failed check.
 pub(crate) const EXIT_FINDING: u8 = 1;
@@ -47,8 +54,10 @@ pub(crate) struct Cli {
 }
 
 #[derive(Subcommand, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one")]
 enum Command {
     Serve(serve::Serve),
+    Broker(broker::BrokerCommand),
     Query(query::Query),
     Status(status::Status),
     Delete(delete::Delete),
@@ -58,6 +67,11 @@ enum Command {
     #[command(subcommand)]
     Snapshot(snapshot::Snapshot),
     Trace(trace::Trace),
+    #[cfg(feature = "amqp")]
+    #[command(subcommand)]
+    Amqp(amqp::Amqp),
+    Replay(replay::Replay),
+    Tune(tune::Tune),
     #[command(subcommand)]
     Config(config::Config),
     #[command(subcommand)]
@@ -120,19 +134,21 @@ fn unicode() -> bool {
 }
 
 /// The arguments, and what a file of options adds to them.
-fn parsed() -> Result<Cli, String> {
+fn parsed() -> Result<(Cli, Flags), String> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let command = Cli::command();
     let given = command.clone().get_matches_from(&arguments);
     let arguments = config_file::with_file(arguments, &command, &given)?;
-    Ok(Cli::parse_from(arguments))
+    let all = command.clone().get_matches_from(arguments);
+    let cli = Cli::from_arg_matches(&all).unwrap_or_else(|error| error.exit());
+    Ok((cli, config_file::flags(&command, &all)))
 }
 
 /// Runs the command that the arguments name; the process ends with the code.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = match parsed() {
-        Ok(cli) => cli,
+    let (cli, flags) = match parsed() {
+        Ok(parsed) => parsed,
         Err(message) => {
             eprintln!("ogive: {message}");
             return ExitCode::from(EXIT_USAGE);
@@ -140,13 +156,18 @@ pub fn run() -> ExitCode {
     };
     let terminal = Terminal::detect(cli.color);
     let outcome = match &cli.command {
-        Command::Serve(options) => serve::run(options),
+        Command::Serve(options) => serve::run(options, flags),
+        Command::Broker(command) => broker::run(command, &terminal),
         Command::Query(options) => query::run(options, &terminal),
         Command::Status(options) => status::run(options),
         Command::Disk(command) => disk::run(command),
         Command::Scrub(options) => scrub::run(options),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Trace(options) => trace::run(options, &terminal),
+        #[cfg(feature = "amqp")]
+        Command::Amqp(command) => amqp::run(command),
+        Command::Replay(options) => replay::run(options),
+        Command::Tune(options) => tune::run(options),
         Command::Config(command) => config::run(command),
         Command::Token(command) => token::run(command),
         Command::Delete(options) => delete::run(options),

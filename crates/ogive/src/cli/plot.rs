@@ -199,6 +199,10 @@ pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Termina
             cells[row.min(rows - 1) * columns + column] += one.count * part.max(0.0);
         }
     }
+    // A column of two moments is no darker than its neighbours of one: what is drawn is their mean.
+    let mut together = vec![0.0; columns];
+    (0..moments.len()).for_each(|at| together[at * columns / moments.len()] += 1.0);
+    cells.iter_mut().enumerate().for_each(|(at, cell)| *cell /= together[at % columns]);
     let most = cells.iter().copied().fold(0.0, f64::max);
     let repeat = (width / columns).max(1);
     let mut out = format!("{name}\n");
@@ -276,6 +280,10 @@ mod tests {
         assert_eq!(body(8), "#".repeat(40), "{text}");
         // The slow ones are higher up in the second half.
         assert!(body(1).starts_with(' ') && body(1).trim_start().len() == 20, "{text}");
+        // 60 moments in 40 columns, which have one or two each, are as dark everywhere.
+        let even: Vec<Heat> = (0..60).map(|at| one(f64::from(at), 0.001, 100.0)).collect();
+        let text = heat_map("m", &even, "s", &terminal(false, false));
+        assert!(text.lines().nth(1).unwrap().ends_with(&"#".repeat(40)), "{text}");
         assert!(heat_map("m", &heat, "s", &terminal(true, true)).contains("\u{1b}[48;5;"));
         assert_eq!(heat_map("m", &[], "s", &terminal(false, false)), "m\nnothing to draw\n");
     }

@@ -9,7 +9,7 @@ use ogive_query::EngineOptions;
 use super::clock::kernel::Directory;
 use super::disk::bytes;
 use crate::keeping::{self, Ages, Keeping, Of, Widths};
-use crate::{http, listen, scrape, server};
+use crate::{checks, http, listen, live, scrape, server};
 
 /// Stores and answers: HTTP API, page, self observation.
 #[derive(clap::Args, Debug)]
@@ -52,15 +52,28 @@ pub(crate) struct Serve {
     limits: Limits,
     #[command(flatten)]
     queries: QueryLimits,
+    /// Threads that serve connections, and as many bodies are decoded at once; `ogive tune` recommends how many. Without it as many threads as processors, and 4 bodies.
+    #[arg(long, value_name = "N", env = "OGIVE_LISTENER_THREADS", value_parser = clap::value_parser!(u16).range(1..=64))]
+    listener_threads: Option<u16>,
+    #[command(flatten)]
+    live: live::Options,
     #[command(flatten)]
     otlp: http::OtlpOptions,
     #[command(flatten)]
     lines: listen::Options,
     #[command(flatten)]
     scrape: scrape::ScrapeOptions,
+    #[cfg(feature = "amqp")]
+    #[command(flatten)]
+    amqp: crate::amqp::AmqpOptions,
+    #[command(flatten)]
+    checks: checks::CheckOptions,
     #[command(flatten)]
     kernel: Directory,
 }
+
+/// 8 threads for one query, and no more than there are processors: four queries at once then have 32.
+const QUERY_THREADS_MAX: usize = 8;
 
 /// What one query may take. Beyond it the answer is an error that names the limit.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -86,7 +99,8 @@ impl QueryLimits {
         // 16 bytes: a time and a value.
         let samples_max = self.query_samples.min((self.query_memory_mib << 20) / 16);
         let samples_read_max = usual.samples_read_max.min(samples_max);
-        EngineOptions { samples_max, samples_read_max, series_max: self.query_series, ..usual }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(QUERY_THREADS_MAX);
+        EngineOptions { samples_max, samples_read_max, series_max: self.query_series, threads, ..usual }
     }
 }
 
@@ -110,14 +124,14 @@ pub(crate) struct Limits {
     pub(crate) limit_batch_series: usize,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let mut found =
         text.to_socket_addrs().map_err(|error| format!("{error}; give HOST:PORT such as 127.0.0.1:6448"))?;
     found.next().ok_or_else(|| "the host has no address".into())
 }
 
 /// Runs the command.
-pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCode> {
     let kernel = options.kernel.clone();
     let ask = Box::new(move || kernel.ask());
     let Serve { listen, data, degraded, scrub_rate, limits, queries, .. } = options;
@@ -141,11 +155,17 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<ExitCode> {
         limits,
         queries,
         keeping,
+        listener_threads: options.listener_threads.map(usize::from),
+        live: options.live,
         admin,
         otlp,
         web,
         lines,
         scrape,
+        flags,
+        checks: options.checks.clone(),
+        #[cfg(feature = "amqp")]
+        amqp: options.amqp.clone(),
     };
     server::run(&options, ask)
 }

@@ -11,7 +11,7 @@ use ogive_store::snapshot;
 use serde_json::{Value, json};
 
 use super::client::{Failure, Server};
-use super::format::human;
+use super::format::{human, utc};
 use crate::http::upkeep::snapshot as document;
 use crate::upkeep::{absolute, clone_snapshot, open_mirror};
 
@@ -193,10 +193,10 @@ fn show(data: &Value) {
     let width = all.iter().map(|one| text(&one["name"]).len()).max().unwrap_or(0);
     for one in all {
         let bytes = |name: &str| human(one[name].as_u64().unwrap_or(0) as f64, "B");
-        let created = one["created_ms"].as_i64().unwrap_or(0);
+        let created = utc(one["created_ms"].as_i64().unwrap_or(0).saturating_mul(1_000_000));
         let (name, blocks) = (text(&one["name"]), &one["blocks"]);
         let (blocks_bytes, journal) = (bytes("block_bytes"), bytes("journal_bytes"));
-        println!("{name:width$}  made at {created} ms  {blocks} blocks of {blocks_bytes}, journal of {journal}");
+        println!("{name:width$}  made {created} UTC  {blocks} blocks of {blocks_bytes}, journal of {journal}");
     }
     if all.is_empty() {
         println!("there are no snapshots");

@@ -79,6 +79,21 @@ async fn run<T: Send + 'static>(
     }
 }
 
+/// Makes a batch of a body, when few enough others are being read. `what` begins the sentence if it breaks.
+pub(super) async fn reading<T: Send + 'static>(
+    app: &App,
+    what: &str,
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let place = app.limits.reading.clone().acquire_owned().await.expect("the semaphore is never closed");
+    let work = move || {
+        // Held by the work itself, also when its client has gone.
+        let _place = place;
+        work()
+    };
+    blocking(what, work).await
+}
+
 /// Runs what takes long or waits for a disk, outside the limits of queries. `what` begins the sentence if it breaks.
 pub(super) async fn blocking<T: Send + 'static>(
     what: &str,

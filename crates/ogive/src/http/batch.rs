@@ -13,9 +13,10 @@ use std::fmt::Write as _;
 use tokio::sync::oneshot;
 
 use super::App;
-use super::ask::blocking;
+use super::ask::reading;
 use super::batch_json;
-use super::body::{self, Held};
+use super::batches::{self, FRAMES};
+use super::body::{self, Held, Unfolded};
 use super::error::{ApiError, json};
 use super::params;
 use crate::backend::Refusal;
@@ -24,6 +25,10 @@ use crate::ingest_path::{OnTheWay, Publisher};
 
 /// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
+
+const JSON: &str = "application/json";
+/// The content type of a batch's own bytes, wherever they travel.
+pub(crate) const FLAT_BUFFER: &str = "application/x-ogive-batch-flatbuffer";
 
 /// What the body holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,27 +40,37 @@ enum Form {
 impl Form {
     fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let kind = headers.get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
-        let kind = kind.as_deref().unwrap_or("application/json");
+        let kind = kind.as_deref().unwrap_or(JSON);
+        Self::named(kind).ok_or_else(|| {
+            ApiError::unsupported(format!("content type {kind:?}; send {JSON}, {FLAT_BUFFER} or {FRAMES}"))
+        })
+    }
+
+    /// By a content type with or without parameters.
+    fn named(kind: &str) -> Option<Self> {
         match kind.split(';').next().unwrap_or_default().trim() {
-            "application/json" => Ok(Self::Json),
-            "application/x-ogive-batch-flatbuffer" => Ok(Self::FlatBuffer),
-            _ => Err(ApiError::unsupported(format!(
-                "content type {kind:?}; send application/json or application/x-ogive-batch-flatbuffer"
-            ))),
+            JSON => Some(Self::Json),
+            FLAT_BUFFER => Some(Self::FlatBuffer),
+            _ => None,
         }
     }
 }
 
 /// A batch with what there is to say about its bad samples.
-struct Decoded {
-    batch: Batch,
+pub(super) struct Decoded {
+    pub(super) batch: Batch,
     /// Its bytes for the journal.
-    frame: Vec<u8>,
-    details: Vec<(u32, String)>,
+    pub(super) frame: Vec<u8>,
+    pub(super) details: Vec<(u32, String)>,
+    /// Its room in memory.
+    pub(super) unfolded: Unfolded,
 }
 
 pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
+    if batches::is_asked(request.headers()) {
+        return batches::post(app, request, way).await;
+    }
     let decoded = match decoded(&app, request, &mut way).await {
         Ok(decoded) => decoded,
         Err(error) => {
@@ -63,11 +78,12 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
             return error.into_response();
         }
     };
-    match stored(&app, Protocol::Batch, decoded.batch, decoded.frame, &way).await {
+    let Decoded { batch, frame, details, unfolded } = decoded;
+    match stored_within(&app, Protocol::Batch, batch, frame, &way, Some(unfolded)).await {
         Ok(verdict) => {
-            let answer = answer(&verdict, &decoded.details);
+            let (status, body) = answer(&verdict, &details);
             app.meters.ingest.finish(way, Publisher::Of(Protocol::Batch));
-            answer
+            json(status, body)
         }
         Err(refusal) => refused(&refusal),
     }
@@ -79,28 +95,53 @@ async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Deco
     let held = body::read(app, Protocol::Batch, request).await?;
     way.read();
     let decoded = if held.bytes.len() <= INLINE_BYTES_MAX && !held.is_packed() {
-        decode(form, held, tenant)
+        decode(app, form, held, tenant)
     } else {
-        blocking("reading the batch", move || decode(form, held, tenant)).await
+        let shared = app.clone();
+        reading(app, "reading the batch", move || decode(&shared, form, held, tenant)).await
     };
     way.decoded();
     decoded
 }
 
-fn decode(form: Form, mut held: Held, tenant: Option<Tenant>) -> Result<Decoded, ApiError> {
+fn decode(app: &App, form: Form, mut held: Held, tenant: Option<Tenant>) -> Result<Decoded, ApiError> {
     held.unpack()?;
+    let unfolded = Unfolded::of(app, held.bytes.len())?;
     match form {
         Form::Json => {
             let batch_json::Decoded { mut batch, named, details } =
                 batch_json::decode(&held.bytes).map_err(ApiError::bad_data)?;
             batch.tenant = agreed(tenant, named.then_some(batch.tenant))?;
             let frame = batch.encode().map_err(|error| ApiError::too_large(error.to_string()))?;
-            Ok(Decoded { batch, frame, details })
+            Ok(Decoded { batch, frame, details, unfolded })
         }
-        Form::FlatBuffer => {
-            let (batch, frame) = framed(held.bytes, tenant)?;
-            Ok(Decoded { details: series_details(&batch), frame, batch })
+        Form::FlatBuffer => of_frame(held.bytes, tenant, unfolded),
+    }
+}
+
+/// The batch of a frame, with the room for what it unfolds to.
+pub(super) fn of_frame(frame: Vec<u8>, tenant: Option<Tenant>, unfolded: Unfolded) -> Result<Decoded, ApiError> {
+    let (batch, frame) = framed(frame, tenant)?;
+    Ok(Decoded { details: series_details(&batch), frame, batch, unfolded })
+}
+
+/// Decodes something of this many bytes; while it is large, another thread takes over this one's tasks.
+#[cfg(feature = "amqp")]
+pub(crate) fn decoding<T>(bytes: usize, decode: impl FnOnce() -> T) -> T {
+    if bytes > INLINE_BYTES_MAX { tokio::task::block_in_place(decode) } else { decode() }
+}
+
+/// The batch of a message that came by another way than HTTP, and its bytes for the journal.
+#[cfg(feature = "amqp")]
+pub(crate) fn of_message(kind: Option<&str>, bytes: Vec<u8>) -> Result<(Batch, Vec<u8>), String> {
+    let kind = kind.unwrap_or(JSON);
+    match Form::named(kind).ok_or_else(|| format!("content type {kind:?} is no batch"))? {
+        Form::Json => {
+            let batch = batch_json::decode(&bytes)?.batch;
+            let frame = batch.encode().map_err(|error| error.to_string())?;
+            Ok((batch, frame))
         }
+        Form::FlatBuffer => Ok((Batch::decode(&bytes).map_err(|error| error.to_string())?, bytes)),
     }
 }
 
@@ -116,7 +157,7 @@ pub(super) fn framed(mut frame: Vec<u8>, tenant: Option<Tenant>) -> Result<(Batc
     Ok((batch, frame))
 }
 
-fn no_batch(error: ogive_model::Error) -> ApiError {
+pub(super) fn no_batch(error: ogive_model::Error) -> ApiError {
     match error {
         ogive_model::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
         error => ApiError::bad_data(error.to_string()),
@@ -168,8 +209,44 @@ pub(crate) async fn stored(
     frame: Vec<u8>,
     way: &OnTheWay,
 ) -> Result<Verdict, Refusal> {
+    stored_within(app, protocol, batch, frame, way, None).await
+}
+
+/// As [`stored`], of a batch that somebody sent: what it takes in memory is counted until the store's word.
+pub(super) async fn stored_within(
+    app: &App,
+    protocol: Protocol,
+    batch: Batch,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+    unfolded: Option<Unfolded>,
+) -> Result<Verdict, Refusal> {
+    word(submitted(app, protocol, batch, frame, way, unfolded)?).await
+}
+
+/// The store's word.
+pub(super) async fn word(receiver: oneshot::Receiver<Result<Verdict, Refusal>>) -> Result<Verdict, Refusal> {
+    receiver.await.unwrap_or_else(|_| Err(Refusal::Failed("the store ended before the batch was written".into())))
+}
+
+/// As [`stored_within`], without waiting.
+pub(super) fn submitted(
+    app: &App,
+    protocol: Protocol,
+    batch: Batch,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+    mut unfolded: Option<Unfolded>,
+) -> Result<oneshot::Receiver<Result<Verdict, Refusal>>, Refusal> {
     let ledger = app.counters.of(protocol);
     let samples = batch.samples.len() as u64;
+    if let Some(room) = &mut unfolded
+        && room.settle(ogive_protocol::batch_bytes(&batch) + frame.len()).is_err()
+    {
+        ledger.received.add(samples);
+        ledger.batch(samples, &Err(Refusal::Busy));
+        return Err(Refusal::Busy);
+    }
     let (series, limit) = (batch.series.len() + batch.known.len(), app.batch_series_max);
     if series > limit {
         let sentence = format!("the batch has {series} series, above --limit-batch-series {limit}; send less at once");
@@ -185,6 +262,8 @@ pub(crate) async fn stored(
     let reply = Box::new(move |outcome: Result<Verdict, Refusal>| {
         steps.applied();
         counters.of(protocol).batch(samples, &outcome);
+        // Held until here also when its sender has gone.
+        drop(unfolded);
         // The sender of the batch may have gone; then nobody waits.
         let _ = sender.send(outcome);
     });
@@ -192,10 +271,11 @@ pub(crate) async fn stored(
         ledger.batch(samples, &Err(refusal.clone()));
         return Err(refusal);
     }
-    receiver.await.unwrap_or_else(|_| Err(Refusal::Failed("the store ended before the batch was written".into())))
+    Ok(receiver)
 }
 
-fn answer(verdict: &Verdict, details: &[(u32, String)]) -> Response {
+/// The status and the body that tell of it.
+pub(super) fn answer(verdict: &Verdict, details: &[(u32, String)]) -> (StatusCode, String) {
     let mut rejected = String::from("[");
     let mut details = details.iter().peekable();
     for (at, (sample, reason)) in verdict.rejected.iter().enumerate() {
@@ -214,7 +294,7 @@ fn answer(verdict: &Verdict, details: &[(u32, String)]) -> Response {
     let Verdict { accepted, duplicate, .. } = verdict;
     let counts = format!("\"accepted\":{accepted},\"duplicate\":{duplicate}{folded},\"rejected\":{rejected}");
     if verdict.accepted + verdict.duplicate > 0 || verdict.rejected.is_empty() {
-        return json(StatusCode::OK, format!("{{{counts}}}\n"));
+        return (StatusCode::OK, format!("{{{counts}}}\n"));
     }
     let reason = verdict.rejected[0].1.as_str();
     let message = format!("none of the batch's {} samples was taken; the first: {reason}", verdict.rejected.len());
@@ -222,24 +302,32 @@ fn answer(verdict: &Verdict, details: &[(u32, String)]) -> Response {
         "{{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":{},{counts}}}\n",
         serde_json::Value::from(message)
     );
-    json(StatusCode::BAD_REQUEST, body)
-}
-
-/// Which of the identities are not known here, so that the sender declares those series.
-fn unknown_series(message: String, unknown: &[u32]) -> Response {
-    let error = ApiError::unknown_series(message);
-    json(error.status, error.body(&[("unknown", unknown.into())]))
+    (StatusCode::BAD_REQUEST, body)
 }
 
 /// The answer to a sender whose batch the store refused.
 pub(crate) fn refused(refusal: &Refusal) -> Response {
+    let (error, more) = error_of(refusal);
+    error.with(&more)
+}
+
+/// The same as its status and its body.
+pub(super) fn refusal(refusal: &Refusal) -> (StatusCode, String) {
+    let (error, more) = error_of(refusal);
+    (error.status, error.body(&more))
+}
+
+/// With the identities that are not known here, so that the sender declares those series.
+fn error_of(refusal: &Refusal) -> (ApiError, Vec<(&'static str, serde_json::Value)>) {
     let message = refusal.to_string();
-    match refusal {
+    let error = match refusal {
         Refusal::Busy => ApiError::busy(message),
         Refusal::DiskFull(_) => ApiError::disk_full(message),
         Refusal::TooLarge(_) => ApiError::too_large(message),
-        Refusal::UnknownSeries { unknown, .. } => return unknown_series(message, unknown),
+        Refusal::UnknownSeries { unknown, .. } => {
+            return (ApiError::unknown_series(message), vec![("unknown", unknown.as_slice().into())]);
+        }
         Refusal::Failed(_) => ApiError::unavailable(message),
-    }
-    .into_response()
+    };
+    (error, Vec::new())
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use ogive_hist::{DecimalBin, Histogram, Scheme, openhistogram};
 use ogive_model::wire::{BINS_MAX, SERIES_MAX, TEXT_SAMPLE_BYTES_MAX};
 use ogive_model::{
-    Batch, Error, Kind, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value,
+    Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value,
 };
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -174,8 +174,11 @@ impl<'de> Deserialize<'de> for Pairs {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
                 let mut pairs = Vec::new();
-                while let Some(pair) = map.next_entry::<String, String>()? {
-                    pairs.push(pair);
+                while let Some(pair) = map.next_entry::<Cow<'de, str>, Cow<'de, str>>()? {
+                    // One more than may be is enough to be refused.
+                    if pairs.len() <= Labels::COUNT_MAX {
+                        pairs.push((pair.0.into_owned(), pair.1.into_owned()));
+                    }
                 }
                 Ok(Pairs(pairs))
             }

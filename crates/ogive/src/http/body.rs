@@ -1,7 +1,8 @@
 //! A request's body to memory: bounded, counted against what may be in memory at once, unpacked if it is packed.
 //!
 //! Limits: [`BODY_BYTES_MAX`] as sent and again as unpacked, and no more than [`RATIO_MAX`] times what was sent; all bodies together hold at most
-//! [`Limits::INGEST_KIB`](super::Limits::INGEST_KIB); a body that does not arrive within [`ARRIVAL`] is given up.
+//! [`Limits::INGEST_KIB`](super::Limits::INGEST_KIB), and all that they unfold to [`Limits::UNFOLDED_KIB`](super::Limits::UNFOLDED_KIB); a body
+//! that does not arrive within [`ARRIVAL`] is given up.
 //! Failure: a body that is too large is read to its end and thrown away, within bounds, so that its sender sees the
 //! answer and not a broken connection.
 
@@ -54,6 +55,25 @@ pub(super) struct Held {
     packing: Packing,
 }
 
+/// What a body unfolds to, counted from before it is read until the store has answered.
+pub(crate) struct Unfolded(Share);
+
+impl Unfolded {
+    /// Makes room for the most that a body of `body` bytes may unfold to.
+    pub(super) fn of(app: &App, body: usize) -> Result<Self, ApiError> {
+        let mut share = Share::of(&app.limits.unfolded_kib);
+        share.cover(ogive_protocol::read_bytes_max(body))?;
+        Ok(Self(share))
+    }
+
+    /// It unfolded to so much: gives back the rest. A native batch may be more than was made room for.
+    pub(super) fn settle(&mut self, bytes: usize) -> Result<(), ApiError> {
+        self.0.cover(bytes)?;
+        self.0.give_back(bytes);
+        Ok(())
+    }
+}
+
 /// Kibibytes taken of the limit; given back when dropped.
 struct Share {
     semaphore: Arc<Semaphore>,
@@ -62,6 +82,19 @@ struct Share {
 }
 
 impl Share {
+    fn of(semaphore: &Arc<Semaphore>) -> Self {
+        Self { semaphore: semaphore.clone(), permit: None, kib: 0 }
+    }
+
+    /// Gives back what is beyond `bytes`.
+    fn give_back(&mut self, bytes: usize) {
+        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        if let (Some(permit), Some(rest)) = (&mut self.permit, self.kib.checked_sub(kib)) {
+            drop(permit.split(rest as usize));
+            self.kib = kib;
+        }
+    }
+
     /// Refuses what would not fit now.
     fn has_room_for(&self, bytes: usize) -> Result<(), ApiError> {
         if bytes.div_ceil(1024) > self.semaphore.available_permits() { Err(Self::busy()) } else { Ok(()) }
@@ -117,11 +150,7 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
     let declared = declared_length(request.headers());
     let waits = request.headers().contains_key(header::EXPECT);
     let mut stream = request.into_body().into_data_stream();
-    let mut held = Held {
-        bytes: Vec::new(),
-        share: Share { semaphore: app.limits.ingest_kib.clone(), permit: None, kib: 0 },
-        packing,
-    };
+    let mut held = Held { bytes: Vec::new(), share: Share::of(&app.limits.ingest_kib), packing };
     let arrived = match declared {
         Some(length) if length > BODY_BYTES_MAX => Err(too_large(length)),
         _ => fill(&mut held, &mut stream, declared.unwrap_or(0), BODY_BYTES_MAX).await,
@@ -141,7 +170,7 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
 /// Reads a form of at most `bytes_max`. Forms have a memory of their own, so that who asks and who brings do not hinder each
 /// other.
 pub(super) async fn form(app: &App, request: Request, bytes_max: usize) -> Result<Held, ApiError> {
-    let share = Share { semaphore: app.limits.forms_kib.clone(), permit: None, kib: 0 };
+    let share = Share::of(&app.limits.forms_kib);
     let mut held = Held { bytes: Vec::new(), share, packing: Packing::None };
     match fill(&mut held, &mut request.into_body().into_data_stream(), 0, bytes_max).await {
         Ok(()) => Ok(held),
@@ -291,7 +320,7 @@ impl Held {
 
     #[cfg(test)]
     fn packed(bytes: Vec<u8>, packing: Packing, kib: usize) -> Self {
-        let share = Share { semaphore: Arc::new(Semaphore::new(kib)), permit: None, kib: 0 };
+        let share = Share::of(&Arc::new(Semaphore::new(kib)));
         Self { bytes, share, packing }
     }
 }
@@ -358,6 +387,22 @@ mod tests {
     fn unpacking_counts_against_the_memory_for_bodies() {
         let error = Held::packed(gzip(&vec![0; RATIO_FREE_BYTES]), Packing::Gzip, 512).unpack().unwrap_err();
         assert_eq!(error.status, axum::http::StatusCode::TOO_MANY_REQUESTS);
+    }
+
+    #[test]
+    fn what_is_not_needed_is_given_back() {
+        let semaphore = Arc::new(Semaphore::new(100));
+        let mut share = Unfolded(Share::of(&semaphore));
+        share.settle(100 << 10).unwrap();
+        assert_eq!(semaphore.available_permits(), 0);
+        share.settle(1).unwrap();
+        assert_eq!(semaphore.available_permits(), 99);
+        let mut other = Unfolded(Share::of(&semaphore));
+        let error = other.settle(100 << 10).unwrap_err();
+        assert_eq!((error.status.as_u16(), semaphore.available_permits()), (429, 99));
+        other.settle(99 << 10).unwrap();
+        drop((share, other));
+        assert_eq!(semaphore.available_permits(), 100);
     }
 
     #[test]

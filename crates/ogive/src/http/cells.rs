@@ -17,6 +17,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::App;
 use super::ask::ask;
+use super::batch::FLAT_BUFFER;
 use super::catalog::selector;
 use super::error::{ApiError, json as json_answer};
 use super::params::Params;
@@ -24,7 +25,6 @@ use super::resolution::resolution;
 
 /// 1,000,000 samples, a histogram counting as its bins: some 30 MB of JSON.
 const SAMPLES_MAX: usize = 1_000_000;
-const FLATBUFFER: &str = "application/x-ogive-batch-flatbuffer";
 
 pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     let matchers = selector(params.need("match[]")?)?;
@@ -34,7 +34,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
         end_ms: params.time("end")?.unwrap_or(i64::MAX),
     };
     let samples_max = params.limit()?.min(SAMPLES_MAX);
-    let wants_frame = headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == FLATBUFFER.as_bytes());
+    let wants_frame = headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == FLAT_BUFFER.as_bytes());
     let timeout_ms = params.duration("timeout")?;
     let told = resolution(&params)?.unwrap_or_default();
     let answer = ask(&app, timeout_ms, move |app, _| {
@@ -51,7 +51,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     });
     let body = answer.await?;
     if wants_frame {
-        return Ok((StatusCode::OK, [(header::CONTENT_TYPE, FLATBUFFER)], body).into_response());
+        return Ok((StatusCode::OK, [(header::CONTENT_TYPE, FLAT_BUFFER)], body).into_response());
     }
     Ok(json_answer(StatusCode::OK, body))
 }

@@ -93,7 +93,7 @@ pub(super) fn columns(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Col
 }
 
 /// The matchers of a selector without `offset`, `@` and such.
-fn plain_selector(expr: &Expr) -> Option<&[Matcher]> {
+pub(super) fn plain_selector(expr: &Expr) -> Option<&[Matcher]> {
     match &expr.unparenthesised().kind {
         ExprKind::VectorSelector(selector)
             if selector.shift == TimeShift::default() && selector.edges == Edges::Plain =>

@@ -134,9 +134,18 @@ impl From<SelectError> for ApiError {
     fn from(error: SelectError) -> Self {
         match error {
             SelectError::TooManySamples { .. } => Self::execution(format!("{error}; {}", Self::SAMPLES_HELP)),
+            SelectError::TooManySeries { .. } => {
+                Self::execution(format!("{error} or raise the server's --query-series"))
+            }
+            SelectError::Cancelled => Self::timeout(error.to_string()),
             error => Self::unavailable(error.to_string()),
         }
     }
+}
+
+/// What was asked for, as the Prometheus API answers it.
+pub(crate) fn success(data: &serde_json::Value) -> Response {
+    json(StatusCode::OK, serde_json::json!({"status": "success", "data": data}).to_string())
 }
 
 /// A JSON answer.

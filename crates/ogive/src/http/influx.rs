@@ -1,26 +1,28 @@
 //! `POST /write` and `POST /api/v2/write`: InfluxDB's line protocol, and what its clients ask beside it.
 //!
-//! Invariants: the answer comes after the samples are durable; each line and each sample is counted once.
+//! Invariants: the answer comes after the samples are durable; each line and each sample is counted once. A request with texts is known
+//! again by its bytes: two equal texts of two requests would be two.
 //! Failure: as InfluxDB has it. 204 when everything is stored. 400 when a part never can be: the answer names the lines, the rest is
 //! stored, and clients do not send it again. 413, 429, 503 and 507: nothing is stored, and clients come back with the last three.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::Verdict;
+use ogive_model::{SourceId, Tenant, Verdict};
 use ogive_protocol::influx::{self, Precision, Read};
 use ogive_protocol::lines::Names;
 use serde_json::json;
 
 use super::App;
-use super::ask::blocking;
-use super::batch::{refused, stored, unreadable};
-use super::body;
+use super::ask::reading;
+use super::batch::{refused, stored_within, unreadable};
+use super::body::{self, Held, Unfolded};
 use super::error::{ApiError, json};
 use super::params::{self, Params};
 use crate::backend::Refusal;
 use crate::counters::Protocol;
 use crate::ingest_path::{OnTheWay, Publisher};
+use crate::numbers::{Content, is_forgotten};
 
 /// What InfluxDB's clients take us for: the version in which both endpoints behave as here.
 const VERSION: &str = "2.7.0-ogive";
@@ -53,35 +55,74 @@ pub(super) async fn write_v2(State(app): State<App>, request: Request) -> Respon
 
 async fn write(app: App, request: Request, api: Api) -> Response {
     let mut way = app.meters.ingest.begin();
-    let read = match arrived(&app, request, api, &mut way).await {
-        Ok(read) => read,
+    let (mut message, mut found) = match arrived(&app, request, api, &mut way).await {
+        Ok(arrived) => arrived,
         Err(error) => {
             unreadable(&app, Protocol::Influx, &error);
             return api.error(&error);
         }
     };
     let ledger = app.counters.of(Protocol::Influx);
-    read.faults.iter().for_each(|(fault, count)| ledger.unreadable(fault.as_str(), count));
-    let Read { batch, lines, good, faults, details } = read;
-    let mut wrong: Vec<(usize, String)> = details
+    found.read.faults.iter().for_each(|(fault, count)| ledger.unreadable(fault.as_str(), count));
+    loop {
+        match store(&message, found, &way).await {
+            Ok(Stored::Whole(outcome)) => {
+                app.meters.ingest.finish(way, Publisher::Of(Protocol::Influx));
+                return outcome.answer(api);
+            }
+            Ok(Stored::Nothing(outcome)) => return outcome.answer(api),
+            // So many later requests came that nobody knows whether this one did: it is taken for new.
+            Ok(Stored::Forgotten) => (message.number, message.is_of_content) = (app.numbers.next(), false),
+            Err(refusal) => return api.refused(&refusal),
+        }
+        (message, found) = match message.read().await {
+            Ok(read) => read,
+            Err(error) => return api.error(&error),
+        };
+    }
+}
+
+/// What became of a request.
+enum Stored {
+    /// Each of its samples has its verdict.
+    Whole(Outcome),
+    /// There was nothing to store.
+    Nothing(Outcome),
+    /// Its number, which is made of its content, is older than the table of sequences remembers.
+    Forgotten,
+}
+
+/// Lines that were not stored: their numbers with what is wrong, and how many of how many.
+struct Outcome {
+    wrong: Vec<(usize, String)>,
+    dropped: u64,
+    all: u64,
+}
+
+impl Outcome {
+    fn answer(mut self, api: Api) -> Response {
+        if self.dropped == 0 { no_content() } else { api.partial(&mut self.wrong, self.dropped, self.all) }
+    }
+}
+
+async fn store(message: &Message, found: Found, way: &OnTheWay) -> Result<Stored, Refusal> {
+    let Found { read, unfolded } = found;
+    let Read { batch, lines, good, faults, details, .. } = read;
+    let wrong = details
         .into_iter()
         .map(|(number, line, fault)| (number, format!("unable to parse '{line}': {fault}")))
         .collect();
-    let mut dropped = faults.total();
-    if !batch.samples.is_empty() {
-        let outcome = match batch.encode() {
-            Ok(frame) => stored(&app, Protocol::Influx, batch, frame, &way).await,
-            Err(error) => Err(Refusal::TooLarge(error.to_string())),
-        };
-        match outcome {
-            Ok(verdict) => {
-                app.meters.ingest.finish(way, Publisher::Of(Protocol::Influx));
-                dropped += rejected(&verdict, &lines, &mut wrong);
-            }
-            Err(refusal) => return api.refused(&refusal),
-        }
+    let mut outcome = Outcome { wrong, dropped: faults.total(), all: good + faults.total() };
+    if batch.samples.is_empty() {
+        return Ok(Stored::Nothing(outcome));
     }
-    if dropped == 0 { no_content() } else { api.partial(&mut wrong, dropped, good + faults.total()) }
+    let frame = batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
+    let verdict = stored_within(&message.app, Protocol::Influx, batch, frame, way, Some(unfolded)).await?;
+    if message.is_of_content && is_forgotten(&verdict) {
+        return Ok(Stored::Forgotten);
+    }
+    outcome.dropped += rejected(&verdict, &lines, &mut outcome.wrong);
+    Ok(Stored::Whole(outcome))
 }
 
 /// Adds the lines of which a sample was rejected, and tells how many they are.
@@ -99,7 +140,25 @@ fn rejected(verdict: &Verdict, lines: &[usize], wrong: &mut Vec<(usize, String)>
     count
 }
 
-async fn arrived(app: &App, request: Request, api: Api, way: &mut OnTheWay) -> Result<Read, ApiError> {
+/// A body with what is needed to read it.
+struct Message {
+    app: App,
+    held: Held,
+    tenant: Tenant,
+    database: String,
+    precision: Precision,
+    number: (SourceId, u64),
+    /// Whether the number is made of the bytes.
+    is_of_content: bool,
+}
+
+/// What a body holds, and its room in memory.
+struct Found {
+    read: Read,
+    unfolded: Unfolded,
+}
+
+async fn arrived(app: &App, request: Request, api: Api, way: &mut OnTheWay) -> Result<(Message, Found), ApiError> {
     let params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
     let precision = params.get("precision").unwrap_or_default();
     let precision = Precision::of(precision).ok_or_else(|| {
@@ -107,19 +166,44 @@ async fn arrived(app: &App, request: Request, api: Api, way: &mut OnTheWay) -> R
     })?;
     let database = params.get(if api == Api::V1 { "db" } else { "bucket" }).unwrap_or_default().to_owned();
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
-    let mut held = body::read(app, Protocol::Influx, request).await?;
+    let held = body::read(app, Protocol::Influx, request).await?;
     way.read();
-    let (rules, now_ns, (source, sequence)) = (app.influx.clone(), app.clock.wall(), app.numbers.next());
-    let read = move || {
-        held.unpack()?;
-        let label = Some((&*rules.db_label, &*database)).filter(|(name, _)| !name.is_empty());
-        let options = influx::Options { precision, now_ns, names: rules.names, label };
-        let read = influx::read(&held.bytes, &tenant, source, sequence, &options);
-        read.map_err(|error| ApiError::too_large(error.to_string()))
-    };
-    let read = blocking("reading the lines", read).await;
+    let number = app.numbers.next();
+    let message = Message { app: app.clone(), held, tenant, database, precision, number, is_of_content: false };
+    let read = message.read().await;
     way.decoded();
-    read
+    let (mut message, mut found) = read?;
+    message.number_by_content(&mut found.read);
+    Ok((message, found))
+}
+
+impl Message {
+    async fn read(mut self) -> Result<(Self, Found), ApiError> {
+        let app = self.app.clone();
+        let read = move || {
+            self.held.unpack()?;
+            let unfolded = Unfolded::of(&self.app, self.held.bytes.len())?;
+            let rules = &self.app.influx;
+            let label = Some((&*rules.db_label, &*self.database)).filter(|(name, _)| !name.is_empty());
+            let now_ns = self.app.clock.wall();
+            let options = influx::Options { precision: self.precision, now_ns, names: rules.names, label };
+            let (source, sequence) = self.number;
+            let read = influx::read(&self.held.bytes, &self.tenant, source, sequence, &options);
+            let read = read.map_err(|error| ApiError::too_large(error.to_string()))?;
+            Ok((self, Found { read, unfolded }))
+        };
+        reading(&app, "reading the lines", read).await
+    }
+
+    /// Gives a request with texts a number that it has again when it comes again.
+    fn number_by_content(&mut self, read: &mut Read) {
+        let about = format!("lines {:?} {}", self.precision, self.database);
+        let fingerprint = || ogive_protocol::fingerprint(&self.tenant, &about, &self.held.bytes);
+        let Some(content) = Content::of(&read.batch, read.untimed == 0, fingerprint) else { return };
+        self.number = self.app.numbers.of_content(content, self.app.clock.wall());
+        self.is_of_content = true;
+        (read.batch.source, read.batch.sequence) = self.number;
+    }
 }
 
 impl Api {

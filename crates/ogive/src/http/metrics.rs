@@ -132,7 +132,8 @@ fn exposition(app: &App, form: Form) -> String {
         out.family(&name, if name.ends_with("_total") { "counter" } else { "gauge" }, "A figure of the store.");
         out.line(format_args!("{name} {}", fact.value));
     }
-    clock(&mut out, &app.meters.clock_values());
+    own_values(&mut out, &app.backend.own_values());
+    own_values(&mut out, &app.meters.clock_values());
     if form == Form::OpenMetrics {
         out.line("# EOF");
     }
@@ -159,8 +160,8 @@ fn ingest(out: &mut Exposition, counters: &Counters) {
     }
 }
 
-/// The figures of the clock, as they were last stored.
-fn clock(out: &mut Exposition, values: &[OwnValue]) {
+/// Figures as they are stored.
+fn own_values(out: &mut Exposition, values: &[OwnValue]) {
     for of_one in values.chunk_by(|one, next| one.name() == next.name()) {
         let name = of_one[0].name();
         out.family(name, of_one[0].kind(), help(name));

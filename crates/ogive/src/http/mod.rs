@@ -10,12 +10,14 @@ mod admin;
 mod ask;
 pub(crate) mod batch;
 mod batch_json;
+mod batches;
 mod body;
 mod catalog;
 mod cells;
 mod columns;
 mod error;
 mod exemplars;
+mod expressions;
 mod federate;
 mod heatmap;
 pub(crate) mod influx;
@@ -103,12 +105,32 @@ pub(crate) struct Shared {
     pub(crate) web: Arc<Web>,
     /// What is scraped.
     pub(crate) scrape: Arc<crate::scrape::View>,
+    /// The options that it was started with.
+    pub(crate) flags: Flags,
+}
+
+/// The options of the server, for whoever asks how it was started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flags(pub(crate) Vec<Flag>);
+
+/// One option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flag {
+    /// Without the dashes before it.
+    pub(crate) name: String,
+    pub(crate) values: Vec<String>,
+    /// Nobody gave it.
+    pub(crate) is_default: bool,
 }
 
 /// What may go on at once.
 pub(crate) struct Limits {
     /// Kibibytes of request bodies that are being read or decoded.
     ingest_kib: Arc<Semaphore>,
+    /// Kibibytes of what bodies unfolded to, until the store has it.
+    unfolded_kib: Arc<Semaphore>,
+    /// Bodies that are being read into batches.
+    reading: Arc<Semaphore>,
     /// Kibibytes of forms that are being read.
     forms_kib: Arc<Semaphore>,
     /// The longest that a query may take, and what it may take when it says nothing.
@@ -122,8 +144,15 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// 64 MiB of bodies: two of the largest. Decoded, the worst of them take five times that.
+    /// 64 MiB of bodies: two of the largest.
     pub(crate) const INGEST_KIB: u32 = 64 * 1024;
+    /// 256 MiB of batches and their frames between a body and the store's answer: two of the worst that a request may unfold to.
+    pub(crate) const UNFOLDED_KIB: usize = 2 * (ogive_protocol::READ_BYTES_MAX >> 10);
+    /// 4 bodies become batches at once unless `--listener-threads` says how many, twice the processors of a small machine: the worst of them take [`READ_BYTES_MAX`] each, the
+    /// rest wait as the bytes that they are.
+    ///
+    /// [`READ_BYTES_MAX`]: ogive_protocol::READ_BYTES_MAX
+    pub(crate) const READING: usize = 4;
     /// 32 MiB of forms with expressions: 32 of the largest, thousands of usual ones.
     pub(crate) const FORMS_KIB: usize = 32 * 1024;
     /// 4 queries run at once: twice the processors of a small machine; more would only share them.
@@ -136,6 +165,11 @@ impl Limits {
     /// 2 minutes, as in Prometheus.
     pub(crate) const QUERY_TIMEOUT: Duration = Duration::from_secs(120);
 
+    /// So many bodies become batches at once.
+    pub(crate) fn with_reading(self, bodies: usize) -> Self {
+        Self { reading: Arc::new(Semaphore::new(bodies)), ..self }
+    }
+
     /// The longest that a query may take.
     pub(crate) fn query_timeout(&self) -> Duration {
         self.query_timeout
@@ -147,6 +181,8 @@ impl Limits {
             query_timeout,
             forms_kib: semaphore(Self::FORMS_KIB),
             ingest_kib: semaphore(Self::INGEST_KIB as usize),
+            unfolded_kib: semaphore(Self::UNFOLDED_KIB),
+            reading: semaphore(Self::READING),
             queries: semaphore(Self::QUERIES),
             queries_asked: semaphore(Self::QUERIES_ASKED),
             streams: semaphore(Self::STREAMS),
@@ -165,8 +201,12 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/series", get(catalog::series).post(catalog::series))
         .route("/api/v1/labels", get(catalog::labels).post(catalog::labels))
         .route("/api/v1/label/{name}/values", get(catalog::label_values))
+        .route("/api/v1/format_query", get(expressions::format).post(expressions::format))
+        .route("/api/v1/parse_query", get(expressions::parse).post(expressions::parse))
         .route("/api/v1/metadata", get(metadata::get))
         .route("/api/v1/status/buildinfo", get(prometheus::buildinfo))
+        .route("/api/v1/status/config", get(state::config))
+        .route("/api/v1/status/flags", get(state::flags))
         .route("/api/v1/status/runtimeinfo", get(state::runtime))
         .route("/api/v1/status/tsdb", get(state::storage))
         .route("/api/v1/status/walreplay", get(state::replay))
@@ -202,6 +242,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/traces", get(traces::get))
         .route("/v1/traces/columns", get(traces::columns))
         .route("/v1/status", get(status::get))
+        .route("/v1/broker", get(status::broker))
         .route("/v1/disks", get(upkeep::disks))
         .route("/v1/disks/replace", post(upkeep::replace))
         .route("/v1/scrub", get(upkeep::scrub).post(upkeep::start_scrub))

@@ -1,18 +1,19 @@
 //! The page: files built from `ui/`, embedded in the binary, told apart by their ETag.
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use super::App;
 use super::error::ApiError;
 
 /// `(path, etag, bytes)`, sorted by path; made by the build script.
 static FILES: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// A file of the page, or a 404 that says where the API is.
-pub(super) async fn get(request: Request) -> Response {
+pub(super) async fn get(State(app): State<App>, request: Request) -> Response {
     let path = request.uri().path().trim_start_matches('/');
-    let name = if path.is_empty() { "index.html" } else { path };
+    let name = if path.is_empty() { first(app.backend.page()) } else { path };
     let found = FILES.iter().find(|file| file.0 == name);
     match found {
         Some((name, etag, bytes)) if matches!(*request.method(), Method::GET | Method::HEAD) => {
@@ -24,6 +25,11 @@ pub(super) async fn get(request: Request) -> Response {
         ))
         .into_response(),
     }
+}
+
+/// The page called `wanted`; the one that says how the page is built where it is not.
+fn first(wanted: &'static str) -> &'static str {
+    if FILES.iter().any(|file| file.0 == wanted) { wanted } else { "index.html" }
 }
 
 fn file(name: &str, etag: &'static str, bytes: &'static [u8], headers: &HeaderMap) -> Response {

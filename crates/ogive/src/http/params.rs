@@ -228,7 +228,7 @@ fn days_of(year: i64, month: i64) -> i64 {
 }
 
 /// Days from 1970-01-01: years are counted from March, so that the leap day is the last one.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + of_year - 719_468
@@ -271,6 +271,15 @@ mod tests {
         for day in -40_000..80_000_i64 {
             let ms = day * 86_400_000 + 1_000;
             assert_eq!(time_ms(&rfc3339(ms)), Some(ms), "{}", rfc3339(ms));
+        }
+    }
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (year, month, day, expected) in
+            [(1970, 1, 1, 0), (2000, 2, 29, 11_016), (2000, 3, 1, 11_017), (2026, 11, 22, 20_779), (1969, 12, 31, -1)]
+        {
+            assert_eq!(days_since_epoch(year, month, day), expected, "{year}-{month}-{day}");
         }
     }
 

@@ -10,7 +10,7 @@ use ogive_query::{Engine, EngineOptions};
 
 use super::App;
 use super::ask::ask;
-use super::error::{ApiError, json};
+use super::error::{ApiError, json, success};
 use super::params::Params;
 use super::prometheus_json;
 use super::query_stats::Stats;
@@ -115,17 +115,17 @@ pub(super) async fn buildinfo() -> Response {
         "version": env!("CARGO_PKG_VERSION"), "revision": "", "branch": "", "buildUser": "", "buildDate": "",
         "goVersion": "", "application": "Ogive", "features": {},
     });
-    json(StatusCode::OK, serde_json::json!({"status": "success", "data": data}).to_string())
+    success(&data)
 }
 
 /// There are no rules yet.
 pub(super) async fn rules() -> Response {
-    json(StatusCode::OK, r#"{"status":"success","data":{"groups":[]}}"#)
+    success(&serde_json::json!({"groups": []}))
 }
 
 /// There are no alerts yet.
 pub(super) async fn alerts() -> Response {
-    json(StatusCode::OK, r#"{"status":"success","data":{"alerts":[]}}"#)
+    success(&serde_json::json!({"alerts": []}))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `POST /api/v1/write`: Prometheus remote write, 1.0 and 2.0.
 //!
-//! Invariants: the answer comes after the samples are durable; each sample is counted once, whatever becomes of it.
+//! Invariants: the answer comes after the samples are durable; each sample is counted once, whatever becomes of it. A request with
+//! exemplars is known again by its bytes: two equal texts of two requests would be two.
 //! Failure: a sender drops what is answered 4xx and sends again what is answered 429 or 5xx. So 400 is for requests of which
 //! a part can never be stored (the rest of it is), 429, 503 and 507 for those to come back with. A sender of 2.0 hears how
 //! many samples, histograms and exemplars are stored.
@@ -12,14 +13,15 @@ use ogive_model::{Kind, Reason, SourceId, Tenant, Verdict};
 use ogive_protocol::remote_write::{Metadata, Read, v1, v2};
 
 use super::App;
-use super::ask::blocking;
-use super::batch::{refused, stored, unreadable};
-use super::body::{self, Held};
+use super::ask::reading;
+use super::batch::{refused, stored_within, unreadable};
+use super::body::{self, Held, Unfolded};
 use super::error::ApiError;
 use super::params;
 use crate::backend::Refusal;
 use crate::counters::Protocol;
 use crate::ingest_path::{OnTheWay, Publisher};
+use crate::numbers::{Content, is_forgotten};
 
 /// Which of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +39,20 @@ struct Message {
     held: Held,
     tenant: Tenant,
     number: (SourceId, u64),
+    /// Whether the number is made of the bytes.
+    is_of_content: bool,
+}
+
+/// What a message holds, and its room in memory.
+struct Found {
+    read: Read,
+    unfolded: Unfolded,
 }
 
 pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
     let answered = match arrived(&app, request, &mut way).await {
-        Ok((message, read)) => write(message, read, &way).await,
+        Ok((message, found)) => write(message, found, &way).await,
         Err(error) => {
             unreadable(&app, Protocol::RemoteWrite, &error);
             return error.into_response();
@@ -58,43 +68,65 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     }
 }
 
+/// 3 attempts: by identity, with all series declared, under a number of its own.
+const ATTEMPTS: usize = 3;
+
 /// Stores what was read; no answer when there is nothing to store.
-async fn write(message: Message, read: Read, way: &OnTheWay) -> Result<Option<Response>, Response> {
+async fn write(mut message: Message, mut found: Found, way: &OnTheWay) -> Result<Option<Response>, Response> {
     let app = message.app.clone();
     let version = message.version;
-    if read.batch.samples.is_empty() {
+    if found.read.batch.samples.is_empty() {
         return Ok(None);
     }
-    let stored = match store(&app, version, read, way).await {
-        // The store has forgotten some of the series since they were written: say again which they are.
-        Err(Refusal::UnknownSeries { .. }) => {
-            let (_, read) = message.read(Whose::Declared).await.map_err(IntoResponse::into_response)?;
-            store(&app, version, read, way).await
+    let mut whose = Whose::Known;
+    for attempt in 1..=ATTEMPTS {
+        match store(&app, version, message.is_of_content, found, way).await {
+            Ok(Some(answer)) => return Ok(Some(answer)),
+            Err(refusal) if attempt == ATTEMPTS => return Err(refused(&refusal)),
+            // So many later requests came that nobody knows whether this one did: it is taken for new.
+            Ok(None) => (message.number, message.is_of_content) = (app.numbers.next(), false),
+            // The store has forgotten some of the series since they were written: say again which they are.
+            Err(Refusal::UnknownSeries { .. }) => whose = Whose::Declared,
+            Err(refusal) => return Err(refused(&refusal)),
         }
-        stored => stored,
-    };
-    stored.map(Some).map_err(|refusal| refused(&refusal))
+        (message, found) = message.read(whose).await.map_err(IntoResponse::into_response)?;
+    }
+    Err(ApiError::unavailable("the request could not be told from older ones; send it again").into_response())
 }
 
-async fn store(app: &App, version: Version, read: Read, way: &OnTheWay) -> Result<Response, Refusal> {
+/// No answer when the number, which is made of the content, is older than the table of sequences remembers.
+async fn store(
+    app: &App,
+    version: Version,
+    is_of_content: bool,
+    found: Found,
+    way: &OnTheWay,
+) -> Result<Option<Response>, Refusal> {
+    let Found { read, unfolded } = found;
     let frame = read.batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
-    let verdict = stored(app, Protocol::RemoteWrite, read.batch, frame, way).await?;
+    let verdict = stored_within(app, Protocol::RemoteWrite, read.batch, frame, way, Some(unfolded)).await?;
+    if is_of_content && is_forgotten(&verdict) {
+        return Ok(None);
+    }
     if verdict.folded == 0 && verdict.rejected.is_empty() {
         app.written.remember(&read.declared);
     }
-    Ok(answer(version, &verdict, &read.kinds, &read.details))
+    Ok(Some(answer(version, &verdict, &read.kinds, &read.details)))
 }
 
-async fn arrived(app: &App, request: Request, way: &mut OnTheWay) -> Result<(Message, Read), ApiError> {
+async fn arrived(app: &App, request: Request, way: &mut OnTheWay) -> Result<(Message, Found), ApiError> {
     let version = version_of(request.headers())?;
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
     let mut held = body::read(app, Protocol::RemoteWrite, request).await?;
     held.assume_snappy();
     way.read();
-    let message = Message { app: app.clone(), version, held, tenant, number: app.numbers.next() };
+    let number = app.numbers.next();
+    let message = Message { app: app.clone(), version, held, tenant, number, is_of_content: false };
     let read = message.read(Whose::Known).await;
     way.decoded();
-    read
+    let (mut message, mut found) = read?;
+    message.number_by_content(&mut found.read);
+    Ok((message, found))
 }
 
 /// How the series of a request are named in its batch.
@@ -107,10 +139,25 @@ enum Whose {
 }
 
 impl Message {
-    async fn read(mut self, whose: Whose) -> Result<(Self, Read), ApiError> {
+    /// Gives a request with exemplars a number that it has again when it comes again. One with samples that can never be stored hears each
+    /// time which.
+    fn number_by_content(&mut self, read: &mut Read) {
+        if read.batch.samples.iter().any(Result::is_err) || read.batch.series.iter().any(Result::is_err) {
+            return;
+        }
+        let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "remote write", &self.held.bytes);
+        let Some(content) = Content::of(&read.batch, true, fingerprint) else { return };
+        self.number = self.app.numbers.of_content(content, self.app.clock.wall());
+        self.is_of_content = true;
+        (read.batch.source, read.batch.sequence) = self.number;
+    }
+
+    async fn read(mut self, whose: Whose) -> Result<(Self, Found), ApiError> {
+        let app = self.app.clone();
         // Even a small body may unfold to a large one.
         let read = move || {
             self.held.unpack()?;
+            let unfolded = Unfolded::of(&self.app, self.held.bytes.len())?;
             let (source, sequence) = self.number;
             let known = (whose == Whose::Known).then_some(&self.app.written);
             let learn = |told: &Metadata<'_>| {
@@ -121,12 +168,13 @@ impl Message {
                 Version::One => v1::read(bytes, tenant, source, sequence, known, learn),
                 Version::Two => v2::read(bytes, tenant, source, sequence, known, learn),
             };
-            read.map(|read| (self, read)).map_err(|error| match error {
+            let read = read.map_err(|error| match error {
                 ogive_protocol::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
                 error => ApiError::bad_data(format!("the body is not a remote write request: {error}")),
-            })
+            })?;
+            Ok((self, Found { read, unfolded }))
         };
-        blocking("reading the request", read).await
+        reading(&app, "reading the request", read).await
     }
 }
 
@@ -240,6 +288,28 @@ mod tests {
             // The store of these tests refuses every identity: the second request was tried with one and read again.
             let ledger = server.app.counters.of(Protocol::RemoteWrite);
             assert_eq!((ledger.accepted.get(), ledger.refused_total()), (sent, sent - 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn exemplars_that_are_sent_again_are_stored_once() {
+        let field = |number: u8, inside: &[u8]| [&[number << 3 | 2, inside.len() as u8][..], inside].concat();
+        let label =
+            |name: &str, value: &str| field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat());
+        let (value, time) = ([&[0x09][..], &1.5_f64.to_le_bytes()].concat(), b"\x80\xd0\x95\xff\xbc\x31");
+        let value_of_two = [&[0x11][..], &1.5_f64.to_le_bytes()].concat();
+        let sample = field(2, &[&value[..], &[0x10], time].concat());
+        let exemplar = field(3, &[&label("trace_id", "a")[..], &value_of_two, &[0x18], time].concat());
+        let message = field(1, &[label("__name__", "jobs_total"), sample, exemplar].concat());
+        // One literal of more than 60 bytes.
+        let length = message.len() as u8;
+        let body = [&[length, 60 << 2, length - 1][..], &message].concat();
+        let server = Server::new();
+        for (accepted, duplicate) in [(2, 0), (2, 2)] {
+            let request = Request::post("/api/v1/write").body(body.clone().into()).unwrap();
+            assert_eq!(server.send(request).await.status(), StatusCode::NO_CONTENT);
+            let ledger = server.app.counters.of(Protocol::RemoteWrite);
+            assert_eq!((ledger.accepted.get(), ledger.duplicate.get()), (accepted, duplicate));
         }
     }
 

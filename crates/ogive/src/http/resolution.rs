@@ -1,6 +1,6 @@
 //! `resolution=auto|1s|1m|1h`: how fine an answer's samples are, when somebody says so.
 
-use ogive_model::{Partial, Resolution, Select, SelectError, Selection, SeriesData};
+use ogive_model::{Opening, Partial, Resolution, Select, SelectError, Selection, SeriesData, SeriesSet};
 
 use super::error::ApiError;
 use super::params::{Params, duration_ms};
@@ -42,5 +42,13 @@ impl Select for Told<'_> {
 
     fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
         self.store.select_partial(&self.told(selection))
+    }
+
+    fn open<'s>(
+        &'s self,
+        selection: &Selection,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn SeriesSet + 's>, SelectError> {
+        self.store.open(&self.told(selection), opening)
     }
 }

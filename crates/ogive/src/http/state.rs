@@ -6,14 +6,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_model::{Resolution, Selection, TimeRange};
 use serde_json::{Value, json};
 
 use super::App;
 use super::ask::ask;
-use super::error::{ApiError, json as answer};
+use super::error::{ApiError, success};
 use super::params::Params;
 use crate::cli::format::iso;
 
@@ -22,10 +21,6 @@ const TOP: usize = 10;
 
 /// What is active: series with a sample in the last two hours.
 const ACTIVE_MS: i64 = 2 * 3_600_000;
-
-fn success(data: &Value) -> Response {
-    answer(StatusCode::OK, json!({"status": "success", "data": data}).to_string())
-}
 
 /// Since when it runs, and where.
 pub(super) async fn runtime(State(app): State<App>) -> Response {
@@ -39,6 +34,19 @@ pub(super) async fn runtime(State(app): State<App>) -> Response {
         "goroutineCount": 0, "GOMAXPROCS": std::thread::available_parallelism().map_or(1, usize::from),
         "GOMEMLIMIT": 0, "GOGC": "", "GODEBUG": "", "storageRetention": "",
     }))
+}
+
+/// Every option with its values as a YAML mapping (a JSON list is one in YAML too), and the tenant's own scrape jobs.
+pub(super) async fn config(State(app): State<App>, params: Params) -> Response {
+    let options = app.flags.0.iter().filter(|flag| !flag.values.is_empty());
+    let lines: Vec<String> = options.map(|flag| format!("{}: {}\n", flag.name, json!(flag.values))).collect();
+    success(&json!({"yaml": lines.concat() + &app.scrape.told(&params.tenant)}))
+}
+
+/// All options, each as one text.
+pub(super) async fn flags(State(app): State<App>) -> Response {
+    let flags = app.flags.0.iter().map(|flag| (flag.name.clone(), flag.values.join(",").into()));
+    success(&Value::Object(flags.collect()))
 }
 
 fn fact(app: &App, name: &str) -> f64 {
@@ -134,8 +142,30 @@ pub(super) async fn replay() -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::Flag;
+    use axum::http::StatusCode;
+
     use super::super::tests::Server;
     use super::*;
+
+    #[tokio::test]
+    async fn options_are_told_as_they_were_given() {
+        let mut server = Server::new();
+        let flag = |name: &str, values: &[&str], is_default| {
+            let values = values.iter().map(|value| (*value).to_owned()).collect();
+            Flag { name: name.into(), values, is_default }
+        };
+        let flags = vec![flag("data", &["a", "b \"c\""], false), flag("rollups", &["1m,1h"], true)];
+        Arc::get_mut(&mut server.app).expect("nobody else has it").flags.0 = flags;
+        let get = async |path: &str| server.get(path).await.1["data"].clone();
+        assert_eq!(get("/api/v1/status/flags").await, json!({"data": "a,b \"c\"", "rollups": "1m,1h"}));
+        assert_eq!(
+            get("/api/v1/status/config").await,
+            json!({"yaml": "data: [\"a\",\"b \\\"c\\\"\"]\nrollups: [\"1m,1h\"]\n"})
+        );
+    }
 
     #[tokio::test]
     async fn the_labels_with_most_series_come_first() {

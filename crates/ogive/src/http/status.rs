@@ -5,13 +5,22 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value};
 
-use super::error::json;
+use super::ask::blocking;
+use super::error::{ApiError, json};
 use super::{App, text};
 use crate::counters::Ledger;
 
 /// One flat object.
 pub(super) async fn get(State(app): State<App>) -> Response {
     json(StatusCode::OK, Value::Object(figures(&app)).to_string() + "\n")
+}
+
+/// A broker's spool and destinations.
+pub(super) async fn broker(State(app): State<App>) -> Result<Response, ApiError> {
+    // Each destination's lock is held while it reads a segment.
+    let found = blocking("the broker's state", move || Ok(app.backend.broker())).await?;
+    let found = found.ok_or_else(|| ApiError::not_found("this is no broker; `ogive broker -c FILE` starts one"))?;
+    Ok(json(StatusCode::OK, found.to_string() + "\n"))
 }
 
 /// Every figure of the server by name.

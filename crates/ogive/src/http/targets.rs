@@ -1,6 +1,9 @@
 //! `/api/v1/targets`, `/api/v1/targets/metadata`, `/api/v1/scrape_pools` as Prometheus answers them, and `POST /-/reload`.
+//!
+//! Invariants: a tenant sees the targets of its own jobs alone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,11 +14,11 @@ use tokio::sync::oneshot;
 use super::App;
 use super::admin::enabled;
 use super::catalog::selector;
-use super::error::{ApiError, json as answer};
+use super::error::{ApiError, success};
 use super::params::Params;
 use crate::cli::format::iso;
 use crate::scrape::duration_text;
-use crate::scrape::view::{Pairs, TargetView};
+use crate::scrape::view::{Pairs, PoolView, TargetView};
 
 /// Targets that are scraped, and those that the rules dropped.
 pub(super) async fn targets(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
@@ -25,7 +28,7 @@ pub(super) async fn targets(State(app): State<App>, params: Params) -> Result<Re
     }
     let wanted = params.get("scrapePool").filter(|name| !name.is_empty());
     let (mut active, mut dropped, mut counts) = (Vec::new(), Vec::new(), BTreeMap::new());
-    for (name, pool) in app.scrape.pools().iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name)) {
+    for (name, pool) in pools_of(&app, &params).iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name)) {
         let of_pool = pool.dropped();
         if state != "active" {
             dropped
@@ -36,7 +39,7 @@ pub(super) async fn targets(State(app): State<App>, params: Params) -> Result<Re
             active.extend(pool.active().iter().map(|target| shown(name, target)));
         }
     }
-    success(json!({"activeTargets": active, "droppedTargets": dropped, "droppedTargetCounts": counts}))
+    Ok(success(&json!({"activeTargets": active, "droppedTargets": dropped, "droppedTargetCounts": counts})))
 }
 
 fn shown(pool: &str, view: &TargetView) -> Value {
@@ -71,7 +74,7 @@ pub(super) async fn metadata(State(app): State<App>, params: Params) -> Result<R
     let metric = params.get("metric").filter(|metric| !metric.is_empty());
     let limit = params.limit()?;
     let mut out = Vec::new();
-    for view in app.scrape.pools().values().flat_map(|pool| pool.active()) {
+    for view in pools_of(&app, &params).values().flat_map(|pool| pool.active()) {
         if !matchers.iter().all(|matcher| matcher.matches(view.target.label(&matcher.name))) {
             continue;
         }
@@ -90,13 +93,13 @@ pub(super) async fn metadata(State(app): State<App>, params: Params) -> Result<R
             out.push(Value::Object(entry));
         }
     }
-    success(Value::Array(out))
+    Ok(success(&Value::Array(out)))
 }
 
 /// The names of the jobs.
-pub(super) async fn pools(State(app): State<App>) -> Result<Response, ApiError> {
-    let names: Vec<String> = app.scrape.pools().into_keys().collect();
-    success(json!({"scrapePools": names}))
+pub(super) async fn pools(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    let names: Vec<String> = pools_of(&app, &params).into_keys().collect();
+    Ok(success(&json!({"scrapePools": names})))
 }
 
 /// Reads the scrape configuration again.
@@ -112,6 +115,7 @@ pub(super) async fn reload(State(app): State<App>) -> Result<Response, ApiError>
     }
 }
 
-fn success(data: Value) -> Result<Response, ApiError> {
-    Ok(answer(StatusCode::OK, json!({"status": "success", "data": data}).to_string()))
+/// The jobs that whoever asks may see.
+fn pools_of(app: &App, params: &Params) -> BTreeMap<String, Arc<PoolView>> {
+    app.scrape.pools().into_iter().filter(|(_, pool)| pool.tenant == params.tenant).collect()
 }

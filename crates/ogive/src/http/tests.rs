@@ -45,6 +45,7 @@ impl Server {
             upkeep: None,
             web: Arc::new(Web::open(None, crate::cli::read_file, Arc::default()).unwrap()),
             scrape: Arc::default(),
+            flags: Flags::default(),
         });
         Self { app, memory, _end: end }
     }
@@ -205,6 +206,37 @@ async fn bytes_under_way_are_limited() {
     assert_eq!(server.post("application/json", "{}").await.0, StatusCode::BAD_REQUEST);
 }
 
+/// What small bodies unfold to is counted too, until the store has answered: by every way in over HTTP.
+#[tokio::test]
+async fn what_bodies_unfold_to_is_limited() {
+    let server = Server::new();
+    let unfolded = &server.app.limits.unfolded_kib;
+    let taken = unfolded.clone().try_acquire_many_owned(Limits::UNFOLDED_KIB as u32).unwrap();
+    // A gauge of OTLP, a snappy block without a series, and a line.
+    let otlp = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"m","gauge":{"dataPoints":[{"timeUnixNano":"1","asInt":"1"}]}}]}]}]}"#;
+    let batch = format!("{{\"source\":\"{SOURCE}\",\"sequence\":1,\"series\":[],\"samples\":[]}}");
+    let ways = [
+        ("/v1/batch", "application/json", batch.into_bytes()),
+        ("/v1/metrics", "application/json", otlp.into()),
+        ("/api/v1/write", "application/x-protobuf", vec![0]),
+        ("/api/v2/write", "text/plain", b"cpu v=1".to_vec()),
+    ];
+    let send = async |(path, kind, body): &(&'static str, &'static str, Vec<u8>)| {
+        let request = Request::post(*path).header("content-type", *kind).body(body.clone().into()).unwrap();
+        server.send(request).await
+    };
+    for way in &ways {
+        let response = send(way).await;
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS, "{}", way.0);
+        assert_eq!(response.headers()["retry-after"], "1", "{}", way.0);
+    }
+    drop(taken);
+    for way in &ways {
+        assert!(send(way).await.status().is_success(), "{}", way.0);
+    }
+    assert_eq!(unfolded.available_permits(), Limits::UNFOLDED_KIB, "everything is given back");
+}
+
 #[tokio::test]
 async fn queries_answer_as_prometheus_does() {
     let server = Server::filled().await;
@@ -264,7 +296,7 @@ async fn wrong_queries_say_what_is_wrong() {
 async fn the_catalog_lists_what_is_stored() {
     let server = Server::filled().await;
     let (_, body) = server.get("/api/v1/labels").await;
-    assert_eq!(body["data"], json!(["__name__", "job", "route"]));
+    assert_eq!(body["data"], json!(["__name__", "job", "le", "route"]));
     let (_, body) = server.get("/api/v1/labels?match[]=up").await;
     assert_eq!(body["data"], json!(["__name__", "job"]));
     let (_, body) = server.get("/api/v1/label/__name__/values?classic_views=false").await;
@@ -524,4 +556,92 @@ fn a_frame_gets_the_tenant_of_its_request() {
     let (batch, frame) = super::batch::framed(named.encode().unwrap(), None).unwrap();
     assert_eq!((batch, frame), (named.clone(), named.encode().unwrap()));
     assert!(super::batch::framed(named.encode().unwrap(), Some(Tenant::new("other").unwrap())).is_err());
+}
+
+const FRAMES: &str = "application/x-ogive-batch-frames";
+
+/// A frame of one float of a series of its own.
+fn float_frame(sequence: u64, name: &str, tenant: &str) -> Vec<u8> {
+    use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
+    let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+    let series = vec![Ok(SeriesDef::new([("__name__", name)], meta).unwrap())];
+    let time_ns = 1_700_000_001_000_000_000;
+    let samples = vec![Ok(Sample { series: 0, time_ns, start_ns: None, value: Value::Float(sequence as f64) })];
+    let (source, tenant, known) = (SourceId(77), Tenant::new(tenant).unwrap(), Vec::new());
+    Batch { source, sequence, tenant, series, known, samples }.encode().unwrap()
+}
+
+fn codes(answer: &Value) -> Vec<u64> {
+    answer["batches"].as_array().unwrap().iter().map(|one| one["code"].as_u64().unwrap()).collect()
+}
+
+/// Several batches in one body: each has its own answer, what is wrong with one spoils no other, and each counts once.
+#[tokio::test]
+async fn each_batch_of_a_body_stands_for_itself() {
+    let server = Server::new();
+    let (one, two) = (float_frame(1, "one", "default"), float_frame(2, "two", "default"));
+    let mut bad = float_frame(3, "bad", "default");
+    let last = bad.len() - 1;
+    bad[last] ^= 1;
+    let (status, answer) = server.post(FRAMES, [&one[..], &bad, &two, &one].concat()).await;
+    assert_eq!((status, codes(&answer)), (StatusCode::OK, vec![200, 400, 200, 200]), "{answer}");
+    let each = answer["batches"].as_array().unwrap();
+    assert_eq!(each[0], json!({"code": 200, "accepted": 1, "duplicate": 0, "rejected": []}));
+    assert!(each[1]["error"].as_str().unwrap().contains("checksum"), "{answer}");
+    assert_eq!((&each[2]["accepted"], &each[3]["duplicate"]), (&json!(1), &json!(1)));
+    let ledger = server.app.counters.of(Protocol::Batch);
+    assert_eq!((ledger.received.get(), ledger.accepted.get(), ledger.duplicate.get()), (3, 2, 1));
+    for (name, value) in [("one", "1"), ("two", "2")] {
+        let (_, found) = server.get(&format!("/api/v1/query?query={name}")).await;
+        assert_eq!(found["data"]["result"][0]["value"][1], value);
+    }
+    // One that is alone in its body is answered in a list too, and packed bodies are the same.
+    let packed = zstd::bulk::compress(&[&one[..], &one].concat(), 1).unwrap();
+    let request = Request::post("/v1/batch").header("content-type", FRAMES).header("content-encoding", "zstd");
+    let (status, answer) = self::answer(server.send(request.body(packed.into()).unwrap()).await).await;
+    assert_eq!((status, codes(&answer)), (StatusCode::OK, vec![200, 200]), "{answer}");
+    let (_, answer) = server.post(FRAMES, one).await;
+    assert_eq!(codes(&answer), [200]);
+}
+
+/// A body that is no row of frames is refused whole, and nothing of it is taken.
+#[tokio::test]
+async fn a_body_that_was_cut_is_refused_whole() {
+    let server = Server::new();
+    let body = [float_frame(1, "one", "default"), float_frame(2, "two", "default")].concat();
+    let none = |at: usize| body[..at].to_vec();
+    let many = ogive_model::wire::frame(&Default::default(), b"").unwrap().repeat(ogive_model::wire::FRAMES_MAX + 1);
+    for (bytes, expected) in [
+        (none(0), StatusCode::BAD_REQUEST),
+        (none(body.len() - 1), StatusCode::BAD_REQUEST),
+        (none(body.len() / 2 + 3), StatusCode::BAD_REQUEST),
+        ([&body[..], b"more"].concat(), StatusCode::BAD_REQUEST),
+        (b"{}".to_vec(), StatusCode::BAD_REQUEST),
+        (many, StatusCode::PAYLOAD_TOO_LARGE),
+    ] {
+        let (status, answer) = server.post(FRAMES, bytes).await;
+        assert_eq!(status, expected, "{answer}");
+        assert!(answer["batches"].is_null() && answer["error"].is_string(), "{answer}");
+    }
+    let (_, found) = server.get("/api/v1/labels").await;
+    assert_eq!(found["data"], json!([]));
+}
+
+/// A tenant that the request does not name, and a store that takes nothing: each batch hears it, and so does who looks at the
+/// status alone.
+#[tokio::test]
+async fn refusals_of_a_body_are_those_of_its_batches() {
+    let server = Server::new();
+    let body = [float_frame(1, "one", "default"), float_frame(2, "two", "b")].concat();
+    let request = Request::post("/v1/batch").header("content-type", FRAMES).header("x-scope-orgid", "a");
+    let (status, answer) = self::answer(server.send(request.body(body.clone().into()).unwrap()).await).await;
+    assert_eq!((status, codes(&answer)), (StatusCode::OK, vec![200, 400]), "{answer}");
+    for (refusal, code) in [(Refusal::Busy, 429), (Refusal::DiskFull("full".into()), 507)] {
+        *server.memory.refusal.lock().unwrap() = Some(refusal);
+        let request = Request::post("/v1/batch").header("content-type", FRAMES).body(body.clone().into()).unwrap();
+        let response = server.send(request).await;
+        assert_eq!(response.headers().get("retry-after").is_some(), code == 429);
+        let (status, answer) = self::answer(response).await;
+        assert_eq!((u64::from(status.as_u16()), codes(&answer)), (code, vec![code, code]), "{answer}");
+    }
 }

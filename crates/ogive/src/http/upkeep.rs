@@ -189,6 +189,8 @@ pub(super) fn answer(status: StatusCode, data: &Value) -> Response {
 }
 
 fn document(upkeep: &Upkeep) -> Value {
+    // First: who sees that nothing is filled any more must not see what is filled as it was before.
+    let filling = work(&upkeep.filling.state());
     let members: Vec<Value> = upkeep.members().iter().map(member).collect();
     // What no directory had right when the store was opened, or has not now.
     let problems = upkeep.store().map(|store| {
@@ -196,7 +198,7 @@ fn document(upkeep: &Upkeep) -> Value {
         [status.recovered.findings, status.block_failures].concat()
     });
     json!({
-        "disks": members, "epoch": upkeep.mirror.epoch(), "filling": work(&upkeep.filling.state()),
+        "disks": members, "epoch": upkeep.mirror.epoch(), "filling": filling,
         "problems": problems.unwrap_or_default(),
     })
 }

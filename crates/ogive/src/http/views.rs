@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use ogive_model::{Matcher, Partial, Select, SelectError, Selection, SeriesData, TimeRange};
+use ogive_model::{Matcher, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, TimeRange};
 use ogive_query::ClassicViews;
 
 use super::App;
@@ -59,6 +59,18 @@ impl Select for Views<'_> {
             self.reader.select_partial(selection)
         }
     }
+
+    fn open<'s>(
+        &'s self,
+        selection: &Selection,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn SeriesSet + 's>, SelectError> {
+        if self.shown {
+            ClassicViews::new(&*self.reader).opened(selection, opening)
+        } else {
+            self.reader.open(selection, opening)
+        }
+    }
 }
 
 impl Reader for Views<'_> {
@@ -109,6 +121,9 @@ mod tests {
         let series = get("/api/v1/series?match[]=rpc_seconds_count").await;
         assert_eq!(series, json!([{"__name__": "rpc_seconds_count", "route": "/a"}]));
         assert_eq!(get("/api/v1/labels?match[]=rpc_seconds_bucket").await, json!(["__name__", "le", "route"]));
+        assert_eq!(get("/api/v1/labels").await, json!(["__name__", "job", "le", "route"]));
+        assert_eq!(get("/api/v1/labels?classic_views=false").await, json!(["__name__", "job", "route"]));
+        assert_eq!(get("/api/v1/labels?match[]=up").await, json!(["__name__", "job"]));
         let bounds = get("/api/v1/label/le/values?match[]=rpc_seconds_bucket").await;
         assert!(bounds.as_array().unwrap().contains(&json!("+Inf")), "{bounds}");
         let names = get("/api/v1/label/__name__/values").await;

@@ -29,7 +29,7 @@ use address::{Address, Socket};
 use connection::Rules;
 use intake::{Common, Graphite, Intake, Statsd};
 pub(crate) use options::Options;
-use outbox::Outbox;
+pub(crate) use outbox::Outbox;
 
 /// Graphite's samples wait this long for company in their batch.
 const GATHER: Duration = Duration::from_millis(100);

@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LAST_TRIES: Duration = Duration::from_secs(5);
 
 /// See the module.
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     app: App,
     protocol: Protocol,
     tenant: Tenant,
@@ -77,7 +77,7 @@ impl Waiting {
 }
 
 impl Outbox {
-    pub(super) fn new(app: App, protocol: Protocol, tenant: Tenant) -> Arc<Self> {
+    pub(crate) fn new(app: App, protocol: Protocol, tenant: Tenant) -> Arc<Self> {
         Arc::new(Self { app, protocol, tenant, waiting: Mutex::default(), more: Notify::new() })
     }
 
@@ -112,14 +112,15 @@ impl Outbox {
     }
 
     /// Adds the samples and series of a batch; source, number and tenant are given here.
-    pub(super) fn add(&self, mut batch: Batch) {
-        if batch.samples.is_empty() {
+    pub(crate) fn add(&self, mut batch: Batch) {
+        let ledger = self.app.counters.of(self.protocol);
+        // Only what is right can be encoded.
+        let samples = batch.samples.len() as u64 - ledger.leave_out(&batch);
+        if samples == 0 {
             return;
         }
         (batch.source, batch.sequence) = self.app.numbers.next();
         batch.tenant = self.tenant.clone();
-        let ledger = self.app.counters.of(self.protocol);
-        let samples = batch.samples.len() as u64;
         match batch.encode() {
             Ok(bytes) => {
                 let given_up = self.lock().add(Frame { bytes, samples });
@@ -134,7 +135,7 @@ impl Outbox {
     }
 
     /// Sends until `ending` is told and nothing waits.
-    pub(super) async fn run(self: Arc<Self>, mut ending: watch::Receiver<bool>) {
+    pub(crate) async fn run(self: Arc<Self>, mut ending: watch::Receiver<bool>) {
         loop {
             let next = self.lock().take();
             if let Some(frame) = next {

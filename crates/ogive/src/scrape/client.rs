@@ -23,8 +23,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::Files;
-use super::config::{Access, Login, Secret};
+use super::config::{Access, Login};
+use crate::outgoing::{Files, Secret};
 
 /// 10, as browsers and Prometheus have it.
 const REDIRECTS_MAX: usize = 10;
@@ -183,18 +183,7 @@ impl Client {
     }
 
     async fn words(&self, secret: &Secret) -> Result<String, String> {
-        match secret {
-            Secret::Here(text) => Ok(text.clone()),
-            Secret::In(path) => {
-                let (path, read) = (path.clone(), self.files.read);
-                let bytes = tokio::task::spawn_blocking(move || {
-                    read(&path).map_err(|error| format!("{}: {error}", path.display()))
-                });
-                let bytes = bytes.await.map_err(|error| error.to_string())??;
-                let text = String::from_utf8(bytes).map_err(|_| "a file with a secret is not UTF-8")?;
-                Ok(text.trim().to_owned())
-            }
-        }
+        secret.words(self.files).await
     }
 }
 

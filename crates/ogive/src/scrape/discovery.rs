@@ -1,18 +1,20 @@
 //! Where targets come from: the configuration itself, files, and addresses that answer groups as JSON.
 //!
 //! Invariants: a source that cannot be read leaves what it said last in force, and is told once.
+//! Threads: files are read on a blocking one.
 //! Limits: [`FILE_BYTES_MAX`](super::config::FILE_BYTES_MAX) each.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_probe::Clock;
 
-use super::Files;
 use super::client::{Ask, Client};
 use super::config::{FILE_BYTES_MAX, Group, HttpSource, Job, Text, yaml};
+use crate::outgoing::Files;
 
 /// 10 s for a list of targets.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -57,7 +59,7 @@ impl Discovery {
     pub(super) async fn groups(&mut self) -> Vec<Group> {
         let mut out = self.job.groups.clone();
         if !self.job.files.is_empty() {
-            self.look_at_files();
+            self.look_at_files().await;
             out.extend(self.of_files.values().flat_map(|(_, groups)| groups.iter().cloned()));
         }
         self.ask_http().await;
@@ -65,19 +67,16 @@ impl Discovery {
         out
     }
 
-    fn look_at_files(&mut self) {
-        let patterns = self.job.files.clone();
-        let mut found = BTreeSet::new();
-        for pattern in &patterns {
-            match (self.files.list)(pattern) {
-                Ok(paths) => found.extend(paths),
-                Err(error) => self.tell(&pattern.display().to_string(), Some(error.to_string())),
-            }
+    async fn look_at_files(&mut self) {
+        let (files, patterns) = (self.files, self.job.files.clone());
+        let Ok((found, failed)) = tokio::task::spawn_blocking(move || look(files, &patterns)).await else { return };
+        for (pattern, error) in failed {
+            self.tell(&pattern, Some(error));
         }
-        self.of_files.retain(|path, _| found.contains(path));
-        for path in found {
+        self.of_files.retain(|path, _| found.contains_key(path));
+        for (path, bytes) in found {
             let key = path.display().to_string();
-            let bytes = match (self.files.read)(&path) {
+            let bytes = match bytes {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     self.tell(&key, Some(error.to_string()));
@@ -136,6 +135,25 @@ impl Discovery {
             None => drop(self.told.remove(source)),
         }
     }
+}
+
+/// What is in files, or why it cannot be read.
+type Contents = BTreeMap<PathBuf, io::Result<Vec<u8>>>;
+
+/// The files that `patterns` name with what is in them, and the patterns that cannot be looked for.
+fn look(files: Files, patterns: &[PathBuf]) -> (Contents, Vec<(String, String)>) {
+    let (mut found, mut failed) = (BTreeSet::new(), Vec::new());
+    for pattern in patterns {
+        match (files.list)(pattern) {
+            Ok(paths) => found.extend(paths),
+            Err(error) => failed.push((pattern.display().to_string(), error.to_string())),
+        }
+    }
+    let read = |path: PathBuf| {
+        let bytes = (files.read)(&path);
+        (path, bytes)
+    };
+    (found.into_iter().map(read).collect(), failed)
 }
 
 /// The groups in `bytes`, each with where it comes from as the label `origin`.

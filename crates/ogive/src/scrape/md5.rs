@@ -4,7 +4,7 @@
 const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 
 /// The digest of `message`.
-pub(super) fn md5(message: &[u8]) -> [u8; 16] {
+pub(crate) fn md5(message: &[u8]) -> [u8; 16] {
     let mut padded = message.to_vec();
     padded.push(0x80);
     padded.resize((message.len() + 9).next_multiple_of(64) - 8, 0);

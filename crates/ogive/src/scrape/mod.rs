@@ -1,7 +1,7 @@
 //! Scraping: what Prometheus and OpenMetrics endpoints show is fetched each interval and stored as it came.
 //!
 //! `ogive serve --scrape-config FILE` reads `global` and `scrape_configs` in the form that users of Prometheus have. Each job is a
-//! pool with a task that discovers its targets, each target a task that scrapes it. All of it goes to the default tenant.
+//! pool with a task that discovers its targets, each target a task that scrapes it. A job's series go to its tenant.
 //! Invariants: a configuration is taken whole or not at all; a job that a reload does not change goes on undisturbed.
 //! Threads: tasks of the server's runtime alone.
 //! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old configuration stays.
@@ -20,19 +20,20 @@ mod tls;
 pub(crate) mod view;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use ogive_model::Tenant;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::http::App;
+use crate::outgoing::Files;
 use config::Config;
-pub(crate) use config::duration_text;
+pub(crate) use config::{duration, duration_text};
+pub(crate) use md5::md5;
 use pool::{Caches, Pool};
 use scrape::Stop;
+pub(crate) use series::STALE;
 pub(crate) use view::View;
 
 /// 2 expositions are read at once: one a processor of a small machine.
@@ -48,19 +49,10 @@ pub(crate) struct ScrapeOptions {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// How files are reached: they are given, not opened here.
-#[derive(Clone, Copy)]
-pub(crate) struct Files {
-    pub(crate) read: fn(&Path) -> io::Result<Vec<u8>>,
-    /// The files of a pattern, whose last part may hold asterisks.
-    pub(crate) list: fn(&Path) -> io::Result<Vec<PathBuf>>,
-}
-
 /// What every task works with.
 struct Context {
     app: App,
     files: Files,
-    tenant: Tenant,
     decoding: Semaphore,
 }
 
@@ -90,8 +82,7 @@ impl Scraping {
         let (sender, mut reloads) = mpsc::channel(RELOADS_MAX);
         *app.scrape.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         let mut ending = app.ending.clone();
-        let tenant = scrape::tenant();
-        let context = Arc::new(Context { app, files: self.files, tenant, decoding: Semaphore::new(DECODING_MAX) });
+        let context = Arc::new(Context { app, files: self.files, decoding: Semaphore::new(DECODING_MAX) });
         let mut jobs = Jobs { context, pools: BTreeMap::new() };
         jobs.become_of(self.config).await;
         loop {
@@ -140,6 +131,7 @@ struct Jobs {
 
 impl Jobs {
     async fn become_of(&mut self, config: Config) {
+        self.context.app.scrape.tell(&config.jobs);
         let wanted: BTreeMap<String, config::Job> =
             config.jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
         let gone: Vec<String> = self.pools.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
@@ -154,6 +146,11 @@ impl Jobs {
                 Some(pool) if *pool.job == job => {
                     self.pools.insert(name, pool);
                     continue;
+                }
+                // To another tenant nothing goes on: its series end, and others begin.
+                Some(pool) if pool.job.tenant != job.tenant => {
+                    pool.stop(Stop::End).await;
+                    Caches::new()
                 }
                 Some(pool) => pool.stop(Stop::HandOver).await,
                 None => Caches::new(),

@@ -42,7 +42,7 @@ impl Pool {
         let discovery = Discovery::new(job.clone(), context.files, context.app.clock).map_err(wrong)?;
         let tls = super::tls::config(&job.access.tls, context.files).map_err(wrong)?;
         let (stop, stopping) = watch::channel(Stop::Not);
-        let view = Arc::<PoolView>::default();
+        let view = Arc::new(PoolView::of(job.tenant.clone()));
         context.app.scrape.set(&job.name, view.clone());
         let work = Work {
             context: context.clone(),

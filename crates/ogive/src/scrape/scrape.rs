@@ -167,7 +167,7 @@ impl Scrape {
             store(&self.context, &self.job, &self.view.target, &mut self.cache, (items, None)).await;
         }
         report.is_up = last.error.is_empty();
-        let items = self.cache.report(&self.context.tenant, Some(report), time_ns);
+        let items = self.cache.report(&self.job.tenant, Some(report), time_ns);
         store(&self.context, &self.job, &self.view.target, &mut self.cache, (items, None)).await;
         self.view.set(last);
     }
@@ -187,7 +187,7 @@ impl Scrape {
             tokio::task::block_in_place(|| decode(format, &answer.body))
         };
         let read = read.map_err(|error| Failure(explained(&error, format), Some(MALFORMED)))?;
-        let rules = Rules { job: &self.job, labels: &self.view.target.labels, tenant: &self.context.tenant };
+        let rules = Rules { job: &self.job, labels: &self.view.target.labels, tenant: &self.job.tenant };
         report.scraped = read.points.len() as u64;
         let round = self.cache.take(&rules, &read, time_ns).map_err(|sentence| Failure(sentence, Some("limit")))?;
         (report.scraped, report.kept, report.added) = (round.scraped, round.kept, round.added);
@@ -217,7 +217,7 @@ impl Scrape {
         }
         let metadata = &self.context.app.metadata;
         for family in last.families.iter() {
-            metadata.learn(&self.context.tenant, &family.name, family.kind, &family.help, &family.unit);
+            metadata.learn(&self.job.tenant, &family.name, family.kind, &family.help, &family.unit);
         }
     }
 
@@ -229,7 +229,7 @@ impl Scrape {
     async fn end_of(context: &Context, job: &Job, target: &Target, cache: &mut Cache) {
         let now_ns = context.app.clock.wall().div_euclid(1_000_000) * 1_000_000;
         let mut items = cache.end_all(job.track_timestamps, now_ns);
-        items.extend(cache.report(&context.tenant, None, now_ns));
+        items.extend(cache.report(&job.tenant, None, now_ns));
         store(context, job, target, cache, (items, None)).await;
     }
 }
@@ -280,7 +280,7 @@ async fn store(
     cache: &mut Cache,
     (items, read): (Vec<Item>, Option<&Exposition<'_>>),
 ) {
-    let rules = Rules { job, labels: &target.labels, tenant: &context.tenant };
+    let rules = Rules { job, labels: &target.labels, tenant: &job.tenant };
     for chunk in items.chunks(BATCH_SAMPLES_MAX) {
         let mut chunk = chunk.to_vec();
         // Once more for what the store has forgotten, once for what it knows otherwise.
@@ -288,7 +288,7 @@ async fn store(
             if chunk.is_empty() {
                 break;
             }
-            match submit(context, &chunk).await {
+            match submit(context, &job.tenant, &chunk).await {
                 Ok(verdict) => {
                     if verdict.folded == 0 {
                         cache.stored(&chunk, &verdict.rejected);
@@ -305,30 +305,25 @@ async fn store(
     }
 }
 
-async fn submit(context: &Context, items: &[Item]) -> Result<Verdict, Refusal> {
+async fn submit(context: &Context, tenant: &Tenant, items: &[Item]) -> Result<Verdict, Refusal> {
     let app = &context.app;
     let mut pause = Duration::from_millis(100);
     for _ in 1..TRIES {
-        match submit_once(context, items).await {
+        match submit_once(context, tenant, items).await {
             Err(Refusal::Busy) if !*app.ending.borrow() => tokio::time::sleep(pause).await,
             done => return done,
         }
         pause *= 2;
     }
-    submit_once(context, items).await
+    submit_once(context, tenant, items).await
 }
 
-async fn submit_once(context: &Context, items: &[Item]) -> Result<Verdict, Refusal> {
+async fn submit_once(context: &Context, tenant: &Tenant, items: &[Item]) -> Result<Verdict, Refusal> {
     let app = &context.app;
     let way = app.meters.ingest.begin_made();
-    let batch = batch(items, &context.tenant, app.numbers.next());
+    let batch = batch(items, tenant, app.numbers.next());
     let frame = batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
     let verdict = stored(app, counters::Protocol::Scrape, batch, frame, &way).await?;
     app.meters.ingest.finish(way, Publisher::Of(counters::Protocol::Scrape));
     Ok(verdict)
-}
-
-/// The tenant of everything that is scraped.
-pub(super) fn tenant() -> Tenant {
-    Tenant::default()
 }

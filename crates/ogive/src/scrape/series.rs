@@ -20,7 +20,7 @@ use super::config::Job;
 use super::relabel::{self, LabelSet};
 
 /// The bits by which Prometheus says that a series ended.
-const STALE: u64 = 0x7ff0_0000_0000_0002;
+pub(crate) const STALE: u64 = 0x7ff0_0000_0000_0002;
 
 /// What is told of each scrape of a target.
 const REPORTS: [&str; 5] = [

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, RootCertStore};
 
-use super::Files;
 use super::config::{Pem, Tls};
+use crate::outgoing::{Files, Witness};
 
 /// The settings that `tls` asks for. The system's authorities are believed where it names none.
 pub(super) fn config(tls: &Tls, files: Files) -> Result<Arc<ClientConfig>, String> {
@@ -23,7 +22,8 @@ pub(super) fn config(tls: &Tls, files: Files) -> Result<Arc<ClientConfig>, Strin
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions);
     let builder = builder.map_err(|error| format!("tls_config: {error}"))?;
     let builder = if tls.insecure {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        let anybody = Witness::new(Arc::new(RootCertStore::empty()), provider)?;
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(anybody))
     } else {
         builder.with_root_certificates(roots(tls.authorities.as_ref(), files)?)
     };
@@ -48,57 +48,12 @@ fn roots(authorities: Option<&Pem>, files: Files) -> Result<RootCertStore, Strin
 }
 
 fn certificates(pem: &Pem, files: Files) -> Result<Vec<CertificateDer<'static>>, String> {
-    let text = text(pem, files)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err("tls_config: there is no certificate in what should hold one".into()),
-        Err(error) => Err(format!("tls_config: a certificate cannot be read: {error}")),
-    }
+    crate::web::certificates(&text(pem, files)?).map_err(|error| format!("tls_config: {error}"))
 }
 
 fn text(pem: &Pem, files: Files) -> Result<Vec<u8>, String> {
     match pem {
         Pem::Here(text) => Ok(text.clone().into_bytes()),
         Pem::In(path) => (files.read)(path).map_err(|error| format!("tls_config: {}: {error}", path.display())),
-    }
-}
-
-/// Believes everybody: `insecure_skip_verify`. What is signed is checked all the same.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use ogive_model::MetricKind;
+use ogive_model::{MetricKind, Tenant};
 use tokio::sync::{mpsc, oneshot};
 
+use super::config::{self, Job};
 use super::series::number_of;
 use super::target::Target;
 
@@ -21,11 +22,15 @@ pub(crate) type Reload = oneshot::Sender<Result<(), String>>;
 pub(crate) struct View {
     pools: Mutex<BTreeMap<String, Arc<PoolView>>>,
     pub(crate) reload: Mutex<Option<mpsc::Sender<Reload>>>,
+    /// The jobs in force of each tenant, as YAML without secrets.
+    told: Mutex<Vec<(Tenant, String)>>,
 }
 
 /// A job's targets.
 #[derive(Default)]
 pub(crate) struct PoolView {
+    /// Who may see them.
+    pub(crate) tenant: Tenant,
     active: Mutex<Vec<Arc<TargetView>>>,
     dropped: Mutex<Vec<Pairs>>,
     /// Lists of families that some target has now.
@@ -74,6 +79,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl View {
+    /// The jobs in force of `tenant` as YAML; empty when there are none.
+    pub(crate) fn told(&self, tenant: &Tenant) -> String {
+        lock(&self.told).iter().find(|told| told.0 == *tenant).map(|told| told.1.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn tell(&self, jobs: &[Job]) {
+        let mut told: Vec<(Tenant, String)> = Vec::new();
+        for Job { tenant, .. } in jobs {
+            if told.iter().all(|other| other.0 != *tenant) {
+                told.push((tenant.clone(), config::told(jobs.iter().filter(|job| job.tenant == *tenant))));
+            }
+        }
+        *lock(&self.told) = told;
+    }
+
     /// Every job by its name.
     pub(crate) fn pools(&self) -> BTreeMap<String, Arc<PoolView>> {
         lock(&self.pools).clone()
@@ -94,6 +114,10 @@ impl View {
 }
 
 impl PoolView {
+    pub(super) fn of(tenant: Tenant) -> Self {
+        Self { tenant, ..Self::default() }
+    }
+
     pub(crate) fn active(&self) -> Vec<Arc<TargetView>> {
         lock(&self.active).clone()
     }

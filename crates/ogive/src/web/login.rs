@@ -1,7 +1,8 @@
 //! Who somebody is by what their request carries, and what they may do.
 //!
 //! Invariants: secrets are compared by their SHA-256 in constant time, with every one that could be meant, so that the time of an answer
-//! tells nothing of them. A user who is not known costs as much as a wrong password.
+//! tells nothing of them. A user who is not known costs as much as a wrong password. The password of a
+//! user who is not known may be a token, so that a person can open the page with what they have.
 
 use axum::http::{HeaderMap, header};
 use base64::Engine;
@@ -126,7 +127,8 @@ fn denied(why: LoginFailure, message: impl Into<String>) -> Denied {
 
 impl Rules {
     pub(super) fn challenges(&self) -> Vec<&'static str> {
-        let basic = (!self.users.is_empty()).then_some("Basic realm=\"ogive\", charset=\"UTF-8\"");
+        let basic =
+            (!self.users.is_empty() || !self.tokens.is_empty()).then_some("Basic realm=\"ogive\", charset=\"UTF-8\"");
         let bearer = (!self.tokens.is_empty()).then_some("Bearer realm=\"ogive\"");
         basic.into_iter().chain(bearer).collect()
     }
@@ -170,7 +172,7 @@ impl Rules {
                 let bytes = BASE64_STANDARD.decode(secret).map_err(|_| malformed())?;
                 let text = String::from_utf8(bytes).map_err(|_| malformed())?;
                 let (name, password) = text.split_once(':').ok_or_else(malformed)?;
-                self.user(name, password, passwords).await.map(Some)
+                self.named(name, password, now_ms, passwords).await.map(Some)
             }
             _ => Err(malformed()),
         }
@@ -190,6 +192,16 @@ impl Rules {
             return Err(denied(LoginFailure::Expired, message));
         }
         Ok(token.grant.clone())
+    }
+
+    /// A user with a password, or whoever shows a token as one: browsers ask for these two and can show nothing else.
+    async fn named(&self, name: &str, password: &str, now_ms: i64, passwords: &Passwords) -> Result<Grant, Denied> {
+        match self.token(password, now_ms) {
+            Err(Denied { why: LoginFailure::Token, .. }) if !self.users.is_empty() => {
+                self.user(name, password, passwords).await
+            }
+            of_token => of_token,
+        }
     }
 
     async fn user(&self, name: &str, password: &str, passwords: &Passwords) -> Result<Grant, Denied> {

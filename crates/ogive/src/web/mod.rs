@@ -26,6 +26,7 @@ pub(crate) use config::token_hash;
 pub(crate) use failures::{Doorkeeper, LoginFailure};
 pub(crate) use login::{Allow, Denied, Grant, Need};
 use passwords::Passwords;
+pub(crate) use tls::certificates;
 
 /// 2 s: a certificate that was replaced is in force before who replaced it looks.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);

@@ -31,6 +31,29 @@ fn refusal(config: &str) -> String {
     Files::new(config).open().err().map_or_else(String::new, |error| format!("{error:#}"))
 }
 
+/// A file that somebody broke is read or refused, and names itself.
+#[test]
+fn mutated_files_are_read_or_refused() {
+    let good = format!(
+        "http_server_config:\n  http2: true\n  headers: {{X-Frame-Options: deny}}\nbasic_auth_users:\n  alice: {}\n\
+         basic_auth_grants:\n  alice: {{tenant: team-a, allow: [read]}}\ntokens:\n- name: x\n  sha256: {}\n  allow: [write]\n  \
+         expires: 2027-01-31T00:00:00Z\n",
+        bcrypt::hash("x", 4).unwrap(),
+        "0".repeat(64)
+    );
+    let files = Files::new(&good);
+    files.open().unwrap();
+    let mut refused = 0;
+    crate::mutations::mutations(good.as_bytes(), 1_500, 4, b" -:[]{},'\"#&*!|>\n\tax0\xff", |text| {
+        std::fs::write(files.0.path().join("web.yml"), text).unwrap();
+        if let Err(error) = files.open() {
+            assert!(format!("{error:#}").contains("web.yml"), "{error:#}");
+            refused += 1;
+        }
+    });
+    assert!((100..1_500).contains(&refused), "{refused} of 1,500 were refused");
+}
+
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
     let check = |config: &str, words: &[&str]| {

@@ -175,7 +175,8 @@ impl Section {
     }
 }
 
-fn certificates(pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+/// The certificates in `pem`, at least one.
+pub(crate) fn certificates(pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let all = all.map_err(|error| anyhow::anyhow!("{error}"))?;
     ensure!(!all.is_empty(), "no certificate in PEM");

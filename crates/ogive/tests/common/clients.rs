@@ -36,11 +36,31 @@ pub fn python() -> Command {
     Command::new(installed().join("venv/bin/python"))
 }
 
+/// A program of the environment of moto, which speaks the APIs of AWS.
+pub fn moto(program: &str) -> Command {
+    assert_installed("moto.txt", "moto.txt");
+    Command::new(installed().join("moto/bin").join(program))
+}
+
 /// A Node that finds the pinned packages by `require`.
 pub fn node() -> Command {
     assert_installed("package-lock.json", "package-lock.json.made");
     let mut command = Command::new("node");
     command.env("NODE_PATH", installed().join("node_modules"));
+    command
+}
+
+/// A program of another maker that `scripts/heavy-clients` built, or the directory of Java's.
+pub fn heavy(name: &str) -> PathBuf {
+    let path = installed().join("heavy").join(name);
+    assert!(path.exists(), "{} is not there: run scripts/heavy-clients", path.display());
+    path
+}
+
+/// A Java that runs one file of source with the pinned packages.
+fn java() -> Command {
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(heavy("java").join("*"));
     command
 }
 
@@ -54,9 +74,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts `script` of `tests/clients`, `.py` or `.cjs`, with `args`.
+    /// Starts `script` of `tests/clients`, `.py`, `.cjs` or `.java`, with `args`.
     pub fn start(script: &str, args: &[&str]) -> Self {
-        let mut command = if script.ends_with(".py") { python() } else { node() };
+        let mut command = match script.rsplit('.').next() {
+            Some("py") => python(),
+            Some("java") => java(),
+            _ => node(),
+        };
         command.arg(pins().join(script)).args(args);
         Self::run(script, command)
     }

@@ -1,7 +1,11 @@
 //! A real `ogive serve` in a directory of its own, and a client that can also be rude.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod authority;
+pub mod brokers;
 pub mod clients;
+pub mod programs;
+pub mod remote;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -51,13 +55,16 @@ impl Server {
     }
 
     /// What the server said instead when it does not start.
-    #[allow(clippy::zombie_processes, reason = "`Drop` waits for the child, or it has been waited for here")]
     pub fn try_start(directory: &Path, more: &[&str]) -> Result<Self, String> {
+        let data = directory.to_str().unwrap();
+        Self::try_command(directory, &[&["serve", "--data", data], more].concat())
+    }
+
+    /// `ogive` with these arguments; what it said instead when it does not serve.
+    #[allow(clippy::zombie_processes, reason = "`Drop` waits for the child, or it has been waited for here")]
+    pub fn try_command(directory: &Path, arguments: &[&str]) -> Result<Self, String> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ogive"))
-            .arg("serve")
-            .arg("--data")
-            .arg(directory)
-            .args(more)
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -91,10 +98,14 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// Sends a signal, by its name without SIG.
+    pub fn signal(&self, name: &str) {
+        programs::signal(self.pid(), name);
+    }
+
     /// SIGTERM, and the exit code.
     pub fn terminate(&mut self) -> Option<i32> {
-        let done = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().unwrap();
-        assert!(done.success());
+        self.signal("TERM");
         self.child.wait().unwrap().code()
     }
 
@@ -107,12 +118,7 @@ impl Server {
 
     /// One request on a connection of its own.
     pub fn request(&self, head: &str, body: &[u8]) -> std::io::Result<(u16, String)> {
-        let mut stream = TcpStream::connect(&self.address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        let head = format!("{head}\r\nhost: x\r\nconnection: close\r\n");
-        stream.write_all(format!("{head}content-length: {}\r\n\r\n", body.len()).as_bytes())?;
-        stream.write_all(body)?;
-        read_answer(&mut stream)
+        request_at(&self.address, head, body)
     }
 
     pub fn get(&self, path: &str) -> (u16, Value) {
@@ -139,10 +145,41 @@ impl Server {
         body["data"]["result"][0]["value"][1].as_str().map(|text| text.parse().unwrap())
     }
 
+    /// Waits until `expr` is `value`.
+    pub fn becomes(&self, expr: &str, value: f64) {
+        eventually(&format!("{expr} is {value}"), || (self.number(expr) == Some(value)).then_some(()));
+    }
+
+    /// Waits until `expr` is `value`; more is a failure at once.
+    pub fn grows_to(&self, expr: &str, value: f64) {
+        eventually(&format!("{expr} grows to {value}"), || {
+            let found = self.number(expr);
+            assert!(found.unwrap_or(0.0) <= value, "{expr} is {found:?}, more than {value}");
+            (found == Some(value)).then_some(())
+        });
+    }
+
+    /// The address that it said it takes the lines of `protocol` at, by this transport.
+    pub fn line_address(&self, protocol: &str, transport: &str) -> String {
+        let line = self.said.lines().find(|line| line.contains(&format!("taking {protocol} at "))).expect("it is said");
+        let named = line.split(' ').find_map(|word| word.strip_prefix(&format!("{transport}:")));
+        named.unwrap_or_else(|| panic!("{line:?} has no {transport}")).to_owned()
+    }
+
+    /// Memory that the server holds now, KiB.
+    pub fn memory_kib(&self) -> u64 {
+        self.status_kib("VmRSS")
+    }
+
     /// Most memory that the server ever held, KiB.
     pub fn memory_peak_kib(&self) -> u64 {
+        self.status_kib("VmHWM")
+    }
+
+    /// A line of what Linux says of the process.
+    fn status_kib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 }
@@ -164,6 +201,16 @@ pub fn form(text: &str) -> String {
         .collect()
 }
 
+/// One request to whoever listens at `address`, on a connection of its own.
+pub fn request_at(address: &str, head: &str, body: &[u8]) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    let head = format!("{head}\r\nhost: x\r\nconnection: close\r\n");
+    stream.write_all(format!("{head}content-length: {}\r\n\r\n", body.len()).as_bytes())?;
+    stream.write_all(body)?;
+    read_answer(&mut stream)
+}
+
 /// Status and body of an answer whose connection closes after it.
 pub fn read_answer(stream: &mut TcpStream) -> std::io::Result<(u16, String)> {
     let mut bytes = Vec::new();
@@ -173,7 +220,12 @@ pub fn read_answer(stream: &mut TcpStream) -> std::io::Result<(u16, String)> {
     {
         return Err(error);
     }
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    answer_of(&bytes)
+}
+
+/// Status and body of an answer.
+pub fn answer_of(bytes: &[u8]) -> std::io::Result<(u16, String)> {
+    let text = String::from_utf8_lossy(bytes).into_owned();
     let broken = || std::io::Error::other(format!("no answer: {text:?}"));
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(broken)?;
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(broken)?;
@@ -201,6 +253,13 @@ pub fn eventually<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
         assert!(from.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// The pieces in one gzip stream.
+pub fn gzip(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    pieces.for_each(|piece| encoder.write_all(&piece).unwrap());
+    encoder.finish().unwrap()
 }
 
 /// A histogram series' declaration.

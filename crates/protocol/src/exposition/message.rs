@@ -8,29 +8,32 @@ use std::borrow::Cow;
 use ogive_model::{MetricKind, Temporality};
 
 use super::series::{message_labels, pair};
-use super::{Exemplar, Exposition, Family, Point, Series, Value, temporality};
+use super::{Exemplar, Exposition, Family, Meter, Point, Series, Value, temporality};
 use crate::Error;
 use crate::protobuf::{Field, Fields, varint, zigzag};
 use crate::remote_write::{Number, Raw, SidePart};
 
 const DOUBLE: &str = "a value is not a double";
 const INTEGER: &str = "a count is not a number";
+/// 65,536 buckets, quantiles or events of one metric, as bins of a native histogram.
+const PARTS_MAX: usize = 1 << 16;
+
 const MESSAGE: &str = "a part of a metric is not a message";
 
 pub(super) fn decode(body: &[u8]) -> Result<Exposition<'_>, Error> {
-    let mut out = Exposition::default();
+    let (mut out, mut meter) = (Exposition::default(), Meter::of(body));
     let mut rest = body;
     while !rest.is_empty() {
         let length = varint(&mut rest, "the length of a family")?;
         let taken = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
         let (family, after) = taken.ok_or(Error::Truncated { what: "a family" })?;
         rest = after;
-        read_family(family, &mut out)?;
+        read_family(family, &mut out, &mut meter)?;
     }
     Ok(out)
 }
 
-fn read_family<'a>(message: &'a [u8], out: &mut Exposition<'a>) -> Result<(), Error> {
+fn read_family<'a>(message: &'a [u8], out: &mut Exposition<'a>, meter: &mut Meter) -> Result<(), Error> {
     let (mut name, mut help, mut unit, mut kind) = ("", "", "", MetricKind::Counter);
     for field in Fields::new(message) {
         match field? {
@@ -48,9 +51,10 @@ fn read_family<'a>(message: &'a [u8], out: &mut Exposition<'a>) -> Result<(), Er
     for field in Fields::new(message) {
         if let (4, value) = field? {
             Metric::read(name, kind, value.bytes(MESSAGE)?)?.points(&mut out.points);
+            meter.pay(out)?;
         }
     }
-    Ok(())
+    meter.pay(out)
 }
 
 fn kind_of(number: u64) -> Result<MetricKind, Error> {
@@ -160,6 +164,11 @@ impl<'a> Body<'a> {
         let mut out = Self::default();
         for field in Fields::new(message) {
             let (number, value) = field?;
+            let parts = out.parts.len().max(out.exemplars.len());
+            if parts > PARTS_MAX {
+                let (found, limit) = (parts as u64, PARTS_MAX as u64);
+                return Err(Error::TooLarge { what: "the buckets, quantiles or exemplars of a metric", found, limit });
+            }
             match kind {
                 MetricKind::Summary => out.summary(number, value)?,
                 MetricKind::Histogram | MetricKind::GaugeHistogram => out.histogram(number, value)?,

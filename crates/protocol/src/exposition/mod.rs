@@ -5,8 +5,8 @@
 //! 2.0 the histograms in one line and the start times.
 //! Invariants: pure; an exposition is taken whole or not at all, so that a cut or a mixed-up one never passes for a smaller one.
 //! A series is known by the bytes that name it ([`Series::key`]) before its labels are read.
-//! Limits: what is held of a body is a small multiple of its bytes: a point takes some 150, and the shortest line that makes
-//! one has four.
+//! Limits: what is held of a body is bounded by its bytes, as of any request: a point takes some 250 with what its checks keep, and
+//! the lines that make one have mostly sixty.
 //! Failure: [`Error::Line`] with the number of the line and the rule that it breaks.
 
 mod line;
@@ -25,6 +25,7 @@ use ogive_model::{MetricKind, Temporality};
 
 use crate::Error;
 use crate::remote_write::Counts;
+use crate::room::{ENTRY_BYTES, Room, histogram_bytes};
 pub use series::{Labels, Series};
 
 /// The form of an exposition.
@@ -145,6 +146,36 @@ pub struct Exemplar<'a> {
     pub value: f64,
     /// When, in milliseconds since the Unix epoch, where it is told.
     pub time_ms: Option<i64>,
+}
+
+/// What an exposition takes in memory, paid for as it grows.
+struct Meter {
+    room: Room,
+    families: usize,
+    points: usize,
+}
+
+impl Meter {
+    fn of(body: impl AsRef<[u8]>) -> Self {
+        Self { room: Room::fetched(body.as_ref().len()), families: 0, points: 0 }
+    }
+
+    /// Pays for what `out` has more than before.
+    #[inline]
+    fn pay(&mut self, out: &Exposition<'_>) -> Result<(), Error> {
+        let families = out.families.len() - self.families;
+        self.room.take(families * (size_of::<Family<'_>>() + ENTRY_BYTES))?;
+        for point in &out.points[self.points..] {
+            let value = match &point.value {
+                Value::Histogram(Ok(Counts::Integer(histogram))) => histogram_bytes(histogram),
+                Value::Histogram(Ok(Counts::Float(histogram))) => histogram_bytes(histogram),
+                _ => 0,
+            };
+            self.room.take(size_of::<Point<'_>>() + ENTRY_BYTES + value)?;
+        }
+        (self.families, self.points) = (out.families.len(), out.points.len());
+        Ok(())
+    }
 }
 
 /// Reads `body`.

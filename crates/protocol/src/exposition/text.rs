@@ -10,11 +10,12 @@ use ogive_model::{METRIC_NAME, MetricKind};
 
 use super::line::{Cursor, Found, unescape};
 use super::number::number;
-use super::{Exposition, Family, Point, Series, Value, temporality};
+use super::{Exposition, Family, Meter, Point, Series, Value, temporality};
 use crate::Error;
 
 pub(super) fn decode(body: &str, is_whole: bool) -> Result<Exposition<'_>, Error> {
     let mut reader = Reader { out: Exposition::default(), families: HashMap::new(), last: ("", MetricKind::Unknown) };
+    let mut meter = Meter::of(body);
     for (at, line) in body.split_inclusive('\n').enumerate() {
         let ended = line.strip_suffix('\n');
         let line = ended.unwrap_or(line);
@@ -23,6 +24,7 @@ pub(super) fn decode(body: &str, is_whole: bool) -> Result<Exposition<'_>, Error
             _ => reader.line(line.strip_suffix('\r').unwrap_or(line)),
         };
         read.map_err(|what| Error::Line { line: at + 1, what })?;
+        meter.pay(&reader.out)?;
     }
     Ok(reader.out)
 }

@@ -85,6 +85,12 @@ pub struct Line<'a> {
     pub time: Option<i64>,
 }
 
+impl Line<'_> {
+    fn has_text(&self) -> bool {
+        self.fields.iter().any(|(_, field)| matches!(field, Field::Text(_)))
+    }
+}
+
 /// Reads one line, as [`numbered`] finds it.
 ///
 /// # Errors

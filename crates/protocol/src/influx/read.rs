@@ -33,6 +33,8 @@ pub struct Read {
     pub batch: Batch,
     /// The line of each sample.
     pub lines: Vec<usize>,
+    /// Lines with texts that have no time of their own.
+    pub untimed: u64,
     /// Lines that were taken.
     pub good: u64,
     /// Lines that were not.
@@ -44,7 +46,7 @@ pub struct Read {
 /// Reads `body` into the batch `sequence` of `source`.
 ///
 /// # Errors
-/// [`Error::TooLarge`] when its labels are.
+/// [`Error::TooLarge`] when what it unfolds to is.
 pub fn read(
     body: &[u8],
     tenant: &Tenant,
@@ -52,10 +54,14 @@ pub fn read(
     sequence: u64,
     options: &Options<'_>,
 ) -> Result<Read, Error> {
-    let (mut gather, mut out) = (Gather::default(), Read::default());
+    let (mut gather, mut out) = (Gather::of(body.len()), Read::default());
     for found in numbered(body) {
         let taken = match line(found.line) {
-            Ok(line) => take(&line, options, &mut gather)?,
+            Ok(line) => {
+                let taken = take(&line, options, &mut gather)?;
+                out.untimed += u64::from(taken.is_ok() && line.time.is_none() && line.has_text());
+                taken
+            }
             Err(fault) => Err(fault),
         };
         match taken {

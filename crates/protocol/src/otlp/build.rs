@@ -7,9 +7,10 @@ use ogive_model::{Batch, Error as SeriesError, Reason, Sample, SeriesDef, Value}
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 use super::points::Fault;
-use super::{Context, DETAILS_MAX, POINTS_MAX, Read};
+use super::{Context, DETAILS_MAX, Metadata, POINTS_MAX, Read};
 use crate::Error;
 use crate::remote_write::known::{Declared, Ids, Key, Low};
+use crate::room::{ENTRY_BYTES, Room, sample_bytes, series_bytes};
 
 /// Marks the number of a known series until it is known how many are declared in front of them.
 const KNOWN: u32 = 1 << 31;
@@ -24,6 +25,7 @@ pub(super) struct Builder<'k> {
     /// The number of each series that the request has named so far.
     here: HashMap<u128, u32, BuildHasherDefault<Low>>,
     seed: u64,
+    room: Room,
 }
 
 /// What tells a series from others: everything on the wire that its labels are made of, as one number.
@@ -45,7 +47,7 @@ impl Identity {
 }
 
 impl<'k> Builder<'k> {
-    pub(super) fn new(context: &Context<'_>, ids: Option<&'k Ids>) -> Self {
+    pub(super) fn new(context: &Context<'_>, ids: Option<&'k Ids>, body: usize) -> Self {
         let batch = Batch {
             source: context.source,
             sequence: context.sequence,
@@ -58,12 +60,14 @@ impl<'k> Builder<'k> {
             points: 0,
             unrecorded: 0,
             untimed: 0,
+            fragments: 0,
             details: Vec::new(),
             declared: Declared::default(),
             metadata: Vec::new(),
+            memory_bytes: 0,
         };
         let seed = XxHash3_64::oneshot_with_seed(DOMAIN, context.tenant.as_str().as_bytes());
-        Self { read, ids, here: HashMap::default(), seed }
+        Self { read, ids, here: HashMap::default(), seed, room: Room::of(body) }
     }
 
     /// Where every identity begins.
@@ -76,15 +80,17 @@ impl<'k> Builder<'k> {
         &mut self,
         identity: Identity,
         define: impl FnOnce() -> Result<SeriesDef, SeriesError>,
-    ) -> u32 {
+    ) -> Result<u32, Error> {
         if let Some(number) = self.here.get(&identity.0) {
-            return *number;
+            return Ok(*number);
         }
         let number = if let Some(id) = self.ids.and_then(|ids| ids.get(&identity.0)) {
+            self.room.take(size_of_val(id) + ENTRY_BYTES)?;
             self.read.batch.known.push(*id);
             KNOWN | (self.read.batch.known.len() as u32 - 1)
         } else {
             let series = define();
+            self.room.take(series_bytes(series.as_ref().ok()) + ENTRY_BYTES)?;
             if let Ok(series) = &series {
                 self.read.declared.0.push((Key(identity.0), series.id(&self.read.batch.tenant)));
             }
@@ -92,7 +98,7 @@ impl<'k> Builder<'k> {
             self.read.batch.series.len() as u32 - 1
         };
         self.here.insert(identity.0, number);
-        number
+        Ok(number)
     }
 
     /// A sample of `series`, made of point `origin`.
@@ -136,8 +142,16 @@ impl<'k> Builder<'k> {
         if found > POINTS_MAX {
             return Err(Error::TooLarge { what: "the points", found: found as u64, limit: POINTS_MAX as u64 });
         }
+        self.room.take(sample_bytes(sample.as_ref().map(|sample| &sample.value)) + size_of::<Option<u32>>())?;
         self.read.batch.samples.push(sample);
         self.read.origins.push(origin);
+        Ok(())
+    }
+
+    /// What a metric is.
+    pub(super) fn learn(&mut self, told: Metadata) -> Result<(), Error> {
+        self.room.take(size_of::<Metadata>() + told.metric.len() + told.help.len() + told.unit.len())?;
+        self.read.metadata.push(told);
         Ok(())
     }
 
@@ -153,6 +167,7 @@ impl<'k> Builder<'k> {
         for sample in self.read.batch.samples.iter_mut().flatten().filter(|sample| sample.series & KNOWN != 0) {
             sample.series = declared + (sample.series ^ KNOWN);
         }
+        self.read.memory_bytes = self.room.taken();
         self.read
     }
 }

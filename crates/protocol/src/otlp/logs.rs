@@ -25,7 +25,7 @@ const NAME: &str = "log";
 /// When its parts cannot be told from each other, or there are too many; a record that breaks a rule is an error in the batch.
 pub fn read(message: &[u8], context: &Context<'_>) -> Result<Read, Error> {
     let ids = context.known.map(crate::remote_write::Known::ids);
-    let mut builder = Builder::new(context, ids.as_deref());
+    let mut builder = Builder::new(context, ids.as_deref(), message.len());
     for group in messages(message, 1, "a resource's logs are not a message") {
         let group = group?;
         let mut resource = Resource::default();
@@ -72,7 +72,8 @@ impl From<'_> {
             }
         };
         let severity = record.severity();
-        let series = builder.series(self.identity.with(severity.as_bytes()), || self.define(severity));
+        let series = builder.series(self.identity.with(severity.as_bytes()), || self.define(severity))?;
+        builder.read.fragments += 1;
         let time_ns = match (record.time_ns, record.observed_ns) {
             (0, 0) => {
                 builder.read.untimed += 1;

@@ -27,7 +27,7 @@ const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
 /// When its parts cannot be told from each other, or there are too many; a point that breaks a rule is an error in the batch.
 pub fn read(message: &[u8], context: &Context<'_>) -> Result<Read, Error> {
     let ids = context.known.map(crate::remote_write::Known::ids);
-    let mut reader = Reader { builder: Builder::new(context, ids.as_deref()), options: context.options };
+    let mut reader = Reader { builder: Builder::new(context, ids.as_deref(), message.len()), options: context.options };
     for resource in messages(message, 1, "a resource's metrics are not a message") {
         reader.resource(resource?)?;
     }
@@ -86,7 +86,7 @@ impl Reader<'_> {
             let meta =
                 SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
             labels.map(|labels| SeriesDef { labels, meta })
-        });
+        })?;
         self.builder.push(None, number, (0, latest_ns), Value::Float(1.0))
     }
 
@@ -104,7 +104,7 @@ impl Reader<'_> {
             }
         }
         if latest_ns > 0 {
-            self.builder.read.metadata.push(metric.metadata(self.options));
+            self.builder.learn(metric.metadata(self.options))?;
         }
         Ok(latest_ns)
     }
@@ -143,7 +143,11 @@ impl Reader<'_> {
 
     fn push(&mut self, of: &Of<'_>, kind: Kind, temporality: Temporality, value: Value) -> Result<(), Error> {
         let options = self.options;
-        let series = self.builder.series(of.identity, || of.define(options, ("", None), kind, temporality));
+        let (start_ns, time_ns) = of.covers;
+        if temporality == Temporality::Delta && (start_ns == 0 || start_ns == time_ns) {
+            self.builder.read.fragments += 1;
+        }
+        let series = self.builder.series(of.identity, || of.define(options, ("", None), kind, temporality))?;
         self.builder.push(Some(of.number), series, of.covers, value)?;
         self.exemplars(of)
     }
@@ -178,7 +182,7 @@ impl Reader<'_> {
         let identity = quantile.map_or(identity, |quantile| identity.part(quantile.to_bits()));
         let temporality = if quantile.is_some() { Temporality::Gauge } else { Temporality::Cumulative };
         let options = self.options;
-        let series = self.builder.series(identity, || of.define(options, (end, quantile), Kind::Float, temporality));
+        let series = self.builder.series(identity, || of.define(options, (end, quantile), Kind::Float, temporality))?;
         self.builder.push(Some(of.number), series, of.covers, Value::Float(value))
     }
 
@@ -196,9 +200,9 @@ impl Reader<'_> {
                 }
             };
             let time_ns = if time_ns == 0 { of.point.time_ns } else { time_ns };
-            let series = self
-                .builder
-                .series(of.identity.with(b"exemplar"), || Ok(StoredExemplar::series(&of.labels(options, ("", None))?)));
+            let series = self.builder.series(of.identity.with(b"exemplar"), || {
+                Ok(StoredExemplar::series(&of.labels(options, ("", None))?))
+            })?;
             self.builder.push(None, series, (0, time_ns), Value::Text(text))?;
         }
         Ok(())

@@ -19,7 +19,6 @@ mod points;
 mod tests;
 
 use ogive_model::Batch;
-use twox_hash::{XxHash3_64, XxHash3_128};
 
 pub use answer::{RETRY_INFO, partial_success, status};
 pub use labels::Options;
@@ -65,12 +64,16 @@ pub struct Read {
     pub unrecorded: u64,
     /// Log records that have no time of their own.
     pub untimed: u32,
+    /// Samples that nothing of themselves tells from another of the same series and time: delta points without a start, log records.
+    pub fragments: u32,
     /// What is wrong with the first bad samples: index into the batch's, and a sentence.
     pub details: Vec<(u32, String)>,
     /// The series that the batch declares, to be remembered when it is stored whole.
     pub declared: Declared,
     /// What the request tells of its metrics.
     pub metadata: Vec<Metadata>,
+    /// About what it takes in memory.
+    pub memory_bytes: usize,
 }
 
 /// What is known of a metric.
@@ -84,13 +87,6 @@ pub struct Metadata {
     pub help: String,
     /// The unit, as UCUM writes it.
     pub unit: String,
-}
-
-/// What tells the request of `tenant` with the body `message` from others: one that is sent again is the same bytes.
-#[must_use]
-pub fn fingerprint(tenant: &ogive_model::Tenant, message: &[u8]) -> u128 {
-    let seed = XxHash3_64::oneshot(tenant.as_str().as_bytes());
-    XxHash3_128::oneshot_with_seed(seed, message)
 }
 
 impl Read {

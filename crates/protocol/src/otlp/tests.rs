@@ -511,14 +511,6 @@ fn log_records_become_lines_of_json() {
 }
 
 #[test]
-fn a_request_is_told_from_others_by_its_bytes_and_its_tenant() {
-    let (one, other) = (Tenant::default(), Tenant::new("other").unwrap());
-    assert_eq!(fingerprint(&one, b"a"), fingerprint(&one, b"a"));
-    assert_ne!(fingerprint(&one, b"a"), fingerprint(&one, b"b"));
-    assert_ne!(fingerprint(&one, b"a"), fingerprint(&other, b"a"));
-}
-
-#[test]
 fn answers_are_the_messages_that_senders_read() {
     assert_eq!(partial_success(0, ""), b"");
     assert_eq!(partial_success(300, "why"), b"\x0a\x08\x08\xac\x02\x12\x03why");

@@ -1,15 +1,20 @@
 //! A request as a batch: what the store takes.
 //!
+//! Limits: those of [`Room`].
+//!
 //! Remote write numbers nothing, so the receiver does: a request that is sent again comes under another number. That is
 //! harmless, because its samples are states at an instant and the same state twice is one.
 
 use ogive_model::{
-    Batch, Error as SeriesError, Exemplar, Kind, Labels, Reason, Sample, SeriesDef, SeriesMeta, Temporality, Value,
+    Batch, Error as SeriesError, Exemplar, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, Temporality,
+    Value,
 };
 use ogive_model::{SourceId, Tenant};
 
 use super::known::{Declared, Ids, Key, KeySeed};
 use super::{Counts, Native, Sample as Sampled};
+use crate::Error;
+use crate::room::{Room, sample_bytes, series_bytes};
 
 /// The names of metrics that only grow, by the convention of OpenMetrics: a counter, and the parts of a classic histogram
 /// or summary. Version 2.0 says types too, but not always from the first sample on, and what a series is must not change.
@@ -32,6 +37,8 @@ pub struct Read {
     pub details: Vec<(u32, String)>,
     /// The series that the batch declares, to be remembered when it is stored whole.
     pub declared: Declared,
+    /// About what it takes in memory.
+    pub memory_bytes: usize,
 }
 
 /// A request that is being read. A series is looked up by its key, and its labels are read only when that fails.
@@ -41,13 +48,15 @@ pub(super) struct Builder<'k> {
     ids: Option<&'k Ids>,
     /// Of the last sample, for exemplars without a time.
     time_ms: i64,
+    room: Room,
 }
 
 impl<'k> Builder<'k> {
-    pub(super) fn new(tenant: &Tenant, source: SourceId, sequence: u64, ids: Option<&'k Ids>) -> Self {
+    pub(super) fn new(tenant: &Tenant, (source, sequence): (SourceId, u64), ids: Option<&'k Ids>, body: usize) -> Self {
         let batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
-        let read = Read { batch, kinds: Vec::new(), details: Vec::new(), declared: Declared::default() };
-        Self { read, seed: KeySeed::of(tenant), ids, time_ms: 0 }
+        let read =
+            Read { batch, kinds: Vec::new(), details: Vec::new(), declared: Declared::default(), memory_bytes: 0 };
+        Self { read, seed: KeySeed::of(tenant), ids, time_ms: 0, room: Room::of(body) }
     }
 
     /// What follows is of another series than what was before; its keys are made with the seed.
@@ -57,7 +66,11 @@ impl<'k> Builder<'k> {
     }
 
     /// The batch's number for the float series with `labels`.
-    pub(super) fn float(&mut self, key: Option<Key>, labels: impl FnOnce() -> Result<Labels, SeriesError>) -> u32 {
+    pub(super) fn float(
+        &mut self,
+        key: Option<Key>,
+        labels: impl FnOnce() -> Result<Labels, SeriesError>,
+    ) -> Result<u32, Error> {
         self.number(key, || {
             let labels = labels();
             let temporality = match &labels {
@@ -74,13 +87,17 @@ impl<'k> Builder<'k> {
         key: Option<Key>,
         is_gauge: bool,
         labels: impl FnOnce() -> Result<Labels, SeriesError>,
-    ) -> u32 {
+    ) -> Result<u32, Error> {
         let temporality = if is_gauge { Temporality::Gauge } else { Temporality::Cumulative };
         self.number(key, || (labels(), Kind::Histogram, temporality))
     }
 
     /// The batch's number for the exemplars of the series with `labels`.
-    pub(super) fn exemplars(&mut self, key: Option<Key>, labels: impl FnOnce() -> Result<Labels, SeriesError>) -> u32 {
+    pub(super) fn exemplars(
+        &mut self,
+        key: Option<Key>,
+        labels: impl FnOnce() -> Result<Labels, SeriesError>,
+    ) -> Result<u32, Error> {
         let of_exemplars = |labels: Labels| match labels.metric_name() {
             "" => Err(SeriesError::NoMetricName),
             _ => Ok(Exemplar::series_labels(&labels)),
@@ -92,43 +109,71 @@ impl<'k> Builder<'k> {
         &mut self,
         key: Option<Key>,
         declare: impl FnOnce() -> (Result<Labels, SeriesError>, Kind, Temporality),
-    ) -> u32 {
+    ) -> Result<u32, Error> {
         if let Some(id) = key.and_then(|key| self.ids?.get(&key.0)) {
+            self.room.take(size_of::<SeriesId>())?;
             self.read.batch.known.push(*id);
-            return KNOWN | (self.read.batch.known.len() as u32 - 1);
+            return Ok(KNOWN | (self.read.batch.known.len() as u32 - 1));
         }
         let (labels, kind, temporality) = declare();
         self.read.declare(labels, kind, temporality);
         let batch = &self.read.batch;
+        self.room.take(series_bytes(batch.series.last().and_then(|series| series.as_ref().ok())))?;
         if let (Some(key), Some(Ok(series))) = (key, batch.series.last()) {
             self.read.declared.0.push((key, series.id(&batch.tenant)));
         }
-        self.read.batch.series.len() as u32 - 1
+        Ok(self.read.batch.series.len() as u32 - 1)
     }
 
-    pub(super) fn take_float(&mut self, series: u32, Sampled { time_ms, start_ms, value }: Sampled) {
+    pub(super) fn take_float(
+        &mut self,
+        series: u32,
+        Sampled { time_ms, start_ms, value }: Sampled,
+    ) -> Result<(), Error> {
         self.time_ms = time_ms;
-        self.read.take(series, Kind::Float, (time_ms, start_ms), Ok(Value::Float(value)));
+        self.take(series, Kind::Float, (time_ms, start_ms), Ok(Value::Float(value)))
     }
 
-    pub(super) fn take_histogram(&mut self, series: u32, Native { time_ms, start_ms, histogram }: Native) {
+    pub(super) fn take_histogram(
+        &mut self,
+        series: u32,
+        Native { time_ms, start_ms, histogram }: Native,
+    ) -> Result<(), Error> {
         let value = histogram.map(|counts| match counts {
             Counts::Integer(histogram) => Value::Histogram(histogram),
             Counts::Float(histogram) => Value::FloatHistogram(histogram),
         });
         self.time_ms = time_ms;
         let value = value.map_err(|rule| (Reason::HistogramInvalid, rule.to_owned()));
-        self.read.take(series, Kind::Histogram, (time_ms, start_ms), value);
+        self.take(series, Kind::Histogram, (time_ms, start_ms), value)
     }
 
-    pub(super) fn take_exemplar(&mut self, series: u32, time_ms: i64, value: f64, labels: Result<Labels, SeriesError>) {
+    pub(super) fn take_exemplar(
+        &mut self,
+        series: u32,
+        time_ms: i64,
+        value: f64,
+        labels: Result<Labels, SeriesError>,
+    ) -> Result<(), Error> {
         let text = labels.and_then(|labels| Exemplar { labels, value }.to_text());
         let text = text.map(Value::Text).map_err(|error| match error {
             SeriesError::TooLarge { .. } => (Reason::TextTooLarge, error.to_string()),
             error => (Reason::LabelsInvalid, error.to_string()),
         });
         let time_ms = if time_ms == 0 { self.time_ms } else { time_ms };
-        self.read.take(series, Kind::Text, (time_ms, 0), text);
+        self.take(series, Kind::Text, (time_ms, 0), text)
+    }
+
+    fn take(
+        &mut self,
+        series: u32,
+        kind: Kind,
+        times: (i64, i64),
+        value: Result<Value, (Reason, String)>,
+    ) -> Result<(), Error> {
+        self.room.take(sample_bytes(value.as_ref().map_err(|(reason, _)| reason)))?;
+        self.read.take(series, kind, times, value);
+        Ok(())
     }
 
     pub(super) fn finish(mut self) -> Read {
@@ -136,7 +181,17 @@ impl<'k> Builder<'k> {
         for sample in self.read.batch.samples.iter_mut().flatten().filter(|sample| sample.series & KNOWN != 0) {
             sample.series = declared + (sample.series ^ KNOWN);
         }
+        self.read.memory_bytes = self.room.taken();
         self.read
+    }
+}
+
+/// The number of a series that was asked for already, or the one that `make` gives it.
+#[inline]
+pub(super) fn held_or(held: &mut Option<u32>, make: impl FnOnce() -> Result<u32, Error>) -> Result<u32, Error> {
+    match held {
+        Some(number) => Ok(*number),
+        None => Ok(*held.insert(make()?)),
     }
 }
 

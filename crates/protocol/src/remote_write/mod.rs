@@ -7,6 +7,7 @@
 //! Invariants: a message is read where it lies; a series that breaks a rule is an error of its own, and the next one can be read.
 
 mod batch;
+mod items;
 pub(crate) mod known;
 mod native;
 pub mod v1;
@@ -18,6 +19,7 @@ use crate::Error;
 use crate::protobuf::Fields;
 
 pub use batch::Read;
+pub use items::{ItemReader, Passed};
 pub use known::{Declared, Known};
 pub use native::{Counts, Native};
 pub(crate) use native::{Number, Raw, SidePart};

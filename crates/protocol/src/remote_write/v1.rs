@@ -2,7 +2,7 @@
 
 use ogive_model::{Error as SeriesError, Kind, Labels, SourceId, Tenant};
 
-use super::batch::Builder;
+use super::batch::{Builder, held_or};
 use super::known::Known;
 use super::{Exemplar, Metadata, Native, Read, Sample, messages, metric_kind};
 use crate::Error;
@@ -134,7 +134,7 @@ pub fn read(
     mut learn: impl FnMut(&Metadata<'_>),
 ) -> Result<Read, Error> {
     let ids = known.map(Known::ids);
-    let mut builder = Builder::new(tenant, source, sequence, ids.as_deref());
+    let mut builder = Builder::new(tenant, (source, sequence), ids.as_deref(), message.len());
     for part in parts(message) {
         match part? {
             Part::Series(series) => take(&mut builder, &series)?,
@@ -151,20 +151,20 @@ fn take(builder: &mut Builder<'_>, series: &TimeSeries<'_>) -> Result<(), Error>
     let mut number = None;
     for sample in series.samples() {
         let sample = sample?;
-        let number = *number.get_or_insert_with(|| builder.float(key(Kind::Float), labels));
-        builder.take_float(number, sample);
+        let number = held_or(&mut number, || builder.float(key(Kind::Float), labels))?;
+        builder.take_float(number, sample)?;
     }
     let mut number = None;
     for native in series.histograms() {
         let native = native?;
-        let number = *number.get_or_insert_with(|| builder.histogram(key(Kind::Histogram), native.is_gauge(), labels));
-        builder.take_histogram(number, native);
+        let number = held_or(&mut number, || builder.histogram(key(Kind::Histogram), native.is_gauge(), labels))?;
+        builder.take_histogram(number, native)?;
     }
     let mut number = None;
     for exemplar in series.exemplars() {
         let exemplar = exemplar?;
-        let number = *number.get_or_insert_with(|| builder.exemplars(key(Kind::Text), labels));
-        builder.take_exemplar(number, exemplar.time_ms, exemplar.value, labels_of(self::labels(exemplar.message)));
+        let number = held_or(&mut number, || builder.exemplars(key(Kind::Text), labels))?;
+        builder.take_exemplar(number, exemplar.time_ms, exemplar.value, labels_of(self::labels(exemplar.message)))?;
     }
     Ok(())
 }

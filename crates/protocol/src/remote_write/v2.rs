@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 use ogive_model::{Error as SeriesError, Kind, Labels, METRIC_NAME, MetricKind, SourceId, Tenant};
 use twox_hash::XxHash3_128;
 
-use super::batch::Builder;
+use super::batch::{Builder, held_or};
 use super::known::{Known, Low};
 use super::{Exemplar, Metadata, Native, Read, Sample, messages, metric_kind};
 use crate::Error;
@@ -198,7 +198,7 @@ pub fn read(
 ) -> Result<Read, Error> {
     let request = Request::read(message)?;
     let ids = known.map(Known::ids);
-    let builder = Builder::new(tenant, source, sequence, ids.as_deref());
+    let builder = Builder::new(tenant, (source, sequence), ids.as_deref(), message.len());
     let hashes = request.symbols().iter().map(|symbol| XxHash3_128::oneshot(symbol.as_bytes())).collect();
     let mut reader = Reader {
         symbols: request.symbols(),
@@ -243,24 +243,23 @@ impl<L: FnMut(&Metadata<'_>)> Reader<'_, '_, L> {
         let mut number = None;
         for sample in series.samples() {
             let sample = sample?;
-            let number = *number.get_or_insert_with(|| builder.float(key(Kind::Float), labels));
-            builder.take_float(number, sample);
+            let number = held_or(&mut number, || builder.float(key(Kind::Float), labels))?;
+            builder.take_float(number, sample)?;
         }
         let is_float = number.is_some();
         let mut number = None;
         for native in series.histograms() {
             let native = native?;
-            let number =
-                *number.get_or_insert_with(|| builder.histogram(key(Kind::Histogram), native.is_gauge(), labels));
-            builder.take_histogram(number, native);
+            let number = held_or(&mut number, || builder.histogram(key(Kind::Histogram), native.is_gauge(), labels))?;
+            builder.take_histogram(number, native)?;
         }
         let mut number = None;
         for exemplar in series.exemplars() {
             let exemplar = exemplar?;
-            let number = *number.get_or_insert_with(|| builder.exemplars(key(Kind::Text), labels));
+            let number = held_or(&mut number, || builder.exemplars(key(Kind::Text), labels))?;
             let mut refs = Vec::new();
             refs_into(exemplar.message, &mut refs)?;
-            builder.take_exemplar(number, exemplar.time_ms, exemplar.value, labels_of(symbols, &refs));
+            builder.take_exemplar(number, exemplar.time_ms, exemplar.value, labels_of(symbols, &refs))?;
         }
         self.learn(series.metadata()?, is_float);
         Ok(())

@@ -9,6 +9,17 @@ pub enum UnaryOp {
     Minus,
 }
 
+impl UnaryOp {
+    /// As it is written.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Plus => "+",
+            Self::Minus => "-",
+        }
+    }
+}
+
 /// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BinaryOp {

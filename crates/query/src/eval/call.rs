@@ -1,18 +1,21 @@
 //! Function calls.
 
+use ogive_model::SeriesData;
+
 use super::annotate;
 use super::evaluator::Evaluator;
 use super::functions::{self, RangeKernel, Site};
 use super::invariant;
+use super::parallel::Read;
 use super::rollups;
 use super::rows::{Cell, Grid, Output, Row};
-use super::selectors::Give;
+use super::selectors::{Give, Source};
 use super::stream::RowSink;
-use super::window::{RangeSeries, Windows};
-use crate::Error;
+use super::window::{RangeSeries, Windows, columns};
 use crate::ast::{Call, Edges, Expr, ExprKind, Span, ValueType};
 use crate::eval::kernel::Moment;
 use crate::value::Point;
+use crate::{Annotations, Error};
 
 /// Functions that may look at samples outside of their window, as `anchored` selectors give them.
 const ANCHORED: [&str; 5] = ["changes", "delta", "increase", "rate", "resets"];
@@ -203,63 +206,31 @@ impl<'a> Evaluator<'a> {
         }
         let grid_of_windows = if invariant::is_invariant(range) { Grid::single(grid.start) } else { grid };
         check_edges(range, name)?;
-        let (windows, source) = self.range_vector(range, name, grid_of_windows)?;
-        let span = matrix_span(&call.arguments[0]);
+        let asked = Asked { kernel, name, span: matrix_span(&call.arguments[0]), parameters: &parameters, grid };
+        let (windows, source) = match &range.unparenthesised().kind {
+            ExprKind::MatrixSelector(matrix) => {
+                let (windows, read) = self.windows(matrix, name, grid_of_windows)?;
+                match self.source(&matrix.selector, read, windows.resolution())? {
+                    Source::Held(fetched) => (windows, self.stored(fetched)?),
+                    Source::Open(set) => {
+                        let start_times = self.options.start_times;
+                        let alike = |a: &SeriesData, b: &SeriesData| a.meta.temporality == b.meta.temporality;
+                        let read = Read { alike, hinted: self.detects(), samples_max: self.options.samples_max };
+                        let evaluate =
+                            |series, notes: &mut Annotations| asked.row(windows, columns(series, start_times), notes);
+                        return self.each_evaluated(&*set, &read, &evaluate, sink);
+                    }
+                }
+            }
+            _ => self.range_vector(range, name, grid_of_windows)?,
+        };
         for series in source {
             self.check_cancelled()?;
-            if let Some(row) = self.range_row(windows, series, (kernel, name, span), &parameters, grid)? {
+            if let Some(row) = asked.row(windows, series, self.notes_mut())? {
                 sink(self, row)?;
             }
         }
         Ok(())
-    }
-
-    /// The answer of a range function for one series; None when it is blank.
-    fn range_row(
-        &mut self,
-        windows: Windows,
-        series: RangeSeries,
-        (kernel, name, span): (RangeKernel, &'static str, Span),
-        parameters: &[Vec<f64>],
-        grid: Grid,
-    ) -> Result<Option<Row>, Error> {
-        if !rollups::windows_are_exact(&series, windows, name, grid) {
-            self.note(annotate::from_rollup(span, series.labels.metric_name(), series.rollup_ms));
-        }
-        let kernel = functions::rolled_kernel(name).filter(|_| !series.aggregates.is_empty()).unwrap_or(kernel);
-        let cells = if series.delta
-            && let Some(cells) = super::delta::merged_cells(windows, &series, name, grid, &mut self.site(span))
-        {
-            cells
-        } else {
-            // Other functions look at each cell by itself, with float counts.
-            let floats = (!series.cells.is_empty()).then(|| super::delta::with_floats(&series));
-            let series = floats.as_ref().unwrap_or(&series);
-            let mut at = vec![0.0; parameters.len()];
-            let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
-            for (step, window) in windows.of(series, grid).enumerate() {
-                for (value, column) in at.iter_mut().zip(parameters) {
-                    *value = column[step];
-                }
-                let cell = window.map_or(Ok(None), |window| kernel(&window, &at, &mut self.site(span)));
-                cells.push(cell?);
-            }
-            let metric = series.labels.metric_name();
-            let counter = matches!(name, "rate" | "increase");
-            if counter && !metric.is_empty() && cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
-                self.note_suspicious_name(metric, span);
-            }
-            cells
-        };
-        let row = Row { labels: series.labels, drop_name: series.drop_name, cells };
-        Ok((!row.is_blank()).then_some(row))
-    }
-
-    fn note_suspicious_name(&mut self, metric: &str, span: Span) {
-        let usual = ["_total", "_sum", "_count", "_bucket"];
-        if !usual.iter().any(|ending| metric.ends_with(ending)) {
-            self.note(annotate::maybe_not_a_counter(span, metric));
-        }
     }
 
     fn sorted(&mut self, call: &Call, span: Span, grid: Grid) -> Result<Vec<Row>, Error> {
@@ -321,6 +292,60 @@ impl<'a> Evaluator<'a> {
     /// Where annotations about the expression at `span` go.
     pub(crate) fn site(&mut self, span: Span) -> Site<'_> {
         Site { span, notes: self.notes_mut() }
+    }
+}
+
+/// A range function with its other arguments, and when it is asked for.
+struct Asked<'p> {
+    kernel: RangeKernel,
+    name: &'static str,
+    span: Span,
+    parameters: &'p [Vec<f64>],
+    grid: Grid,
+}
+
+impl Asked<'_> {
+    /// The answer for one series; None when it is blank.
+    fn row(&self, windows: Windows, series: RangeSeries, notes: &mut Annotations) -> Result<Option<Row>, Error> {
+        let Self { kernel, name, span, parameters, grid } = *self;
+        let mut site = Site { span, notes };
+        if !rollups::windows_are_exact(&series, windows, name, grid) {
+            site.note(annotate::from_rollup(span, series.labels.metric_name(), series.rollup_ms));
+        }
+        let kernel = functions::rolled_kernel(name).filter(|_| !series.aggregates.is_empty()).unwrap_or(kernel);
+        let merged =
+            if series.delta { super::delta::merged_cells(windows, &series, name, grid, &mut site) } else { None };
+        let cells = if let Some(cells) = merged {
+            cells
+        } else {
+            // Other functions look at each cell by itself, with float counts.
+            let floats = (!series.cells.is_empty()).then(|| super::delta::with_floats(&series));
+            let series = floats.as_ref().unwrap_or(&series);
+            let mut at = vec![0.0; parameters.len()];
+            let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
+            for (step, window) in windows.of(series, grid).enumerate() {
+                for (value, column) in at.iter_mut().zip(parameters) {
+                    *value = column[step];
+                }
+                let cell = window.map_or(Ok(None), |window| kernel(&window, &at, &mut site));
+                cells.push(cell?);
+            }
+            let metric = series.labels.metric_name();
+            let counter = matches!(name, "rate" | "increase");
+            if counter && !metric.is_empty() && cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
+                note_suspicious_name(metric, &mut site);
+            }
+            cells
+        };
+        let row = Row { labels: series.labels, drop_name: series.drop_name, cells };
+        Ok((!row.is_blank()).then_some(row))
+    }
+}
+
+fn note_suspicious_name(metric: &str, site: &mut Site<'_>) {
+    let usual = ["_total", "_sum", "_count", "_bucket"];
+    if !usual.iter().any(|ending| metric.ends_with(ending)) {
+        site.note(annotate::maybe_not_a_counter(site.span, metric));
     }
 }
 

@@ -28,6 +28,8 @@ pub struct EngineOptions {
     pub delayed_name_removal: bool,
     /// Start times of samples decide where counters were reset.
     pub start_times: bool,
+    /// Threads that evaluate the series of one selector; the answer does not depend on them.
+    pub threads: usize,
 }
 
 impl Default for EngineOptions {
@@ -44,6 +46,7 @@ impl Default for EngineOptions {
             instants_max: 2_000_000,
             delayed_name_removal: false,
             start_times: true,
+            threads: 1,
         }
     }
 }
@@ -104,7 +107,7 @@ impl Engine {
         store: &dyn Select,
         query: &str,
         time_ms: i64,
-        cancelled: &dyn Fn() -> bool,
+        cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Result<QueryResult, Error> {
         let expr = parse(query)?;
         check_times([time_ms])?;
@@ -124,7 +127,7 @@ impl Engine {
         store: &dyn Select,
         query: &str,
         (start_ms, end_ms, step_ms): (i64, i64, i64),
-        cancelled: &dyn Fn() -> bool,
+        cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Result<QueryResult, Error> {
         let expr = parse(query)?;
         if step_ms <= 0 {

@@ -45,7 +45,7 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) bins_needed: bool,
     /// What is evaluated now is asked for more than one instant.
     pub(crate) ranged: bool,
-    cancelled: &'a dyn Fn() -> bool,
+    pub(crate) cancelled: &'a (dyn Fn() -> bool + Sync),
     notes: Annotations,
     pub(crate) stats: QueryStats,
 }
@@ -56,7 +56,7 @@ impl<'a> Evaluator<'a> {
         store: &'a dyn Select,
         expr: &Expr,
         frame: Frame,
-        cancelled: &'a dyn Fn() -> bool,
+        cancelled: &'a (dyn Fn() -> bool + Sync),
     ) -> Self {
         let (mut seen, mut shared) = (HashSet::new(), HashSet::new());
         find_shared(expr, &mut seen, &mut shared);

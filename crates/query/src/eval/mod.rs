@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Every node is evaluated once for all instants of its grid; what does not depend on the instant is
-//! evaluated at one of them. Each selector reads the store once.
+//! evaluated at one of them. Each selector reads the store once, a series at a time, by several threads (`parallel`).
 //!
 //! Invariants: rows hold one cell for each instant of their grid; row order is that of the store until an
 //! operator gives another.
@@ -31,6 +31,7 @@ mod info;
 mod invariant;
 pub(crate) mod kernel;
 mod matching;
+mod parallel;
 mod rollups;
 mod rows;
 mod selectors;

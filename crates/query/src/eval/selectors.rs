@@ -6,23 +6,44 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use ogive_hist::CounterReset;
-use ogive_model::{HistogramValue, Partial, Resolution, Selection, SeriesData, TimeRange};
+use ogive_model::{HistogramValue, Resolution, Selection, SeriesData, SeriesSet, TimeRange};
 
 use super::annotate;
 use super::evaluator::{Evaluator, Shift};
 use super::histogram::{
     Hist, Incompatible, add, detect_reset, is_stale, is_stale_histogram, scale, subtract, to_float,
 };
+use super::parallel::Read;
 use super::rollups;
 use super::rows::{Cell, Grid, Output, Row, histogram_size};
 use super::stream::RowSink;
 use crate::Error;
-use crate::annotations::{Annotation, Level};
+use crate::annotations::{Annotation, Annotations, Level};
 use crate::ast::{Edges, Span, VectorSelector};
 use crate::value::Point;
 
 /// Series with their samples in a window, shared by all nodes that read the same.
 pub(crate) type Fetched = Arc<Vec<SeriesData>>;
+
+/// 1 Mi samples, 16 MiB: a selector that occurs several times is read once when it has no more, and each time a series at a time when
+/// it has.
+const HELD_SAMPLES_MAX: usize = 1 << 20;
+
+/// Series of a selector: read, or to be read.
+pub(crate) enum Source<'a> {
+    Held(Fetched),
+    Open(Box<dyn SeriesSet + 'a>),
+}
+
+impl Source<'_> {
+    /// Width of the coarsest cells that may be among the samples; 0 when there are none.
+    fn rollup_ms(&self) -> i64 {
+        match self {
+            Self::Held(fetched) => fetched.iter().map(|series| series.rollup_ms).max().unwrap_or(0).into(),
+            Self::Open(set) => set.rollup_ms().into(),
+        }
+    }
+}
 
 /// What an instant selector gives of the sample that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +66,17 @@ pub(crate) fn matchers_key(selector: &VectorSelector) -> String {
 }
 
 impl<'a> Evaluator<'a> {
+    /// What the store is asked of `selector` in `window`.
+    pub(crate) fn selection(&self, selector: &VectorSelector, window: TimeRange, resolution: Resolution) -> Selection {
+        Selection {
+            matchers: selector.matchers.clone(),
+            range: window,
+            samples_max: self.options.samples_read_max,
+            labels_only: false,
+            resolution,
+        }
+    }
+
     /// Reads the series of `selector` with their samples in `window`.
     pub(crate) fn fetch(
         &mut self,
@@ -52,47 +84,77 @@ impl<'a> Evaluator<'a> {
         window: TimeRange,
         resolution: Resolution,
     ) -> Result<Fetched, Error> {
-        let key = format!("{resolution:?} {}", self.read_key(selector, window));
+        let key = self.read_key(selector, window, resolution);
         if let Some(found) = self.read.get(&key) {
             return Ok(found.clone());
         }
-        let selection = Selection {
-            matchers: selector.matchers.clone(),
-            range: window,
-            samples_max: self.options.samples_read_max,
-            labels_only: false,
-            resolution,
-        };
-        let Partial { series, warnings } = self.store.select_partial(&selection)?;
-        for warning in warnings {
-            self.notes_mut().add(Annotation { level: Level::Warning, message: warning, span: None, tally: None });
-        }
-        let mut series = one_a_label_set(series, |a, b| a.meta.temporality == b.meta.temporality);
-        let limit = self.options.series_max;
-        if series.len() > limit {
-            return Err(Error::TooManySeries { found: series.len(), limit });
-        }
-        let coarsest = series.iter().map(|one| one.rollup_ms).max().unwrap_or(0);
-        self.stats.rollup_ms = self.stats.rollup_ms.max(coarsest);
-        self.stats.series_read += series.len();
-        self.stats.samples_read +=
-            series.iter().map(|one| one.floats.times.len() + one.histograms.times.len()).sum::<usize>();
-        if self.detects() {
-            series.iter_mut().for_each(hint_resets);
-        }
-        let fetched = Arc::new(series);
-        if self.shared.contains(&matchers_key(selector)) {
+        let set = self.open(selector, window, resolution)?;
+        let fetched = self.held(&*set)?;
+        if self.is_shared(selector) {
             self.read.insert(key, fetched.clone());
         }
         Ok(fetched)
     }
 
-    fn detects(&self) -> bool {
+    /// As [`Evaluator::fetch`] where another node reads the same and it is little; else opened, to be read a series at a time.
+    pub(crate) fn source(
+        &mut self,
+        selector: &VectorSelector,
+        window: TimeRange,
+        resolution: Resolution,
+    ) -> Result<Source<'a>, Error> {
+        if !self.is_shared(selector) {
+            return Ok(Source::Open(self.open(selector, window, resolution)?));
+        }
+        let key = self.read_key(selector, window, resolution);
+        if let Some(found) = self.read.get(&key) {
+            return Ok(Source::Held(found.clone()));
+        }
+        let set = self.open(selector, window, resolution)?;
+        if set.samples_about() > HELD_SAMPLES_MAX {
+            return Ok(Source::Open(set));
+        }
+        let fetched = self.held(&*set)?;
+        self.read.insert(key, fetched.clone());
+        Ok(Source::Held(fetched))
+    }
+
+    /// All series of `set`.
+    fn held(&mut self, set: &dyn SeriesSet) -> Result<Fetched, Error> {
+        let mut all = Vec::with_capacity(set.count());
+        for number in 0..set.count() {
+            self.check_cancelled()?;
+            for mut series in one_a_label_set(set.take(number)?, |a, b| a.meta.temporality == b.meta.temporality) {
+                self.stats.rollup_ms = self.stats.rollup_ms.max(series.rollup_ms);
+                self.stats.series_read += 1;
+                self.stats.samples_read += series.floats.times.len() + series.histograms.times.len();
+                if self.detects() {
+                    hint_resets(&mut series);
+                }
+                all.push(series);
+            }
+        }
+        set.warnings().into_iter().for_each(|warning| self.note_gap(warning));
+        Ok(Arc::new(all))
+    }
+
+    /// Remarks that something is missing from what the store gave.
+    pub(crate) fn note_gap(&mut self, message: String) {
+        self.note(Annotation { level: Level::Warning, message, span: None, tally: None });
+    }
+
+    /// Whether another node reads what `selector` reads.
+    pub(crate) fn is_shared(&self, selector: &VectorSelector) -> bool {
+        self.shared.contains(&matchers_key(selector))
+    }
+
+    pub(crate) fn detects(&self) -> bool {
         self.detect_resets && !self.bins_needed
     }
 
-    fn read_key(&self, selector: &VectorSelector, window: TimeRange) -> String {
-        format!("{} {} {}{}", self.detects(), window.start_ms, window.end_ms, matchers_key(selector))
+    fn read_key(&self, selector: &VectorSelector, window: TimeRange, resolution: Resolution) -> String {
+        let (detects, matchers) = (self.detects(), matchers_key(selector));
+        format!("{resolution:?} {detects} {} {}{matchers}", window.start_ms, window.end_ms)
     }
 
     /// The value of an instant selector at `span`.
@@ -145,27 +207,40 @@ impl<'a> Evaluator<'a> {
         let window =
             TimeRange { start_ms: shift.apply(grid.start).saturating_sub(lookback), end_ms: shift.apply(grid.end()) };
         let resolution = rollups::of_instants(shift, grid);
-        let mut fetched = self.fetch(selector, window, resolution)?;
-        let coarsest = fetched.iter().map(|series| i64::from(series.rollup_ms)).max().unwrap_or(0);
-        if coarsest > lookback {
+        let wider = |coarsest: i64| {
             // The newest cell may end longer ago than one looks back for samples.
             let start_ms = window.start_ms.saturating_sub(coarsest - lookback);
-            fetched = self.fetch(selector, TimeRange { start_ms, ..window }, resolution)?;
-        }
-        if fetched.windows(2).any(|pair| pair[0].labels == pair[1].labels) {
-            // Samples at an instant are samples, whether they are cells or not: the newest of either kind counts.
-            fetched = Arc::new(one_a_label_set(fetched.to_vec(), |_, _| true));
-        }
-        for series in fetched.iter() {
-            self.check_cancelled()?;
+            (coarsest > lookback).then_some(TimeRange { start_ms, ..window })
+        };
+        let evaluate = |series: &SeriesData, notes: &mut Annotations| {
             let lookback = lookback.max(i64::from(series.rollup_ms));
             let cells = instant_cells(series, grid, shift, lookback, give);
             if !rollups::instants_are_exact(series, resolution) {
                 let metric = series.labels.metric_name();
-                self.note(annotate::from_rollup(Span::default(), metric, series.rollup_ms));
+                notes.add(annotate::from_rollup(Span::default(), metric, series.rollup_ms));
             }
             let row = Row { labels: series.labels.clone(), drop_name: false, cells };
-            if !row.is_blank() {
+            (!row.is_blank()).then_some(row)
+        };
+        let mut source = self.source(selector, window, resolution)?;
+        if let Some(window) = wider(source.rollup_ms()) {
+            source = self.source(selector, window, resolution)?;
+        }
+        let mut fetched = match source {
+            Source::Open(set) => {
+                // Samples at an instant are samples, whether they are cells or not: the newest of either kind counts.
+                let read = Read { alike: |_, _| true, hinted: self.detects(), samples_max: usize::MAX };
+                return self.each_evaluated(&*set, &read, &|series, notes| Ok(evaluate(&series, notes)), sink);
+            }
+            Source::Held(fetched) => fetched,
+        };
+        if fetched.windows(2).any(|pair| pair[0].labels == pair[1].labels) {
+            // As above.
+            fetched = Arc::new(one_a_label_set(fetched.to_vec(), |_, _| true));
+        }
+        for series in fetched.iter() {
+            self.check_cancelled()?;
+            if let Some(row) = evaluate(series, self.notes_mut()) {
                 sink(self, row)?;
             }
         }
@@ -210,7 +285,7 @@ impl<'a> Evaluator<'a> {
 }
 
 /// A store keeps floats and histograms of one label set as two series; here they are one, where `alike` allows it.
-fn one_a_label_set(series: Vec<SeriesData>, alike: fn(&SeriesData, &SeriesData) -> bool) -> Vec<SeriesData> {
+pub(crate) fn one_a_label_set(series: Vec<SeriesData>, alike: fn(&SeriesData, &SeriesData) -> bool) -> Vec<SeriesData> {
     let mut out: Vec<SeriesData> = Vec::with_capacity(series.len());
     for one in series {
         match out.last_mut() {
@@ -300,7 +375,7 @@ fn histogram_cell(
 }
 
 /// Compares each histogram of a series with the one before it, where the sender has not said how they relate.
-fn hint_resets(series: &mut SeriesData) {
+pub(crate) fn hint_resets(series: &mut SeriesData) {
     let mut previous: Option<Hist> = None;
     for value in &mut series.histograms.values {
         if is_stale_histogram(value) {
@@ -316,6 +391,11 @@ fn hint_resets(series: &mut SeriesData) {
         // The comparison of the next one looks at the counts alone.
         previous = Some(current);
     }
+}
+
+/// Samples that a series counts as, for limits.
+pub(crate) fn size(series: &SeriesData) -> usize {
+    series.floats.times.len() + series.histograms.values.iter().map(value_size).sum::<usize>()
 }
 
 /// Samples that a histogram or a float counts as, for limits.

@@ -13,7 +13,7 @@ use super::evaluator::{Evaluator, Shift};
 use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
 use super::rollups;
 use super::rows::Grid;
-use super::selectors::value_size;
+use super::selectors::{Fetched, size};
 use crate::Error;
 use crate::ast::{Edges, Expr, ExprKind, MatrixSelector};
 use crate::value::{Point, Series};
@@ -203,6 +203,25 @@ impl Evaluator<'_> {
         function: &str,
         grid: Grid,
     ) -> Result<(Windows, RangeSource), Error> {
+        let (windows, read) = self.windows(matrix, function, grid)?;
+        let fetched = self.fetch(&matrix.selector, read, windows.resolution)?;
+        Ok((windows, self.stored(fetched)?))
+    }
+
+    /// The series that were read, one after the other as columns.
+    pub(crate) fn stored(&self, fetched: Fetched) -> Result<RangeSource, Error> {
+        self.check_samples(fetched.iter().map(size).sum())?;
+        let series = Arc::try_unwrap(fetched).unwrap_or_else(|shared| (*shared).clone()).into_iter();
+        Ok(RangeSource::Stored { series, start_times: self.options.start_times })
+    }
+
+    /// The windows of a matrix selector, and which samples are in any of them.
+    pub(crate) fn windows(
+        &self,
+        matrix: &MatrixSelector,
+        function: &str,
+        grid: Grid,
+    ) -> Result<(Windows, TimeRange), Error> {
         let range_ms = self.positive(&matrix.range)?;
         let shift = self.shift(&matrix.selector.shift)?;
         let lookback = self.options.lookback_ms;
@@ -212,7 +231,7 @@ impl Evaluator<'_> {
             Edges::Anchored => (lookback, 0),
             Edges::Smoothed => (lookback, lookback),
         };
-        let window = TimeRange {
+        let read = TimeRange {
             start_ms: shift.apply(grid.start).saturating_sub(range_ms + before),
             end_ms: shift.apply(grid.end()).saturating_add(after),
         };
@@ -220,13 +239,7 @@ impl Evaluator<'_> {
             Edges::Plain => rollups::of_windows(function, shift, grid, range_ms),
             Edges::Anchored | Edges::Smoothed => Resolution::Finest,
         };
-        let fetched = self.fetch(&matrix.selector, window, resolution)?;
-        let size =
-            |one: &SeriesData| one.floats.times.len() + one.histograms.values.iter().map(value_size).sum::<usize>();
-        self.check_samples(fetched.iter().map(size).sum())?;
-        let series = Arc::try_unwrap(fetched).unwrap_or_else(|shared| (*shared).clone()).into_iter();
-        let source = RangeSource::Stored { series, start_times: self.options.start_times };
-        Ok((Windows { range_ms, shift, edges, before, after, resolution }, source))
+        Ok((Windows { range_ms, shift, edges, before, after, resolution }, read))
     }
 
     /// The samples of a range vector as they are, for a query that asks for nothing else.
@@ -264,7 +277,7 @@ fn samples_of(window: &Window<'_>) -> Series {
 }
 
 /// The columns of a stored series without staleness markers.
-fn columns(series: SeriesData, start_times: bool) -> RangeSeries {
+pub(crate) fn columns(series: SeriesData, start_times: bool) -> RangeSeries {
     let SeriesData { labels, meta, mut floats, mut histograms, rollup_ms, .. } = series;
     if floats.values.iter().any(|value| is_stale(*value)) {
         let keep: Vec<bool> = floats.values.iter().map(|value| !is_stale(*value)).collect();

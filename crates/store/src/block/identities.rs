@@ -6,10 +6,9 @@
 use ogive_model::{SeriesDef, SeriesId, Temporality, Tenant};
 
 use crate::Error;
-use crate::block::format::{PAGE_SERIES, SectionId};
+use crate::block::format::SectionId;
 use crate::block::index::Index;
 use crate::block::reader::{Block, SeriesReader};
-use crate::block::series;
 use crate::bytes::Broken;
 
 /// All labels of a block by number, each as the canonical bytes of a label set have it.
@@ -54,25 +53,22 @@ impl Block {
     ) -> Result<(), Error> {
         let index = self.index()?;
         let labels = LabelBytes::of(&index).map_err(|broken| self.corrupt_section(SectionId::Labels, broken))?;
-        let mut canonical = Vec::new();
-        for first in (0..self.series_count() as u32).step_by(PAGE_SERIES) {
-            let (_, place, described) = index.page_of(first);
-            let bytes = self.checked(place)?;
-            let entries = series::get_page(&bytes, described.len());
-            let entries = entries.map_err(|broken| self.corrupt(place.offset, broken))?;
-            for (entry, number) in entries.iter().zip(described) {
-                canonical.clear();
-                for label in &entry.labels {
-                    let bytes = labels.get(*label).ok_or_else(|| {
-                        let problem = format!("label {label} of {}", labels.ends.len());
-                        self.corrupt(place.offset, Broken { offset: 0, problem })
-                    })?;
-                    canonical.extend_from_slice(bytes);
-                }
-                each(number, SeriesId::of_canonical(tenant, entry.kind, &canonical), entry.temporality);
+        // The bytes of the labels of a series, and where each of them ends.
+        let (mut canonical, mut ends) = (Vec::new(), Vec::new());
+        self.each_described(&index, |number, own, shared, (kind, temporality)| {
+            ends.truncate(shared);
+            canonical.truncate(ends.last().copied().unwrap_or(0));
+            for label in &own[shared..] {
+                let bytes = labels.get(*label).ok_or_else(|| {
+                    let problem = format!("label {label} of {}", labels.ends.len());
+                    Broken { offset: 0, problem }
+                })?;
+                canonical.extend_from_slice(bytes);
+                ends.push(canonical.len());
             }
-        }
-        Ok(())
+            each(number, SeriesId::of_canonical(tenant, kind, &canonical), temporality);
+            Ok(())
+        })
     }
 
     /// Calls `each` with what each of `numbers`, which ascend, is.

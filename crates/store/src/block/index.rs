@@ -1,6 +1,7 @@
 //! The index of a block in memory: labels, postings, and where the series pages are.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use fst::{IntoStreamer, Streamer};
 use ogive_model::{MatchOp, Matcher};
@@ -15,6 +16,27 @@ pub(crate) struct Index {
     pages: Vec<Section>,
     labels: fst::Map<Vec<u8>>,
     postings: Postings,
+    /// The labels by number, when they are few; made when the first is asked for.
+    texts: OnceLock<Option<LabelTexts>>,
+}
+
+/// 64 Ki labels, some 4 MiB of text: those of ten thousand series. Of more each is looked up by itself, a microsecond.
+const TEXTS_MAX: usize = 1 << 16;
+
+/// Labels by number.
+struct LabelTexts {
+    text: String,
+    /// Where the name and the value of each end.
+    ends: Vec<(u32, u32)>,
+}
+
+impl LabelTexts {
+    fn get(&self, number: u32) -> Option<(&str, &str)> {
+        let number = number as usize;
+        let start = number.checked_sub(1).map_or(Some(0), |before| Some(self.ends.get(before)?.1))?;
+        let (name, value) = *self.ends.get(number)?;
+        Some((&self.text[start as usize..name as usize], &self.text[name as usize..value as usize]))
+    }
 }
 
 /// Bytes of the sections that an index is made of, checked.
@@ -36,12 +58,15 @@ impl Index {
             let problem = format!("{} labels and {} postings", labels.len(), postings.len());
             return Err(Broken { offset: 0, problem });
         }
-        Ok(Self { series, pages, labels, postings })
+        Ok(Self { series, pages, labels, postings, texts: OnceLock::new() })
     }
 
     /// Bytes held in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.labels.as_fst().as_bytes().len() + self.postings.memory_bytes() + self.pages.len() * size_of::<Section>()
+        let texts =
+            self.texts.get().and_then(Option::as_ref).map_or(0, |texts| texts.text.len() + 8 * texts.ends.len());
+        let pages = self.pages.len() * size_of::<Section>();
+        self.labels.as_fst().as_bytes().len() + self.postings.memory_bytes() + pages + texts
     }
 
     /// The page that describes `series`, its place, and the series that it describes.
@@ -54,6 +79,32 @@ impl Index {
     /// Name and value of a label.
     pub(crate) fn label(&self, number: u32) -> Option<(String, String)> {
         split_key(&self.labels.as_fst().get_key(u64::from(number))?)
+    }
+
+    /// As [`Index::label`], when the labels are few.
+    pub(crate) fn text(&self, number: u32) -> Option<(&str, &str)> {
+        self.texts.get_or_init(|| self.all_texts()).as_ref()?.get(number)
+    }
+
+    fn all_texts(&self) -> Option<LabelTexts> {
+        if self.labels.len() > TEXTS_MAX {
+            return None;
+        }
+        let mut texts = LabelTexts { text: String::new(), ends: Vec::with_capacity(self.labels.len()) };
+        fn broken<T>(_: T) -> Broken {
+            Broken { offset: 0, problem: String::new() }
+        }
+        let read = self.each_label(|name, value| {
+            texts.text.push_str(std::str::from_utf8(name).map_err(broken)?);
+            let name_end = u32::try_from(texts.text.len());
+            texts.text.push_str(std::str::from_utf8(value).map_err(broken)?);
+            let value_end = u32::try_from(texts.text.len());
+            let (Ok(name_end), Ok(value_end)) = (name_end, value_end) else { return Err(broken(())) };
+            texts.ends.push((name_end, value_end));
+            Ok(())
+        });
+        // What is wrong with a label, who asks for it is told.
+        read.is_ok().then_some(texts)
     }
 
     /// The series that all of `matchers` accept.
@@ -126,6 +177,18 @@ impl Index {
         let mut values = Vec::new();
         self.each_value(name, |value, number| {
             if self.carried(number, among)? {
+                values.push(value.to_owned());
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// The values of label `name` whose number `keep` takes, ascending.
+    pub(crate) fn values_of(&self, name: &str, keep: impl Fn(u32) -> bool) -> Result<Vec<String>, Broken> {
+        let mut values = Vec::new();
+        self.each_value(name, |value, number| {
+            if keep(number) {
                 values.push(value.to_owned());
             }
             Ok(())

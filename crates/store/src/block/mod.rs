@@ -23,6 +23,7 @@ mod writer;
 pub use crate::codec::dictionary::Effort;
 pub(crate) use reader::Walk;
 pub use reader::{Block, Budget};
+pub(crate) use series::Entry;
 pub use writer::{write, write_as};
 
 use ogive_model::Tenant;

@@ -12,13 +12,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ogive_journal::{Disk, DiskFile, Verified, read_verified};
-use ogive_model::{Kind, Labels, Matcher, Selection, SeriesData, SeriesDef, SeriesMeta, Temporality, TimeRange};
+use ogive_model::{
+    Kind, Labels, METRIC_NAME, Matcher, Selection, SeriesData, SeriesDef, SeriesMeta, Temporality, TimeRange,
+};
 
-use crate::block::format::{self, Section, SectionId, Summary};
+use crate::block::format::{self, PAGE_SERIES, Section, SectionId, Summary};
 use crate::block::index::{Index, IndexBytes};
 use crate::block::series::{self, ChunkEntry, Entry};
 use crate::bytes::Broken;
-use crate::codec::chunk::Chunk;
+use crate::codec::chunk::{self, Chunk};
 use crate::codec::dictionary::{DICTIONARY_BYTES_MAX, Dictionary};
 use crate::{Clash, Error};
 
@@ -49,13 +51,23 @@ impl Budget {
         Self { left: limit, limit, gaps: Some(Vec::new()), gaps_left_out: 0, clashes: 0 }
     }
 
+    /// What is left of `limit` samples; the rest as [`Budget::partial`].
+    pub(crate) const fn partial_rest(limit: usize, left: usize) -> Self {
+        Self { left, limit, gaps: Some(Vec::new()), gaps_left_out: 0, clashes: 0 }
+    }
+
+    /// Samples that may still be read.
+    pub(crate) const fn left(&self) -> usize {
+        self.left
+    }
+
     /// Notes that `what` is missing from the answer because of `error`.
     ///
     /// # Errors
     /// `error`, when the answer must be whole, or when it says that the answer is too large.
     pub(crate) fn miss(&mut self, error: Error, what: impl FnOnce() -> String) -> Result<(), Error> {
         let gaps = match &mut self.gaps {
-            Some(gaps) if !matches!(error, Error::TooManySamples { .. }) => gaps,
+            Some(gaps) if !error.ends_a_selection() => gaps,
             _ => return Err(error),
         };
         if gaps.len() < GAPS_MAX {
@@ -122,6 +134,8 @@ pub struct Block {
     summary: Summary,
     index: Mutex<Option<Arc<Index>>>,
     dictionary: Mutex<Option<Arc<Dictionary>>>,
+    /// Names of metrics that have histograms; known once somebody asked.
+    histograms: Mutex<Option<Vec<String>>>,
 }
 
 impl Block {
@@ -138,6 +152,7 @@ impl Block {
             summary: Summary::default(),
             index: Mutex::default(),
             dictionary: Mutex::default(),
+            histograms: Mutex::default(),
         };
         let version = block.verified(0..format::HEADER_BYTES, format::check_header)?.value;
         let (footer, end) = block.find_footer()?;
@@ -268,6 +283,66 @@ impl Block {
         Ok(found)
     }
 
+    /// Calls `each` with every series that matches, is `wanted` and may have samples in the range, ascending by (labels, kind); its
+    /// entry has the chunks that touch the range. An error of `each` ends it.
+    pub(crate) fn each_matching(
+        &self,
+        selection: &Selection,
+        wanted: &dyn Fn(Kind, Temporality) -> bool,
+        budget: &mut Budget,
+        mut each: impl FnMut(Labels, Entry) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let index = self.index()?;
+        let matching = self.matching(&index, &selection.matchers)?;
+        let range = selection.range;
+        let mut reader = SeriesReader::new(self, index);
+        for series in matching {
+            let found = reader.seek(series).and_then(|at| {
+                let entry = &reader.entries[at];
+                let chunks: Vec<ChunkEntry> =
+                    entry.chunks.iter().filter(|chunk| chunk.touches(range)).copied().collect();
+                if chunks.is_empty() || !wanted(entry.kind, entry.temporality) {
+                    return Ok(None);
+                }
+                // The labels are here as a text, and not needed as numbers any more.
+                let entry = Entry { labels: Vec::new(), chunks, ..*entry };
+                Ok(Some((reader.labels(at)?, entry)))
+            });
+            match found {
+                Ok(Some((labels, entry))) => each(labels, entry)?,
+                Ok(None) => {}
+                Err(error) => budget.miss(error, || format!("a series of block {}", self.path.display()))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The samples of a series inside the selection, without its labels; None when there are none.
+    pub(crate) fn entry_data(
+        &self,
+        entry: &Entry,
+        selection: &Selection,
+        budget: &mut Budget,
+    ) -> Result<Option<SeriesData>, Error> {
+        self.read_series(entry, selection, budget)
+            .or_else(|error| budget.miss(error, || format!("a series of block {}", self.path.display())).map(|()| None))
+    }
+
+    /// As [`Block::entry_data`], behind the samples that `data` has. What cannot be read leaves these as they were.
+    pub(crate) fn append_entry(
+        &self,
+        entry: &Entry,
+        selection: &Selection,
+        budget: &mut Budget,
+        data: &mut SeriesData,
+    ) -> Result<(), Error> {
+        let held = chunk::sample_times(data).len();
+        self.append_series(entry, selection, budget, data).map(drop).or_else(|error| {
+            chunk::truncate(data, held);
+            budget.miss(error, || format!("a series of block {}", self.path.display()))
+        })
+    }
+
     /// Calls `each` with every series, ascending by (labels, kind).
     ///
     /// # Errors
@@ -276,6 +351,24 @@ impl Block {
         let mut reader = SeriesReader::new(self, self.index()?);
         for series in 0..self.summary.series as u32 {
             each(reader.def(series)?);
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the number of every series, its labels by number, how many of the first of them are those of the
+    /// series before, in its page, and what it is: for who wants nothing of the chunks.
+    pub(super) fn each_described(
+        &self,
+        index: &Index,
+        mut each: impl FnMut(u32, &[u32], usize, (Kind, Temporality)) -> Result<(), Broken>,
+    ) -> Result<(), Error> {
+        for first in (0..self.summary.series as u32).step_by(PAGE_SERIES) {
+            let (_, place, mut numbers) = index.page_of(first);
+            let bytes = self.checked(place)?;
+            let read = series::each_of_page(&bytes, numbers.len(), |labels, shared, what| {
+                each(numbers.next().expect("one for each"), labels, shared, what)
+            });
+            read.map_err(|broken| self.corrupt(place.offset, broken))?;
         }
         Ok(())
     }
@@ -313,6 +406,29 @@ impl Block {
         index.values(name, among.as_ref()).map_err(|broken| self.corrupt_section(SectionId::Labels, broken))
     }
 
+    /// The names of metrics that have histograms, ascending. The first who asks waits for a look at the kind of every series, some
+    /// 200 ms of a million; then they are known for as long as the index is.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or the disk's.
+    pub fn histogram_names(&self) -> Result<Vec<String>, Error> {
+        let mut held = self.histograms.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*held {
+            return Ok(known.clone());
+        }
+        let index = self.index()?;
+        let mut carried = roaring::RoaringBitmap::new();
+        self.each_described(&index, |_, labels, _, (kind, _)| {
+            if kind == Kind::Histogram {
+                carried.extend(labels);
+            }
+            Ok(())
+        })?;
+        let names = index.values_of(METRIC_NAME, |number| carried.contains(number));
+        let names = names.map_err(|broken| self.corrupt_section(SectionId::Labels, broken))?;
+        Ok(held.insert(names).clone())
+    }
+
     /// Reads every byte and compares every checksum.
     ///
     /// # Errors
@@ -345,6 +461,7 @@ impl Block {
         let bytes = self.index_bytes();
         *self.index.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.dictionary.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.histograms.lock().unwrap_or_else(PoisonError::into_inner) = None;
         bytes
     }
 
@@ -376,22 +493,45 @@ impl Block {
         selection: &Selection,
         budget: &mut Budget,
     ) -> Result<Option<SeriesData>, Error> {
-        let mut data = SeriesData {
+        let mut data = self.blank(entry)?;
+        let any = self.append_series(entry, selection, budget, &mut data)?;
+        Ok(any.then_some(data))
+    }
+
+    /// A series without labels and samples.
+    pub(crate) fn blank(&self, entry: &Entry) -> Result<SeriesData, Error> {
+        Ok(SeriesData {
             labels: Labels::empty(),
             meta: self.meta(entry)?,
             floats: Default::default(),
             histograms: Default::default(),
             texts: Default::default(),
             rollup_ms: 0,
-        };
+        })
+    }
+
+    /// Whether a series of this block is what `meta` says.
+    pub(crate) fn is_of(&self, entry: &Entry, meta: &SeriesMeta) -> bool {
+        entry.kind == meta.kind
+            && entry.temporality == meta.temporality
+            && entry.width_ms == meta.width_ms
+            && self.summary.units.get(entry.unit as usize) == Some(&meta.unit)
+    }
+
+    /// Appends the samples of one series inside the selection to `data`; tells whether there are any.
+    fn append_series(
+        &self,
+        entry: &Entry,
+        selection: &Selection,
+        budget: &mut Budget,
+        data: &mut SeriesData,
+    ) -> Result<bool, Error> {
         let range = selection.range;
         let mut any = false;
-        for chunk in
-            entry.chunks.iter().filter(|chunk| range.start_ms < chunk.time_max && chunk.time_min <= range.end_ms)
-        {
+        for chunk in entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
             if !selection.labels_only {
                 match self.chunk_bytes(chunk) {
-                    Ok(bytes) => any |= self.read_chunk((chunk, entry.aggregates), &bytes, range, budget, &mut data)?,
+                    Ok(bytes) => any |= self.read_chunk((chunk, entry.aggregates), &bytes, range, budget, data)?,
                     Err(error) => budget.miss(error, || {
                         format!(
                             "{} samples of a series from {} to {} ms",
@@ -411,7 +551,7 @@ impl Block {
                 break;
             }
         }
-        Ok(any.then_some(data))
+        Ok(any)
     }
 
     /// Appends the samples of a chunk inside `range` to `data`; tells whether there were any.
@@ -588,6 +728,9 @@ impl<'a> SeriesReader<'a> {
             self.known.clear();
         }
         let numbers = &self.entries[at].labels;
+        if let Some(pairs) = numbers.iter().map(|number| self.index.text(*number)).collect::<Option<Vec<_>>>() {
+            return Labels::new(pairs).map_err(|error| corrupt(error.to_string()));
+        }
         for number in numbers {
             if !self.known.contains_key(number) {
                 let label =
@@ -595,7 +738,10 @@ impl<'a> SeriesReader<'a> {
                 self.known.insert(*number, label);
             }
         }
-        let labels = numbers.iter().map(|number| self.known[number].clone());
+        let labels = numbers.iter().map(|number| {
+            let (name, value) = &self.known[number];
+            (name, value)
+        });
         Labels::new(labels).map_err(|error| corrupt(error.to_string()))
     }
 }

@@ -3,7 +3,7 @@
 //! Invariants: the chunks of a page lie end to end from the page's base, in the order of its series.
 //! Format: docs/formats/block.md, "Series page". A series shares the first labels of the one before it.
 
-use ogive_model::{Kind, Temporality};
+use ogive_model::{Kind, Temporality, TimeRange};
 
 use crate::block::format::PAGE_SERIES;
 use crate::bytes::{Broken, Cursor, put_signed, put_varint};
@@ -30,6 +30,13 @@ pub(crate) struct ChunkEntry {
     pub(crate) samples: u32,
     pub(crate) time_min: i64,
     pub(crate) time_max: i64,
+}
+
+impl ChunkEntry {
+    /// Whether a sample of the chunk can be inside `range`.
+    pub(crate) const fn touches(&self, range: TimeRange) -> bool {
+        range.start_ms < self.time_max && self.time_min <= range.end_ms
+    }
 }
 
 /// Labels of one series; the model takes no more.
@@ -72,12 +79,31 @@ pub(crate) fn get_page(bytes: &[u8], count: usize) -> Result<Vec<Entry>, Broken>
     let mut cursor = Cursor::new(bytes);
     let mut place = Place { offset: cursor.varint()?, time: 0 };
     let mut entries: Vec<Entry> = Vec::with_capacity(count.min(PAGE_SERIES));
+    let mut labels = Vec::new();
     for _ in 0..count {
-        let before = entries.last().map_or(&[][..], |entry| &entry.labels);
-        let entry = get_entry(&mut cursor, before, &mut place)?;
-        entries.push(entry);
+        let mut chunks = Vec::new();
+        let described = get_entry(&mut cursor, &mut labels, &mut place, |chunk| chunks.push(chunk))?;
+        let Described { kind, temporality, unit, width_ms, aggregates, .. } = described;
+        entries.push(Entry { labels: labels.clone(), kind, temporality, unit, width_ms, aggregates, chunks });
     }
     if cursor.is_empty() { Ok(entries) } else { Err(cursor.broken("bytes follow the last series")) }
+}
+
+/// Calls `each` with the labels of each of `count` series of a page, how many of the first of them are those of the one
+/// before, and what it is: [`get_page`] for who wants nothing of the chunks.
+pub(crate) fn each_of_page(
+    bytes: &[u8],
+    count: usize,
+    mut each: impl FnMut(&[u32], usize, (Kind, Temporality)) -> Result<(), Broken>,
+) -> Result<(), Broken> {
+    let mut cursor = Cursor::new(bytes);
+    let mut place = Place { offset: cursor.varint()?, time: 0 };
+    let mut labels = Vec::new();
+    for _ in 0..count {
+        let Described { shared, kind, temporality, .. } = get_entry(&mut cursor, &mut labels, &mut place, |_| ())?;
+        each(&labels, shared, (kind, temporality))?;
+    }
+    if cursor.is_empty() { Ok(()) } else { Err(cursor.broken("bytes follow the last series")) }
 }
 
 struct Place {
@@ -85,10 +111,27 @@ struct Place {
     time: i64,
 }
 
-fn get_entry(cursor: &mut Cursor<'_>, before: &[u32], place: &mut Place) -> Result<Entry, Broken> {
-    let shared = cursor.count(before.len(), "labels shared")?;
+/// A series but for its labels and chunks.
+struct Described {
+    /// How many of its first labels are those of the one before.
+    shared: usize,
+    kind: Kind,
+    temporality: Temporality,
+    unit: u32,
+    width_ms: u32,
+    aggregates: bool,
+}
+
+/// `labels` are those of the series before, and then its own.
+fn get_entry(
+    cursor: &mut Cursor<'_>,
+    labels: &mut Vec<u32>,
+    place: &mut Place,
+    mut chunk: impl FnMut(ChunkEntry),
+) -> Result<Described, Broken> {
+    let shared = cursor.count(labels.len(), "labels shared")?;
     let own = cursor.count(LABELS_MAX, "labels")?;
-    let mut labels = before[..shared].to_vec();
+    labels.truncate(shared);
     for _ in 0..own {
         labels.push(cursor.count(u32::MAX as usize, "as a label")? as u32);
     }
@@ -100,18 +143,17 @@ fn get_entry(cursor: &mut Cursor<'_>, before: &[u32], place: &mut Place) -> Resu
     };
     let unit = cursor.count(u32::MAX as usize, "as a unit")? as u32;
     let width_ms = cursor.count(u32::MAX as usize, "milliseconds")? as u32;
-    let mut chunks = Vec::new();
     for _ in 0..cursor.count(CHUNKS_MAX, "chunks")? {
         let length = cursor.count(CHUNK_BYTES_MAX, "bytes of a chunk")? as u32;
         let checksum = cursor.u32()?;
         let samples = cursor.count(u32::MAX as usize, "samples")? as u32;
         let time_min = place.time.wrapping_add(cursor.signed()?);
         let time_max = time_min.wrapping_add(cursor.varint()?.cast_signed());
-        chunks.push(ChunkEntry { offset: place.offset, length, checksum, samples, time_min, time_max });
+        chunk(ChunkEntry { offset: place.offset, length, checksum, samples, time_min, time_max });
         place.offset = place.offset.saturating_add(u64::from(length));
         place.time = time_min;
     }
-    Ok(Entry { labels, kind, temporality, unit, width_ms, aggregates, chunks })
+    Ok(Described { shared, kind, temporality, unit, width_ms, aggregates })
 }
 
 /// The kind of floats that a rollup made.
@@ -168,12 +210,23 @@ mod tests {
             }
             let mut out = Vec::new();
             put_page(&mut out, &entries);
-            prop_assert_eq!(get_page(&out, entries.len()).unwrap(), entries);
+            prop_assert_eq!(&get_page(&out, entries.len()).unwrap(), &entries);
+            let mut rest = &entries[..];
+            let mut before: &[u32] = &[];
+            each_of_page(&out, entries.len(), |labels, shared, of| {
+                let (first, others) = rest.split_first().unwrap();
+                assert_eq!((labels, &before[..shared]), (&first.labels[..], &labels[..shared]));
+                assert_eq!(of, (first.kind, first.temporality));
+                (rest, before) = (others, &first.labels);
+                Ok(())
+            }).unwrap();
+            prop_assert!(rest.is_empty());
         }
 
         #[test]
         fn any_bytes_are_a_page_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300), count in 0..70_usize) {
-            let _ = get_page(&bytes, count);
+            let page = get_page(&bytes, count).map(drop);
+            prop_assert_eq!(each_of_page(&bytes, count, |_, _, _| Ok(())), page);
         }
     }
 }

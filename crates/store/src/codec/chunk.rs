@@ -53,6 +53,18 @@ pub(crate) fn last_start(series: &SeriesData) -> Option<usize> {
     cut(series).last().map(|rows| rows.start).filter(|start| *start > 0)
 }
 
+/// Forgets the samples from row `at` on. Columns may be of several lengths.
+pub(crate) fn truncate(series: &mut SeriesData, at: usize) {
+    let SeriesData { floats, histograms, texts, .. } = series;
+    [&mut floats.times, &mut floats.starts, &mut histograms.times, &mut histograms.starts, &mut texts.times]
+        .into_iter()
+        .for_each(|column| column.truncate(at));
+    floats.values.truncate(at);
+    floats.aggregates.truncate(at);
+    histograms.values.truncate(at);
+    texts.values.truncate(at);
+}
+
 /// Takes the samples from row `at` on off.
 pub(crate) fn split_off(series: &mut SeriesData, at: usize) -> SeriesData {
     fn off<T>(column: &mut Vec<T>, at: usize) -> Vec<T> {
@@ -163,15 +175,20 @@ impl<'a> Chunk<'a> {
     /// Appends the floats of `rows` to `column`; `rolled` ones have aggregates.
     pub(crate) fn floats(mut self, rows: Range<usize>, rolled: bool, column: &mut FloatColumn) -> Result<(), Broken> {
         let starts = self.starts()?;
-        let values = floats::get(&mut self.cursor, self.times.len())?;
+        if rows.len() == self.times.len() {
+            floats::extend(&mut self.cursor, rows.len(), &mut column.values)?;
+        } else {
+            // The column need not have room for what is not in it.
+            let values = floats::get(&mut self.cursor, self.times.len())?;
+            column.values.extend_from_slice(&values[rows.clone()]);
+        }
         if rolled {
             let aggregates = aggregates::get(&mut self.cursor, &self.times)?;
             column.aggregates.extend_from_slice(&aggregates[rows.clone()]);
         }
         self.end()?;
         extend_starts(&mut column.starts, column.times.len(), &starts, rows.clone());
-        column.times.extend_from_slice(&self.times[rows.clone()]);
-        column.values.extend_from_slice(&values[rows]);
+        column.times.extend_from_slice(&self.times[rows]);
         Ok(())
     }
 

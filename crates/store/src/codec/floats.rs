@@ -44,17 +44,31 @@ pub(crate) fn put(out: &mut Vec<u8>, values: &[f64]) {
 
 /// Reads a column of `count` values.
 pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<f64>, Broken> {
+    let mut values = Vec::new();
+    extend(cursor, count, &mut values)?;
+    Ok(values)
+}
+
+/// As [`get`], behind what `values` hold; after an error they hold more of no meaning.
+pub(crate) fn extend(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<f64>) -> Result<(), Broken> {
     if count == 0 {
-        return Ok(Vec::new());
+        return Ok(());
     }
     match cursor.byte()? {
-        CONSTANT => Ok(vec![f64::from_bits(cursor.u64()?); count]),
-        DECIMAL => get_decimal(cursor, count),
+        CONSTANT => {
+            let value = f64::from_bits(cursor.u64()?);
+            values.resize(values.len() + count, value);
+            Ok(())
+        }
+        DECIMAL => extend_decimal(cursor, count, values),
         PCO => {
             let bytes = cursor.length_and_bytes()?;
-            integers::pco_values(bytes, count).map_err(|error| cursor.broken(error))
+            integers::extend_pco(bytes, count, values).map_err(|error| cursor.broken(error))
         }
-        BITS => Ok(integers::get(cursor, count)?.into_iter().map(|bits| f64::from_bits(bits as u64)).collect()),
+        BITS => {
+            values.extend(integers::get(cursor, count)?.into_iter().map(|bits| f64::from_bits(bits as u64)));
+            Ok(())
+        }
         tag => Err(cursor.broken(format!("{tag} is no float coding"))),
     }
 }
@@ -120,18 +134,19 @@ pub(crate) fn decimal_of(value: f64, exponent: usize) -> Option<i64> {
     exact.then_some(integer)
 }
 
-fn get_decimal(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<f64>, Broken> {
+fn extend_decimal(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<f64>) -> Result<(), Broken> {
     let exponent = usize::from(cursor.byte()?);
     let Some(power) = POWERS.get(exponent) else {
         return Err(cursor.broken(format!("a power of ten of {exponent}")));
     };
     let exceptions = integers::get_positions(cursor, count)?;
     let bits = exceptions.iter().map(|_| cursor.u64()).collect::<Result<Vec<_>, _>>()?;
-    let mut values: Vec<f64> = integers::get(cursor, count)?.into_iter().map(|value| value as f64 / power).collect();
+    let held = values.len();
+    values.extend(integers::get(cursor, count)?.into_iter().map(|value| value as f64 / power));
     for (at, bits) in exceptions.into_iter().zip(bits) {
-        values[at] = f64::from_bits(bits);
+        values[held + at] = f64::from_bits(bits);
     }
-    Ok(values)
+    Ok(())
 }
 
 /// `pco` on floats, when it returns every bit.

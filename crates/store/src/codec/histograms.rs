@@ -43,7 +43,17 @@ impl Shape {
         }
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
+    /// Whether the counts are floats.
+    pub(crate) const fn is_float(&self) -> bool {
+        self.float
+    }
+
+    /// The rule of the bins.
+    pub(crate) const fn scheme(&self) -> &Scheme {
+        &self.scheme
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
         out.push(u8::from(self.float));
         match &self.scheme {
             Scheme::LogLinear10 => out.push(LOG_LINEAR_10),
@@ -65,7 +75,7 @@ impl Shape {
         }
     }
 
-    fn get(cursor: &mut Cursor<'_>) -> Result<Self, Broken> {
+    pub(crate) fn get(cursor: &mut Cursor<'_>) -> Result<Self, Broken> {
         let float = match cursor.byte()? {
             0 => false,
             1 => true,
@@ -168,12 +178,12 @@ pub(crate) fn put(out: &mut Vec<u8>, shape: &Shape, values: &[HistogramValue]) {
     }
 }
 
-fn float(value: &HistogramValue) -> &Histogram<f64> {
+pub(crate) fn float(value: &HistogramValue) -> &Histogram<f64> {
     let HistogramValue::Float(histogram) = value else { panic!("an integer histogram in a chunk of float ones") };
     histogram
 }
 
-fn integer(value: &HistogramValue) -> &Histogram<u64> {
+pub(crate) fn integer(value: &HistogramValue) -> &Histogram<u64> {
     let HistogramValue::Integer(histogram) = value else { panic!("a float histogram in a chunk of integer ones") };
     histogram
 }
@@ -250,12 +260,12 @@ fn get_typed<C: StoredCount>(
 }
 
 /// The count that needs no writing: zero bin, NaN, negative bins, positive bins, added in this order.
-fn sum_of_bins<C: Count>(value: &Histogram<C>) -> C {
+pub(crate) fn sum_of_bins<C: Count>(value: &Histogram<C>) -> C {
     let bins = value.negative.counts().iter().chain(value.positive.counts());
     bins.filter(|count| **count != C::ZERO).fold(value.zero.plus(value.nan), |sum, count| sum.plus(*count))
 }
 
-const fn reset_code(reset: CounterReset) -> i64 {
+pub(crate) const fn reset_code(reset: CounterReset) -> i64 {
     match reset {
         CounterReset::Unknown => 0,
         CounterReset::Reset => 1,
@@ -264,7 +274,7 @@ const fn reset_code(reset: CounterReset) -> i64 {
     }
 }
 
-const fn reset_of(code: i64) -> Option<CounterReset> {
+pub(crate) const fn reset_of(code: i64) -> Option<CounterReset> {
     match code {
         0 => Some(CounterReset::Unknown),
         1 => Some(CounterReset::Reset),

@@ -49,25 +49,37 @@ fn keep_smaller(best: &mut Vec<u8>, other: Vec<u8>) {
 
 /// Reads a column of `count` values.
 pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, Broken> {
+    let mut values = Vec::new();
+    extend(cursor, count, &mut values)?;
+    Ok(values)
+}
+
+/// As [`get`], behind what `values` hold; after an error they hold more of no meaning.
+pub(crate) fn extend(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<i64>) -> Result<(), Broken> {
     if count == 0 {
-        return Ok(Vec::new());
+        return Ok(());
     }
     match cursor.byte()? {
-        CONSTANT => Ok(vec![cursor.signed()?; count]),
-        PACKED => get_packed(cursor, count),
+        CONSTANT => {
+            let value = cursor.signed()?;
+            values.resize(values.len() + count, value);
+            Ok(())
+        }
+        PACKED => extend_packed(cursor, count, values),
         PACKED_DELTA => {
             let mut value = cursor.signed()?;
-            let mut values = Vec::with_capacity(count);
+            let held = values.len();
             values.push(value);
-            for delta in get_packed(cursor, count - 1)? {
-                value = value.wrapping_add(delta);
-                values.push(value);
+            extend_packed(cursor, count - 1, values)?;
+            for delta in &mut values[held + 1..] {
+                value = value.wrapping_add(*delta);
+                *delta = value;
             }
-            Ok(values)
+            Ok(())
         }
         PCO => {
             let bytes = cursor.length_and_bytes()?;
-            pco_values(bytes, count).map_err(|error| cursor.broken(error))
+            extend_pco(bytes, count, values).map_err(|error| cursor.broken(error))
         }
         tag => Err(cursor.broken(format!("{tag} is no integer coding"))),
     }
@@ -85,17 +97,29 @@ pub(crate) fn pco_bytes<T: pco::data_types::Number>(values: &[T]) -> Option<Vec<
 
 /// Inverse of [`pco_bytes`].
 pub(crate) fn pco_values<T: pco::data_types::Number>(bytes: &[u8], count: usize) -> Result<Vec<T>, String> {
+    let mut values = Vec::new();
+    extend_pco(bytes, count, &mut values)?;
+    Ok(values)
+}
+
+/// As [`pco_values`], behind what `values` hold.
+pub(crate) fn extend_pco<T: pco::data_types::Number>(
+    bytes: &[u8],
+    count: usize,
+    values: &mut Vec<T>,
+) -> Result<(), String> {
     let text = |error: pco::errors::PcoError| error.to_string();
     let (file, _) = FileDecompressor::new(PCO_HEADER).map_err(text)?;
     let (mut chunk, rest) = file.chunk_decompressor::<T, _>(bytes).map_err(text)?;
-    let mut values = vec![T::default(); count];
+    let held = values.len();
+    values.resize(held + count, T::default());
     let mut page = chunk.page_decompressor(rest, count).map_err(text)?;
-    let progress = page.read(&mut values).map_err(text)?;
+    let progress = page.read(&mut values[held..]).map_err(text)?;
     let left = page.into_src().len();
     if !progress.finished || progress.n_processed != count || left != 0 {
         return Err(format!("{} of {count} values and {left} bytes more", progress.n_processed));
     }
-    Ok(values)
+    Ok(())
 }
 
 /// The header of pco's format version 4.1; a test compares it with what the crate writes.
@@ -112,10 +136,11 @@ fn put_packed(out: &mut Vec<u8>, values: &[i64]) {
     }
 }
 
-fn get_packed(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, Broken> {
-    let mut values = Vec::with_capacity(count);
-    while values.len() < count {
-        let block = PACK_COUNT.min(count - values.len());
+fn extend_packed(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<i64>) -> Result<(), Broken> {
+    values.reserve(count);
+    let end = values.len() + count;
+    while values.len() < end {
+        let block = PACK_COUNT.min(end - values.len());
         let least = cursor.signed()?;
         let width = u32::from(cursor.byte()?);
         if width > 64 {
@@ -124,7 +149,7 @@ fn get_packed(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, Broken>
         let bytes = cursor.take((block * width as usize).div_ceil(8))?;
         values.extend((0..block).map(|at| least.wrapping_add(bits_at(bytes, width, at) as i64)));
     }
-    Ok(values)
+    Ok(())
 }
 
 /// Values below 2^width one after the other, least significant bit first.

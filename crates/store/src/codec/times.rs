@@ -39,8 +39,12 @@ pub(crate) fn get(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, Bro
     }
     let tag = cursor.byte()?;
     let (first, step) = (cursor.signed()?, cursor.varint()?);
+    if tag == REGULAR {
+        let last = i128::from(first) + i128::from(step) * (count as i128 - 1);
+        i64::try_from(last).map_err(|_| cursor.broken(format!("a time of {last}")))?;
+        return Ok((0..count as u64).map(|at| first.wrapping_add(step.wrapping_mul(at).cast_signed())).collect());
+    }
     let steps = match tag {
-        REGULAR => vec![1; count - 1],
         RUNS => get_runs(cursor, count - 1)?,
         STEPS => integers::get(cursor, count - 1)?,
         tag => return Err(cursor.broken(format!("{tag} is no coding of times"))),

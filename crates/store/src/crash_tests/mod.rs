@@ -4,6 +4,7 @@
 //!
 //! `OGIVE_CRASH_SEEDS=5000 OGIVE_CRASH_FIRST=0 cargo test -p ogive-store --release lives -- --nocapture` is the long run; a failure
 //! says which seed it was and how to run it alone. A failing seed becomes a test of its own.
+//! `OGIVE_CRASH_SWAY=24` beside it makes threads overtake each other where they hand over; see `crate::sway`.
 
 mod damage;
 mod life;

@@ -7,9 +7,7 @@ use std::cmp::Ordering;
 use ogive_hist::{Bins, Count, Histogram};
 use ogive_model::HistogramValue;
 
-use crate::codec::histograms;
 use crate::ingest::column::{Column, Pack};
-use crate::ingest::packed::{Columns, Packed};
 use crate::order;
 
 /// A value and the start of what it covers, milliseconds; 0 is unknown.
@@ -36,8 +34,6 @@ pub(crate) trait Measured: Clone {
     fn order(&self, other: &Self) -> Ordering;
     /// Adds a fragment.
     fn add(&mut self, other: Self);
-    /// Bytes that it points to.
-    fn bytes(&self) -> u64;
     /// Brings it into the form in which it comes back from a block, so that it can be compared.
     fn normalize(&mut self);
 }
@@ -51,10 +47,6 @@ impl Measured for f64 {
         *self += other;
     }
 
-    fn bytes(&self) -> u64 {
-        0
-    }
-
     fn normalize(&mut self) {}
 }
 
@@ -66,11 +58,6 @@ impl Measured for HistogramValue {
     fn add(&mut self, other: Self) {
         // Schemes that do not merge were refused.
         order::merge_cell(self, other);
-    }
-
-    /// Its columns, and what allocating them costs.
-    fn bytes(&self) -> u64 {
-        (histograms::bins_of(self) * 12 + 32) as u64
     }
 
     fn normalize(&mut self) {
@@ -92,68 +79,19 @@ fn forget_empty<C: Count>(bins: &mut Bins<C>) {
     }
 }
 
-impl Pack for f64 {
-    fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
-        let (times, values) = rows.iter().copied().unzip();
-        Some(Packed::of(&Columns { times, values, starts: Vec::new() }))
-    }
-
-    fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
-        let Columns { times, values, .. } = packed.columns();
-        times.into_iter().zip(values).collect()
-    }
-}
-
-impl Pack for Started<f64> {
-    fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
-        let mut columns = Columns::default();
-        for (time, row) in rows {
-            columns.times.push(*time);
-            columns.values.push(row.value);
-            columns.starts.push(row.start);
-        }
-        Some(Packed::of(&columns))
-    }
-
-    fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
-        let Columns { times, values, starts } = packed.columns();
-        let rows = values.into_iter().zip(starts).map(|(value, start)| Self { start, value });
-        times.into_iter().zip(rows).collect()
-    }
-}
-
-/// Histograms and texts stay rows: what they point to is most of what they take.
-macro_rules! never_packed {
-    ($($kind:ty),*) => {$(
-        impl Pack for $kind {
-            fn pack(_: &[(i64, Self)]) -> Option<Packed> {
-                None
-            }
-
-            fn unpack(_: &Packed) -> Vec<(i64, Self)> {
-                unreachable!("nothing of this kind was packed")
-            }
-        }
-    )*};
-}
-
-never_packed!(HistogramValue, Started<HistogramValue>, String);
-
 /// Puts a value without a start into its column.
 pub(crate) fn apply<V: Measured + Pack>(column: &mut Column<V>, time: i64, value: V, delta: bool) -> Applied {
-    let (mut before, mut after, mut met) = (0, value.bytes(), false);
+    let mut met = false;
     let join = |there: &mut V, value: V| {
         met = true;
-        before = there.bytes();
         if delta {
             there.add(value);
         } else if value.order(there).is_gt() {
             *there = value;
         }
-        after = there.bytes();
     };
     let grown = column.insert(time, value, |_, _| Ordering::Equal, join);
-    Applied { grown: grown + after.cast_signed() - before.cast_signed(), met, known: false }
+    Applied { grown, met, known: false }
 }
 
 /// Puts a value into a column with starts.
@@ -169,7 +107,6 @@ where
     if delta {
         value.value.normalize();
     }
-    let (mut before, mut after) = (0, value.value.bytes());
     let (mut met, mut known) = (false, false);
     let order = |there: &Started<V>, value: &Started<V>| match delta {
         true => order::points((there.start, &there.value), (value.start, &value.value), V::order),
@@ -177,7 +114,6 @@ where
     };
     let join = |there: &mut Started<V>, value: Started<V>| {
         met = true;
-        before = there.value.bytes();
         if delta {
             known = there.start != 0;
             if !known {
@@ -186,8 +122,7 @@ where
         } else if value.value.order(&there.value).then(value.start.cmp(&there.start)).is_gt() {
             *there = value;
         }
-        after = there.value.bytes();
     };
     let grown = column.insert(time, value, order, join);
-    Applied { grown: grown + after.cast_signed() - before.cast_signed(), met, known }
+    Applied { grown, met, known }
 }

@@ -1,9 +1,10 @@
 //! The samples of one series in the head: sealed parts that readers share, and an open one.
 //!
 //! Invariants: rows ascend over all parts, by time and then as who inserts them orders those of one time; no sealed part is
-//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part of floats is packed where that makes
-//! it smaller; one that a late sample changes is rows again until the next part is sealed.
-//! Limits: a part has [`PART_SAMPLES`] samples, twice as many after late ones. A series of few samples takes one
+//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part of floats or histograms is packed
+//! where that makes it smaller; one that a late sample changes is rows again until the next part is sealed, or a late
+//! sample changes the part after it.
+//! Limits: a part has [`Pack::PART_SAMPLES`] samples, twice as many after late ones. A series of few samples takes one
 //! allocation; the room that an allocation has left over is counted.
 
 use std::borrow::Cow;
@@ -14,9 +15,8 @@ use ogive_model::TimeRange;
 
 use crate::ingest::packed::{COUNT_MAX, Packed};
 
-/// 128 samples: copying the open part for a reader costs a microsecond, and 32 parts are one block's chunk.
-const PART_SAMPLES: usize = 128;
-const _: () = assert!(2 * PART_SAMPLES <= COUNT_MAX);
+/// 4 KiB: an open part grows by as much at most, so that of a kind with large rows no more than a few are room only.
+const ROOM_BYTES_MAX: usize = 4096;
 
 /// Samples that are next to each other in time: `(milliseconds, value)`.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,13 @@ pub(crate) enum Part<V> {
 
 /// What parts are made of.
 pub(crate) trait Pack: Clone {
+    /// 128 samples: copying an open part of floats for a reader costs a microsecond, and 32 parts are one block's chunk.
+    const PART_SAMPLES: usize = 128;
+    /// So many of the newest samples stay open when a part is sealed, for the fragments that are a little late.
+    const OPEN_SAMPLES: usize = 0;
+
+    /// Bytes that it points to.
+    fn pointed(&self) -> usize;
     /// The rows packed; none of a kind that is not.
     fn pack(rows: &[(i64, Self)]) -> Option<Packed>;
     /// The rows of what [`Pack::pack`] gave.
@@ -65,11 +72,24 @@ impl<V: Pack> Part<V> {
         }
     }
 
-    fn is_in(&self, range: TimeRange) -> bool {
-        range.contains(self.first()) || range.contains(self.last()) || !self.rows(range).is_empty()
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Rows(rows) => rows.len(),
+            Self::Packed(packed) => packed.len(),
+        }
     }
 
-    /// Bytes allocated for a sealed part, with itself, its counters and its place; apart from what the values point to.
+    /// Whether a row is inside `range`.
+    pub(crate) fn is_in(&self, range: TimeRange) -> bool {
+        let inside = || match self {
+            Self::Rows(rows) => !within_rows(rows, range).is_empty(),
+            Self::Packed(packed) => packed.is_in(range),
+        };
+        range.contains(self.first()) || range.contains(self.last()) || inside()
+    }
+
+    /// Bytes allocated for a sealed part, with itself, its counters and its place.
     fn bytes(&self) -> usize {
         let of_rows = match self {
             Self::Rows(rows) => bytes_of(rows),
@@ -93,7 +113,12 @@ fn within_rows<V>(rows: &[(i64, V)], range: TimeRange) -> &[(i64, V)] {
     &rows[from..rows.partition_point(|row| row.0 <= range.end_ms).max(from)]
 }
 
-const fn bytes_of<V>(rows: &Vec<(i64, V)>) -> usize {
+fn bytes_of<V: Pack>(rows: &Vec<(i64, V)>) -> usize {
+    room_of(rows) + rows.iter().map(|row| row.1.pointed()).sum::<usize>()
+}
+
+/// The same apart from what the values point to.
+const fn room_of<V>(rows: &Vec<(i64, V)>) -> usize {
     rows.capacity() * size_of::<(i64, V)>()
 }
 
@@ -112,6 +137,12 @@ impl<V> Default for Column<V> {
 }
 
 impl<V: Pack> Column<V> {
+    /// Time of the newest sample.
+    pub(crate) fn last(&self) -> Option<i64> {
+        let sealed = || self.sealed.last().map(|part| part.last());
+        self.open.last().map(|row| row.0).or_else(sealed)
+    }
+
     /// Puts a value in its place. At one time a value that is there and `value` stand in the `order` of the two; one that is
     /// equal is told to `join` it. Gives by how many bytes the column's allocations grew.
     pub(crate) fn insert(
@@ -121,18 +152,17 @@ impl<V: Pack> Column<V> {
         order: impl Fn(&V, &V) -> Ordering,
         join: impl FnMut(&mut V, V),
     ) -> i64 {
+        const { assert!(2 * V::PART_SAMPLES <= COUNT_MAX) };
         let place = |row: &(i64, V)| row.0.cmp(&time).then_with(|| order(&row.1, &value));
         let mut grown = 0;
         // A full part stays open for what joins its last sample: the fragments of the current cell.
-        if self.open.len() >= PART_SAMPLES && self.open.last().is_some_and(|last| last.0 < time) {
+        if self.open.len() >= V::PART_SAMPLES + V::OPEN_SAMPLES && self.open.last().is_some_and(|last| last.0 < time) {
             grown = self.seal();
         }
         let is_late = self.open.first().is_none_or(|first| place(first).is_gt());
         if !is_late || self.sealed.last().is_none_or(|part| place_of_end(part, time, place).is_lt()) {
-            let before = bytes_of(&self.open);
-            insert(&mut self.open, time, value, order, join);
-            grown += difference(before, bytes_of(&self.open));
-            if self.open.len() > PART_SAMPLES {
+            grown += insert(&mut self.open, time, value, order, join);
+            if self.open.len() > V::PART_SAMPLES + V::OPEN_SAMPLES {
                 grown += self.seal();
             }
             return grown;
@@ -144,18 +174,34 @@ impl<V: Pack> Column<V> {
         };
         let at = self.sealed.partition_point(begins).saturating_sub(1);
         let before = self.sealed[at].bytes();
+        let was_packed = matches!(*self.sealed[at], Part::Packed(_));
         let mut rows = self.take_rows(at);
         insert(&mut rows, time, value, order, join);
-        let upper = (rows.len() > 2 * PART_SAMPLES).then(|| Part::Rows(rows.split_off(rows.len() / 2)));
+        let upper = (rows.len() > 2 * V::PART_SAMPLES).then(|| Part::Rows(rows.split_off(rows.len() / 2)));
         let lower = Part::Rows(rows);
         let after = lower.bytes() + upper.as_ref().map_or(0, Part::bytes);
         self.sealed[at] = Arc::new(lower);
+        grown += difference(before, after);
         if let Some(upper) = upper {
             let mut parts = std::mem::take(&mut self.sealed).into_vec();
             parts.insert(at + 1, Arc::new(upper));
             self.sealed = parts.into();
         }
-        grown + difference(before, after)
+        // What comes late comes in order as a rule: the part before has it all then. Once for each that became rows, so that
+        // samples that come to both in turn do not pack and unpack them for ever.
+        grown + at.checked_sub(1).filter(|_| was_packed).map_or(0, |before| self.pack(before))
+    }
+
+    /// Packs a sealed part, if there is such a one, it is rows and no reader holds it. Gives by how many bytes it grew.
+    fn pack(&mut self, at: usize) -> i64 {
+        let Some(part) = self.sealed.get_mut(at) else { return 0 };
+        if matches!(**part, Part::Packed(_)) {
+            return 0;
+        }
+        let Some(part) = Arc::get_mut(part) else { return 0 };
+        let before = part.bytes();
+        *part = std::mem::replace(part, Part::Rows(Vec::new())).packed();
+        difference(before, part.bytes())
     }
 
     /// The rows of a sealed part to change them: copied when a reader holds them.
@@ -171,17 +217,20 @@ impl<V: Pack> Column<V> {
     /// Seals the open part, packed, and packs the one before it if late samples made rows of it. Gives by how many bytes
     /// the column's allocations grew.
     fn seal(&mut self) -> i64 {
-        let mut grown = 0;
-        if let Some(last) = self.sealed.last_mut().and_then(Arc::get_mut) {
-            let before = last.bytes();
-            let part = std::mem::replace(last, Part::Rows(Vec::new()));
-            *last = part.packed();
-            grown += difference(before, last.bytes());
-        }
+        let mut grown = self.sealed.len().checked_sub(1).map_or(0, |last| self.pack(last));
         let before = bytes_of(&self.open);
-        self.open.shrink_to_fit();
-        let part = Part::Rows(std::mem::take(&mut self.open)).packed();
-        grown += difference(before, part.bytes());
+        let count = V::PART_SAMPLES.min(self.open.len());
+        let packed = V::pack(&self.open[..count]);
+        let rest = self.open.split_off(count);
+        let mut rows = std::mem::replace(&mut self.open, rest);
+        let part = match packed {
+            Some(packed) if packed.bytes() < bytes_of(&rows) => Part::Packed(packed),
+            _ => {
+                rows.shrink_to_fit();
+                Part::Rows(rows)
+            }
+        };
+        grown += difference(before, part.bytes() + bytes_of(&self.open));
         self.push(part);
         grown
     }
@@ -202,7 +251,7 @@ impl<V: Pack> Column<V> {
         Column { sealed: self.sealed.iter().map(part).collect(), open: map(&self.open) }
     }
 
-    /// Bytes allocated, apart from what the values point to.
+    /// Bytes allocated.
     pub(crate) fn bytes(&self) -> usize {
         self.sealed.iter().map(|part| part.bytes()).sum::<usize>() + bytes_of(&self.open)
     }
@@ -247,32 +296,41 @@ pub(crate) fn within<V: Pack>(parts: &[Arc<Part<V>>], range: TimeRange) -> Vec<A
     begun.filter(|part| part.is_in(range)).cloned().collect()
 }
 
-fn insert<V>(
+/// Gives by how many bytes the rows grew.
+fn insert<V: Pack>(
     rows: &mut Vec<(i64, V)>,
     time: i64,
     value: V,
     order: impl Fn(&V, &V) -> Ordering,
     mut join: impl FnMut(&mut V, V),
-) {
+) -> i64 {
+    let before = room_of(rows);
     if rows.last().is_none_or(|last| last.0 < time) {
         make_room(rows);
+        let pointed = value.pointed();
         rows.push((time, value));
-        return;
+        return difference(before, room_of(rows) + pointed);
     }
     let place = |row: &(i64, V)| row.0.cmp(&time).then_with(|| order(&row.1, &value));
     let after = rows.partition_point(|row| place(row).is_le());
     if after > 0 && place(&rows[after - 1]).is_eq() {
-        join(&mut rows[after - 1].1, value);
+        let there = &mut rows[after - 1].1;
+        let before = there.pointed();
+        join(there, value);
+        difference(before, there.pointed())
     } else {
         make_room(rows);
+        let pointed = value.pointed();
         rows.insert(after, (time, value));
+        difference(before, room_of(rows) + pointed)
     }
 }
 
-/// Room for one more: two at first, since many series have few samples, then twice as many.
+/// Room for one more: two at first, since many series have few samples, then twice as many, up to [`ROOM_BYTES_MAX`] more.
 fn make_room<V>(rows: &mut Vec<(i64, V)>) {
     if rows.len() == rows.capacity() {
-        rows.reserve_exact(rows.len().max(2));
+        let most = (ROOM_BYTES_MAX / size_of::<(i64, V)>()).max(2);
+        rows.reserve_exact(rows.len().clamp(2, most));
     }
 }
 
@@ -283,8 +341,14 @@ mod tests {
     use super::*;
     use crate::ingest::packed::Columns;
 
+    const PART_SAMPLES: usize = <i64 as Pack>::PART_SAMPLES;
+
     /// As floats are packed: bit for bit.
     impl Pack for i64 {
+        fn pointed(&self) -> usize {
+            0
+        }
+
         fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
             let (times, values) = rows.iter().map(|row| (row.0, f64::from_bits(row.1 as u64))).unzip();
             Some(Packed::of(&Columns { times, values, starts: Vec::new() }))

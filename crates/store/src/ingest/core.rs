@@ -112,6 +112,11 @@ impl Core {
         Self { sources, registry, shards, open, epoch: 0, stats, size, oldest }
     }
 
+    /// What was marked before the open group.
+    pub(crate) fn sources(&self) -> &SourceTable {
+        &self.sources
+    }
+
     pub(crate) fn seen(&self, key: (SourceId, u64)) -> Seen {
         if self.open.pending.contains(&key) { Seen::Duplicate } else { self.sources.seen(key.0, key.1) }
     }

@@ -5,7 +5,7 @@
 //! ids, so that what may be durable of the first try is only written again.
 //! Threads: one, and whoever opens the store, before it.
 //! Failure: the samples stay in memory and in the journal, and the flush is tried again each
-//! [`RETRY_INTERVAL`]; reads go on.
+//! [`Options::flush_retry`]; reads go on.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
@@ -21,11 +21,9 @@ use crate::ingest::stats::Stats;
 use crate::ingest::writer::{Command, Mark};
 use crate::ingest::{Clock, Observer, Options, Queue};
 use crate::ledger::Ledger;
+use crate::sway::sway;
 use crate::window::Ladder;
 use crate::{BlockMeta, Error, keep};
-
-/// A second: a full disk is looked at often, and costs nothing meanwhile.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Somebody's wish for a flush, with where to tell how it went.
 pub(crate) type Wish = Sender<Flushed>;
@@ -79,13 +77,13 @@ impl Flusher {
         }
     }
 
-    /// Flushes when it is asked to and at least each `interval`, until the bell is closed.
-    pub(crate) fn run(mut self, bell: &Bell<Wish>, interval: Duration) {
+    /// Flushes when it is asked to and at least each `interval`, after a failure each `retry`, until the bell is closed.
+    pub(crate) fn run(mut self, bell: &Bell<Wish>, (interval, retry): (Duration, Duration)) {
         let mut patience = interval;
         while let Some(answers) = bell.wait(patience) {
             let begun = self.clock.now_ns();
             let flushed = self.flush();
-            patience = if flushed.is_ok() { interval } else { RETRY_INTERVAL.min(interval) };
+            patience = if flushed.is_ok() { interval } else { retry.min(interval) };
             match (&self.observer, &flushed) {
                 (Some(observer), Ok(made)) if !made.is_empty() => {
                     observer.flush(self.clock.now_ns().saturating_sub(begun));
@@ -116,6 +114,7 @@ impl Flusher {
         }
         // No answer: the store is shutting down.
         let Ok(mark) = mark.recv() else { return Ok(Vec::new()) };
+        sway();
         self.take(mark.inspect_err(|error| self.count_failure(error.is_full()))?);
         self.write()
     }
@@ -175,10 +174,13 @@ impl Flusher {
         } else {
             ledger.nothing_was_left(pending.epoch);
         }
+        sway();
         // Durable, and readers know of it: now the shards forget what is in the blocks.
         for shard in &self.shards {
+            sway();
             let _ = shard.send(ToShard::Release { epoch: pending.epoch });
         }
+        sway();
         let _ = self.queue.push_always(Command::Truncate(pending.position));
         self.pending = None;
         Ok(made)

@@ -6,13 +6,14 @@
 //! Threads: the shard's alone; readers get shared parts.
 //! Limits: bytes are counted, and bounded by whoever feeds the shards; see `Options::head_bytes_max`.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Matcher, SeriesData, SeriesDef, Temporality, Tenant,
-    TextColumn, TimeRange, Value,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, METRIC_NAME, Matcher, SeriesData, SeriesDef, Temporality,
+    Tenant, TextColumn, TimeRange, Value,
 };
 
 use crate::block::Budget;
@@ -78,6 +79,8 @@ struct Series {
     owned: Arc<Owned>,
     /// Whether values at one time add up.
     delta: bool,
+    /// Whether somebody hears of its samples; see [`crate::ingest::follow`].
+    followed: bool,
     samples: Samples,
 }
 
@@ -99,6 +102,8 @@ pub(crate) struct Head {
     series: Vec<Option<Series>>,
     index: LabelIndex,
     frozen: Vec<(u64, Arc<Frozen>)>,
+    /// Time of the newest sample that was ever frozen.
+    frozen_newest_ms: Option<i64>,
     pub(crate) bytes: u64,
     pub(crate) samples: u64,
 }
@@ -119,7 +124,8 @@ impl Head {
         assert!(self.series[at].is_none(), "slot {index} is taken");
         self.index.add(index, &owned.def.labels);
         let samples = Samples::of(owned.def.meta.kind);
-        self.series[at] = Some(Series { delta: owned.def.meta.temporality == Temporality::Delta, owned, samples });
+        let delta = owned.def.meta.temporality == Temporality::Delta;
+        self.series[at] = Some(Series { delta, owned, followed: false, samples });
     }
 
     /// Blanks the slots of series that have no samples here.
@@ -159,10 +165,9 @@ impl Head {
                 apply_started(column, time_ms, Started { start: start_ms, value }, delta)
             }
             (Samples::Texts(column), Value::Text(value)) => {
-                let bytes = value.len();
                 // All are kept, in the order of their arrival.
                 let grown = column.insert(time_ms, value, |_, _| Ordering::Less, |_, _| ());
-                Applied { grown: grown + bytes as i64, ..Applied::default() }
+                Applied { grown, ..Applied::default() }
             }
             (Samples::Histograms(column), value) => apply(column, time_ms, histogram_of(value), delta),
             (Samples::StartedHistograms(column), value) => {
@@ -187,6 +192,7 @@ impl Head {
             let Some(one) = one else { continue };
             let parts = one.samples.take();
             if !parts.is_empty() {
+                self.frozen_newest_ms = self.frozen_newest_ms.max(parts.last());
                 series.push((index as u32, Arc::clone(&one.owned), parts));
             }
         }
@@ -203,26 +209,110 @@ impl Head {
     }
 
     /// The matching series of `tenant` with samples in `range` that are not in blocks: those after epoch `flushed`.
-    pub(crate) fn select(&self, tenant: &Tenant, matchers: &[Matcher], range: TimeRange, flushed: u64) -> Vec<Found> {
-        let all = || (0..self.series.len() as u32).collect();
-        let candidates = self.index.candidates(matchers).unwrap_or_else(all);
+    /// At most `found_max` of them.
+    pub(crate) fn select(
+        &self,
+        tenant: &Tenant,
+        matchers: &[Matcher],
+        range: TimeRange,
+        (flushed, found_max): (u64, usize),
+    ) -> Vec<Found> {
         let mut found = Vec::new();
-        for index in candidates {
+        for index in self.matching(tenant, matchers) {
             let Some(series) = &self.series[index as usize] else { continue };
-            if series.owned.tenant != *tenant {
-                continue;
-            }
-            if !matchers.iter().all(|matcher| matcher.matches(series.owned.def.labels.get(&matcher.name))) {
-                continue;
-            }
             let frozen = self.frozen.iter().filter(|(epoch, _)| *epoch > flushed);
             let mut sources: Vec<Parts> = frozen.filter_map(|(_, frozen)| frozen.read(index, range)).collect();
             sources.extend(series.read(range));
             if !sources.is_empty() {
                 found.push(Found { owned: Arc::clone(&series.owned), sources });
+                if found.len() == found_max {
+                    break;
+                }
             }
         }
         found
+    }
+}
+
+/// What followers ask for.
+impl Head {
+    /// The series of `tenant` that all matchers accept.
+    pub(crate) fn matching(&self, tenant: &Tenant, matchers: &[Matcher]) -> Vec<u32> {
+        let all = || (0..self.series.len() as u32).collect();
+        let mut found = self.index.candidates(matchers).unwrap_or_else(all);
+        found.retain(|index| {
+            let Some(Series { owned, .. }) = &self.series[*index as usize] else { return false };
+            owned.tenant == *tenant
+                && matchers.iter().all(|matcher| matcher.matches(owned.def.labels.get(&matcher.name)))
+        });
+        found
+    }
+
+    fn at(&self, index: u32) -> &Series {
+        self.series[index as usize].as_ref().expect("the series is here")
+    }
+
+    pub(crate) fn owned(&self, index: u32) -> &Arc<Owned> {
+        &self.at(index).owned
+    }
+
+    pub(crate) fn is_followed(&self, index: u32) -> bool {
+        self.at(index).followed
+    }
+
+    pub(crate) fn follow(&mut self, index: u32, followed: bool) {
+        self.series[index as usize].as_mut().expect("the series is here").followed = followed;
+    }
+
+    /// Time of the newest sample of a series outside blocks.
+    pub(crate) fn newest_ms(&self, index: u32) -> Option<i64> {
+        let frozen = self.frozen.iter().filter_map(|(_, frozen)| frozen.read(index, TimeRange::ALL)?.last()).max();
+        self.at(index).samples.last().max(frozen)
+    }
+
+    /// Time of the newest sample that was ever frozen.
+    pub(crate) const fn frozen_newest_ms(&self) -> Option<i64> {
+        self.frozen_newest_ms
+    }
+}
+
+/// A list of texts that a head knows without looking at every series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// Label names.
+    Names,
+    /// The values of this label.
+    Values(String),
+    /// The names of metrics that have histograms.
+    Histograms,
+}
+
+impl Head {
+    /// What `listing` asks for of the series that [`Head::select`] would find without matchers. The first such series of each
+    /// text is enough.
+    pub(crate) fn list(&self, tenant: &Tenant, listing: &Listing, range: TimeRange, flushed: u64) -> BTreeSet<String> {
+        let is_asked =
+            |series: &Series| *listing != Listing::Histograms || series.owned.def.meta.kind == Kind::Histogram;
+        let has = |index: &u32| {
+            let Some(series) = &self.series[*index as usize] else { return false };
+            let frozen = self.frozen.iter().filter(|(epoch, _)| *epoch > flushed);
+            series.owned.tenant == *tenant
+                && is_asked(series)
+                && (series.read(range).is_some()
+                    || frozen.into_iter().any(|(_, frozen)| frozen.read(*index, range).is_some()))
+        };
+        let values = |name: &str| {
+            let found = self.index.values(name).filter(|(_, series)| series.iter().any(has));
+            found.map(|(value, _)| value.to_owned()).collect()
+        };
+        match listing {
+            Listing::Names => {
+                let is_there = |name: &&str| self.index.values(name).any(|(_, series)| series.iter().any(has));
+                self.index.names().filter(is_there).map(str::to_owned).collect()
+            }
+            Listing::Values(name) => values(name),
+            Listing::Histograms => values(METRIC_NAME),
+        }
     }
 }
 
@@ -259,6 +349,16 @@ impl Samples {
         };
         *self = made;
         grown
+    }
+
+    fn last(&self) -> Option<i64> {
+        match self {
+            Self::Floats(column) => column.last(),
+            Self::StartedFloats(column) => column.last(),
+            Self::Histograms(column) => column.last(),
+            Self::StartedHistograms(column) => column.last(),
+            Self::Texts(column) => column.last(),
+        }
     }
 
     /// All of them; there are none then.
@@ -310,6 +410,18 @@ impl Parts {
         each!(self, parts => parts.last().map(|part| part.last()))
     }
 
+    fn first(&self) -> Option<i64> {
+        each!(self, parts => parts.first().map(|part| part.first()))
+    }
+
+    fn rows_max(&self) -> usize {
+        each!(self, parts => parts.iter().map(|part| part.len()).sum())
+    }
+
+    fn holds(&self, range: TimeRange) -> bool {
+        each!(self, parts => parts.iter().any(|part| part.is_in(range)))
+    }
+
     /// The windows that it has samples in, ascending.
     fn windows(&self, of: impl Fn(i64) -> Window) -> Vec<Window> {
         each!(self, parts => windows_of(parts, of))
@@ -340,17 +452,21 @@ impl Parts {
                 1
             })?,
             Self::Histograms(parts) => copy(parts, range, &mut histograms.times, budget, |value| {
-                histograms.values.push(value.clone());
-                weight(value)
+                let value = value.into_owned();
+                let weight = weight(&value);
+                histograms.values.push(value);
+                weight
             })?,
             Self::StartedHistograms(parts) => copy(parts, range, &mut histograms.times, budget, |value| {
-                histograms.values.push(value.value.clone());
-                histograms.starts.push(value.start);
-                weight(&value.value)
+                let Started { start, value } = value.into_owned();
+                let weight = weight(&value);
+                histograms.starts.push(start);
+                histograms.values.push(value);
+                weight
             })?,
             Self::Texts(parts) => {
                 copy(parts, range, &mut texts.times, budget, |value| {
-                    texts.values.push(value.clone());
+                    texts.values.push(value.into_owned());
                     1
                 })?;
                 order::sort_texts(texts);
@@ -390,18 +506,27 @@ fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> Ve
     windows
 }
 
-/// Copies the times inside `range`, and lets `take` copy each value and tell its weight.
+/// Copies the times inside `range`, and lets `take` copy each value, or keep one that was unpacked, and tell its weight.
 fn copy<V: Pack>(
     parts: &[Arc<Part<V>>],
     range: TimeRange,
     times: &mut Vec<i64>,
     budget: &mut Budget,
-    mut take: impl FnMut(&V) -> usize,
+    mut take: impl FnMut(Cow<'_, V>) -> usize,
 ) -> Result<(), Error> {
     for part in parts {
-        let rows = part.rows(range);
-        times.extend(rows.iter().map(|row| row.0));
-        budget.take(rows.iter().map(|row| take(&row.1)).sum())?;
+        let mut weight = 0;
+        match part.rows(range) {
+            Cow::Borrowed(rows) => {
+                times.extend(rows.iter().map(|row| row.0));
+                rows.iter().for_each(|row| weight += take(Cow::Borrowed(&row.1)));
+            }
+            Cow::Owned(rows) => {
+                times.extend(rows.iter().map(|row| row.0));
+                rows.into_iter().for_each(|row| weight += take(Cow::Owned(row.1)));
+            }
+        }
+        budget.take(weight)?;
     }
     Ok(())
 }
@@ -418,6 +543,27 @@ fn blank(def: &SeriesDef) -> SeriesData {
 }
 
 impl Found {
+    /// What it is.
+    pub(crate) fn def(&self) -> &SeriesDef {
+        &self.owned.def
+    }
+
+    /// A time at or before its first sample and one at or behind its last.
+    pub(crate) fn span(&self) -> Option<(i64, i64)> {
+        let first = self.sources.iter().filter_map(Parts::first).min();
+        first.zip(self.sources.iter().filter_map(Parts::last).max())
+    }
+
+    /// The most samples that it has.
+    pub(crate) fn rows_max(&self) -> usize {
+        self.sources.iter().map(Parts::rows_max).sum()
+    }
+
+    /// Whether a number or a histogram of it is inside `range`.
+    pub(crate) fn holds(&self, range: TimeRange) -> bool {
+        self.owned.def.meta.kind != Kind::Text && self.sources.iter().any(|parts| parts.holds(range))
+    }
+
     /// The series' samples inside `range`, or only what it is.
     pub(crate) fn data(&self, range: TimeRange, labels_only: bool, budget: &mut Budget) -> Result<SeriesData, Error> {
         let def = &self.owned.def;

@@ -73,6 +73,16 @@ impl LabelIndex {
         }
     }
 
+    /// All label names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|name| &**name)
+    }
+
+    /// The values of label `name`, ascending, with the series that carry each.
+    pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = (&str, &[u32])> {
+        self.0.get(name).into_iter().flatten().map(|(value, list)| (&**value, list.as_slice()))
+    }
+
     /// Series among which are all that match: from the shortest list that a matcher gives. Nothing when no matcher
     /// narrows them.
     pub(crate) fn candidates(&self, matchers: &[Matcher]) -> Option<Vec<u32>> {

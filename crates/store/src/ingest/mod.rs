@@ -20,10 +20,13 @@ mod clock;
 mod column;
 mod core;
 pub(crate) mod flusher;
+pub(crate) mod follow;
 pub(crate) mod head;
 mod index;
 mod overflow;
+mod pack;
 mod packed;
+mod packed_histograms;
 mod queue;
 pub(crate) mod recall;
 pub(crate) mod registry;
@@ -36,11 +39,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_model::Verdict;
+use ogive_model::sequence::SourceTable;
 
 use crate::retention::Retention;
 
 pub use check::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
 pub use clock::{Clock, ManualClock};
+pub use follow::{Followed, Follower, Watch};
 pub(crate) use queue::{Queue, Refused};
 pub(crate) use registry::{Limits, Registry};
 
@@ -83,6 +88,8 @@ pub trait Observer: Send + Sync {
     fn flush(&self, _ns: u64) {}
     /// A flush failed; it is tried again, and what it would have written stays in the journal.
     fn flush_failed(&self, _error: &crate::Error) {}
+    /// The journal was replayed: what is marked now was stored before this start.
+    fn recovered(&self, _sources: &SourceTable) {}
 }
 
 /// What a batch reaches on its way through the store. The reply comes after the last of them, when it is applied.
@@ -135,6 +142,8 @@ pub struct Options {
     pub head_bytes_max: u64,
     /// A flush begins at the latest this long after the one before, so that a restart replays little.
     pub flush_interval: Duration,
+    /// A flush that failed is tried again after this long.
+    pub flush_retry: Duration,
     /// The shortest window of a block, milliseconds.
     pub window_ms: i64,
     /// How long after its end a window gets no more data but late data.
@@ -175,6 +184,8 @@ impl Default for Options {
             // 1.5 GiB: a million series take 600 MiB, and a million float samples a minute 16 MiB a minute.
             head_bytes_max: 3 << 29,
             flush_interval: Duration::from_secs(600),
+            // A second: a full disk is looked at often, and costs nothing meanwhile.
+            flush_retry: Duration::from_secs(1),
             // 2 h: twelve flushes; what a question about the last hours opens is one block or two.
             window_ms: 2 * 3600 * 1000,
             // 15 minutes: a sender that was cut off for a while; and a flush that came just before its end.

@@ -1,9 +1,12 @@
-//! Full parts of floats in the head, packed: decimal, differences, bits.
+//! Full parts in the head, packed: times, starts, and floats as decimals, differences, bits; histograms are in
+//! [`super::packed_histograms`].
 //!
 //! Invariants: every bit of a value comes back, NaN payloads and -0 included; regular times take a few bytes whatever
 //! their number. These bytes are never written to a disk, so they have no format to keep.
 //! Limits: a part has at most [`COUNT_MAX`] rows. Decimal values have at most nine places, as those of a block, and
 //! [`EXCEPTIONS_MAX`] values may be none; where more are, their bits are packed instead.
+
+use ogive_model::TimeRange;
 
 use crate::bytes::{Cursor, put_signed};
 use crate::codec::{floats, integers};
@@ -39,14 +42,19 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    /// Packs rows of which there is one at least.
+    /// Packs rows of floats of which there is one at least.
     pub(crate) fn of(columns: &Columns) -> Self {
         let Columns { times, values, starts } = columns;
+        assert!(times.len() == values.len(), "{} times of {} values", times.len(), values.len());
+        Self::new(times, starts, |out| put_values(out, values))
+    }
+
+    /// Packs rows of which there is one at least, their values as `put_rows` does.
+    pub(crate) fn new(times: &[i64], starts: &[i64], put_rows: impl FnOnce(&mut Vec<u8>)) -> Self {
         assert!(!times.is_empty() && times.len() <= COUNT_MAX, "{} rows", times.len());
-        assert!(times.len() == values.len() && (starts.is_empty() || starts.len() == times.len()));
+        assert!(starts.is_empty() || starts.len() == times.len(), "{} starts of {} rows", starts.len(), times.len());
         let mut out = Vec::with_capacity(4 * times.len());
         put_integers(&mut out, times);
-        put_values(&mut out, values);
         if !starts.is_empty() {
             // Cells begin a width before they end, counters began at one time.
             let (mut lengths, mut plain) = (Vec::new(), Vec::new());
@@ -56,6 +64,7 @@ impl Packed {
             out.push(u8::from(lengths.len() < plain.len()));
             out.extend_from_slice(if lengths.len() < plain.len() { &lengths } else { &plain });
         }
+        put_rows(&mut out);
         Self {
             bytes: out.into(),
             first: times[0],
@@ -65,23 +74,41 @@ impl Packed {
         }
     }
 
-    /// The rows.
+    /// The rows of floats.
     pub(crate) fn columns(&self) -> Columns {
+        let (times, starts, mut cursor) = self.open();
+        let values = get_values(&mut cursor, times.len()).expect("as it was packed");
+        assert!(cursor.is_empty(), "bytes are left over");
+        Columns { times, values, starts }
+    }
+
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.count.into()
+    }
+
+    /// Times, starts, and where the rows' values are.
+    pub(crate) fn open(&self) -> (Vec<i64>, Vec<i64>, Cursor<'_>) {
         let count = usize::from(self.count);
         let mut cursor = Cursor::new(&self.bytes);
-        let mut all = Columns::default();
         let read = |cursor: &mut Cursor<'_>| get_integers(cursor, count).expect("as it was packed");
-        all.times = read(&mut cursor);
-        all.values = get_values(&mut cursor, count).expect("as it was packed");
+        let times = read(&mut cursor);
+        let mut starts = Vec::new();
         if self.has_starts {
             let lengths = cursor.byte().expect("as it was packed") == 1;
-            all.starts = read(&mut cursor);
+            starts = read(&mut cursor);
             if lengths {
-                all.starts.iter_mut().zip(&all.times).for_each(|(start, time)| *start = time.wrapping_sub(*start));
+                starts.iter_mut().zip(&times).for_each(|(start, time)| *start = time.wrapping_sub(*start));
             }
         }
-        assert!(cursor.is_empty(), "bytes are left over");
-        all
+        (times, starts, cursor)
+    }
+
+    /// Whether a row is inside `range`.
+    pub(crate) fn is_in(&self, range: TimeRange) -> bool {
+        let mut cursor = Cursor::new(&self.bytes);
+        let times = get_integers(&mut cursor, usize::from(self.count)).expect("as it was packed");
+        times.iter().any(|time| range.contains(*time))
     }
 
     /// Bytes that it points to.
@@ -90,7 +117,7 @@ impl Packed {
     }
 }
 
-fn put_values(out: &mut Vec<u8>, values: &[f64]) {
+pub(crate) fn put_values(out: &mut Vec<u8>, values: &[f64]) {
     let mut integers = Vec::with_capacity(values.len());
     let mut exceptions = Vec::new();
     match decimals(values, &mut integers, &mut exceptions) {
@@ -110,7 +137,7 @@ fn put_values(out: &mut Vec<u8>, values: &[f64]) {
     put_integers(out, &integers);
 }
 
-fn get_values(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<f64>, crate::bytes::Broken> {
+pub(crate) fn get_values(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<f64>, crate::bytes::Broken> {
     let exponent = cursor.byte()?;
     if exponent == BITS {
         let bits = get_integers(cursor, count)?;
@@ -159,7 +186,7 @@ fn decimals(values: &[f64], integers: &mut Vec<i64>, exceptions: &mut Vec<usize>
 }
 
 /// Appends integers as the first and a step, or as what is over the least, or as differences, in as many bits as it takes.
-fn put_integers(out: &mut Vec<u8>, values: &[i64]) {
+pub(crate) fn put_integers(out: &mut Vec<u8>, values: &[i64]) {
     let first = values[0];
     let (mut least, mut greatest) = (first, first);
     let (mut down, mut up) = (i64::MAX, i64::MIN);
@@ -189,7 +216,7 @@ fn put_integers(out: &mut Vec<u8>, values: &[i64]) {
     }
 }
 
-fn get_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, crate::bytes::Broken> {
+pub(crate) fn get_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, crate::bytes::Broken> {
     let form = cursor.byte()?;
     if form == REGULAR {
         let (first, step) = (cursor.signed()?, cursor.signed()?);
@@ -214,19 +241,43 @@ fn get_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, crate
     Ok(values)
 }
 
-/// Values below 2^width one after the other, least significant bit first, a word at a time.
+/// Values below 2^width one after the other.
 fn put_bits(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u64>) {
-    let (mut word, mut filled) = (0_u64, 0);
+    let mut bits = BitWriter::new(out);
     for value in values {
-        word |= value << filled;
-        filled += width;
-        if filled >= 64 {
-            out.extend_from_slice(&word.to_le_bytes());
-            filled -= 64;
-            word = if filled == 0 { 0 } else { value >> (width - filled) };
+        bits.put(value, width);
+    }
+    bits.finish();
+}
+
+/// Bits one after the other, least significant first, a word at a time.
+pub(crate) struct BitWriter<'a> {
+    /// Where full words go, behind what is there. Borrowed: a writer that owned them took a tenth longer.
+    bytes: &'a mut Vec<u8>,
+    pending: u64,
+    filled: u32,
+}
+
+impl<'a> BitWriter<'a> {
+    pub(crate) const fn new(bytes: &'a mut Vec<u8>) -> Self {
+        Self { bytes, pending: 0, filled: 0 }
+    }
+
+    /// Appends the lowest `width` bits, of which there is one at least; those above are zero.
+    #[inline]
+    pub(crate) fn put(&mut self, value: u64, width: u32) {
+        self.pending |= value << self.filled;
+        self.filled += width;
+        if self.filled >= 64 {
+            self.bytes.extend_from_slice(&self.pending.to_le_bytes());
+            self.filled -= 64;
+            self.pending = if self.filled == 0 { 0 } else { value >> (width - self.filled) };
         }
     }
-    out.extend_from_slice(&word.to_le_bytes()[..(filled as usize).div_ceil(8)]);
+
+    pub(crate) fn finish(self) {
+        self.bytes.extend_from_slice(&self.pending.to_le_bytes()[..(self.filled as usize).div_ceil(8)]);
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::sway::sway;
+
 /// A queue with two bounds.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
@@ -72,6 +74,7 @@ impl<T> Queue<T> {
 
     /// The next item; `Ok(None)` after `wait` without one, `Err` when the queue is closed and empty.
     pub(crate) fn pop(&self, wait: Option<Duration>) -> Result<Option<T>, Refused> {
+        sway();
         let mut state = self.state();
         loop {
             if let Some((item, bytes)) = state.items.pop_front() {

@@ -3,24 +3,54 @@
 //!
 //! Invariants: a series that is found is what its block says; a block that cannot be read hides its own series alone, and is
 //! counted.
-//! Limits: 40 bytes a series of those blocks from the first question on, for an hour; each block's pages are read once.
+//! Limits: some 40 bytes a series of those blocks from the first question on, for an hour; each block's pages are read once.
 //! Threads: the journal writer alone.
-
-use std::collections::HashMap;
 
 use ogive_model::{SeriesDef, SeriesId, Temporality, Tenant};
 
 use crate::Blocks;
-use crate::ingest::registry::IDLE_NS;
+use crate::ingest::registry::{IDLE_NS, halves};
+use crate::ingest::table::Table;
 
 /// An hour, the time in which a series does not retire: samples of it came before the server ended.
 const RECENT_MS: i64 = (IDLE_NS / 1_000_000) as i64;
 
 /// Where a series is described.
 struct Place {
-    block: u32,
+    id: [u64; 2],
     series: u32,
+    block: u32,
     temporality: Temporality,
+}
+
+const _: () = assert!(size_of::<Place>() == 32);
+
+/// The series of all blocks, once each.
+struct Known {
+    /// By identity, the number of the place.
+    table: Table,
+    places: Vec<Place>,
+}
+
+impl Known {
+    fn get(&self, id: SeriesId) -> Option<&Place> {
+        let number = self.table.find(halves(id), |number| self.places[number as usize].id)?;
+        Some(&self.places[number as usize])
+    }
+
+    /// Puts a place in the place of an earlier one of its series.
+    fn put(&mut self, place: Place) {
+        let places = &mut self.places;
+        match self.table.find(place.id, |number| places[number as usize].id) {
+            Some(number) => places[number as usize] = place,
+            None => {
+                let number = places.len() as u32;
+                let id = place.id;
+                places.push(place);
+                self.table.insert(id, number, |number| places[number as usize].id);
+            }
+        }
+    }
 }
 
 /// See the module.
@@ -28,7 +58,7 @@ struct Place {
 pub(crate) struct Recall {
     blocks: Blocks,
     /// Made with the first question.
-    known: Option<HashMap<SeriesId, Place>>,
+    known: Option<Known>,
     failures: u64,
 }
 
@@ -45,7 +75,7 @@ impl Recall {
 
     /// The temporality of a series that is here.
     pub(crate) fn temporality(&mut self, id: SeriesId) -> Option<Temporality> {
-        self.known().get(&id).map(|place| place.temporality)
+        self.known().get(id).map(|place| place.temporality)
     }
 
     /// Those of `ids` that are here, read from their blocks.
@@ -53,7 +83,7 @@ impl Recall {
         let known = self.known();
         // In the order in which they lie, so that a page is read once.
         let mut places: Vec<(u32, u32, SeriesId)> =
-            ids.filter_map(|id| known.get(&id).map(|place| (place.block, place.series, id))).collect();
+            ids.filter_map(|id| known.get(id).map(|place| (place.block, place.series, id))).collect();
         places.sort_unstable();
         let mut found = Vec::with_capacity(places.len());
         for (at, (meta, block)) in self.blocks.readable_all().enumerate() {
@@ -68,15 +98,16 @@ impl Recall {
         found
     }
 
-    fn known(&mut self) -> &HashMap<SeriesId, Place> {
+    fn known(&mut self) -> &Known {
         let (blocks, failures) = (&self.blocks, &mut self.failures);
         self.known.get_or_insert_with(|| {
             let series = blocks.metas().map(|meta| meta.series).max().unwrap_or(0);
-            let mut known = HashMap::with_capacity(usize::try_from(series).unwrap_or(0));
+            let room = usize::try_from(series).unwrap_or(0);
+            let mut known = Known { table: Table::with_room(room), places: Vec::with_capacity(room) };
             // Ascending, so that what the newest block says counts.
             for ((meta, block), at) in blocks.readable_all().zip(0..) {
                 let read = block.each_identity(&meta.tenant, |series, id, temporality| {
-                    known.insert(id, Place { block: at, series, temporality });
+                    known.put(Place { id: halves(id), series, block: at, temporality });
                 });
                 *failures += u64::from(read.is_err());
             }

@@ -73,7 +73,8 @@ struct Known {
 
 const _: () = assert!(size_of::<Option<Known>>() == 48);
 
-const fn halves(id: SeriesId) -> [u64; 2] {
+/// An identity as tables have it.
+pub(super) const fn halves(id: SeriesId) -> [u64; 2] {
     [id.0 as u64, (id.0 >> 64) as u64]
 }
 

@@ -4,6 +4,7 @@
 //! because the writer sends it to every shard between two groups.
 //! Threads: one for each shard; it ends when every sender is gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
@@ -12,8 +13,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ogive_model::{Matcher, Tenant, TimeRange, Verdict};
 
 use crate::ingest::Reply;
-use crate::ingest::head::{Found, Frozen, Head, Owned, Placement};
+use crate::ingest::follow::{Follow, Following};
+use crate::ingest::head::{Found, Frozen, Head, Listing, Owned, Placement};
 use crate::ingest::stats::Stats;
+use crate::sway::sway;
 
 /// 8 messages wait for a shard: with groups of at most [`super::writer::GROUP_BYTES_MAX`] and one batch more,
 /// some 100 MiB in the worst case; enough that a shard never waits for the writer.
@@ -30,6 +33,11 @@ pub(crate) enum ToShard {
         request: Arc<ReadRequest>,
         answer: Sender<Option<Vec<Found>>>,
     },
+    List {
+        request: Arc<ReadRequest>,
+        listing: Listing,
+        answer: Sender<Option<BTreeSet<String>>>,
+    },
     /// `retired` are series without samples outside blocks; their slots may be given to others.
     Freeze {
         epoch: u64,
@@ -39,6 +47,7 @@ pub(crate) enum ToShard {
     Release {
         epoch: u64,
     },
+    Follow(Follow),
 }
 
 /// What a reader wants to know.
@@ -48,6 +57,8 @@ pub(crate) struct ReadRequest {
     pub(crate) range: TimeRange,
     /// Epochs up to this are in the blocks that the reader knows of.
     pub(crate) flushed: u64,
+    /// Most series to give.
+    pub(crate) found_max: usize,
 }
 
 /// Bytes and samples in all heads, frozen ones included.
@@ -141,13 +152,16 @@ pub(crate) fn start(number: usize, size: Arc<HeadSize>) -> (SyncSender<ToShard>,
 
 fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
     let mut head = Head::default();
+    let mut following = Following::default();
     let mut released = 0;
     while let Ok(message) = receiver.recv() {
+        sway();
         match message {
             ToShard::Apply { series, samples, group } => {
                 let before = (head.bytes, head.samples);
                 for (index, owned) in series {
-                    head.add_series(index, owned);
+                    head.add_series(index, Arc::clone(&owned));
+                    following.add_series(&mut head, index, &owned);
                 }
                 for row in samples.floats {
                     head.apply_float(row);
@@ -155,7 +169,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 let mut known = Vec::new();
                 for placed in samples.others {
                     let batch = placed.batch;
-                    if !head.apply(placed) {
+                    if !following.apply(&mut head, placed) {
                         known.push(batch);
                     }
                 }
@@ -171,9 +185,15 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
             ToShard::Read { request, answer } => {
                 // A reader whose blocks are older than what was released would miss samples: it asks again.
                 let known = request.flushed >= released;
-                let found =
-                    known.then(|| head.select(&request.tenant, &request.matchers, request.range, request.flushed));
+                let ReadRequest { tenant, matchers, range, flushed, found_max } = &*request;
+                let found = known.then(|| head.select(tenant, matchers, *range, (*flushed, *found_max)));
                 // A reader that went away does not want it.
+                let _ = answer.send(found);
+            }
+            ToShard::List { request, listing, answer } => {
+                // As above; its matchers are not looked at.
+                let known = request.flushed >= released;
+                let found = known.then(|| head.list(&request.tenant, &listing, request.range, request.flushed));
                 let _ = answer.send(found);
             }
             ToShard::Freeze { epoch, retired, answer } => {
@@ -191,6 +211,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 size.samples.fetch_sub(samples, Ordering::Relaxed);
                 released = epoch;
             }
+            ToShard::Follow(told) => following.obey(&mut head, told),
         }
     }
 }
@@ -227,6 +248,7 @@ mod tests {
                 matchers: Vec::new(),
                 range: TimeRange::ALL,
                 flushed,
+                found_max: usize::MAX,
             });
             shard.send(ToShard::Read { request, answer }).unwrap();
             found.recv().unwrap().map(|found| found.len())

@@ -27,6 +27,12 @@ impl Default for Table {
 }
 
 impl Table {
+    /// A table with room for `count`.
+    pub(super) fn with_room(count: usize) -> Self {
+        let places = (count / 3 * 4 + 4).next_power_of_two().max(PLACES_MIN);
+        Self { places: vec![EMPTY; places], ..Self::default() }
+    }
+
     /// Numbers in the table.
     pub(super) const fn len(&self) -> usize {
         self.count

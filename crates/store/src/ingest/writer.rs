@@ -21,6 +21,7 @@ use crate::ingest::registry::Limits;
 use crate::ingest::shard::HeadSize;
 use crate::ingest::stats::Recovered;
 use crate::ingest::{Clock, Observer, Queue, Refusal, Refused, Reply, Stamps, Step};
+use crate::sway::sway;
 
 /// 8 MiB of labels go into one record of definitions: a quarter of what a frame may have.
 const DEFINITIONS_BYTES_MAX: usize = 8 << 20;
@@ -272,6 +273,7 @@ impl Writer {
         // A duplicate may be of a batch that was replayed and is not durable yet.
         if self.core.open.bytes > 0 || self.journal.durable() < self.journal.next() {
             let begun = self.clock.now_ns();
+            sway();
             let synced = self.journal.sync();
             self.synced_ns = self.clock.now_ns();
             if let Some(observer) = &self.observer {
@@ -286,6 +288,7 @@ impl Writer {
         self.core.stats.journal_bytes.set(self.journal.bytes());
         self.core.stats.journal_durable.set(self.journal.durable().0);
         self.core.open.stamps.drain(..).for_each(|stamps| stamps.stamp(Step::Durable));
+        sway();
         self.core.hand_on();
         if self.size.is_half_full(self.head_bytes_max) || self.unflushed_bytes > self.unflushed_bytes_max {
             // Asked once: the count begins anew, whenever the flush comes.
@@ -341,6 +344,9 @@ impl Writer {
         recovered.findings.extend(replay.corruptions.iter().map(ToString::to_string));
         core.stats.journal_bytes.set(self.journal.bytes());
         core.stats.journal_durable.set(self.journal.durable().0);
+        if let Some(observer) = &self.observer {
+            observer.recovered(core.sources());
+        }
         Ok(recovered)
     }
 }

@@ -38,8 +38,13 @@ pub(crate) struct Job {
 }
 
 /// What should be compacted first: short windows before long ones, early ones before late ones. `apart` says of a block
-/// that it must stay by itself.
-pub(crate) fn plan(blocks: &[BlockMeta], rules: &Rules, apart: impl Fn(&BlockMeta) -> bool) -> Option<Job> {
+/// that it must stay by itself, `whole` of a window whether a block like the given one may be made for it.
+pub(crate) fn plan(
+    blocks: &[BlockMeta],
+    rules: &Rules,
+    apart: impl Fn(&BlockMeta) -> bool,
+    whole: impl Fn(&BlockMeta, Window) -> bool,
+) -> Option<Job> {
     if rules.fan < 2 {
         return None;
     }
@@ -48,11 +53,16 @@ pub(crate) fn plan(blocks: &[BlockMeta], rules: &Rules, apart: impl Fn(&BlockMet
         groups.entry((&meta.tenant, meta.resolution_ms)).or_default().push(meta);
     }
     groups.iter().find_map(|((_, resolution), group)| {
-        rules.ladder.lengths(*resolution).into_iter().find_map(|length| plan_step(group, length, rules))
+        rules.ladder.lengths(*resolution).into_iter().find_map(|length| plan_step(group, length, rules, &whole))
     })
 }
 
-fn plan_step(group: &[&BlockMeta], length_ms: i64, rules: &Rules) -> Option<Job> {
+fn plan_step(
+    group: &[&BlockMeta],
+    length_ms: i64,
+    rules: &Rules,
+    whole: impl Fn(&BlockMeta, Window) -> bool,
+) -> Option<Job> {
     let mut windows: BTreeMap<Window, Vec<&BlockMeta>> = BTreeMap::new();
     for meta in group.iter().filter(|meta| meta.window.length_ms <= length_ms) {
         windows.entry(Window::of(meta.window.end_ms(), length_ms)).or_default().push(meta);
@@ -67,7 +77,7 @@ fn plan_step(group: &[&BlockMeta], length_ms: i64, rules: &Rules) -> Option<Job>
         // A few late blocks of one window stay in it.
         let own = chosen[0].window;
         let window = if chosen.iter().all(|meta| meta.window == own) { own } else { window };
-        Some(Job { blocks: chosen.iter().map(|meta| meta.id).collect(), window })
+        whole(chosen[0], window).then(|| Job { blocks: chosen.iter().map(|meta| meta.id).collect(), window })
     })
 }
 
@@ -238,7 +248,7 @@ mod tests {
     }
 
     fn planned(blocks: &[BlockMeta], rules: &Rules) -> Option<(Vec<u64>, i64, i64)> {
-        let job = plan(blocks, rules, |_| false)?;
+        let job = plan(blocks, rules, |_| false, |_, _| true)?;
         Some((job.blocks.iter().map(|id| id.0).collect(), job.window.start_ms / HOUR, job.window.length_ms / HOUR))
     }
 
@@ -295,7 +305,7 @@ mod tests {
             blocks.push(BlockMeta { window: Window::of(end, 2 * HOUR), bytes: 1000, ..meta(next) });
             (next, flushed) = (next + 1, flushed + 1000);
             let rules = Rules { ladder: Ladder::new(2 * HOUR), fan: 6, closed_ms: end };
-            while let Some(job) = plan(&blocks, &rules, |_| false) {
+            while let Some(job) = plan(&blocks, &rules, |_| false, |_, _| true) {
                 let chosen = blocks.extract_if(.., |meta| job.blocks.contains(&meta.id));
                 let bytes = chosen.map(|meta| meta.bytes).sum();
                 blocks.push(BlockMeta { window: job.window, bytes, ..meta(next) });

@@ -11,7 +11,6 @@ pub(crate) mod compact;
 pub(crate) mod drop;
 pub(crate) mod rollup;
 
-use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -29,6 +28,7 @@ use crate::keep::rollup::{Due, Known, Made};
 use crate::ledger::Ledger;
 use crate::retention::{Oldest, Retention};
 use crate::roll::roll;
+use crate::sway::sway;
 use crate::view::View;
 use crate::window::{Ladder, Window};
 use crate::{BlockId, BlockMeta, Budget, Clash, Error};
@@ -131,6 +131,7 @@ impl Keeper {
     fn work(&mut self) -> bool {
         let view = self.ledger.view();
         let Some(job) = self.find(&view) else { return false };
+        sway();
         let done = match &job {
             Job::Cut(meta) => self.cut(&view, meta),
             Job::Erase(meta) => self.erase(&view, meta),
@@ -193,13 +194,12 @@ impl Keeper {
         if manifest.tombstones.iter().any(done) {
             return Some(Job::Forget);
         }
-        if let Some(due) = rollup::due(manifest, &self.rollups, self.ladder, closed_ms, &self.known) {
+        let made = Made::of(manifest, &self.rollups, self.ladder);
+        if let Some(due) = made.due(&self.rollups, (wall_ms, closed_ms), &self.known) {
             return Some(Job::RollUp(due));
         }
         let step_ms = self.rollups.last().map_or(0, |coarsest| i64::from(*coarsest)).max(self.ladder.base_ms());
-        let made = OnceCell::new();
         let held = |job: &drop::Job| {
-            let made = made.get_or_init(|| Made::of(manifest, &self.rollups, self.ladder));
             let mut going = manifest.blocks.iter().filter(|meta| job.takes(meta));
             going.all(|meta| made.holds(meta, &self.known))
         };
@@ -209,7 +209,11 @@ impl Keeper {
         let rules = Rules { ladder: self.ladder, fan: self.fan, closed_ms };
         // A rollup that is not fresh is about to be made again.
         let apart = |meta: &BlockMeta| alone(meta) || (meta.resolution_ms > 0 && !manifest.is_fresh(meta));
-        compact::plan(&manifest.blocks, &rules, apart)
+        // A rollup of a longer window passes for what holds all of it.
+        let whole = |meta: &BlockMeta, window| {
+            meta.resolution_ms == 0 || made.reaches(&meta.tenant, window, meta.resolution_ms, &self.known)
+        };
+        compact::plan(&manifest.blocks, &rules, apart, whole)
             .map(Job::Compact)
             .or_else(|| first(&|meta| self.is_to_be_packed(view, meta, closed_ms)).map(Job::Pack))
     }
@@ -360,6 +364,7 @@ impl Keeper {
         if written.is_none() && old.is_empty() {
             return Ok(());
         }
+        let is_again = !old.is_empty();
         self.ledger.commit(None, |manifest| {
             manifest.blocks.retain(|meta| !old.contains(&meta.id));
             manifest.blocks.extend(written.map(|made| BlockMeta {
@@ -370,7 +375,11 @@ impl Keeper {
                 rolled: seen,
                 ..made
             }));
-        })
+        })?;
+        if is_again {
+            self.known.made_again(due, self.clock.wall_ns().div_euclid(1_000_000));
+        }
+        Ok(())
     }
 
     fn source<'a>(&self, view: &'a View, meta: &BlockMeta, range: TimeRange) -> Result<Source<'a>, Error> {
@@ -394,6 +403,7 @@ impl Keeper {
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         let written = block::write_as(disk, directory, id, (resolution_ms, effort), pieces)?;
+        sway();
         Ok(written.map(|written| BlockMeta {
             tenant: metas[0].tenant.clone(),
             arrived: metas.iter().map(|meta| meta.arrived).max().unwrap_or(0),

@@ -2,6 +2,8 @@
 //!
 //! Invariants: a rollup is made when its window is closed, from the next finer resolution, and again when finer data of its
 //! window arrived after it was made; a coarser one after the finer one that it is made of.
+//! Limits: one rollup is made again at most once in [`REST_MS`], so that late data in each flush does not read a day again
+//! each time. Meanwhile finer data answers in its place, and is not dropped for age.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,6 +19,10 @@ pub(crate) type Due = (Tenant, u32, Window);
 /// Tries of a rollup after which nobody waits for it any more: a day of tries, ten minutes apart.
 const TRIES_MAX: u32 = 144;
 
+/// An hour: six flushes with late data make a rollup again once. All rest up to the full hour, so that what is made of
+/// several finds them whole then, however steadily late data comes.
+pub(crate) const REST_MS: i64 = 3_600_000;
+
 /// What is known of rollups that are no block: those that came out empty, with the generation that they saw, and those
 /// that failed, with how often.
 #[derive(Default)]
@@ -25,12 +31,26 @@ pub(crate) struct Known {
     failed: HashMap<Due, u32>,
     /// Those that failed and are left alone until [`Known::try_again`].
     waiting: HashSet<Due>,
+    /// Those that were made again, and up to when they rest, by the wall's clock.
+    resting: HashMap<Due, i64>,
 }
 
 impl Known {
     /// A rollup was made.
     pub(crate) fn made(&mut self, due: &Due) {
         self.failed.remove(due);
+    }
+
+    /// A rollup that there was already was made anew.
+    pub(crate) fn made_again(&mut self, due: &Due, wall_ms: i64) {
+        self.resting.retain(|_, until_ms| *until_ms > wall_ms);
+        self.resting.insert(due.clone(), (wall_ms.div_euclid(REST_MS) + 1) * REST_MS);
+    }
+
+    /// A clock that was set back lets a rollup rest no longer than from now on.
+    fn rests(&self, due: &Due, wall_ms: i64) -> bool {
+        let rests = |until_ms: &i64| wall_ms < *until_ms && until_ms.saturating_sub(wall_ms) <= REST_MS;
+        self.resting.get(due).is_some_and(rests)
     }
 
     /// A rollup could not be made.
@@ -75,21 +95,6 @@ fn parts(window: Window, length_ms: i64) -> impl Iterator<Item = Window> {
     (0..count).map(move |at| Window { start_ms: first.start_ms + at * length_ms, length_ms })
 }
 
-/// What is to be made first.
-pub(crate) fn due(manifest: &Manifest, rollups: &[u32], ladder: Ladder, closed_ms: i64, known: &Known) -> Option<Due> {
-    rollups.iter().find_map(|resolution| {
-        let (finer, length) = (finer_than(rollups, *resolution), ladder.lengths(*resolution)[0]);
-        let made = made(&manifest.blocks, *resolution, length);
-        let sources = manifest.blocks.iter().filter(|meta| meta.resolution_ms == finer);
-        let mut missing = sources.flat_map(|meta| {
-            let horizon = manifest.horizon(&meta.tenant, finer);
-            let open = move |window: &Window| horizon < window.end_ms() && window.end_ms() <= closed_ms;
-            parts(meta.window, length).filter(open).filter_map(|window| needs(meta, *resolution, window, &made, known))
-        });
-        missing.find(|due| !known.waiting.contains(due))
-    })
-}
-
 /// The rollup over `window` if it does not hold what is in a finer block.
 fn needs(finer: &BlockMeta, resolution_ms: u32, window: Window, made: &ByWindow<'_>, known: &Known) -> Option<Due> {
     match made.get(&(&finer.tenant, window)) {
@@ -119,12 +124,43 @@ impl<'a> Made<'a> {
         Self { manifest, of: of.collect() }
     }
 
+    /// What is to be made first, at `wall_ms` with windows that ended by `closed_ms` closed.
+    pub(crate) fn due(&self, rollups: &[u32], (wall_ms, closed_ms): (i64, i64), known: &Known) -> Option<Due> {
+        rollups.iter().find_map(|resolution| {
+            let finer = finer_than(rollups, *resolution);
+            let (_, length, made) = &self.of[&finer];
+            let sources = self.manifest.blocks.iter().filter(|meta| meta.resolution_ms == finer);
+            let mut missing = sources.flat_map(|meta| {
+                let horizon = self.manifest.horizon(&meta.tenant, finer);
+                let open = move |window: &Window| horizon < window.end_ms() && window.end_ms() <= closed_ms;
+                parts(meta.window, *length)
+                    .filter(open)
+                    .filter_map(|window| needs(meta, *resolution, window, made, known))
+            });
+            // One that is made of a rollup which itself is to be made would pass for what holds all that there is.
+            let is_whole = |(tenant, _, window): &Due| finer == 0 || self.reaches(tenant, *window, finer, known);
+            missing.find(|due| !known.waiting.contains(due) && !known.rests(due, wall_ms) && is_whole(due))
+        })
+    }
+
     /// Whether the next coarser rollup holds what is in a block, or never will.
     pub(crate) fn holds(&self, meta: &BlockMeta, known: &Known) -> bool {
+        self.holds_within(meta, meta.window, known)
+    }
+
+    /// Whether the rollups up to the one to `resolution_ms` hold what they are made of inside `window`, or never will.
+    pub(crate) fn reaches(&self, tenant: &Tenant, window: Window, resolution_ms: u32, known: &Known) -> bool {
+        let of = |meta: &&BlockMeta| {
+            meta.resolution_ms < resolution_ms && meta.tenant == *tenant && meta.window.meets(&window)
+        };
+        self.manifest.blocks.iter().filter(of).all(|meta| self.holds_within(meta, window, known))
+    }
+
+    fn holds_within(&self, meta: &BlockMeta, within: Window, known: &Known) -> bool {
         let Some((coarser, length, made)) = self.of.get(&meta.resolution_ms) else { return true };
         let horizon = self.manifest.horizon(&meta.tenant, meta.resolution_ms);
         parts(meta.window, *length)
-            .filter(|window| window.end_ms() > horizon)
+            .filter(|window| window.end_ms() > horizon && window.meets(&within))
             .all(|window| needs(meta, *coarser, window, made, known).is_none_or(|due| known.is_given_up(&due)))
     }
 }

@@ -533,26 +533,10 @@ mod tests {
             "timeUnixNano":"1700000000000000000","scale":3,"zeroCount":1,"positive":{"offset":-4,"bucketCounts":["1","1"]}}],
             "aggregationTemporality":1}}]}]}]}"#;
         assert!(protobuf(good, &METRICS).is_ok());
-        let mut state = 0x2545_f491_4f6c_dd1d_u64;
-        let mut random = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as usize
-        };
-        for _ in 0..10_000 {
-            let mut body = good.to_vec();
-            for _ in 0..=random() % 3 {
-                let at = random() % body.len();
-                match random() % 3 {
-                    0 => body.truncate(at + 1),
-                    1 => body.insert(at, b"{}[]\",:0e-"[random() % 10]),
-                    _ => body[at] = random() as u8,
-                }
-            }
-            if let Ok(message) = protobuf(&body, &METRICS) {
+        crate::mutations::mutations(good, 10_000, 3, b"{}[]\",:0e-\\x\xff", |body| {
+            if let Ok(message) = protobuf(body, &METRICS) {
                 assert!(message.len() <= 9 * body.len());
             }
-        }
+        });
     }
 }

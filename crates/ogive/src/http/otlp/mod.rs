@@ -10,7 +10,6 @@
 mod grpc;
 mod json;
 mod options;
-mod seen;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -21,17 +20,16 @@ use serde_json::json as object;
 
 pub(crate) use options::Options;
 
-use seen::Seen;
-
 use super::App;
-use super::ask::blocking;
-use super::batch::{stored, unreadable};
-use super::body::{self, Held};
+use super::ask::reading;
+use super::batch::{stored_within, unreadable};
+use super::body::{self, Held, Unfolded};
 use super::error::ApiError;
 use super::params;
 use crate::backend::Refusal;
 use crate::counters::Protocol;
 use crate::ingest_path::{OnTheWay, Publisher};
+use crate::numbers::{Content, is_forgotten};
 use grpc::code;
 
 /// 5 s until a sender tries a full disk again: nobody makes room faster.
@@ -41,13 +39,11 @@ const RETRY_DISK_SECONDS: u64 = 5;
 pub(crate) struct Otlp {
     /// Names and labels.
     options: protocol::Options,
-    /// Log requests that are stored.
-    seen: Seen,
 }
 
 impl Otlp {
     pub(crate) fn new(options: protocol::Options) -> Self {
-        Self { options, seen: Seen::default() }
+        Self { options }
     }
 }
 
@@ -118,14 +114,14 @@ async fn post(app: App, signal: Signal, request: Request) -> Response {
         Ok(form) => arrived(&app, signal, form, request, &mut way).await,
         Err(error) => Err(error),
     };
-    let (message, read) = match answered {
+    let (message, found) = match answered {
         Ok(arrived) => arrived,
         Err(error) => {
             unreadable(&app, signal.protocol(), &error);
             return failed(told, &error);
         }
     };
-    match write(message, read, &way).await {
+    match write(message, found, &way).await {
         Ok(partial) => {
             app.meters.ingest.finish(way, Publisher::Of(signal.protocol()));
             succeeded(signal, told, &partial)
@@ -141,8 +137,8 @@ struct Message {
     bytes: Held,
     tenant: Tenant,
     number: (SourceId, u64),
-    /// What tells it from others, if it would be known again.
-    fingerprint: Option<u128>,
+    /// Whether the number is made of the bytes.
+    is_of_content: bool,
 }
 
 async fn arrived(
@@ -151,7 +147,7 @@ async fn arrived(
     form: Form,
     request: Request,
     way: &mut OnTheWay,
-) -> Result<(Message, Read), ApiError> {
+) -> Result<(Message, Found), ApiError> {
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
     let encoding = request.headers().get("grpc-encoding").cloned();
     let mut bytes = body::read(app, signal.protocol(), request).await?;
@@ -160,7 +156,7 @@ async fn arrived(
     }
     way.read();
     let mut message =
-        Message { app: app.clone(), signal, bytes, tenant, number: app.numbers.next(), fingerprint: None };
+        Message { app: app.clone(), signal, bytes, tenant, number: app.numbers.next(), is_of_content: false };
     let read = move || {
         message.bytes.unpack()?;
         if form == Form::Json {
@@ -169,17 +165,15 @@ async fn arrived(
                 .map_err(|error| ApiError::bad_data(format!("the body is not an OTLP request: {error}")))?;
             message.bytes.replace(protobuf)?;
         }
-        let read = message.read(Whose::Known)?;
-        if signal == Signal::Logs && read.untimed == 0 {
-            message.fingerprint = Some(protocol::fingerprint(&message.tenant, &message.bytes.bytes));
-        }
-        for told in &read.metadata {
+        let mut found = message.read(Whose::Known)?;
+        message.number_by_content(&mut found.read);
+        for told in &found.read.metadata {
             message.app.metadata.learn(&message.tenant, &told.metric, told.kind, &told.help, &told.unit);
         }
-        Ok((message, read))
+        Ok((message, found))
     };
     // Even a small body may unfold to a large one.
-    let read = blocking("reading the request", read).await;
+    let read = reading(app, "reading the request", read).await;
     way.decoded();
     read
 }
@@ -193,8 +187,15 @@ enum Whose {
     Declared,
 }
 
+/// What a message holds, and its room in memory.
+struct Found {
+    read: Read,
+    unfolded: Unfolded,
+}
+
 impl Message {
-    fn read(&self, whose: Whose) -> Result<Read, ApiError> {
+    fn read(&self, whose: Whose) -> Result<Found, ApiError> {
+        let unfolded = Unfolded::of(&self.app, self.bytes.bytes.len())?;
         let (source, sequence) = self.number;
         let context = Context {
             tenant: &self.tenant,
@@ -209,62 +210,89 @@ impl Message {
             Signal::Metrics => protocol::read_metrics(bytes, &context),
             Signal::Logs => protocol::read_logs(bytes, &context),
         };
-        read.map_err(|error| match error {
+        let read = read.map_err(|error| match error {
             ogive_protocol::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
             error => ApiError::bad_data(format!("the body is not an OTLP request: {error}")),
-        })
+        });
+        Ok(Found { read: read?, unfolded })
+    }
+
+    /// Gives the request a number that it has again when it comes again, where nothing else would make its samples count once.
+    fn number_by_content(&mut self, read: &mut Read) {
+        let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "", &self.bytes.bytes);
+        let of = if read.fragments > 0 { Content::of_all } else { Content::of };
+        let Some(content) = of(&read.batch, read.untimed == 0, fingerprint) else { return };
+        self.number = self.app.numbers.of_content(content, self.app.clock.wall());
+        self.is_of_content = true;
+        (read.batch.source, read.batch.sequence) = self.number;
     }
 }
+
+/// 3 attempts: by identity, with all series declared, under a number of its own.
+const ATTEMPTS: usize = 3;
 
 /// Stores what was read.
-async fn write(message: Message, read: Read, way: &OnTheWay) -> Result<Partial, ApiError> {
+async fn write(mut message: Message, mut found: Found, way: &OnTheWay) -> Result<Partial, ApiError> {
     let app = message.app.clone();
-    if read.unrecorded > 0 {
-        app.counters.of(message.signal.protocol()).unreadable("no_recorded_value", read.unrecorded);
+    if found.read.unrecorded > 0 {
+        app.counters.of(message.signal.protocol()).unreadable("no_recorded_value", found.read.unrecorded);
     }
-    if read.batch.samples.is_empty() {
+    if found.read.batch.samples.is_empty() {
         return Ok((0, String::new()));
     }
-    if message.fingerprint.is_some_and(|fingerprint| app.otlp.seen.has(fingerprint)) {
-        let ledger = app.counters.of(message.signal.protocol());
-        ledger.received.add(read.batch.samples.len() as u64);
-        ledger.duplicate.add(read.batch.samples.len() as u64);
-        return Ok((0, String::new()));
+    let mut whose = Whose::Known;
+    for _ in 1..ATTEMPTS {
+        match store(&message, found, way).await {
+            Ok(Stored::Whole(answer)) => return answer,
+            // So many later requests came that nobody knows whether this one did: it is taken for new.
+            Ok(Stored::Forgotten) => (message.number, message.is_of_content) = (app.numbers.next(), false),
+            // The store has forgotten some of the series since they were written: say again which they are.
+            Err(Refusal::UnknownSeries { .. }) => whose = Whose::Declared,
+            Err(refusal) => return Err(error_of(&refusal)),
+        }
+        (message, found) = reading(&app, "reading the request", move || {
+            let found = message.read(whose)?;
+            Ok((message, found))
+        })
+        .await?;
     }
-    match store(&message, read, way).await {
-        // The store has forgotten some of the series since they were written: say again which they are.
-        Err(Refusal::UnknownSeries { .. }) => {
-            let (message, read) = blocking("reading the request", move || {
-                let read = message.read(Whose::Declared)?;
-                Ok((message, read))
-            })
-            .await?;
-            store(&message, read, way).await.unwrap_or_else(|refusal| Err(error_of(&refusal)))
+    match store(&message, found, way).await {
+        Ok(Stored::Whole(answer)) => answer,
+        Ok(Stored::Forgotten) => {
+            Err(ApiError::unavailable("the request could not be told from older ones; send it again"))
         }
         Err(refusal) => Err(error_of(&refusal)),
-        Ok(answer) => answer,
     }
 }
 
-/// The answer, when the store took the batch: a request of which nothing is good is an error.
-async fn store(message: &Message, mut read: Read, way: &OnTheWay) -> Result<Result<Partial, ApiError>, Refusal> {
+/// What became of a request.
+enum Stored {
+    /// Each of its samples has its verdict. A request of which nothing is good is an error.
+    Whole(Result<Partial, ApiError>),
+    /// Its number is older than the table of sequences remembers.
+    Forgotten,
+}
+
+async fn store(message: &Message, found: Found, way: &OnTheWay) -> Result<Stored, Refusal> {
+    let Found { mut read, unfolded } = found;
     let app = &message.app;
     let batch = std::mem::take(&mut read.batch);
     let frame = batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
-    let verdict = stored(app, message.signal.protocol(), batch, frame, way).await?;
+    let verdict = stored_within(app, message.signal.protocol(), batch, frame, way, Some(unfolded)).await?;
+    if message.is_of_content && is_forgotten(&verdict) {
+        return Ok(Stored::Forgotten);
+    }
     if verdict.folded == 0 && verdict.rejected.is_empty() {
         app.written.remember(&read.declared);
     }
-    if let Some(fingerprint) = message.fingerprint.filter(|_| verdict.rejected.is_empty()) {
-        app.otlp.seen.remember(fingerprint);
-    }
     let (rejected, first) = read.rejected(&verdict.rejected);
     if rejected == 0 {
-        return Ok(Ok((0, String::new())));
+        return Ok(Stored::Whole(Ok((0, String::new()))));
     }
     let points = u64::from(read.points);
     let sentence = format!("{rejected} of {points} were rejected, {first}");
-    Ok(if rejected == points { Err(ApiError::bad_data(sentence)) } else { Ok((rejected, sentence)) })
+    let answer = if rejected == points { Err(ApiError::bad_data(sentence)) } else { Ok((rejected, sentence)) };
+    Ok(Stored::Whole(answer))
 }
 
 fn error_of(refusal: &Refusal) -> ApiError {

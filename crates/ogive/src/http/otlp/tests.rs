@@ -93,12 +93,22 @@ async fn what_cannot_be_stored_at_all_is_an_error_in_the_form_of_the_request() {
 /// A text is nothing but itself: a sender that tries again must not double it, and two that only look alike are two.
 #[tokio::test]
 async fn log_records_that_are_sent_again_are_stored_once() {
+    const LATER: u64 = 1;
     let server = Server::new();
     let body = |time: u64| {
         let record = json!({"timeUnixNano": time.to_string(), "body": {"stringValue": "x"}});
         json!({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}).to_string()
     };
-    for (time, accepted, duplicate) in [(TIME, 1, 0), (TIME, 1, 1), (TIME + 1, 2, 1), (0, 3, 1), (0, 4, 1)] {
+    for (time, accepted, duplicate) in
+        [(TIME, 1, 0), (TIME, 1, 1), (TIME + 1, 2, 1), (0, 3, 1), (0, 3, 2), (LATER, 4, 2), (0, 4, 3)]
+    {
+        let time = if time == LATER {
+            // Nobody tries again for so long: this one is another.
+            server.app.clock.advance(301_000_000_000);
+            0
+        } else {
+            time
+        };
         assert_eq!(send(&server, "/v1/logs", JSON, body(time)).await.status(), StatusCode::OK);
         let ledger = server.app.counters.of(Protocol::OtlpLogs);
         assert_eq!((ledger.accepted.get(), ledger.duplicate.get()), (accepted, duplicate), "{time}");

@@ -7,18 +7,21 @@
 
 mod raw;
 mod rules;
+mod told;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ogive_model::Tenant;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error as YamlError, Options};
 
-use super::Files;
 use super::relabel::Rule;
+use crate::outgoing::{Files, Secret};
 pub(crate) use raw::{Group, Text};
+pub(crate) use told::yaml as told;
 pub(crate) use words::{duration, duration_text, nearest};
 
 /// 16 MiB: thousands of jobs.
@@ -42,6 +45,8 @@ pub(crate) struct Config {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Job {
     pub(crate) name: String,
+    /// Whose series its targets bring.
+    pub(crate) tenant: Tenant,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
     pub(crate) protocols: Vec<Protocol>,
@@ -108,22 +113,6 @@ pub(crate) enum Login {
     },
     /// A type such as `Bearer`, and its credentials.
     Authorization(String, Secret),
-}
-
-/// Words from the file, or those of another file, which is read for each scrape, so that a changed password counts at once.
-#[derive(Clone, PartialEq)]
-pub(crate) enum Secret {
-    Here(String),
-    In(PathBuf),
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Here(_) => out.write_str("(secret)"),
-            Self::In(path) => write!(out, "(secret in {})", path.display()),
-        }
-    }
 }
 
 /// Whom we believe, and what we show.

@@ -33,6 +33,7 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "some keys are known and change nothing here")]
 pub(super) struct Global {
+    pub(super) tenant: Option<Text>,
     pub(super) scrape_interval: Option<Time>,
     pub(super) scrape_timeout: Option<Time>,
     pub(super) scrape_protocols: Option<Vec<String>>,
@@ -61,6 +62,7 @@ pub(super) struct Global {
 #[expect(dead_code, reason = "some keys are known and change nothing here")]
 pub(super) struct Scrape {
     pub(super) job_name: Text,
+    pub(super) tenant: Option<Text>,
     pub(super) scrape_interval: Option<Time>,
     pub(super) scrape_timeout: Option<Time>,
     pub(super) scrape_protocols: Option<Vec<String>>,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ogive_model::Tenant;
 use serde::Deserialize;
 
 use super::super::relabel::{Action, Rule, anchored};
@@ -35,8 +36,11 @@ pub(super) fn job(scrape: Scrape, global: &Global, directory: &Path) -> Result<J
     let limit = |own: Option<u64>, of_all: Option<u64>| own.or(of_all).unwrap_or(0);
     let body_bytes = scrape.body_size_limit.or(global.body_size_limit).map_or(0, |Bytes(bytes)| bytes);
     let paths = scrape.file_sd_configs.into_iter().flat_map(|file| file.files);
+    let tenant = scrape.tenant.as_ref().or(global.tenant.as_ref());
+    let tenant = tenant.map_or_else(|| Ok(Tenant::default()), |name| Tenant::new(&name.0));
     Ok(Job {
         name: scrape.job_name.0,
+        tenant: tenant.map_err(|error| error.to_string())?,
         interval,
         timeout,
         protocols,

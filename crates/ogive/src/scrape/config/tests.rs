@@ -4,11 +4,11 @@ use std::io;
 
 use super::*;
 
-fn of(text: &'static str) -> Result<Config, String> {
-    thread_local!(static TEXT: std::cell::Cell<&'static str> = const { std::cell::Cell::new("") });
-    TEXT.set(text);
+fn of(text: impl AsRef<[u8]>) -> Result<Config, String> {
+    thread_local!(static TEXT: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) });
+    TEXT.replace(text.as_ref().to_vec());
     let read = |path: &Path| match path.to_str() {
-        Some("/etc/p/prometheus.yml") => Ok(TEXT.get().as_bytes().to_vec()),
+        Some("/etc/p/prometheus.yml") => Ok(TEXT.with_borrow(Vec::clone)),
         Some("/etc/p/more/a.yml") => Ok(b"scrape_configs: [{job_name: more}]".to_vec()),
         _ => Err(io::ErrorKind::NotFound.into()),
     };
@@ -16,9 +16,7 @@ fn of(text: &'static str) -> Result<Config, String> {
     load(&[PathBuf::from("/etc/p/prometheus.yml")], Files { read, list })
 }
 
-#[test]
-fn a_file_of_a_prometheus_works() {
-    let config = of("
+const GOOD: &str = "
 global:
   scrape_interval: 15s
   evaluation_interval: 15s
@@ -51,8 +49,70 @@ scrape_configs:
         target_label: host
       - {action: labeldrop, regex: 'x.*'}
     metric_relabel_configs: [{source_labels: [__name__], regex: 'go_.*', action: drop}]
-")
-    .unwrap();
+";
+
+/// What is told of jobs can be read again, and says everything but secrets.
+#[test]
+fn what_is_told_of_jobs_is_what_they_are() {
+    let secret = "
+  - job_name: secret
+    basic_auth: {username: u, password: hush}
+    tls_config: {cert_file: c.pem, key_file: k.pem, server_name: s, max_version: TLS12}
+    http_headers: {X-A: {secrets: [hush]}, X-B: {files: [b]}}
+    http_sd_configs: [{url: 'http://u:hush@sd/x', authorization: {credentials: hush}, refresh_interval: 90s}]
+    scrape_native_histograms: true
+    always_scrape_classic_histograms: true
+    track_timestamps_staleness: true
+    label_limit: 7
+    tenant: blue
+";
+    let told = |config: &Config| super::told(config.jobs.iter());
+    let (read, hidden) = (of(GOOD).unwrap(), of(format!("{GOOD}{secret}")).unwrap());
+    let text = told(&read);
+    let again = of(text.replace("/etc/p/more", "/none")).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(again.jobs, read.jobs, "{text}");
+    let text = told(&hidden);
+    assert!(!text.contains("hush"), "{text}");
+    assert_eq!(text.matches("<secret>").count(), 4, "{text}");
+    let again = of(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(told(&again), text);
+    assert_eq!(told(&Config::default()), "");
+}
+
+/// A file that somebody broke is read or refused, and tells where.
+#[test]
+fn mutated_files_are_read_or_refused() {
+    let mut refused = 0;
+    crate::mutations::mutations(GOOD.as_bytes(), 1_500, 4, b" -:[]{},'\"#&*!|>\n\tax0\xff", |text| {
+        if let Err(sentence) = of(text) {
+            assert!(sentence.starts_with("/etc/p/prometheus.yml"), "{sentence}");
+            refused += 1;
+        }
+    });
+    assert!((100..1_500).contains(&refused), "{refused} of 1,500 were refused");
+}
+
+/// Ten lines that stand for a thousand million, and lists in lists: refused before they are unfolded.
+#[test]
+fn aliases_and_depth_are_bounded() {
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for at in 1..10 {
+        let aliases = vec![format!("*a{}", at - 1); 10].join(", ");
+        bomb.push_str(&format!("a{at}: &a{at} [{aliases}]\n"));
+    }
+    assert!(of(&bomb).is_err());
+    assert!(of(format!("scrape_configs: [{{job_name: x, params: {{a: *a9}}}}]\n{bomb}")).is_err());
+    for open in ["[", "{a: ", "- "] {
+        let deep = format!("scrape_configs: {}", open.repeat(100_000));
+        assert!(of(&deep).is_err());
+        let told: Result<Vec<Group>, String> = yaml(Path::new("http://x"), deep.as_bytes());
+        assert!(told.is_err());
+    }
+}
+
+#[test]
+fn a_file_of_a_prometheus_works() {
+    let config = of(GOOD).unwrap();
     assert_eq!(config.warnings.len(), 1);
     for section in ["rule_files", "alerting", "remote_write", "external_labels"] {
         assert!(config.warnings[0].contains(section), "{:?}", config.warnings);

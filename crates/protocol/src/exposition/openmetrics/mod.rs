@@ -16,7 +16,7 @@ use twox_hash::{XxHash3_64, XxHash3_128};
 use super::line::{Cursor, Found, unescape};
 use super::number::{milliseconds, number};
 use super::value::Composite;
-use super::{Exemplar, Exposition, Family, Labels, Point, Series, Value, temporality};
+use super::{Exemplar, Exposition, Family, Labels, Meter, Point, Series, Value, temporality};
 use crate::Error;
 use group::{Group, Part};
 
@@ -28,6 +28,7 @@ const NAMES_MAX: usize = ogive_model::Labels::COUNT_MAX;
 
 pub(super) fn decode(body: &str, version: u8) -> Result<Exposition<'_>, Error> {
     let mut reader = Reader { version, ..Reader::default() };
+    let mut meter = Meter::of(body);
     let mut lines = body.split_inclusive('\n').enumerate();
     for (at, line) in lines.by_ref() {
         let error = |what| Error::Line { line: at + 1, what };
@@ -40,6 +41,7 @@ pub(super) fn decode(body: &str, version: u8) -> Result<Exposition<'_>, Error> {
         }
         let ended = line.strip_suffix('\n').ok_or("a line has no end: the answer is cut off");
         ended.and_then(|line| reader.line(line)).map_err(error)?;
+        meter.pay(&reader.out)?;
     }
     Err(Error::Malformed { what: "there is no # EOF at the end: the answer is cut off" })
 }

@@ -1,16 +1,20 @@
-//! `ogive query`: a PromQL expression to a table, sparklines, pictures of distributions, a chart or CSV.
+//! `ogive query`: a PromQL expression to a table, sparklines, pictures of distributions, a chart, CSV or an Arrow file.
+
+mod answer;
+mod arrow;
 
 use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use ogive_hist::{DecimalBin, Histogram};
-use serde::Deserialize;
+use ogive_hist::Histogram;
 use std::collections::BTreeMap;
 
+use self::answer::{Answer, Data, Series, go_float};
 use super::Terminal;
-use super::client::Server;
+use super::client::{Failure, Server};
 use super::format::{human, iso};
 use super::hist::{Style, draw};
 use super::plot::{Heat, Line, heat_map, lines};
@@ -30,9 +34,11 @@ Without --start the expression is evaluated once; with it, over a range of time.
   ogive query 'sum(increase(ogive_http_request_seconds[1m]))'
   ogive query 'rate(ogive_ingest_samples_total[1m])' --start 2026-01-01T00:00:00Z --step 1m
   ogive query 'sum(increase(ogive_hiccup_seconds[10s]))' --plot --watch
-  ogive query 'sum by (job) (up)' --start 2026-01-01T00:00:00Z --format csv > up.csv")]
+  ogive query 'sum by (job) (up)' --start 2026-01-01T00:00:00Z --format csv > up.csv
+  ogive query 'sum(increase(ogive_hiccup_seconds[10s]))' --start 2026-01-01T00:00:00Z --format arrow -o hiccups.arrow")]
 pub(crate) struct Query {
     /// The expression.
+    #[arg(allow_hyphen_values = true)]
     expr: String,
     /// Evaluate at this instant instead of now: Unix seconds or RFC 3339.
     #[arg(long, conflicts_with_all = ["start", "end", "step"])]
@@ -58,6 +64,9 @@ pub(crate) struct Query {
     /// What to print.
     #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with_all = ["json", "plot"])]
     format: Format,
+    /// Write to this file instead of standard output; it is replaced when everything is there.
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["watch", "plot"])]
+    output: Option<PathBuf>,
     /// How fine: auto, 1s for data as it came, or a rollup's width such as 1m.
     #[arg(long, default_value = "auto")]
     resolution: String,
@@ -77,6 +86,8 @@ enum Format {
     Json,
     /// A line for each point: time, labels, value; count and sum of a distribution.
     Csv,
+    /// An Arrow IPC file with every bin (docs/formats/arrow.md); needs --output or a redirection.
+    Arrow,
 }
 
 /// Seconds that `--plot` shows when no start is given.
@@ -87,13 +98,10 @@ const WATCH_SECONDS_MIN: f64 = 0.1;
 
 /// Runs the command.
 pub(crate) fn run(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
-    if options.step.is_some() && options.start.is_none() && !options.plot {
-        bail!("--step is the step of a range: give --start, or --plot for the last hour");
+    if let Err(sentence) = check(options) {
+        return Ok(Failure::Usage(sentence).report());
     }
     let Some(seconds) = options.watch else { return once(options, terminal) };
-    if !(WATCH_SECONDS_MIN..=86_400.0).contains(&seconds) {
-        bail!("--watch {seconds}: give from {WATCH_SECONDS_MIN} to 86400 seconds");
-    }
     let mut left = options.repeats.unwrap_or(u64::MAX);
     while left > 0 {
         left -= 1;
@@ -109,6 +117,25 @@ pub(crate) fn run(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCo
         std::thread::sleep(Duration::from_secs_f64(seconds));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What options cannot mean together.
+fn check(options: &Query) -> Result<(), String> {
+    if options.step.is_some() && options.start.is_none() && !options.plot {
+        return Err("--step is the step of a range: give --start, or --plot for the last hour".into());
+    }
+    if let Some(seconds) = options.watch
+        && !(WATCH_SECONDS_MIN..=86_400.0).contains(&seconds)
+    {
+        return Err(format!("--watch {seconds}: give from {WATCH_SECONDS_MIN} to 86400 seconds"));
+    }
+    if options.format == Format::Arrow && options.watch.is_some() {
+        return Err("--watch is for people: an Arrow file has one answer".into());
+    }
+    if options.format == Format::Arrow && options.output.is_none() && std::io::stdout().is_terminal() {
+        return Err("an Arrow file is not for the terminal: give --output FILE, or redirect".into());
+    }
+    Ok(())
 }
 
 /// Asks once and prints.
@@ -134,8 +161,7 @@ fn once(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
         Err(failure) => return Ok(failure.report()),
     };
     if options.json || options.format == Format::Json {
-        print!("{body}");
-        return Ok(ExitCode::SUCCESS);
+        return put(options, body.as_bytes());
     }
     let answer: Answer = serde_json::from_str(&body).context("the server's answer is not as documented")?;
     for note in answer.warnings.iter().chain(&answer.infos) {
@@ -143,12 +169,29 @@ fn once(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     }
     // By the convention of names: the answer itself carries no unit.
     let unit = if options.expr.contains("_seconds") { "s" } else { "" };
-    let text = match options.format {
-        Format::Csv => csv(&answer.data),
-        _ if options.plot => plot(&answer.data, unit, terminal)?,
-        _ => show(&answer.data, unit, terminal)?,
+    let bytes = match options.format {
+        Format::Arrow => arrow::file(&answer, &options.expr)?,
+        Format::Csv => csv(&answer.data).into_bytes(),
+        _ if options.plot => plot(&answer.data, unit, terminal)?.into_bytes(),
+        _ => show(&answer.data, unit, terminal)?.into_bytes(),
     };
-    print!("{text}");
+    put(options, &bytes)
+}
+
+/// To the file that was named, or to standard output.
+fn put(options: &Query, bytes: &[u8]) -> anyhow::Result<ExitCode> {
+    let Some(path) = &options.output else {
+        std::io::stdout().write_all(bytes)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    // Whoever reads the file never sees half of it.
+    let mut made = path.clone().into_os_string();
+    made.push(".made");
+    let written = std::fs::write(&made, bytes).and_then(|()| std::fs::rename(&made, path));
+    if let Err(error) = written {
+        let _ = std::fs::remove_file(&made);
+        return Ok(Failure::Usage(format!("cannot write {}: {error}", path.display())).report());
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -180,6 +223,9 @@ fn plot(data: &Data, unit: &str, terminal: &Terminal) -> anyhow::Result<String> 
     }
     if !numbers.is_empty() {
         out += &lines(&numbers, unit, terminal);
+    }
+    if series.len() > SERIES_SHOWN_MAX {
+        out += &format!("{} more series; narrow the expression or see --json\n", series.len() - SERIES_SHOWN_MAX);
     }
     Ok(if out.is_empty() { "no data\n".into() } else { out })
 }
@@ -224,76 +270,6 @@ fn csv(data: &Data) -> String {
 fn quoted(cell: &str) -> String {
     let plain = !cell.contains(['"', ',', '\r', '\n']);
     if plain { cell.to_owned() } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    data: Data,
-    #[serde(default)]
-    warnings: Vec<String>,
-    #[serde(default)]
-    infos: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
-enum Data {
-    Scalar((f64, String)),
-    String((f64, String)),
-    Vector(Vec<Series>),
-    Matrix(Vec<Series>),
-}
-
-#[derive(Deserialize)]
-struct Series {
-    metric: BTreeMap<String, String>,
-    value: Option<(f64, String)>,
-    histogram: Option<(f64, Distribution)>,
-    #[serde(default)]
-    values: Vec<(f64, String)>,
-    #[serde(default)]
-    histograms: Vec<(f64, Distribution)>,
-}
-
-#[derive(Deserialize)]
-struct Distribution {
-    count: String,
-    sum: String,
-    #[serde(default)]
-    buckets: Vec<(u8, String, String, String)>,
-}
-
-impl Distribution {
-    /// As a histogram of the decimal scheme: exact for those that were one, by the bins' middles for others.
-    fn histogram(&self) -> anyhow::Result<Histogram<f64>> {
-        let mut out = Histogram::<f64>::new(ogive_hist::Scheme::LogLinear10);
-        for (_, lo, hi, count) in &self.buckets {
-            let (lo, hi, count) = (go_float(lo)?, go_float(hi)?, go_float(count)?);
-            let near = if lo >= 0.0 { lo } else { hi };
-            let is_bin = DecimalBin::of(lo.max(-f64::MAX) / 2.0 + hi.min(f64::MAX) / 2.0) == DecimalBin::of(near);
-            let value = match (lo.is_finite(), hi.is_finite()) {
-                _ if is_bin => near,
-                (true, true) if lo > 0.0 => (lo * hi).sqrt(),
-                (true, true) => f64::midpoint(lo, hi),
-                (true, false) => lo,
-                _ => hi,
-            };
-            out.record_n(value, count);
-        }
-        out.sum = Some(go_float(&self.sum)?);
-        (out.min, out.max) = (None, None);
-        out.count = go_float(&self.count)?;
-        Ok(out)
-    }
-}
-
-/// A number as the API writes it.
-fn go_float(text: &str) -> anyhow::Result<f64> {
-    match text {
-        "+Inf" => Ok(f64::INFINITY),
-        "-Inf" => Ok(f64::NEG_INFINITY),
-        _ => text.parse().with_context(|| format!("{text:?} is not a number")),
-    }
 }
 
 /// Labels as PromQL writes them.

@@ -1,0 +1,174 @@
+//! What readers beside the writer see of the spool: its durable end, its segments, and the last records in memory.
+//!
+//! Invariants: nothing is on the board that is not durable; the records in memory are the last ones without a hole.
+//! Threads: the writer publishes after each fsync; readers take what they need under a short lock.
+//! Limits: the records in memory hold at most the bytes given to [`Board::new`], and always the last one.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ogive_journal::{Disk, Position, SegmentRange};
+
+use crate::Error;
+use crate::record;
+
+/// A record of the spool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it is.
+    pub position: u64,
+    /// The wall clock at its arrival, milliseconds.
+    pub arrival_ms: i64,
+    /// The batch.
+    pub frame: Arc<[u8]>,
+}
+
+impl Entry {
+    /// What it takes in memory.
+    fn memory(&self) -> usize {
+        self.frame.len() + 128
+    }
+}
+
+/// A segment and when its records came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentState {
+    /// Where it is.
+    pub range: SegmentRange,
+    /// The arrival of its first record, milliseconds; none while it is empty.
+    pub arrival_first_ms: Option<i64>,
+    /// No record of it came later, milliseconds; of the last segment, so far.
+    pub arrival_last_ms: Option<i64>,
+}
+
+impl SegmentState {
+    /// Its positions.
+    #[must_use]
+    pub fn positions(&self) -> Range<u64> {
+        self.range.first.0..self.range.end.0
+    }
+}
+
+/// What was read of a segment.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    pub(crate) entries: Vec<Entry>,
+    /// Positions that cannot be read any more.
+    pub(crate) lost: Vec<Range<u64>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tail: VecDeque<Entry>,
+    tail_bytes: usize,
+    segments: Vec<SegmentState>,
+    end: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Board {
+    state: Mutex<State>,
+    tail_bytes_max: usize,
+}
+
+impl Board {
+    pub(crate) fn new(tail_bytes_max: usize) -> Self {
+        Self { state: Mutex::default(), tail_bytes_max }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts up what became durable. `end` is behind the last of it.
+    pub(crate) fn publish(&self, entries: Vec<Entry>, segments: Vec<SegmentState>, end: u64) {
+        let mut state = self.state();
+        for entry in entries {
+            assert!(state.tail.back().is_none_or(|last| last.position + 1 == entry.position), "the tail has no hole");
+            state.tail_bytes += entry.memory();
+            state.tail.push_back(entry);
+        }
+        while state.tail_bytes > self.tail_bytes_max && state.tail.len() > 1 {
+            let gone = state.tail.pop_front().expect("it has more than one");
+            state.tail_bytes -= gone.memory();
+        }
+        (state.segments, state.end) = (segments, end);
+    }
+
+    /// Behind the last durable record.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.state().end
+    }
+
+    /// The first record that is still there.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        let state = self.state();
+        state.segments.first().map_or(state.end, |segment| segment.range.first.0)
+    }
+
+    /// Every segment, ascending.
+    #[must_use]
+    pub fn segments(&self) -> Vec<SegmentState> {
+        self.state().segments.clone()
+    }
+
+    /// Bytes of all segments.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.state().segments.iter().map(|segment| segment.range.bytes).sum()
+    }
+
+    /// The first record in memory.
+    #[must_use]
+    pub fn tail_first(&self) -> u64 {
+        let state = self.state();
+        state.tail.front().map_or(state.end, |first| first.position)
+    }
+
+    /// A record, when it is in memory.
+    #[must_use]
+    pub fn recent(&self, position: u64) -> Option<Entry> {
+        let state = self.state();
+        let first = state.tail.front()?.position;
+        state.tail.get(usize::try_from(position.checked_sub(first)?).ok()?).cloned()
+    }
+
+    /// The segment that holds `position`.
+    #[must_use]
+    pub fn segment_of(&self, position: u64) -> Option<SegmentState> {
+        let state = self.state();
+        let at = state.segments.partition_point(|segment| segment.range.end.0 <= position);
+        state.segments.get(at).filter(|segment| segment.range.first.0 <= position).cloned()
+    }
+
+    /// Reads what is durable of a segment.
+    pub(crate) fn load(&self, disk: &dyn Disk, segment: &SegmentRange) -> Result<Loaded, Error> {
+        let mut loaded = Loaded::default();
+        let limit = segment.end.0.min(self.end());
+        segment.replay::<Error>(disk, (segment.first, Position(limit)), |position, bytes| {
+            match record::decode(bytes) {
+                Some((arrival_ms, frame)) => {
+                    loaded.entries.push(Entry { position: position.0, arrival_ms, frame: frame.into() });
+                }
+                None => loaded.lost.push(position.0..position.0 + 1),
+            }
+            Ok(())
+        })?;
+        // What is bad on the disk was not given.
+        let mut expected = segment.first.0;
+        let mut found: Vec<u64> = loaded.entries.iter().map(|entry| entry.position).collect();
+        found.extend(loaded.lost.iter().map(|range| range.start));
+        found.sort_unstable();
+        for position in found.into_iter().chain([limit]) {
+            if expected < position {
+                loaded.lost.push(expected..position);
+            }
+            expected = position + 1;
+        }
+        Ok(loaded)
+    }
+}

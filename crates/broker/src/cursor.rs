@@ -1,0 +1,224 @@
+//! What a destination has, durable.
+//!
+//! Format: docs/formats/spool.md. Invariants: the file is replaced whole; what it says a destination has, it has
+//! acknowledged, or a gap that the same file holds tells of it. So a gap is never made twice and never forgotten.
+//! Limits: [`RANGES_MAX`], [`GAPS_MAX`].
+//! Failure: a file that is not what was written is an [`Error::Cursor`]; who begins anew sends what is in the spool again,
+//! and the destination counts it once.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use ogive_journal::{Disk, Error as DiskError};
+use ogive_model::SourceId;
+
+use crate::bytes::{Fields, put_i64, put_u32, put_u64};
+use crate::{Error, Gap, Ranges};
+
+/// 65,536 ranges of 16 bytes: 1 MiB. There are as many as lanes and connections in all usual times; of more the highest are
+/// left out, and what was in them is sent again.
+pub const RANGES_MAX: usize = 1 << 16;
+/// 64 gaps wait: one for each reason and tenant, of a dozen tenants. Beyond that a new one joins the last, unless that was made
+/// by an earlier process.
+pub(crate) const GAPS_MAX: usize = 64;
+/// 4,096 gaps are read: those beyond [`GAPS_MAX`] are one for each restart while the destination is away.
+const GAPS_READ_MAX: usize = 4_096;
+/// 64 MiB: above what the limits allow.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+const MAGIC: [u8; 8] = *b"ogivecur";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 16;
+
+/// What was given up in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GapTotals {
+    /// Gaps that were made.
+    pub gaps: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Samples in them.
+    pub samples: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// Positions that need not be sent any more.
+    pub done: Ranges,
+    /// Gaps that the destination has not acknowledged, the oldest first, with their numbers and times.
+    pub gaps: VecDeque<(u64, i64, Gap)>,
+    /// Under which the gaps are sent.
+    pub gap_source: SourceId,
+    /// The number of the next gap.
+    pub gap_next: u64,
+    /// The time of the last gap's samples, so that no two have one time.
+    pub gap_time_ms: i64,
+    /// All that was given up.
+    pub totals: GapTotals,
+}
+
+impl Cursor {
+    /// Of a destination that has nothing. `gap_source` is a number that nobody else has.
+    #[must_use]
+    pub fn new(gap_source: SourceId) -> Self {
+        Self { gap_source, ..Self::default() }
+    }
+
+    /// Reads the file; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`Error::Cursor`], or what the disk says.
+    pub fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, Error> {
+        let wrong = |what| Error::Cursor { path: path.to_owned(), what };
+        match disk.length(path) {
+            Err(DiskError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+            Ok(length) if length > FILE_BYTES_MAX => return Err(wrong("it is too large")),
+            Ok(_) => {}
+        }
+        Self::decode(&disk.read(path)?).map(Some).map_err(wrong)
+    }
+
+    /// Replaces the file; durable when it returns.
+    ///
+    /// # Errors
+    /// What the disk says; then the file is as before.
+    pub fn write(&self, disk: &dyn Disk, path: &Path) -> Result<(), Error> {
+        Ok(disk.replace(path, &self.encode())?)
+    }
+
+    /// The bytes of the file.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(&self.gap_source.0.to_le_bytes());
+        put_u64(&mut out, self.gap_next);
+        put_i64(&mut out, self.gap_time_ms);
+        let GapTotals { gaps, records, samples } = self.totals;
+        [gaps, records, samples].into_iter().for_each(|count| put_u64(&mut out, count));
+        let ranges = self.done.as_slice();
+        let ranges = &ranges[..ranges.len().min(RANGES_MAX)];
+        put_u32(&mut out, ranges.len());
+        for range in ranges {
+            put_u64(&mut out, range.start);
+            put_u64(&mut out, range.end);
+        }
+        put_u32(&mut out, self.gaps.len());
+        for (number, time_ms, gap) in &self.gaps {
+            put_u64(&mut out, *number);
+            put_i64(&mut out, *time_ms);
+            gap.put(&mut out);
+        }
+        Self::sealed(&out)
+    }
+
+    /// A file of these fields: the head with its checksum before them.
+    #[must_use]
+    pub fn sealed(fields: &[u8]) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        put_u32(&mut out, VERSION as usize);
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&out), fields);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        out.extend_from_slice(fields);
+        out
+    }
+
+    /// Reads what [`Cursor::encode`] gives.
+    ///
+    /// # Errors
+    /// A word on what is wrong.
+    pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        let Some((header, payload)) = bytes.split_at_checked(HEADER_BYTES) else { return Err("it is too short") };
+        if header[..8] != MAGIC || header[8..12] != VERSION.to_le_bytes() {
+            return Err("it does not begin as version 1 of a cursor");
+        }
+        if header[12..] != crc32c::crc32c_append(crc32c::crc32c(&header[..12]), payload).to_le_bytes() {
+            return Err("its checksum does not fit its bytes");
+        }
+        Self::fields(&mut Fields(payload)).ok_or("its fields do not fit together")
+    }
+
+    fn fields(fields: &mut Fields<'_>) -> Option<Self> {
+        let mut out = Self::new(SourceId(fields.u128()?));
+        (out.gap_next, out.gap_time_ms) = (fields.u64()?, fields.i64()?);
+        out.totals = GapTotals { gaps: fields.u64()?, records: fields.u64()?, samples: fields.u64()? };
+        let mut above = None;
+        let ranges = fields.u32()?;
+        if ranges > RANGES_MAX {
+            return None;
+        }
+        for _ in 0..ranges {
+            let (start, end) = (fields.u64()?, fields.u64()?);
+            if start >= end || above.is_some_and(|above| start <= above) {
+                return None;
+            }
+            out.done.insert(start..end);
+            above = Some(end);
+        }
+        let gaps = fields.u32()?;
+        if gaps > GAPS_READ_MAX {
+            return None;
+        }
+        for _ in 0..gaps {
+            out.gaps.push_back((fields.u64()?, fields.i64()?, Gap::take(fields)?));
+        }
+        fields.0.is_empty().then_some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ogive_journal::SimulatedDisk;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Why;
+
+    fn cursor() -> Cursor {
+        let mut cursor = Cursor::new(SourceId(0x1234_5678_9abc_def0));
+        cursor.done.insert(0..7);
+        cursor.done.insert(9..12);
+        (cursor.gap_next, cursor.gap_time_ms) = (3, 1_700_000_000_000);
+        cursor.totals = GapTotals { gaps: 3, records: 10, samples: 20 };
+        cursor.gaps.push_back((2, 1_700_000_000_000, Gap::unread(Why::SpoolAge, 1_700_000_000_000, 4)));
+        cursor
+    }
+
+    #[test]
+    fn a_cursor_comes_back_and_a_changed_one_does_not() {
+        let (cursor, disk) = (cursor(), SimulatedDisk::new(1));
+        let path = Path::new("d/dc1.cursor");
+        disk.create_dir_all(Path::new("d")).unwrap();
+        assert_eq!(Cursor::read(&disk, path).unwrap(), None);
+        cursor.write(&disk, path).unwrap();
+        assert_eq!(Cursor::read(&disk, path).unwrap(), Some(cursor.clone()));
+        disk.flip_bit(path, 400);
+        assert!(matches!(Cursor::read(&disk, path), Err(Error::Cursor { .. })));
+        let bytes = cursor.encode();
+        for at in 0..bytes.len() {
+            assert!(Cursor::decode(&bytes[..at]).is_err(), "cut at {at}");
+            for bit in 0..8 {
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << bit;
+                assert!(Cursor::decode(&changed).is_err(), "bit {bit} of {at}");
+            }
+        }
+    }
+
+    proptest! {
+        /// Fields that no broker wrote, under a good checksum: read or refused, without a panic.
+        #[test]
+        fn any_fields_are_read_or_refused(at: prop::sample::Index, bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let mut changed = cursor().encode();
+            let at = HEADER_BYTES + at.index(changed.len() - HEADER_BYTES);
+            for (have, byte) in changed[at..].iter_mut().zip(bytes) {
+                *have = byte;
+            }
+            let changed = Cursor::sealed(&changed[HEADER_BYTES..]);
+            if let Ok(cursor) = Cursor::decode(&changed) {
+                prop_assert_eq!(Cursor::decode(&cursor.encode()), Ok(cursor));
+            }
+        }
+    }
+}

@@ -1,0 +1,552 @@
+//! One destination: what it gets next, and what it has.
+//!
+//! Invariants: a position is done when the destination acknowledged it, or when it is in a gap; only a
+//! cursor that was saved lets segments go. A gap is sent only as it was saved, and never changes once it was sent: so it is
+//! counted once whatever fails between.
+//! The live lane gives the records that came since this process began, or since the destination last failed, in their
+//! order; the backlog lane all others. While both have something, one in four sends is of the backlog, and every
+//! connection but one when there are several. A send is a request: records of one lane, within [`Most`].
+//! Threads: one lock around each destination; only [`Delivery::next`] and [`Delivery::give_up`] read the disk.
+//! Limits: one segment in memory for the backlog, and what is on its way.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+
+use ogive_journal::{Disk, Error as DiskError};
+use ogive_model::{Batch, SourceId};
+
+use crate::board::{Board, Entry, Loaded, SegmentState};
+use crate::cursor::GAPS_MAX;
+use crate::{Cursor, Error, Gap, GapBuilder, GapTotals, Why};
+
+/// In which order the backlog goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As it came.
+    #[default]
+    Oldest,
+    /// The last first.
+    Newest,
+}
+
+/// Where a record comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// What comes now.
+    Live,
+    /// What waited.
+    Backlog,
+}
+
+/// How much a request holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Most {
+    /// Records.
+    pub jobs: usize,
+    /// Bytes of their frames in all; a record that is larger goes alone.
+    pub bytes: usize,
+}
+
+/// Something to send.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Job {
+    /// A batch, as it came.
+    Record(Entry, Lane),
+    /// A gap.
+    Gap {
+        /// Its number.
+        number: u64,
+        /// The batch that tells of it.
+        batch: Batch,
+    },
+}
+
+/// How far behind a destination is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Records it does not have.
+    pub records: u64,
+    /// Their bytes in the spool, about.
+    pub bytes: u64,
+    /// The arrival of the oldest of them, milliseconds; of its segment's first where it is not in memory.
+    pub oldest_ms: Option<i64>,
+}
+
+/// A cursor's bytes to be written.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The bytes of the file.
+    pub bytes: Vec<u8>,
+    floor: u64,
+    version: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Delivery {
+    cursor: Cursor,
+    /// The broker's and the destination's.
+    names: (String, String),
+    order: Order,
+    in_flight: BTreeMap<u64, (Lane, u64)>,
+    /// Requests of the live lane that are under way: their number, and how many of their records are.
+    live_requests: BTreeMap<u64, usize>,
+    /// What failed and is sent again first; its bytes are at hand.
+    retry: BTreeMap<u64, Entry>,
+    live_next: u64,
+    /// What of a segment is to be sent, and the positions that were read.
+    loaded: (Range<u64>, BTreeMap<u64, Entry>),
+    turn: u64,
+    gap_in_flight: bool,
+    /// Gaps below this number may have been sent.
+    gap_frozen: u64,
+    /// Rises with each change of the cursor, and with each of its gaps.
+    version: u64,
+    gap_version: u64,
+    saved_version: u64,
+    saved_floor: u64,
+}
+
+impl Delivery {
+    /// A destination with what its cursor says; without one it gets what the spool holds from `first` on.
+    #[must_use]
+    pub fn new(
+        cursor: Option<Cursor>,
+        names: (&str, &str),
+        order: Order,
+        gap_source: SourceId,
+        (board, first): (&Board, u64),
+    ) -> Self {
+        let is_known = cursor.is_some();
+        let mut cursor = cursor.unwrap_or_else(|| Cursor::new(gap_source));
+        if !is_known {
+            cursor.done.insert(0..first.max(board.first()));
+        }
+        let gap_frozen = cursor.gap_next;
+        Self {
+            saved_floor: if is_known { cursor.done.first_missing(0) } else { 0 },
+            cursor,
+            names: (names.0.to_owned(), names.1.to_owned()),
+            order,
+            in_flight: BTreeMap::new(),
+            live_requests: BTreeMap::new(),
+            retry: BTreeMap::new(),
+            live_next: board.end(),
+            loaded: Default::default(),
+            turn: 0,
+            gap_in_flight: false,
+            gap_frozen,
+            version: 1,
+            gap_version: 0,
+            saved_version: 0,
+        }
+    }
+
+    /// In which order the backlog goes from now on.
+    pub fn set_order(&mut self, order: Order) {
+        self.order = order;
+    }
+
+    /// What is to be sent next over one of `connections`, if there is something. Each job is to be ended by one of
+    /// [`Delivery::acknowledged`], [`Delivery::refused`] and [`Delivery::failed`].
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn next(&mut self, board: &Board, disk: &dyn Disk, turn: (i64, usize)) -> Result<Option<Job>, Error> {
+        Ok(self.next_request(board, disk, turn, Most { jobs: 1, bytes: 0 })?.pop())
+    }
+
+    /// As [`Delivery::next`], for a request that holds several: records of one lane, or a gap alone.
+    ///
+    /// # Errors
+    /// What the disk says; then nothing is on its way that was not before.
+    pub fn next_request(
+        &mut self,
+        board: &Board,
+        disk: &dyn Disk,
+        (now_ms, connections): (i64, usize),
+        most: Most,
+    ) -> Result<Vec<Job>, Error> {
+        self.notice_missing(board, now_ms);
+        if let Some(job) = self.next_gap() {
+            return Ok(vec![job]);
+        }
+        self.turn += 1;
+        if !self.retry.is_empty() {
+            return self.gather(most, Lane::Backlog, |this| Ok(this.retry.pop_first().map(|(_, entry)| entry)));
+        }
+        let live_first =
+            !self.turn.is_multiple_of(4) && self.live_requests.len() < connections.saturating_sub(1).max(1);
+        let lanes = if live_first { [Lane::Live, Lane::Backlog] } else { [Lane::Backlog, Lane::Live] };
+        for lane in lanes {
+            let mut from = None;
+            let jobs = self.gather(most, lane, |this| match lane {
+                Lane::Live => Ok(this.next_live(board)),
+                Lane::Backlog => this.next_backlog(board, disk, now_ms, &mut from),
+            })?;
+            if !jobs.is_empty() {
+                return Ok(jobs);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Records of a request, as `next` gives them. What fits no more is the first of the next request.
+    fn gather(
+        &mut self,
+        most: Most,
+        lane: Lane,
+        mut next: impl FnMut(&mut Self) -> Result<Option<Entry>, Error>,
+    ) -> Result<Vec<Job>, Error> {
+        let (mut jobs, mut bytes) = (Vec::new(), 0);
+        while jobs.len() < most.jobs.max(1) {
+            let entry = match next(self) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
+                Err(error) if jobs.is_empty() => return Err(error),
+                // It says so again when these are gone.
+                Err(_) => break,
+            };
+            bytes += entry.frame.len();
+            if !jobs.is_empty() && bytes > most.bytes {
+                self.retry.insert(entry.position, entry);
+                break;
+            }
+            self.in_flight.insert(entry.position, (lane, self.turn));
+            jobs.push(Job::Record(entry, lane));
+        }
+        if lane == Lane::Live && !jobs.is_empty() {
+            self.live_requests.insert(self.turn, jobs.len());
+        }
+        Ok(jobs)
+    }
+
+    /// A record is not under way any more.
+    fn landed(&mut self, position: u64) {
+        let Some((_, request)) = self.in_flight.remove(&position) else { return };
+        if let Some(left) = self.live_requests.get_mut(&request) {
+            *left -= 1;
+            if *left == 0 {
+                self.live_requests.remove(&request);
+            }
+        }
+    }
+
+    fn next_gap(&mut self) -> Option<Job> {
+        if self.gap_in_flight || self.gap_version > self.saved_version {
+            return None;
+        }
+        let (number, time_ms, gap) = self.cursor.gaps.front()?;
+        (self.gap_in_flight, self.gap_frozen) = (true, self.gap_frozen.max(number + 1));
+        let batch = gap.batch((self.cursor.gap_source, *number), *time_ms, (&self.names.0, &self.names.1));
+        Some(Job::Gap { number: *number, batch })
+    }
+
+    fn next_live(&mut self, board: &Board) -> Option<Entry> {
+        // What is in memory no more is the backlog's.
+        self.live_next = self.live_next.max(board.tail_first());
+        while self.live_next < board.end() {
+            let position = self.live_next;
+            let entry = board.recent(position)?;
+            self.live_next += 1;
+            if self.cursor.done.contains(position) || self.in_flight.contains_key(&position) {
+                continue;
+            }
+            return Some(entry);
+        }
+        None
+    }
+
+    /// `from`: where the look for records of one request goes on, so that it does not pass over what is under way again and again.
+    fn next_backlog(
+        &mut self,
+        board: &Board,
+        disk: &dyn Disk,
+        now_ms: i64,
+        from: &mut Option<u64>,
+    ) -> Result<Option<Entry>, Error> {
+        while let Some(position) = self.backlog_position(board, *from) {
+            let entry = match board.recent(position) {
+                Some(entry) => Some(entry),
+                None => {
+                    if !self.loaded.0.contains(&position) && !self.load(board, disk, position, now_ms)? {
+                        return Ok(None);
+                    }
+                    self.loaded.1.remove(&position)
+                }
+            };
+            *from = Some(position);
+            match entry {
+                Some(entry) => return Ok(Some(entry)),
+                // It was in a part that could not be read, or is being read again after it was taken from what was loaded.
+                None if self.cursor.done.contains(position) => {}
+                None => self.loaded = Default::default(),
+            }
+        }
+        Ok(None)
+    }
+
+    fn backlog_position(&self, board: &Board, from: Option<u64>) -> Option<u64> {
+        let free = |position: &u64| !self.in_flight.contains_key(position);
+        let (first, end) = (board.first(), self.live_next.min(board.end()));
+        match self.order {
+            Order::Oldest => {
+                let first = from.map_or(first, |from| first.max(from));
+                self.cursor.done.missing(first..end.max(first)).find_map(|mut range| range.find(free))
+            }
+            Order::Newest => {
+                let end = from.map_or(end, |from| end.min(from + 1));
+                self.cursor.done.missing(first..end.max(first)).rev().find_map(|range| range.rev().find(free))
+            }
+        }
+    }
+
+    /// Reads the segment of `position`; false when it is not there any more.
+    fn load(&mut self, board: &Board, disk: &dyn Disk, position: u64, now_ms: i64) -> Result<bool, Error> {
+        let Some(segment) = board.segment_of(position) else { return Ok(false) };
+        let end = segment.range.end.0.min(board.end());
+        let loaded = match board.load(disk, &segment.range) {
+            Ok(loaded) => loaded,
+            Err(Error::Disk(DiskError::NotFound { .. })) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let Loaded { entries, lost } = loaded;
+        self.lose(Why::Corrupt, lost, now_ms);
+        let wanted = entries.into_iter().filter(|entry| {
+            !self.cursor.done.contains(entry.position) && !self.in_flight.contains_key(&entry.position)
+        });
+        let wanted = wanted.map(|entry| (entry.position, entry)).collect();
+        self.loaded = (segment.range.first.0..end, wanted);
+        Ok(true)
+    }
+
+    /// Makes a gap of positions of which nothing is known.
+    fn lose(&mut self, why: Why, ranges: impl IntoIterator<Item = Range<u64>>, now_ms: i64) {
+        let mut count = 0;
+        for range in ranges {
+            count += self.cursor.done.missing_count(range.clone());
+            self.done(range);
+        }
+        if count > 0 {
+            self.add_gap(Gap::unread(why, now_ms, count));
+        }
+    }
+
+    /// What the spool lost without this destination having been told.
+    fn notice_missing(&mut self, board: &Board, now_ms: i64) {
+        let first = board.first();
+        if self.cursor.done.first_missing(0) < first {
+            self.lose(Why::Missing, std::iter::once(0..first), now_ms);
+        }
+    }
+
+    fn done(&mut self, range: Range<u64>) {
+        self.version += 1;
+        self.cursor.done.insert(range);
+    }
+
+    fn add_gap(&mut self, mut gap: Gap) {
+        self.version += 1;
+        self.gap_version = self.version;
+        let GapTotals { gaps, records, samples } = &mut self.cursor.totals;
+        (*gaps, *records, *samples) = (*gaps + 1, *records + gap.records, *samples + gap.samples);
+        let (frozen, last_ms) = (self.gap_frozen, &mut self.cursor.gap_time_ms);
+        for (_, time_ms, open) in self.cursor.gaps.iter_mut().filter(|(number, ..)| *number >= frozen) {
+            match open.merge(gap) {
+                Ok(()) => {
+                    if open.time_ms() > *time_ms {
+                        *last_ms = open.time_ms().max(*last_ms + 1);
+                        *time_ms = *last_ms;
+                    }
+                    return;
+                }
+                Err(other) => gap = other,
+            }
+        }
+        let is_full = self.cursor.gaps.len() >= GAPS_MAX;
+        if let Some((_, _, last)) = self.cursor.gaps.back_mut().filter(|(number, ..)| is_full && *number >= frozen) {
+            (gap.tenant, gap.why) = (last.tenant.clone(), last.why);
+            last.merge(gap).expect("they are of one tenant and reason");
+            return;
+        }
+        *last_ms = gap.time_ms().max(*last_ms + 1);
+        self.cursor.gaps.push_back((self.cursor.gap_next, *last_ms, gap));
+        self.cursor.gap_next += 1;
+    }
+
+    /// The destination has it. If it was a gap, that gap.
+    pub fn acknowledged(&mut self, job: &Job) -> Option<Gap> {
+        match job {
+            Job::Record(entry, _) => {
+                self.landed(entry.position);
+                self.done(entry.position..entry.position + 1);
+                None
+            }
+            Job::Gap { number, .. } => {
+                self.gap_in_flight = false;
+                self.version += 1;
+                let at = self.cursor.gaps.iter().position(|(waiting, ..)| waiting == number)?;
+                self.cursor.gaps.remove(at).map(|(_, _, gap)| gap)
+            }
+        }
+    }
+
+    /// It is to be sent again.
+    pub fn failed(&mut self, job: Job) {
+        match job {
+            Job::Record(entry, _) => {
+                self.landed(entry.position);
+                if !self.cursor.done.contains(entry.position) {
+                    self.retry.insert(entry.position, entry);
+                }
+            }
+            Job::Gap { .. } => self.gap_in_flight = false,
+        }
+    }
+
+    /// The destination is not to be reached, or was not: when it is again, what comes then goes before what waited.
+    pub fn fell_behind(&mut self, board: &Board) {
+        self.live_next = self.live_next.max(board.end());
+    }
+
+    /// The destination will never take it: it becomes a gap. A gap that is refused is given up; its totals stay.
+    pub fn refused(&mut self, job: &Job, now_ms: i64) {
+        if let Job::Record(entry, _) = job
+            && !self.cursor.done.contains(entry.position)
+        {
+            let mut builder = GapBuilder::new(Why::Refused, now_ms);
+            builder.batch(&entry.frame, false);
+            builder.build().into_iter().for_each(|gap| self.add_gap(gap));
+        }
+        drop(self.acknowledged(job));
+    }
+
+    /// The destination took the batch but for samples that it refused: they become a gap.
+    pub fn samples_refused(&mut self, samples: &[u32], entry: &Entry, now_ms: i64) {
+        let Ok(mut batch) = Batch::decode(&entry.frame) else { return };
+        let refused: HashSet<u32> = samples.iter().copied().collect();
+        let mut at = 0;
+        batch.samples.retain(|_| {
+            at += 1;
+            refused.contains(&(at - 1))
+        });
+        let Ok(frame) = batch.encode() else { return };
+        let mut builder = GapBuilder::new(Why::Refused, now_ms);
+        builder.batch(&frame, false);
+        builder.build().into_iter().for_each(|gap| self.add_gap(gap));
+    }
+
+    /// Gives up what is left of a segment; tells how many records those are.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn give_up(
+        &mut self,
+        board: &Board,
+        disk: &dyn Disk,
+        segment: &SegmentState,
+        (why, now_ms): (Why, i64),
+    ) -> Result<u64, Error> {
+        let range = segment.positions();
+        let end = range.end.min(board.end());
+        let left = self.cursor.done.missing_count(range.start..end);
+        if left == 0 {
+            return Ok(0);
+        }
+        let Loaded { entries, lost } = board.load(disk, &segment.range)?;
+        self.lose(Why::Corrupt, lost, now_ms);
+        let left: Vec<Entry> = entries.into_iter().filter(|entry| !self.cursor.done.contains(entry.position)).collect();
+        let mut builder = GapBuilder::new(why, now_ms);
+        for entry in &left {
+            let in_doubt = self.in_flight.contains_key(&entry.position);
+            builder.batch(&entry.frame, in_doubt);
+        }
+        self.done(range.start..end);
+        builder.build().into_iter().for_each(|gap| self.add_gap(gap));
+        self.retry.retain(|position, _| *position >= end);
+        self.loaded.1.retain(|position, _| *position >= end);
+        Ok(left.len() as u64)
+    }
+
+    /// The cursor's bytes, if they are not those of the file. When they are durable tell [`Delivery::saved`].
+    #[must_use]
+    pub fn to_save(&self) -> Option<Snapshot> {
+        (self.version > self.saved_version).then(|| Snapshot {
+            bytes: self.cursor.encode(),
+            floor: self.cursor.done.first_missing(0),
+            version: self.version,
+        })
+    }
+
+    /// The bytes are durable.
+    pub fn saved(&mut self, snapshot: &Snapshot) {
+        (self.saved_version, self.saved_floor) = (snapshot.version, snapshot.floor);
+    }
+
+    /// Below this the destination needs nothing, whatever happens.
+    #[must_use]
+    pub const fn saved_floor(&self) -> u64 {
+        self.saved_floor
+    }
+
+    /// How far behind it is.
+    #[must_use]
+    pub fn lag(&self, board: &Board) -> Lag {
+        let end = board.end();
+        let oldest = self.cursor.done.first_missing(board.first());
+        if oldest >= end {
+            return Lag::default();
+        }
+        let mut lag = Lag::default();
+        for segment in board.segments() {
+            let positions = segment.positions();
+            let (count, left) = (
+                positions.end - positions.start,
+                self.cursor.done.missing_count(positions.start..positions.end.min(end)),
+            );
+            if left > 0 {
+                lag.records += left;
+                lag.bytes += (segment.range.bytes as f64 * (left as f64 / count as f64)) as u64;
+                lag.oldest_ms = lag.oldest_ms.or(segment.arrival_first_ms);
+            }
+        }
+        if let Some(entry) = board.recent(oldest) {
+            lag.oldest_ms = Some(entry.arrival_ms);
+        }
+        lag
+    }
+
+    /// The part of a segment that the destination has, from 0 to 1.
+    #[must_use]
+    pub fn share_done(&self, segment: &SegmentState) -> f64 {
+        let positions = segment.positions();
+        let count = positions.end - positions.start;
+        if count == 0 {
+            return 1.0;
+        }
+        1.0 - self.cursor.done.missing_count(positions) as f64 / count as f64
+    }
+
+    /// What was given up in all.
+    #[must_use]
+    pub const fn totals(&self) -> GapTotals {
+        self.cursor.totals
+    }
+
+    /// Gaps that the destination does not have yet.
+    pub fn gaps(&self) -> impl Iterator<Item = &Gap> {
+        self.cursor.gaps.iter().map(|(_, _, gap)| gap)
+    }
+
+    /// One behind the highest position that it knows of.
+    #[must_use]
+    pub fn known_end(&self) -> u64 {
+        self.cursor.done.end()
+    }
+
+    /// Records on their way.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len() + usize::from(self.gap_in_flight)
+    }
+}

@@ -1,0 +1,376 @@
+//! Which address of a cluster gets the next request.
+//!
+//! A lottery for each request: an address has as many lots as its weight over its requests under way times what one takes there.
+//! Who answers 429 has half the weight from then on and a pause; within [`RECOVERY_NS`] it has all of it again. So load
+//! follows what each can take, and comes back when it can again; kept connections do not keep it. (The better of two at
+//! random, the usual choice, gives the one with less weight nothing at all while few requests are under way.)
+//! Invariants: an address in its pause gets nothing; one that failed gets one request at a time until it answers.
+//! Limits: pauses from [`PAUSE_FIRST_NS`] to [`PAUSE_LAST_NS`], with half of each at random.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// 100 ms: a server that restarts is found at once.
+const PAUSE_FIRST_NS: u64 = 100_000_000;
+/// 5 s: a cluster that is away for days costs a try in that, and is found within it.
+const PAUSE_LAST_NS: u64 = 5_000_000_000;
+/// 2 minutes for an address that never answered while others of its name do: most often of a family that no way leads to.
+const PAUSE_STRANGER_NS: u64 = 120_000_000_000;
+/// 60 s: whatever it asks for, an address is tried again then.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+/// A sixteenth of its share is left to the busiest.
+const WEIGHT_MIN: f64 = 1.0 / 16.0;
+/// 10 s bring back a full weight: long beside a pause, short beside what a person waits for a server to be used again.
+const RECOVERY_NS: f64 = 1e10;
+
+/// What became of a request at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Result {
+    /// It was answered.
+    Answered,
+    /// The address asks for less (429).
+    Busy(Option<Duration>),
+    /// It gave no answer, or not one that helps (5xx).
+    Failed(Option<Duration>),
+    /// It was not sent.
+    Unsent,
+}
+
+impl Result {
+    const fn is_failed(self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+
+    /// Of what became of two batches of one request, what says more against the address.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Failed(one), Self::Failed(two)) => Self::Failed(one.max(two)),
+            (Self::Busy(one), Self::Busy(two)) => Self::Busy(one.max(two)),
+            (failed @ Self::Failed(_), _) | (_, failed @ Self::Failed(_)) => failed,
+            (busy @ Self::Busy(_), _) | (_, busy @ Self::Busy(_)) => busy,
+            (Self::Unsent, other) | (other, Self::Unsent) => other,
+            (Self::Answered, Self::Answered) => Self::Answered,
+        }
+    }
+}
+
+/// Where requests go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The URL, as it was configured.
+    pub url: String,
+    /// One of the addresses of its name; none when only the URL is known.
+    pub address: Option<SocketAddr>,
+}
+
+impl Target {
+    /// Of which only the URL is known.
+    #[must_use]
+    pub fn of(url: &str) -> Self {
+        Self { url: url.to_owned(), address: None }
+    }
+}
+
+/// One address.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Where it is.
+    pub target: Target,
+    /// What a 429 left of its weight, from 1/16 to 1.
+    pub weight: f64,
+    /// When it did.
+    weight_ns: u64,
+    /// Requests under way.
+    pub in_flight: u32,
+    /// What a request takes, about; 0 before the first.
+    pub latency_ns: f64,
+    /// Answers without one that helps since the last good one.
+    pub failures: u32,
+    /// Batches that it was sent.
+    pub sent: u64,
+    /// How often it asked for less.
+    pub busy: u64,
+    /// It gets nothing before this.
+    pub until_ns: u64,
+    /// Tells addresses apart that have one place one after the other.
+    id: u64,
+}
+
+/// The addresses of a cluster.
+#[derive(Debug)]
+pub struct Endpoints {
+    all: Vec<Endpoint>,
+    random: u64,
+    id_next: u64,
+}
+
+impl Endpoints {
+    /// None yet.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { all: Vec::new(), random: seed | 1, id_next: 0 }
+    }
+
+    /// The addresses are these from now on. Those that were there keep what is known of them.
+    pub fn set(&mut self, targets: &[Target]) {
+        let mut before = std::mem::take(&mut self.all);
+        for target in targets {
+            let endpoint = match before.iter().position(|endpoint| endpoint.target == *target) {
+                Some(at) => before.swap_remove(at),
+                None => {
+                    self.id_next += 1;
+                    Endpoint {
+                        target: target.clone(),
+                        weight: 1.0,
+                        weight_ns: 0,
+                        in_flight: 0,
+                        latency_ns: 0.0,
+                        failures: 0,
+                        sent: 0,
+                        busy: 0,
+                        until_ns: 0,
+                        id: self.id_next,
+                    }
+                }
+            };
+            self.all.push(endpoint);
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Endpoint] {
+        &self.all
+    }
+
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// Which gets the next request, as a number for [`Endpoints::ended`] and where it is. `Err`: none before that instant.
+    ///
+    /// # Errors
+    /// The first instant at which one can.
+    pub fn choose(&mut self, now_ns: u64) -> std::result::Result<(u64, Target), u64> {
+        let is_free =
+            |endpoint: &&Endpoint| endpoint.until_ns <= now_ns && (endpoint.failures == 0 || endpoint.in_flight == 0);
+        let free: Vec<u64> = self.all.iter().filter(is_free).map(|endpoint| endpoint.id).collect();
+        if free.is_empty() {
+            let pauses = self.all.iter().map(|endpoint| endpoint.until_ns).filter(|until| *until > now_ns);
+            return Err(pauses.min().unwrap_or(now_ns + PAUSE_FIRST_NS));
+        }
+        let pick = self.draw(&free, now_ns);
+        let endpoint = self.all.iter_mut().find(|endpoint| endpoint.id == pick).expect("it was just found");
+        endpoint.in_flight += 1;
+        Ok((pick, endpoint.target.clone()))
+    }
+
+    /// One of `free`, by its lots.
+    fn draw(&mut self, free: &[u64], now_ns: u64) -> u64 {
+        let random = (self.random() >> 11) as f64 / (1_u64 << 53) as f64;
+        let lots = |id: &u64| {
+            let endpoint = self.all.iter().find(|endpoint| endpoint.id == *id);
+            endpoint.map_or(0.0, |endpoint| endpoint.lots(now_ns))
+        };
+        let mut left = free.iter().map(lots).sum::<f64>() * random;
+        for id in free {
+            left -= lots(id);
+            if left < 0.0 {
+                return *id;
+            }
+        }
+        free[free.len() - 1]
+    }
+
+    /// It is sent so many batches.
+    pub fn sent(&mut self, id: u64, batches: usize) {
+        if let Some(endpoint) = self.all.iter_mut().find(|endpoint| endpoint.id == id) {
+            endpoint.sent += batches as u64;
+        }
+    }
+
+    /// What became of the request. One that has left by now is nobody's concern.
+    pub fn ended(&mut self, id: u64, now_ns: u64, took_ns: u64, result: Result) {
+        let random = self.random();
+        let is_stranger = result.is_failed() && self.is_stranger(id);
+        let Some(endpoint) = self.all.iter_mut().find(|endpoint| endpoint.id == id) else { return };
+        endpoint.in_flight = endpoint.in_flight.saturating_sub(1);
+        match result {
+            Result::Answered => {
+                endpoint.failures = 0;
+                let took = took_ns.max(1) as f64;
+                let before = if endpoint.latency_ns > 0.0 { endpoint.latency_ns } else { took };
+                endpoint.latency_ns = before * 0.9 + took * 0.1;
+            }
+            Result::Busy(after) => {
+                endpoint.busy += 1;
+                (endpoint.weight, endpoint.weight_ns) = ((endpoint.weight_at(now_ns) / 2.0).max(WEIGHT_MIN), now_ns);
+                endpoint.until_ns = endpoint.until_ns.max(now_ns + pause(0, after, random));
+            }
+            Result::Failed(after) => {
+                endpoint.until_ns = endpoint.until_ns.max(now_ns + pause(endpoint.failures, after, random));
+                endpoint.failures = endpoint.failures.saturating_add(1);
+                if is_stranger {
+                    endpoint.until_ns = endpoint.until_ns.max(now_ns + PAUSE_STRANGER_NS);
+                }
+            }
+            Result::Unsent => {}
+        }
+    }
+}
+
+impl Endpoints {
+    /// True of an address that never answered, while another of its name does.
+    fn is_stranger(&self, id: u64) -> bool {
+        let never = |one: &&Endpoint| one.id == id && one.latency_ns == 0.0;
+        let Some(it) = self.all.iter().find(never) else { return false };
+        self.all.iter().any(|other| other.target.url == it.target.url && other.latency_ns > 0.0 && other.failures == 0)
+    }
+}
+
+impl Endpoint {
+    /// Its weight at that instant.
+    #[must_use]
+    pub fn weight_at(&self, now_ns: u64) -> f64 {
+        (self.weight + now_ns.saturating_sub(self.weight_ns) as f64 / RECOVERY_NS).min(1.0)
+    }
+
+    fn lots(&self, now_ns: u64) -> f64 {
+        self.weight_at(now_ns) / (f64::from(self.in_flight + 1) * self.latency_ns.max(1.0))
+    }
+}
+
+fn pause(failures: u32, after: Option<Duration>, random: u64) -> u64 {
+    let step = PAUSE_FIRST_NS.checked_mul(1 << failures.min(20)).map_or(PAUSE_LAST_NS, |step| step.min(PAUSE_LAST_NS));
+    let wait = step / 2 + random % (step / 2);
+    after.map_or(wait, |after| wait.max(after.min(RETRY_AFTER_MAX).as_nanos() as u64 + wait / 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn endpoints(count: usize) -> Endpoints {
+        let mut all = Endpoints::new(7);
+        all.set(&(0..count).map(|at| Target::of(&format!("http://h{at}"))).collect::<Vec<_>>());
+        all
+    }
+
+    /// Sends `count` batches one a millisecond, each answered 2 ms later by `answer` of its URL; how many each got.
+    fn run(all: &mut Endpoints, from_ns: u64, count: u64, answer: impl Fn(&str) -> Result) -> Vec<u64> {
+        let before: Vec<u64> = all.all().iter().map(|endpoint| endpoint.sent).collect();
+        let mut open: Vec<(u64, String)> = Vec::new();
+        for step in 0..count {
+            let now = from_ns + step * MS;
+            if open.len() >= 2 {
+                let (id, url) = open.remove(0);
+                all.ended(id, now, 2 * MS, answer(&url));
+            }
+            if let Ok((id, target)) = all.choose(now) {
+                all.sent(id, 1);
+                open.push((id, target.url));
+            }
+        }
+        for (id, url) in open {
+            all.ended(id, from_ns + count * MS, 2 * MS, answer(&url));
+        }
+        all.all().iter().zip(before).map(|(endpoint, before)| endpoint.sent - before).collect()
+    }
+
+    #[test]
+    fn load_spreads_shifts_from_who_asks_for_less_and_comes_back() {
+        let mut all = endpoints(3);
+        let even = run(&mut all, 0, 3_000, |_| Result::Answered);
+        assert!(even.iter().all(|got| (700..1_300).contains(got)), "{even:?}");
+        let busy = |url: &str| if url == "http://h1" { Result::Busy(None) } else { Result::Answered };
+        let shifted = run(&mut all, 3_000 * MS, 3_000, busy);
+        assert!(shifted[1] < 300 && shifted[0] > 1_000 && shifted[2] > 1_000, "{shifted:?}");
+        let again = run(&mut all, 16_500 * MS, 3_000, |_| Result::Answered);
+        assert!(again[1] > 700, "{again:?}");
+    }
+
+    #[test]
+    fn of_two_results_the_worse_one_speaks_of_the_address() {
+        let (busy, failed, second) = (Result::Busy(None), Result::Failed(None), Some(Duration::from_secs(1)));
+        for (one, other, worse) in [
+            (Result::Answered, Result::Answered, Result::Answered),
+            (Result::Answered, busy, busy),
+            (busy, failed, failed),
+            (Result::Unsent, Result::Answered, Result::Answered),
+            (busy, Result::Busy(second), Result::Busy(second)),
+            (Result::Failed(second), failed, Result::Failed(second)),
+        ] {
+            assert_eq!((one.worse(other), other.worse(one)), (worse, worse));
+        }
+    }
+
+    #[test]
+    fn who_joins_gets_its_share_and_who_leaves_nothing() {
+        let mut all = endpoints(2);
+        run(&mut all, 0, 1_000, |_| Result::Answered);
+        all.set(&[Target::of("http://h1"), Target::of("http://new")]);
+        assert!(all.all()[0].sent > 300, "what is known of h1 stays");
+        let got = run(&mut all, 1_000 * MS, 2_000, |_| Result::Answered);
+        assert!(got[1] > 600, "{got:?}");
+        let (id, Target { url, .. }) = all.choose(3_000 * MS).unwrap();
+        all.set(&[]);
+        all.ended(id, 3_001 * MS, MS, Result::Answered);
+        assert!(url.starts_with("http://") && all.choose(3_002 * MS).is_err());
+    }
+
+    #[test]
+    fn an_address_that_never_answered_waits_while_others_of_its_name_do() {
+        let at = |address: &str| Target { url: "http://name:1".into(), address: Some(address.parse().unwrap()) };
+        let (good, bad) = (at("127.0.0.1:1"), at("[::1]:1"));
+        let mut all = Endpoints::new(7);
+        all.set(&[good.clone(), bad.clone()]);
+        let (mut now, mut tried) = (0, 0);
+        for _ in 0..2_000 {
+            let (id, target) = all.choose(now).unwrap();
+            now += 10 * MS;
+            tried += u32::from(target == bad);
+            let result = if target == bad { Result::Failed(None) } else { Result::Answered };
+            all.ended(id, now, MS, result);
+        }
+        // 20 s: a try before the other has answered, perhaps, and one after it.
+        assert!((1..=2).contains(&tried), "{tried}");
+        // One that answered before is tried again as any that fails.
+        let (failing, mut again) = (good, 0);
+        for _ in 0..2_000 {
+            let Ok((id, target)) = all.choose(now) else {
+                now += 10 * MS;
+                continue;
+            };
+            now += 10 * MS;
+            again += u32::from(target == failing);
+            all.ended(id, now, MS, Result::Failed(None));
+        }
+        assert!(again >= 4, "{again}");
+    }
+
+    #[test]
+    fn who_fails_is_tried_one_at_a_time_after_growing_pauses() {
+        let mut all = endpoints(1);
+        let (first, _) = all.choose(0).unwrap();
+        let (second, _) = all.choose(0).unwrap();
+        all.ended(first, 0, 0, Result::Failed(None));
+        all.ended(second, 0, 0, Result::Failed(None));
+        let until = all.choose(0).unwrap_err();
+        assert!((PAUSE_FIRST_NS / 2..=2 * PAUSE_FIRST_NS).contains(&until), "{until}");
+        let (probe, _) = all.choose(until).unwrap();
+        assert!(all.choose(until).is_err(), "one at a time");
+        all.ended(probe, until, 0, Result::Failed(Some(Duration::from_secs(30))));
+        assert!(all.choose(until + 29_000 * MS).is_err());
+        let now = until + 60_000 * MS;
+        let (probe, _) = all.choose(now).unwrap();
+        all.ended(probe, now, MS, Result::Answered);
+        assert!(all.choose(now).is_ok() && all.choose(now).is_ok());
+        assert!((0..40).all(|failures| pause(failures, None, u64::MAX) <= PAUSE_LAST_NS));
+    }
+}

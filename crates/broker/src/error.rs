@@ -1,0 +1,20 @@
+//! What can go wrong between a batch and its destinations.
+
+use std::path::PathBuf;
+
+/// Why the spool or a cursor did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The disk's word. When it is full, try again when there is space.
+    #[error(transparent)]
+    Disk(#[from] ogive_journal::Error),
+    /// A cursor's bytes are not what was written. Begin anew: what is sent twice counts once.
+    #[error("{} is no cursor: {what}", path.display())]
+    Cursor {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,35 @@
+//! The broker's memory: batches wait in a spool on a [`Disk`](ogive_journal::Disk) until each of several destinations has
+//! them.
+//!
+//! - [`Spool`]: the journal of batches and its one writer; [`Board`]: what readers beside the writer see of it.
+//! - [`Delivery`]: one destination: what it has ([`Cursor`], durable), what it gets next (a live and a backlog lane).
+//! - [`Gap`]: what was given up, as a record that the destination itself stores.
+//! - [`Endpoints`]: which of a cluster's addresses gets the next batch.
+//!
+//! No sockets, no clock, no threads: bytes and instants go in, decisions come out.
+#![forbid(unsafe_code)]
+
+mod board;
+mod bytes;
+mod cursor;
+mod delivery;
+mod endpoints;
+mod error;
+mod gap;
+#[cfg(test)]
+mod life_tests;
+
+mod ranges;
+mod record;
+mod registry;
+mod spool;
+
+pub use board::{Board, Entry, SegmentState};
+pub use cursor::{Cursor, GapTotals, RANGES_MAX};
+pub use delivery::{Delivery, Job, Lag, Lane, Most, Order, Snapshot};
+pub use endpoints::{Endpoint, Endpoints, Result as EndpointResult, Target};
+pub use error::Error;
+pub use gap::{GAP_METRIC, GAP_SAMPLES_METRIC, GAP_SERIES_MAX, Gap, GapBuilder, SeriesGap, Why};
+pub use ranges::Ranges;
+pub use registry::Registry;
+pub use spool::{Appended, Limits, Options, Prepared, Refusal, Spool};

@@ -1,0 +1,402 @@
+//! A broker's whole life on a simulated disk, with power cuts at any write: every batch that was acknowledged to its sender is
+//! delivered to each destination at least once or is in a gap that was, and nothing is delivered that was not sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ogive_journal::{Disk, Faults, SimulatedDisk};
+use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use proptest::prelude::*;
+
+use super::*;
+
+const DIRECTORY: &str = "spool";
+const SOURCE: SourceId = SourceId(77);
+const LIMITS: Limits = Limits { bytes_max: 9_000, age_ms_max: None };
+
+fn def(name: &str) -> SeriesDef {
+    let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+    SeriesDef::new([("__name__", name)], meta).unwrap()
+}
+
+/// Batch `n`: one sample of a series of its own, every third one by its identity alone.
+fn batch(n: u64) -> Batch {
+    let def = def(&format!("m{}_of_{n}", "x".repeat((n * 37 % 200) as usize)));
+    let sample = Sample { series: 0, time_ns: (n as i64 + 1) * 1_000_000, start_ns: None, value: Value::Float(1.0) };
+    let mut batch = Batch { source: SOURCE, sequence: n, samples: vec![Ok(sample)], ..Batch::default() };
+    if n % 3 == 2 {
+        batch.known.push(def.id(&Tenant::default()))
+    } else {
+        batch.series.push(Ok(def))
+    }
+    batch
+}
+
+fn bytes(job: &Job) -> usize {
+    match job {
+        Job::Record(entry, _) => entry.frame.len(),
+        Job::Gap { .. } => 0,
+    }
+}
+
+fn prepared(batch: Batch) -> Prepared {
+    let frame = batch.encode().unwrap();
+    Prepared::of(batch, frame)
+}
+
+/// What the world outside knows; it outlives every process.
+#[derive(Default)]
+struct World {
+    next: u64,
+    acknowledged: BTreeSet<u64>,
+    /// Of each destination: the batches that it was sent, the gaps by number, and whether a gap may be of more than it says.
+    delivered: [BTreeSet<u64>; 2],
+    gaps: [BTreeMap<u64, Batch>; 2],
+}
+
+/// A process.
+struct Broker {
+    disk: Arc<dyn Disk>,
+    spool: Spool,
+    deliveries: Vec<Delivery>,
+    now_ms: i64,
+}
+
+fn cursor_path(at: usize) -> PathBuf {
+    Path::new(DIRECTORY).join(format!("d{at}.cursor"))
+}
+
+impl Broker {
+    fn open(disk: &SimulatedDisk) -> std::result::Result<Self, Error> {
+        let disk: Arc<dyn Disk> = Arc::new(disk.process());
+        let cursors = (0..2).map(|at| Cursor::read(&*disk, &cursor_path(at)));
+        let cursors: Vec<Option<Cursor>> = cursors.collect::<std::result::Result<_, _>>()?;
+        let first = cursors.iter().flatten().map(|cursor| cursor.done.end()).max().unwrap_or(0);
+        let options = Options { segment_bytes: 2_000, tail_bytes: 1_500, mark: 5, first };
+        let (spool, _) = Spool::open(Arc::clone(&disk), Path::new(DIRECTORY), options)?;
+        let board = spool.board();
+        let delivery = |(at, cursor)| {
+            let order = if at == 0 { Order::Oldest } else { Order::Newest };
+            Delivery::new(
+                cursor,
+                ("b", if at == 0 { "d0" } else { "d1" }),
+                order,
+                SourceId(900 + at as u128),
+                (&board, 0),
+            )
+        };
+        let deliveries = cursors.into_iter().enumerate().map(delivery).collect();
+        Ok(Self { disk, spool, deliveries, now_ms: 1_000_000 })
+    }
+
+    fn append(&mut self, world: &mut World, count: u64) -> std::result::Result<(), Error> {
+        let mut open = Vec::new();
+        for _ in 0..count {
+            let n = world.next;
+            world.next += 1;
+            self.now_ms += 1;
+            let whole = |n| Batch {
+                series: vec![Ok(def(&format!("m{}_of_{n}", "x".repeat((n * 37 % 200) as usize))))],
+                known: vec![],
+                ..batch(n)
+            };
+            let appended = match self.spool.append(self.now_ms, prepared(batch(n))) {
+                Err(Refusal::Unknown(unknown)) => {
+                    assert_eq!((n % 3, unknown), (2, vec![0]));
+                    // The first time it is declared, later only named.
+                    let declared = Batch { sequence: n + 1_000_000, ..whole(n) };
+                    self.spool
+                        .append(self.now_ms, prepared(Batch { samples: whole(n).samples, ..declared }))
+                        .and_then(|_| self.spool.append(self.now_ms, prepared(batch(n))))
+                }
+                other => other,
+            };
+            match appended {
+                Ok(Appended::New(verdict)) => {
+                    assert_eq!((verdict.accepted, verdict.rejected.len()), (1, 0));
+                    open.push(n);
+                    let again = self.spool.append(self.now_ms, prepared(batch(n)));
+                    assert!(matches!(again, Ok(Appended::Duplicate(_))), "{again:?}");
+                }
+                Ok(other) => panic!("{n} was never sent: {other:?}"),
+                Err(_) if self.spool.is_poisoned() => {
+                    self.spool.abandon();
+                    return Ok(());
+                }
+                Err(_) => {}
+            }
+        }
+        if self.spool.sync().is_ok() {
+            world.acknowledged.extend(open);
+        }
+        Ok(())
+    }
+
+    /// Sends up to `count` jobs; `answer` tells what becomes of each.
+    fn send(&mut self, world: &mut World, at: usize, count: u32, answer: u8) -> std::result::Result<u32, Error> {
+        let board = self.spool.board();
+        let delivery = &mut self.deliveries[at];
+        let mut jobs = Vec::new();
+        // The first destination takes one in a request, the others several.
+        let most = Most { jobs: 1 + 3 * at, bytes: 700 };
+        while jobs.len() < count as usize {
+            let request = delivery.next_request(&board, &*self.disk, (self.now_ms, 3), most)?;
+            let bytes: usize = request.iter().map(bytes).sum();
+            assert!(request.len() <= most.jobs && (request.len() <= 1 || bytes <= most.bytes), "{request:?}");
+            if request.is_empty() {
+                break;
+            }
+            jobs.extend(request);
+        }
+        let sent = jobs.len() as u32;
+        for (index, job) in jobs.into_iter().enumerate() {
+            // What fails may have arrived.
+            match &job {
+                Job::Record(entry, _) => {
+                    let got = Batch::decode(&entry.frame).unwrap();
+                    let n = got.sequence % 1_000_000;
+                    assert!(got.source == SOURCE && n < world.next, "{got:?} was never sent");
+                    let Ok(sent) = &got.series[0] else { panic!("{got:?}") };
+                    assert!(sent.labels.metric_name().ends_with(&format!("_of_{n}")));
+                    world.delivered[at].insert(n);
+                }
+                Job::Gap { number, batch } => {
+                    if let Some(before) = world.gaps[at].insert(*number, batch.clone()) {
+                        assert_eq!(&before, batch, "a gap never changes once it was sent");
+                    }
+                }
+            }
+            if (usize::from(answer) >> (index % 8)) & 1 == 0 {
+                drop(delivery.acknowledged(&job));
+            } else {
+                delivery.failed(job)
+            }
+        }
+        if answer == 255 {
+            delivery.fell_behind(&board);
+        }
+        Ok(sent)
+    }
+
+    fn save(&mut self) -> std::result::Result<(), Error> {
+        for (at, delivery) in self.deliveries.iter_mut().enumerate() {
+            if let Some(snapshot) = delivery.to_save() {
+                self.disk.replace(&cursor_path(at), &snapshot.bytes)?;
+                delivery.saved(&snapshot);
+            }
+        }
+        let floor = self.deliveries.iter().map(Delivery::saved_floor).min().unwrap();
+        self.spool.truncate_before(floor)
+    }
+
+    fn limit(&mut self) -> std::result::Result<(), Error> {
+        while let Some((segment, _)) = self.spool.excess(self.now_ms, LIMITS) {
+            self.spool.rotate()?;
+            let board = self.spool.board();
+            for delivery in &mut self.deliveries {
+                delivery.give_up(&board, &*self.disk, &segment, (Why::SpoolBytes, self.now_ms))?;
+            }
+            self.save()?;
+            if self.spool.board().first() < segment.range.end.0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append(u64),
+    Send(usize, u32, u8),
+    Save,
+    Limit,
+    Restart,
+    Cut(u64),
+    Faults(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (1..9_u64).prop_map(Step::Append),
+        6 => (0..2_usize, 1..12_u32, any::<u8>()).prop_map(|(at, count, answer)| Step::Send(at, count, answer & 0x55)),
+        1 => (0..2_usize).prop_map(|at| Step::Send(at, 3, 255)),
+        2 => Just(Step::Save),
+        2 => Just(Step::Limit),
+        1 => Just(Step::Restart),
+        2 => (1..40_u64).prop_map(Step::Cut),
+        1 => (0..120_u32).prop_map(Step::Faults),
+    ]
+}
+
+fn reopen(disk: &SimulatedDisk) -> Broker {
+    disk.set_faults(Faults::default());
+    disk.restart();
+    Broker::open(disk).unwrap()
+}
+
+fn live(seed: u64, steps: &[Step]) {
+    let disk = SimulatedDisk::new(seed);
+    let mut world = World::default();
+    let mut broker = Broker::open(&disk).unwrap();
+    for step in steps {
+        let done = match *step {
+            Step::Append(count) => broker.append(&mut world, count),
+            Step::Send(at, count, answer) => broker.send(&mut world, at, count, answer).map(|_| ()),
+            Step::Save => broker.save(),
+            Step::Limit => broker.limit(),
+            Step::Restart => {
+                broker = reopen(&disk);
+                Ok(())
+            }
+            Step::Cut(after) => {
+                disk.cut_power_after(after);
+                Ok(())
+            }
+            Step::Faults(rate) => {
+                disk.set_faults(Faults { write_error: rate, sync_error: rate, name_error: rate, ..Faults::default() });
+                Ok(())
+            }
+        };
+        if done.is_err() && !disk.is_powered() {
+            broker = reopen(&disk);
+        }
+    }
+    broker = reopen(&disk);
+    // Until both have everything; gaps wait until they are saved.
+    loop {
+        broker.save().unwrap();
+        let sent: u32 = (0..2).map(|at| broker.send(&mut world, at, 50, 0).unwrap()).sum();
+        if sent == 0 {
+            break;
+        }
+    }
+    for at in 0..2 {
+        let gaps = &world.gaps[at];
+        let texts: String = gaps.values().map(text).collect::<Vec<_>>().join("\n");
+        let told: f64 = gaps.values().map(count).sum();
+        for n in world.acknowledged.difference(&world.delivered[at]) {
+            assert!(
+                texts.lines().any(|line| line.ends_with(&format!("_of_{n}"))),
+                "{n} is neither at {at} nor in {texts}"
+            );
+        }
+        let missing = world.acknowledged.difference(&world.delivered[at]).count();
+        assert!(told >= missing as f64, "{told} of {missing}");
+        let lag = broker.deliveries[at].lag(&broker.spool.board());
+        assert_eq!(lag, Lag::default());
+    }
+    // What nobody needs goes.
+    broker.spool.rotate().unwrap();
+    broker.save().unwrap();
+    broker.save().unwrap();
+    assert!(broker.spool.board().segments().len() <= 1, "{:?}", broker.spool.board().segments());
+}
+
+fn text(batch: &Batch) -> &str {
+    match &batch.samples[1].as_ref().unwrap().value {
+        Value::Text(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn count(batch: &Batch) -> f64 {
+    match &batch.samples[0].as_ref().unwrap().value {
+        Value::Float(count) => *count,
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+    #[test]
+    fn what_is_acknowledged_is_delivered_or_told_as_a_gap(seed: u64, steps in prop::collection::vec(step(), 1..80)) {
+        live(seed, &steps);
+    }
+}
+
+#[test]
+fn live_data_does_not_wait_for_the_backlog_and_the_backlog_goes_in_its_order() {
+    let disk = SimulatedDisk::new(3);
+    let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
+    broker.append(&mut world, 60).unwrap();
+    let mut broker = reopen(&disk);
+    broker.append(&mut world, 3).unwrap();
+    let board = broker.spool.board();
+    let order = |broker: &mut Broker, at: usize| -> Vec<(u64, Lane)> {
+        std::iter::from_fn(|| match broker.deliveries[at].next(&board, &*broker.disk, (0, 1)).unwrap()? {
+            job @ Job::Record(..) => {
+                let Job::Record(entry, lane) = &job else { unreachable!() };
+                let found = (Batch::decode(&entry.frame).unwrap().sequence, *lane);
+                broker.deliveries[at].acknowledged(&job);
+                Some(found)
+            }
+            Job::Gap { .. } => panic!("nothing was given up"),
+        })
+        .collect()
+    };
+    let oldest = order(&mut broker, 0);
+    assert!(oldest[..3].iter().all(|(_, lane)| *lane == Lane::Live), "{oldest:?}");
+    let backlog: Vec<u64> = oldest[4..].iter().filter(|(_, lane)| *lane == Lane::Backlog).map(|(n, _)| *n).collect();
+    assert!(
+        backlog.len() >= 59 && backlog.windows(2).all(|pair| pair[0] % 1_000_000 <= pair[1] % 1_000_000),
+        "{backlog:?}"
+    );
+    let newest = order(&mut broker, 1);
+    let backlog: Vec<u64> = newest[4..].iter().filter(|(_, lane)| *lane == Lane::Backlog).map(|(n, _)| *n).collect();
+    assert!(backlog.windows(2).all(|pair| pair[0] % 1_000_000 >= pair[1] % 1_000_000), "{backlog:?}");
+}
+
+#[test]
+fn a_bad_segment_and_refused_batches_are_told_as_gaps() {
+    let disk = SimulatedDisk::new(4);
+    let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
+    broker.append(&mut world, 40).unwrap();
+    let segment = broker.spool.board().segments()[1].clone();
+    let mut broker = reopen(&disk);
+    // The first record of the second segment: behind the segment's header and the record's.
+    disk.flip_bit(&segment.range.path, (64 + 32) * 8);
+    let board = broker.spool.board();
+    let mut refused = 0;
+    while let Some(job) = broker.deliveries[0].next(&board, &*broker.disk, (5, 1)).unwrap() {
+        if matches!(&job, Job::Record(..)) && refused < 2 {
+            refused += 1;
+            broker.deliveries[0].refused(&job, 6);
+        } else {
+            broker.deliveries[0].acknowledged(&job);
+        }
+    }
+    let mut told: Vec<(Why, u64, u64)> =
+        broker.deliveries[0].gaps().map(|gap| (gap.why, gap.records, gap.samples)).collect();
+    told.sort_unstable();
+    assert_eq!(told, [(Why::Corrupt, 1, 0), (Why::Refused, 2, 2)]);
+    assert_eq!(broker.deliveries[0].totals().records, 3);
+    // They go once the cursor with them is durable.
+    broker.save().unwrap();
+    assert_eq!(broker.send(&mut world, 0, 10, 0).unwrap(), 1);
+    assert_eq!(broker.send(&mut world, 0, 10, 0).unwrap(), 1);
+    assert_eq!(world.gaps[0].len(), 2);
+}
+
+/// A broker of few batches: its only segment is far from full, and what is in it becomes too old all the same.
+#[test]
+fn few_batches_become_too_old_too() {
+    let options = Options { segment_bytes: 1 << 20, tail_bytes: 1_500, mark: 5, first: 0 };
+    let (mut spool, _) = Spool::open(Arc::new(SimulatedDisk::new(5)), Path::new(DIRECTORY), options).unwrap();
+    let limits = Limits { bytes_max: u64::MAX, age_ms_max: Some(16_000) };
+    let mut given_up = 0;
+    for second in 0..100 {
+        let now_ms = second * 1_000;
+        spool.append(now_ms, prepared(batch(3 * second as u64))).unwrap();
+        spool.sync().unwrap();
+        spool.rotate_by_age(now_ms, limits).unwrap();
+        while let Some((segment, is_age)) = spool.excess(now_ms, limits) {
+            assert!(is_age && segment.positions().end < spool.board().end());
+            given_up = segment.positions().end;
+            spool.truncate_before(given_up).unwrap();
+        }
+    }
+    // One a second: all but those of 16 s, and of the second that a segment spans.
+    assert!((81..=84).contains(&given_up), "{given_up}");
+}

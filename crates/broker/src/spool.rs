@@ -1,0 +1,418 @@
+//! The spool: the journal of batches, and its one writer.
+//!
+//! Invariants: what [`Spool::sync`] returned for is on the board and survives a power cut; a record stands for itself: a
+//! batch that names series by their identity is completed before it is written.
+//! A batch that was taken and comes again under its number is not taken twice, as long as the process lives; after a restart
+//! it may be, and the destinations, which know its number, count it once.
+//! Threads: one writer; readers have the [`Board`].
+//! Limits: [`Options`].
+//! Failure: a record that does not fit the disk is refused; after a failed fsync everything since the last good one is
+//! refused, and a new segment is begun.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use ogive_journal::{
+    Disk, Error as DiskError, Journal, Options as JournalOptions, Position, RECORD_BYTES_MAX, SegmentRange,
+};
+use ogive_model::sequence::{Seen, SourceTable};
+use ogive_model::wire::FRAME_BYTES_MAX;
+use ogive_model::{Batch, Reason, SeriesDef, SeriesId, SourceId, Verdict};
+
+use crate::board::{Board, Entry, SegmentState};
+use crate::record::{self, HEADER_BYTES};
+use crate::registry::complete;
+use crate::{Error, Registry};
+
+const _: () = assert!(FRAME_BYTES_MAX + HEADER_BYTES <= RECORD_BYTES_MAX);
+
+/// How a spool is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// A segment is sealed before it would grow past this; one record may be larger.
+    pub segment_bytes: u64,
+    /// Bytes of the last records that stay in memory for those who are not behind.
+    pub tail_bytes: usize,
+    /// Stands at the head of each record. Give a random number.
+    pub mark: u32,
+    /// No record gets a position below this: above all that cursors know.
+    pub first: u64,
+}
+
+/// What the spool may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all segments.
+    pub bytes_max: u64,
+    /// Milliseconds since its arrival that a record may wait.
+    pub age_ms_max: Option<i64>,
+}
+
+/// Why a batch was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It names series that nobody declared here, by index.
+    #[error("the batch names {} series that this broker does not know; declare them", .0.len())]
+    Unknown(Vec<u32>),
+    /// With the series declared that it names it is larger than a batch may be.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The disk is full.
+    #[error("the spool's disk is full; free some space")]
+    DiskFull,
+    /// Writing failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A batch with what its submitter worked out in advance.
+#[derive(Debug)]
+pub struct Prepared {
+    identity: (SourceId, u64),
+    declared: Vec<(SeriesId, SeriesDef)>,
+    known: Vec<SeriesId>,
+    frame: Vec<u8>,
+    verdict: Verdict,
+    samples: u64,
+}
+
+impl Prepared {
+    /// Of a batch and its frame.
+    #[must_use]
+    pub fn of(batch: Batch, frame: Vec<u8>) -> Self {
+        let rejected: Vec<(u32, Reason)> = batch
+            .samples
+            .iter()
+            .enumerate()
+            .filter_map(|(at, sample)| {
+                let reason = match sample {
+                    Err(reason) => *reason,
+                    Ok(sample) => match batch.series.get(sample.series as usize) {
+                        Some(Err(_)) => Reason::LabelsInvalid,
+                        Some(Ok(_)) => return None,
+                        None if (sample.series as usize) < batch.series.len() + batch.known.len() => return None,
+                        None => Reason::SeriesUnknown,
+                    },
+                };
+                Some((at as u32, reason))
+            })
+            .collect();
+        let samples = batch.samples.len() as u64;
+        let accepted = samples - rejected.len() as u64;
+        let declared = batch.series.into_iter().flatten().map(|def| (def.id(&batch.tenant), def)).collect();
+        Self {
+            identity: (batch.source, batch.sequence),
+            declared,
+            known: batch.known,
+            frame,
+            verdict: Verdict { accepted, rejected, ..Verdict::default() },
+            samples,
+        }
+    }
+
+    /// Bytes of its frame.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.frame.len()
+    }
+}
+
+/// What became of a batch; good once [`Spool::sync`] has returned.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// It is in the open group.
+    New(Verdict),
+    /// It is, or will be with the open group, durable already.
+    Duplicate(Verdict),
+}
+
+impl Appended {
+    /// The verdict on its samples.
+    #[must_use]
+    pub fn verdict(self) -> Verdict {
+        let (Self::New(verdict) | Self::Duplicate(verdict)) = self;
+        verdict
+    }
+}
+
+/// What is known of a segment beside the journal: its first position and arrival.
+type Arrival = (u64, i64);
+
+/// A segment spans a sixteenth of the age that is allowed: what is given up for its age is at most that much older.
+const AGE_PARTS: i64 = 16;
+
+/// See the module.
+pub struct Spool {
+    disk: Arc<dyn Disk>,
+    journal: Journal,
+    board: Arc<Board>,
+    registry: Registry,
+    seen: SourceTable,
+    /// The open group.
+    open: Vec<Entry>,
+    open_identities: HashSet<(SourceId, u64)>,
+    segment_bytes: u64,
+    /// Bytes of the active segment, about.
+    active_bytes: u64,
+    /// Of the segments with records, ascending.
+    arrivals: Vec<Arrival>,
+    last_arrival_ms: i64,
+}
+
+impl Spool {
+    /// Opens the spool in `directory`, which is made if it is not there. What was found that is not as it should be comes
+    /// as sentences.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn open(disk: Arc<dyn Disk>, directory: &Path, options: Options) -> Result<(Self, Vec<String>), Error> {
+        let journal_options = JournalOptions {
+            // The spool decides itself, so that it knows in which segment a record is.
+            segment_bytes: u64::MAX,
+            mark: options.mark,
+            first: Position(options.first),
+        };
+        let (journal, recovery) = Journal::open(Arc::clone(&disk), directory, journal_options)?;
+        let mut findings: Vec<String> = recovery.corruptions.iter().map(ToString::to_string).collect();
+        if let Some((path, offset, bytes)) = &recovery.torn {
+            findings.push(format!("{}: {bytes} bytes from {offset} on were never acknowledged", path.display()));
+        }
+        let mut spool = Self {
+            disk,
+            journal,
+            board: Arc::new(Board::new(options.tail_bytes)),
+            registry: Registry::default(),
+            seen: SourceTable::default(),
+            open: Vec::new(),
+            open_identities: HashSet::new(),
+            segment_bytes: options.segment_bytes,
+            active_bytes: 0,
+            arrivals: Vec::new(),
+            last_arrival_ms: 0,
+        };
+        spool.find_arrivals()?;
+        // What an earlier process left is durable before anybody is sent it.
+        spool.journal.sync()?;
+        spool.publish();
+        Ok((spool, findings))
+    }
+
+    /// Reads when the first record of each segment came.
+    fn find_arrivals(&mut self) -> Result<(), Error> {
+        for segment in self.journal.segments() {
+            let mut found = None;
+            let limit = Position(segment.end.0.min(self.journal.next().0));
+            // An error of ours ends the reading at the first record.
+            let stop = || Error::Cursor { path: segment.path.clone(), what: "the first record is enough" };
+            let read = segment.replay::<Error>(&*self.disk, (segment.first, limit), |_, bytes| {
+                found = record::decode(bytes).map(|(arrival_ms, _)| arrival_ms);
+                if found.is_some() { Err(stop()) } else { Ok(()) }
+            });
+            match read {
+                Ok(_) | Err(Error::Cursor { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            if let Some(arrival_ms) = found {
+                self.arrivals.push((segment.first.0, arrival_ms));
+                self.last_arrival_ms = self.last_arrival_ms.max(arrival_ms);
+            }
+        }
+        Ok(())
+    }
+
+    /// What readers see.
+    #[must_use]
+    pub fn board(&self) -> Arc<Board> {
+        Arc::clone(&self.board)
+    }
+
+    /// Puts a batch into the open group. [`Spool::sync`] makes it durable.
+    ///
+    /// # Errors
+    /// [`Refusal`]. When [`Spool::is_poisoned`] then, the open group is lost: see [`Spool::abandon`].
+    pub fn append(&mut self, arrival_ms: i64, batch: Prepared) -> Result<Appended, Refusal> {
+        let Prepared { identity, declared, known, frame, verdict, samples } = batch;
+        if self.seen.seen(identity.0, identity.1) == Seen::Duplicate || self.open_identities.contains(&identity) {
+            return Ok(Appended::Duplicate(Verdict { duplicate: samples, ..Verdict::default() }));
+        }
+        let frame = self.whole(frame, &known)?;
+        if verdict.accepted == 0 {
+            // There is nothing in it that anybody would take.
+            return Ok(Appended::New(verdict));
+        }
+        let record = record::encode(arrival_ms, &frame);
+        self.write(&record).map_err(|error| refusal(&error)).map(|position| {
+            self.open.push(Entry { position, arrival_ms, frame: frame.into() });
+        })?;
+        self.last_arrival_ms = self.last_arrival_ms.max(arrival_ms);
+        for (id, def) in &declared {
+            self.registry.learn(*id, def);
+        }
+        self.open_identities.insert(identity);
+        Ok(Appended::New(verdict))
+    }
+
+    /// The frame with every series declared that it only names.
+    fn whole(&mut self, frame: Vec<u8>, known: &[SeriesId]) -> Result<Vec<u8>, Refusal> {
+        if known.is_empty() {
+            return Ok(frame);
+        }
+        let found: HashMap<SeriesId, Option<Arc<SeriesDef>>> =
+            known.iter().map(|id| (*id, self.registry.named(*id))).collect();
+        let indices = known.iter().enumerate().filter(|(_, id)| found[*id].is_none());
+        let unknown: Vec<u32> = indices.map(|(at, _)| at as u32).collect();
+        if !unknown.is_empty() {
+            return Err(Refusal::Unknown(unknown));
+        }
+        match complete(&frame, |id| found.get(&id)?.as_deref().cloned()) {
+            Ok(Some(frame)) => Ok(frame),
+            Ok(None) => unreachable!("every series was found"),
+            Err(error) => Err(Refusal::TooLarge(error.to_string())),
+        }
+    }
+
+    /// Appends a record; begins a new segment before it when this one would grow too large.
+    fn write(&mut self, record: &[u8]) -> Result<u64, DiskError> {
+        self.journal.reopen()?;
+        // What holds next to nothing is not left behind for one large record.
+        let is_full = self.active_bytes + record.len() as u64 > self.segment_bytes;
+        if is_full && self.active_bytes > self.segment_bytes / 16 {
+            self.journal.rotate()?;
+            self.active_bytes = 0;
+        }
+        let position = self.journal.append(record)?.0;
+        self.active_bytes += record.len() as u64;
+        Ok(position)
+    }
+
+    /// Makes the open group durable and shows it to readers.
+    ///
+    /// # Errors
+    /// What the disk says; then the group is lost and the spool goes on behind it.
+    pub fn sync(&mut self) -> Result<(), Error> {
+        if let Err(error) = self.journal.sync() {
+            self.abandon();
+            return Err(error.into());
+        }
+        self.publish();
+        Ok(())
+    }
+
+    /// Whether a failed write or fsync lost the open group.
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.journal.is_poisoned()
+    }
+
+    /// Gives up the open group after a failure, and goes on behind the last durable record.
+    pub fn abandon(&mut self) {
+        // A rotation in the middle of the group made its beginning durable; those records are sent, as any are that were
+        // written and not acknowledged.
+        let durable = self.journal.durable().0;
+        self.open.retain(|entry| entry.position < durable);
+        self.open_identities.clear();
+        // Tried again with the next batch if it fails.
+        let _ = self.journal.reopen();
+        self.publish();
+    }
+
+    fn publish(&mut self) {
+        for (source, sequence) in self.open_identities.drain() {
+            self.seen.mark(source, sequence);
+        }
+        let entries = std::mem::take(&mut self.open);
+        let segments = self.states(&entries);
+        self.board.publish(entries, segments, self.journal.durable().0);
+    }
+
+    fn states(&mut self, entries: &[Entry]) -> Vec<SegmentState> {
+        let segments = self.journal.segments();
+        self.active_bytes = segments.last().map_or(0, |segment| segment.bytes);
+        let first = segments.first().map_or(0, |segment| segment.first.0);
+        self.arrivals.retain(|(at, _)| *at >= first);
+        for segment in segments.iter().rev() {
+            let Some(from) = entries.first().and_then(|entry| segment.first.0.checked_sub(entry.position)) else {
+                break;
+            };
+            let entry = usize::try_from(from).ok().and_then(|at| entries.get(at));
+            self.arrivals.extend(entry.map(|entry| (entry.position, entry.arrival_ms)));
+        }
+        self.arrivals.sort_unstable();
+        let (arrivals, last_ms) = (&self.arrivals, self.last_arrival_ms);
+        let state = |range: SegmentRange| {
+            let at = arrivals.partition_point(|(first, _)| *first < range.first.0);
+            let found = arrivals.get(at).filter(|(first, _)| *first == range.first.0 && range.first < range.end);
+            let arrival_last_ms = found.map(|_| arrivals.get(at + 1).map_or(last_ms, |(_, ms)| *ms));
+            SegmentState { arrival_first_ms: found.map(|(_, ms)| *ms), arrival_last_ms, range }
+        };
+        segments.into_iter().map(state).collect()
+    }
+
+    /// Begins a new segment if the active one holds a record, so that all before can be removed.
+    ///
+    /// # Errors
+    /// What the disk says.
+    ///
+    /// # Panics
+    /// While a group is open.
+    pub fn rotate(&mut self) -> Result<(), Error> {
+        assert!(self.open.is_empty(), "a group is open");
+        let rotated = self.journal.rotate();
+        self.publish();
+        Ok(rotated?)
+    }
+
+    /// Begins a new segment when the last one spans a part of the age that is allowed, so that records of few batches do not wait for a
+    /// whole segment to become too old.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn rotate_by_age(&mut self, now_ms: i64, limits: Limits) -> Result<(), Error> {
+        let Some(age_ms) = limits.age_ms_max else { return Ok(()) };
+        let first_ms = self.board.segments().last().and_then(|last| last.arrival_first_ms);
+        let is_due = first_ms.is_some_and(|first_ms| first_ms <= now_ms.saturating_sub(age_ms / AGE_PARTS));
+        if is_due { self.rotate() } else { Ok(()) }
+    }
+
+    /// Removes the segments whose every record is before `position`. Whoever needs one of them must have said so first.
+    ///
+    /// # Errors
+    /// What the disk says; it is tried again by the next call.
+    pub fn truncate_before(&mut self, position: u64) -> Result<(), Error> {
+        let truncated = self.journal.truncate_before(Position(position));
+        let segments = self.states(&[]);
+        self.board.publish(Vec::new(), segments, self.journal.durable().0);
+        Ok(truncated?)
+    }
+
+    /// Goes on after a failure. Nothing happens on a healthy spool.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn reopen(&mut self) -> Result<(), Error> {
+        Ok(self.journal.reopen()?)
+    }
+
+    /// The oldest segment, when a limit asks that it goes, and whether the limit is that of age.
+    #[must_use]
+    pub fn excess(&self, now_ms: i64, limits: Limits) -> Option<(SegmentState, bool)> {
+        let segments = self.board.segments();
+        let oldest = segments.iter().find(|segment| segment.range.first < segment.range.end)?;
+        let is_old = limits
+            .age_ms_max
+            .is_some_and(|age| oldest.arrival_last_ms.is_some_and(|last| last < now_ms.saturating_sub(age)));
+        let is_much = segments.iter().map(|segment| segment.range.bytes).sum::<u64>() > limits.bytes_max;
+        (is_old || is_much).then(|| (oldest.clone(), !is_much))
+    }
+
+    /// Series that may be named by their identity.
+    #[must_use]
+    pub fn series(&self) -> usize {
+        self.registry.len()
+    }
+}
+
+fn refusal(error: &DiskError) -> Refusal {
+    if error.is_full() { Refusal::DiskFull } else { Refusal::Failed(error.to_string()) }
+}

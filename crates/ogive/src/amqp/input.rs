@@ -1,0 +1,302 @@
+//! A queue whose messages are batches, as `POST /v1/batch` takes them: FlatBuffers or JSON by their content type.
+//!
+//! Invariants: a message is acknowledged when its batch is durable, or when it can never be: then it is rejected, so that a
+//! dead-letter exchange gets it, and counted by reason. Batches go to the store in the order of the queue. What is durable up to
+//! some message is acknowledged with one word, and nobody waits until that word is on the wire.
+//! Limits: `prefetch` messages are under way; the server holds the rest.
+//! Failure: a store that is busy is asked again after [`AGAIN`], one that is full or failing after [`AGAIN_FULL`]; no message is lost
+//! meanwhile: the queue waits.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures_core::Stream;
+use lapin::message::Delivery;
+use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, QueueDeclareOptions};
+use lapin::types::FieldTable;
+use lapin::{Channel, Connection, Consumer};
+use ogive_model::Batch;
+use tokio::time::Sleep;
+
+use super::{Input, PAUSE, PAUSE_MAX};
+use crate::backend::Refusal;
+use crate::counters::{MALFORMED, Protocol};
+use crate::http::App;
+use crate::http::batch::{decoding, of_message, stored};
+use crate::ingest_path::Publisher;
+use crate::outgoing::Files;
+
+/// 5 ms: a store or a spool empties its queue in some ten.
+const AGAIN: Duration = Duration::from_millis(5);
+/// 1 s: somebody has to make room.
+const AGAIN_FULL: Duration = Duration::from_secs(1);
+
+/// Whether a message is done with, or can never be taken.
+type Taken = bool;
+
+type Future<T> = Pin<Box<dyn std::future::Future<Output = T> + Send>>;
+
+/// A message on its way to the store.
+struct UnderWay {
+    tag: u64,
+    taken: Future<Taken>,
+}
+
+/// A message that the store could not take now; those behind it wait, too.
+struct Held {
+    tag: u64,
+    frame: Vec<u8>,
+    again: Pin<Box<Sleep>>,
+}
+
+/// Reads the queue until the server ends.
+pub(super) async fn run(app: App, config: Input, files: Files) {
+    let mut ending = app.ending.clone();
+    let mut pause = PAUSE;
+    loop {
+        let from = app.clock.now();
+        let read = tokio::select! {
+            read = read(&app, &config, files) => read,
+            _ = ending.wait_for(|ending| *ending) => return,
+        };
+        if app.clock.now().saturating_sub(from) > PAUSE_MAX.as_nanos() as u64 {
+            pause = PAUSE;
+        }
+        let why = read.err().unwrap_or_else(|| "the queue is gone".to_owned());
+        eprintln!("ogive: amqp queue {:?}: {why}; again in {} ms", config.queue, pause.as_millis());
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = ending.wait_for(|ending| *ending) => return,
+        }
+        pause = (2 * pause).min(PAUSE_MAX);
+    }
+}
+
+/// Reads it over one connection until that ends.
+async fn read(app: &App, config: &Input, files: Files) -> Result<(), String> {
+    let connection = config.place().connect(files).await?;
+    consume(app, config, &connection).await.map_err(|error| error.to_string())
+}
+
+async fn consume(app: &App, config: &Input, connection: &Connection) -> lapin::Result<()> {
+    let channel = connection.create_channel().await?;
+    channel.basic_qos(config.prefetch, BasicQosOptions::default()).await?;
+    let queue = config.queue.as_str();
+    if config.declare {
+        channel.queue_declare(queue.into(), QueueDeclareOptions::durable(), FieldTable::default()).await?;
+    }
+    let options = BasicConsumeOptions::default();
+    let mut messages = channel.basic_consume(queue.into(), "".into(), options, FieldTable::default()).await?;
+    let mut reading = Reading { app, channel, under_way: VecDeque::new(), held: None, words: VecDeque::new() };
+    loop {
+        match reading.next(&mut messages).await {
+            Event::Message(Some(message)) => reading.begin(message?),
+            Event::Message(None) => return Ok(()),
+            Event::Done { tag, taken } => reading.word(tag, taken),
+            Event::Again(held) => {
+                let batch = decoded(&held.frame);
+                reading.offer(held.tag, batch, held.frame);
+            }
+            Event::Said(said) => said?,
+        }
+    }
+}
+
+#[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
+enum Event {
+    Message(Option<lapin::Result<Delivery>>),
+    /// All messages up to this one are taken; or this one can never be.
+    Done {
+        tag: u64,
+        taken: Taken,
+    },
+    /// What could not be taken may be now.
+    Again(Held),
+    /// An acknowledgement is on the wire, or cannot be.
+    Said(lapin::Result<()>),
+}
+
+/// A queue that is read.
+struct Reading<'a> {
+    app: &'a App,
+    channel: Channel,
+    under_way: VecDeque<UnderWay>,
+    held: Option<Held>,
+    /// Acknowledgements that are not on the wire yet.
+    words: VecDeque<Future<lapin::Result<()>>>,
+}
+
+impl Reading<'_> {
+    /// What comes first: a word is out, the oldest messages are done with, the store may take more, or another message is there.
+    async fn next(&mut self, messages: &mut Consumer) -> Event {
+        std::future::poll_fn(|context| {
+            if let Some(word) = self.words.front_mut()
+                && let Poll::Ready(said) = word.as_mut().poll(context)
+            {
+                self.words.pop_front();
+                return Poll::Ready(Event::Said(said));
+            }
+            if let Some((tag, taken)) = done(&mut self.under_way, context) {
+                return Poll::Ready(Event::Done { tag, taken });
+            }
+            match &mut self.held {
+                Some(held) => {
+                    let over = held.again.as_mut().poll(context);
+                    over.map(|()| Event::Again(self.held.take().expect("it was just there")))
+                }
+                None => Pin::new(&mut *messages).poll_next(context).map(Event::Message),
+            }
+        })
+        .await
+    }
+
+    /// Tells the server that all messages up to this one are taken, or that this one can never be.
+    fn word(&mut self, tag: u64, taken: Taken) {
+        let channel = self.channel.clone();
+        let mut word: Future<lapin::Result<()>> = Box::pin(async move {
+            if taken {
+                channel.basic_ack(tag, BasicAckOptions { multiple: true }).await
+            } else {
+                channel.basic_nack(tag, BasicNackOptions { multiple: false, requeue: false }).await
+            }
+        });
+        // The first look hands it over, in the order of these words.
+        if let Poll::Ready(said) = look(&mut word) {
+            word = Box::pin(std::future::ready(said));
+        }
+        self.words.push_back(word);
+    }
+
+    fn begin(&mut self, message: Delivery) {
+        let ledger = self.app.counters.of(Protocol::Amqp);
+        ledger.bytes.add(message.data.len() as u64);
+        let kind = message.properties.content_type().as_ref().map(|kind| kind.as_str().to_owned());
+        match decoding(message.data.len(), || of_message(kind.as_deref(), message.data)) {
+            Ok((batch, frame)) => self.offer(message.delivery_tag, batch, frame),
+            Err(_) => {
+                ledger.unreadable(MALFORMED, 1);
+                self.ended(message.delivery_tag, false);
+            }
+        }
+    }
+
+    fn ended(&mut self, tag: u64, taken: Taken) {
+        self.under_way.push_back(UnderWay { tag, taken: Box::pin(std::future::ready(taken)) });
+    }
+
+    /// Hands a batch to the store; what becomes of it is told later. Those behind it wait while the store has no room.
+    fn offer(&mut self, tag: u64, batch: Batch, frame: Vec<u8>) {
+        let mut asked: Future<Result<(), Refusal>> = Box::pin(ask(self.app.clone(), batch, frame.clone()));
+        match look(&mut asked) {
+            Poll::Pending => {
+                let taken = Box::pin(take(self.app.clone(), asked, frame));
+                self.under_way.push_back(UnderWay { tag, taken });
+            }
+            Poll::Ready(Ok(())) => self.ended(tag, true),
+            Poll::Ready(Err(refusal)) => match pause(&refusal) {
+                Some(pause) => {
+                    let again = Box::pin(tokio::time::sleep(pause));
+                    self.held = Some(Held { tag, frame, again });
+                }
+                None => self.ended(tag, false),
+            },
+        }
+    }
+}
+
+/// The batch of a frame that was decoded before.
+fn decoded(frame: &[u8]) -> Batch {
+    decoding(frame.len(), || Batch::decode(frame).expect("it was a batch before"))
+}
+
+/// Looks at what nobody waits for yet.
+fn look<T>(future: &mut Future<T>) -> Poll<T> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// The last of the oldest messages that are all taken; or the oldest, which can never be.
+fn done(under_way: &mut VecDeque<UnderWay>, context: &mut Context<'_>) -> Option<(u64, Taken)> {
+    let mut last = None;
+    while let Some(oldest) = under_way.front_mut() {
+        let tag = oldest.tag;
+        match oldest.taken.as_mut().poll(context) {
+            Poll::Ready(true) => last = Some((tag, true)),
+            Poll::Ready(false) if last.is_none() => {
+                under_way.pop_front();
+                return Some((tag, false));
+            }
+            // Those before it first; it is found again as it is.
+            Poll::Ready(false) => {
+                oldest.taken = Box::pin(std::future::ready(false));
+                break;
+            }
+            Poll::Pending => break,
+        }
+        under_way.pop_front();
+    }
+    last
+}
+
+/// Offers a batch to the store, at the first look.
+async fn ask(app: App, batch: Batch, frame: Vec<u8>) -> Result<(), Refusal> {
+    let way = app.meters.ingest.begin_made();
+    stored(&app, Protocol::Amqp, batch, frame, &way).await?;
+    app.meters.ingest.finish(way, Publisher::Of(Protocol::Amqp));
+    Ok(())
+}
+
+/// When it makes sense to ask again, if ever. The ledger has counted it as refused.
+fn pause(refusal: &Refusal) -> Option<Duration> {
+    match refusal {
+        Refusal::TooLarge(_) | Refusal::UnknownSeries { .. } => None,
+        Refusal::Busy => Some(AGAIN),
+        Refusal::DiskFull(_) | Refusal::Failed(_) => Some(AGAIN_FULL),
+    }
+}
+
+/// What becomes of a batch that was offered; offers it until the store has it.
+async fn take(app: App, mut asked: Future<Result<(), Refusal>>, frame: Vec<u8>) -> Taken {
+    loop {
+        let Err(refusal) = asked.await else { return true };
+        let Some(pause) = pause(&refusal) else { return false };
+        tokio::time::sleep(pause).await;
+        let batch = decoded(&frame);
+        asked = Box::pin(ask(app.clone(), batch, frame.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(outcomes: &[Option<bool>]) -> VecDeque<UnderWay> {
+        let each = |(tag, outcome): (usize, &Option<bool>)| {
+            let outcome = *outcome;
+            let taken: Future<Taken> = match outcome {
+                Some(taken) => Box::pin(std::future::ready(taken)),
+                None => Box::pin(std::future::pending()),
+            };
+            UnderWay { tag: tag as u64, taken }
+        };
+        outcomes.iter().enumerate().map(each).collect()
+    }
+
+    #[test]
+    fn only_what_is_done_up_to_the_oldest_is_acknowledged() {
+        let (yes, no, later) = (Some(true), Some(false), None);
+        for (outcomes, expected) in [
+            (&[yes, yes, later, yes][..], vec![(1, true)]),
+            (&[later, yes], vec![]),
+            (&[yes, no, yes], vec![(0, true), (1, false), (2, true)]),
+            (&[no, no, later], vec![(0, false), (1, false)]),
+            (&[], vec![]),
+        ] {
+            let mut under_way = of(outcomes);
+            let mut context = Context::from_waker(Waker::noop());
+            let found: Vec<(u64, bool)> = std::iter::from_fn(|| done(&mut under_way, &mut context)).collect();
+            assert_eq!(found, expected, "{outcomes:?}");
+        }
+    }
+}

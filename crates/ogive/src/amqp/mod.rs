@@ -1,0 +1,171 @@
+//! AMQP 0.9.1: batches come from a queue, and go to an exchange, over connections that stay.
+//!
+//! - `input`: a message is acknowledged when its batch is durable, and not before.
+//! - `output`: a batch is sent when the server has confirmed it, and not before; `sender` does so for a broker.
+//!
+//! Invariants: what the queue gave out and was not acknowledged comes again, and counts once by the (source, sequence) of its batch.
+//! Threads: a task for each input; the tasks of the AMQP library.
+//! Failure: a connection that breaks is made again, after [`PAUSE`] first and at most [`PAUSE_MAX`].
+
+mod input;
+mod output;
+mod place;
+mod sender;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::cli::config_file;
+use crate::http::App;
+use crate::outgoing::Files;
+pub(crate) use output::{Output, Publisher};
+pub(crate) use place::Place;
+pub(crate) use sender::Sender;
+
+/// A broken connection is made again after this, and after twice as long each time.
+const PAUSE: Duration = Duration::from_millis(100);
+/// 5 s: a server that was restarted is found soon.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// 1 MiB of a file.
+const FILE_BYTES_MAX: usize = 1 << 20;
+/// 10,000 messages that are not acknowledged: a tenth of a second at 100,000 a second, ten times what an fsync takes.
+const PREFETCH: u16 = 10_000;
+
+/// Where messages come from: the table `[amqp]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// Queues that are read.
+    #[serde(default)]
+    pub(crate) input: Vec<Input>,
+}
+
+/// A queue that is read.
+#[derive(Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// See [`Place`], also for the others.
+    url: String,
+    user: Option<String>,
+    password_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    cert_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+    pub(crate) queue: String,
+    /// Make the queue when it is not there; durable.
+    #[serde(default)]
+    pub(crate) declare: bool,
+    /// Messages that are under way at once.
+    #[serde(default = "prefetch")]
+    pub(crate) prefetch: u16,
+}
+
+const fn prefetch() -> u16 {
+    PREFETCH
+}
+
+impl Input {
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            url: self.url.clone(),
+            user: self.user.clone(),
+            password_file: self.password_file.clone(),
+            ca_file: self.ca_file.clone(),
+            cert_file: self.cert_file.clone(),
+            key_file: self.key_file.clone(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The address has a password in it.
+        write!(out, "Input({:?})", self.queue)
+    }
+}
+
+/// A file with the table.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    amqp: Config,
+}
+
+impl Config {
+    /// Reads a file.
+    pub(crate) fn read(path: &std::path::Path, files: Files) -> Result<Self, String> {
+        let text = config_file::text_by(files.read, path, FILE_BYTES_MAX)?;
+        Self::parse(&text).map_err(|error| format!("{}, {error}", path.display()))
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|error| config_file::slip(text, &error).to_string())?;
+        for input in &file.amqp.input {
+            input.place().check().map_err(|sentence| format!("queue {:?}: {sentence}", input.queue))?;
+        }
+        if let Some(input) = file.amqp.input.iter().find(|input| input.prefetch == 0) {
+            return Err(format!("queue {:?}: prefetch 0 takes no message", input.queue));
+        }
+        Ok(file.amqp)
+    }
+}
+
+/// The options of `ogive serve`.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(id = "amqp_options")]
+pub(crate) struct AmqpOptions {
+    /// File with [[amqp.input]] tables (TOML): queues of AMQP 0.9.1 from which batches come.
+    #[arg(long, value_name = "FILE", env = "OGIVE_AMQP")]
+    pub(crate) amqp: Option<PathBuf>,
+}
+
+/// Queues that can be read.
+pub(crate) struct Inputs(Vec<Input>, Files);
+
+impl Inputs {
+    /// What the options name.
+    pub(crate) fn open(options: &AmqpOptions, files: Files) -> anyhow::Result<Self> {
+        let config = match &options.amqp {
+            Some(path) => Config::read(path, files).map_err(anyhow::Error::msg)?,
+            None => Config::default(),
+        };
+        Ok(Self(config.input, files))
+    }
+
+    /// Reads them until the server ends.
+    pub(crate) async fn run(self, app: App) {
+        let tasks: Vec<_> =
+            self.0.into_iter().map(|config| tokio::spawn(input::run(app.clone(), config, self.1))).collect();
+        for task in tasks {
+            let _ = task.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_read_and_mistakes_told() {
+        let text = "[[amqp.input]]\nurl = 'amqp://u:secret@h:5672/x'\nqueue = 'q'\n\
+                    [[amqp.input]]\nurl = 'amqps://h'\nqueue = 'r'\ndeclare = true\nca_file = 'ca.pem'\nprefetch = 7";
+        let config = Config::parse(text).unwrap();
+        assert_eq!((config.input[0].prefetch, config.input[1].prefetch, config.input[1].declare), (PREFETCH, 7, true));
+        assert!(!format!("{config:?}").contains("secret"));
+        for (from, to, sentence) in [
+            ("queue", "quueue", "line 3: unknown field `quueue`"),
+            ("amqp://u", "http://u", "queue \"q\": an address is no amqp address"),
+            ("amqps://h", "amqp://h", "queue \"r\": certificates are for amqps://"),
+            ("ca_file", "key_file", "queue \"r\": a certificate and its key"),
+            ("amqp.input", "amqp.output", "line 1: unknown field `output`"),
+            ("queue = 'q'", "queue = 'q'\nprefetch = 0", "prefetch 0 takes no message"),
+        ] {
+            let found = Config::parse(&text.replacen(from, to, 1)).unwrap_err();
+            assert!(found.starts_with(sentence) || found.contains(sentence), "{found}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! An exchange that takes batches: each is sent when the server has confirmed it.
+//!
+//! Invariants: messages are persistent and mandatory; one that the server returns, as no queue takes it, was not sent. What is not
+//! confirmed in time is sent again and may be there twice: its (source, sequence) makes it count once. Messages go in their order.
+//! Limits: [`WINDOW`] messages or [`WINDOW_BYTES`] wait for their confirmation.
+//! Failure: a server that has blocked its publishers (memory or disk alarm) is waited for, however long; one that is silent
+//! otherwise is given up after the publisher's patience, and the connection with it.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
+use lapin::types::{FieldTable, ShortString};
+use lapin::{BasicProperties, Channel, Confirmation, Connection};
+
+use super::place::Place;
+use crate::http::batch::FLAT_BUFFER;
+use crate::outgoing::Files;
+
+/// 8,192 messages that are not confirmed: a server confirms some thousand at once.
+const WINDOW: usize = 8_192;
+/// 16 MiB of them: the library has them in memory once more.
+const WINDOW_BYTES: usize = 16 << 20;
+/// Stays on disk.
+const PERSISTENT: u8 = 2;
+
+/// Where messages go.
+#[derive(Clone, Default, PartialEq)]
+pub(crate) struct Output {
+    pub(crate) place: Place,
+    /// Empty: the exchange that takes a queue's name as the key.
+    pub(crate) exchange: String,
+    pub(crate) routing_key: String,
+    /// Make the queue of that name when it is not there; durable.
+    pub(crate) declare: bool,
+}
+
+/// A connection to an exchange that is made when there is something to send.
+pub(crate) struct Publisher {
+    output: Output,
+    files: Files,
+    /// How long the server may say nothing, unless it is blocked.
+    patience: Option<Duration>,
+    open: Option<(Connection, Channel)>,
+}
+
+/// A message under way: over when it is confirmed.
+type UnderWay<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+
+/// Messages under way, in their order, and their bytes.
+#[derive(Default)]
+struct Waiting<'a> {
+    messages: VecDeque<(UnderWay<'a>, usize)>,
+    bytes: usize,
+    confirmed: usize,
+}
+
+impl Publisher {
+    /// Connects at the first message; without `patience` it waits for ever for a connection that lives.
+    pub(crate) fn new(output: Output, files: Files, patience: Option<Duration>) -> Self {
+        Self { output, files, patience, open: None }
+    }
+
+    /// Sends batches and waits until all are confirmed. The number of those from the first on that are, and why not all. `tell` hears that the
+    /// server is blocked.
+    pub(crate) async fn publish<'a, F: AsRef<[u8]> + Send + 'a>(
+        &mut self,
+        frames: impl Iterator<Item = F>,
+        tell: &dyn Fn(&str),
+    ) -> (usize, Option<String>) {
+        let mut waiting = Waiting::default();
+        let ended = self.try_publish(frames, &mut waiting, tell).await;
+        let confirmed = waiting.confirmed;
+        if ended.is_err() {
+            self.open = None;
+        }
+        (confirmed, ended.err())
+    }
+
+    async fn try_publish<'a, F: AsRef<[u8]> + Send + 'a>(
+        &mut self,
+        frames: impl Iterator<Item = F>,
+        waiting: &mut Waiting<'a>,
+        tell: &dyn Fn(&str),
+    ) -> Result<(), String> {
+        let channel = match self.patience {
+            Some(patience) => {
+                let late = |_| format!("no connection within {patience:?}");
+                tokio::time::timeout(patience, self.channel()).await.map_err(late)??
+            }
+            None => self.channel().await?,
+        };
+        let to = (ShortString::from(&*self.output.exchange), ShortString::from(&*self.output.routing_key));
+        for frame in frames {
+            if waiting.messages.len() >= WINDOW || waiting.bytes >= WINDOW_BYTES {
+                // Half of them at once: for one by one, both sides would wake for each.
+                self.settle(waiting, (WINDOW / 2, WINDOW_BYTES / 2), tell).await?;
+            }
+            let size = frame.as_ref().len();
+            let mut message: UnderWay<'a> = Box::pin(confirmed(channel.clone(), to.clone(), frame));
+            // The first look hands it over, so that messages keep their order; nobody waits for it yet.
+            let ready = message.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            if let std::task::Poll::Ready(ended) = ready {
+                message = Box::pin(std::future::ready(ended));
+            }
+            waiting.bytes += size;
+            waiting.messages.push_back((message, size));
+        }
+        self.settle(waiting, (0, 0), tell).await
+    }
+
+    /// Waits until no more than these messages and bytes are under way.
+    async fn settle(
+        &self,
+        waiting: &mut Waiting<'_>,
+        (messages, bytes): (usize, usize),
+        tell: &dyn Fn(&str),
+    ) -> Result<(), String> {
+        while waiting.messages.len() > messages || waiting.bytes > bytes {
+            let Some((oldest, size)) = waiting.messages.front_mut() else { return Ok(()) };
+            match self.patience {
+                None => oldest.await?,
+                Some(patience) => loop {
+                    match tokio::time::timeout(patience, oldest.as_mut()).await {
+                        Ok(ended) => break ended?,
+                        Err(_) if self.is_blocked() => {
+                            tell("the server takes no messages for now (an alarm of memory or disk)");
+                        }
+                        Err(_) => return Err(format!("not confirmed within {patience:?}")),
+                    }
+                },
+            }
+            waiting.bytes -= *size;
+            waiting.confirmed += 1;
+            waiting.messages.pop_front();
+        }
+        Ok(())
+    }
+
+    fn is_blocked(&self) -> bool {
+        let status = self.open.as_ref().map(|(connection, _)| connection.status());
+        status.is_some_and(|status| status.blocked() && status.connected())
+    }
+
+    async fn channel(&mut self) -> Result<Channel, String> {
+        if let Some((connection, channel)) = &self.open
+            && connection.status().connected()
+            && channel.status().connected()
+        {
+            return Ok(channel.clone());
+        }
+        let connection = self.output.place.connect(self.files).await?;
+        let channel = self.prepared(&connection).await.map_err(|error| error.to_string())?;
+        self.open = Some((connection, channel.clone()));
+        Ok(channel)
+    }
+
+    async fn prepared(&self, connection: &Connection) -> lapin::Result<Channel> {
+        let channel = connection.create_channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        if self.output.declare {
+            let queue = self.output.routing_key.as_str().into();
+            channel.queue_declare(queue, QueueDeclareOptions::durable(), FieldTable::default()).await?;
+        }
+        Ok(channel)
+    }
+}
+
+/// Sends a message and waits until the server has it.
+async fn confirmed(channel: Channel, to: (ShortString, ShortString), frame: impl AsRef<[u8]>) -> Result<(), String> {
+    let properties = BasicProperties::default().with_delivery_mode(PERSISTENT).with_content_type(FLAT_BUFFER.into());
+    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+    let sent = channel.basic_publish(to.0, to.1, options, frame.as_ref(), properties);
+    let confirmation = sent.await.map_err(|error| error.to_string())?;
+    match confirmation.await.map_err(|error| error.to_string())? {
+        Confirmation::Ack(None) => Ok(()),
+        Confirmation::Ack(Some(_)) => Err("no queue takes the message: bind one to the exchange".into()),
+        Confirmation::Nack(_) => Err("the server refused a message".into()),
+        Confirmation::NotRequested => Err("the server does not confirm".into()),
+    }
+}

@@ -1,0 +1,84 @@
+//! Where an AMQP server is, who asks, and whom it and we believe.
+//!
+//! Invariants: a password stands in the address or in a file, and in no text that is printed. Files are read for each connection, so that
+//! a new password or certificate counts from the next one on.
+//! Limits: a server that says nothing for twice [`HEARTBEAT_SECONDS`] is gone.
+
+use std::path::{Path, PathBuf};
+
+use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
+use lapin::uri::{AMQPScheme, AMQPUri};
+use lapin::{Connection, ConnectionProperties};
+
+use crate::outgoing::{Files, Secret};
+
+/// 10 s: a line that was cut is found within 20; unless the address says `?heartbeat=`.
+const HEARTBEAT_SECONDS: u16 = 10;
+
+/// See the module.
+#[derive(Clone, Default, PartialEq)]
+pub(crate) struct Place {
+    /// `amqp://USER:PASSWORD@HOST:PORT/VHOST`, or `amqps://` for TLS.
+    pub(crate) url: String,
+    /// In place of the one of the address.
+    pub(crate) user: Option<String>,
+    pub(crate) password_file: Option<PathBuf>,
+    /// Who vouches for the server, beside those whom the machine believes.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// What is shown to the server.
+    pub(crate) cert_file: Option<PathBuf>,
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+impl Place {
+    fn uri(&self) -> Result<AMQPUri, String> {
+        self.url.parse().map_err(|error| format!("an address is no amqp address: {error}"))
+    }
+
+    /// Whether it can be a place at all.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_tls = self.uri()?.scheme == AMQPScheme::AMQPS;
+        if self.cert_file.is_some() != self.key_file.is_some() {
+            return Err("a certificate and its key are given together, or neither".into());
+        }
+        if !is_tls && (self.ca_file.is_some() || self.cert_file.is_some()) {
+            return Err("certificates are for amqps:// addresses; over amqp:// nobody would look at them".into());
+        }
+        Ok(())
+    }
+
+    /// Connects, with a name by which the server's operator recognises us.
+    pub(super) async fn connect(&self, files: Files) -> Result<Connection, String> {
+        let mut uri = self.uri()?;
+        let who = &mut uri.authority.userinfo;
+        if let Some(user) = &self.user {
+            who.username.clone_from(user);
+        }
+        if let Some(path) = &self.password_file {
+            who.password = Secret::In(path.clone()).words(files).await?;
+        }
+        uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
+        let name = concat!("ogive ", env!("CARGO_PKG_VERSION"));
+        let properties = ConnectionProperties::default().with_connection_name(name.into());
+        let tls = self.tls(files).await?;
+        let runtime = lapin::runtime::default_runtime().map_err(|error| error.to_string())?;
+        let connected = Connection::connect_uri_with_config(uri, properties, tls, runtime).await;
+        connected.map_err(|error| error.to_string())
+    }
+
+    async fn tls(&self, files: Files) -> Result<OwnedTLSConfig, String> {
+        let pem = async |path: &Path| {
+            let bytes = files.read(path).await?;
+            String::from_utf8(bytes).map_err(|_| format!("{} is not PEM", path.display()))
+        };
+        let mut tls = OwnedTLSConfig::default();
+        if let Some(path) = &self.ca_file {
+            tls.cert_chain = Some(pem(path).await?);
+        }
+        if let (Some(certificate), Some(key)) = (&self.cert_file, &self.key_file) {
+            let (pem, key) = (pem(certificate).await?.into_bytes(), pem(key).await?.into_bytes());
+            tls.identity = Some(OwnedIdentity::PKCS8 { pem, key });
+        }
+        Ok(tls)
+    }
+}

@@ -1,0 +1,105 @@
+//! Who changed the configuration, when, and what differs: a text in the series [`METRIC`], through the spool like all data.
+//!
+//! Format: the first line tells whose the file is and when it was written; each further line is a key that is new (`+`), gone
+//! (`-`) or has another value (`~`). Secrets are in files of their own and never in it.
+//! Invariants: a difference is told once: what was told last is kept beside the spool.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Context;
+use ogive_export::Measured;
+use ogive_journal::{Disk, Error as DiskError, RealDisk};
+use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
+
+use super::config::Config;
+use super::spooling::Broker;
+use crate::cli::broker::owner;
+use crate::http::App;
+
+/// The metric of the texts.
+const METRIC: &str = "ogive_config_change";
+/// 64 KiB of differences; more are counted.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// Tells how `config`, of the file at `path`, differs from what was told last. A spool that takes nothing now hears it with the
+/// next start or reload: a full disk keeps no broker from bringing away what it holds.
+pub(super) fn tell(app: &App, broker: &Broker, path: &Path, config: &Config) {
+    if let Err(error) = changed(app, broker, path, config) {
+        eprintln!("ogive: how the configuration changed is told later: {error:#}");
+    }
+}
+
+fn changed(app: &App, broker: &Broker, path: &Path, config: &Config) -> anyhow::Result<()> {
+    let last = config.spool.directory.join("config.last");
+    let before = match RealDisk.read(&last) {
+        Ok(bytes) => read(&String::from_utf8_lossy(&bytes)),
+        Err(DiskError::NotFound { .. }) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(differences) = differences(&before, &config.flat) else { return Ok(()) };
+    let text = format!("{}\n{differences}", owner(path));
+    let time_ms = broker.around.now_ms();
+    let file = path.display().to_string();
+    let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+    let labels = [(METRIC_NAME, METRIC), ("broker", &config.name), ("file", &file)];
+    let series = SeriesDef::new(labels, meta).context("the file's name is no label")?;
+    let (source, sequence) = app.numbers.next();
+    let value = Measured { series, time_ns: time_ms * 1_000_000, value: Value::Text(text) };
+    let batch = Measured::batch(source, sequence, Tenant::default(), vec![value]);
+    let way = app.meters.ingest.begin_made();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let reply = Box::new(move |outcome| drop(sender.send(outcome)));
+    app.backend.submit(batch, None, way.steps(), reply)?;
+    receiver.recv().context("the spool ended")??;
+    let lines: String = config.flat.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+    Ok(RealDisk.replace(&last, lines.as_bytes())?)
+}
+
+fn read(text: &str) -> Vec<(String, String)> {
+    text.lines().filter_map(|line| line.split_once(" = ")).map(|(key, value)| (key.into(), value.into())).collect()
+}
+
+/// One line for each key that differs; none when nothing does.
+fn differences(before: &[(String, String)], after: &[(String, String)]) -> Option<String> {
+    let of =
+        |all: &[(String, String)], key: &str| all.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+    let mut keys: Vec<&str> = before.iter().chain(after).map(|(key, _)| &**key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let (mut out, mut more) = (String::new(), 0);
+    for key in keys {
+        let line = match (of(before, key), of(after, key)) {
+            (before, after) if before == after => continue,
+            (None, Some(after)) => format!("+ {key} = {after}\n"),
+            (Some(before), None) => format!("- {key} = {before}\n"),
+            (before, after) => format!("~ {key} = {} -> {}\n", before.unwrap_or_default(), after.unwrap_or_default()),
+        };
+        if out.len() + line.len() > TEXT_BYTES_MAX { more += 1 } else { out.push_str(&line) }
+    }
+    if more > 0 {
+        writeln!(out, "and {more} more").expect("writes to memory");
+    }
+    (!out.is_empty()).then(|| out.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_told_by_key() {
+        let pairs = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            all.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+        };
+        let before = pairs(&[("a", "1"), ("b", "\"x = y\""), ("c", "3")]);
+        let after = pairs(&[("a", "2"), ("b", "\"x = y\""), ("d", "4")]);
+        assert_eq!(differences(&before, &after).unwrap(), "~ a = 1 -> 2\n- c = 3\n+ d = 4");
+        assert_eq!(differences(&before, &before), None);
+        let written: String = before.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+        assert_eq!(read(&written), before);
+        let many: Vec<(String, String)> = (0..20_000).map(|at| (format!("key{at}"), "value".into())).collect();
+        let text = differences(&[], &many).unwrap();
+        assert!(text.len() < TEXT_BYTES_MAX + 100 && text.contains("more"));
+    }
+}

@@ -1,0 +1,473 @@
+//! The spool as the listeners see it: a backend that acknowledges when a batch is durable here.
+//!
+//! Invariants: a reply comes after the fsync; batches that wait together become durable with one.
+//! Threads: one writer owns the spool; it also gives up what is beyond the limits. A keeper saves the cursors and tells the
+//! writer which segments nobody needs.
+//! Limits: [`QUEUE_BATCHES`] and [`QUEUE_BYTES_MAX`] wait, [`GROUP_BYTES_MAX`] in a group. More is answered 429.
+//! Failure: a full disk is told to who sends; a failed fsync refuses the whole group.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use anyhow::Context;
+use ogive_broker::{Appended, Error as SpoolError, Limits, Prepared, Refusal as SpoolRefusal, Spool, Why};
+use ogive_journal::{Disk, Error as DiskError, RealDisk};
+use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Verdict};
+
+use super::destination::{Around, Bell, Destination};
+use super::view;
+use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, Step, frame_of};
+use crate::observe::Meters;
+use crate::own_value::OwnValue;
+
+/// 1,024 batches wait: two fsyncs' worth of a thousand senders.
+const QUEUE_BATCHES: usize = 1_024;
+/// 64 MiB: two of the largest batches.
+const QUEUE_BYTES_MAX: u64 = 64 << 20;
+/// 8 MiB become durable with one fsync; more would only wait longer.
+const GROUP_BYTES_MAX: usize = 8 << 20;
+/// 1 MiB: when nobody is behind, the spool takes no more than this and what comes in a second.
+const CAUGHT_UP_BYTES: u64 = 1 << 20;
+/// 2 MiB: the largest cursor with its gaps, twice in usual times; or the head of a new segment.
+const RESERVE_BYTES: usize = 2 << 20;
+/// Limits are looked at each second.
+const TURN: Duration = Duration::from_secs(1);
+/// Cursors are saved four times a second: an fsync each, and what a crash lets come twice (and count once).
+const SAVE: Duration = Duration::from_millis(250);
+
+/// A batch on its way.
+struct Submission {
+    batch: Prepared,
+    stamps: Arc<dyn Stamps>,
+    reply: Reply,
+}
+
+enum Command {
+    Submit(Box<Submission>),
+    End,
+}
+
+/// What threads share.
+pub(super) struct Broker {
+    pub(super) around: Around,
+    pub(super) destinations: RwLock<Vec<Arc<Destination>>>,
+    pub(super) limits: Mutex<Limits>,
+    pub(super) floor: AtomicU64,
+    queue_bytes: AtomicU64,
+    fsync_failures: AtomicU64,
+    series: AtomicU64,
+    ended: AtomicBool,
+    /// Why cursors are not saved, as it was told.
+    problem: Mutex<Option<String>>,
+    /// What cursors need on a full disk is laid by. Held while a batch is written, so that none takes that room.
+    reserved: Mutex<bool>,
+}
+
+impl Broker {
+    pub(super) fn new(around: Around, limits: Limits) -> Self {
+        Self {
+            around,
+            destinations: RwLock::default(),
+            limits: Mutex::new(limits),
+            floor: AtomicU64::new(0),
+            queue_bytes: AtomicU64::new(0),
+            fsync_failures: AtomicU64::new(0),
+            series: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            problem: Mutex::default(),
+            reserved: Mutex::default(),
+        }
+    }
+
+    pub(super) fn destinations(&self) -> Vec<Arc<Destination>> {
+        self.destinations.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bell(&self) -> &Bell {
+        &self.around.bell
+    }
+
+    /// Saves every cursor, and tells the position below which nobody needs anything. A destination whose cursor cannot be
+    /// written holds its segments.
+    pub(super) fn save(&self) -> u64 {
+        // A list that changes meanwhile could hide who needs most.
+        let destinations = self.destinations.read().unwrap_or_else(PoisonError::into_inner);
+        if destinations.is_empty() {
+            // The broker is only beginning: nobody has said what they need.
+            return 0;
+        }
+        let mut floor = self.around.board.end();
+        for destination in destinations.iter() {
+            let saved = self.on_full_disk(|| destination.save());
+            match saved {
+                Ok(needed) => floor = floor.min(needed),
+                Err(error) => {
+                    self.tell(Some(format!("{error:#}; segments stay in the spool")));
+                    return 0;
+                }
+            }
+        }
+        self.tell(None);
+        // Inside, so that a destination that joins begins behind all that was let go without it. ORDERING: Relaxed; it only
+        // rises, and the lock orders it for who joins.
+        self.floor.fetch_max(floor, Ordering::Relaxed).max(floor)
+    }
+
+    fn reserve_path(&self) -> PathBuf {
+        self.around.cursors.join("reserve")
+    }
+
+    /// Does `work`, and once more on a full disk, in the room that was laid by: a full disk must not keep its own remedy from
+    /// being written.
+    fn on_full_disk<T>(&self, mut work: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let error = match work() {
+            Err(error) if is_full(&error) => error,
+            done => return done,
+        };
+        let mut reserved = self.reserved();
+        if RealDisk.remove(&self.reserve_path()).is_err() {
+            return Err(error);
+        }
+        let done = work();
+        *reserved = self.reserve();
+        done
+    }
+
+    /// Lays by what cursors need on a full disk. Without room for it the disk is full, and takes no batches.
+    pub(super) fn lay_by(&self) {
+        *self.reserved() = self.reserve();
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, bool> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reserve(&self) -> bool {
+        let path = self.reserve_path();
+        let is_there = !matches!(RealDisk.length(&path), Err(DiskError::NotFound { .. }))
+            || RealDisk.replace(&path, &vec![0; RESERVE_BYTES]).is_ok();
+        if !is_there {
+            let _ = RealDisk.remove(&path.with_extension("new"));
+        }
+        is_there
+    }
+
+    /// Tells why cursors are not saved, once for each reason.
+    fn tell(&self, problem: Option<String>) {
+        let mut told = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(problem) = problem.as_ref().filter(|problem| told.as_ref() != Some(*problem)) {
+            eprintln!("ogive: {problem}");
+        }
+        *told = problem;
+    }
+
+    /// Saves cursors until the broker ends.
+    pub(super) fn keep(&self) {
+        // ORDERING: Relaxed; the flag guards nothing.
+        while !self.ended.load(Ordering::Relaxed) {
+            self.save();
+            self.lay_by();
+            std::thread::sleep(SAVE);
+        }
+    }
+
+    pub(super) fn end(&self) {
+        // ORDERING: Relaxed; see `keep`.
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+/// See the module.
+pub(super) struct Spooling {
+    pub(super) broker: Arc<Broker>,
+    queue: SyncSender<Command>,
+}
+
+impl Spooling {
+    /// Starts the writer.
+    pub(super) fn start(
+        spool: Spool,
+        broker: Arc<Broker>,
+        meters: Arc<Meters>,
+    ) -> anyhow::Result<(Self, std::thread::JoinHandle<()>)> {
+        let (queue, commands) = sync_channel(QUEUE_BATCHES);
+        let writer = Writer { spool, broker: Arc::clone(&broker), meters, commands, problem: None };
+        let thread = std::thread::Builder::new().name("spool".into()).spawn(move || writer.run());
+        Ok((Self { broker, queue }, thread.context("cannot start a thread")?))
+    }
+
+    /// Lets the writer end behind what was submitted.
+    pub(super) fn end(&self) {
+        let _ = self.queue.send(Command::End);
+    }
+}
+
+impl Backend for Spooling {
+    fn submit(
+        &self,
+        batch: Batch,
+        frame: Option<Vec<u8>>,
+        stamps: Arc<dyn Stamps>,
+        reply: Reply,
+    ) -> Result<(), Refusal> {
+        let frame = frame_of(&batch, frame)?;
+        let bytes = frame.len() as u64;
+        let waiting = &self.broker.queue_bytes;
+        // ORDERING: Relaxed; a bound on memory, exact but for what is added at the same instant.
+        if waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > QUEUE_BYTES_MAX {
+            waiting.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(Refusal::Busy);
+        }
+        let submission = Submission { batch: Prepared::of(batch, frame), stamps, reply };
+        self.queue.try_send(Command::Submit(Box::new(submission))).map_err(|refused| {
+            waiting.fetch_sub(bytes, Ordering::Relaxed);
+            match refused {
+                TrySendError::Full(_) => Refusal::Busy,
+                TrySendError::Disconnected(_) => Refusal::Failed("the broker is ending".into()),
+            }
+        })
+    }
+
+    fn of<'a>(&'a self, _tenant: &'a Tenant) -> Box<dyn Reader + 'a> {
+        Box::new(NoData(&self.broker))
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let board = &self.broker.around.board;
+        // ORDERING: Relaxed; figures for people.
+        let figure = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        [
+            ("spool_bytes", board.bytes() as f64),
+            ("spool_bytes_max", self.broker.limits().bytes_max as f64),
+            ("spool_segments", board.segments().len() as f64),
+            ("spool_records", board.end().saturating_sub(board.first()) as f64),
+            ("spool_records_total", board.end() as f64),
+            ("spool_series", figure(&self.broker.series)),
+            ("spool_fsync_failures_total", figure(&self.broker.fsync_failures)),
+            ("destinations", self.broker.destinations().len() as f64),
+        ]
+        .map(|(name, value)| Fact { name, value })
+        .into()
+    }
+
+    fn own_values(&self) -> Vec<OwnValue> {
+        view::own_values(&self.broker)
+    }
+
+    fn own_label(&self) -> Option<(&'static str, String)> {
+        Some(("broker", self.broker.around.name.clone()))
+    }
+
+    fn page(&self) -> &'static str {
+        "broker.html"
+    }
+
+    fn broker(&self) -> Option<serde_json::Value> {
+        Some(view::json(&self.broker))
+    }
+}
+
+/// What a broker has for who asks for data: a word on whom to ask.
+struct NoData<'a>(&'a Broker);
+
+impl NoData<'_> {
+    fn word(&self) -> SelectError {
+        let all = self.0.destinations();
+        let places: Vec<&str> = all
+            .iter()
+            .filter_map(|one| one.config.endpoints.first().map(String::as_str))
+            .filter(|url| url.starts_with("http"))
+            .collect();
+        let whom = if places.is_empty() { "a server".into() } else { places.join(" or ") };
+        SelectError::Unavailable(format!("a broker keeps no data; ask {whom}"))
+    }
+}
+
+impl Select for NoData<'_> {
+    fn select(&self, _selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+        Err(self.word())
+    }
+}
+
+impl Reader for NoData<'_> {
+    fn label_names(&self, _matchers: &[Matcher], _range: TimeRange) -> Result<Vec<String>, SelectError> {
+        Err(self.word())
+    }
+
+    fn label_values(&self, _name: &str, _matchers: &[Matcher], _range: TimeRange) -> Result<Vec<String>, SelectError> {
+        Err(self.word())
+    }
+}
+
+/// Owns the spool.
+struct Writer {
+    spool: Spool,
+    broker: Arc<Broker>,
+    meters: Arc<Meters>,
+    commands: Receiver<Command>,
+    /// Why limits could not be kept, as it was last told.
+    problem: Option<String>,
+}
+
+/// A batch of the open group.
+type Waiting = (Reply, Verdict, Arc<dyn Stamps>);
+
+impl Writer {
+    fn run(mut self) {
+        let mut due = self.broker.around.clock.now() + TURN.as_nanos() as u64;
+        loop {
+            let left = due.saturating_sub(self.broker.around.clock.now());
+            let first = match self.commands.recv_timeout(Duration::from_nanos(left)) {
+                Ok(Command::Submit(first)) => Some(first),
+                Ok(Command::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => None,
+            };
+            let is_last = first.is_some_and(|first| self.group(first));
+            if is_last {
+                return;
+            }
+            if self.broker.around.clock.now() >= due {
+                self.turn();
+                due = self.broker.around.clock.now() + TURN.as_nanos() as u64;
+            }
+        }
+    }
+
+    /// Takes what waits and makes it durable. True when nothing comes after it.
+    fn group(&mut self, first: Box<Submission>) -> bool {
+        let (mut open, mut bytes, mut next, mut is_last) = (Vec::new(), 0, Some(first), false);
+        while let Some(submission) = next.take() {
+            bytes += submission.batch.bytes();
+            self.take(*submission, &mut open);
+            if bytes < GROUP_BYTES_MAX {
+                match self.commands.try_recv() {
+                    Ok(Command::Submit(more)) => next = Some(more),
+                    Ok(Command::End) => is_last = true,
+                    Err(_) => {}
+                }
+            }
+        }
+        self.commit(open);
+        is_last
+    }
+
+    fn take(&mut self, submission: Submission, open: &mut Vec<Waiting>) {
+        let Submission { batch, stamps, reply } = submission;
+        // ORDERING: Relaxed; see `submit`.
+        self.broker.queue_bytes.fetch_sub(batch.bytes() as u64, Ordering::Relaxed);
+        stamps.stamp(Step::Taken);
+        let reserved = self.broker.reserved();
+        let now_ms = self.broker.around.now_ms();
+        let appended = if *reserved { self.spool.append(now_ms, batch) } else { Err(SpoolRefusal::DiskFull) };
+        drop(reserved);
+        stamps.stamp(Step::Journaled);
+        match appended.map(Appended::verdict) {
+            Ok(verdict) => open.push((reply, verdict, stamps)),
+            Err(refused) => {
+                let refusal = refusal(refused);
+                if self.spool.is_poisoned() {
+                    self.spool.abandon();
+                    open.drain(..).for_each(|(reply, ..)| reply(Err(refusal.clone())));
+                }
+                reply(Err(refusal));
+            }
+        }
+    }
+
+    fn commit(&mut self, open: Vec<Waiting>) {
+        if open.is_empty() {
+            return;
+        }
+        let from = self.broker.around.clock.now();
+        let synced = self.spool.sync();
+        self.meters.fsync.record_ns(self.broker.around.clock.now().saturating_sub(from));
+        // ORDERING: Relaxed; figures for people.
+        self.broker.series.store(self.spool.series() as u64, Ordering::Relaxed);
+        if synced.is_err() {
+            self.broker.fsync_failures.fetch_add(1, Ordering::Relaxed);
+        }
+        for (reply, verdict, stamps) in open {
+            stamps.stamp(Step::Durable);
+            reply(match &synced {
+                Ok(()) => Ok(verdict),
+                Err(error) => Err(Refusal::Failed(error.to_string())),
+            });
+        }
+        self.broker.bell().ring();
+    }
+
+    /// Lets go what nobody needs, and gives up what is beyond the limits.
+    fn turn(&mut self) {
+        let broker = Arc::clone(&self.broker);
+        let done = broker.on_full_disk(|| self.let_go()).and_then(|()| self.limit());
+        let problem = done.err().map(|error| format!("{error:#}"));
+        if problem != self.problem {
+            let said = problem.as_deref().unwrap_or("the spool is within its limits again");
+            eprintln!("ogive: spool: {said}");
+            self.problem = problem;
+        }
+    }
+
+    fn let_go(&mut self) -> anyhow::Result<()> {
+        // ORDERING: Relaxed; see `save`.
+        let floor = self.broker.floor.load(Ordering::Relaxed);
+        let board = &self.broker.around.board;
+        self.spool.reopen()?;
+        self.spool.truncate_before(floor)?;
+        if floor >= board.end() && board.bytes() > CAUGHT_UP_BYTES {
+            // Everybody has everything: the segment under way can go too.
+            self.spool.rotate()?;
+            self.spool.truncate_before(floor)?;
+        }
+        Ok(self.spool.rotate_by_age(self.broker.around.now_ms(), self.broker.limits())?)
+    }
+
+    fn limit(&mut self) -> anyhow::Result<()> {
+        let until = self.broker.around.clock.now() + TURN.as_nanos() as u64;
+        while let Some((segment, is_age)) = self.spool.excess(self.broker.around.now_ms(), self.broker.limits()) {
+            if segment.positions().end >= self.broker.around.board.end() {
+                self.spool.rotate()?;
+            }
+            // What everybody has goes without a word.
+            let mut floor = self.broker.save();
+            if floor < segment.positions().end {
+                let why = if is_age { Why::SpoolAge } else { Why::SpoolBytes };
+                for destination in self.broker.destinations() {
+                    destination.give_up(&segment, why)?;
+                }
+                floor = self.broker.save();
+            }
+            self.spool.truncate_before(floor)?;
+            // Who submits is not kept waiting for long.
+            if self.broker.around.board.first() < segment.positions().end || self.broker.around.clock.now() > until {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_full(error: &anyhow::Error) -> bool {
+    let of_spool = match error.downcast_ref::<SpoolError>() {
+        Some(SpoolError::Disk(error)) => Some(error),
+        _ => None,
+    };
+    of_spool.or_else(|| error.downcast_ref::<DiskError>()).is_some_and(DiskError::is_full)
+}
+
+fn refusal(refused: SpoolRefusal) -> Refusal {
+    let message = refused.to_string();
+    match refused {
+        SpoolRefusal::Unknown(unknown) => Refusal::UnknownSeries { message, unknown },
+        SpoolRefusal::TooLarge(_) => Refusal::TooLarge(message),
+        SpoolRefusal::DiskFull => Refusal::DiskFull(message),
+        SpoolRefusal::Failed(_) => Refusal::Failed(message),
+    }
+}

@@ -1,0 +1,141 @@
+//! The broker for people and scripts: `/v1/broker`, and its own series.
+
+use ogive_broker::{Gap, Order};
+use serde_json::{Value, json};
+
+use super::destination::Destination;
+use super::spooling::Broker;
+use crate::own_value::OwnValue;
+
+/// 5 series of a gap are named.
+const LARGEST: usize = 5;
+
+/// Own series of a broker and what they tell.
+pub(crate) const HELP: [(&str, &str); 11] = [
+    ("ogive_broker_lag_seconds", "Age of the oldest batch that a destination does not have."),
+    ("ogive_broker_lag_bytes", "Bytes in the spool that a destination does not have."),
+    ("ogive_broker_lag_batches", "Batches that a destination does not have."),
+    ("ogive_broker_acknowledged_batches_total", "Batches that a destination has acknowledged."),
+    ("ogive_broker_acknowledged_bytes_total", "Bytes of their frames."),
+    ("ogive_broker_sent_bytes_total", "Bytes of bodies sent to a destination, also in vain."),
+    ("ogive_broker_failures_total", "Sends that had no answer, or none that helps."),
+    ("ogive_broker_busy_total", "Sends that an endpoint answered with 429."),
+    ("ogive_broker_refused_batches_total", "Batches that a destination refused for good."),
+    ("ogive_broker_refused_samples_total", "Samples that a destination refused."),
+    ("ogive_broker_gap_samples_total", "Samples that were given up; each is in a gap."),
+];
+
+/// The first of them are gauges, with these units; the others count.
+const GAUGES: [&str; 3] = ["s", "By", ""];
+
+pub(super) fn own_values(broker: &Broker) -> Vec<OwnValue> {
+    let all = broker.destinations();
+    let rows: Vec<_> = all.iter().map(|one| (&*one.config.name, figures(broker, one))).collect();
+    let of = |(at, (name, _)): (usize, &(&str, &str))| {
+        let value = |(destination, row): &(&str, [f64; HELP.len()])| {
+            let labels = [("destination", *destination)];
+            match GAUGES.get(at) {
+                Some(unit) => OwnValue::gauge(name, &labels, unit, row[at]),
+                None => OwnValue::counter(name, &labels, row[at]),
+            }
+        };
+        rows.iter().map(value).collect::<Vec<_>>()
+    };
+    HELP.iter().enumerate().flat_map(of).collect()
+}
+
+/// The values of [`HELP`]'s series.
+fn figures(broker: &Broker, one: &Destination) -> [f64; HELP.len()] {
+    let state = one.state();
+    let (lag, figures) = (state.delivery.lag(&broker.around.board), &state.figures);
+    [
+        one.lag_seconds(&lag),
+        lag.bytes as f64,
+        lag.records as f64,
+        figures.batches as f64,
+        figures.frame_bytes as f64,
+        figures.body_bytes as f64,
+        figures.failures as f64,
+        figures.busy as f64,
+        figures.batches_refused as f64,
+        figures.samples_refused.values().sum::<u64>() as f64,
+        state.delivery.totals().samples as f64,
+    ]
+}
+
+/// `/v1/broker`.
+pub(super) fn json(broker: &Broker) -> Value {
+    let board = &broker.around.board;
+    let limits = broker.limits();
+    let all = broker.destinations();
+    let segments: Vec<Value> = board
+        .segments()
+        .iter()
+        .map(|segment| {
+            let positions = segment.positions();
+            let done: serde_json::Map<String, Value> = all
+                .iter()
+                .map(|one| (one.config.name.clone(), json!(one.state().delivery.share_done(segment))))
+                .collect();
+            json!({
+                "first": positions.start, "end": positions.end, "bytes": segment.range.bytes,
+                "arrival_first_ms": segment.arrival_first_ms, "arrival_last_ms": segment.arrival_last_ms, "done": done,
+            })
+        })
+        .collect();
+    let destinations: Vec<Value> = all.iter().map(|one| destination(broker, one)).collect();
+    json!({
+        "name": broker.around.name, "now_ms": broker.around.now_ms(),
+        "spool": {
+            "bytes": board.bytes(), "bytes_max": limits.bytes_max, "age_max_seconds": limits.age_ms_max.map(|ms| ms / 1_000),
+            "first": board.first(), "end": board.end(), "segments": segments,
+        },
+        "destinations": destinations,
+    })
+}
+
+fn destination(broker: &Broker, one: &Destination) -> Value {
+    let state = one.state();
+    let (now_ms, now_ns) = (broker.around.now_ms(), broker.around.clock.now());
+    let lag = state.delivery.lag(&broker.around.board);
+    let figures = &state.figures;
+    let rate = figures.rate(now_ms);
+    let totals = state.delivery.totals();
+    let endpoint = |endpoint: &ogive_broker::Endpoint| {
+        json!({
+            "url": endpoint.target.url, "address": endpoint.target.address.map(|address| address.to_string()),
+            "weight": endpoint.weight_at(now_ns), "in_flight": endpoint.in_flight,
+            "latency_seconds": endpoint.latency_ns / 1e9, "sent_total": endpoint.sent, "busy_total": endpoint.busy,
+            "failures": endpoint.failures, "pause_seconds": endpoint.until_ns.saturating_sub(now_ns) as f64 / 1e9,
+        })
+    };
+    json!({
+        "name": one.config.name,
+        "order": if one.config.order == Order::Newest { "newest" } else { "oldest" },
+        "connections": one.config.connections(), "in_flight_batches": state.delivery.in_flight(),
+        "lag_seconds": one.lag_seconds(&lag), "lag_bytes": lag.bytes, "lag_batches": lag.records,
+        "acknowledged_per_second": rate.batches, "acknowledged_bytes_per_second": rate.bytes,
+        "acknowledged_batches_total": figures.batches, "acknowledged_bytes_total": figures.frame_bytes,
+        "sent_bytes_total": figures.body_bytes, "failures_total": figures.failures, "busy_total": figures.busy,
+        "refused_batches_total": figures.batches_refused, "refused_samples": figures.samples_refused,
+        "acknowledged_ms": figures.acknowledged_ms,
+        "problem": figures.problem.as_ref().map(|(ms, text)| json!({"time_ms": ms, "text": text})),
+        "gaps": {
+            "made_total": totals.gaps, "batches_total": totals.records, "samples_total": totals.samples,
+            "waiting": state.delivery.gaps().map(gap).collect::<Vec<_>>(),
+            "told": figures.told.iter().map(|told| gap(told)).collect::<Vec<_>>(),
+        },
+        "endpoints": state.endpoints.all().iter().map(endpoint).collect::<Vec<_>>(),
+    })
+}
+
+/// A gap with the series that lack most.
+fn gap(gap: &Gap) -> Value {
+    let has_times = gap.from_ms <= gap.to_ms;
+    let largest = gap.series.iter().take(LARGEST).map(|one| json!({"series": one.series, "samples": one.samples}));
+    json!({
+        "reason": gap.why.as_str(), "tenant": gap.tenant.as_str(), "batches": gap.records, "samples": gap.samples,
+        "in_doubt": gap.in_doubt, "series": gap.series.len() as u64 + gap.others, "largest": largest.collect::<Vec<_>>(),
+        "made_ms": gap.made_ms, "from_ms": has_times.then_some(gap.from_ms), "to_ms": has_times.then_some(gap.to_ms),
+    })
+}

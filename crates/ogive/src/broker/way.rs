@@ -1,0 +1,90 @@
+//! The ways to a destination: HTTP, a request at a time and connection; or AMQP, many batches at once over each.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ogive_broker::{Most, Target};
+use ogive_export::Outcome;
+
+use super::config::Destination;
+use super::link::Link;
+
+/// 1,000,000 bytes of frames in a request, before they are packed: below the MiB that proxies take by default, and a second of a
+/// line of 8 Mbit/s.
+const REQUEST_BYTES_MAX: usize = 1_000_000;
+
+/// See the module.
+pub(super) enum Way {
+    Http(Box<Link>),
+    #[cfg(feature = "amqp")]
+    Amqp(Box<crate::amqp::Sender>),
+}
+
+/// 1,024 batches: half of what a server confirms at once, so that two senders keep it busy.
+#[cfg(feature = "amqp")]
+const GROUP: usize = 1_024;
+/// 8 MiB of them.
+#[cfg(feature = "amqp")]
+const GROUP_BYTES_MAX: usize = 8 << 20;
+
+impl Way {
+    /// Reads the files that the destination names.
+    pub(super) fn open(destination: &Destination, read: fn(&Path) -> std::io::Result<Vec<u8>>) -> anyhow::Result<Self> {
+        #[cfg(feature = "amqp")]
+        if let Some(output) = destination.queue() {
+            let sender = crate::amqp::Sender::new(output, crate::cli::files::FILES, destination.timeout())?;
+            return Ok(Self::Amqp(Box::new(sender)));
+        }
+        Link::open(destination, read).map(|link| Self::Http(Box::new(link)))
+    }
+
+    /// What goes together at most.
+    pub(super) const fn most(&self, request_batches: usize) -> Most {
+        match self {
+            Self::Http(_) => Most { jobs: request_batches, bytes: REQUEST_BYTES_MAX },
+            #[cfg(feature = "amqp")]
+            Self::Amqp(_) => Most { jobs: GROUP, bytes: GROUP_BYTES_MAX },
+        }
+    }
+
+    /// Whether each address of a name is an endpoint of its own.
+    pub(super) const fn spreads(&self) -> bool {
+        matches!(self, Self::Http(_))
+    }
+
+    /// Lets go the connections to addresses that no target has.
+    pub(super) fn keep(&self, targets: &[Target]) {
+        match self {
+            Self::Http(link) => link.keep(targets),
+            #[cfg(feature = "amqp")]
+            Self::Amqp(_) => {}
+        }
+    }
+
+    /// Sends frames to an endpoint; tells for each what was said, and the bytes of the bodies.
+    pub(super) fn send(
+        &self,
+        target: &Target,
+        frames: &[Arc<[u8]>],
+        now_ns: u64,
+        tell: &dyn Fn(&str),
+    ) -> (Vec<Outcome>, usize) {
+        match self {
+            Self::Http(link) => {
+                let _ = tell;
+                link.send(target, frames, now_ns)
+            }
+            #[cfg(feature = "amqp")]
+            Self::Amqp(sender) => {
+                let url = &target.url;
+                let (confirmed, why) = sender.send(url, frames, tell);
+                let why = why.unwrap_or_else(|| "not confirmed".into());
+                let said = |at: usize| match at < confirmed {
+                    true => Outcome::Answered(ogive_export::Answer::default()),
+                    false => Outcome::Later { after: None, in_doubt: true, detail: format!("{url}: {why}") },
+                };
+                ((0..frames.len()).map(said).collect(), frames.iter().map(|frame| frame.len()).sum())
+            }
+        }
+    }
+}

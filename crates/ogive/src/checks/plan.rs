@@ -1,0 +1,244 @@
+//! When each check runs: instants in, due checks out; no clock and no runtime.
+//!
+//! Time is cut into periods for each check, and each period has one run. Where in its period a check runs begins at random and
+//! moves on by the golden section from period to period, with a random jitter: after a few runs a check has been everywhere in
+//! its period. So a fault that comes with a fixed period can neither hide from a check nor hit the same ones for ever.
+//! Invariants: one run a period, so nothing drifts and nothing starves; two runs of a check are between [`GAP_MIN`] and
+//! [`GAP_MAX`] of its period apart; a period that passed while nobody asked is counted as missed and not caught up.
+
+use std::collections::BTreeMap;
+
+/// The golden section of the circle in 64 bits: of all steps it leaves the most even gaps, however many are made.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A twentieth of the period to either side: enough that two checks which began at one place part.
+const JITTER: u64 = u64::MAX / 20;
+
+/// 0.618 of the period, less the jitter of both runs (0.1).
+pub(super) const GAP_MIN: f64 = 0.51;
+/// 1.618 of the period, and the jitter of both runs.
+#[cfg(test)]
+const GAP_MAX: f64 = 1.72;
+
+/// Numbers that look random: SplitMix64 (Steele, Lea and Flood 2014).
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+/// The runs of one check.
+#[derive(Clone, Debug)]
+struct Line {
+    from_ns: u64,
+    period_ns: u64,
+    /// Where in the period it ran or runs, as a share of 2^64, before the jitter.
+    place: u64,
+    /// The period of `due_ns`, counted from `from_ns`.
+    period: u64,
+    due_ns: u64,
+    random: Random,
+}
+
+impl Line {
+    fn new(now_ns: u64, period_ns: u64, mut random: Random) -> Self {
+        assert!(period_ns > 0, "a period takes time");
+        let place = random.next();
+        let mut line = Self { from_ns: now_ns, period_ns, place, period: 0, due_ns: 0, random };
+        line.settle();
+        line
+    }
+
+    /// Finds the instant within the current period.
+    fn settle(&mut self) {
+        let jitter = (self.random.next() % (2 * JITTER + 1)).wrapping_sub(JITTER);
+        let share = u128::from(self.place.wrapping_add(jitter));
+        let inside = ((share * u128::from(self.period_ns)) >> 64) as u64;
+        self.due_ns = self.from_ns + self.period * self.period_ns + inside;
+    }
+
+    /// Goes on to the first run of a period behind the one that is over; how many periods had none.
+    fn advance(&mut self, now_ns: u64) -> u64 {
+        let mut missed = 0;
+        let current = now_ns.saturating_sub(self.from_ns) / self.period_ns;
+        if current > self.period + 1 {
+            // The last period that is over and this one: whether this one's instant is over is not known, so it is not counted.
+            missed = current - self.period - 1;
+            self.period += missed;
+            self.place = self.place.wrapping_add(STEP.wrapping_mul(missed));
+        }
+        self.period += 1;
+        self.place = self.place.wrapping_add(STEP);
+        self.settle();
+        missed
+    }
+}
+
+/// What is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) name: String,
+    /// When it should have begun.
+    pub(super) due_ns: u64,
+    /// Runs before this one that nobody asked for in time.
+    pub(super) missed: u64,
+}
+
+/// The runs of all checks, by name.
+#[derive(Debug)]
+pub(super) struct Plan {
+    lines: BTreeMap<String, Line>,
+    random: Random,
+}
+
+impl Plan {
+    /// A plan without checks; another seed gives other instants.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { lines: BTreeMap::new(), random: Random::new(seed) }
+    }
+
+    /// Adds a check, or gives one that is there a new place.
+    pub(super) fn add(&mut self, name: &str, period_ns: u64, now_ns: u64) {
+        let random = Random::new(self.random.next());
+        self.lines.insert(name.to_owned(), Line::new(now_ns, period_ns, random));
+    }
+
+    /// Takes a check out.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.lines.remove(name);
+    }
+
+    /// When the next check is due.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.lines.values().map(|line| line.due_ns).min()
+    }
+
+    /// The checks that are due at `now_ns`, the longest due first; each goes on to its next period.
+    pub(super) fn take(&mut self, now_ns: u64) -> Vec<Due> {
+        let mut out = Vec::new();
+        for (name, line) in self.lines.iter_mut().filter(|(_, line)| line.due_ns <= now_ns) {
+            let due_ns = line.due_ns;
+            let missed = line.advance(now_ns);
+            out.push(Due { name: name.clone(), due_ns, missed });
+        }
+        out.sort_by_key(|due| due.due_ns);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The first `count` runs of a check.
+    fn runs(seed: u64, period_ns: u64, count: usize) -> Vec<u64> {
+        let mut plan = Plan::new(seed);
+        plan.add("a", period_ns, 0);
+        (0..count)
+            .map(|_| {
+                let now_ns = plan.next_ns().unwrap();
+                let due = plan.take(now_ns);
+                assert_eq!((due.len(), due[0].due_ns, due[0].missed), (1, now_ns, 0));
+                now_ns
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn each_period_has_one_run(seed: u64, period_ns in 1_000..100_000_000_000_u64) {
+            for (at, run) in runs(seed, period_ns, 200).into_iter().enumerate() {
+                prop_assert_eq!(run / period_ns, at as u64);
+            }
+        }
+
+        #[test]
+        fn runs_keep_their_distance(seed: u64, period_ns in 1_000_000..100_000_000_000_u64) {
+            for pair in runs(seed, period_ns, 200).windows(2) {
+                let gap = (pair[1] - pair[0]) as f64 / period_ns as f64;
+                prop_assert!((GAP_MIN..GAP_MAX).contains(&gap), "{}", gap);
+            }
+        }
+
+        /// A fault that lasts a tenth of each period, wherever it lies, is seen by every check, and by none more than by twice
+        /// its share.
+        #[test]
+        fn a_fault_of_the_same_period_neither_hides_nor_sticks(seed: u64, place in 0.0..0.9_f64) {
+            let period_ns = 1_000_000;
+            let hit = |run: &u64| (place..place + 0.1).contains(&((run % period_ns) as f64 / period_ns as f64));
+            let runs = runs(seed, period_ns, 200);
+            let hits = runs.iter().filter(|run| hit(run)).count();
+            prop_assert!((10..=40).contains(&hits), "{} of 200", hits);
+            prop_assert!(runs.iter().take(50).any(hit), "50 runs and none saw it");
+        }
+
+        /// Many checks of one period never crowd: no twentieth of a period has more than its share and what chance adds.
+        #[test]
+        fn checks_are_spread_over_the_period(seed: u64) {
+            let (mut plan, period_ns, checks) = (Plan::new(seed), 1_000_000, 2_000);
+            (0..checks).for_each(|at| plan.add(&at.to_string(), period_ns, 0));
+            let mut places = [0_u32; 20];
+            for due in plan.take(period_ns) {
+                places[(due.due_ns * 20 / period_ns) as usize] += 1;
+            }
+            prop_assert_eq!(places.iter().sum::<u32>(), checks);
+            // 100 each with a deviation of 9.7: beyond 7 of them nothing is by chance.
+            prop_assert!(places.iter().all(|count| (32..168).contains(count)), "{:?}", places);
+        }
+
+        /// Whenever it is asked, early, late or not for long, each check gets each period at most once, and what it did not get
+        /// is counted.
+        #[test]
+        fn nothing_starves_and_nothing_is_caught_up(seed: u64, pauses in prop::collection::vec(0..5_000_u64, 1..200)) {
+            let mut plan = Plan::new(seed);
+            let periods = [("a", 100), ("b", 1_000), ("c", 3_000)];
+            periods.iter().for_each(|(name, period)| plan.add(name, *period, 0));
+            let mut seen = BTreeMap::<String, u64>::new();
+            let mut now = 0;
+            for pause in pauses {
+                now += pause;
+                for due in plan.take(now) {
+                    prop_assert!(due.due_ns <= now);
+                    *seen.entry(due.name).or_default() += 1 + due.missed;
+                }
+                prop_assert!(plan.next_ns().is_some_and(|next| next + 3_000 > now));
+            }
+            for (name, period) in periods {
+                let (seen, over) = (seen.get(name).copied().unwrap_or(0), now / period);
+                prop_assert!((over..=over + 1).contains(&seen), "{}: {} of {}", name, seen, over);
+            }
+        }
+    }
+
+    #[test]
+    fn another_start_gives_other_places() {
+        let first = |seed| runs(seed, 1_000_000_000, 1)[0];
+        let places: std::collections::BTreeSet<u64> = (0..100).map(first).collect();
+        assert_eq!(places.len(), 100);
+    }
+
+    #[test]
+    fn what_is_removed_is_not_due() {
+        let mut plan = Plan::new(1);
+        plan.add("a", 1_000, 0);
+        plan.add("b", 1_000, 0);
+        plan.remove("a");
+        let names: Vec<String> = plan.take(10_000).into_iter().map(|due| due.name).collect();
+        assert_eq!(names, ["b"]);
+        plan.remove("b");
+        assert_eq!(plan.next_ns(), None);
+    }
+}

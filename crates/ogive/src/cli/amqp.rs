@@ -1,0 +1,142 @@
+//! `ogive amqp`: batches from a file or a pipe to a queue, each sent when the server has confirmed it; and how many a second there may be.
+
+mod bench;
+
+use std::io::{BufRead, BufReader, Read, stdin};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::EXIT_FINDING;
+use super::files::FILES;
+use crate::amqp::{Output, Place, Publisher};
+use crate::http::batch::of_message;
+
+/// 10,000 batches are in memory at once.
+const CHUNK: usize = 10_000;
+/// 32 MiB of a line: the largest batch.
+const LINE_BYTES_MAX: u64 = 32 << 20;
+/// A server that is gone is looked for each second.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Sends batches to an AMQP 0.9.1 server.
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum Amqp {
+    /// Publishes batches, one JSON object a line (docs/http.md, POST /v1/batch), persistent and confirmed; waits for a server that is
+    /// away or blocked.
+    Publish {
+        #[command(flatten)]
+        to: To,
+        /// The file; standard input without one.
+        file: Option<PathBuf>,
+    },
+    /// Publishes made batches as fast as the server confirms them and tells how many a second; with --server also how many a second an
+    /// `ogive serve` that reads the queue stores.
+    Bench(bench::Bench),
+}
+
+/// Where messages go.
+#[derive(clap::Args, Clone, Debug)]
+#[group(id = "amqp_to")]
+pub(crate) struct To {
+    /// Where: amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS.
+    #[arg(long, env = "OGIVE_AMQP_URL", hide_env_values = true)]
+    url: String,
+    /// A file with the password, so that it stands in no list of processes.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// A file (PEM) with who vouches for the server, beside those whom the machine believes.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// The exchange; without it the one that takes a queue's name as the key.
+    #[arg(long, default_value = "")]
+    exchange: String,
+    /// The routing key, or the queue.
+    #[arg(long)]
+    queue: String,
+    /// Make the queue, durable, when it is not there.
+    #[arg(long)]
+    declare: bool,
+}
+
+impl To {
+    fn output(&self) -> anyhow::Result<Output> {
+        let To { url, password_file, ca_file, exchange, queue, declare } = self.clone();
+        let place = Place { url, password_file, ca_file, ..Place::default() };
+        place.check().map_err(anyhow::Error::msg)?;
+        Ok(Output { place, exchange, routing_key: queue, declare })
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &Amqp) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    match command {
+        Amqp::Publish { to, file } => {
+            let input: Box<dyn Read> = match file {
+                Some(path) => {
+                    Box::new(std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?)
+                }
+                None => Box::new(stdin()),
+            };
+            runtime.block_on(publish(to.output()?, BufReader::new(input)))
+        }
+        Amqp::Bench(bench) => runtime.block_on(bench.run()),
+    }
+}
+
+async fn publish(output: Output, mut input: BufReader<Box<dyn Read>>) -> anyhow::Result<ExitCode> {
+    let mut publisher = Publisher::new(output, FILES, None);
+    let (mut line_number, mut published) = (0, 0_u64);
+    loop {
+        let mut frames = Vec::new();
+        while frames.len() < CHUNK {
+            let mut line = Vec::new();
+            if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
+            line_number += 1;
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match of_message(Some("application/json"), line) {
+                Ok((batch, frame)) => {
+                    if let Some(reason) = batch.left_out().next() {
+                        let word = reason.as_str();
+                        eprintln!(
+                            "ogive: line {line_number}: a sample breaks a rule ({word}); {published} batches before it are published"
+                        );
+                        return Ok(ExitCode::from(EXIT_FINDING));
+                    }
+                    frames.push(frame);
+                }
+                Err(error) => {
+                    eprintln!("ogive: line {line_number}: {error}; {published} batches before it are published");
+                    return Ok(ExitCode::from(EXIT_FINDING));
+                }
+            }
+        }
+        if frames.is_empty() {
+            break;
+        }
+        published += frames.len() as u64;
+        all(&mut publisher, &frames).await;
+    }
+    println!("{published}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Publishes until all are confirmed.
+async fn all(publisher: &mut Publisher, frames: &[Vec<u8>]) {
+    let mut from = 0;
+    while from < frames.len() {
+        let (confirmed, why) = publisher.publish(frames[from..].iter(), &|_| {}).await;
+        from += confirmed;
+        if let Some(why) = why {
+            eprintln!("ogive: {why}; again in {} s", PAUSE.as_secs());
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}

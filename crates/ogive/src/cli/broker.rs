@@ -1,0 +1,174 @@
+//! `ogive broker`: starts one, and shows one.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::UNIX_EPOCH;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::client::Server;
+use super::clock::kernel::Directory;
+use super::format::thousands;
+use super::{EXIT_FINDING, EXIT_USAGE, Terminal};
+use crate::broker;
+
+/// Takes what `serve` takes, keeps it safe on its disk, and brings it to every cluster.
+#[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BrokerCommand {
+    /// File of the broker in TOML: listeners, spool, destinations (docs/broker.md). SIGHUP reads it again.
+    #[arg(short, long, value_name = "FILE", env = "OGIVE_BROKER_CONFIG")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    kernel: Directory,
+    #[command(subcommand)]
+    command: Option<Ask>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Ask {
+    /// Shows each destination's lag, rate and gaps, and a picture of the spool; exit code 1 when a destination is a minute
+    /// behind.
+    Status {
+        #[command(flatten)]
+        server: Server,
+        /// Print the broker's JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A minute: a destination that restarts is not yet worth a word.
+const LAG_SECONDS_MAX: f64 = 60.0;
+
+/// Runs the command.
+pub(crate) fn run(command: &BrokerCommand, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    if let Some(Ask::Status { server, json }) = &command.command {
+        return status(server, *json, terminal);
+    }
+    let Some(path) = &command.config else {
+        eprintln!("ogive: name the broker's file: ogive broker -c broker.toml");
+        return Ok(ExitCode::from(EXIT_USAGE));
+    };
+    let kernel = command.kernel.clone();
+    broker::run(path, Box::new(move || kernel.ask()))
+}
+
+fn status(server: &Server, is_json: bool, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let body = match server.get("/v1/broker", &[]) {
+        Ok(body) => body,
+        Err(failure) => return Ok(failure.report()),
+    };
+    let state: Value = serde_json::from_str(&body).context("the broker's state is not JSON")?;
+    if is_json {
+        print!("{body}");
+    } else {
+        print!("{}", picture(&state, terminal));
+    }
+    let destinations = state["destinations"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_behind = |one: &Value| one["lag_seconds"].as_f64().is_some_and(|lag| lag > LAG_SECONDS_MAX);
+    Ok(if destinations.iter().any(is_behind) { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
+}
+
+/// The whole answer for people.
+fn picture(state: &Value, terminal: &Terminal) -> String {
+    let spool = &state["spool"];
+    let number = |value: &Value| thousands(value.as_u64().unwrap_or(0));
+    let share = spool["bytes"].as_f64().unwrap_or(0.0) / spool["bytes_max"].as_f64().unwrap_or(1.0).max(1.0);
+    let segments = spool["segments"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut out = format!(
+        "broker {}: spool {} bytes in {} segments, {:.1} % of its limit\n",
+        state["name"].as_str().unwrap_or("?"),
+        number(&spool["bytes"]),
+        segments.len(),
+        100.0 * share
+    );
+    for one in state["destinations"].as_array().into_iter().flatten() {
+        let name = one["name"].as_str().unwrap_or("?");
+        let lag = one["lag_seconds"].as_f64().unwrap_or(0.0);
+        out += &format!(
+            "\n{name}: {lag:.1} s and {} bytes behind, {:.1} batches/s, {} acknowledged\n",
+            number(&one["lag_bytes"]),
+            one["acknowledged_per_second"].as_f64().unwrap_or(0.0),
+            number(&one["acknowledged_batches_total"])
+        );
+        out += &format!("  {}\n", bar(segments, name, terminal));
+        let gaps = &one["gaps"];
+        if gaps["made_total"].as_u64().unwrap_or(0) > 0 {
+            let waiting = gaps["waiting"].as_array().map_or(0, Vec::len);
+            out += &format!(
+                "  given up: {} samples of {} batches in {} gaps, {waiting} not yet told\n",
+                number(&gaps["samples_total"]),
+                number(&gaps["batches_total"]),
+                number(&gaps["made_total"])
+            );
+        }
+        if let (true, Some(text)) = (lag > 1.0, one["problem"]["text"].as_str()) {
+            out += &format!("  {text}\n");
+        }
+    }
+    out
+}
+
+/// The spool from its oldest to its newest byte: what the destination has, has in part, and has not.
+fn bar(segments: &[Value], name: &str, terminal: &Terminal) -> String {
+    let width = terminal.width.saturating_sub(12).max(10);
+    let (full, part, none) = if terminal.unicode { ('█', '▒', '░') } else { ('#', '+', '.') };
+    let bytes = |segment: &Value| segment["bytes"].as_f64().unwrap_or(0.0).max(1.0);
+    let total: f64 = segments.iter().map(bytes).sum();
+    let mut out = String::from("old ");
+    for cell in 0..width {
+        let at = total * (cell as f64 + 0.5) / width as f64;
+        let mut end = 0.0;
+        let found = segments.iter().find(|segment| {
+            end += bytes(segment);
+            at <= end
+        });
+        let done = found.map_or(1.0, |segment| segment["done"][name].as_f64().unwrap_or(0.0));
+        out.push(match done {
+            done if done >= 1.0 => full,
+            done if done <= 0.0 => none,
+            _ => part,
+        });
+    }
+    out + " new"
+}
+
+/// Whose a file is, and when it was written.
+pub(crate) fn owner(path: &Path) -> String {
+    let Ok(found) = std::fs::metadata(path) else { return "owner=unknown".into() };
+    let modified = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let modified = modified.map_or(0, |time| time.as_millis());
+    format!("owner_uid={} owner_gid={} written_ms={modified}", found.uid(), found.gid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_tells_lag_gaps_and_what_is_where() {
+        let state = serde_json::json!({
+            "name": "edge",
+            "spool": {"bytes": 400, "bytes_max": 800, "segments": [
+                {"bytes": 100, "done": {"dc1": 1.0, "dc2": 0.0}}, {"bytes": 300, "done": {"dc1": 0.5, "dc2": 0.0}},
+            ]},
+            "destinations": [
+                {"name": "dc1", "lag_seconds": 0.2, "lag_bytes": 0, "gaps": {"made_total": 0}},
+                {"name": "dc2", "lag_seconds": 90.0, "lag_bytes": 400, "gaps": {"made_total": 2, "samples_total": 1000,
+                    "batches_total": 3, "waiting": [{}]}, "problem": {"text": "no answer"}},
+            ],
+        });
+        let terminal = Terminal { width: 52, height: 40, unicode: false, color: false };
+        let text = picture(&state, &terminal);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("2 segments, 50.0 %"), "{text}");
+        let expected = format!("  old {}{} new", "#".repeat(10), "+".repeat(30));
+        assert_eq!(lines[3], expected);
+        assert_eq!(lines[6], format!("  old {} new", ".".repeat(40)));
+        assert!(lines[7].contains("1,000 samples of 3 batches in 2 gaps, 1 not yet told"), "{text}");
+        assert!(lines[8].contains("no answer") && !text[..200].contains("no answer"), "{text}");
+    }
+}

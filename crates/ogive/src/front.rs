@@ -1,0 +1,258 @@
+//! What every role that listens begins and ends with: threads, ports, lines, self observation, and what it fetches by itself.
+//!
+//! Invariants: the ports are taken before a role looks at its data; what has arrived is handed over before the role closes it.
+//! Threads: the async runtime has one thread a processor unless configured; the observer has its own.
+//! Failure: what keeps a role from starting is an error of one sentence. SIGINT and SIGTERM end it in order: the listener
+//! closes, requests under way are answered (up to [`DRAIN`]), then lines that have arrived and the last cells are handed over.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use ogive_probe::Clock;
+use ogive_protocol::remote_write::Known;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::backend::Backend;
+use crate::checks::{self, Checks};
+use crate::cli::files::FILES;
+use crate::cli::read_file;
+use crate::clock::AskKernel;
+use crate::counters::Counters;
+use crate::http::influx::Rules;
+use crate::http::{self, Limits, Shared};
+use crate::listen;
+use crate::metadata::Metadata;
+use crate::numbers::Numbers;
+use crate::observe::{Meters, Observer};
+use crate::scrape::{self, Scraping};
+use crate::upkeep::Upkeep;
+use crate::web::Web;
+
+/// 5 s for requests under way: a large batch takes one, and whoever ends us waits ten at most.
+pub(crate) const DRAIN: Duration = Duration::from_secs(5);
+
+/// The threads of the listeners: one a processor when nobody says how many.
+fn runtime(threads: Option<usize>) -> anyhow::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = threads {
+        builder.worker_threads(threads);
+    }
+    // Queries, decoding of as many large batches as may be in memory, and eight that wait for disks and others.
+    let blocking = Limits::QUERIES + threads.unwrap_or(Limits::READING) + 8;
+    builder.enable_all().thread_name("http").max_blocking_threads(blocking);
+    builder.build().context("cannot start the threads of the HTTP server")
+}
+
+/// What every role is told.
+pub(crate) struct Options<'a> {
+    /// Each serves the same.
+    pub(crate) listen: &'a [SocketAddr],
+    /// Threads that serve connections, and bodies that are decoded at once.
+    pub(crate) threads: Option<usize>,
+    pub(crate) batch_series_max: usize,
+    /// The file of TLS, users and tokens.
+    pub(crate) web: Option<&'a Path>,
+    pub(crate) otlp: &'a http::OtlpOptions,
+    /// StatsD, Graphite and InfluxDB.
+    pub(crate) lines: &'a listen::Options,
+    pub(crate) scrape: &'a scrape::ScrapeOptions,
+    pub(crate) checks: &'a checks::CheckOptions,
+    /// Checks beside those of a file of their own.
+    pub(crate) more_checks: &'a checks::Config,
+    #[cfg(feature = "amqp")]
+    pub(crate) amqp: &'a crate::amqp::AmqpOptions,
+}
+
+/// What differs between roles.
+pub(crate) struct Role {
+    pub(crate) engine: ogive_query::Engine,
+    pub(crate) query_timeout: Duration,
+    /// Deletion may be asked for over HTTP.
+    pub(crate) admin: bool,
+    pub(crate) upkeep: Option<Upkeep>,
+    /// The options as they were written.
+    pub(crate) flags: http::Flags,
+}
+
+/// Ports that nobody answers yet.
+pub(crate) struct Front {
+    runtime: Runtime,
+    pub(crate) clock: Clock,
+    pub(crate) meters: Arc<Meters>,
+    counters: Arc<Counters>,
+    web: Arc<Web>,
+    listeners: Vec<TcpListener>,
+    urls: Vec<String>,
+    lines: listen::Bound,
+    fetching: Fetching,
+    reading: usize,
+    batch_series_max: usize,
+    otlp: http::Otlp,
+    influx: Rules,
+}
+
+impl Front {
+    /// Takes the ports, and reads every file that an option names.
+    pub(crate) fn open(options: &Options<'_>) -> anyhow::Result<Self> {
+        let runtime = runtime(options.threads)?;
+        let fetching = Fetching::open(options)?;
+        let listeners = runtime.block_on(listen(options.listen))?;
+        let counters = Arc::<Counters>::default();
+        let web = Arc::new(Web::open(options.web, read_file, counters.clone())?);
+        Ok(Self {
+            urls: urls(&listeners, if web.tls().is_some() { "https" } else { "http" })?,
+            lines: listen::bind(options.lines)?,
+            clock: Clock::global(),
+            meters: Arc::default(),
+            reading: options.threads.unwrap_or(Limits::READING),
+            batch_series_max: options.batch_series_max,
+            otlp: http::Otlp::new(options.otlp.decoder()),
+            influx: Rules { names: options.lines.line_names, db_label: options.lines.influx_db_label.clone() },
+            runtime,
+            counters,
+            web,
+            listeners,
+            fetching,
+        })
+    }
+
+    /// Puts `backend` behind the ports; nothing is taken before [`Ready::serve`].
+    pub(crate) fn before(self, backend: Arc<dyn Backend>, role: Role, kernel: AskKernel) -> anyhow::Result<Ready> {
+        let Self { runtime, clock, meters, counters, web, listeners, urls, lines, fetching, .. } = self;
+        let metadata = Arc::new(Metadata::new(backend.clone(), clock));
+        let numbers = Numbers::recalling(backend.arrivals());
+        let told = (counters.clone(), metadata.clone());
+        let observer = Observer::start(backend.clone(), meters.clone(), told, clock, kernel)?;
+        let (end, ending) = watch::channel(false);
+        let app = Arc::new(Shared {
+            backend,
+            engine: role.engine,
+            counters,
+            meters,
+            clock,
+            started_ns: clock.now(),
+            limits: Limits::new(role.query_timeout).with_reading(self.reading),
+            batch_series_max: self.batch_series_max,
+            numbers,
+            metadata,
+            written: Known::default(),
+            otlp: self.otlp,
+            influx: self.influx,
+            ending,
+            admin: role.admin,
+            upkeep: role.upkeep,
+            web,
+            scrape: Arc::default(),
+            flags: role.flags,
+        });
+        Ok(Ready { app, runtime, listeners, urls, lines, fetching, observer, end })
+    }
+}
+
+/// A role that can begin to serve.
+pub(crate) struct Ready {
+    pub(crate) app: http::App,
+    pub(crate) runtime: Runtime,
+    listeners: Vec<TcpListener>,
+    urls: Vec<String>,
+    lines: listen::Bound,
+    fetching: Fetching,
+    observer: Observer,
+    end: watch::Sender<bool>,
+}
+
+impl Ready {
+    /// Serves until a signal comes and everything that arrived is handed over. `what` ends the sentence on where. What still runs
+    /// in the runtime, such as a query without an end, holds the backend.
+    pub(crate) fn serve(self, what: &str) -> anyhow::Result<Runtime> {
+        let Self { app, runtime, listeners, urls, lines, fetching, observer, end } = self;
+        let lines = lines.start(&app, runtime.handle())?;
+        let fetching = runtime.spawn(fetching.run(app.clone()));
+        eprintln!("ogive: serving {} {what}", urls.join(" and "));
+        runtime.block_on(until_signal(listeners, app, end))?;
+        runtime.block_on(lines.stop());
+        // The ends of what was scraped, and what checks found and the backend did not have yet.
+        let _ = runtime.block_on(async { tokio::time::timeout(DRAIN, fetching).await });
+        observer.stop();
+        Ok(runtime)
+    }
+}
+
+/// What a role fetches by itself.
+struct Fetching {
+    scraping: Scraping,
+    checks: [Checks; 2],
+    #[cfg(feature = "amqp")]
+    queues: crate::amqp::Inputs,
+}
+
+impl Fetching {
+    fn open(options: &Options<'_>) -> anyhow::Result<Self> {
+        Ok(Self {
+            scraping: Scraping::open(options.scrape, FILES)?,
+            checks: [Checks::of(options.checks, FILES)?, Checks::open(options.more_checks, FILES)],
+            #[cfg(feature = "amqp")]
+            queues: crate::amqp::Inputs::open(options.amqp, FILES)?,
+        })
+    }
+
+    /// Fetches until the role ends.
+    async fn run(self, app: http::App) {
+        #[cfg(feature = "amqp")]
+        tokio::spawn(self.queues.run(app.clone()));
+        let [checks, more] = self.checks;
+        tokio::join!(self.scraping.run(app.clone()), checks.run(app.clone()), more.run(app));
+    }
+}
+
+async fn listen(addresses: &[SocketAddr]) -> anyhow::Result<Vec<TcpListener>> {
+    let mut out = Vec::new();
+    for address in addresses {
+        let bound = TcpListener::bind(address).await.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                anyhow::anyhow!("{address} is in use by another program; end it or choose another with --listen")
+            }
+            _ => anyhow::Error::new(error).context(format!("cannot listen on {address}")),
+        });
+        out.push(bound?);
+    }
+    Ok(out)
+}
+
+fn urls(listeners: &[TcpListener], scheme: &str) -> anyhow::Result<Vec<String>> {
+    let addresses = listeners.iter().map(TcpListener::local_addr);
+    let urls = addresses.map(|address| address.map(|address| format!("{scheme}://{address}/")));
+    urls.collect::<std::io::Result<_>>().context("cannot tell the address that was bound")
+}
+
+async fn until_signal(listeners: Vec<TcpListener>, app: http::App, end: watch::Sender<bool>) -> anyhow::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut ending = app.ending.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        eprintln!("ogive: ending; what was acknowledged is safe");
+        let _ = end.send(true);
+    });
+    let (web, query_timeout) = (app.web.clone(), app.limits.query_timeout());
+    tokio::spawn(web.clone().watch(ending.clone()));
+    let served = http::serve(listeners, http::router(app), web, query_timeout, ending.clone());
+    let late = async move {
+        let _ = ending.wait_for(|ending| *ending).await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::select! {
+        () = served => {}
+        () = late => {}
+    }
+    Ok(())
+}

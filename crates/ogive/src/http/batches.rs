@@ -1,0 +1,157 @@
+//! `POST /v1/batch` with several batches in one body: frames one behind the other, each with its own answer.
+//!
+//! Invariants: the body is cut into frames before the first is taken, so that one that was cut off or mixed up is refused whole;
+//! each batch is counted and answered as if it had come alone.
+//! Limits: [`FRAMES_MAX`](wire::FRAMES_MAX) frames; of what they unfold to in memory [`UNFOLDED_BYTES_MAX`], and always one batch,
+//! waits for the disk at a time.
+//! Failure: a frame that cannot be read, or that the store refuses, concerns itself alone. The response has the status that all
+//! batches have, and 200 when they differ.
+
+use std::collections::VecDeque;
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use ogive_model::{Tenant, Verdict, wire};
+use tokio::sync::oneshot;
+
+use super::App;
+use super::ask::reading;
+use super::batch::{self, Decoded, unreadable};
+use super::body::{self, Held, Unfolded};
+use super::error::{ApiError, json};
+use super::params;
+use crate::backend::Refusal;
+use crate::counters::Protocol;
+use crate::ingest_path::{OnTheWay, Publisher};
+
+/// The content type.
+pub(super) const FRAMES: &str = "application/x-ogive-batch-frames";
+
+/// 16 MiB: a broker's whole request as a rule, and no more than a few bodies of the usual size.
+const UNFOLDED_BYTES_MAX: usize = 16 << 20;
+
+/// True when the body holds several batches.
+pub(super) fn is_asked(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.split(';').next().is_some_and(|kind| kind.trim() == FRAMES))
+}
+
+pub(super) async fn post(app: App, request: Request, mut way: OnTheWay) -> Response {
+    match all(&app, request, &mut way).await {
+        Ok(answers) => response(&answers),
+        Err(error) => {
+            unreadable(&app, Protocol::Batch, &error);
+            error.into_response()
+        }
+    }
+}
+
+/// The status and the object that answer one batch.
+type Answer = (StatusCode, String);
+
+async fn all(app: &App, request: Request, way: &mut OnTheWay) -> Result<Vec<Answer>, ApiError> {
+    let tenant = params::tenant(request.headers())?;
+    let held = body::read(app, Protocol::Batch, request).await?;
+    way.read();
+    let shared = app.clone();
+    let mut frames = reading(app, "reading the batches", move || Frames::of(shared, held, tenant)).await?;
+    let mut answers = Vec::new();
+    while !frames.left.is_empty() {
+        let window;
+        (frames, window) = reading(app, "reading the batches", move || {
+            let window = frames.window();
+            Ok((frames, window))
+        })
+        .await?;
+        answers.extend(stored(app, window, way).await);
+    }
+    Ok(answers)
+}
+
+/// A body, and the lengths of its frames that were not taken yet.
+struct Frames {
+    app: App,
+    held: Held,
+    at: usize,
+    left: VecDeque<usize>,
+    tenant: Option<Tenant>,
+}
+
+impl Frames {
+    fn of(app: App, mut held: Held, tenant: Option<Tenant>) -> Result<Self, ApiError> {
+        held.unpack()?;
+        let left = wire::frames(&held.bytes).map_err(batch::no_batch)?.iter().map(|frame| frame.len()).collect();
+        Ok(Self { app, held, at: 0, left, tenant })
+    }
+
+    /// Reads as many frames as may unfold at a time.
+    fn window(&mut self) -> Vec<Result<Decoded, ApiError>> {
+        let (mut out, mut unfolded) = (Vec::new(), 0);
+        while unfolded < UNFOLDED_BYTES_MAX {
+            let Some(length) = self.left.pop_front() else { break };
+            let frame = self.held.bytes[self.at..self.at + length].to_vec();
+            self.at += length;
+            let room = Unfolded::of(&self.app, length);
+            let mut decoded = room.and_then(|room| batch::of_frame(frame, self.tenant.clone(), room));
+            if let Ok(Decoded { batch, frame, unfolded: room, .. }) = &mut decoded {
+                let bytes = ogive_protocol::batch_bytes(batch) + frame.len();
+                unfolded += bytes;
+                // What does not fit is refused when it is handed over.
+                let _ = room.settle(bytes);
+            }
+            out.push(decoded);
+        }
+        out
+    }
+}
+
+/// Hands a window to the store before it waits for the first, so that one fsync makes all durable.
+async fn stored(app: &App, window: Vec<Result<Decoded, ApiError>>, way: &OnTheWay) -> Vec<Answer> {
+    let mut open = Vec::new();
+    for decoded in window {
+        let mut way = way.another();
+        way.decoded();
+        open.push(decoded.map(|Decoded { batch, frame, details, unfolded }| {
+            let receiver = batch::submitted(app, Protocol::Batch, batch, frame, &way, Some(unfolded));
+            (receiver, details, way)
+        }));
+    }
+    let mut answers = Vec::new();
+    for one in open {
+        answers.push(match one {
+            Ok((receiver, details, way)) => match word(receiver).await {
+                Ok(verdict) => {
+                    let answer = batch::answer(&verdict, &details);
+                    app.meters.ingest.finish(way, Publisher::Of(Protocol::Batch));
+                    answer
+                }
+                Err(refusal) => batch::refusal(&refusal),
+            },
+            Err(error) => {
+                unreadable(app, Protocol::Batch, &error);
+                (error.status, error.body(&[]))
+            }
+        });
+    }
+    answers
+}
+
+async fn word(receiver: Result<oneshot::Receiver<Result<Verdict, Refusal>>, Refusal>) -> Result<Verdict, Refusal> {
+    batch::word(receiver?).await
+}
+
+/// `{"batches":[{"code":200,..},..]}`: each object is what the batch alone would have been answered with, behind its status.
+fn response(answers: &[Answer]) -> Response {
+    let each: Vec<String> = answers
+        .iter()
+        .map(|(status, body)| format!("{{\"code\":{},{}", status.as_u16(), body.trim_end().trim_start_matches('{')))
+        .collect();
+    let first = answers.first().map_or(StatusCode::OK, |(status, _)| *status);
+    let status = if answers.iter().all(|(status, _)| *status == first) { first } else { StatusCode::OK };
+    let mut response = json(status, format!("{{\"batches\":[{}]}}\n", each.join(",")));
+    if answers.iter().any(|(status, _)| *status == StatusCode::TOO_MANY_REQUESTS) {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}

@@ -1,0 +1,179 @@
+//! `GET /federate`: the last values of selected series, for another server to scrape.
+//!
+//! Format: delimited `io.prometheus.client.MetricFamily` messages for who would rather have them, with native histograms; else
+//! Prometheus text 0.0.4, where a histogram is classic. Each value has its time. States and counters alone: a delta cell is no
+//! state that a scraper could take.
+//! Limits: [`LOOKBACK_MS`], [`SAMPLES_MAX`].
+
+mod page;
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use ogive_model::{
+    HistogramValue, Kind, Labels, Matcher, MetricKind, Select as _, Selection, SeriesData, Temporality, Tenant,
+    TimeRange,
+};
+use ogive_protocol::families::FamilyKind;
+
+use super::App;
+use super::ask::{Cancel, ask};
+use super::catalog::selector;
+use super::error::ApiError;
+use super::params::Params;
+use super::views::Views;
+
+/// 5 minutes: what a query without a range looks back.
+const LOOKBACK_MS: i64 = 5 * 60 * 1_000;
+/// 5,000,000 samples are read: 16,000 series with a value a second.
+const SAMPLES_MAX: usize = 5_000_000;
+/// The bits of a value that says that its series ended.
+const STALE: u64 = 0x7ff0_0000_0000_0002;
+
+/// The last sample of a series.
+#[derive(Clone, Debug)]
+struct Last {
+    labels: Labels,
+    time_ms: i64,
+    kind: FamilyKind,
+    value: Value,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    Float(f64),
+    Histogram(Box<HistogramValue>),
+}
+
+/// What is written, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Protobuf,
+}
+
+impl Form {
+    /// The form that comes first among those that are accepted most; text for who asks for neither.
+    fn accepted(headers: &HeaderMap) -> Self {
+        let mut best = (0.0, Self::Text);
+        let kinds = headers.get_all(header::ACCEPT).iter().filter_map(|kinds| kinds.to_str().ok());
+        for kind in kinds.flat_map(|kinds| kinds.split(',')) {
+            let mut parts = kind.split(';').map(|part| part.trim().to_ascii_lowercase());
+            let form = match parts.next().as_deref() {
+                Some("application/vnd.google.protobuf") => Self::Protobuf,
+                Some("text/plain" | "text/*" | "*/*" | "application/openmetrics-text") => Self::Text,
+                _ => continue,
+            };
+            let (mut weight, mut fits) = (1.0, true);
+            for part in parts {
+                let (name, value) = part.split_once('=').unwrap_or((&part, ""));
+                match name {
+                    "q" => weight = value.parse().unwrap_or(0.0),
+                    "proto" => fits &= value == "io.prometheus.client.metricfamily",
+                    "encoding" => fits &= value == "delimited",
+                    _ => {}
+                }
+            }
+            if fits && weight > best.0 {
+                best = (weight, form);
+            }
+        }
+        best.1
+    }
+
+    const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
+        }
+    }
+}
+
+pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
+    let selectors: Vec<_> = params.all("match[]").map(selector).collect::<Result<_, _>>()?;
+    if selectors.is_empty() {
+        return Err(ApiError::bad_data("no match[] parameter provided"));
+    }
+    let form = Form::accepted(&headers);
+    let now_ms = app.clock.wall().div_euclid(1_000_000);
+    let page = ask(&app, None, move |app, cancel| {
+        let (found, cells) = found(app, &params, selectors, now_ms, cancel)?;
+        Ok(match form {
+            Form::Text => page::text(&found, cells).into_bytes(),
+            Form::Protobuf => page::protobuf(&found),
+        })
+    })
+    .await?;
+    Ok((StatusCode::OK, [(header::CONTENT_TYPE, form.content_type())], page).into_response())
+}
+
+/// The last sample of each series, by name, kind and labels; and how many series of delta cells were left out.
+fn found(
+    app: &App,
+    params: &Params,
+    selectors: Vec<Vec<Matcher>>,
+    now_ms: i64,
+    cancel: &Cancel,
+) -> Result<(Vec<Last>, usize), ApiError> {
+    // With views: who asks for `M_bucket` by its name gets it.
+    let store = Views::of(app, params);
+    let mut all: BTreeMap<Labels, Last> = BTreeMap::new();
+    let mut cells = 0;
+    for matchers in selectors {
+        if cancel.is_set() {
+            return Err(ApiError::timeout("the query was cancelled"));
+        }
+        let range = TimeRange { start_ms: now_ms - LOOKBACK_MS, end_ms: now_ms };
+        let (samples_max, resolution) = (SAMPLES_MAX, Default::default());
+        for series in store.select(&Selection { matchers, range, samples_max, labels_only: false, resolution })? {
+            cells += usize::from(series.meta.temporality == Temporality::Delta && series.meta.kind != Kind::Text);
+            let Some(last) = last(app, &params.tenant, series) else { continue };
+            // What is a number and a distribution under the same labels is what came last.
+            match all.get(&last.labels) {
+                Some(other) if other.time_ms > last.time_ms => {}
+                _ => drop(all.insert(last.labels.clone(), last)),
+            }
+        }
+    }
+    let mut all: Vec<Last> = all.into_values().collect();
+    all.sort_by(|a, b| (a.labels.metric_name(), a.kind, &a.labels).cmp(&(b.labels.metric_name(), b.kind, &b.labels)));
+    Ok((all, cells))
+}
+
+fn last(app: &App, tenant: &Tenant, series: SeriesData) -> Option<Last> {
+    let SeriesData { labels, meta, mut floats, mut histograms, .. } = series;
+    if meta.temporality == Temporality::Delta {
+        return None;
+    }
+    match meta.kind {
+        Kind::Float => {
+            let (time_ms, value) = floats.times.pop().zip(floats.values.pop())?;
+            let known = app.metadata.entries(tenant, Some(labels.metric_name()));
+            let kind = match known.values().flatten().map(|entry| entry.kind).next() {
+                Some(MetricKind::Counter) => FamilyKind::Counter,
+                Some(MetricKind::Gauge) => FamilyKind::Gauge,
+                _ => FamilyKind::Untyped,
+            };
+            (value.to_bits() != STALE).then_some(Last { labels, time_ms, kind, value: Value::Float(value) })
+        }
+        Kind::Histogram => {
+            let (time_ms, value) = histograms.times.pop().zip(histograms.values.pop())?;
+            let sum = match &value {
+                HistogramValue::Integer(histogram) => histogram.sum,
+                HistogramValue::Float(histogram) => histogram.sum,
+            };
+            let is_counter = meta.temporality == Temporality::Cumulative;
+            let kind = if is_counter { FamilyKind::Histogram } else { FamilyKind::GaugeHistogram };
+            let is_stale = sum.is_some_and(|sum| sum.to_bits() == STALE);
+            (!is_stale).then_some(Last { labels, time_ms, kind, value: Value::Histogram(Box::new(value)) })
+        }
+        Kind::Text => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

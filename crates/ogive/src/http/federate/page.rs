@@ -1,0 +1,133 @@
+//! What was found, written down.
+
+use std::fmt::Write as _;
+
+use ogive_hist::{Count, Histogram, Scheme};
+use ogive_model::{HistogramValue, METRIC_NAME};
+use ogive_protocol::families::{FamilyKind, FamilyValue, INSTANCE, put_family};
+
+use super::super::prometheus_json;
+use super::{Last, Value};
+
+/// The buckets of a classic histogram that is made of a native one are powers of two: a scraper makes a series of each.
+const CLASSIC_SCALE: i32 = 0;
+
+/// Families as protobuf.
+pub(super) fn protobuf(found: &[Last]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let family = |a: &Last, b: &Last| a.labels.metric_name() == b.labels.metric_name() && a.kind == b.kind;
+    for same in found.chunk_by(family) {
+        let samples = same.iter().map(|last| {
+            let value = match &last.value {
+                Value::Float(value) => FamilyValue::Float(*value),
+                Value::Histogram(value) => FamilyValue::Histogram(value),
+            };
+            (&last.labels, last.time_ms, value)
+        });
+        put_family(&mut out, same[0].labels.metric_name(), same[0].kind, samples);
+    }
+    out
+}
+
+/// Families as text; a comment for those who look why something is not there.
+pub(super) fn text(found: &[Last], cells: usize) -> String {
+    let mut out = String::new();
+    if cells > 0 {
+        writeln!(out, "# {cells} series of delta cells are left out: a scraper would miss those between its scrapes; read them with remote read")
+            .expect("writes to memory");
+    }
+    // A name has one type in a text, that of what comes first.
+    for same in found.chunk_by(|a, b| a.labels.metric_name() == b.labels.metric_name()) {
+        put_type(&mut out, same[0].labels.metric_name(), same[0].kind);
+        for last in same {
+            match &last.value {
+                Value::Float(value) => put_sample(&mut out, last, "", None, *value),
+                Value::Histogram(value) => match &**value {
+                    HistogramValue::Integer(histogram) => put_classic(&mut out, last, histogram),
+                    HistogramValue::Float(histogram) => put_classic(&mut out, last, histogram),
+                },
+            }
+        }
+    }
+    out
+}
+
+fn put_type(out: &mut String, name: &str, kind: FamilyKind) {
+    let kind = match kind {
+        FamilyKind::Counter => "counter",
+        FamilyKind::Gauge => "gauge",
+        FamilyKind::Histogram => "histogram",
+        // The text format has no histograms of states.
+        FamilyKind::GaugeHistogram | FamilyKind::Untyped => "untyped",
+    };
+    let name = if is_plain(name, true) { name.to_owned() } else { quoted(name) };
+    writeln!(out, "# TYPE {name} {kind}").expect("writes to memory");
+}
+
+/// Buckets with what is at or below their bound, the sum and the count.
+fn put_classic<C: Count>(out: &mut String, last: &Last, histogram: &Histogram<C>) {
+    let mut total = C::ZERO;
+    let put = |out: &mut String, bound: f64, total: C| {
+        let mut le = Vec::new();
+        prometheus_json::number(&mut le, bound);
+        put_sample(out, last, "_bucket", Some(&String::from_utf8_lossy(&le)), total.to_f64());
+    };
+    if let Scheme::Custom { bounds } = &histogram.scheme {
+        for (at, bound) in (0..).zip(bounds.iter()) {
+            total = total.plus(histogram.positive.get(at));
+            put(out, *bound, total);
+        }
+    } else {
+        let scale = match histogram.scheme {
+            Scheme::Exp2 { scale } => i32::from(scale).min(CLASSIC_SCALE),
+            _ => CLASSIC_SCALE,
+        };
+        let coarse = histogram.convert(&Scheme::exp2(scale).expect("a known scale")).0;
+        for bucket in coarse.buckets().filter(|bucket| bucket.hi.is_finite()) {
+            total = total.plus(bucket.count);
+            put(out, bucket.hi, total);
+        }
+    }
+    put(out, f64::INFINITY, histogram.count);
+    put_sample(out, last, "_sum", None, histogram.sum_or_estimate());
+    put_sample(out, last, "_count", None, histogram.count.to_f64());
+}
+
+/// A line: the name with `ending`, labels, the bound of a bucket, the value and its time.
+fn put_sample(out: &mut String, last: &Last, ending: &str, bound: Option<&str>, value: f64) {
+    let name = format!("{}{ending}", last.labels.metric_name());
+    let plain = is_plain(&name, true);
+    let mut inside = Vec::new();
+    if !plain {
+        inside.push(quoted(&name));
+    }
+    for (label, value) in last.labels.iter().filter(|(label, _)| *label != METRIC_NAME) {
+        let label = if is_plain(label, false) { label.to_owned() } else { quoted(label) };
+        inside.push(format!("{label}={}", quoted(value)));
+    }
+    // Else the scraper would say that the instance is this server; who honours labels takes none at all instead.
+    if last.labels.get(INSTANCE).is_empty() {
+        inside.push(format!("{INSTANCE}=\"\""));
+    }
+    inside.extend(bound.map(|bound| format!("le=\"{bound}\"")));
+    if plain {
+        out.push_str(&name);
+    }
+    if !inside.is_empty() {
+        write!(out, "{{{}}}", inside.join(",")).expect("writes to memory");
+    }
+    let mut number = Vec::new();
+    prometheus_json::number(&mut number, value);
+    let number = String::from_utf8(number).expect("digits");
+    writeln!(out, " {number} {}", last.time_ms).expect("writes to memory");
+}
+
+/// Whether a name may stand without quotes.
+fn is_plain(name: &str, is_metric: bool) -> bool {
+    let may = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || (is_metric && byte == b':');
+    !name.is_empty() && name.bytes().all(may) && !name.as_bytes()[0].is_ascii_digit()
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}

@@ -1,0 +1,93 @@
+//! The two ends of the cells: what a shard of the store puts in, and what comes out when they close.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ogive_model::{Kind, SeriesId, Temporality, Value};
+use ogive_store::{Followed, Follower};
+use ogive_stream::cells::{Closed, Content, Feeder, Item, Sink, What};
+
+use super::board::{Board, Unfit, second_of};
+
+/// Feeds what a shard of the store applies.
+pub(super) struct Tap {
+    board: Arc<Board>,
+    feeder: Feeder,
+    /// The series by the shard's numbers.
+    slots: HashMap<u32, SeriesId>,
+}
+
+impl Tap {
+    pub(super) fn new(board: Arc<Board>, feeder: Feeder) -> Self {
+        Self { board, feeder, slots: HashMap::new() }
+    }
+}
+
+impl Follower for Tap {
+    fn begin(&mut self, followed: Followed<'_>) -> bool {
+        let Followed { watch, slot, series, def, applied_ms } = followed;
+        if def.meta.kind == Kind::Text {
+            return false;
+        }
+        // Numbers are no part of a column, but who finds nothing else is told so.
+        if def.meta.kind == Kind::Float || def.meta.temporality != Temporality::Delta {
+            self.board.unfit(watch, Unfit::Kind);
+            return false;
+        }
+        let is_wanted = self.board.begin(watch, series, applied_ms);
+        if is_wanted {
+            self.slots.insert(slot, series);
+        }
+        is_wanted
+    }
+
+    fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool) {
+        let series = self.slots[&slot];
+        let part = match value {
+            Value::Histogram(part) => part,
+            Value::FloatHistogram(_) => return self.board.unfit_series(series, Unfit::Kind),
+            Value::Float(_) | Value::Text(_) => unreachable!("a series of histograms has no other values"),
+        };
+        let item = Item { series, time_ns: time_ms.saturating_mul(1_000_000), what: What::Part(part) };
+        if is_certain && self.feeder.offer_unordered([item]).fed == 1 {
+            self.board.counts.fed.add(1);
+        } else {
+            self.board.doubt(series, time_ms);
+        }
+    }
+
+    fn pass(&mut self, until_ns: i64) {
+        // One that finds a full ring is told with the next one; who waits for the second reads it from the store.
+        self.feeder.offer_until(until_ns);
+    }
+}
+
+/// Puts closed cells on the board.
+pub(super) struct Teller {
+    board: Arc<Board>,
+    worker: usize,
+}
+
+impl Teller {
+    pub(super) fn new(board: Arc<Board>, worker: usize) -> Self {
+        Self { board, worker }
+    }
+}
+
+impl Sink for Teller {
+    fn cell(&mut self, closed: &Closed<'_>) {
+        if let Content::Values(cell) = closed.content {
+            self.board.cell(closed.series, closed.end_ns / 1_000_000_000, closed.is_late, cell.histogram());
+        }
+    }
+
+    fn closed(&mut self, end_ns: i64) {
+        self.board.told(self.worker, end_ns / 1_000_000_000);
+    }
+
+    fn refused(&mut self, series: SeriesId, time_ns: i64) {
+        let time_ms = time_ns.div_euclid(1_000_000);
+        debug_assert_eq!(second_of(time_ms), (time_ns - 1).div_euclid(1_000_000_000) + 1, "whole milliseconds");
+        self.board.doubt(series, time_ms);
+    }
+}

@@ -1,0 +1,35 @@
+//! Words that nobody may see.
+
+use std::path::PathBuf;
+
+use super::Files;
+
+/// Words of a configuration, or those of another file, which is read for each use, so that a changed password counts at once.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Secret {
+    Here(String),
+    In(PathBuf),
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Here(_) => out.write_str("(secret)"),
+            Self::In(path) => write!(out, "(secret in {})", path.display()),
+        }
+    }
+}
+
+impl Secret {
+    /// The words, without the white space around those of a file.
+    pub(crate) async fn words(&self, files: Files) -> Result<String, String> {
+        match self {
+            Self::Here(words) => Ok(words.clone()),
+            Self::In(path) => {
+                let text = String::from_utf8(files.read(path).await?);
+                let text = text.map_err(|_| "a file with a secret is not UTF-8")?;
+                Ok(text.trim().to_owned())
+            }
+        }
+    }
+}

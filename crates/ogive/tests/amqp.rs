@@ -1,0 +1,257 @@
+//! `ogive serve --amqp`, `ogive amqp publish` and a broker's destination with a real RabbitMQ: what was sent is counted once, whoever is restarted or blocked.
+#![cfg(feature = "amqp")]
+
+mod common;
+#[path = "amqp/rabbit.rs"]
+mod rabbit;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::authority::Authority;
+use common::programs::free_port;
+use common::{JSON, Server, eventually, now_ms};
+use rabbit::Rabbit;
+use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
+use serde_json::{Value, json};
+
+const SOURCE: &str = "123e4567-e89b-12d3-a456-4266141740aa";
+
+fn serve(directory: &Path, rabbit: &Rabbit) -> Server {
+    serve_with(directory, &rabbit.url(), "")
+}
+
+fn serve_with(directory: &Path, url: &str, more: &str) -> Server {
+    let file = directory.join("amqp.toml");
+    let table = format!("[[amqp.input]]\nurl = '{url}'\nqueue = 'q'\ndeclare = true\n{more}");
+    std::fs::write(&file, table).unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--amqp", file.to_str().unwrap()];
+    Server::try_start(&directory.join("data"), &args).unwrap_or_else(|said| panic!("no start: {said}"))
+}
+
+/// `count` batches numbered from `from` on, one a line: each has one sample of 1, of one of ten series.
+fn batches(from: u64, count: u64) -> String {
+    let base = now_ms();
+    let batch = |at: u64| {
+        let series = [json!({"labels": {"__name__": "m", "k": (at % 10).to_string()}, "kind": "float"})];
+        let samples = json!([{"series": 0, "time_ms": base + at as i64 / 10, "float": 1.0}]);
+        json!({"source": SOURCE, "sequence": at, "series": series, "samples": samples}).to_string() + "\n"
+    };
+    (from..from + count).map(batch).collect()
+}
+
+/// `ogive amqp publish`, fed with lines.
+fn publish(rabbit: &Rabbit, lines: String) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ogive"))
+        .args(["amqp", "publish", "--url", &rabbit.url(), "--queue", "q", "--declare"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::thread::spawn(move || input.write_all(lines.as_bytes()));
+    child
+}
+
+fn published(child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn status(server: &Server, name: &str) -> u64 {
+    let (_, status) = server.get("/v1/status");
+    status[name].as_u64().unwrap_or(0)
+}
+
+fn accepted(server: &Server, count: u64) {
+    eventually(&format!("{count} samples are there"), || {
+        (status(server, "amqp_accepted_total") >= count).then_some(())
+    });
+    assert_eq!(status(server, "amqp_accepted_total"), count);
+}
+
+fn stored(server: &Server) -> f64 {
+    server.number("sum(count_over_time(m[1h]))").unwrap_or(0.0)
+}
+
+#[test]
+fn queues_give_each_batch_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let rabbit = Rabbit::start(directory.path());
+    let server = serve(directory.path(), &rabbit);
+    assert_eq!(published(publish(&rabbit, batches(0, 3_000))), "3000\n");
+    accepted(&server, 3_000);
+    // The same again, as a publisher that was not told does.
+    assert_eq!(published(publish(&rabbit, batches(2_000, 1_000))), "1000\n");
+    eventually("they are known", || (status(&server, "amqp_duplicate_total") == 1_000).then_some(()));
+    assert_eq!(stored(&server), 3_000.0);
+    eventually("all are acknowledged", || {
+        rabbit.control(&["list_queues", "-q", "messages"]).lines().any(|line| line.trim() == "0").then_some(())
+    });
+}
+
+#[test]
+fn queues_lose_nothing_when_either_side_is_killed_or_blocked() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut rabbit = Rabbit::start(directory.path());
+    let mut server = serve(directory.path(), &rabbit);
+    let sending = publish(&rabbit, batches(0, 4_000));
+    eventually("some are there", || (stored(&server) > 100.0).then_some(()));
+    server.kill();
+    let server = serve(directory.path(), &rabbit);
+    rabbit.kill();
+    rabbit.run();
+    assert_eq!(published(sending), "4000\n");
+    eventually("all are there", || (stored(&server) >= 4_000.0).then_some(()));
+    // A server that has no memory left takes nothing, and what waits is sent when it has again.
+    rabbit.control(&["set_vm_memory_high_watermark", "0"]);
+    let mut sending = publish(&rabbit, batches(4_000, 1_000));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(sending.try_wait().unwrap().is_none(), "a blocked server has taken messages");
+    rabbit.control(&["set_vm_memory_high_watermark", "0.4"]);
+    assert_eq!(published(sending), "1000\n");
+    eventually("all are there", || (stored(&server) >= 5_000.0).then_some(()));
+    assert_eq!(stored(&server), 5_000.0);
+}
+
+#[test]
+fn what_queues_cannot_use_is_rejected_and_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let rabbit = Rabbit::start(directory.path());
+    let server = serve(directory.path(), &rabbit);
+    eventually("the queue is there", || rabbit.control(&["list_queues", "-q", "name"]).contains('q').then_some(()));
+    let eval = |kind: &str, body: &str| {
+        // RabbitMQ's own publisher, on its own side.
+        let text = format!(
+            "rabbit_basic:publish(rabbit_misc:r(<<\"/\">>, exchange, <<>>), <<\"q\">>, \
+             [{{content_type, <<\"{kind}\">>}}], <<\"{body}\">>)."
+        );
+        rabbit.control(&["eval", &text])
+    };
+    eval(JSON, "no batch");
+    eval("text/html", "{}");
+    eval("application/x-ogive-batch-flatbuffer", "OGIV");
+    eventually("they are counted", || (status(&server, "amqp_unreadable_total") == 3).then_some(()));
+    assert_eq!(published(publish(&rabbit, batches(0, 10))), "10\n");
+    accepted(&server, 10);
+    let left: Value = server.get("/v1/status").1;
+    assert_eq!(left["amqp_refused_total"], 0, "{left}");
+}
+
+/// broker.toml with a queue as its destination.
+fn broker_file(directory: &Path, rabbit: &Rabbit, listen: u16) -> PathBuf {
+    let (path, password) = (directory.join("broker.toml"), directory.join("password"));
+    std::fs::write(&password, "guest\n").unwrap();
+    let text = format!(
+        "name = \"edge\"\nlisten = [\"127.0.0.1:{listen}\"]\n[spool]\ndirectory = {:?}\n[[destination]]\nname = \"queue\"\n\
+         endpoints = [\"amqp://127.0.0.1:{}/%2f\"]\nrouting-key = \"q\"\ndeclare = true\nuser = \"guest\"\n\
+         password-file = {password:?}\ntimeout = \"5s\"\n",
+        directory.join("spool"),
+        rabbit.port
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn broker(path: &Path) -> Server {
+    let started = Server::try_command(path.parent().unwrap(), &["broker", "-c", path.to_str().unwrap()]);
+    started.unwrap_or_else(|said| panic!("no start: {said}"))
+}
+
+/// Sends batches to a broker as a client does that sends again until it is answered.
+fn send(address: &str, batches: &str) -> std::thread::JoinHandle<()> {
+    let (address, batches) = (address.to_owned(), batches.to_owned());
+    std::thread::spawn(move || {
+        for line in batches.lines() {
+            eventually("the broker takes it", || {
+                let head = format!("POST /v1/batch HTTP/1.1\r\ncontent-type: {JSON}");
+                common::request_at(&address, &head, line.as_bytes()).ok().filter(|(status, _)| *status == 200)
+            });
+        }
+    })
+}
+
+/// The destination as `/v1/broker` has it.
+fn destination(broker: &Server) -> Value {
+    broker.get("/v1/broker").1["destinations"][0].clone()
+}
+
+#[test]
+fn queues_of_a_broker_lose_nothing_whoever_is_killed_or_blocked() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut rabbit = Rabbit::start(directory.path());
+    let listen = free_port();
+    let path = broker_file(directory.path(), &rabbit, listen);
+    let mut first = broker(&path);
+    let mut server = serve(directory.path(), &rabbit);
+    let address = first.address.clone();
+    let sending = send(&address, &batches(0, 600));
+    eventually("some are there", || (stored(&server) > 100.0).then_some(()));
+    first.kill();
+    let second = broker(&path);
+    server.kill();
+    rabbit.kill();
+    let server = serve(directory.path(), &rabbit);
+    sending.join().unwrap();
+    rabbit.run();
+    eventually("all are there", || (stored(&server) >= 600.0).then_some(()));
+    // A server that has no memory left takes nothing; the broker takes all, and brings it later.
+    rabbit.control(&["set_vm_memory_high_watermark", "0"]);
+    send(&address, &batches(600, 100)).join().unwrap();
+    eventually("the broker says so", || {
+        let said = destination(&second)["problem"]["text"].as_str().unwrap_or_default().to_owned();
+        said.contains("takes no messages for now").then_some(())
+    });
+    assert_eq!(stored(&server), 600.0);
+    rabbit.control(&["set_vm_memory_high_watermark", "0.4"]);
+    eventually("all are there", || (stored(&server) >= 700.0).then_some(()));
+    eventually("the broker knows", || (destination(&second)["lag_batches"].as_u64()? < 5).then_some(()));
+    assert_eq!(stored(&server), 700.0);
+    assert_eq!(destination(&second)["gaps"]["made_total"], 0);
+}
+
+/// Waits until a server says that it does not believe the queue's.
+fn refuses(directory: &Path, url: &str, more: &str) {
+    let file = directory.join("refusing.toml");
+    std::fs::write(&file, format!("[[amqp.input]]\nurl = '{url}'\nqueue = 'q'\n{more}")).unwrap();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_ogive"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(directory.join("refusing"))
+        .arg("--amqp")
+        .arg(&file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let refusal = said.find(|line| line.contains("invalid peer certificate"));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(refusal.is_some(), "it ended without a word on the certificate");
+}
+
+#[test]
+fn queues_are_reached_over_tls_with_a_certificate_of_both() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let (authority, other) = (Authority::new(), Authority::new());
+    authority.certify(directory.path(), "localhost", ServerAuth);
+    authority.certify(directory.path(), "client", ClientAuth);
+    std::fs::write(path("ca.pem"), authority.0.pem()).unwrap();
+    std::fs::write(path("other.pem"), other.0.pem()).unwrap();
+    let rabbit = Rabbit::start_tls(directory.path());
+    let url = rabbit.tls_url();
+    let keys = |ca: &str| {
+        let [ca, certificate, key] = [ca, "client.pem", "client.key"].map(|name| format!("'{}'", path(name).display()));
+        format!("ca_file = {ca}\ncert_file = {certificate}\nkey_file = {key}\n")
+    };
+    // Who is not vouched for is not believed, and nothing is taken from it.
+    refuses(directory.path(), &url, &keys("other.pem"));
+    let server = serve_with(directory.path(), &url, &keys("ca.pem"));
+    assert_eq!(published(publish(&rabbit, batches(0, 50))), "50\n");
+    accepted(&server, 50);
+    let listed = rabbit.control(&["list_connections", "-q", "ssl", "ssl_protocol", "peer_cert_subject"]);
+    assert!(listed.lines().any(|line| line.starts_with("true") && line.contains("CN=client")), "{listed}");
+}

@@ -1,0 +1,144 @@
+//! A RabbitMQ of a test's own.
+
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::common::programs::free_port;
+
+/// A RabbitMQ with data of its own.
+pub(crate) struct Rabbit {
+    directory: PathBuf,
+    pub(crate) port: u16,
+    tls_port: Option<u16>,
+    /// Of Erlang's distribution, by which it is told what to do.
+    other_port: u16,
+    /// Of the daemon that knows where Erlang's nodes are.
+    mapper_port: u16,
+    child: Option<Child>,
+}
+
+impl Rabbit {
+    pub(crate) fn start(directory: &Path) -> Self {
+        Self::with(directory, None)
+    }
+
+    /// With the certificate `localhost` of the directory, and of `ca.pem` whoever asks must have one.
+    pub(crate) fn start_tls(directory: &Path) -> Self {
+        Self::with(directory, Some(free_port()))
+    }
+
+    fn with(directory: &Path, tls_port: Option<u16>) -> Self {
+        let mut rabbit = Self {
+            directory: directory.to_owned(),
+            port: free_port(),
+            tls_port,
+            other_port: free_port(),
+            mapper_port: free_port(),
+            child: None,
+        };
+        rabbit.configure();
+        rabbit.run();
+        rabbit
+    }
+
+    fn configure(&self) {
+        let Some(port) = self.tls_port else { return };
+        let file = |name: &str| self.directory.join(name).display().to_string();
+        let lines = [
+            format!("listeners.ssl.1 = 127.0.0.1:{port}"),
+            format!("ssl_options.cacertfile = {}", file("ca.pem")),
+            format!("ssl_options.certfile = {}", file("localhost.pem")),
+            format!("ssl_options.keyfile = {}", file("localhost.key")),
+            "ssl_options.verify = verify_peer".into(),
+            "ssl_options.fail_if_no_peer_cert = true".into(),
+        ];
+        std::fs::write(self.directory.join("rabbitmq.conf"), lines.join("\n") + "\n").unwrap();
+    }
+
+    fn command(&self, name: &str) -> Command {
+        // Debian's wrapper would give up its rights and its directory.
+        let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/rabbitmq/lib")
+            .expect("run scripts/need rabbitmq-server")
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        versions.sort();
+        let mut command = Command::new(versions.last().unwrap().join("sbin").join(name));
+        let directory = &self.directory;
+        command
+            .env("HOME", directory)
+            .env("RABBITMQ_NODENAME", format!("ogive-{}@localhost", self.port))
+            .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
+            .env("RABBITMQ_NODE_PORT", self.port.to_string())
+            .env("ERL_EPMD_PORT", self.mapper_port.to_string())
+            .env("RABBITMQ_DIST_PORT", self.other_port.to_string())
+            .env("RABBITMQ_MNESIA_BASE", directory.join("mnesia"))
+            .env("RABBITMQ_LOG_BASE", directory.join("log"))
+            .env("RABBITMQ_ENABLED_PLUGINS_FILE", directory.join("plugins"))
+            .env("RABBITMQ_CONFIG_FILE", directory.join("rabbitmq.conf"))
+            .env("RABBITMQ_CONF_ENV_FILE", directory.join("environment"))
+            .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-setcookie ogive")
+            .env("RABBITMQ_CTL_ERL_ARGS", "-setcookie ogive")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&mut self) {
+        let mut command = self.command("rabbitmq-server");
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        self.child = Some(child);
+        let port = self.port;
+        within_minutes("RabbitMQ serves", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok());
+    }
+
+    pub(crate) fn control(&self, args: &[&str]) -> String {
+        let output = self.command("rabbitmqctl").args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    }
+
+    /// As if the machine had lost its power.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().unwrap();
+        // The script waits for Erlang, which is its child.
+        let _ = Command::new("pkill").args(["-KILL", "-P", &child.id().to_string()]).status();
+        let _ = child.kill();
+        let _ = child.wait();
+        let port = self.port;
+        within_minutes("it is gone", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).err());
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port)
+    }
+}
+
+impl Rabbit {
+    pub(crate) fn tls_url(&self) -> String {
+        format!("amqps://guest:guest@localhost:{}/%2f", self.tls_port.unwrap())
+    }
+}
+
+/// Erlang starts slowly, and a busy machine makes it slower.
+fn within_minutes<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let from = Instant::now();
+    loop {
+        if let Some(value) = done() {
+            return value;
+        }
+        assert!(from.elapsed() < Duration::from_secs(180), "not within three minutes: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+impl Drop for Rabbit {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            self.kill();
+        }
+        // It ends by itself no sooner than it is told to.
+        let _ = Command::new("epmd").args(["-port", &self.mapper_port.to_string(), "-kill"]).output();
+    }
+}

@@ -1,0 +1,447 @@
+//! `ogive serve --checks` on real servers: nginx, PostgreSQL, Redis and dnsmasq from Debian, the kernel's own echo, and on what
+//! refuses, hangs and breaks off.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::authority::Authority;
+use common::programs::{Program, free_port, listens};
+use common::{Server, clients, eventually, form};
+
+/// A directory that servers which give up their rights can reach.
+fn directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    directory
+}
+
+fn serve(directory: &Path, checks: &str) -> Server {
+    let file = directory.join("checks.toml");
+    std::fs::write(&file, checks).unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--checks", file.to_str().unwrap()];
+    Server::try_start(&directory.join("data"), &args).unwrap_or_else(|said| panic!("no start: {said}"))
+}
+
+/// A table of a check that runs each second.
+fn table(name: &str, kind: &str, keys: &str) -> String {
+    format!("[[check]]\nname = '{name}'\nkind = '{kind}'\nperiod = '1s'\ntimeout = '500ms'\n{keys}\n")
+}
+
+/// Waits until `check` has `result`, and says whether it ever was up: a machine that is busy may have let another run time out.
+fn up_at(server: &Server, check: &str, result: &str) -> f64 {
+    let runs = format!("sum(sum_over_time(ogive_check_runs_total{{check=\"{check}\",result=\"{result}\"}}[1m]))");
+    eventually(&format!("{check} has {result}"), || server.number(&runs).filter(|runs| *runs > 0.0));
+    server.number(&format!("max_over_time(ogive_check_up{{check=\"{check}\"}}[1m])")).unwrap_or(f64::NAN)
+}
+
+/// Measurements of a phase.
+fn latencies(server: &Server, check: &str, phase: &str) -> f64 {
+    let count =
+        format!("sum(histogram_count(sum_over_time(ogive_check_seconds{{check=\"{check}\",phase=\"{phase}\"}}[1m])))");
+    server.number(&count).unwrap_or(0.0)
+}
+
+fn gauge(server: &Server, metric: &str, check: &str) -> f64 {
+    let expr = format!("{metric}{{check=\"{check}\"}}");
+    eventually(&expr, || server.number(&expr))
+}
+
+/// Everything that the texts of a check say.
+fn texts(server: &Server, metric: &str, check: &str) -> String {
+    let selector = form(&format!("{metric}{{check=\"{check}\"}}"));
+    let (status, body) = server.get(&format!("/v1/cells?match[]={selector}&start=0&end=9999999999"));
+    assert_eq!(status, 200, "{body}");
+    body.to_string()
+}
+
+/// nginx with a page over HTTP, over TLS, and over TLS with a certificate that is over.
+fn nginx(directory: &Path, ports: [u16; 3]) -> Program {
+    let authority = Authority::new();
+    std::fs::write(directory.join("ca.pem"), authority.0.pem()).unwrap();
+    authority.certify_until(directory, "good", 2090);
+    authority.certify_until(directory, "old", 2024);
+    let [plain, good, old] = ports;
+    let place = directory.display();
+    let tls = |port, name| {
+        format!(
+            "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {place}/{name}.pem; \
+             ssl_certificate_key {place}/{name}.key; location / {{ return 200 'all is well'; }} }}"
+        )
+    };
+    let config = format!(
+        "daemon off; pid {place}/nginx.pid; error_log {place}/nginx.log; events {{}} http {{ access_log off; \
+         client_body_temp_path {place}/b; proxy_temp_path {place}/p; fastcgi_temp_path {place}/f; \
+         uwsgi_temp_path {place}/u; scgi_temp_path {place}/s; \
+         server {{ listen 127.0.0.1:{plain}; location / {{ return 200 'all is well'; }} \
+         location /moved {{ return 302 /; }} location /broken {{ return 503 'no'; }} }} {} {} }}",
+        tls(good, "good"),
+        tls(old, "old")
+    );
+    std::fs::write(directory.join("nginx.conf"), config).unwrap();
+    let mut command = Command::new("nginx");
+    command.arg("-c").arg(directory.join("nginx.conf")).arg("-e").arg(directory.join("nginx.log"));
+    let program = Program::start(command);
+    ports.into_iter().for_each(listens);
+    program
+}
+
+#[test]
+fn nginx_is_asked_over_http_and_tls() {
+    let directory = directory();
+    let ports = [free_port(), free_port(), free_port()];
+    let _nginx = nginx(directory.path(), ports);
+    let [plain, good, old] = ports;
+    let ca = format!("ca_file = '{}'", directory.path().join("ca.pem").display());
+    let url = |port: u16, path: &str| format!("target = 'http://127.0.0.1:{port}{path}'");
+    let tls = |port: u16| format!("target = 'https://localhost:{port}/'");
+    let checks = [
+        table("page", "http", &format!("{}\nbody_regex = 'all is w.ll'\nlabels = {{team = 'x'}}", url(plain, "/"))),
+        table("moved", "http", &format!("{}\nredirects = 1\nbody_regex = 'well'", url(plain, "/moved"))),
+        table("status", "http", &url(plain, "/broken")),
+        table("wanted-status", "http", &format!("{}\nstatus = [503]", url(plain, "/broken"))),
+        table("content", "http", &format!("{}\nbody_regex = 'ill'", url(plain, "/"))),
+        table("good", "http", &format!("{}\n{ca}", tls(good))),
+        table("unknown", "http", &tls(good)),
+        table("old", "tls", &format!("target = 'localhost:{old}'\n{ca}")),
+        table("port", "tcp", &format!("target = '127.0.0.1:{plain}'")),
+    ];
+    let server = serve(directory.path(), &checks.concat());
+    for check in ["page", "moved", "wanted-status", "good", "port"] {
+        assert_eq!(up_at(&server, check, "ok"), 1.0, "{check}: {}", texts(&server, "ogive_check_no_answer", check));
+    }
+    for (check, result) in [("status", "status"), ("content", "content"), ("unknown", "tls"), ("old", "tls")] {
+        assert_eq!(up_at(&server, check, result), 0.0, "{check}");
+        let said = texts(&server, "ogive_check_wrong_answer", check);
+        assert!(said.contains(&format!("{result}: ")), "{said}");
+        assert!(latencies(&server, check, "total") > 0.0, "{check} answered");
+    }
+    for phase in ["resolve", "connect", "tls", "first_byte", "body", "total"] {
+        assert!(latencies(&server, "good", phase) > 0.0, "{phase}");
+    }
+    assert_eq!(latencies(&server, "page", "tls"), 0.0);
+    assert_eq!(gauge(&server, "ogive_check_http_status", "status"), 503.0);
+    assert_eq!(gauge(&server, "ogive_check_body_bytes", "page"), 11.0);
+    let year = 365.0 * 86_400.0;
+    assert!(gauge(&server, "ogive_check_certificate_seconds", "good") > 30.0 * year);
+    assert!(gauge(&server, "ogive_check_certificate_seconds", "old") < -year / 4.0);
+    assert_eq!(gauge(&server, "ogive_check_certificate_valid", "good"), 1.0);
+    assert_eq!(gauge(&server, "ogive_check_certificate_valid", "old"), 0.0);
+    let labels = form("{check=\"page\"}");
+    let (_, found) = server.get(&format!("/api/v1/query?query=ogive_check_up{labels}"));
+    let labels = &found["data"]["result"][0]["metric"];
+    assert_eq!((&labels["kind"], &labels["team"]), (&"http".into(), &"x".into()), "{labels}");
+}
+
+#[test]
+fn what_does_not_answer_is_told_with_its_reason() {
+    let directory = directory();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let rude = TcpListener::bind("127.0.0.1:0").unwrap();
+    let strange = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let http = |port: u16| format!("target = 'http://127.0.0.1:{port}/'");
+    let checks = [
+        table("refused", "tcp", "target = '127.0.0.1:1'"),
+        table("timeout", "http", &http(port(&silent))),
+        table("closed", "http", &http(port(&rude))),
+        table("protocol", "http", &http(port(&strange))),
+        table("dns", "http", "target = 'http://no.such.name.invalid/'"),
+        table("redis-protocol", "redis", &format!("target = '127.0.0.1:{}'", port(&strange))),
+    ];
+    std::thread::spawn(move || rude.incoming().flatten().for_each(drop));
+    std::thread::spawn(move || {
+        for mut stream in strange.incoming().flatten() {
+            let _ = stream.read(&mut [0; 512]);
+            let _ = stream.write_all(b"what do you want?\r\n");
+        }
+    });
+    let server = serve(directory.path(), &checks.concat());
+    for check in ["refused", "timeout", "closed", "dns"] {
+        let up = if check == "dns" {
+            // A resolver that is not there is waited for, until the time is over.
+            eventually("dns ends", || server.number("ogive_check_up{check=\"dns\"}"))
+        } else {
+            up_at(&server, check, check)
+        };
+        assert_eq!(up, 0.0, "{check}");
+        let said = texts(&server, "ogive_check_no_answer", check);
+        assert!(said.contains(&format!("{check}: ")) || check == "dns", "{said}");
+        assert_eq!(latencies(&server, check, "total"), 0.0, "{check} has a latency");
+    }
+    assert_eq!(up_at(&server, "protocol", "protocol"), 0.0);
+    assert_eq!(up_at(&server, "redis-protocol", "protocol"), 0.0);
+    assert!(latencies(&server, "timeout", "connect") > 0.0, "what was there is told");
+    drop(silent);
+}
+
+#[test]
+fn postgres_and_redis_answer_to_who_may_ask() {
+    let directory = directory();
+    let (postgres_port, redis_port) = (free_port(), free_port());
+    let _postgres = postgres(directory.path(), postgres_port);
+    let mut redis = Command::new("redis-server");
+    let words =
+        ["--port", &redis_port.to_string(), "--bind", "127.0.0.1", "--requirepass", "open sesame", "--save", ""];
+    redis.args(words).current_dir(directory.path());
+    let _redis = Program::start(redis);
+    listens(redis_port);
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, "open sesame\n").unwrap();
+    let redis = format!("target = '127.0.0.1:{redis_port}'\n");
+    let postgres = format!("target = '127.0.0.1:{postgres_port}'\n");
+    let right = format!("password_file = '{}'", secret.display());
+    let checks = [
+        table("redis", "redis", &format!("{redis}{right}")),
+        table("redis-wrong", "redis", &format!("{redis}password = 'x'")),
+        table("redis-none", "redis", &redis),
+        table("scram", "postgres", &format!("{postgres}user = 'scram'\ndatabase = 'postgres'\n{right}")),
+        table("scram-wrong", "postgres", &format!("{postgres}user = 'scram'\ndatabase = 'postgres'\npassword = 'x'")),
+        table("md5", "postgres", &format!("{postgres}user = 'hashed'\ndatabase = 'postgres'\n{right}")),
+        table("plain", "postgres", &format!("{postgres}user = 'plain'\ndatabase = 'postgres'\n{right}")),
+        table("no-database", "postgres", &format!("{postgres}user = 'scram'\ndatabase = 'none'\n{right}")),
+        table("no-tls", "postgres", &format!("{postgres}user = 'scram'\ntls = true\n{right}")),
+    ];
+    let server = serve(directory.path(), &checks.concat());
+    for check in ["redis", "scram", "md5", "plain"] {
+        let said = || texts(&server, "ogive_check_wrong_answer", check);
+        assert_eq!(up_at(&server, check, "ok"), 1.0, "{check}: {}", said());
+        for phase in ["connect", "login", "query", "total"] {
+            assert!(latencies(&server, check, phase) > 0.0, "{check} {phase}");
+        }
+    }
+    for check in ["redis-wrong", "redis-none", "scram-wrong", "no-database"] {
+        assert_eq!(up_at(&server, check, "login"), 0.0, "{check}");
+    }
+    assert_eq!(up_at(&server, "no-tls", "tls"), 0.0);
+}
+
+/// A PostgreSQL whose users log in with SCRAM, with MD5 and with the password itself. It does not run as root.
+fn postgres(directory: &Path, port: u16) -> Program {
+    let (data, is_root) = (directory.join("postgres"), is_root_here());
+    let program = |name: &str| {
+        let mut versions: Vec<PathBuf> =
+            std::fs::read_dir("/usr/lib/postgresql").unwrap().map(|entry| entry.unwrap().path()).collect();
+        versions.sort();
+        let path = versions.last().expect("run scripts/need postgres").join("bin").join(name);
+        let mut command = Command::new(if is_root { Path::new("runuser") } else { &path });
+        if is_root {
+            command.args(["-u", "postgres", "--"]).arg(&path);
+        }
+        command.current_dir(directory);
+        command
+    };
+    let mut command = program("initdb");
+    let made = command.arg("-D").arg(&data).args(["-U", "postgres", "--auth=trust", "--no-sync"]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut command = program("postgres");
+    command.arg("-D").arg(&data).arg("-k").arg(directory).args(["-p", &port.to_string(), "-F"]);
+    let server = Program::start(command);
+    listens(port);
+    let roles = "create role scram login password 'open sesame'; create role plain login password 'open sesame'; \
+                 set password_encryption = md5; create role hashed login password 'open sesame';";
+    let rules =
+        "local all all trust\nhost all scram all scram-sha-256\nhost all hashed all md5\nhost all plain all password\n";
+    let sql = |sql: &str| {
+        let mut command = program("psql");
+        command.arg("-h").arg(directory).args(["-p", &port.to_string(), "-U", "postgres", "-qAtc", sql]);
+        command.output().unwrap().status.success()
+    };
+    eventually("PostgreSQL takes roles", || sql(roles).then_some(()));
+    let path = data.join("pg_hba.conf");
+    std::fs::write(&path, rules).unwrap();
+    assert!(sql("select pg_reload_conf()"));
+    server
+}
+
+fn is_root_here() -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    String::from_utf8_lossy(&id.stdout).trim() == "0"
+}
+
+#[test]
+fn names_and_hosts_answer() {
+    let directory = directory();
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut dnsmasq = Command::new("dnsmasq");
+    dnsmasq.args([
+        "--keep-in-foreground",
+        "--no-resolv",
+        "--no-hosts",
+        "--listen-address=127.0.0.1",
+        "--bind-interfaces",
+    ]);
+    dnsmasq.args(["--conf-file=/dev/null", "--pid-file=", "--host-record=a.example,192.0.2.7", "--log-facility=-"]);
+    dnsmasq.args(["--mx-host=a.example,mail.example,10", "--txt-record=a.example,v=1", "--local=/example/"]);
+    // More than fits into a datagram of 512 bytes.
+    dnsmasq.args((0..60).map(|at| format!("--host-record=many.example,192.0.2.{}", at + 1)));
+    dnsmasq.arg(format!("--port={port}"));
+    let _dnsmasq = Program::start(dnsmasq);
+    listens(port);
+    let ask = |keys: &str| format!("target = '127.0.0.1:{port}'\n{keys}");
+    let checks = [
+        table("address", "dns", &ask("query = 'a.example'\nexpect = ['192.0.2.7']")),
+        table("mail", "dns", &ask("query = 'a.example'\nrecord = 'MX'\nexpect = ['10 mail.example']")),
+        table("text", "dns", &ask("query = 'a.example'\nrecord = 'TXT'\nexpect = ['v=1']")),
+        table("many", "dns", &ask("query = 'many.example'\nexpect = ['192.0.2.60']")),
+        table("other", "dns", &ask("query = 'a.example'\nexpect = ['192.0.2.8']")),
+        table("none", "dns", &ask("query = 'b.example'")),
+        table("nobody", "dns", "target = '127.0.0.1:1'\nquery = 'a.example'"),
+        table("ping", "icmp", "target = '127.0.0.1'\ncount = 2"),
+    ];
+    let server = serve(directory.path(), &checks.concat());
+    for check in ["address", "mail", "text", "many"] {
+        let said = || texts(&server, "ogive_check_wrong_answer", check);
+        assert_eq!(up_at(&server, check, "ok"), 1.0, "{check}: {}", said());
+    }
+    assert_eq!(gauge(&server, "ogive_check_dns_answers", "many"), 60.0);
+    for (check, result) in [("other", "content"), ("none", "status"), ("nobody", "refused")] {
+        assert_eq!(up_at(&server, check, result), 0.0, "{check}");
+    }
+    if pings(&server, "ping") {
+        assert!(latencies(&server, "ping", "echo") >= 2.0);
+        assert_eq!(gauge(&server, "ogive_check_icmp_lost", "ping"), 0.0);
+    }
+}
+
+/// Whether pings come back. The kernel may forbid them; then it is said how to allow them.
+fn pings(server: &Server, check: &str) -> bool {
+    let ping = eventually("the ping ends", || server.number(&format!("ogive_check_up{{check=\"{check}\"}}")));
+    if ping != 1.0 {
+        let said = texts(server, "ogive_check_no_answer", check);
+        assert!(said.contains("local: the kernel lets this process not ping"), "{said}");
+    }
+    ping == 1.0
+}
+
+#[test]
+fn a_reload_changes_what_is_checked_and_mistakes_change_nothing() {
+    let directory = directory();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("target = '{}'", listener.local_addr().unwrap());
+    let server = serve(directory.path(), &table("first", "tcp", &target));
+    assert_eq!(up_at(&server, "first", "ok"), 1.0);
+    let reload = |text: &str| {
+        std::fs::write(directory.path().join("checks.toml"), text).unwrap();
+        server.signal("HUP");
+    };
+    reload("[[check]]\nname = 'x'");
+    reload(&table("second", "tcp", &target));
+    assert_eq!(up_at(&server, "second", "ok"), 1.0);
+    // The first is not asked any more, and has no state: not even that of its last run.
+    eventually("the first has ended", || server.number("ogive_check_up{check=\"first\"}").is_none().then_some(()));
+    let runs = || server.number("sum(sum_over_time(ogive_check_runs_total{check=\"first\"}[10m]))").unwrap();
+    let (before, from) = (runs(), up_at(&server, "second", "ok"));
+    assert_eq!(from, 1.0);
+    let second = || server.number("timestamp(ogive_check_up{check=\"second\"})").unwrap();
+    let from = second();
+    eventually("the second goes on", || (second() >= from + 2.0).then_some(()));
+    assert_eq!(runs(), before);
+}
+
+/// Everything that is reached by a host and a port, by the other version of the Internet Protocol.
+#[test]
+fn version_6_of_the_protocol_is_spoken_too() {
+    let directory = directory();
+    let listener = TcpListener::bind("[::1]:0").expect("this machine has the address ::1");
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.set_read_timeout(Some(std::time::Duration::from_millis(200)));
+            let mut request = [0; 4096];
+            if stream.read(&mut request).is_ok_and(|length| {
+                request[..length]
+                    .windows(9)
+                    .any(|word| word == b"host: [::".as_slice() || word == b"Host: [::".as_slice())
+            }) {
+                let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+            }
+        }
+    });
+    let names = UdpSocket::bind("[::1]:0").unwrap().local_addr().unwrap().port();
+    let mut dnsmasq = Command::new("dnsmasq");
+    dnsmasq.args(["--keep-in-foreground", "--no-resolv", "--no-hosts", "--listen-address=::1", "--bind-interfaces"]);
+    dnsmasq.args(["--conf-file=/dev/null", "--pid-file=", "--host-record=a.example,2001:db8::7", "--log-facility=-"]);
+    dnsmasq.arg(format!("--port={names}"));
+    let _dnsmasq = Program::start(dnsmasq);
+    eventually("dnsmasq listens", || TcpStream::connect((std::net::Ipv6Addr::LOCALHOST, names)).ok());
+    let checks = [
+        table("tcp", "tcp", &format!("target = '[::1]:{port}'")),
+        table("http", "http", &format!("target = 'http://[::1]:{port}/'\nstatus = [204]")),
+        table(
+            "dns",
+            "dns",
+            &format!("target = '[::1]:{names}'\nquery = 'a.example'\nrecord = 'AAAA'\nexpect = ['2001:db8::7']"),
+        ),
+        table("ping", "icmp", "target = '::1'\ncount = 2"),
+    ];
+    let server = serve(directory.path(), &checks.concat());
+    for check in ["tcp", "http", "dns"] {
+        let said =
+            || texts(&server, "ogive_check_no_answer", check) + &texts(&server, "ogive_check_wrong_answer", check);
+        assert_eq!(up_at(&server, check, "ok"), 1.0, "{check}: {}", said());
+    }
+    if pings(&server, "ping") {
+        assert!(latencies(&server, "ping", "echo") >= 2.0);
+    }
+}
+
+/// GetMetricData with dimensions, asked of moto with signed requests; the values were put there by the client of AWS.
+#[test]
+fn cloudwatch_metrics_come_with_their_dimensions() {
+    let directory = directory();
+    let port = free_port();
+    let mut moto = clients::moto("moto_server");
+    moto.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+    let _moto = Program::start(moto);
+    listens(port);
+    let endpoint = format!("http://127.0.0.1:{port}");
+    let mut put = clients::moto("python");
+    put.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/cloudwatch.py")).arg(&endpoint);
+    let put = put.output().unwrap();
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    let metric = |dimension: &str, more: &str| {
+        format!(
+            "[[check.metric]]\nnamespace = 'Shop'\nname = 'QueueAge'\ndimensions = {{QueueName = '{dimension}'}}\n{more}\n"
+        )
+    };
+    let keys = "region = 'eu-west-1'\naccess_key_id = 'id'\nsecret_access_key = 'secret'\ndelay = '1s'";
+    // What is asked on a busy machine may take its time.
+    let table = |name: &str, endpoint: &str| {
+        let head = "kind = 'cloudwatch'\nperiod = '20s'\ntimeout = '9s'";
+        format!("[[check]]\nname = '{name}'\n{head}\nendpoint = '{endpoint}'\n{keys}\n")
+    };
+    let asked = table("shop", &endpoint)
+        + &metric("orders", "statistics = ['Sum', 'Average', 'SampleCount']")
+        + &metric("mail", "statistics = ['Sum']")
+        + &metric("nobody", "statistics = ['Sum']");
+    let server = serve(directory.path(), &asked);
+    let value = |queue: &str, statistic: &str| {
+        let selector = format!(
+            "aws_shop_queue_age{{dimension_QueueName=\"{queue}\",statistic=\"{statistic}\",region=\"eu-west-1\"}}"
+        );
+        server.number(&format!("last_over_time({selector}[10m])"))
+    };
+    let orders = eventually("the values are there", || value("orders", "Sum"));
+    assert_eq!((orders, value("orders", "Average"), value("orders", "SampleCount")), (4.0, Some(2.0), Some(2.0)));
+    assert_eq!((value("mail", "Sum"), value("nobody", "Sum")), (Some(7.0), None));
+    let points = |queue: &str| {
+        server
+            .number(&format!("max(ogive_check_cloudwatch_points{{dimension_QueueName=\"{queue}\",statistic=\"Sum\"}})"))
+    };
+    assert_eq!((points("orders"), points("nobody")), (Some(1.0), Some(0.0)));
+}
+
+#[test]
+fn a_file_with_a_mistake_starts_no_server() {
+    let directory = directory();
+    let file = directory.path().join("checks.toml");
+    std::fs::write(&file, "\n[[check]]\nname = 'a'\nkind = 'tpc'\n").unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--checks", file.to_str().unwrap()];
+    let said = Server::try_start(&directory.path().join("data"), &args).err().expect("it does not start");
+    assert!(said.contains("checks.toml, line 2: check \"a\": there is no kind \"tpc\""), "{said}");
+}

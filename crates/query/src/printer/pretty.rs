@@ -1,0 +1,115 @@
+//! A syntax tree over several lines, as Prometheus' `format_query` breaks it.
+//!
+//! Format: a node whose text fits [`LINE_CHARS_MAX`] stands on one line; a longer one has its parts on lines of their own, two
+//! spaces further in. Selectors are never broken.
+
+use std::fmt::Write;
+
+use crate::ast::{Binary, Expr, ExprKind, Subquery};
+
+/// 100 bytes, as in Prometheus.
+const LINE_CHARS_MAX: usize = 100;
+
+impl Expr {
+    /// The canonical text, broken into lines where it is long.
+    #[must_use]
+    pub fn pretty(&self) -> String {
+        self.pretty_at(0)
+    }
+
+    fn pretty_at(&self, depth: usize) -> String {
+        let margin = "  ".repeat(depth);
+        let text = self.to_string();
+        if text.len() <= LINE_CHARS_MAX {
+            return margin + &text;
+        }
+        match &self.kind {
+            ExprKind::Number(_) | ExprKind::String(_) | ExprKind::VectorSelector(_) | ExprKind::MatrixSelector(_) => {
+                margin + &text
+            }
+            ExprKind::Subquery(subquery) => broken_subquery(subquery, depth),
+            ExprKind::Unary(op, inner) => {
+                let inner = inner.pretty_at(depth);
+                format!("{margin}{}{}", op.text(), inner.trim_start())
+            }
+            ExprKind::Binary(binary) => broken_binary(binary, depth),
+            ExprKind::Aggregate(aggregate) => {
+                let inside = aggregate.parameter.iter().chain([&aggregate.expr]);
+                format!("{margin}{}({}\n{margin})", aggregate.head(), lines(inside, depth + 1))
+            }
+            ExprKind::Call(call) => {
+                format!("{margin}{}({}\n{margin})", call.function.name, lines(call.arguments.iter(), depth + 1))
+            }
+            ExprKind::Paren(inner) => format!("{margin}(\n{}\n{margin})", inner.pretty_at(depth + 1)),
+        }
+    }
+}
+
+/// Each on its own line, after a line break, with commas between.
+fn lines<'a>(parts: impl Iterator<Item = &'a Expr>, depth: usize) -> String {
+    let parts: Vec<String> = parts.map(|part| format!("\n{}", part.pretty_at(depth))).collect();
+    parts.join(",")
+}
+
+fn broken_binary(binary: &Binary, depth: usize) -> String {
+    let mut out = binary.left.pretty_at(depth + 1);
+    write!(out, "\n{}{}\n", "  ".repeat(depth), binary.operator()).expect("writes to memory");
+    out + &binary.right.pretty_at(depth + 1)
+}
+
+fn broken_subquery(subquery: &Subquery, depth: usize) -> String {
+    subquery.expr.pretty_at(depth) + &subquery.suffix()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::parse;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(parse(text).unwrap().pretty(), expected);
+    }
+
+    #[test]
+    fn what_is_long_is_broken_where_its_parts_meet() {
+        check("sum by(a)(rate(x[5m]))>bool 1", "sum by (a) (rate(x[5m])) > bool 1");
+        let (a, b) = ("a".repeat(60), "b".repeat(60));
+        check(&format!("{a}+on(x)group_left {b}"), &format!("  {a}\n+ on (x) group_left ()\n  {b}"));
+        check(
+            &format!("topk by (job) (3, -({a} - {b}))"),
+            &format!("topk by (job) (\n  3,\n  -(\n      {a}\n    -\n      {b}\n  )\n)"),
+        );
+        check(
+            &format!("label_join({a}, \"{b}\", \",\")[1h:5m] offset 1m"),
+            &format!("label_join(\n  {a},\n  \"{b}\",\n  \",\"\n)[1h:5m] offset 1m"),
+        );
+        check(&format!("{a}{{{b}=\"1\"}}[5m]"), &format!("{a}{{{b}=\"1\"}}[5m]"));
+    }
+
+    proptest! {
+        /// However it is broken, it is the same tree.
+        #[test]
+        fn broken_text_is_the_same_tree(names in prop::collection::vec("[a-z]{1,40}", 1..12), shape in any::<u64>()) {
+            let mut text = names[0].clone();
+            for (at, name) in names[1..].iter().enumerate() {
+                text = match (shape >> (at * 3)) & 7 {
+                    0 => format!("sum by (l) ({text})"),
+                    1 => format!("({text} + on (x) {name}_m)"),
+                    2 => format!("quantile(0.5, {text})"),
+                    3 => format!("-({text})"),
+                    4 => format!("rate(({text})[1h:5m])"),
+                    5 => format!("clamp({text}, 1, 2)"),
+                    6 => format!("{name}_m / {text}"),
+                    _ => format!("label_replace({text}, \"a\", \"b\", \"c\", \"d\")"),
+                };
+            }
+            let Ok(mut tree) = parse(&text) else { return Ok(()) };
+            let pretty = tree.pretty();
+            let mut again = parse(&pretty).unwrap_or_else(|error| panic!("{pretty}: {error}"));
+            tree.erase_spans();
+            again.erase_spans();
+            prop_assert_eq!(tree, again);
+        }
+    }
+}

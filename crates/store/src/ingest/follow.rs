@@ -1,0 +1,276 @@
+//! Who hears of samples as the shards apply them: live views.
+//!
+//! Invariants: a follower hears of each sample of a followed series that is durable and counts, once, after the shard has applied it and
+//! before the batch is answered; never of what was refused or was there already. Whether a series is followed is decided in the
+//! shard's own order: what was applied before is told as an instant ([`Follower::begin`]), everything after is offered.
+//! Threads: a follower belongs to its shard's thread. Limits: the follower's own; while nobody watches nothing is looked at.
+
+use std::sync::Arc;
+
+use ogive_model::{Matcher, SeriesDef, SeriesId, Tenant, Value};
+
+use crate::ingest::head::{Head, Owned, Placed};
+
+/// A selection whose samples are wanted as they are applied.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// Tells it from others.
+    pub id: u64,
+    /// Whose series.
+    pub tenant: Tenant,
+    /// All of them accept a series.
+    pub matchers: Vec<Matcher>,
+}
+
+/// A series that a watch accepts.
+#[derive(Clone, Copy, Debug)]
+pub struct Followed<'a> {
+    /// The watch.
+    pub watch: u64,
+    /// What the shard calls the series, until it begins another one under this number.
+    pub slot: u32,
+    /// Its identity.
+    pub series: SeriesId,
+    /// What it is.
+    pub def: &'a SeriesDef,
+    /// Samples up to this time, milliseconds, may have been applied before.
+    pub applied_ms: i64,
+}
+
+/// Hears of the samples of one shard. Called on the shard's thread, so it must not wait.
+pub trait Follower: Send {
+    /// A watch accepts a series. Says whether its samples are wanted; of numbers without a start they are never told.
+    fn begin(&mut self, followed: Followed<'_>) -> bool;
+    /// A sample was applied. It is certain to count unless it has a start and may be in a block already: then reading it tells.
+    fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool);
+    /// Everything that was acknowledged before [`crate::Store::pass`] was called with this instant was told.
+    fn pass(&mut self, until_ns: i64);
+}
+
+/// What a shard is told about followers.
+pub(crate) enum Follow {
+    /// Tell this one, and nobody from before.
+    Begin(Box<dyn Follower>),
+    /// Samples up to `flushed_ms` may be in blocks.
+    Watch {
+        watch: Arc<Watch>,
+        flushed_ms: i64,
+    },
+    Unwatch(u64),
+    Pass(i64),
+    /// Nobody is told any more.
+    End,
+}
+
+/// What a shard knows of its follower.
+#[derive(Default)]
+pub(crate) struct Following {
+    follower: Option<Box<dyn Follower>>,
+    watches: Vec<Arc<Watch>>,
+    /// The newest time of what may be in blocks, as it was when a watch began.
+    flushed_ms: Option<i64>,
+}
+
+impl Following {
+    pub(crate) fn obey(&mut self, head: &mut Head, told: Follow) {
+        match told {
+            Follow::Begin(follower) => {
+                self.end(head);
+                self.follower = Some(follower);
+            }
+            Follow::Watch { watch, flushed_ms } => {
+                self.flushed_ms = self.flushed_ms.max(Some(flushed_ms));
+                for slot in head.matching(&watch.tenant, &watch.matchers) {
+                    let owned = Arc::clone(head.owned(slot));
+                    let newest_ms = head.newest_ms(slot);
+                    let applied_ms = newest_ms.max(head.frozen_newest_ms()).max(self.flushed_ms);
+                    if self.begin(&watch, slot, &owned, applied_ms.unwrap_or(i64::MIN)) {
+                        head.follow(slot, true);
+                    }
+                }
+                self.watches.push(watch);
+            }
+            Follow::Unwatch(id) => self.unwatch(head, id),
+            Follow::Pass(until_ns) => {
+                if let Some(follower) = &mut self.follower {
+                    follower.pass(until_ns);
+                }
+            }
+            Follow::End => self.end(head),
+        }
+    }
+
+    fn end(&mut self, head: &mut Head) {
+        let all: Vec<u64> = self.watches.iter().map(|watch| watch.id).collect();
+        all.into_iter().for_each(|id| self.unwatch(head, id));
+        self.follower = None;
+    }
+
+    fn unwatch(&mut self, head: &mut Head, id: u64) {
+        let gone: Vec<_> = self.watches.extract_if(.., |watch| watch.id == id).collect();
+        for watch in gone {
+            for slot in head.matching(&watch.tenant, &watch.matchers) {
+                let owned = head.owned(slot);
+                let is_wanted = self.watches.iter().any(|watch| accepts(watch, owned));
+                if !is_wanted {
+                    head.follow(slot, false);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, watch: &Watch, slot: u32, owned: &Owned, applied_ms: i64) -> bool {
+        let Owned { tenant, def } = owned;
+        let followed = Followed { watch: watch.id, slot, series: def.id(tenant), def, applied_ms };
+        self.follower.as_mut().is_some_and(|follower| follower.begin(followed))
+    }
+
+    /// A series is new in its slot.
+    pub(crate) fn add_series(&mut self, head: &mut Head, slot: u32, owned: &Owned) {
+        // It may have been here before, and its samples be in blocks.
+        let applied_ms = head.frozen_newest_ms().max(self.flushed_ms).unwrap_or(i64::MIN);
+        for at in 0..self.watches.len() {
+            let watch = Arc::clone(&self.watches[at]);
+            if accepts(&watch, owned) && self.begin(&watch, slot, owned, applied_ms) {
+                head.follow(slot, true);
+            }
+        }
+    }
+
+    /// Puts a sample into the head, and tells it when it counts; false when it is a point that was there already.
+    pub(crate) fn apply(&mut self, head: &mut Head, placed: Placed) -> bool {
+        let Placed { index: slot, time_ms, start_ms, .. } = placed;
+        let Some(follower) = self.follower.as_mut().filter(|_| head.is_followed(slot)) else {
+            return head.apply(placed);
+        };
+        let value = placed.value.clone();
+        let is_new = head.apply(placed);
+        if is_new {
+            let is_certain = start_ms == 0 || Some(time_ms) > head.frozen_newest_ms().max(self.flushed_ms);
+            follower.sample(slot, time_ms, value, is_certain);
+        }
+        is_new
+    }
+}
+
+fn accepts(watch: &Watch, owned: &Owned) -> bool {
+    watch.tenant == owned.tenant
+        && watch.matchers.iter().all(|matcher| matcher.matches(owned.def.labels.get(&matcher.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use ogive_hist::Histogram;
+    use ogive_journal::SimulatedDisk;
+    use ogive_model::{Batch, Kind, MatchOp, Sample, SeriesMeta, SourceId, Temporality};
+
+    use super::*;
+    use crate::{ManualClock, Options, Store};
+
+    const NOW_MS: i64 = 1_700_000_000_000;
+
+    #[derive(Debug, PartialEq)]
+    enum Heard {
+        Begin(u64, SeriesId, i64),
+        Sample(i64, bool),
+        Pass(i64),
+        End,
+    }
+
+    struct Ear(Sender<Heard>);
+
+    impl Follower for Ear {
+        fn begin(&mut self, followed: Followed<'_>) -> bool {
+            self.0.send(Heard::Begin(followed.watch, followed.series, followed.applied_ms)).unwrap();
+            true
+        }
+
+        fn sample(&mut self, _: u32, time_ms: i64, _: Value, is_certain: bool) {
+            self.0.send(Heard::Sample(time_ms - NOW_MS, is_certain)).unwrap();
+        }
+
+        fn pass(&mut self, until_ns: i64) {
+            self.0.send(Heard::Pass(until_ns)).unwrap();
+        }
+    }
+
+    impl Drop for Ear {
+        fn drop(&mut self) {
+            let _ = self.0.send(Heard::End);
+        }
+    }
+
+    fn def(name: &str) -> SeriesDef {
+        let meta =
+            SeriesMeta { kind: Kind::Histogram, temporality: Temporality::Delta, unit: String::new(), width_ms: 0 };
+        SeriesDef::new([("__name__", name)], meta).unwrap()
+    }
+
+    fn tenant() -> Tenant {
+        Tenant::new("team").unwrap()
+    }
+
+    fn put(store: &Store, sequence: u64, name: &str, start_ms: Option<i64>, time_ms: i64) {
+        let ns = |ms: i64| (NOW_MS + ms) * 1_000_000;
+        let mut value = Histogram::log_linear();
+        value.record(1.0);
+        let value = Value::Histogram(Box::new(value));
+        let sample = Sample { series: 0, time_ns: ns(time_ms), start_ns: start_ms.map(ns), value };
+        let (series, samples) = (vec![Ok(def(name))], vec![Ok(sample)]);
+        let batch = Batch { source: SourceId(1), sequence, tenant: tenant(), series, samples, ..Batch::default() };
+        let (sender, done) = channel();
+        store.submit(batch, Box::new(move |outcome| sender.send(outcome).unwrap())).unwrap();
+        done.recv().unwrap().unwrap();
+    }
+
+    fn watch(id: u64, tenant: Tenant, name: &str) -> Watch {
+        Watch { id, tenant, matchers: vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()] }
+    }
+
+    #[test]
+    fn a_follower_hears_what_is_new_of_what_is_watched() {
+        let clock = Arc::new(ManualClock::new(NOW_MS * 1_000_000));
+        let options = Options { shards: 1, ..Options::default() };
+        let store = Store::open(Arc::new(SimulatedDisk::new(1)), "data".as_ref(), options, clock).unwrap();
+        let (ear, heard) = channel();
+        let told = || {
+            store.pass(7);
+            heard.iter().take_while(|heard| *heard != Heard::Pass(7)).collect::<Vec<_>>()
+        };
+        put(&store, 1, "a", None, 100);
+        store.follow(|| Box::new(Ear(ear.clone())));
+        store.watch(watch(1, Tenant::default(), "a"));
+        put(&store, 2, "a", None, 200);
+        assert_eq!(told(), [], "another tenant's");
+        store.watch(watch(2, tenant(), "a"));
+        store.watch(watch(3, tenant(), "b"));
+        let (a, b) = (def("a").id(&tenant()), def("b").id(&tenant()));
+        assert_eq!(told(), [Heard::Begin(2, a, NOW_MS + 200)]);
+        put(&store, 3, "a", Some(200), 300);
+        put(&store, 4, "a", Some(200), 300);
+        put(&store, 4, "a", None, 310);
+        put(&store, 5, "b", None, 320);
+        put(&store, 6, "c", None, 330);
+        let expected = [Heard::Sample(300, true), Heard::Begin(3, b, i64::MIN), Heard::Sample(320, true)];
+        assert_eq!(told(), expected, "the same point, the same number and what nobody watches are not told");
+        store.flush().unwrap();
+        put(&store, 7, "a", Some(200), 300);
+        put(&store, 8, "a", Some(300), 400);
+        put(&store, 9, "a", None, 250);
+        let expected = [Heard::Sample(300, false), Heard::Sample(400, true), Heard::Sample(250, true)];
+        assert_eq!(told(), expected, "a point that may be in a block is not certain, a fragment always is");
+        store.watch(watch(4, tenant(), "b"));
+        assert_eq!(told(), [Heard::Begin(4, b, NOW_MS + 330)], "what is in a block was applied before");
+        store.unwatch(2);
+        store.unwatch(3);
+        put(&store, 10, "a", None, 500);
+        put(&store, 11, "b", None, 500);
+        assert_eq!(told(), [Heard::Sample(500, true)], "the other watch of b goes on");
+        store.unfollow();
+        assert_eq!(heard.recv(), Ok(Heard::End));
+        put(&store, 12, "b", None, 600);
+        assert_eq!(heard.try_recv().ok(), None);
+    }
+}

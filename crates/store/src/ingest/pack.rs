@@ -1,0 +1,231 @@
+//! How the kinds of values are packed in full parts of the head.
+//!
+//! Invariants: what was packed comes back bit for bit.
+
+use ogive_model::HistogramValue;
+
+use crate::codec::histograms;
+use crate::ingest::apply::Started;
+use crate::ingest::column::Pack;
+use crate::ingest::packed::{Columns, Packed};
+use crate::ingest::packed_histograms as packed;
+
+impl Pack for f64 {
+    fn pointed(&self) -> usize {
+        0
+    }
+
+    fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
+        let (times, values) = rows.iter().copied().unzip();
+        Some(Packed::of(&Columns { times, values, starts: Vec::new() }))
+    }
+
+    fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
+        let Columns { times, values, .. } = packed.columns();
+        times.into_iter().zip(values).collect()
+    }
+}
+
+impl Pack for Started<f64> {
+    fn pointed(&self) -> usize {
+        0
+    }
+
+    fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
+        let mut columns = Columns::default();
+        for (time, row) in rows {
+            columns.times.push(*time);
+            columns.values.push(row.value);
+            columns.starts.push(row.start);
+        }
+        Some(Packed::of(&columns))
+    }
+
+    fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
+        let Columns { times, values, starts } = packed.columns();
+        let rows = values.into_iter().zip(starts).map(|(value, start)| Self { start, value });
+        times.into_iter().zip(rows).collect()
+    }
+}
+
+/// 64 cells, of some 500 bytes each while they are rows: 32 would take a fifth more once they are packed, 128 leave more
+/// in rows than they save.
+const CELLS: usize = 64;
+/// A cell of a second is open for its fragments that long, in seconds.
+const CELLS_OPEN: usize = 8;
+
+impl Pack for HistogramValue {
+    const PART_SAMPLES: usize = CELLS;
+    const OPEN_SAMPLES: usize = CELLS_OPEN;
+
+    /// Its columns, and what allocating them costs.
+    fn pointed(&self) -> usize {
+        histograms::bins_of(self) * 12 + 32
+    }
+
+    fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
+        let times: Vec<i64> = rows.iter().map(|row| row.0).collect();
+        let values: Vec<&Self> = rows.iter().map(|row| &row.1).collect();
+        Some(Packed::new(&times, &[], |out| packed::put(out, &values)))
+    }
+
+    fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
+        let (times, _, cursor) = packed.open();
+        let values = packed::get(cursor, times.len());
+        times.into_iter().zip(values).collect()
+    }
+}
+
+impl Pack for Started<HistogramValue> {
+    const PART_SAMPLES: usize = CELLS;
+    const OPEN_SAMPLES: usize = CELLS_OPEN;
+
+    fn pointed(&self) -> usize {
+        self.value.pointed()
+    }
+
+    fn pack(rows: &[(i64, Self)]) -> Option<Packed> {
+        let times: Vec<i64> = rows.iter().map(|row| row.0).collect();
+        let starts: Vec<i64> = rows.iter().map(|row| row.1.start).collect();
+        let values: Vec<&HistogramValue> = rows.iter().map(|row| &row.1.value).collect();
+        Some(Packed::new(&times, &starts, |out| packed::put(out, &values)))
+    }
+
+    fn unpack(packed: &Packed) -> Vec<(i64, Self)> {
+        let (times, starts, cursor) = packed.open();
+        let values = packed::get(cursor, times.len());
+        let rows = values.into_iter().zip(starts).map(|(value, start)| Self { start, value });
+        times.into_iter().zip(rows).collect()
+    }
+}
+
+/// Texts stay rows: what they point to is most of what they take.
+impl Pack for String {
+    fn pointed(&self) -> usize {
+        self.len()
+    }
+
+    fn pack(_: &[(i64, Self)]) -> Option<Packed> {
+        None
+    }
+
+    fn unpack(_: &Packed) -> Vec<(i64, Self)> {
+        unreachable!("no texts were packed")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ogive_hist::Histogram;
+    use ogive_model::TimeRange;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ingest::apply::{Applied, Measured, apply, apply_started};
+    use crate::ingest::column::{Column, Part};
+
+    fn cell(value: u8, scale: Option<i8>) -> HistogramValue {
+        let mut histogram = match scale {
+            None => Histogram::log_linear(),
+            Some(scale) => Histogram::new(ogive_hist::Scheme::Exp2 { scale }),
+        };
+        histogram.record_n(f64::from(value) / 8.0, u64::from(value) % 5 + 1);
+        HistogramValue::Integer(histogram)
+    }
+
+    fn rows<V: Pack>(column: &Column<V>) -> Vec<(i64, V)> {
+        column.read(TimeRange::ALL).iter().flat_map(|part| part.rows(TimeRange::ALL).into_owned()).collect()
+    }
+
+    fn packed<V: Pack>(column: &Column<V>) -> usize {
+        column.read(TimeRange::ALL).iter().filter(|part| matches!(&***part, Part::Packed(_))).count()
+    }
+
+    /// Cells that come in order, and some late: how far back each is.
+    fn any_times() -> impl Strategy<Value = Vec<i64>> {
+        let late = prop_oneof![12 => Just(0), 2 => 0..10_i64, 1 => 0..500_i64];
+        prop::collection::vec(late, 0..700).prop_map(|late| {
+            let times = (0_i64..).zip(late).map(|(at, late)| at / 2 - late);
+            times.collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+        /// Fragments of delta cells, and cumulative histograms of which the greater stays, against a map of what was never packed.
+        #[test]
+        fn cells_in_packed_parts_are_a_map(
+            times in any_times(), values in prop::collection::vec(1..200_u8, 700), delta in any::<bool>(), change in 0..700_usize,
+        ) {
+            let mut column = Column::default();
+            let mut model: BTreeMap<i64, HistogramValue> = BTreeMap::new();
+            let mut bytes = 0;
+            let mut held = None;
+            for (at, (time, value)) in times.iter().zip(&values).enumerate() {
+                let value = cell(*value, (at > change).then_some(3));
+                let Applied { grown, met, .. } = apply(&mut column, *time, value.clone(), delta);
+                bytes += grown;
+                prop_assert_eq!(met, model.contains_key(time));
+                match model.get_mut(time) {
+                    Some(there) if delta => there.add(value),
+                    Some(there) if value.order(there).is_le() => {}
+                    _ => {
+                        model.insert(*time, value);
+                    }
+                }
+                if at == 300 {
+                    held = Some((column.read(TimeRange::ALL), rows(&column)));
+                }
+            }
+            prop_assert_eq!(bytes, column.bytes() as i64, "what grew is what is there");
+            prop_assert_eq!(rows(&column), model.into_iter().collect::<Vec<_>>());
+            if let Some((parts, then)) = held {
+                let now: Vec<_> = parts.iter().flat_map(|part| part.rows(TimeRange::ALL).into_owned()).collect();
+                prop_assert_eq!(now, then, "what a reader holds does not change");
+            }
+        }
+
+        /// Points with starts are a set, however late they come, and get room for their starts when the first has one.
+        #[test]
+        fn points_in_packed_parts_are_a_set(times in any_times(), values in prop::collection::vec((1..4_u8, 0..3_i64), 700)) {
+            let mut column = Column::default();
+            let mut model = std::collections::BTreeSet::new();
+            let mut bytes = 0;
+            for (time, (value, start)) in times.iter().zip(&values) {
+                let point = Started { start: time - 1000 + start, value: cell(*value, None) };
+                let applied = apply_started(&mut column, *time, point, true);
+                bytes += applied.grown;
+                prop_assert_eq!(applied.known, !model.insert((*time, *start, *value)));
+            }
+            prop_assert_eq!(bytes, column.bytes() as i64, "what grew is what is there");
+            let of = |(time, row): (i64, Started<HistogramValue>)| (time, row.start, row.value);
+            let model = model.into_iter().map(|(time, start, value)| (time, time - 1000 + start, cell(value, None)));
+            prop_assert_eq!(rows(&column).into_iter().map(of).collect::<Vec<_>>(), model.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_series_of_cells_is_packed_but_for_the_newest_and_late_fragments_do_not_leave_it_unpacked() {
+        let mut column = Column::default();
+        let mut bytes = 0;
+        let mut add = |column: &mut Column<HistogramValue>, time| {
+            bytes += apply(column, time, cell((time % 200) as u8 + 1, None), true).grown;
+            assert_eq!(bytes, column.bytes() as i64);
+        };
+        (0..1000).for_each(|time| add(&mut column, time));
+        let sealed = (1000 - CELLS_OPEN) / CELLS;
+        assert_eq!(packed(&column), sealed);
+        assert!(column.bytes() < 1000 * 20 + (CELLS + CELLS_OPEN) * 500, "{} bytes", column.bytes());
+        // The fragments of the newest cells find them open.
+        (990..1000).for_each(|time| add(&mut column, time));
+        assert_eq!(packed(&column), sealed);
+        // A second sender brings all cells once more: only where it is now is unpacked.
+        for time in 0..900 {
+            add(&mut column, time);
+            assert!(packed(&column) >= sealed - 1, "{time}");
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! A selection that is read one label set at a time: which blocks and heads hold what of it is known, the samples are not read yet.
+//!
+//! Invariants: a label set's samples are what [`crate::TenantView`] answers to the same selection, bit for bit: its parts meet in
+//! the same order.
+//! Threads: any number take at once; each label set is taken once.
+//! Limits: the samples of all that was taken count against the selection's `samples_max`. What heads hold is in memory from the
+//! beginning as it lies there, not copied, and an entry of some 100 bytes for each series of each block. What matches is counted as it is
+//! found, so that too much is refused before all of it was looked at.
+//! Failure: a part that cannot be read is left out and told, as in an answer of parts.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ogive_model::{Kind, Labels, Opening, SelectError, Selection, SeriesData, SeriesSet, Tenant, TimeRange};
+
+use crate::block::Entry;
+use crate::blocks::INDEX_BYTES_MAX;
+use crate::ingest::head::Found;
+use crate::ingest::stats::Stats;
+use crate::merge::{self, Clash};
+use crate::tombstone::{self, Tombstone};
+use crate::view::View;
+use crate::{Budget, Error};
+
+/// See the module.
+pub(crate) struct Opened<'a> {
+    stats: &'a Stats,
+    view: Arc<View>,
+    /// The selection as each piece asks it.
+    asked: Vec<Asked>,
+    sets: Vec<Set>,
+    range: TimeRange,
+    rollup_ms: u32,
+    samples_max: usize,
+    left: AtomicUsize,
+    /// By label set, those of the opening under 0 and the others one further.
+    gaps: Mutex<BTreeMap<usize, Vec<String>>>,
+}
+
+struct Asked {
+    selection: Selection,
+    resolution_ms: u32,
+}
+
+/// A label set.
+struct Set {
+    labels: Labels,
+    /// Ascending by kind, those of one kind in the order in which they merge.
+    parts: Mutex<Vec<(Kind, Part)>>,
+}
+
+enum Part {
+    Block { number: usize, asked: usize, entry: Entry },
+    Head(Found),
+}
+
+impl Part {
+    /// The most samples that it has.
+    fn rows_max(&self) -> usize {
+        match self {
+            Self::Block { entry, .. } => entry.chunks.iter().map(|chunk| chunk.samples as usize).sum(),
+            Self::Head(head) => head.rows_max(),
+        }
+    }
+}
+
+impl<'a> Opened<'a> {
+    /// Finds what holds the selection; `heads` is what heads hold of it, ascending.
+    pub(crate) fn new(
+        (view, stats): (Arc<View>, &'a Stats),
+        tenant: &Tenant,
+        selection: &Selection,
+        heads: Vec<Found>,
+        opening: &Opening<'_>,
+    ) -> Result<Self, Error> {
+        let mut budget = Budget::partial(selection.samples_max);
+        let mut finding = Finding { opening, found: Vec::new(), sets: Vec::new() };
+        let mut asked = Vec::new();
+        let mut rollup_ms = 0;
+        let held = |range| heads.iter().any(|head| head.holds(range));
+        for group in view.groups(tenant, selection, &held) {
+            for piece in group.pieces {
+                let part = Selection { range: piece.range, ..selection.clone() };
+                for number in view.blocks.numbers(tenant, piece.resolution_ms, piece.range) {
+                    let place = asked.len();
+                    let each = |labels: Labels, entry: Entry| {
+                        rollup_ms = rollup_ms.max(piece.resolution_ms);
+                        finding.find(labels, entry.kind, Part::Block { number, asked: place, entry })
+                    };
+                    let block = view.blocks.numbered(number).1;
+                    block
+                        .and_then(|block| block.each_matching(&part, &group.wanted, &mut budget, each))
+                        .or_else(|error| budget.miss(error, || "all samples of its block".into()))?;
+                    finding.join()?;
+                }
+                asked.push(Asked { selection: part, resolution_ms: piece.resolution_ms });
+            }
+        }
+        for head in heads {
+            finding.find(head.def().labels.clone(), head.def().meta.kind, Part::Head(head))?;
+        }
+        finding.join()?;
+        view.blocks.trim(selection.range, INDEX_BYTES_MAX);
+        let left = AtomicUsize::new(budget.left());
+        let gaps = Mutex::new(BTreeMap::from([(0, budget.into_gaps())]));
+        let (range, samples_max) = (selection.range, selection.samples_max);
+        Ok(Self { stats, view, asked, sets: finding.into_sets(), range, rollup_ms, samples_max, left, gaps })
+    }
+
+    fn gaps(&self) -> MutexGuard<'_, BTreeMap<usize, Vec<String>>> {
+        self.gaps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The series of one label set, without what was deleted.
+    fn read(&self, labels: &Labels, parts: Vec<(Kind, Part)>, budget: &mut Budget) -> Result<Vec<SeriesData>, Error> {
+        let mut out: Vec<SeriesData> = Vec::new();
+        let mut parts = parts.into_iter().peekable();
+        while let Some((kind, first)) = parts.next() {
+            let mut run = vec![first];
+            while let Some((_, part)) = parts.next_if(|next| next.0 == kind) {
+                run.push(part);
+            }
+            out.extend(match self.lined_up(&run)? {
+                Some((order, blank)) => self.joined(labels, run, (&order, blank), budget)?,
+                None => self.merged(labels, run, budget)?,
+            });
+        }
+        for data in &mut out {
+            let clash = merge::collapse(data);
+            if clash != Clash::default() {
+                budget.clash(labels, clash);
+            }
+        }
+        Ok(out)
+    }
+
+    /// The order in which parts of one series follow each other in time, when they are alike and no two share a time, and the series
+    /// without samples. What they come to does not depend on the order in which they merge, then: compaction leaves blocks in
+    /// another order than that of time, and a part that goes between two others costs a merge of all of them.
+    fn lined_up(&self, parts: &[Part]) -> Result<Option<(Vec<usize>, SeriesData)>, Error> {
+        if parts.len() < 2 || !self.view.manifest.tombstones.is_empty() {
+            return Ok(None);
+        }
+        let Part::Block { number, asked, entry } = &parts[0] else { return Ok(None) };
+        let (_, Ok(block)) = self.view.blocks.numbered(*number) else { return Ok(None) };
+        let mut blank = block.blank(entry)?;
+        blank.rollup_ms = self.asked[*asked].resolution_ms;
+        let aggregates = entry.aggregates;
+        let mut spans = Vec::with_capacity(parts.len());
+        for (at, part) in parts.iter().enumerate() {
+            let span = match part {
+                Part::Block { number, asked, entry } => {
+                    let (_, Ok(block)) = self.view.blocks.numbered(*number) else { return Ok(None) };
+                    let alike = block.is_of(entry, &blank.meta)
+                        && entry.aggregates == aggregates
+                        && self.asked[*asked].resolution_ms == blank.rollup_ms;
+                    let ends = entry.chunks.first().zip(entry.chunks.last());
+                    ends.filter(|_| alike).map(|(first, last)| (first.time_min, last.time_max))
+                }
+                Part::Head(head) => {
+                    let alike = head.def().meta == blank.meta && blank.rollup_ms == 0 && !aggregates;
+                    head.span().filter(|_| alike)
+                }
+            };
+            let Some((first, last)) = span else { return Ok(None) };
+            spans.push((first, last, at));
+        }
+        spans.sort_unstable();
+        let apart = spans.windows(2).all(|pair| pair[0].1 < pair[1].0);
+        Ok(apart.then(|| (spans.into_iter().map(|span| span.2).collect(), blank)))
+    }
+
+    /// Parts one behind the other in `order`, in one column from the beginning.
+    fn joined(
+        &self,
+        labels: &Labels,
+        parts: Vec<Part>,
+        (order, mut data): (&[usize], SeriesData),
+        budget: &mut Budget,
+    ) -> Result<Option<SeriesData>, Error> {
+        if data.meta.kind == Kind::Float {
+            let rows = parts.iter().map(Part::rows_max).fold(0, usize::saturating_add).min(budget.left());
+            data.floats.times.reserve(rows);
+            data.floats.values.reserve(rows);
+        }
+        let mut parts: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
+        for part in order.iter().filter_map(|at| parts[*at].take()) {
+            match part {
+                Part::Block { number, asked, entry } => {
+                    let block = self.view.blocks.numbered(number).1?;
+                    block.append_entry(&entry, &self.asked[asked].selection, budget, &mut data)?;
+                }
+                Part::Head(head) => {
+                    let clash = merge::add(&mut data, head.data(self.range, false, budget)?);
+                    debug_assert_eq!(clash, Clash::default(), "parts that are alike and apart");
+                }
+            }
+        }
+        data.labels = labels.clone();
+        Ok((!tombstone::is_empty(&data)).then_some(data))
+    }
+
+    /// Parts as they merge whatever they are.
+    fn merged(&self, labels: &Labels, parts: Vec<Part>, budget: &mut Budget) -> Result<Option<SeriesData>, Error> {
+        let mut out: Option<SeriesData> = None;
+        for part in parts {
+            let data = match part {
+                Part::Head(head) => Some(head.data(self.range, false, budget)?),
+                Part::Block { number, asked, entry } => self.block_part(labels, (number, asked, &entry), budget)?,
+            };
+            let Some(data) = data else { continue };
+            let Some(last) = &mut out else {
+                out = Some(data);
+                continue;
+            };
+            let clash = merge::add(last, data);
+            if clash != Clash::default() {
+                budget.clash(labels, clash);
+            }
+        }
+        Ok(out)
+    }
+
+    fn block_part(
+        &self,
+        labels: &Labels,
+        (number, asked, entry): (usize, usize, &Entry),
+        budget: &mut Budget,
+    ) -> Result<Option<SeriesData>, Error> {
+        let Asked { selection, resolution_ms } = &self.asked[asked];
+        let (meta, block) = self.view.blocks.numbered(number);
+        let Some(mut data) = block?.entry_data(entry, selection, budget)? else { return Ok(None) };
+        data.labels = labels.clone();
+        let deleted: Vec<&Tombstone> =
+            self.view.manifest.tombstones.iter().filter(|tombstone| tombstone.concerns(meta)).collect();
+        deleted.iter().for_each(|tombstone| tombstone.strip(&mut data, *resolution_ms));
+        data.rollup_ms = *resolution_ms;
+        Ok((deleted.is_empty() || !tombstone::is_empty(&data)).then_some(data))
+    }
+}
+
+/// A label set and its parts, in the order in which they were found.
+type Parts = (Labels, Vec<(Kind, Part)>);
+
+/// Label sets in the making, ascending: one block after the other is joined to what is there, so that labels are held once however many
+/// blocks have them.
+struct Finding<'o> {
+    opening: &'o Opening<'o>,
+    /// Those of the block that is being looked at.
+    found: Vec<Parts>,
+    sets: Vec<Parts>,
+}
+
+/// Who waits is asked each time so many series were found: some 200 us.
+const LOOK_EACH: usize = 256;
+
+impl Finding<'_> {
+    /// A part of a block or of the heads, in which series ascend by (labels, kind).
+    fn find(&mut self, labels: Labels, kind: Kind, part: Part) -> Result<(), Error> {
+        match self.found.last_mut() {
+            Some(last) if last.0 == labels => last.1.push((kind, part)),
+            _ => self.found.push((labels, vec![(kind, part)])),
+        }
+        if self.found.len().is_multiple_of(LOOK_EACH) && (self.opening.cancelled)() {
+            return Err(Error::Cancelled);
+        }
+        self.check(self.found.len())
+    }
+
+    fn check(&self, found: usize) -> Result<(), Error> {
+        let limit = self.opening.series_max;
+        if found > limit { Err(Error::TooManySeries { found, limit }) } else { Ok(()) }
+    }
+
+    fn join(&mut self) -> Result<(), Error> {
+        let found = std::mem::take(&mut self.found);
+        if self.sets.is_empty() {
+            self.sets = found;
+            return Ok(());
+        }
+        let before = std::mem::take(&mut self.sets);
+        let mut joined: Vec<Parts> = Vec::with_capacity(before.len().max(found.len()));
+        let mut found = found.into_iter().peekable();
+        for mut set in before {
+            while let Some(other) = found.next_if(|other| other.0 < set.0) {
+                joined.push(other);
+            }
+            if let Some(other) = found.next_if(|other| other.0 == set.0) {
+                set.1.extend(other.1);
+            }
+            joined.push(set);
+        }
+        joined.extend(found);
+        self.check(joined.len())?;
+        self.sets = joined;
+        Ok(())
+    }
+
+    fn into_sets(self) -> Vec<Set> {
+        let set = |(labels, mut parts): Parts| {
+            // Stable: parts of one kind stay in the order in which they merge.
+            parts.sort_by_key(|part| part.0);
+            Set { labels, parts: Mutex::new(parts) }
+        };
+        self.sets.into_iter().map(set).collect()
+    }
+}
+
+impl SeriesSet for Opened<'_> {
+    fn count(&self) -> usize {
+        self.sets.len()
+    }
+
+    fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {
+        let Set { labels, parts } = &self.sets[number];
+        let parts = std::mem::take(&mut *parts.lock().unwrap_or_else(PoisonError::into_inner));
+        // ORDERING: Relaxed; a sum that guards no other memory.
+        let left = self.left.load(Ordering::Relaxed);
+        let mut budget = Budget::partial_rest(self.samples_max, left);
+        let data = self.read(labels, parts, &mut budget)?;
+        let used = left - budget.left();
+        // ORDERING: Relaxed, as above.
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(used));
+        taken.map_err(|_| SelectError::TooManySamples { limit: self.samples_max })?;
+        self.stats.read_clashes.add(budget.clashes());
+        let gaps = budget.into_gaps();
+        if !gaps.is_empty() {
+            self.gaps().insert(number + 1, gaps);
+        }
+        Ok(data)
+    }
+
+    fn rollup_ms(&self) -> u32 {
+        self.rollup_ms
+    }
+
+    fn samples_about(&self) -> usize {
+        let of = |set: &Set| {
+            let parts = set.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            parts.iter().map(|part| part.1.rows_max()).sum::<usize>()
+        };
+        self.sets.iter().map(of).sum()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.gaps().values().flatten().cloned().collect()
+    }
+}

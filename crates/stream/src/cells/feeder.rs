@@ -1,0 +1,292 @@
+//! Rings between those who have samples and the shards that own their series.
+//!
+//! Invariants: what a feeder pushed reaches the shard of its series in that order; a shard believes a watermark of a feeder after
+//! everything that the feeder pushed before it. A shard's watermark is the least of its feeders', those that are gone left out.
+//! Threads: one for each feeder and each worker. Limits: the places of a ring.
+
+use ogive_model::{SeriesId, SourceId};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::sources::Sources;
+use super::wait::Waiting;
+use super::{Counts, Item, Options, Shard, Sink, WIDTH_NS, Wait};
+
+/// Messages that a worker takes from one ring before it looks at the next one.
+const TURN: usize = 1_024;
+const _: () = assert!(TURN <= super::shard::REFUSALS_MAX);
+
+/// What goes through a ring.
+enum Message {
+    Item(Item),
+    /// The feeder's watermark.
+    Until(i64),
+}
+
+const _: () = assert!(size_of::<Message>() == size_of::<Item>());
+
+/// What became of items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fed {
+    /// They are on their way to their shards.
+    pub fed: u64,
+    /// Their ring was full and nobody waited.
+    pub skipped: u64,
+    /// Refused: too far ahead of the clock.
+    pub ahead: u64,
+}
+
+/// Brings items to the shards; see [`stream`].
+pub struct Feeder {
+    rings: Vec<Producer<Message>>,
+    sources: Sources,
+    options: Options,
+    wait: Wait,
+    told_ns: i64,
+    total: Fed,
+}
+
+/// One shard behind its rings; see [`stream`].
+pub struct Worker<S> {
+    rings: Vec<Consumer<Message>>,
+    /// Each feeder's watermark; none when it is gone.
+    untils: Vec<Option<i64>>,
+    shard: Shard,
+    sink: S,
+    items: Vec<Item>,
+    wait: Wait,
+    is_bare: bool,
+}
+
+/// `feeders` feeders and a worker for each of `sinks`, with a ring of `places` between each two.
+///
+/// # Panics
+/// When there is no feeder, no sink or no place.
+pub fn stream<S: Sink>(
+    options: Options,
+    wait: Wait,
+    feeders: usize,
+    places: usize,
+    sinks: impl IntoIterator<Item = S>,
+) -> (Vec<Feeder>, Vec<Worker<S>>) {
+    assert!(feeders > 0 && places > 0, "{feeders} feeders, {places} places");
+    let mut rings: Vec<Vec<Producer<Message>>> = (0..feeders).map(|_| Vec::new()).collect();
+    let mut workers = Vec::new();
+    for sink in sinks {
+        let mut consumers = Vec::with_capacity(feeders);
+        for rings in &mut rings {
+            let (producer, consumer) = RingBuffer::new(places);
+            rings.push(producer);
+            consumers.push(consumer);
+        }
+        let (untils, shard, items) = (vec![Some(0); feeders], Shard::new(options), Vec::with_capacity(TURN));
+        workers.push(Worker { rings: consumers, untils, shard, sink, items, wait, is_bare: false });
+    }
+    assert!(!workers.is_empty(), "a stream without shards");
+    let feeder =
+        |rings| Feeder { rings, sources: Sources::default(), options, wait, told_ns: 0, total: Fed::default() };
+    (rings.into_iter().map(feeder).collect(), workers)
+}
+
+/// The shard, of `shards`, that owns a series: by the half of its identity that its place in a table is not found by.
+#[must_use]
+#[inline]
+pub fn shard_of(series: SeriesId, shards: usize) -> usize {
+    let high = u64::from((series.0 >> 96) as u32);
+    ((high * shards as u64) >> 32) as usize
+}
+
+impl Feeder {
+    /// Brings `items` of `source` on their way, and waits while a ring is full.
+    pub fn feed(&mut self, source: SourceId, items: impl IntoIterator<Item = Item>, now_ns: i64) -> Fed {
+        self.bring(Some(source), items, now_ns, true)
+    }
+
+    /// As [`Feeder::feed`], of items in no order at all: they say nothing of how far anybody is. [`Feeder::until`] does.
+    pub fn feed_unordered(&mut self, items: impl IntoIterator<Item = Item>) -> Fed {
+        self.bring(None, items, i64::MAX, true)
+    }
+
+    /// As [`Feeder::feed_unordered`], but skips and counts what finds a full ring.
+    pub fn offer_unordered(&mut self, items: impl IntoIterator<Item = Item>) -> Fed {
+        self.bring(None, items, i64::MAX, false)
+    }
+
+    /// As [`Feeder::until`], without waiting: false when a ring was full, and its shard has not heard of it.
+    pub fn offer_until(&mut self, watermark_ns: i64) -> bool {
+        let mut all = true;
+        for shard in 0..self.rings.len() {
+            all &= self.push(shard, Message::Until(watermark_ns), false);
+        }
+        all
+    }
+
+    /// Everything before `watermark_ns` was fed.
+    pub fn until(&mut self, watermark_ns: i64) {
+        for shard in 0..self.rings.len() {
+            self.push(shard, Message::Until(watermark_ns), true);
+        }
+    }
+
+    /// As [`Feeder::feed`], but skips and counts what finds a full ring.
+    pub fn offer(&mut self, source: SourceId, items: impl IntoIterator<Item = Item>, now_ns: i64) -> Fed {
+        self.bring(Some(source), items, now_ns, false)
+    }
+
+    fn bring(
+        &mut self,
+        source: Option<SourceId>,
+        items: impl IntoIterator<Item = Item>,
+        now_ns: i64,
+        waits: bool,
+    ) -> Fed {
+        let (mut fed, mut newest_ns) = (Fed::default(), i64::MIN);
+        let latest_ns = now_ns.saturating_add(self.options.ahead_ns);
+        for item in items {
+            if item.time_ns > latest_ns {
+                fed.ahead += 1;
+                continue;
+            }
+            newest_ns = newest_ns.max(item.time_ns);
+            let shard = shard_of(item.series, self.rings.len());
+            match self.push(shard, Message::Item(item), waits) {
+                true => fed.fed += 1,
+                false => fed.skipped += 1,
+            }
+        }
+        if let Some(source) = source.filter(|_| newest_ns > i64::MIN) {
+            self.sources.seen(source, newest_ns, now_ns);
+        }
+        self.total.fed += fed.fed;
+        self.total.skipped += fed.skipped;
+        self.total.ahead += fed.ahead;
+        if source.is_some() {
+            self.tick_with(now_ns, waits);
+        }
+        fed
+    }
+
+    /// The clock came to `now_ns`: tells the shards when cells can close. To be called some times a second, also when nothing is fed.
+    pub fn tick(&mut self, now_ns: i64) {
+        self.tick_with(now_ns, false);
+    }
+
+    fn tick_with(&mut self, now_ns: i64, waits: bool) {
+        let watermark_ns = self.sources.watermark(now_ns, &self.options);
+        // Nothing closes within a second's cell.
+        if (watermark_ns - 1).div_euclid(WIDTH_NS) == (self.told_ns - 1).div_euclid(WIDTH_NS) {
+            return;
+        }
+        let told = (0..self.rings.len()).all(|shard| self.push(shard, Message::Until(watermark_ns), waits));
+        // One that found a full ring hears it with the next tick; hearing it twice changes nothing.
+        if told {
+            self.told_ns = watermark_ns;
+        }
+    }
+
+    /// Everything was fed: what it holds open closes. For the end of a replay.
+    pub fn finish(mut self) -> Fed {
+        self.until(i64::MAX);
+        self.total
+    }
+
+    fn push(&mut self, shard: usize, message: Message, waits: bool) -> bool {
+        let mut waiting = Waiting::new(self.wait);
+        let mut message = message;
+        loop {
+            match self.rings[shard].push(message) {
+                Ok(()) => return true,
+                Err(_) if !waits || self.rings[shard].is_abandoned() => return false,
+                Err(rtrb::PushError::Full(back)) => message = back,
+            }
+            waiting.pause();
+        }
+    }
+
+    /// What became of everything that was given to it.
+    #[must_use]
+    pub const fn total(&self) -> Fed {
+        self.total
+    }
+
+    /// How many sources send.
+    #[must_use]
+    pub fn sources(&self) -> usize {
+        self.sources.len()
+    }
+}
+
+impl<S: Sink> Worker<S> {
+    /// The same without arithmetic and without cells: rings and tables alone, for measurements.
+    #[must_use]
+    pub fn bare(mut self) -> Self {
+        self.is_bare = true;
+        self
+    }
+
+    /// Takes what is in the rings, some of each, and tells what closes. Gives how many messages there were.
+    pub fn turn(&mut self) -> usize {
+        let mut count = 0;
+        for (ring, until) in self.rings.iter_mut().zip(&mut self.untils) {
+            // Looked at before the ring: what it pushed last is seen then.
+            let is_gone = ring.is_abandoned();
+            let ready = ring.slots().min(TURN);
+            count += ready;
+            if ready > 0 {
+                for message in ring.read_chunk(ready).expect("as many are there") {
+                    match message {
+                        Message::Item(item) => self.items.push(item),
+                        // What stands before it in the ring is taken below, before anything closes.
+                        Message::Until(watermark_ns) => *until = (*until).max(Some(watermark_ns)),
+                    }
+                }
+                if self.is_bare {
+                    self.shard.touch(&self.items);
+                    self.items.clear();
+                } else {
+                    self.shard.put(&mut self.items);
+                    for (series, time_ns) in self.shard.take_refusals() {
+                        self.sink.refused(series, time_ns);
+                    }
+                }
+            } else if is_gone {
+                *until = None;
+            }
+        }
+        if let Some(least) = self.untils.iter().flatten().min().filter(|_| !self.is_bare) {
+            self.shard.advance(*least, &mut self.sink);
+        }
+        count
+    }
+
+    /// Takes turns until every feeder is gone and its ring is empty; gives back what the shard counted, and the sink.
+    pub fn run(mut self) -> (Counts, S) {
+        let mut waiting = Waiting::new(self.wait);
+        loop {
+            if self.turn() > 0 {
+                waiting.done();
+            } else if self.is_over() {
+                return (self.shard.counts(), self.sink);
+            } else {
+                waiting.pause();
+            }
+        }
+    }
+
+    /// Whether every feeder is gone and its ring is empty.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.rings.iter().all(|ring| ring.is_abandoned() && ring.is_empty())
+    }
+
+    /// The shard, to look at.
+    #[must_use]
+    pub fn shard(&mut self) -> &mut Shard {
+        &mut self.shard
+    }
+
+    /// The sink, to look at.
+    #[must_use]
+    pub fn sink(&mut self) -> &mut S {
+        &mut self.sink
+    }
+}

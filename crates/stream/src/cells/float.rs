@@ -1,0 +1,80 @@
+//! The cell of a series of numbers.
+
+use super::{Refused, WIDTH_NS, What};
+use crate::cells::open::Held;
+
+/// What happened to a number in one second. Cells of a series and a second merge in any order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FloatCell {
+    /// How many there were: one second of one thread has far fewer than 2^32.
+    pub count: u32,
+    /// When the last one was, nanoseconds after the cell's begin.
+    last_offset: u32,
+    /// Their sum.
+    pub sum: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// The last by time; of two at the same instant the greater one, whichever came first.
+    pub last: f64,
+}
+
+impl Default for FloatCell {
+    fn default() -> Self {
+        Self { count: 0, last_offset: 0, sum: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY, last: f64::NEG_INFINITY }
+    }
+}
+
+impl FloatCell {
+    /// When the last one was, in a cell that ends at `end_ns`.
+    #[must_use]
+    pub fn last_ns(&self, end_ns: i64) -> i64 {
+        end_ns - WIDTH_NS + i64::from(self.last_offset)
+    }
+
+    /// Adds what another cell of the same series and second has.
+    pub fn merge(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.follow(other.last_offset, other.last);
+    }
+
+    #[inline]
+    fn follow(&mut self, offset: u32, value: f64) {
+        if offset > self.last_offset || (offset == self.last_offset && value.total_cmp(&self.last).is_gt()) {
+            (self.last_offset, self.last) = (offset, value);
+        }
+    }
+}
+
+impl Held for FloatCell {
+    #[inline]
+    fn add(&mut self, time_ns: i64, what: What) -> Result<(), Refused> {
+        let What::Number(value) = what else { unreachable!("numbers and values have tables of their own") };
+        debug_assert!(!value.is_nan(), "refused before");
+        self.count = self.count.saturating_add(1);
+        self.sum += value;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        // In 1..=10^9: the cell's begin is not in it.
+        let offset = ((time_ns - 1) % WIDTH_NS + 1) as u32;
+        self.follow(offset, value);
+        Ok(())
+    }
+
+    fn join(&mut self, other: &Self) -> bool {
+        self.merge(other);
+        true
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+}

@@ -1,0 +1,197 @@
+//! Live cells: samples of millions of series, in any order, become cells of one second that close once and in order.
+//!
+//! ```text
+//! Feeder --ring--> Worker (Shard: tables, open cells) --> Sink
+//! Feeder --ring-->   |
+//! ```
+//!
+//! A [`Feeder`] belongs to whoever has samples (a listener, the store's journal writer, a replay); it knows how far each of its
+//! sources is. A [`Worker`] owns one [`Shard`]: the part of the series whose identities fall to it. [`stream`] makes both with a
+//! bounded ring between each pair. Who has one thread alone uses a [`Shard`] without them.
+//!
+//! Invariants: each item that is taken is in exactly one cell; what is not taken is counted by its reason ([`Refused`]), so that
+//! measured = in cells + refused. Cells of a second are told in any order, seconds in ascending order. A cell is told once, and once more
+//! for each `advance` that finds late items of it, as a fragment that says so. Merged by series and end, what was told does not depend on the order of
+//! arrival, on the number of shards, or on who fed what (a sum of doubles: up to their rounding).
+//! Threads: a shard has one owner, a ring one writer and one reader; nothing else is shared.
+//! Limits: [`Options`]. Failure: a full ring makes [`Feeder::feed`] wait and [`Feeder::offer`] skip and count.
+
+mod feeder;
+mod float;
+mod open;
+mod shard;
+mod sources;
+mod table;
+mod values;
+mod wait;
+
+#[cfg(test)]
+mod tests;
+
+use ogive_hist::Histogram;
+use ogive_model::SeriesId;
+
+pub use feeder::{Fed, Feeder, Worker, shard_of, stream};
+pub use float::FloatCell;
+pub use shard::{Counts, Shard};
+pub use values::Distribution;
+pub use wait::Wait;
+
+/// Cells are a second wide.
+pub(crate) const WIDTH_NS: i64 = 1_000_000_000;
+
+/// A sample or measurement of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Whose it is. A series has numbers or values, never both.
+    pub series: SeriesId,
+    /// When it was, nanoseconds since the Unix epoch.
+    pub time_ns: i64,
+    /// What it is.
+    pub what: What,
+}
+
+/// What an [`Item`] is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A number: its series gets count, sum, least, greatest and last.
+    Number(f64),
+    /// One value of a distribution.
+    Value(f64),
+    /// A part of a distribution that was made elsewhere.
+    Part(Box<Histogram>),
+}
+
+// A ring's places and a batch's: one number more would make them four thirds as large.
+const _: () = assert!(size_of::<Item>() == 48);
+
+/// Why an item was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refused {
+    /// Its time is before 1970, after 2106, or further ahead of the clock than may be.
+    Time,
+    /// Its cell closed longer ago than the lateness.
+    TooLate,
+    /// As many series as may be are there, and none is idle.
+    Series,
+    /// As many cells beside the newest ones of their series are open as may be.
+    Cells,
+    /// A number that is not one: a marker of staleness, or a sensor's fault.
+    NotANumber,
+    /// A part whose bins do not fit those that its cell has.
+    Scheme,
+}
+
+impl Refused {
+    /// Each reason.
+    pub const ALL: [Self; 6] = [Self::Time, Self::TooLate, Self::Series, Self::Cells, Self::NotANumber, Self::Scheme];
+
+    /// Name in figures and labels.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::TooLate => "too_late",
+            Self::Series => "series_limit",
+            Self::Cells => "cells_limit",
+            Self::NotANumber => "not_a_number",
+            Self::Scheme => "scheme",
+        }
+    }
+}
+
+/// A cell that is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Closed<'a> {
+    /// Its series.
+    pub series: SeriesId,
+    /// Its end, nanoseconds since the Unix epoch: it covers the second before.
+    pub end_ns: i64,
+    /// What came after the cell was told: a fragment to be merged with it.
+    pub is_late: bool,
+    /// What happened in it.
+    pub content: Content<'a>,
+}
+
+/// What happened in a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Content<'a> {
+    /// Of a series of numbers.
+    Numbers(&'a FloatCell),
+    /// Of a series of values.
+    Values(&'a Distribution),
+}
+
+/// Hears of cells that close. Called on the shard's thread, so it should not wait.
+pub trait Sink {
+    /// A cell closed, or a fragment of a closed one came.
+    fn cell(&mut self, closed: &Closed<'_>);
+
+    /// Every cell that ends at or before `end_ns` was told.
+    fn closed(&mut self, _end_ns: i64) {}
+
+    /// An item was refused: the cell of its series and time lacks it.
+    fn refused(&mut self, _series: SeriesId, _time_ns: i64) {}
+}
+
+impl<F: FnMut(&Closed<'_>)> Sink for F {
+    fn cell(&mut self, closed: &Closed<'_>) {
+        self(closed);
+    }
+}
+
+/// How a stream behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How far a source's own samples may come out of their order: its watermark stays so far behind its newest sample.
+    pub disorder_ns: i64,
+    /// How long after a cell closed items of it are still taken, as late fragments.
+    pub lateness_ns: i64,
+    /// By the wall clock, nobody is waited for longer than this after a cell's end. `None`: watermarks of sources alone decide, for a replay.
+    pub patience_ns: Option<i64>,
+    /// A source that sent nothing for so long holds no watermark back.
+    pub idle_ns: i64,
+    /// Samples further ahead of the clock than this are refused: one of them would make everything else late.
+    pub ahead_ns: i64,
+    /// Series of a shard, of each kind.
+    pub series_max: usize,
+    /// Cells of a shard, of each kind, that are open beside the newest one of their series.
+    pub cells_max: usize,
+    /// A series without an item for so many seconds makes room when there is none.
+    pub idle_seconds: u32,
+    /// Items that are looked up together, so that their cache misses overlap; 1 looks each one up alone.
+    pub lookahead: usize,
+}
+
+impl Options {
+    /// More than 64 gain nothing: a core has some 16 to 48 misses under way.
+    pub const LOOKAHEAD_MAX: usize = 64;
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            disorder_ns: 0,
+            // A minute: a sender that was cut off for a moment; what is later is in the store all the same.
+            lateness_ns: 60 * WIDTH_NS,
+            // 250 ms: cells made on this machine arrive within some 20 ms of their end; a sender on the same network within a few more.
+            patience_ns: Some(WIDTH_NS / 4),
+            idle_ns: 5 * WIDTH_NS,
+            ahead_ns: 10 * WIDTH_NS,
+            // 2 Mi series take 4 Mi places of 64 bytes at the most: 256 MiB.
+            series_max: 2 << 20,
+            // 2 Mi cells of 64 bytes: 128 MiB.
+            cells_max: 2 << 20,
+            idle_seconds: 3_600,
+            lookahead: 32,
+        }
+    }
+}
+
+/// The number of the cell that an instant belongs to, by its end in seconds: cell n is (n - 1 s, n].
+fn cell_of(time_ns: i64) -> Option<u32> {
+    if time_ns <= 0 {
+        return None;
+    }
+    u32::try_from((time_ns - 1) / WIDTH_NS + 1).ok()
+}

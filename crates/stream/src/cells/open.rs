@@ -1,0 +1,68 @@
+//! Open cells beside the newest one of each series: what a newer one displaced, and what came for an older one.
+
+use super::{Refused, What};
+
+/// What a table holds for each series.
+pub(crate) trait Held: Default {
+    /// Takes an item of the table's kind.
+    fn add(&mut self, time_ns: i64, what: What) -> Result<(), Refused>;
+
+    /// Adds what another cell of the same series and second has, unless their bins do not fit; then it says false.
+    fn join(&mut self, other: &Self) -> bool;
+
+    /// Makes it as new; it may keep memory for the next second.
+    fn clear(&mut self);
+
+    /// Gives it away.
+    fn take(&mut self) -> Self;
+}
+
+/// Cells of one second are merged when so many of them may be of series that are there already.
+const LOOSE: usize = 1_024;
+
+/// Cells of one second.
+#[derive(Debug)]
+pub(crate) struct Others<C> {
+    cells: Vec<(u128, C)>,
+    /// Cells among them whose series may have another one.
+    loose: usize,
+}
+
+impl<C> Default for Others<C> {
+    fn default() -> Self {
+        Self { cells: Vec::new(), loose: 0 }
+    }
+}
+
+impl<C: Held> Others<C> {
+    pub(crate) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Takes a cell that no other of this second is of the series of.
+    pub(crate) fn displaced(&mut self, series: u128, cell: C) {
+        self.cells.push((series, cell));
+    }
+
+    /// Takes a cell whose series may be here.
+    pub(crate) fn push(&mut self, series: u128, cell: C) {
+        self.cells.push((series, cell));
+        self.loose += 1;
+        if self.loose >= LOOSE && self.loose * 2 >= self.cells.len() {
+            self.merge();
+        }
+    }
+
+    /// One cell a series, ascending; parts of a distribution whose bins do not fit each other stay apart.
+    pub(crate) fn merge(&mut self) {
+        if self.loose > 0 {
+            self.loose = 0;
+            self.cells.sort_unstable_by_key(|cell| cell.0);
+            self.cells.dedup_by(|later, kept| later.0 == kept.0 && kept.1.join(&later.1));
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(u128, C)> {
+        self.cells.iter()
+    }
+}

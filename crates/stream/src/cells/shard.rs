@@ -1,0 +1,426 @@
+//! A shard: the cells of the series that fall to it, owned by one thread.
+//!
+//! Invariants: those of [`crate::cells`]. A cell that ends at or before `closed` is never open. The newest open cell of a series is in its
+//! table's entry, every other open one, and what came late, in [`Others`].
+//! Limits: `series_max` and `cells_max` of [`Options`], for numbers and values each.
+
+use std::collections::BTreeMap;
+
+use ogive_model::SeriesId;
+
+use super::open::{Held, Others};
+use super::table::{Entry, Found, Table};
+use super::{Closed, Content, Distribution, FloatCell, Item, Options, Refused, Sink, WIDTH_NS, What, cell_of};
+
+/// What a shard did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Items that are in cells.
+    pub taken: u64,
+    /// Of them, those whose cell was told already.
+    pub late: u64,
+    /// Items that are not, by reason, in the order of [`Refused::ALL`].
+    refused: [u64; Refused::ALL.len()],
+    /// Cells and fragments that were told.
+    pub told: u64,
+}
+
+impl Counts {
+    /// Items that were refused for `reason`.
+    #[must_use]
+    pub fn refused(&self, reason: Refused) -> u64 {
+        self.refused[reason as usize]
+    }
+
+    /// Items that were refused.
+    #[must_use]
+    pub fn refused_total(&self) -> u64 {
+        self.refused.iter().sum()
+    }
+
+    pub(crate) fn refuse(&mut self, reason: Refused) {
+        self.refused[reason as usize] += 1;
+    }
+
+    /// Adds what another one counted.
+    pub fn add(&mut self, other: &Self) {
+        self.taken += other.taken;
+        self.late += other.late;
+        self.told += other.told;
+        self.refused.iter_mut().zip(other.refused).for_each(|(count, more)| *count += more);
+    }
+}
+
+/// Cells of one kind.
+#[derive(Debug)]
+struct Kept<C> {
+    table: Table<C>,
+    /// By their end.
+    others: BTreeMap<u32, Others<C>>,
+    others_len: usize,
+    /// `closed` when idle series were last looked for.
+    swept: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Shard {
+    options: Options,
+    numbers: Kept<FloatCell>,
+    values: Kept<Distribution>,
+    /// Cells that end here, in seconds, or before are told.
+    closed: u32,
+    counts: Counts,
+    /// Whose items were refused, and of which time, until somebody takes them.
+    refusals: Vec<(SeriesId, i64)>,
+}
+
+/// As many as a worker puts at once, so that it misses none; who never takes them keeps no more.
+pub(super) const REFUSALS_MAX: usize = 1_024;
+
+impl Shard {
+    /// An empty one.
+    ///
+    /// # Panics
+    /// When the look-ahead is 0 or above [`Options::LOOKAHEAD_MAX`].
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        assert!((1..=Options::LOOKAHEAD_MAX).contains(&options.lookahead), "a look-ahead of {}", options.lookahead);
+        Self {
+            options,
+            numbers: Kept::new(),
+            values: Kept::new(),
+            closed: 0,
+            counts: Counts::default(),
+            refusals: Vec::new(),
+        }
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Series that it holds.
+    #[must_use]
+    pub fn series(&self) -> usize {
+        self.numbers.table.len() + self.values.table.len()
+    }
+
+    /// Bytes of its tables: what look-ups at random reach into.
+    #[must_use]
+    pub fn table_bytes(&self) -> usize {
+        self.numbers.table.bytes() + self.values.table.bytes()
+    }
+
+    /// Bytes that open distributions take beside the tables.
+    #[must_use]
+    pub fn values_bytes(&mut self) -> usize {
+        self.values.table.iter_mut().map(|entry| entry.cell.heap_bytes()).sum()
+    }
+
+    /// Takes items; the places of as many as the look-ahead says are looked at together before the first of them is changed.
+    pub fn put(&mut self, items: &mut Vec<Item>) {
+        let mut rest = items.drain(..);
+        let mut batch: [Option<Item>; Options::LOOKAHEAD_MAX] = [const { None }; Options::LOOKAHEAD_MAX];
+        loop {
+            let mut count = 0;
+            for item in rest.by_ref().take(self.options.lookahead) {
+                batch[count] = Some(item);
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            self.put_batch(&mut batch[..count]);
+        }
+    }
+
+    /// As [`Shard::put`] with nothing calculated and no cell kept: what finding the places alone costs.
+    pub fn touch(&mut self, items: &[Item]) {
+        for batch in items.chunks(self.options.lookahead) {
+            self.numbers.make_room(batch.len(), self.closed, &self.options);
+            self.values.make_room(batch.len(), self.closed, &self.options);
+            let mut places = [(0, false); Options::LOOKAHEAD_MAX];
+            for (item, place) in batch.iter().zip(&mut places) {
+                *place = match item.what {
+                    What::Number(_) => self.numbers.look(item.series.0),
+                    What::Value(_) | What::Part(_) => self.values.look(item.series.0),
+                };
+            }
+            for (item, place) in batch.iter().zip(places) {
+                let series_max = self.options.series_max;
+                let end = cell_of(item.time_ns).unwrap_or(1);
+                let found = match item.what {
+                    What::Number(_) => self.numbers.touch(item.series.0, end, place, series_max),
+                    What::Value(_) | What::Part(_) => self.values.touch(item.series.0, end, place, series_max),
+                };
+                match found {
+                    Ok(()) => self.counts.taken += 1,
+                    Err(reason) => self.counts.refuse(reason),
+                }
+            }
+        }
+    }
+
+    fn put_batch(&mut self, batch: &mut [Option<Item>]) {
+        // Nothing grows under the places that are looked up now.
+        self.numbers.make_room(batch.len(), self.closed, &self.options);
+        self.values.make_room(batch.len(), self.closed, &self.options);
+        let mut places = [(0, false); Options::LOOKAHEAD_MAX];
+        for (item, place) in batch.iter().zip(&mut places) {
+            let item = item.as_ref().expect("filled up to its length");
+            *place = match item.what {
+                What::Number(_) => self.numbers.look(item.series.0),
+                What::Value(_) | What::Part(_) => self.values.look(item.series.0),
+            };
+        }
+        for (item, place) in batch.iter_mut().zip(places) {
+            let item = item.take().expect("filled up to its length");
+            self.put_one(item, place);
+        }
+    }
+
+    #[inline]
+    fn put_one(&mut self, item: Item, place: (usize, bool)) {
+        let (series, time_ns) = (item.series, item.time_ns);
+        let taken = match cell_of(item.time_ns) {
+            None => Err(Refused::Time),
+            Some(_) if matches!(item.what, What::Number(number) if number.is_nan()) => Err(Refused::NotANumber),
+            Some(end) => {
+                let at = At { end, closed: self.closed };
+                match item.what {
+                    What::Number(_) => self.numbers.put(item, at, place, &self.options),
+                    What::Value(_) | What::Part(_) => self.values.put(item, at, place, &self.options),
+                }
+            }
+        };
+        match taken {
+            Ok(is_late) => {
+                self.counts.taken += 1;
+                self.counts.late += u64::from(is_late);
+            }
+            Err(reason) => {
+                self.counts.refuse(reason);
+                if self.refusals.len() < REFUSALS_MAX {
+                    self.refusals.push((series, time_ns));
+                }
+            }
+        }
+    }
+
+    /// The series and times of what was refused since the last time, the first [`REFUSALS_MAX`].
+    pub(super) fn take_refusals(&mut self) -> impl Iterator<Item = (SeriesId, i64)> + '_ {
+        self.refusals.drain(..)
+    }
+
+    /// No more is expected from before `watermark_ns`: tells the cells that ended, the earlier ones first, and what came late for those
+    /// that were told.
+    pub fn advance(&mut self, watermark_ns: i64, sink: &mut impl Sink) {
+        // What is at the watermark may still come.
+        let until = (watermark_ns.max(0) / WIDTH_NS).min(i64::from(u32::MAX)) as u32;
+        let until = until - u32::from(until > 0 && i64::from(until) * WIDTH_NS == watermark_ns);
+        let (before, until) = (self.closed, until.max(self.closed));
+        if until == before && self.numbers.first_other(until).is_none() && self.values.first_other(until).is_none() {
+            return;
+        }
+        self.closed = until;
+        let is_one_second = until == before + 1;
+        if until > before && !is_one_second {
+            // Entries of several seconds are told in the order of those.
+            self.numbers.move_closed(before, until);
+            self.values.move_closed(before, until);
+        }
+        let (numbers, values, told) = (&mut self.numbers, &mut self.values, &mut self.counts.told);
+        while let Some(end) = numbers.first_other(until).into_iter().chain(values.first_other(until)).min() {
+            let is_late = end <= before;
+            numbers.tell_others(end, is_late, told, sink);
+            values.tell_others(end, is_late, told, sink);
+        }
+        if is_one_second {
+            numbers.tell_newest(until, told, sink);
+            values.tell_newest(until, told, sink);
+        }
+        sink.closed(i64::from(until) * WIDTH_NS);
+    }
+}
+
+/// Where an item's time stands.
+#[derive(Clone, Copy)]
+struct At {
+    end: u32,
+    closed: u32,
+}
+
+impl<C: Held> Kept<C> {
+    fn new() -> Self {
+        Self { table: Table::new(), others: BTreeMap::new(), others_len: 0, swept: 0 }
+    }
+
+    /// Makes room for so many new series, if that may be.
+    fn make_room(&mut self, more: usize, closed: u32, options: &Options) {
+        if self.table.has_room(more) {
+            return;
+        }
+        let oldest = closed.saturating_sub(options.idle_seconds);
+        let is_used = |entry: &Entry<C>| entry.end >= oldest;
+        // At the limit it is looked for idle ones once a minute at the most.
+        if self.table.len() < options.series_max || closed >= self.swept.saturating_add(60) {
+            self.swept = closed;
+            self.table.rebuild(is_used);
+        }
+    }
+
+    /// The first place of a series, and whether it is there.
+    #[inline]
+    fn look(&self, series: u128) -> (usize, bool) {
+        let place = self.table.first_place(series);
+        (place, self.table.is_at(place, series))
+    }
+
+    /// Where a series is; one that is new begins at `end`.
+    #[inline]
+    fn place(
+        &mut self,
+        series: u128,
+        end: u32,
+        (first, is_there): (usize, bool),
+        series_max: usize,
+    ) -> Result<usize, Refused> {
+        // An entry that was vacant a moment ago may have been filled by an item before this one: it is looked for again.
+        match if is_there { Found::At(first) } else { self.table.find(series, first) } {
+            Found::At(place) => Ok(place),
+            Found::Vacant(_) if self.table.len() >= series_max || !self.table.has_room(1) => Err(Refused::Series),
+            Found::Vacant(place) => {
+                self.table.insert(place, series, end);
+                Ok(place)
+            }
+        }
+    }
+
+    /// Leaves a mark where a series is.
+    #[inline]
+    fn touch(&mut self, series: u128, end: u32, first: (usize, bool), series_max: usize) -> Result<(), Refused> {
+        let place = self.place(series, end, first, series_max)?;
+        self.table.entry(place).end = end;
+        Ok(())
+    }
+
+    /// Takes an item; true when its cell was told already.
+    #[inline]
+    fn put(
+        &mut self,
+        item: Item,
+        At { end, closed }: At,
+        first: (usize, bool),
+        options: &Options,
+    ) -> Result<bool, Refused> {
+        let Item { series, time_ns, what } = item;
+        if end <= closed {
+            if i64::from(closed - end) * WIDTH_NS >= options.lateness_ns {
+                return Err(Refused::TooLate);
+            }
+            return self.put_other(series.0, end, (time_ns, what), options).map(|()| true);
+        }
+        let place = self.place(series.0, end, first, options.series_max)?;
+        let entry = self.table.entry(place);
+        if entry.end == end {
+            return entry.cell.add(time_ns, what).map(|()| false);
+        }
+        if entry.end > end {
+            return self.put_other(series.0, end, (time_ns, what), options).map(|()| false);
+        }
+        if entry.end > closed {
+            if self.others_len >= options.cells_max {
+                return Err(Refused::Cells);
+            }
+            let displaced = (entry.end, entry.cell.take());
+            self.others_len += 1;
+            self.others.entry(displaced.0).or_default().displaced(series.0, displaced.1);
+        }
+        entry_begins(self.table.entry(place), end);
+        self.table.entry(place).cell.add(time_ns, what).map(|()| false)
+    }
+
+    /// Takes an item of a cell that is not the newest of its series.
+    #[cold]
+    fn put_other(
+        &mut self,
+        series: u128,
+        end: u32,
+        (time_ns, what): (i64, What),
+        options: &Options,
+    ) -> Result<(), Refused> {
+        if self.others_len >= options.cells_max {
+            return Err(Refused::Cells);
+        }
+        let mut cell = C::default();
+        cell.add(time_ns, what)?;
+        let others = self.others.entry(end).or_default();
+        let before = others.len();
+        others.push(series, cell);
+        self.others_len = self.others_len + others.len() - before;
+        Ok(())
+    }
+
+    /// The first second up to `until` of which cells are beside the table.
+    fn first_other(&self, until: u32) -> Option<u32> {
+        self.others.first_key_value().map(|(end, _)| *end).filter(|end| *end <= until)
+    }
+
+    /// Moves the cells out of the table that closed.
+    fn move_closed(&mut self, before: u32, until: u32) {
+        for entry in self.table.iter_mut().filter(|entry| before < entry.end && entry.end <= until) {
+            self.others_len += 1;
+            self.others.entry(entry.end).or_default().displaced(entry.series, entry.cell.take());
+        }
+    }
+}
+
+impl<C: Held + Told> Kept<C> {
+    fn tell_others(&mut self, end: u32, is_late: bool, told: &mut u64, sink: &mut impl Sink) {
+        let Some(mut others) = self.others.remove(&end) else { return };
+        self.others_len -= others.len();
+        others.merge();
+        for (series, cell) in others.iter() {
+            tell(*series, (end, is_late), cell, told, sink);
+        }
+    }
+
+    /// Tells the cells of the table that end at `end`.
+    fn tell_newest(&mut self, end: u32, told: &mut u64, sink: &mut impl Sink) {
+        for entry in self.table.iter_mut().filter(|entry| entry.end == end) {
+            tell(entry.series, (end, false), &entry.cell, told, sink);
+            entry.cell.clear();
+        }
+    }
+}
+
+fn entry_begins<C: Held>(entry: &mut Entry<C>, end: u32) {
+    entry.end = end;
+    entry.cell.clear();
+}
+
+/// What can be told.
+trait Told {
+    fn content(&self) -> Content<'_>;
+}
+
+impl Told for FloatCell {
+    fn content(&self) -> Content<'_> {
+        Content::Numbers(self)
+    }
+}
+
+impl Told for Distribution {
+    fn content(&self) -> Content<'_> {
+        Content::Values(self)
+    }
+}
+
+fn tell<C: Told>(series: u128, (end, is_late): (u32, bool), cell: &C, told: &mut u64, sink: &mut impl Sink) {
+    *told += 1;
+    let (series, end_ns) = (SeriesId(series), i64::from(end) * WIDTH_NS);
+    sink.cell(&Closed { series, end_ns, is_late, content: cell.content() });
+}
