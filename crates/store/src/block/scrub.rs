@@ -83,7 +83,7 @@ pub(crate) fn scrub_block(
     pace: &mut dyn FnMut(u64) -> Result<(), DiskError>,
 ) -> Result<Vec<Finding>, Error> {
     let file = disk.open_read(path)?;
-    let mut look = Look { file: &*file, findings: scrub_presence(disk, &*file, path, None), pace };
+    let mut look = Look { file: &*file, findings: scrub_presence(disk, &*file, path, None)?, pace };
     if !look.frame(bytes, path)? {
         return Ok(look.findings);
     }
@@ -102,6 +102,6 @@ pub(crate) fn scrub_block(
         }
     }
     // Last: a copy of a wrong length may have held the only good bytes of a piece.
-    look.findings.extend(scrub_presence(disk, &*file, path, Some(bytes)));
+    look.findings.extend(scrub_presence(disk, &*file, path, Some(bytes))?);
     Ok(look.findings)
 }

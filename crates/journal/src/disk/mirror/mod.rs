@@ -3,7 +3,8 @@
 //! Invariants: a change is done on every live member before it is reported as done; a member that did not follow is out,
 //! and the label of every other one says so durably, before that too. So each live member has everything that was
 //! acknowledged, and a member that went is known as stale when it comes back.
-//! Threads: any number; changes go on side by side, the set of members changes between them.
+//! Threads: any number; changes go on side by side, the set of members changes between them. Names change one at a time and while
+//! no file is opened: whoever opens one finds it with every member that has it, never half made or half removed.
 //! Limits: `MEMBERS_MAX` members. Failure: a change that fails everywhere is the caller's error and takes nobody out; one
 //! that fails on some takes those out, counted and told. Reading tries member after member.
 //! Paths are those below the root that the mirror was opened with; each member has them below its own.
@@ -87,6 +88,8 @@ struct State {
 
 struct Shared {
     root: PathBuf,
+    /// Held for writing while a name comes, changes or goes, for reading while a file is opened. Taken before `state`.
+    names: RwLock<()>,
     state: RwLock<State>,
     /// Files open for writing, which a member that joins must be given too.
     writers: Mutex<Vec<Weak<Handles>>>,
@@ -107,6 +110,10 @@ impl Shared {
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names(&self) -> RwLockWriteGuard<'_, ()> {
+        self.names.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn writers(&self) -> MutexGuard<'_, Vec<Weak<Handles>>> {
@@ -136,6 +143,7 @@ impl Shared {
     fn change<T>(&self, touched: &[&Path], act: impl Fn(usize, &Slot) -> Result<T, Error>) -> Result<T, Error> {
         self.settle()?;
         let results: Vec<(usize, Result<T, Error>)> = {
+            let _names = (!touched.is_empty()).then(|| self.names());
             let state = self.read();
             let results = state.live().map(|(at, slot)| (at, act(at, slot))).collect();
             touched.iter().for_each(|path| self.note(path, 0));
@@ -231,6 +239,7 @@ impl Shared {
         let opened = Mutex::new(Vec::new());
         // The file is among the writers before the members can change.
         let (file, results) = {
+            let _names = self.names();
             let state = self.read();
             let keep = |at: usize, handle| opened.lock().unwrap_or_else(PoisonError::into_inner).push((at, handle));
             let open = |(at, slot): (usize, &Slot)| {
@@ -375,9 +384,20 @@ impl Disk for MirrorDisk {
     }
 
     fn open_read(&self, path: &Path) -> Result<Box<dyn DiskFile>, Error> {
-        let file = self.0.new_file(path, Vec::new(), false);
-        file.length()?;
-        Ok(Box::new(file))
+        let _names = self.0.names.read().unwrap_or_else(PoisonError::into_inner);
+        let (state, inner) = (self.0.read(), self.0.inner(path));
+        let (mut handles, mut first) = (Vec::new(), None);
+        handles.resize_with(state.slots.len(), || None);
+        for (at, slot) in state.live() {
+            match slot.disk.open_read(&slot.path(inner)) {
+                Ok(handle) => handles[at] = Some(handle),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        if handles.iter().all(Option::is_none) {
+            return Err(first.expect("a mirror has a live member"));
+        }
+        Ok(Box::new(self.0.new_file(path, handles, false)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
@@ -477,18 +497,8 @@ impl Disk for MirrorDisk {
         self.check()
     }
 
-    fn restore(&self, path: &Path, from: usize, to: usize) -> Result<(), Error> {
-        let (state, inner) = (self.0.read(), self.0.inner(path));
-        let live = |at: usize| {
-            let slot = state.slots.get(at).filter(|slot| slot.state == MemberState::Live);
-            slot.ok_or_else(|| Error::NoCopy { path: path.to_owned(), copy: at })
-        };
-        let (from, to) = (live(from)?, live(to)?);
-        let bytes = rebuild::copy_file(&from.end(), &to.end(), inner, 0, &mut |_| Ok(()))?;
-        // ORDERING: Relaxed; counters publish nothing beside themselves.
-        to.counts.healed.fetch_add(1, Ordering::Relaxed);
-        to.counts.healed_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
+    fn restore(&self, path: &Path, from: usize, to: usize) -> Result<bool, Error> {
+        self.copy_anew(path, from, to)
     }
 }
 
@@ -505,7 +515,7 @@ impl MirrorDisk {
         };
         // Nobody has it: the caller hears so.
         let Some(source) = source else { return Ok(()) };
-        missing.into_iter().try_for_each(|at| self.restore(path, source, at))
+        missing.into_iter().try_for_each(|at| self.restore(path, source, at).map(|_| ()))
     }
 }
 

@@ -88,6 +88,7 @@ impl MirrorDisk {
         state.settle(&*options.tell)?;
         let shared = Shared {
             root,
+            names: RwLock::default(),
             state: RwLock::new(state),
             writers: Mutex::default(),
             changed: Mutex::default(),

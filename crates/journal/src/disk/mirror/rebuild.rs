@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::label::MEMBERS_MAX;
@@ -55,32 +56,55 @@ impl Slot {
 }
 
 /// Copies a file from byte `from` on, whole and durable when it returns; gives the bytes.
-pub(super) fn copy_file(
+fn copy_file(
     source: &End,
     target: &End,
     inner: &Path,
     from: u64,
     moved: &mut dyn FnMut(u64) -> Result<(), Error>,
 ) -> Result<u64, Error> {
-    let file = source.disk.open_read(&source.path(inner))?;
     let path = target.path(inner);
-    let grows = from > 0 && target.disk.length(&path).is_ok_and(|length| from <= length);
-    let mut name = path.clone().into_os_string();
+    if from > 0 && target.disk.length(&path).is_ok_and(|length| from <= length) {
+        return copy_to(source, target, inner, &path, from, moved);
+    }
+    let new = beside(&path);
+    let bytes = copy_to(source, target, inner, &new, 0, moved)?;
+    name_copy(target, &new, &path)?;
+    Ok(bytes)
+}
+
+/// Where a copy grows that is not whole yet.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
     name.push(".copy.new");
-    let new = PathBuf::from(name);
-    let (mut copy, mut offset) = if grows {
-        let mut copy = target.disk.open(&path)?;
+    name.into()
+}
+
+/// Gives a whole copy its name, durably.
+fn name_copy(target: &End, new: &Path, path: &Path) -> Result<(), Error> {
+    target.disk.rename(new, path)?;
+    target.disk.sync_dir(path.parent().expect("a file has a directory"))
+}
+
+/// Makes the target's file at `to`, from byte `from` on, what the source's `inner` is; durable when it returns. Gives the bytes.
+fn copy_to(
+    source: &End,
+    target: &End,
+    inner: &Path,
+    to: &Path,
+    from: u64,
+    moved: &mut dyn FnMut(u64) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    let file = source.disk.open_read(&source.path(inner))?;
+    let mut copy = if from > 0 {
+        let mut copy = target.disk.open(to)?;
         copy.truncate(from)?;
-        (copy, from)
+        copy
     } else {
-        match target.disk.remove(&new) {
-            Ok(()) | Err(Error::NotFound { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        (target.disk.create(&new)?, 0)
+        remove_if_there(target, to)?;
+        target.disk.create(to)?
     };
-    let begun = offset;
-    let mut buffer = vec![0; COPY_BYTES];
+    let (mut offset, mut buffer) = (from, vec![0; COPY_BYTES]);
     loop {
         let read = file.read_at(offset, &mut buffer)?;
         if read == 0 {
@@ -91,11 +115,14 @@ pub(super) fn copy_file(
         moved(read as u64)?;
     }
     copy.sync()?;
-    if !grows {
-        target.disk.rename(&new, &path)?;
-        target.disk.sync_dir(path.parent().expect("a file has a directory"))?;
+    Ok(offset - from)
+}
+
+fn remove_if_there(target: &End, path: &Path) -> Result<(), Error> {
+    match target.disk.remove(path) {
+        Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
-    Ok(offset - begun)
 }
 
 /// Files and directories below `inner`, directories before what they hold; without those that are a member's own.
@@ -132,10 +159,7 @@ impl Copied {
             *other != inner && source.disk.same_file(&source.path(other), &source.path(inner)).unwrap_or(false)
         };
         if let Some(other) = others.iter().find(is_same) {
-            match target.disk.remove(&target.path(inner)) {
-                Ok(()) | Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            remove_if_there(target, &target.path(inner))?;
             target.disk.link(&target.path(other), &target.path(inner))?;
             return target.disk.sync_dir(target.path(inner).parent().expect("a file has a directory"));
         }
@@ -203,6 +227,54 @@ impl MirrorDisk {
             (slot.state, slot.why) = (MemberState::Out, format!("it could not be filled: {error}"));
         }
         done
+    }
+
+    /// Makes the copy at `to` of a file anew from the one at `from`: most of it while others go on, what was added meanwhile while
+    /// nothing changes. See [`Disk::restore`].
+    pub(super) fn copy_anew(&self, path: &Path, from: usize, to: usize) -> Result<bool, Error> {
+        let inner = self.0.inner(path);
+        let ends = |state: &State| -> Result<(End, End), Error> {
+            let live = |at: usize| {
+                let slot = state.slots.get(at).filter(|slot| slot.state == MemberState::Live);
+                slot.map(Slot::end).ok_or_else(|| Error::NoCopy { path: path.to_owned(), copy: at })
+            };
+            Ok((live(from)?, live(to)?))
+        };
+        let (source, target) = ends(&self.0.read())?;
+        let own = target.path(inner);
+        let (new, was_missing) = (beside(&own), target.disk.length(&own).is_err());
+        let mut bytes = copy_to(&source, &target, inner, &new, 0, &mut |_| Ok(()))?;
+
+        let (_names, state) = (self.0.names(), self.0.write());
+        let (source, target) = ends(&state)?;
+        let is_made = was_missing && target.disk.length(&own).is_ok();
+        let length = source.disk.length(&source.path(inner));
+        if let (Ok(length), false) = (&length, is_made) {
+            bytes = bytes.min(*length);
+            bytes += copy_to(&source, &target, inner, &new, bytes, &mut |_| Ok(()))?;
+            name_copy(&target, &new, &own)?;
+            self.reopen(&state.slots[to], to, |of| of == path)?;
+            let counts = &state.slots[to].counts;
+            // ORDERING: Relaxed; counters publish nothing beside themselves.
+            counts.healed.fetch_add(1, Ordering::Relaxed);
+            counts.healed_bytes.fetch_add(bytes, Ordering::Relaxed);
+            return Ok(true);
+        }
+        remove_if_there(&target, &new)?;
+        length.map(|_| false)
+    }
+
+    /// Gives the member at `at` its own open file of each that is being written and that `which` names.
+    fn reopen(&self, slot: &Slot, at: usize, which: impl Fn(&Path) -> bool) -> Result<(), Error> {
+        for handles in self.0.writers().iter().filter_map(Weak::upgrade).filter(|handles| which(&handles.path())) {
+            match slot.disk.open(&slot.path(self.0.inner(&handles.path()))) {
+                Ok(handle) => handles.join(at, handle),
+                // A file that was removed while it is still open.
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Makes the place of a member that is to be filled.
@@ -313,15 +385,7 @@ impl MirrorDisk {
             let slot = &state.slots[at];
             slot.disk.sync_dir(&slot.path(&directory))?;
         }
-        for handles in self.0.writers().iter().filter_map(Weak::upgrade) {
-            let slot = &state.slots[at];
-            match slot.disk.open(&slot.path(self.0.inner(&handles.path()))) {
-                Ok(handle) => handles.join(at, handle),
-                // A file that was removed while it is still open.
-                Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        self.reopen(&state.slots[at], at, |_| true)?;
         let slot = &mut state.slots[at];
         (slot.state, slot.why) = (MemberState::Live, String::new());
         (self.0.tell)(&format!("{} is filled and in use", slot.root.display()));

@@ -177,6 +177,25 @@ fn a_bad_copy_is_healed_by_a_good_one() {
     assert_eq!(a.read(Path::new("/a/x")).unwrap(), b"good bytes");
 }
 
+/// A copy that is made anew while the file grows has what is written afterwards too.
+#[test]
+fn a_lost_copy_of_a_file_that_is_being_written_is_made_anew() {
+    let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let (mirror, _) = open_two(&a, &b, 1).unwrap();
+    let path = Path::new("/a/x");
+    let mut file = mirror.create(path).unwrap();
+    file.write_all(b"one").unwrap();
+    b.remove(Path::new("/b/x")).unwrap();
+    assert!(mirror.restore(path, 0, 1).unwrap());
+    file.write_all(b"two").unwrap();
+    file.sync().unwrap();
+    assert_eq!((tree(&a, "/a"), b.read(Path::new("/b/x")).unwrap()), (tree(&b, "/b"), b"onetwo".into()));
+    // What nobody has any more is not made.
+    mirror.remove(path).unwrap();
+    assert!(matches!(mirror.restore(path, 0, 1), Err(Error::NotFound { .. })));
+    assert!(tree(&a, "/a").is_empty() && tree(&b, "/b").is_empty());
+}
+
 /// Changes on the mirror and on a map; faults on one member at a time; members that are filled while changes go on.
 fn live(seed: u64) -> u64 {
     let disks = [SimulatedDisk::new(seed), SimulatedDisk::new(seed + 1)];
