@@ -15,7 +15,7 @@ use ogive_probe::Clock;
 use ogive_protocol::remote_write::Known;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::backend::Backend;
@@ -173,9 +173,13 @@ impl Ready {
     pub(crate) fn serve(self, what: &str) -> anyhow::Result<Runtime> {
         let Self { app, runtime, listeners, urls, lines, fetching, observer, end } = self;
         let lines = lines.start(&app, runtime.handle())?;
+        // Every signal is heard before anybody is told that there is a server: one that nobody listens for ends the process.
+        let in_the_runtime = runtime.enter();
+        let signals = Signals::listen()?;
         let fetching = runtime.spawn(fetching.run(app.clone()));
+        drop(in_the_runtime);
         eprintln!("ogive: serving {} {what}", urls.join(" and "));
-        runtime.block_on(until_signal(listeners, app, end))?;
+        runtime.block_on(until_signal(listeners, app, signals, end));
         runtime.block_on(lines.stop());
         // The ends of what was scraped, and what checks found and the backend did not have yet.
         let _ = runtime.block_on(async { tokio::time::timeout(DRAIN, fetching).await });
@@ -202,12 +206,38 @@ impl Fetching {
         })
     }
 
-    /// Fetches until the role ends.
-    async fn run(self, app: http::App) {
+    /// Fetches until the role ends. Called within the runtime, as what it calls.
+    fn run(self, app: http::App) -> impl Future<Output = ()> {
         #[cfg(feature = "amqp")]
         tokio::spawn(self.queues.run(app.clone()));
         let [checks, more] = self.checks;
-        tokio::join!(self.scraping.run(app.clone()), checks.run(app.clone()), more.run(app));
+        let (checks, more) = (checks.run(app.clone()), more.run(app.clone()));
+        let scraping = self.scraping.run(app);
+        async move {
+            tokio::join!(scraping, checks, more);
+        }
+    }
+}
+
+/// What ends a role in order.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?,
+            terminate: signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?,
+        })
+    }
+
+    async fn any(mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 
@@ -231,15 +261,10 @@ fn urls(listeners: &[TcpListener], scheme: &str) -> anyhow::Result<Vec<String>> 
     urls.collect::<std::io::Result<_>>().context("cannot tell the address that was bound")
 }
 
-async fn until_signal(listeners: Vec<TcpListener>, app: http::App, end: watch::Sender<bool>) -> anyhow::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+async fn until_signal(listeners: Vec<TcpListener>, app: http::App, signals: Signals, end: watch::Sender<bool>) {
     let mut ending = app.ending.clone();
     tokio::spawn(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        signals.any().await;
         eprintln!("ogive: ending; what was acknowledged is safe");
         let _ = end.send(true);
     });
@@ -254,5 +279,4 @@ async fn until_signal(listeners: Vec<TcpListener>, app: http::App, end: watch::S
         () = served => {}
         () = late => {}
     }
-    Ok(())
 }

@@ -28,7 +28,7 @@ use ogive_broker::{Cursor, Limits, Options, Spool};
 use ogive_export::random_source;
 use ogive_journal::{Disk, RealDisk};
 use ogive_probe::Clock;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::read_file;
 use crate::clock::AskKernel;
@@ -84,7 +84,11 @@ pub(crate) fn run(path: &Path, kernel: AskKernel) -> anyhow::Result<ExitCode> {
     };
     let ready = front.before(running.spooling.clone(), role, kernel)?;
     audit::tell(&ready.app, &running.broker, path, &config);
-    ready.runtime.spawn(reload(running.clone(), ready.app.clone(), path.to_owned(), config.clone()));
+    let hangup = {
+        let _in_the_runtime = ready.runtime.enter();
+        signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?
+    };
+    ready.runtime.spawn(reload(running.clone(), ready.app.clone(), path.to_owned(), config.clone(), hangup));
     let spool = config.spool.directory.display();
     let runtime = ready.serve(&format!("as broker {} with its spool in {spool}", config.name))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -209,8 +213,7 @@ fn awaits_restart(started: &Config, now: &Config) -> BTreeSet<String> {
 }
 
 /// Takes the configuration again at each SIGHUP. `started` is what the listeners have.
-async fn reload(running: Arc<Running>, app: http::App, path: PathBuf, started: Config) {
-    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+async fn reload(running: Arc<Running>, app: http::App, path: PathBuf, started: Config, mut hangup: Signal) {
     let mut ending = app.ending.clone();
     loop {
         tokio::select! {

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ogive_model::{Batch, Tenant};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 
 use crate::cli::config_file;
@@ -82,12 +82,17 @@ impl Checks {
         Ok(Self { config, files, path: options.checks.clone() })
     }
 
-    /// Runs them until the server ends.
-    pub(crate) async fn run(self, app: App) {
-        if self.config.check.is_empty() && self.path.is_none() {
-            return;
+    /// Runs them until the server ends. Called within the runtime: a signal is heard from then on, not from when this is polled.
+    pub(crate) fn run(self, app: App) -> impl Future<Output = ()> {
+        let hangup = (!self.config.check.is_empty() || self.path.is_some()).then(|| signal(SignalKind::hangup()));
+        async move {
+            if let Some(Ok(hangup)) = hangup {
+                self.run_and_reload(app, hangup).await;
+            }
         }
-        let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+    }
+
+    async fn run_and_reload(self, app: App, mut hangup: Signal) {
         let outbox = Outbox::new(app.clone(), Protocol::Check, Tenant::default());
         let sending = tokio::spawn(outbox.clone().run(app.ending.clone()));
         let mut ending = app.ending.clone();

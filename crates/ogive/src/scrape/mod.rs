@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::http::App;
@@ -34,6 +34,7 @@ pub(crate) use md5::md5;
 use pool::{Caches, Pool};
 use scrape::Stop;
 pub(crate) use series::STALE;
+use view::Reload;
 pub(crate) use view::View;
 
 /// 2 expositions are read at once: one a processor of a small machine.
@@ -73,14 +74,22 @@ impl Scraping {
         Ok(Self { paths: options.files.clone(), files, config })
     }
 
-    /// Scrapes until the server ends, and then ends the series of every target.
-    pub(crate) async fn run(self, app: App) {
-        if self.paths.is_empty() {
-            return;
+    /// Scrapes until the server ends, and then ends the series of every target. Called within the runtime: a signal is heard from then
+    /// on, not from when this is polled.
+    pub(crate) fn run(self, app: App) -> impl Future<Output = ()> {
+        let asked = (!self.paths.is_empty()).then(|| {
+            let (sender, reloads) = mpsc::channel(RELOADS_MAX);
+            *app.scrape.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+            (signal(SignalKind::hangup()), reloads)
+        });
+        async move {
+            if let Some((Ok(hangup), reloads)) = asked {
+                self.scrape(app, hangup, reloads).await;
+            }
         }
-        let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
-        let (sender, mut reloads) = mpsc::channel(RELOADS_MAX);
-        *app.scrape.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+    }
+
+    async fn scrape(self, app: App, mut hangup: Signal, mut reloads: mpsc::Receiver<Reload>) {
         let mut ending = app.ending.clone();
         let context = Arc::new(Context { app, files: self.files, decoding: Semaphore::new(DECODING_MAX) });
         let mut jobs = Jobs { context, pools: BTreeMap::new() };
