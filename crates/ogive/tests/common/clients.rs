@@ -1,17 +1,15 @@
 //! Clients of other makers, as `scripts/clients` installed them, each a script in `tests/clients` that talks with its test
 //! over lines: what it prints is awaited, what it waits for is said to it.
 //!
-//! Failure: a client that is missing, or fails, or takes longer than a minute fails its test with what it wrote.
+//! Failure: a client that is missing, or fails, or takes longer than [`PATIENCE`] fails its test with what it wrote.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-/// A minute: an order above what the slowest client takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::PATIENCE;
 
 /// Where `scripts/clients` puts what it installs.
 fn installed() -> PathBuf {

@@ -1,7 +1,9 @@
 //! Programs of other makers beside the server, and places where they can listen.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::eventually;
 
@@ -34,15 +36,36 @@ pub(super) fn signal(pid: u32, name: &str) {
     assert!(done.success());
 }
 
-/// An address that is free now: for programs that cannot tell theirs, and servers that keep it over restarts.
+/// An address that is free, and stays so until somebody binds it: for programs that cannot tell theirs, and servers that keep it
+/// over restarts.
 pub fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    format!("127.0.0.1:{}", free_port())
 }
 
-/// The port of such an address.
+/// The port of such an address. It is none of those that Linux gives to connections and to who asks for any: between here and the
+/// program, or while a server is away, one of those could become another's, or a connection to itself.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    /// How many were given.
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let end = range.split_whitespace().next().and_then(|low| low.parse().ok()).filter(|low| *low > 2 * FIRST_PORT);
+    let count = end.unwrap_or(4 * FIRST_PORT) - FIRST_PORT;
+    loop {
+        // ORDERING: Relaxed; each number is given once. Processes beside this one begin elsewhere.
+        let at = std::process::id().wrapping_mul(64).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(FIRST_PORT + at % count).expect("a range of ports");
+        let is_free = |host: IpAddr| {
+            let bound = TcpListener::bind((host, port)).err().or(UdpSocket::bind((host, port)).err());
+            bound.is_none_or(|error| error.kind() != ErrorKind::AddrInUse)
+        };
+        if is_free(Ipv4Addr::LOCALHOST.into()) && is_free(Ipv6Addr::LOCALHOST.into()) {
+            return port;
+        }
+    }
 }
+
+/// 7,000: above what is registered most.
+const FIRST_PORT: u32 = 7_000;
 
 /// Waits until somebody listens at `port`.
 pub fn listens(port: u16) {
