@@ -59,7 +59,7 @@ fn scripts_of_the_examples_tell_what_they_should() {
     server.becomes("redis_used_memory > bool 100000", 1.0);
     server.becomes("ogive_check_up{check=\"none\"}", 0.0);
     let runs = |check: &str, result: &str| {
-        format!("sum(sum_over_time(ogive_check_runs_total{{check=\"{check}\",result=\"{result}\"}}[1m])) > bool 2")
+        format!("sum(sum_over_time(ogive_check_runs_total{{check=\"{check}\",result=\"{result}\"}}[1h])) > bool 2")
     };
     server.becomes(&runs("none", "refused"), 1.0);
     server.becomes(&runs("runaway", "limit"), 1.0);

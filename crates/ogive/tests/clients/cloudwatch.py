@@ -1,4 +1,4 @@
-"""Puts values of two queues three minutes back, with the client of AWS: cloudwatch.py ENDPOINT."""
+"""Puts values of two queues two minutes back, with the client of AWS: cloudwatch.py ENDPOINT."""
 
 import datetime
 import sys
@@ -14,7 +14,7 @@ for queue, values in (("orders", (1, 3)), ("mail", (7,))):
         data = {
             "MetricName": "QueueAge",
             "Dimensions": [{"Name": "QueueName", "Value": queue}],
-            "Timestamp": minute - datetime.timedelta(minutes=3),
+            "Timestamp": minute - datetime.timedelta(minutes=2),
             "Value": value,
         }
         client.put_metric_data(Namespace="Shop", MetricData=[data])
