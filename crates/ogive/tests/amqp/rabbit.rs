@@ -99,6 +99,14 @@ impl Rabbit {
         said
     }
 
+    /// Leaves it no memory, and waits until it has noticed.
+    pub(crate) fn block(&self) {
+        self.control(&["set_vm_memory_high_watermark", "0"]);
+        within_minutes("it has no memory", || {
+            self.control(&["eval", "rabbit_alarm:get_alarms()."]).contains("memory").then_some(())
+        });
+    }
+
     /// As if the machine had lost its power.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().unwrap();
