@@ -63,10 +63,13 @@ fn a_broker_brings_what_it_takes_to_every_cluster_and_says_so() {
     assert!(status == 503 && word.contains("a broker keeps no data; ask http://"), "{status} {word}");
     let (_, metrics) = broker.get("/metrics");
     assert!(metrics.as_str().unwrap().contains("ogive_broker_acknowledged_batches_total{destination=\"dc2\"}"));
+    eventually("the rates are of the same seconds", || {
+        let state = state(&broker);
+        let rate = |name: &str| of(&state, "dc2")[name].as_f64().unwrap();
+        (rate("acknowledged_bytes_per_second") > rate("acknowledged_per_second")).then_some(())
+    });
     let state = state(&broker);
     assert_eq!(of(&state, "dc1")["gaps"]["made_total"], 0, "{state}");
-    let rate = |name: &str| of(&state, "dc2")[name].as_f64().unwrap();
-    assert!(rate("acknowledged_bytes_per_second") > rate("acknowledged_per_second"), "{state}");
     assert_eq!(of(&state, "dc2")["order"], "newest");
     let shown = std::process::Command::new(env!("CARGO_BIN_EXE_ogive"))
         .args(["broker", "status", "--server", &url(&broker)])
@@ -165,6 +168,15 @@ fn post(address: &str, body: &[u8]) -> Option<()> {
     Some(())
 }
 
+/// Tells the senders to stop when it is dropped, also by a fault that fails: their test would wait for them for ever.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Numbers that follow from a seed.
 struct Random(u64);
 
@@ -237,16 +249,18 @@ fn nothing_is_lost_or_counted_twice_whatever_is_killed() {
     let (stop, base) = (AtomicBool::new(false), now_ms());
     let sent = AtomicU64::new(0);
     std::thread::scope(|scope| {
+        let ended = Ended(&stop);
         for at in 0..3 {
             let source = format!("123e4567-e89b-12d3-a456-4266141740{at:02}");
             let (listen, stop, sent) = (&listen, &stop, &sent);
             scope.spawn(move || keep_sending(listen, &source, stop, base, sent));
         }
         let (mut random, until) = (Random(seed), Instant::now() + Duration::from_secs(seconds));
-        while Instant::now() < until {
+        // On a slow machine a kill takes seconds: each kind comes at least once.
+        while Instant::now() < until || run.kills.contains(&0) || sent.load(Ordering::SeqCst) <= 100 {
             run.fault(&mut random);
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(ended);
     });
     let sent = sent.load(Ordering::SeqCst);
     let broker = run.broker.as_ref().unwrap();
@@ -265,7 +279,6 @@ fn nothing_is_lost_or_counted_twice_whatever_is_killed() {
     println!(
         "seed {seed}: {brokers} kills of the broker, {ways} cuts, {servers} kills of servers; {sent} sent and counted"
     );
-    assert!(sent > 100 && brokers > 0 && ways > 0 && servers > 0, "{sent} {:?}", run.kills);
 }
 
 /// One cluster is away until the spool is full: the other goes on, and the one that was away is told what it lacks.
@@ -307,11 +320,11 @@ fn what_a_full_spool_gives_up_is_told_to_who_lacks_it() {
         let away = of(&state, "away");
         (away["lag_batches"].as_u64()? < 3 && away["gaps"]["waiting"].as_array()?.is_empty()).then_some(())
     });
-    let lost = of(&state(&broker), "away")["gaps"]["samples_total"].as_f64().unwrap();
-    assert_eq!(
-        back.number("sum(sum_over_time(ogive_gap_samples{broker=\"edge\",destination=\"away\"}[1h]))"),
-        Some(lost)
-    );
+    let lost = eventually("as many as are missing", || {
+        let lost = of(&state(&broker), "away")["gaps"]["samples_total"].as_f64();
+        let told = back.number("sum(sum_over_time(ogive_gap_samples{broker=\"edge\",destination=\"away\"}[1h]))");
+        lost.filter(|_| lost == told)
+    });
     let gaps = of(&state(&broker), "away")["gaps"]["told"].clone();
     let shown: f64 = gaps.as_array().unwrap().iter().map(|gap| gap["samples"].as_f64().unwrap()).sum();
     assert!(shown <= lost && shown > 0.0 && gaps[0]["reason"] == "spool_bytes" && gaps[0]["series"].as_u64() > Some(0));
@@ -319,11 +332,13 @@ fn what_a_full_spool_gives_up_is_told_to_who_lacks_it() {
         gaps[0]["largest"][0]["series"].is_string() && gaps[0]["from_ms"].as_i64() <= gaps[0]["to_ms"].as_i64(),
         "{gaps}"
     );
-    let mine = texts(&back, "lines").len() as f64;
     let told = texts(&back, "ogive_gap").join("\n");
     assert!(told.contains("why=spool_bytes") && told.lines().any(|line| line.ends_with(" lines")), "{told}");
     // The broker's own cells are among what was given up, so it is more than the lines that are missing.
-    assert!(mine < 400.0 && mine + lost >= 400.0, "{mine} lines and {lost} given up");
+    let mine = eventually("each line is there or given up", || {
+        Some(texts(&back, "lines").len() as f64).filter(|mine| mine + lost >= 400.0)
+    });
+    assert!(mine < 400.0, "{mine} lines and {lost} given up");
 }
 
 /// An endpoint that answers 429, and counts.
@@ -405,17 +420,19 @@ fn load_leaves_an_endpoint_that_asks_for_less_and_comes_back() {
         eventually("all are there", all);
         [0, 1].map(|at| asked[at].load(Ordering::SeqCst) - before[at])
     };
-    let even = send(100);
-    assert!(even.iter().all(|got| *got >= 20), "{even:?}");
+    // An answer that the machine was long in giving turns load away for some requests, so that a round may be uneven.
+    eventually("both get their share", || send(100).iter().all(|got| *got >= 20).then_some(()));
     busy.store(true, Ordering::SeqCst);
-    let shifted = send(100);
-    assert!(shifted[0] < 40 && shifted[1] >= 100, "{shifted:?}");
+    eventually("the other gets what one does not want", || {
+        let shifted = send(100);
+        assert!(shifted[1] >= 100, "{shifted:?}");
+        (shifted[0] < 40).then_some(())
+    });
     busy.store(false, Ordering::SeqCst);
     eventually("its weight is back", || {
         of(&state(&broker), "dc")["endpoints"][0]["weight"].as_f64().filter(|weight| *weight > 0.9)
     });
-    let again = send(100);
-    assert!(again[0] >= 20, "{again:?}");
+    eventually("it gets its share again", || (send(100)[0] >= 20).then_some(()));
 }
 
 /// A destination joins with SIGHUP and another leaves; the change is told, a wrong file changes nothing.
