@@ -76,7 +76,9 @@ fn chunks_are_those_that_a_prometheus_makes() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(&directory.path().join("data"));
     let prometheus = Prometheus::start("global: {}\n");
-    let now = now_ms();
+    // Five minutes of the same two hours of UTC: a Prometheus begins new chunks with each two.
+    let (now, window) = (now_ms(), 7_200_000);
+    let now = if now.rem_euclid(window) < 300_000 { now - now.rem_euclid(window) } else { now };
     // Fewer samples than Prometheus would cut into two chunks by guessing when its next one ends.
     let (mut float, mut whole, mut quarters) = (series("try_float"), series("try_whole"), series("try_quarters"));
     for step in 0..20_u64 {

@@ -114,7 +114,7 @@ fn request(server: &Server, tenant: &str, line: &str, more: &str, body: &[u8]) -
 
 fn get(server: &Server, tenant: &str, path: &str) -> (u16, String) {
     let now = now_ms() / 1000;
-    let path = path.replace("[]", "%5B%5D").replace("START", &format!("start={}", now - 60));
+    let path = path.replace("[]", "%5B%5D").replace("START", &format!("start={}", now - 240));
     request(server, tenant, &format!("GET {}", path.replace("END", &format!("end={}", now + 60))), "", b"")
 }
 
