@@ -17,9 +17,14 @@ fn id(name: &str) -> SeriesId {
     def(name).id(&Tenant::default())
 }
 
+/// A moment that was, for those who look at once.
+fn lately_ms() -> i64 {
+    now_ms() - 1_000
+}
+
 /// A sample of each series, all of one value.
 fn frame(sequence: u64, declared: &[&str], known: &[&str], value: f64) -> Vec<u8> {
-    let time_ns = (now_ms() + sequence as i64) * 1_000_000;
+    let time_ns = (lately_ms() + sequence as i64) * 1_000_000;
     let count = (declared.len() + known.len()) as u32;
     let sample = |series| Ok(Sample { series, time_ns, start_ns: None, value: ModelValue::Float(value) });
     let batch = Batch {
@@ -52,7 +57,7 @@ fn a_sender_learns_what_to_declare_and_identities_outlive_a_kill() {
         assert_eq!(server.number(&format!("count_over_time({name}[1h])")), Some(3.0), "{name}");
     }
     // JSON says it too.
-    let time = now_ms() + 4;
+    let time = lately_ms() + 4;
     let body = |known: Value| {
         json!({"source": common::SOURCE, "sequence": 1, "known": known,
                "samples": [{"series": 0, "time_ms": time, "float": 4.5}]})
