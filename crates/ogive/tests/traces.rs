@@ -83,6 +83,9 @@ fn the_server_shows_slow_batches_of_its_own() {
     // Its cell is there and has counted it.
     let (t, selector) = (found["cell"]["t"].as_i64().unwrap(), found["cell"]["selector"].as_str().unwrap());
     let path = format!("/v1/heatmap?query={}&start={t}&end={t}&step=1", common::form(selector));
-    let column = server.get(&path).1["data"]["columns"][0].clone();
+    // They came in one batch, which is visible series by series.
+    let column = common::eventually("its cell", || {
+        Some(server.get(&path).1["data"]["columns"][0].clone()).filter(|column| !column.is_null())
+    });
     assert!(column["max"].as_f64().unwrap() * 1e9 >= found["total_ns"].as_f64().unwrap(), "{column} {found}");
 }
