@@ -92,12 +92,15 @@ fn a_server_that_is_killed_again_and_again_gets_every_record_once() {
             std::thread::sleep(Duration::from_millis(150 + 70 * kill));
             server.kill();
             std::thread::sleep(Duration::from_millis(50 * kill));
+            if kill == 3 {
+                eventually("it finds nobody", || (exporter.status().failures > 0).then_some(()));
+            }
             server = start_at(&address, directory.path());
         }
     });
     let status = exporter.shutdown(PATIENCE);
     assert_conserved(&status, recorded, stored(&server, "drill_seconds"));
-    assert!(status.dropped.is_empty() && status.failures > 0, "{status:?}");
+    assert!(status.dropped.is_empty(), "{status:?}");
     server.kill();
     let server = start_at(&address, directory.path());
     assert_eq!(stored(&server, "drill_seconds{service=\"drill\"}"), recorded, "what was acknowledged survives");
@@ -183,17 +186,17 @@ trace_path! { DrillPath { recv: infra @ordered, risk: logic, publish: infra @ord
 fn slow_messages_stand_beside_the_cells_that_count_them() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
-    let clock = Clock::global();
+    // Whose times are known to the nanosecond.
+    let clock = Clock::manual(1_000, now_ms() * 1_000_000);
     let exporter = builder(&server.address).interval(Duration::from_secs(1)).label("service", "drill").start().unwrap();
     let traces = TraceRecorder::<DrillPath>::new(clock, Threshold::fixed_ns(2_000_000));
     exporter.cells().traces(&[], &traces).unwrap();
     exporter.cells().clock().unwrap();
+    let epoch_before = Clock::global().epoch();
     let writer = traces.handle("engine");
     for at in 0..50 {
         let mut order = DrillPath::begin(clock);
-        if at % 10 == 0 {
-            std::thread::sleep(Duration::from_millis(3));
-        }
+        clock.advance(if at % 10 == 0 { 3_000_000 } else { 1_000 });
         order.mark(clock, DrillPath::risk);
         order.mark(clock, DrillPath::publish);
         writer.finish(&order);
@@ -213,12 +216,14 @@ fn slow_messages_stand_beside_the_cells_that_count_them() {
     };
     let counted = cells(total);
     let slow = cells("drill_path_slow{stage=\"total\",service=\"drill\"}");
-    assert!(slow.len() >= 5, "five were made slow, and the machine may add some: {slow:?}");
+    assert_eq!(slow.len(), 5, "{slow:?}");
     for text in &slow {
         let trace: ogive_probe::SlowTrace = text["text"].as_str().unwrap().parse().unwrap();
         assert_eq!(trace.path, "DrillPath");
         assert!(counted.iter().any(|cell| cell["time_ms"] == text["time_ms"]), "{text} has no cell");
     }
-    let epoch = eventually("the cell is over", || server.number("last_over_time(ogive_clock_epoch[1m])"));
-    assert_eq!(epoch, f64::from(clock.epoch()));
+    let epoch = eventually("the cell is over", || server.number("last_over_time(ogive_clock_epoch[1h])"));
+    // Somebody may set the machine's clock meanwhile.
+    let epochs = f64::from(epoch_before)..=f64::from(Clock::global().epoch());
+    assert!(epochs.contains(&epoch), "{epoch} is not in {epochs:?}");
 }
