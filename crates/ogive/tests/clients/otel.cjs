@@ -35,6 +35,7 @@ class Exporter extends OTLPMetricExporter {
 async function main() {
   const exporter = new Exporter({
     url: `http://${address}/v1/metrics`,
+    timeoutMillis: 60_000,
     compression: form === 'json' ? 'none' : 'gzip',
     temporalityPreference: temporality === 'delta' ? AggregationTemporality.DELTA : AggregationTemporality.CUMULATIVE,
   });
@@ -42,7 +43,7 @@ async function main() {
   const provider = new MeterProvider({
     resource,
     views: [{ instrumentName: 'fine', aggregation: { type: AggregationType.EXPONENTIAL_HISTOGRAM } }],
-    readers: [new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 })],
+    readers: [new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000, exportTimeoutMillis: 60_000 })],
   });
   const meter = provider.getMeter('test');
   const counter = meter.createCounter('client.requests', { unit: '{request}' });
@@ -59,7 +60,7 @@ async function main() {
   }
   const logs = new LoggerProvider({
     resource,
-    processors: [new BatchLogRecordProcessor({ exporter: new OTLPLogExporter({ url: `http://${address}/v1/logs` }) })],
+    processors: [new BatchLogRecordProcessor({ exporter: new OTLPLogExporter({ url: `http://${address}/v1/logs`, timeoutMillis: 60_000 }) })],
   });
   const logger = logs.getLogger('test');
   for (let at = 0; at < n; at += 1) logger.emit({ severityNumber: 13, body: `record ${at}`, attributes: { at } });

@@ -44,6 +44,8 @@ else:
     metrics_at = {"endpoint": f"http://{address}", "insecure": True, "compression": grpc.Compression.Gzip}
     logs_at = {"endpoint": f"http://{address}", "insecure": True}
 
+# In all, with every attempt: a server that is started anew on a busy machine takes its time.
+metrics_at["timeout"] = logs_at["timeout"] = 60
 kinds = [Counter, Histogram, ObservableCounter, UpDownCounter, ObservableUpDownCounter]
 wanted = AggregationTemporality.DELTA if temporality == "delta" else AggregationTemporality.CUMULATIVE
 
@@ -86,7 +88,7 @@ for export in range(exports):
         coarse.record(at * 0.001, attributes)
         fine.record(at * 0.001, attributes)
     gauge.set(20.5 + export)
-    provider.force_flush()
+    provider.force_flush(timeout_millis=60_000)
     if "pause" in options and export == 1:
         print("half", flush=True)
         sys.stdin.readline()
