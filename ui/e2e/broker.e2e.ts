@@ -36,28 +36,28 @@ test("a broker's page shows who is behind, why, and what of the spool each has",
   await send(20);
   const { page, errors } = await open(browser, broker.url);
   await expect.poll(() => page.title()).toBe("edge-1 · Ogive broker");
-  await expect.poll(() => words(page, "near"), { timeout: 30_000 }).toContain("up to date");
-  await expect.poll(() => words(page, "away"), { timeout: 30_000 }).toContain("does not answer");
+  await expect.poll(() => words(page, "near")).toContain("up to date");
+  await expect.poll(() => words(page, "away")).toContain("does not answer");
   const text = await words(page, "away");
   expect(text).toMatch(/Not there yet [\d.]+ k?B/);
   expect(text).toContain(away.url);
   expect(text).toMatch(/failures in a row/);
   expect((await done(page, "away")).every((share) => share < 1)).toBe(true);
-  await expect.poll(() => done(page, "near"), { timeout: 30_000 }).toContain(1);
+  await expect.poll(() => done(page, "near")).toContain(1);
   if (process.env["OGIVE_SCREENSHOT"] === "1") await page.screenshot({ path: resolve(import.meta.dirname, "../../docs/images/broker.png") });
 
   // It comes back and gets everything, and the page tells without being loaded again.
   await away.run();
-  await expect.poll(() => words(page, "away"), { timeout: 60_000 }).toContain("up to date");
-  await expect.poll(() => words(page, "away"), { timeout: 30_000 }).toContain("Not there yet 0 B");
+  await expect.poll(() => words(page, "away")).toContain("up to date");
+  await expect.poll(() => words(page, "away")).toContain("Not there yet 0 B");
 
   // A broker that is gone is said so over the last picture.
   await broker.stop();
-  await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 30_000 }).toBe(true);
+  await expect.poll(() => page.locator("#lost").isVisible()).toBe(true);
   expect(await page.locator("#lost").innerText()).toContain("The broker does not answer.");
   expect(await words(page, "away")).toContain("up to date");
   await broker.run();
-  await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 30_000 }).toBe(false);
+  await expect.poll(() => page.locator("#lost").isVisible()).toBe(false);
   expect(errors).toEqual([]);
   await page.close();
 });

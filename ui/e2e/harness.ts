@@ -49,9 +49,17 @@ export class Server {
   ) {}
 
   static async start(command = (server: Server): string[] => ["serve", "--data", server.data, "--listen", `127.0.0.1:${server.port}`]): Promise<Server> {
-    const server = new Server(await freePort(), command);
-    await server.run();
-    return server;
+    for (let tries = 1; ; tries++) {
+      const server = new Server(await freePort(), command);
+      try {
+        await server.run();
+        return server;
+      } catch (error) {
+        await server.end();
+        // Somebody else may have got the port meanwhile.
+        if (tries === 5 || !String(error).includes("is in use")) throw error;
+      }
+    }
   }
 
   /** An `ogive broker` with a destination of each name at the address beside it. */
@@ -74,13 +82,13 @@ export class Server {
     const child = spawn(binary(), this.command(this), { stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [child.stdout, child.stderr]) stream.on("data", (text: Buffer) => (this.output += text.toString()));
     this.child = child;
-    for (let tries = 0; tries < 150; tries++) {
+    for (let tries = 0; tries < 600; tries++) {
       if (child.exitCode !== null) throw new Error(`ogive ended with ${child.exitCode}: ${this.output}`);
       const ready = await fetch(`${this.url}/-/ready`).then((answer) => answer.ok, () => false);
       if (ready) return;
       await new Promise((done) => setTimeout(done, 100));
     }
-    throw new Error(`ogive is not ready after 15 s: ${this.output}`);
+    throw new Error(`ogive is not ready after a minute: ${this.output}`);
   }
 
   async stop(): Promise<void> {
@@ -88,7 +96,7 @@ export class Server {
     if (child === null || child.exitCode !== null) return;
     const ended = new Promise((done) => child.once("exit", done));
     child.kill("SIGTERM");
-    const late = setTimeout(() => child.kill("SIGKILL"), 5_000);
+    const late = setTimeout(() => child.kill("SIGKILL"), 30_000);
     await ended;
     clearTimeout(late);
     this.child = null;
@@ -200,7 +208,7 @@ const place = ({ left, top, plotWidth, plotHeight, ratio }: View): string => [le
  * Waits for a picture that fulfils `wanted` and holds its place: the first data bring legend and figures, which take room
  * from the canvas a moment later, and pixels read by the place before would be others.
  */
-export async function viewWhen(page: Page, wanted: (now: View) => boolean, limit = 15_000): Promise<View> {
+export async function viewWhen(page: Page, wanted: (now: View) => boolean, limit = 60_000): Promise<View> {
   const until = Date.now() + limit;
   let before = "";
   for (;;) {

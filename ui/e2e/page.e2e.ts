@@ -1,10 +1,10 @@
 import { mkdirSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { level } from "../src/colour.ts";
 import { formatCount, formatShare } from "../src/format.ts";
-import { Cable, launch, levelOf, mapOf, open, pixels, Places, Server, view, viewWhen, type Point } from "./harness.ts";
+import { Cable, launch, levelOf, mapOf, open, pixels, Places, Server, view, viewWhen, type Point, type View } from "./harness.ts";
 
 const HICCUP = "ogive_hiccup_seconds";
 
@@ -24,8 +24,8 @@ afterAll(async () => {
 });
 
 /**
- * Stops the picture, so that what is compared holds still. A machine that is busy may store a second's measurements after the
- * picture was asked for: then it is asked for again.
+ * Stops the picture, so that what is compared holds still, and gives what the server returned for it. A machine that is busy may
+ * store a second's measurements after the picture was asked for: then it is asked for again.
  */
 async function paused(query: string, height = 900) {
   const opened = await open(browser, `${server.url}/${query}`, "dark", height);
@@ -36,35 +36,35 @@ async function paused(query: string, height = 900) {
     await opened.page.waitForTimeout(1500);
     const now = await view(opened.page);
     const { columns } = await server.heatmap(HICCUP, now);
-    if (columns.reduce((sum, column) => sum + Number(column.count), 0) === now.total) return { ...opened, now };
+    if (columns.reduce((sum, column) => sum + Number(column.count), 0) === now.total) return { ...opened, now, columns };
     await opened.page.reload();
     await viewWhen(opened.page, (again) => again.columns >= 4);
   }
   throw new Error("the picture does not come to what is stored");
 }
 
+/** How many pixels of a slot are cells; the picture is live, and what comes late is drawn late. */
+async function drawn(page: Page, slotOf: (now: View) => number): Promise<number> {
+  const now = await view(page);
+  const [slot, places, colours] = [slotOf(now), new Places(now), mapOf("ember", "dark")];
+  const points = Array.from({ length: now.plotHeight }, (_, y): Point => [now.left + (slot - now.first + 0.5) * places.width, now.top + y + 0.5]);
+  return (await pixels(page, points)).filter((pixel) => levelOf(colours, pixel) > 0).length;
+}
+
 describe("the first page", () => {
   test("shows a heat map of real measurements without a click, and says how soon", async () => {
     const { page, errors } = await open(browser, server.url);
-    const first = await viewWhen(page, (now) => now.columns >= 1 && now.total > 0, 40_000);
+    await viewWhen(page, (now) => now.columns >= 1 && now.total > 0);
     console.log(`first cells ${((Date.now() - startedAt) / 1000).toFixed(1)} s after the start of the server (aim: 10 s)`);
     expect(await page.locator("#query").inputValue()).toBe(HICCUP);
     // Cells are there as colours: sample the newest columns and count the pixels that are levels of the map.
-    const colours = mapOf("ember", "dark");
-    const points: Point[] = [];
-    const places = new Places(first);
-    for (let slot = first.last - 2; slot <= first.last; slot++) {
-      for (let y = 0; y < first.plotHeight; y++) points.push([first.left + (slot - first.first + 0.5) * places.width, first.top + y + 0.5]);
-    }
-    const drawn = (await pixels(page, points)).filter((pixel) => levelOf(colours, pixel) > 0).length;
-    expect(drawn).toBeGreaterThan(5);
+    await expect.poll(async () => Math.max(...(await Promise.all([0, 1, 2].map((ago) => drawn(page, (now) => now.last - ago)))))).toBeGreaterThan(5);
     expect(errors).toEqual([]);
     await page.close();
   });
 
   test.each(["0", "1"])("colours of cells are those of the counts that the server returns (density %s)", async (density) => {
-    const { page, errors, now } = await paused(`?range=30s&q=&density=${density}`, 2600);
-    const { columns } = await server.heatmap(HICCUP, now);
+    const { page, errors, now, columns } = await paused(`?range=30s&q=&density=${density}`, 2600);
     const colours = mapOf("ember", "dark");
     const places = new Places(now);
     // The page is tall, since real delays span six decades and more: so that bins have pixels that are theirs alone.
@@ -96,22 +96,19 @@ describe("the first page", () => {
   test("moves each second", async () => {
     const { page } = await open(browser, `${server.url}/?range=1m&q=`);
     const before = await viewWhen(page, (now) => now.columns >= 2);
-    const after = await viewWhen(page, (now) => now.last >= before.last + 3, 8_000);
+    const after = await viewWhen(page, (now) => now.last >= before.last + 3);
     // The newest whole second has come in; the window lets an old one go, which may have held more.
-    const { columns } = await server.heatmap(HICCUP, { ...after, first: before.last + 1, last: after.last });
-    expect(columns.reduce((sum, column) => sum + Number(column.count), 0)).toBeGreaterThan(0);
-    const places = new Places(after);
-    const points: Point[] = [];
-    for (let y = 0; y < after.plotHeight; y++) points.push([after.left + (after.last - after.first - 0.5) * places.width, after.top + y + 0.5]);
-    const colours = mapOf("ember", "dark");
-    const levels = (await pixels(page, points)).map((pixel) => levelOf(colours, pixel));
-    expect(levels.filter((found) => found > 0).length).toBeGreaterThan(5);
+    const come = async (): Promise<number> => {
+      const { columns } = await server.heatmap(HICCUP, { ...after, first: before.last + 1, last: after.last });
+      return columns.reduce((sum, column) => sum + Number(column.count), 0);
+    };
+    await expect.poll(come).toBeGreaterThan(0);
+    await expect.poll(() => drawn(page, (now) => now.last - 1)).toBeGreaterThan(5);
     await page.close();
   });
 
   test("leaves seconds before the first measurement blank: no data is not zero", async () => {
-    const { page, now } = await paused("?range=15m&q=");
-    const { columns } = await server.heatmap(HICCUP, now);
+    const { page, now, columns } = await paused("?range=15m&q=");
     const slots = new Set(columns.map((column) => Math.ceil(column.t / now.step - 1e-6)));
     const places = new Places(now);
     const colours = mapOf("ember", "dark");
@@ -127,8 +124,7 @@ describe("the first page", () => {
 
 describe("reading the picture", () => {
   test("the count under the mouse and under the keyboard's cursor is the server's count", async () => {
-    const { page, now } = await paused("?range=30s&q=0.5");
-    const { columns } = await server.heatmap(HICCUP, now);
+    const { page, now, columns } = await paused("?range=30s&q=0.5");
     const places = new Places(now);
     const column = columns.filter((one) => one.t < (now.last - 1) * now.step).at(-1)!;
     const slot = Math.round(column.t / now.step);
@@ -137,7 +133,7 @@ describe("reading the picture", () => {
     for (const [lo, hi, count] of bins) {
       const [x, y] = places.cell(slot, lo, hi, 0.5, 0.5);
       await page.mouse.move(box.x + x, box.y + y);
-      expect(await page.locator("#tip dd[data-key=count]").innerText()).toBe(formatCount(Number(count)));
+      await expect.poll(() => page.locator("#tip dd[data-key=count]").innerText()).toBe(formatCount(Number(count)));
       const text = await page.locator("#tip").innerText();
       expect(text).toContain(formatShare(Number(count) / Number(column.count)));
       const below = (column.bins as [number, number, number][]).filter((bin) => bin[0] <= lo).reduce((sum, bin) => sum + Number(bin[2]), 0);
@@ -149,21 +145,20 @@ describe("reading the picture", () => {
     for (let i = now.first; i < slot; i++) await page.keyboard.press("ArrowRight");
     for (let i = 0; i < 400; i++) await page.keyboard.press("ArrowDown");
     const lowest = column.bins[0] as [number, number, number];
-    expect(await page.locator("#tip dd[data-key=count]").innerText()).toBe(formatCount(Number(lowest[2])));
+    await expect.poll(() => page.locator("#tip dd[data-key=count]").innerText()).toBe(formatCount(Number(lowest[2])));
     await page.keyboard.press("ArrowUp");
-    expect(await page.locator("#tip dd[data-key=count]").innerText()).toBe(formatCount(Number(column.bins[1]?.[2])));
-    expect(await page.locator("#voice").innerText()).toContain("count");
+    await expect.poll(() => page.locator("#tip dd[data-key=count]").innerText()).toBe(formatCount(Number(column.bins[1]?.[2])));
+    await expect.poll(() => page.locator("#voice").innerText()).toContain("count");
     await page.close();
   });
 
   test("a click on the value axis splits what is in view, exactly", async () => {
-    const { page, now } = await paused("?range=30s");
+    const { page, now, columns } = await paused("?range=30s");
     const box = (await page.locator("#overlay").boundingBox())!;
     const places = new Places(now);
     await page.mouse.click(box.x + 30, box.y + now.top + places.axis.y(1e-4) / now.ratio);
     await expect.poll(() => new URL(page.url()).searchParams.get("threshold")).not.toBeNull();
     const threshold = Number(new URL(page.url()).searchParams.get("threshold"));
-    const { columns } = await server.heatmap(HICCUP, now);
     let below = 0;
     let total = 0;
     for (const column of columns) {
@@ -173,7 +168,7 @@ describe("reading the picture", () => {
         else expect(lo).toBeGreaterThanOrEqual(threshold);
       }
     }
-    expect(await page.locator("[data-fact=threshold] .value").innerText()).toBe(formatShare(below / total));
+    await expect.poll(() => page.locator("[data-fact=threshold] .value").innerText()).toBe(formatShare(below / total));
     await page.close();
   });
 
@@ -182,15 +177,18 @@ describe("reading the picture", () => {
     await viewWhen(page, (view) => view.columns >= 4);
     const now = await view(page);
     const box = (await page.locator("#overlay").boundingBox())!;
+    const from = Date.now();
     await page.mouse.move(box.x + now.left + now.plotWidth * 0.5, box.y + 100);
     await page.mouse.down();
     await page.mouse.move(box.x + now.left + now.plotWidth * 0.9, box.y + 140, { steps: 5 });
     await page.mouse.up();
+    // Time went on under the mouse, however long that took.
+    const moved = Math.ceil((Date.now() - from) / 1000);
     await expect.poll(() => new URL(page.url()).searchParams.has("start")).toBe(true);
     const params = new URL(page.url()).searchParams;
     const seconds = Number(params.get("end")) - Number(params.get("start"));
     expect(seconds).toBeGreaterThanOrEqual(22);
-    expect(seconds).toBeLessThanOrEqual(27);
+    expect(seconds).toBeLessThanOrEqual(27 + moved);
     await page.locator("#back").click();
     await expect.poll(() => new URL(page.url()).searchParams.get("range")).toBe("1m");
     await page.close();
@@ -227,7 +225,7 @@ describe("asking", () => {
         for (let i = 0; i < data.length; i += 4) if (data[i] === 0x56 && data[i + 1] === 0xb4 && data[i + 2] === 0xe9) count++;
         return count;
       });
-    await expect.poll(coloured, { timeout: 10_000 }).toBeGreaterThan(10);
+    await expect.poll(coloured).toBeGreaterThan(10);
     expect(errors).toEqual([]);
     await page.close();
   });
@@ -248,7 +246,7 @@ describe("asking", () => {
     const answer = await fetch(`${server.url}/v1/batch`, { method: "POST", headers: { "content-type": "application/json" }, body });
     expect(((await answer.json()) as { accepted: number }).accepted).toBe(2);
     const { page, errors } = await open(browser, `${server.url}/?query=e2e_log&range=1m`);
-    await expect.poll(() => page.locator("#table tbody tr").count(), { timeout: 10_000 }).toBe(2);
+    await expect.poll(() => page.locator("#table tbody tr").count()).toBe(2);
     expect(await page.locator("#table tbody tr td:last-child").allInnerTexts()).toEqual(["stopped: disk full", "started <i>1.2</i>"]);
     expect(errors).toEqual([]);
     await page.close();
@@ -256,7 +254,7 @@ describe("asking", () => {
 
   test("samples of a range are a table", async () => {
     const { page } = await open(browser, `${server.url}/?query=${encodeURIComponent("ogive_ingest_samples_total[1m]")}`);
-    await expect.poll(() => page.locator("#table tbody tr").count(), { timeout: 10_000 }).toBeGreaterThan(0);
+    await expect.poll(() => page.locator("#table tbody tr").count()).toBeGreaterThan(0);
     await page.close();
   });
 
@@ -267,7 +265,7 @@ describe("asking", () => {
     await page.locator("#series .chip").first().click();
     await expect.poll(() => new URL(page.url()).searchParams.get("query")).toMatch(/^ogive_hiccup_seconds\{\w+="[^"]*"\}$/);
     await page.reload();
-    expect(await page.locator("#query").inputValue()).toMatch(/^ogive_hiccup_seconds\{/);
+    await expect.poll(() => page.locator("#query").inputValue()).toMatch(/^ogive_hiccup_seconds\{/);
     await viewWhen(page, (now) => now.columns >= 1);
     await page.close();
   });
@@ -331,11 +329,11 @@ describe("a server that goes and comes", () => {
     const { page } = await open(browser, `${server.url}/?range=1m`);
     const before = await viewWhen(page, (now) => now.columns >= 2);
     await server.stop();
-    await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 15_000 }).toBe(true);
+    await expect.poll(() => page.locator("#lost").isVisible()).toBe(true);
     expect(await page.locator("#lost").innerText()).toContain("does not answer");
     await server.run();
-    await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 20_000 }).toBe(false);
-    await viewWhen(page, (now) => now.last > before.last + 3, 20_000);
+    await expect.poll(() => page.locator("#lost").isVisible()).toBe(false);
+    await viewWhen(page, (now) => now.last > before.last + 3);
     await page.close();
   });
 
@@ -345,16 +343,17 @@ describe("a server that goes and comes", () => {
     const { page } = await open(browser, `${cable.url}/?range=1m`);
     await viewWhen(page, (now) => now.columns >= 2);
     await cable.cut();
-    await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 15_000 }).toBe(true);
+    await expect.poll(() => page.locator("#lost").isVisible()).toBe(true);
     // Longer than what a page that has just been loaded asks for a second time.
     await page.waitForTimeout(12_000);
     await cable.plug();
-    await expect.poll(() => page.locator("#lost").isVisible(), { timeout: 20_000 }).toBe(false);
-    await page.waitForTimeout(3_000);
-    const now = await view(page);
-    const { columns } = await server.heatmap(HICCUP, { ...now, last: now.last - 1 });
-    expect(columns.length).toBeGreaterThan(14);
-    expect(now.columns).toBeGreaterThanOrEqual(columns.length);
+    await expect.poll(() => page.locator("#lost").isVisible()).toBe(false);
+    const missing = async (): Promise<number> => {
+      const now = await view(page);
+      const { columns } = await server.heatmap(HICCUP, { ...now, last: now.last - 1 });
+      return columns.length > 14 ? columns.length - now.columns : Infinity;
+    };
+    await expect.poll(missing).toBeLessThanOrEqual(0);
     await page.close();
     await cable.cut();
   });
@@ -366,22 +365,26 @@ describe("how it looks", () => {
     const { page, errors } = wide;
     // The README's picture shows a filled view.
     const enough = process.env["OGIVE_SCREENSHOT"] === "1" ? 110 : 5;
-    const now = await viewWhen(page, (one) => one.columns >= enough, 150_000);
+    await viewWhen(page, (one) => one.columns >= enough, 150_000);
     const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const lightness = Math.max(...(ground.match(/\d+/g) ?? []).map(Number));
     expect(theme === "dark" ? lightness < 60 : lightness > 200).toBe(true);
     const colours = mapOf("ember", theme);
-    const places = new Places(now);
-    const points: Point[] = [];
-    for (let slot = now.last - 4; slot < now.last; slot++) {
-      for (let y = 0; y < now.plotHeight; y++) points.push([now.left + (slot - now.first + 0.4) * places.width, now.top + y + 0.5]);
-    }
-    const levels = (await pixels(page, points)).map((pixel) => levelOf(colours, pixel));
-    expect(new Set(levels.filter((found) => found > 0)).size).toBeGreaterThan(5);
+    const shades = async (): Promise<number> => {
+      const now = await view(page);
+      const places = new Places(now);
+      const points: Point[] = [];
+      for (let slot = now.last - 4; slot < now.last; slot++) {
+        for (let y = 0; y < now.plotHeight; y++) points.push([now.left + (slot - now.first + 0.4) * places.width, now.top + y + 0.5]);
+      }
+      const levels = (await pixels(page, points)).map((pixel) => levelOf(colours, pixel));
+      return new Set(levels.filter((found) => found > 0)).size;
+    };
+    await expect.poll(shades).toBeGreaterThan(5);
     if (process.env["OGIVE_SCREENSHOT"] === "1") {
       const path = resolve(import.meta.dirname, `../../docs/images/heatmap${theme === "dark" ? "" : "-light"}.png`);
       mkdirSync(dirname(path), { recursive: true });
-      const box = (await page.locator("#overlay").boundingBox())!;
+      const [now, box] = [await view(page), (await page.locator("#overlay").boundingBox())!];
       await page.mouse.move(box.x + now.left + now.plotWidth * 0.55, box.y + now.top + now.plotHeight * 0.5);
       await page.waitForTimeout(300);
       await page.screenshot({ path });

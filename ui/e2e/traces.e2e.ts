@@ -61,7 +61,7 @@ test("a click on the tail opens the slow trace of its cell, and the address keep
   const box = (await page.locator("#overlay").boundingBox())!;
   const [x, y] = new Places(now).cell(end, 1e-2, 1.1e-2, 0.5, 0.5);
   await page.mouse.move(box.x + x, box.y + y);
-  expect(await page.locator("#tip").innerText()).toContain("slow traces");
+  await expect.poll(() => page.locator("#tip").innerText()).toContain("slow traces");
   await page.mouse.click(box.x + x, box.y + y);
   await expect.poll(() => stages(page)).toEqual(["decode", "journal", "matched", "publish"]);
   const text = (await panel(page).innerText()).replace(/\s+/g, " ");
@@ -73,7 +73,7 @@ test("a click on the tail opens the slow trace of its cell, and the address keep
   const track = (await page.locator(".fall .track").first().boundingBox())!;
   expect((await bar(1)).width / track.width).toBeCloseTo(0.9993, 2);
   expect((await bar(3)).x).toBeGreaterThan(track.x + track.width * 0.98);
-  expect(page.url()).toContain(`slow=${end - 1}-${end}&trace=1700000000123456789`);
+  await expect.poll(() => page.url()).toContain(`slow=${end - 1}-${end}&trace=1700000000123456789`);
 
   // The keyboard goes to the other one, which is shown as it is, not as markup.
   await page.keyboard.press("ArrowDown");
@@ -87,7 +87,7 @@ test("a click on the tail opens the slow trace of its cell, and the address keep
   await shared.page.close();
 
   // A text tells of it in short, and leads to it as well.
-  const texts = await open(browser, `${server.url}/?query=order_path_slow&range=1m`);
+  const texts = await open(browser, `${server.url}/?query=order_path_slow&range=15m`);
   await expect.poll(() => texts.page.locator("#table td:last-child").allInnerTexts()).toEqual(["<b>by hand</b>", "OrderPath of feed 1: 10 ms, journal 99.93 %"]);
   await texts.page.locator("#table button").click();
   await expect.poll(() => stages(texts.page)).toHaveLength(4);
@@ -100,7 +100,7 @@ test("a click on the tail opens the slow trace of its cell, and the address keep
   await expect.poll(() => page.evaluate(() => document.activeElement?.className)).toBe("slow-list");
   await page.keyboard.press("Escape");
   await expect.poll(() => panel(page).isVisible()).toBe(false);
-  expect(page.url()).not.toContain("slow=");
+  await expect.poll(() => page.url()).not.toContain("slow=");
   expect(errors).toEqual([]);
   await page.close();
 });
@@ -112,11 +112,11 @@ test("a cell without slow traces says in a line how to get them, by keyboard too
   await page.keyboard.press("End");
   await page.keyboard.press("Enter");
   await expect.poll(() => page.locator(".slow-note").innerText()).toContain("trace_path!");
-  expect(await page.locator("#live").getAttribute("aria-pressed")).toBe("false");
+  await expect.poll(() => page.locator("#live").getAttribute("aria-pressed")).toBe("false");
   await page.keyboard.press("Escape");
   await expect.poll(() => panel(page).isVisible()).toBe(false);
   // What the click stopped goes on.
-  expect(await page.locator("#live").getAttribute("aria-pressed")).toBe("true");
+  await expect.poll(() => page.locator("#live").getAttribute("aria-pressed")).toBe("true");
   expect(errors).toEqual([]);
   await page.close();
 });
@@ -133,10 +133,10 @@ test.each(["dark", "light"] as const)("a slow batch of the server itself is foun
   const { t } = found[0]!;
   const query = encodeURIComponent('ogive_ingest_seconds{stage="total"}');
   const { page, errors } = await open(browser, `${server.url}/?query=${query}&start=${t - 100}&end=${t + 5}&slow=${t - 1}-${t}`, theme);
-  await viewWhen(page, (now) => now.marks.includes(t), 20_000);
+  await viewWhen(page, (now) => now.marks.includes(t));
   await expect.poll(() => stages(page)).toEqual(["read", "decoded", "queued", "journaled", "durable", "applied", "answered"]);
   expect(await panel(page).innerText()).toContain("OgiveIngest of");
-  expect(await page.locator("#status").innerText()).toContain("paused");
+  await expect.poll(() => page.locator("#status").innerText()).toContain("paused");
   expect(errors).toEqual([]);
   await page.close();
 }, 300_000);

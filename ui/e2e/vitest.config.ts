@@ -6,8 +6,10 @@ export default defineConfig({
   test: {
     include: ["e2e/**/*.e2e.ts"],
     environment: "node",
-    testTimeout: 150_000,
-    hookTimeout: 60_000,
+    testTimeout: 300_000,
+    hookTimeout: 180_000,
+    // What is polled for has a second by default.
+    expect: { poll: { timeout: 60_000 } },
     fileParallelism: false,
     retry: 0,
   },
