@@ -84,56 +84,80 @@ fn distance(before: u64, reading: u64, after: u64) -> u64 {
     before.saturating_sub(reading).max(reading.saturating_sub(after))
 }
 
-/// A time service may begin to slew the system's clock at any moment, and the bound then lags by a period: so a few
-/// readings may be beyond it, but not far.
+/// Tries until `trial` finds nothing wrong, some times. A time service may begin to slew or set the system's clock at any moment,
+/// and a machine may give the calibration no CPU for a while; a clock that is wrong is so each time.
+fn in_quiet(mut trial: impl FnMut() -> Result<(), String>) {
+    let found: Vec<String> = (0..10).map_while(|_| trial().err()).collect();
+    assert!(found.len() < 10, "{found:#?}");
+}
+
+/// While the system's clock begins to be slewed the bound lags by a period: so a few readings may be beyond it, but not far.
 #[test]
 fn readings_are_within_their_bound_of_the_systems_clock() {
     const ROUNDS: u32 = 2_000;
     const SLEWED_NS: u64 = 100_000;
     let clock = settled();
-    let (mut widest, mut beyond) = (0, 0);
-    for round in 0..ROUNDS {
-        let before = system_ns();
-        let reading = clock.now_bounded();
-        let off = distance(before, reading.ns, system_ns());
-        assert!(off <= reading.err_ns + SLEWED_NS, "round {round}: off by {off} ns, {reading:?}");
-        beyond += u32::from(off > reading.err_ns);
-        widest = widest.max(reading.err_ns);
-        if round % 4 == 0 {
-            std::thread::sleep(Duration::from_millis(1));
+    in_quiet(|| {
+        let (mut widest, mut beyond) = (0, 0);
+        for round in 0..ROUNDS {
+            let before = system_ns();
+            let reading = clock.now_bounded();
+            let off = distance(before, reading.ns, system_ns());
+            if off > reading.err_ns + SLEWED_NS {
+                return Err(format!("round {round}: off by {off} ns, {reading:?}"));
+            }
+            beyond += u32::from(off > reading.err_ns);
+            widest = widest.max(reading.err_ns);
+            if round % 4 == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
-    }
-    println!("widest bound {widest} ns, {beyond} of {ROUNDS} beyond; {:?}", clock.status());
-    assert!(beyond <= ROUNDS / 20, "{beyond} of {ROUNDS} readings are beyond their bound");
-    assert!(widest < SLEWED_NS, "a bound of {widest} ns says nothing");
+        let found = format!("widest bound {widest} ns, {beyond} of {ROUNDS} beyond; {:?}", clock.status());
+        println!("{found}");
+        // A wide bound says nothing.
+        if beyond <= ROUNDS / 20 && widest < SLEWED_NS { Ok(()) } else { Err(found) }
+    });
 }
 
 #[test]
 fn the_wall_clock_is_the_systems() {
     let clock = settled();
-    for _ in 0..100 {
-        let since_epoch = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        let before = since_epoch().as_nanos() as i64;
-        let wall = clock.wall();
-        let after = since_epoch().as_nanos() as i64;
-        assert!(wall >= before - 100_000 && wall <= after + 100_000, "{before} {wall} {after}");
-    }
+    in_quiet(|| {
+        for _ in 0..100 {
+            let since_epoch =
+                || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+            let before = since_epoch().as_nanos() as i64;
+            let wall = clock.wall();
+            let after = since_epoch().as_nanos() as i64;
+            if wall < before - 100_000 || wall > after + 100_000 {
+                // Within a period of the calibration it is followed.
+                std::thread::sleep(Duration::from_millis(200));
+                return Err(format!("{before} {wall} {after}"));
+            }
+        }
+        Ok(())
+    });
 }
 
 #[test]
 fn ticks_convert_to_the_time_that_passed() {
     let clock = settled();
     for read in [Clock::ticks, Clock::ticks_ordered] {
-        let outer = system_ns();
-        let from = read(clock);
-        let inner = system_ns();
-        std::thread::sleep(Duration::from_millis(30));
-        let inner = system_ns() - inner;
-        let to = read(clock);
-        let outer = system_ns() - outer;
-        let between = clock.ns_between(from, to);
-        assert!(between + 1_000 >= inner && between <= outer + 1_000, "{inner} {between} {outer}");
-        assert_eq!(clock.ns_between(to, from), 0, "never negative");
+        in_quiet(|| {
+            let outer = system_ns();
+            let from = read(clock);
+            let inner = system_ns();
+            std::thread::sleep(Duration::from_millis(30));
+            let inner = system_ns() - inner;
+            let to = read(clock);
+            let outer = system_ns() - outer;
+            let between = clock.ns_between(from, to);
+            assert_eq!(clock.ns_between(to, from), 0, "never negative");
+            // A busy machine makes the sleep longer, and an error of the rate with it: 50 ppm.
+            let slack = 1_000 + outer / 20_000;
+            let is_right = between + slack >= inner && between <= outer + slack;
+            if is_right { Ok(()) } else { Err(format!("{inner} {between} {outer}")) }
+        });
     }
 }
 
@@ -159,26 +183,32 @@ fn the_machines_clock_is_not_moved() {
 #[cfg(all(target_os = "linux", not(miri)))]
 fn a_forked_child_reads_the_right_time() {
     let clock = settled();
-    let before = clock.now();
-    // SAFETY: the child only reads clocks, makes the clock's own thread, sleeps, and leaves by _exit.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "fork failed");
-    if child == 0 {
-        // SAFETY: _exit ends the child without running the parent's exit handlers.
-        unsafe { libc::_exit(child_verdict(clock, before)) };
-    }
-    let mut status = 0;
-    // SAFETY: `child` is our child, `status` is valid for the call.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert!(libc::WIFEXITED(status), "the child was killed: {status}");
-    assert_eq!(libc::WEXITSTATUS(status), 0, "1: time fell; 2: beyond the bound; 3: did not calibrate again");
+    in_quiet(|| {
+        let before = clock.now();
+        // SAFETY: the child only reads clocks, makes the clock's own thread, sleeps, and leaves by _exit.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "fork failed");
+        if child == 0 {
+            // SAFETY: _exit ends the child without running the parent's exit handlers.
+            unsafe { libc::_exit(child_verdict(clock, before)) };
+        }
+        let mut status = 0;
+        // SAFETY: `child` is our child, `status` is valid for the call.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status), "the child was killed: {status}");
+        match libc::WEXITSTATUS(status) {
+            0 => Ok(()),
+            2 => Err("beyond the bound".into()),
+            verdict => panic!("{verdict}; 1: time fell; 3: did not calibrate again"),
+        }
+    });
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
 fn child_verdict(clock: Clock, mut last: u64) -> libc::c_int {
     let start = system_ns();
     let mut published = 0;
-    while system_ns() - start < 3_200_000_000 {
+    while system_ns() - start < 30_000_000_000 {
         let before = system_ns();
         let reading = clock.now_bounded();
         let after = system_ns();

@@ -142,7 +142,7 @@ fn readers_outlive_their_publisher() {
     });
     for _ in 0..1_000 {
         let (before, now) = (system_ns(), clock.now());
-        assert!(now >= last && now.abs_diff(before) < 1_000_000_000);
+        assert!(now >= last && now + 1_000_000_000 > before && now < system_ns() + 1_000_000_000);
         last = now;
     }
     assert!(!counter || clock.status().age_ns > 1_000_000_000);
@@ -203,16 +203,22 @@ fn check(language: &str, program: impl Fn() -> Command) {
     let (vector, stamps, expected) = vector(directory.path());
     assert_eq!(run(language, program().arg("convert").arg(vector).args(stamps)), expected, "{language}");
     let clock = Clock::global();
-    let before = clock.now();
-    let output = run(language, program().arg("live").arg(published()).arg("20000"));
-    let after = clock.now();
-    let numbers: Vec<u64> = output.split_whitespace().map(|word| word.parse().expect("a number")).collect();
-    let [first, last, fell, beyond, mode, process] = numbers[..] else { panic!("{language} printed {output}") };
-    assert!(before <= first && first <= last && last <= after, "{language}: {before} {first} {last} {after}");
-    assert_eq!((fell, process), (0, u64::from(std::process::id())), "{language}: {output}");
-    // A time service may begin to slew the clock at any moment, and the bound then lags by a period.
-    assert!(beyond <= 1_000, "{language}: {beyond} of 20,000 readings are beyond their bound");
-    assert_eq!(mode == 1, clock.status().source.is_counter(), "{language} read the system's clock: {output}");
+    let live = || {
+        let before = clock.now();
+        let output = run(language, program().arg("live").arg(published()).arg("20000"));
+        let after = clock.now();
+        let numbers: Vec<u64> = output.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+        let [first, last, fell, beyond, mode, process] = numbers[..] else { panic!("{language} printed {output}") };
+        assert!(before <= first && first <= last && last <= after, "{language}: {before} {first} {last} {after}");
+        assert_eq!((fell, process), (0, u64::from(std::process::id())), "{language}: {output}");
+        // Few of 20,000 readings are beyond their bound, and none is of the system's clock.
+        let is_sound = beyond <= 1_000 && (mode == 1) == clock.status().source.is_counter();
+        if is_sound { None } else { Some(output) }
+    };
+    // A time service may begin to slew the clock at any moment, and the bound then lags by a period; a busy machine may give the
+    // publisher no CPU for longer than its segment lasts. What is wrong is so each time.
+    let found: Vec<String> = (0..5).map_while(|_| live()).collect();
+    assert!(found.len() < 5, "{language}: beyond its bound, or of the system's clock (0): {found:#?}");
 }
 
 #[test]
