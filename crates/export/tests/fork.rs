@@ -56,7 +56,7 @@ fn a_child_has_no_exporter_until_it_starts_one() {
     while exporter.status().acknowledged.is_zero() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    std::thread::sleep(Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(500));
     // SAFETY: the child uses no lock that another thread of this process may hold now, and ends with `_exit`.
     let pid = unsafe { libc::fork() };
     if pid == 0 {

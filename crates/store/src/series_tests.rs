@@ -40,7 +40,7 @@ fn id(name: &str) -> SeriesId {
 fn submit(store: &Store, batch: Batch) -> Result<Verdict, Refusal> {
     let (reply, answer) = mpsc::channel();
     store.submit(batch, Box::new(move |result| reply.send(result).unwrap_or(())))?;
-    answer.recv_timeout(Duration::from_secs(20)).expect("a reply comes")
+    answer.recv_timeout(Duration::from_secs(120)).expect("a reply comes")
 }
 
 fn accepted(count: u64) -> Result<Verdict, Refusal> {

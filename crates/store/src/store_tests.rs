@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use ogive_hist::{Histogram, Scheme};
@@ -63,7 +63,7 @@ fn begin(store: &Store, batch: Batch) -> Result<Receiver<Result<Verdict, Refusal
 }
 
 fn submit(store: &Store, batch: Batch) -> Result<Verdict, Refusal> {
-    begin(store, batch)?.recv_timeout(Duration::from_secs(20)).expect("a reply comes")
+    begin(store, batch)?.recv_timeout(Duration::from_secs(120)).expect("a reply comes")
 }
 
 fn accepted(count: u64) -> Result<Verdict, Refusal> {
@@ -286,7 +286,7 @@ impl Observer for Fsyncs {
 fn batches_that_come_together_share_an_fsync() {
     let fsyncs = Arc::new(Fsyncs(AtomicU64::new(0)));
     let observer: Arc<dyn Observer> = fsyncs.clone();
-    let grouped = Options { group_interval: Duration::from_millis(50), observer: Some(observer), ..options() };
+    let grouped = Options { group_interval: Duration::from_millis(500), observer: Some(observer), ..options() };
     let store = open_with(&SimulatedDisk::new(1), grouped).unwrap();
     let answers: Vec<_> = (0..200).map(|n| begin(&store, one(n, "g", 1.0)).unwrap()).collect();
     for answer in answers {
@@ -391,13 +391,27 @@ fn a_full_head_is_busy_until_it_can_be_flushed() {
     assert_eq!(read(&store, "t").unwrap().texts.values.len() as u64, taken + 1);
 }
 
+/// The writer waits behind each fsync while somebody holds it.
+#[derive(Default)]
+struct Gate(Mutex<()>);
+
+impl Observer for Gate {
+    fn fsync(&self, _ns: u64) {
+        drop(self.0.lock().unwrap());
+    }
+}
+
 #[test]
 fn a_queue_at_its_bound_is_busy_and_nothing_of_the_batch_counts() {
-    let disk = SimulatedDisk::new(1);
-    let narrow = Options { queue_batches_max: 2, ..options() };
+    let (disk, gate) = (SimulatedDisk::new(1), Arc::<Gate>::default());
+    let narrow = Options { queue_batches_max: 2, observer: Some(gate.clone()), ..options() };
     let store = open_with(&disk, narrow).unwrap();
     let (mut answers, mut busy) = (Vec::new(), 0);
+    let mut held = Some(gate.0.lock().unwrap());
     for n in 0..2000 {
+        if n == 1000 {
+            held.take();
+        }
         match begin(&store, one(n, "g", 1.0)) {
             Ok(answer) => answers.push(answer),
             Err(refusal) => {

@@ -90,7 +90,7 @@ impl Rig {
         }
         let (reply, answer) = mpsc::channel();
         self.store().submit(batch, Box::new(move |result| reply.send(result).unwrap_or(()))).unwrap();
-        answer.recv_timeout(Duration::from_secs(20)).expect("a reply comes").expect("it is taken")
+        answer.recv_timeout(Duration::from_secs(120)).expect("a reply comes").expect("it is taken")
     }
 
     pub(crate) fn flush(&self) {

@@ -65,7 +65,7 @@ fn batch(n: u64) -> Batch {
 fn send(store: &Store, n: u64) -> bool {
     let (reply, answer) = mpsc::channel();
     let taken = store.submit(batch(n), Box::new(move |result| reply.send(result).unwrap_or(())));
-    taken.is_ok() && answer.recv_timeout(Duration::from_secs(20)).is_ok_and(|verdict| verdict.is_ok())
+    taken.is_ok() && answer.recv_timeout(Duration::from_secs(120)).is_ok_and(|verdict| verdict.is_ok())
 }
 
 /// The batches that are there, each of them whole.
