@@ -87,5 +87,7 @@ fn the_server_shows_slow_batches_of_its_own() {
     let column = common::eventually("its cell", || {
         Some(server.get(&path).1["data"]["columns"][0].clone()).filter(|column| !column.is_null())
     });
-    assert!(column["max"].as_f64().unwrap() * 1e9 >= found["total_ns"].as_f64().unwrap(), "{column} {found}");
+    // Ticks are turned into time once for each, and the rate may have sharpened in between: by far less than a thousandth.
+    let (max, total_ns) = (column["max"].as_f64().unwrap(), found["total_ns"].as_f64().unwrap());
+    assert!(max * 1e9 >= total_ns * 0.999, "{column} {found}");
 }
