@@ -1,11 +1,23 @@
-import { defineConfig } from "vite";
+import { readFileSync } from "node:fs";
+import { defineConfig, type Plugin } from "vite";
 
 /** Where `npm run dev` finds a running `ogive serve`. */
 const server = process.env["OGIVE_URL"] ?? "http://127.0.0.1:6448";
 
+/** What the pages have in common: `<!-- part NAME -->` becomes `parts/NAME.html`. */
+const parts: Plugin = {
+  name: "parts",
+  transformIndexHtml: {
+    order: "pre",
+    handler: (html) =>
+      html.replace(/<!-- part (\w+) -->/g, (_, name: string) => readFileSync(new URL(`parts/${name}.html`, import.meta.url), "utf8").trim()),
+  },
+};
+
 export default defineConfig({
   // Relative asset addresses, so that the page also works behind a proxy under a path.
   base: "./",
+  plugins: [parts],
   build: {
     target: "es2022",
     outDir: "dist",
