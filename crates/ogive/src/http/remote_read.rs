@@ -2,13 +2,15 @@
 //!
 //! Format: a snappy block with a `prometheus.ReadRequest` in; out, as the client would have it, one with a
 //! `prometheus.ReadResponse` or a stream of frames with chunks (docs/http.md).
-//! Threads: a stream is made on a blocking thread, [`FRAMES_WAITING`] ahead of its reader, a series at a time.
+//! Threads: a stream is made on a blocking thread, [`FRAMES_WAITING`] ahead of its reader, a series at a time, for as long as a query may
+//! take: the place of one is not a slow reader's for ever.
 //! Limits: [`BODY_BYTES_MAX`] for a request. [`SAMPLES_MAX`] for an answer of samples; a larger one is refused, never cut off.
 //! [`STREAM_SAMPLES_MAX`] for a stream, of which the server holds one series and [`FRAMES_WAITING`] frames.
 //! Failure: a stream that breaks after it began ends without its end, so that no reader takes it for whole.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -18,7 +20,7 @@ use futures_core::Stream;
 use ogive_model::{Opening, Selection, Tenant};
 use ogive_protocol::remote_read::{self, Answer, FRAME_BYTES_MAX, Query, frames};
 use ogive_protocol::snappy;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::App;
 use super::ask::{Cancel, ask};
@@ -34,6 +36,8 @@ const SAMPLES_MAX: usize = 2_000_000;
 const STREAM_SAMPLES_MAX: usize = 50_000_000;
 /// 4 frames of 1 MiB: what one slow write may leave waiting.
 const FRAMES_WAITING: usize = 4;
+/// 5 ms until a full queue is looked at again: with four frames in it, up to 800 MiB a second.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
@@ -110,7 +114,7 @@ fn tell(
         let set = store.open(&selection(query, STREAM_SAMPLES_MAX), &opening)?;
         for number in 0..set.count() {
             let series = set.take(number)?;
-            let put = &mut |frame| !cancel.is_set() && out.blocking_send(Ok(frame)).is_ok();
+            let put = &mut |frame| send(out, frame, cancel);
             if !frames(at, &series, FRAME_BYTES_MAX, put) || cancel.is_set() {
                 return Err(cancelled());
             }
@@ -121,6 +125,20 @@ fn tell(
         }
     }
     Ok(())
+}
+
+/// Waits until there is room for a frame; false when nobody wants it any more, or who reads is slower than the query may be.
+fn send(out: &mpsc::Sender<Piece>, frame: Vec<u8>, cancel: &Cancel) -> bool {
+    let mut piece = Ok(frame);
+    while !cancel.is_set() {
+        match out.try_send(piece) {
+            Ok(()) => return true,
+            Err(TrySendError::Full(back)) => piece = back,
+            Err(TrySendError::Closed(_)) => return false,
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    false
 }
 
 /// The frames as a body.
@@ -138,5 +156,53 @@ impl Stream for Frames {
         }
         let broken = |error: ApiError| std::io::Error::other(error.message);
         self.receiver.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Bytes::from).map_err(broken)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::body::Body;
+    use axum::http::Request;
+    use serde_json::json;
+
+    use super::super::Limits;
+    use super::super::tests::Server;
+    use super::*;
+
+    /// A request for everything as a stream of chunks, in one literal of snappy.
+    fn everything() -> Vec<u8> {
+        let matcher = [&[0x08, 2, 0x12, 8][..], b"__name__", &[0x1a, 2], b".+"].concat();
+        let query =
+            [&[0x10][..], &[0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], &[0x1a, matcher.len() as u8], &matcher].concat();
+        let message = [&[0x0a, query.len() as u8][..], &query, &[0x10, 1]].concat();
+        [&[message.len() as u8, (message.len() as u8 - 1) << 2][..], &message].concat()
+    }
+
+    /// Readers that take a frame and then nothing held the places of queries for as long as they kept their connection: four of
+    /// them, and nobody could ask anything. A place is free when the time of its query is over.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_does_not_read_a_stream_holds_no_place_for_ever() {
+        let mut server = Server::new();
+        Arc::get_mut(&mut server.app).expect("nobody else has it").limits = Limits::new(Duration::from_secs(3));
+        let series: Vec<_> =
+            (0..20).map(|at| json!({"labels": {"__name__": format!("m{at}")}, "kind": "float"})).collect();
+        let samples: Vec<_> =
+            (0..20).map(|at| json!({"series": at, "time_ms": 1_700_000_000_000_i64, "float": 1})).collect();
+        assert_eq!(server.batch(1, json!(series), json!(samples)).await.0, StatusCode::OK);
+        let request = || Request::post("/api/v1/read").body(Body::from(everything())).unwrap();
+        let unread = server.send(request()).await;
+        assert_eq!(unread.status(), StatusCode::OK);
+        let places = &server.app.limits.queries;
+        let is_free = async {
+            while places.available_permits() < Limits::QUERIES {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        // A deadline that only a place that is never free reaches.
+        tokio::time::timeout(Duration::from_secs(60), is_free).await.expect("the place is free");
+        let broken = axum::body::to_bytes(unread.into_body(), usize::MAX).await;
+        assert!(broken.is_err(), "what was not told is not taken for the end");
     }
 }
