@@ -241,11 +241,13 @@ pub(super) fn submitted(
     let ledger = app.counters.of(protocol);
     let samples = batch.samples.len() as u64;
     if let Some(room) = &mut unfolded
-        && room.settle(ogive_protocol::batch_bytes(&batch) + frame.len()).is_err()
+        && let Err(error) = room.settle(ogive_protocol::batch_bytes(&batch) + frame.len())
     {
+        let is_too_large = error.status == StatusCode::PAYLOAD_TOO_LARGE;
+        let refusal = if is_too_large { Refusal::TooLarge(error.message) } else { Refusal::Busy };
         ledger.received.add(samples);
-        ledger.batch(samples, &Err(Refusal::Busy));
-        return Err(Refusal::Busy);
+        ledger.batch(samples, &Err(refusal.clone()));
+        return Err(refusal);
     }
     let (series, limit) = (batch.series.len() + batch.known.len(), app.batch_series_max);
     if series > limit {

@@ -66,8 +66,14 @@ impl Unfolded {
         Ok(Self(share))
     }
 
-    /// It unfolded to so much: gives back the rest. A native batch may be more than was made room for.
+    /// It unfolded to so much: gives back the rest. A native batch may be more than was made room for, or than there ever is.
     pub(super) fn settle(&mut self, bytes: usize) -> Result<(), ApiError> {
+        const MOST: usize = super::Limits::UNFOLDED_KIB << 10;
+        if bytes > MOST {
+            let message =
+                format!("the batch takes {bytes} bytes in memory, above the limit of {MOST}; send less at once");
+            return Err(ApiError::too_large(message));
+        }
         self.0.cover(bytes)?;
         self.0.give_back(bytes);
         Ok(())
@@ -403,6 +409,15 @@ mod tests {
         other.settle(99 << 10).unwrap();
         drop((share, other));
         assert_eq!(semaphore.available_permits(), 100);
+    }
+
+    /// A batch of 32 MiB may unfold to more than there is room for at all: to come back with it would not help.
+    #[test]
+    fn what_never_fits_is_too_large() {
+        let mut room = Unfolded(Share::of(&Arc::new(Semaphore::new(super::super::Limits::UNFOLDED_KIB))));
+        let most = super::super::Limits::UNFOLDED_KIB << 10;
+        assert_eq!(room.settle(most + 1).unwrap_err().status.as_u16(), 413);
+        room.settle(most).unwrap();
     }
 
     #[test]
