@@ -102,8 +102,8 @@ pub(crate) trait Backend: Send + Sync {
         "index.html"
     }
 
-    /// The state of its spool and destinations, of a broker.
-    fn broker(&self) -> Option<serde_json::Value> {
+    /// The state of its spool and destinations, of a broker; of gaps those of `tenant`, or of all.
+    fn broker(&self, _tenant: Option<&Tenant>) -> Option<serde_json::Value> {
         None
     }
 }

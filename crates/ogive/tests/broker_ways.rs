@@ -132,6 +132,9 @@ fn what_is_too_old_becomes_a_gap_that_its_destination_shows() {
         let found = gaps["waiting"].as_array()?.iter().any(|gap| gap["reason"] == "spool_age");
         (found && gaps["samples_total"].as_u64()? >= 25 && state["spool"]["first"].as_u64()? >= end).then_some(())
     });
+    // A gap names series, and those are their tenant's.
+    let (_, said) = broker.request("GET /v1/broker HTTP/1.1\r\nx-scope-orgid: other", b"").unwrap();
+    assert!(said.contains("samples_total") && !said.contains("\"largest\""), "{said}");
     let back = Server::start_at(held[1].path(), &away);
     let told = || {
         let lines = texts(&back, "ogive_gap{reason=\"spool_age\"}").join("\n");

@@ -269,8 +269,8 @@ impl Backend for Spooling {
         "broker.html"
     }
 
-    fn broker(&self) -> Option<serde_json::Value> {
-        Some(view::json(&self.broker))
+    fn broker(&self, tenant: Option<&Tenant>) -> Option<serde_json::Value> {
+        Some(view::json(&self.broker, tenant))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The broker for people and scripts: `/v1/broker`, and its own series.
 
 use ogive_broker::{Gap, Order};
+use ogive_model::Tenant;
 use serde_json::{Value, json};
 
 use super::destination::Destination;
@@ -63,8 +64,8 @@ fn figures(broker: &Broker, one: &Destination) -> [f64; HELP.len()] {
     ]
 }
 
-/// `/v1/broker`.
-pub(super) fn json(broker: &Broker) -> Value {
+/// `/v1/broker`, with the gaps of `tenant`, or of all: they name series.
+pub(super) fn json(broker: &Broker, tenant: Option<&Tenant>) -> Value {
     let board = &broker.around.board;
     let limits = broker.limits();
     let all = broker.destinations();
@@ -83,7 +84,7 @@ pub(super) fn json(broker: &Broker) -> Value {
             })
         })
         .collect();
-    let destinations: Vec<Value> = all.iter().map(|one| destination(broker, one)).collect();
+    let destinations: Vec<Value> = all.iter().map(|one| destination(broker, one, tenant)).collect();
     json!({
         "name": broker.around.name, "now_ms": broker.around.now_ms(),
         "spool": {
@@ -94,13 +95,14 @@ pub(super) fn json(broker: &Broker) -> Value {
     })
 }
 
-fn destination(broker: &Broker, one: &Destination) -> Value {
+fn destination(broker: &Broker, one: &Destination, tenant: Option<&Tenant>) -> Value {
     let state = one.state();
     let (now_ms, now_ns) = (broker.around.now_ms(), broker.around.clock.now());
     let lag = state.delivery.lag(&broker.around.board);
     let figures = &state.figures;
     let rate = figures.rate(now_ms);
     let totals = state.delivery.totals();
+    let is_shown = |gap: &&Gap| tenant.is_none_or(|tenant| gap.tenant == *tenant);
     let endpoint = |endpoint: &ogive_broker::Endpoint| {
         json!({
             "url": endpoint.target.url, "address": endpoint.target.address.map(|address| address.to_string()),
@@ -122,8 +124,8 @@ fn destination(broker: &Broker, one: &Destination) -> Value {
         "problem": figures.problem.as_ref().map(|(ms, text)| json!({"time_ms": ms, "text": text})),
         "gaps": {
             "made_total": totals.gaps, "batches_total": totals.records, "samples_total": totals.samples,
-            "waiting": state.delivery.gaps().map(gap).collect::<Vec<_>>(),
-            "told": figures.told.iter().map(|told| gap(told)).collect::<Vec<_>>(),
+            "waiting": state.delivery.gaps().filter(is_shown).map(gap).collect::<Vec<_>>(),
+            "told": figures.told.iter().map(|told| &**told).filter(is_shown).map(gap).collect::<Vec<_>>(),
         },
         "endpoints": state.endpoints.all().iter().map(endpoint).collect::<Vec<_>>(),
     })

@@ -1,13 +1,13 @@
 //! `/v1/status` for people and scripts, `/-/healthy` and `/-/ready` for whoever watches the process.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Map, Value};
 
 use super::ask::blocking;
 use super::error::{ApiError, json};
-use super::{App, text};
+use super::{App, params, text};
 use crate::counters::Ledger;
 
 /// One flat object.
@@ -15,10 +15,11 @@ pub(super) async fn get(State(app): State<App>) -> Response {
     json(StatusCode::OK, Value::Object(figures(&app)).to_string() + "\n")
 }
 
-/// A broker's spool and destinations.
-pub(super) async fn broker(State(app): State<App>) -> Result<Response, ApiError> {
+/// A broker's spool and destinations; of gaps, which name series, those of the tenant that asks, or of all for who is not bound to one.
+pub(super) async fn broker(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let tenant = params::tenant(&headers)?;
     // Each destination's lock is held while it reads a segment.
-    let found = blocking("the broker's state", move || Ok(app.backend.broker())).await?;
+    let found = blocking("the broker's state", move || Ok(app.backend.broker(tenant.as_ref()))).await?;
     let found = found.ok_or_else(|| ApiError::not_found("this is no broker; `ogive broker -c FILE` starts one"))?;
     Ok(json(StatusCode::OK, found.to_string() + "\n"))
 }
