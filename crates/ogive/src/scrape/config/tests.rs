@@ -79,6 +79,17 @@ fn what_is_told_of_jobs_is_what_they_are() {
     assert_eq!(told(&Config::default()), "");
 }
 
+/// A group without targets has no key that is told, and the jobs were never begun: the list had an item of no line.
+#[test]
+fn what_holds_nothing_is_told_too() {
+    let text =
+        "scrape_configs: [{job_name: a, static_configs: [{targets: []}, {}, {labels: {'': x}}], params: {'': [y]}}]";
+    let read = of(text).unwrap();
+    let told = super::told(read.jobs.iter());
+    let again = of(&told).unwrap_or_else(|error| panic!("{error}\n{told}"));
+    assert_eq!(again.jobs, read.jobs, "{told}");
+}
+
 /// A file that somebody broke is read or refused, and tells where.
 #[test]
 fn mutated_files_are_read_or_refused() {

@@ -33,10 +33,12 @@ fn put(out: &mut String, indent: usize, node: &Node) {
     let space = " ".repeat(indent);
     match node {
         Node::One(value) => out.push_str(&format!("{space}{value}\n")),
+        // An item of a list stands for something, also when it says nothing.
+        Node::Map(pairs) if pairs.is_empty() => out.push_str(&format!("{space}{{}}\n")),
         Node::Map(pairs) => {
             for (key, node) in pairs {
                 // A JSON text is a text in YAML too.
-                let is_plain = key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+                let is_plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
                 let key = if is_plain { key.clone() } else { json!(key).to_string() };
                 match node {
                     Node::One(value) => out.push_str(&format!("{space}{key}: {value}\n")),
