@@ -92,9 +92,12 @@ pub(crate) fn run(options: &Replay) -> anyhow::Result<ExitCode> {
     Ok(if recorded.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
 }
 
-/// How often a recording is gone through to have that many samples.
+/// How often a recording is gone through to have that many samples, as far as there is time: each pass is later by its stretch, and
+/// one comes before those that are counted.
 pub(crate) fn passes(recorded: &Recorded, samples: u64) -> u32 {
-    u32::try_from(samples.div_ceil(recorded.samples.max(1))).unwrap_or(u32::MAX).max(1)
+    let left_ns = i64::MAX.saturating_sub(recorded.last_ns.max(0));
+    let most = (left_ns / recorded.span_ns()).clamp(1, i64::from(u32::MAX - 1));
+    samples.div_ceil(recorded.samples.max(1)).clamp(1, most as u64) as u32
 }
 
 /// Decoding alone (CPU nanoseconds, items), rings and tables alone, and the head.

@@ -76,6 +76,11 @@ impl Recorded {
         Ok(recorded)
     }
 
+    /// From its first sample to a second behind its last.
+    pub(crate) fn span_ns(&self) -> i64 {
+        self.last_ns.saturating_sub(self.first_ns).saturating_add(1_000_000_000)
+    }
+
     /// Drops what is no batch, counts, finds the stretch of time, and learns the series that batches declare.
     fn look(&mut self) {
         let Self { frames, known, samples, first_ns, last_ns, findings, .. } = self;

@@ -262,8 +262,7 @@ impl Feeding<'_> {
         if let Some(random) = random {
             random.shuffle(order);
         }
-        let span_ns = recorded.last_ns - recorded.first_ns + 1_000_000_000;
-        let shift_ns = i64::from(pass) * span_ns;
+        let shift_ns = i64::from(pass).saturating_mul(recorded.span_ns());
         let clock = Clock::global();
         let started = clock.now();
         for frame in order {
@@ -294,7 +293,7 @@ impl Feeding<'_> {
 /// Sleeps until the newest of `items` is due.
 fn pace(items: &[Item], first_ns: i64, speed: f64, passed_ns: u64) {
     let Some(newest_ns) = items.iter().map(|item| item.time_ns).max() else { return };
-    let due_ns = ((newest_ns - first_ns) as f64 / speed) as u64;
+    let due_ns = (newest_ns.saturating_sub(first_ns) as f64 / speed) as u64;
     std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(passed_ns)).min(PAUSE_MAX));
 }
 

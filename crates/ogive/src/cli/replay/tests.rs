@@ -198,6 +198,28 @@ fn the_recorded_timing_is_kept_at_a_multiple_of_its_speed() {
     assert!(cost.wall_ns >= 5_700_000, "no faster than asked for: {} ns", cost.wall_ns);
 }
 
+/// Each pass is later than the one before by the stretch that was recorded: a sample of 1970 beside one of today makes that 56 years, and
+/// the times of the sixth pass were beyond what there is.
+#[test]
+fn passes_end_before_time_does() {
+    let recorded = |first_ns: i64, samples: u64| Recorded {
+        frames: Vec::new(),
+        bytes: 0,
+        known: Default::default(),
+        samples,
+        first_ns,
+        last_ns: TIME_NS,
+        findings: Vec::new(),
+    };
+    assert_eq!(passes(&recorded(TIME_NS - 1_000_000_000, 7), 700), 100);
+    for first_ns in [0, i64::MIN, TIME_NS - 1_000_000_000] {
+        let recorded = recorded(first_ns, 1);
+        let last = i128::from(passes(&recorded, u64::MAX));
+        let span_ns = i128::from(TIME_NS) - i128::from(first_ns) + 1_000_000_000;
+        assert!(last >= 1 && (last == 1 || last * span_ns + i128::from(TIME_NS) <= i128::from(i64::MAX)), "{last}");
+    }
+}
+
 #[test]
 fn an_empty_directory_is_told_in_words() {
     let directory = tempfile::tempdir().unwrap();

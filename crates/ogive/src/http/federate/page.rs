@@ -12,6 +12,9 @@ use super::{Last, Value};
 /// The buckets of a classic histogram that is made of a native one are powers of two: a scraper makes a series of each.
 const CLASSIC_SCALE: i32 = 0;
 
+/// The label of a bucket's bound.
+const BOUND: &str = "le";
+
 /// Families as protobuf.
 pub(super) fn protobuf(found: &[Last]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -101,7 +104,9 @@ fn put_sample(out: &mut String, last: &Last, ending: &str, bound: Option<&str>, 
     if !plain {
         inside.push(quoted(&name));
     }
-    for (label, value) in last.labels.iter().filter(|(label, _)| *label != METRIC_NAME) {
+    // A label that is called as the bound would be there twice.
+    let is_own = |label: &str| label != METRIC_NAME && (bound.is_none() || label != BOUND);
+    for (label, value) in last.labels.iter().filter(|(label, _)| is_own(label)) {
         let label = if is_plain(label, false) { label.to_owned() } else { quoted(label) };
         inside.push(format!("{label}={}", quoted(value)));
     }
@@ -109,7 +114,7 @@ fn put_sample(out: &mut String, last: &Last, ending: &str, bound: Option<&str>, 
     if last.labels.get(INSTANCE).is_empty() {
         inside.push(format!("{INSTANCE}=\"\""));
     }
-    inside.extend(bound.map(|bound| format!("le=\"{bound}\"")));
+    inside.extend(bound.map(|bound| format!("{BOUND}=\"{bound}\"")));
     if plain {
         out.push_str(&name);
     }

@@ -68,6 +68,19 @@ async fn a_histogram_of_a_counter_is_classic_in_text() {
     assert_eq!(page, "# TYPE rpc_seconds_count untyped\nrpc_seconds_count{job=\"a\",instance=\"\"} 10 1700000002000\n");
 }
 
+/// A histogram with a label that is called as its buckets' bounds: two of one name in a line, and a scraper takes nothing of the page.
+#[tokio::test]
+async fn a_bound_stands_once_in_a_line() {
+    let server = Server::new();
+    let series = json!([{"labels": {"__name__": "m", "le": "x"}, "kind": "histogram", "temporality": "cumulative"}]);
+    let samples = json!([{"series": 0, "time_ms": 1_700_000_002_000_i64, "histogram": {"bins": {"3": 1}}}]);
+    assert_eq!(server.batch(1, series, samples).await.0, StatusCode::OK);
+    let (_, page) = server.get("/federate?match[]=m").await;
+    let page = page.as_str().unwrap();
+    assert!(page.contains("m_bucket{instance=\"\",le=\"+Inf\"} 1 "), "{page}");
+    assert!(page.contains("m_count{le=\"x\",instance=\"\"} 1 "), "{page}");
+}
+
 #[test]
 fn who_would_rather_have_protobuf_gets_it() {
     let form = |accept: &str| {
