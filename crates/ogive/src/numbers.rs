@@ -29,7 +29,7 @@ const ARRIVAL: u128 = 0x6f67_6976_6520_6f66_2061_7272_6976_6100;
 /// InfluxDB's clients try for 1 to 3.
 const AGAIN_SECONDS: u32 = 300;
 
-/// 65,536 requests without times in [`AGAIN_SECONDS`], 200 a second: 3 MiB. Of more the oldest are forgotten.
+/// 65,536 requests without times in [`AGAIN_SECONDS`], 200 a second: 6 MiB. Of more the oldest are forgotten.
 const ARRIVALS_MAX: usize = 1 << 16;
 
 /// A request of which a part is told from the same of another moment by nothing but the request's bytes.
@@ -92,7 +92,7 @@ impl Numbers {
         let mut known = Arrivals::default();
         arrivals
             .into_iter()
-            .for_each(|(source, sequence)| known.put((source, sequence as u32), (sequence >> 32) as u32));
+            .for_each(|(source, sequence)| known.put(key(source, sequence), None, (sequence >> 32) as u32));
         Self { source: random_source(), next: AtomicU64::new(0), arrivals: Mutex::new(known) }
     }
 
@@ -111,7 +111,7 @@ impl Numbers {
         let now = seconds(now_ns);
         let (source, sequence) = number(ARRIVAL, fingerprint, now);
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = arrivals.first((source, sequence as u32), now);
+        let first = arrivals.first(key(source, sequence), (fingerprint >> 32) as u64, now);
         (source, u64::from(first) << 32 | u64::from(sequence as u32))
     }
 }
@@ -121,49 +121,58 @@ pub(crate) fn recalled(sources: &SourceTable) -> Vec<(SourceId, u64)> {
     let each = (0..CONTENT_SOURCES).map(|at| SourceId(ARRIVAL | at));
     let runs = each.filter_map(|source| Some((source, sources.of(source)?.runs())));
     runs.flat_map(|(source, runs)| {
-        runs.iter().flat_map(move |(first, last)| (*first..=*last).map(move |sequence| (source, sequence)))
+        // Who numbers batches of their own from such a source makes long runs.
+        let from = |first: u64, last: u64| first.max(last.saturating_sub(ARRIVALS_MAX as u64 - 1));
+        runs.iter().flat_map(move |(first, last)| (from(*first, *last)..=*last).map(move |sequence| (source, sequence)))
     })
     .collect()
 }
 
-/// What of a fingerprint is in a number.
-type Key = (SourceId, u32);
+/// What of a fingerprint is in a number: 8 bits of the source, 32 of the sequence.
+type Key = u64;
+
+fn key(source: SourceId, sequence: u64) -> Key {
+    u64::from(source.0 as u8) << 32 | u64::from(sequence as u32)
+}
 
 /// When requests without times first came.
 #[derive(Default)]
 struct Arrivals {
-    first: HashMap<Key, u32>,
+    /// With 64 more bits of the fingerprint, which a restart forgets.
+    first: HashMap<Key, (u32, Option<u64>)>,
     /// By when they came.
     order: VecDeque<(u32, Key)>,
 }
 
 impl Arrivals {
-    /// When `key` first came, unless that is so long ago that it is another: then now.
-    fn first(&mut self, key: Key, now: u32) -> u32 {
+    /// When `key` first came, unless that is so long ago that it is another, or it came with another fingerprint: then now.
+    fn first(&mut self, key: Key, more: u64, now: u32) -> u32 {
         while let Some((first, _)) = self.order.front()
             && first.saturating_add(AGAIN_SECONDS) < now
         {
             self.forget_oldest();
         }
-        if let Some(first) = self.first.get(&key) {
-            return *first;
+        match self.first.get(&key) {
+            Some((first, known)) if known.is_none_or(|known| known == more) => *first,
+            _ => {
+                self.put(key, Some(more), now);
+                now
+            }
         }
-        self.put(key, now);
-        now
     }
 
-    fn put(&mut self, key: Key, first: u32) {
+    fn put(&mut self, key: Key, more: Option<u64>, first: u32) {
         if self.order.len() >= ARRIVALS_MAX {
             self.forget_oldest();
         }
-        self.first.insert(key, first);
+        self.first.insert(key, (first, more));
         self.order.push_back((first, key));
     }
 
     fn forget_oldest(&mut self) {
         let Some((first, key)) = self.order.pop_front() else { return };
         // A later one of the same bytes may have taken its place.
-        if self.first.get(&key) == Some(&first) {
+        if self.first.get(&key).is_some_and(|(known, _)| *known == first) {
             self.first.remove(&key);
         }
     }
@@ -209,6 +218,17 @@ mod tests {
         assert_eq!(of(5, NOW + 2 * again), later);
     }
 
+    /// Of a fingerprint forty bits are in a number: among the 60,000 requests without times of five minutes two of them are the same once
+    /// a day, and the second one was taken for the first, though its bytes are others.
+    #[test]
+    fn others_of_the_same_bits_are_others() {
+        let numbers = Numbers::new();
+        let of = |fingerprint: u128, now_ns: i64| numbers.of_content(Content { fingerprint, time_ns: None }, now_ns);
+        let (one, other) = (of(5, NOW), of(5 | 1 << 40, NOW + SECOND));
+        assert_ne!(one, other);
+        assert_eq!(of(5 | 1 << 40, NOW + 2 * SECOND), other);
+    }
+
     #[test]
     fn what_came_before_a_restart_is_known_after_it() {
         let mut table = SourceTable::default();
@@ -224,13 +244,21 @@ mod tests {
     }
 
     #[test]
+    fn of_a_long_run_the_end_is_recalled() {
+        let mut table = SourceTable::default();
+        (0..ARRIVALS_MAX as u64 + 10).for_each(|sequence| table.mark(SourceId(ARRIVAL), sequence));
+        let recalled = recalled(&table);
+        assert_eq!((recalled.len(), recalled[0]), (ARRIVALS_MAX, (SourceId(ARRIVAL), 10)));
+    }
+
+    #[test]
     fn so_many_requests_are_remembered() {
         let mut arrivals = Arrivals::default();
-        for at in 0..=ARRIVALS_MAX as u32 {
-            arrivals.first((SourceId(0), at), 7);
+        for at in 0..=ARRIVALS_MAX as u64 {
+            arrivals.first(at, 1, 7);
         }
         assert_eq!((arrivals.first.len(), arrivals.order.len()), (ARRIVALS_MAX, ARRIVALS_MAX));
-        assert_eq!((arrivals.first((SourceId(0), 1), 8), arrivals.first((SourceId(0), 0), 8)), (7, 8));
+        assert_eq!((arrivals.first(1, 1, 8), arrivals.first(0, 1, 8)), (7, 8));
     }
 
     #[test]
