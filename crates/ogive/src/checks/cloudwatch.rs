@@ -3,7 +3,7 @@
 //! Format: a series `aws_<namespace>_<metric>` in snake case (`AWS/` left out) with the labels `statistic`, `region` and
 //! `dimension_<Name>`; each value at the end of its period. `ogive_check_cloudwatch_points` is how many values of a series came: 0
 //! where there were none, which is no failure, as many metrics rest.
-//! Limits: [`QUERIES_MAX`] a request, [`METRICS_MAX`] a check, [`PAGES_MAX`]. Each run asks for the last [`WINDOW`] periods again: what
+//! Limits: [`QUERIES_MAX`] a request, [`METRICS_MAX`] a check, [`PAGES_MAX`] and [`VALUES_MAX`] a run. Each run asks for the last [`WINDOW`] periods again: what
 //! comes twice counts once, and what one run missed the next has.
 
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ const QUERIES_MAX: usize = 500;
 const METRICS_MAX: usize = 5_000;
 /// 100 pages of up to 100,800 values each.
 const PAGES_MAX: usize = 100;
+/// 500,000 values of a run, as many as a batch may have: some 200 MB while they are told. 5,000 series have 25,000.
+const VALUES_MAX: usize = 500_000;
 /// 16 MiB of a page.
 const PAGE_BYTES_MAX: usize = 16 << 20;
 /// 5 periods: what comes minutes late is there, and a run that failed leaves no hole.
@@ -202,17 +204,15 @@ fn snake(name: &str) -> String {
 
 pub(super) async fn run(network: &Network, run: &mut Run, ask: &Ask, wall_ns: i64) -> Result<(), Failure> {
     let secret = network.words(&ask.secret).await?;
-    let mut points = vec![0_u64; ask.queries.len()];
+    let (mut points, mut values) = (vec![0_u64; ask.queries.len()], 0);
     for (chunk_at, chunk) in ask.queries.chunks(QUERIES_MAX).enumerate() {
         let mut next = None;
         for _ in 0..PAGES_MAX {
             let body = question(ask, chunk, wall_ns, next.as_deref());
             let page = page(network, run, ask, (&secret, wall_ns), &body).await?;
-            for series in page.results {
-                let at = series.id.strip_prefix('m').and_then(|at| at.parse::<usize>().ok());
-                let Some(query) = at.and_then(|at| chunk.get(at)) else { continue };
-                points[chunk_at * QUERIES_MAX + at.unwrap_or_default()] += told(run, ask, query, &series);
-            }
+            values = page.counted(values)?;
+            let first = chunk_at * QUERIES_MAX;
+            page.tell(run, ask, chunk, &mut points[first..first + chunk.len()]);
             next = page.next.filter(|token| !token.is_empty());
             if next.is_none() {
                 break;
@@ -235,6 +235,34 @@ pub(super) async fn run(network: &Network, run: &mut Run, ask: &Ask, wall_ns: i6
 impl Query {
     fn labels(&self) -> Vec<(String, &str)> {
         self.dimensions.iter().map(|(name, value)| (format!("dimension_{name}"), value.as_str())).collect()
+    }
+}
+
+impl Page {
+    /// How many values there are with the ones `before` it.
+    fn counted(&self, before: usize) -> Result<usize, Failure> {
+        let all = before + self.results.iter().map(|series| series.values.len()).sum::<usize>();
+        let too_many = || Failure::new(Reason::Limit, format!("the answer has more than {VALUES_MAX} values"));
+        if all > VALUES_MAX { Err(too_many()) } else { Ok(all) }
+    }
+
+    /// Tells the values of `queries`, and adds how many there were of each to `points`.
+    fn tell(&self, run: &mut Run, ask: &Ask, queries: &[Query], points: &mut [u64]) {
+        for series in &self.results {
+            let at = series.id.strip_prefix('m').and_then(|at| at.parse::<usize>().ok());
+            let Some((query, points)) = at.and_then(|at| queries.get(at).zip(points.get_mut(at))) else { continue };
+            *points += told(run, ask, query, series);
+        }
+    }
+}
+
+/// Any bytes as a page.
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn fuzz(run: &mut Run, ask: &Ask, bytes: &[u8]) {
+    if let Ok(page) = decoded(bytes)
+        && page.counted(0).is_ok()
+    {
+        page.tell(run, ask, &ask.queries, &mut vec![0; ask.queries.len()]);
     }
 }
 
@@ -417,6 +445,14 @@ mod tests {
         let counts: Vec<u64> =
             page.results.iter().map(|series| told(&mut run, &ask, &ask.queries[0], series)).collect();
         assert_eq!((counts, page.results[1].id.as_str(), page.next), (vec![2, 0], "m1", None));
+    }
+
+    /// A page of 16 MiB has four million values, and a run may have a hundred of them: all would be in memory at once.
+    #[test]
+    fn a_run_has_so_many_values() {
+        let page = decoded(ANSWER.as_bytes()).unwrap();
+        assert_eq!(page.counted(VALUES_MAX - 2), Ok(VALUES_MAX));
+        assert_eq!(page.counted(VALUES_MAX - 1).unwrap_err().reason, Reason::Limit);
     }
 
     proptest! {

@@ -52,7 +52,7 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
 
 /// What a server answered.
 #[derive(Debug, PartialEq, Eq)]
-struct Answer {
+pub(super) struct Answer {
     code: RCODE,
     /// The data of the records that were asked for.
     data: Vec<String>,
@@ -74,7 +74,7 @@ pub(super) async fn run(network: &Network, run: &mut Run, dns: &Dns, random: &mu
     judged(dns, &answer)
 }
 
-fn judged(dns: &Dns, answer: &Answer) -> Result<(), Failure> {
+pub(super) fn judged(dns: &Dns, answer: &Answer) -> Result<(), Failure> {
     if answer.code != RCODE::NoError {
         return Err(Failure::new(Reason::Status, format!("{server} answers {:?}", answer.code, server = asked(dns))));
     }
@@ -145,7 +145,7 @@ async fn over_tcp(server: SocketAddr, id: u16, question: &[u8], dns: &Dns) -> Re
 }
 
 /// The answer in a message; none in it when it was cut, no failure when it belongs to another question.
-fn read(bytes: &[u8], id: u16, dns: &Dns) -> Result<Option<Answer>, Option<Failure>> {
+pub(super) fn read(bytes: &[u8], id: u16, dns: &Dns) -> Result<Option<Answer>, Option<Failure>> {
     let packet = Packet::parse(bytes)
         .map_err(|error| Some(Failure::new(Reason::Protocol, format!("the answer is no DNS message: {error}"))))?;
     if packet.id() != id || !packet.has_flags(PacketFlag::RESPONSE) {

@@ -11,7 +11,7 @@ use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 
 use super::config::{Http, Place, Trust};
-use super::net::Network;
+use super::net::{Network, Stream};
 use super::run::{Failure, Reason, Run};
 use crate::outgoing::Secret;
 
@@ -28,9 +28,10 @@ pub(super) async fn run(network: &Network, run: &mut Run, http: &Http) -> Result
         let request = request(network, http, &url, is_first).await?;
         let response = send(network, run, &url, &http.trust, request).await?;
         let status = response.status();
-        let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
-        if let (true, true, Some(location)) = (left > 0, status.is_redirection(), location) {
-            url = redirected(&url, location)?;
+        if left > 0
+            && let Some(to) = led(&url, &response)
+        {
+            url = to?;
             continue;
         }
         run.phase("body");
@@ -49,7 +50,7 @@ pub(super) struct Read {
     pub(super) is_cut: bool,
 }
 
-fn judged(http: &Http, status: StatusCode, body: &Read) -> Result<(), Failure> {
+pub(super) fn judged(http: &Http, status: StatusCode, body: &Read) -> Result<(), Failure> {
     let is_right = match http.status.is_empty() {
         true => status.as_u16() < 400,
         false => http.status.contains(&status.as_u16()),
@@ -99,6 +100,11 @@ pub(super) async fn send(
     let place = Place { host, port: url.port_u16().unwrap_or(if is_tls { 443 } else { 80 }) };
     let stream = network.open(run, &place, is_tls.then_some(trust)).await?;
     run.phase("first_byte");
+    exchange(stream, request).await
+}
+
+/// Sends a request over a connection and waits for the head of the answer.
+pub(super) async fn exchange(stream: Box<dyn Stream>, request: Request<Body>) -> Result<Response<Incoming>, Failure> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| of_hyper(&error))?;
     // It ends when the sender and the body are dropped.
     tokio::spawn(connection);
@@ -134,6 +140,12 @@ pub(super) fn target(url: &Uri) -> String {
 
 pub(super) fn authority(url: &Uri) -> String {
     url.authority().map_or_else(String::new, |authority| authority.as_str().to_owned())
+}
+
+/// Where an answer leads, if it is a redirect.
+pub(super) fn led(from: &Uri, response: &Response<Incoming>) -> Option<Result<Uri, Failure>> {
+    let location = response.headers().get(header::LOCATION).filter(|_| response.status().is_redirection())?;
+    Some(redirected(from, location.to_str().ok()?))
 }
 
 /// Where a redirect leads.

@@ -125,7 +125,7 @@ fn forbidden(error: Errno) -> Failure {
 }
 
 /// An echo request.
-fn message(is_v6: bool, identifier: u16, sequence: u16, token: u64) -> Vec<u8> {
+pub(super) fn message(is_v6: bool, identifier: u16, sequence: u16, token: u64) -> Vec<u8> {
     let mut out = vec![if is_v6 { 128 } else { 8 }, 0, 0, 0];
     out.extend(identifier.to_be_bytes());
     out.extend(sequence.to_be_bytes());
@@ -149,13 +149,13 @@ fn checksum(bytes: &[u8]) -> u16 {
 }
 
 /// What stands behind the head of an IPv4 packet.
-fn without_head(packet: &[u8]) -> Option<&[u8]> {
+pub(super) fn without_head(packet: &[u8]) -> Option<&[u8]> {
     let length = usize::from(packet.first()? & 0xf) * 4;
     packet.get(length..)
 }
 
 /// Whether a message is the answer to `request`. The kernel writes its own identifier into those of sockets without rights.
-fn is_answer(message: &[u8], request: &[u8], is_v6: bool, with_identifier: bool) -> bool {
+pub(super) fn is_answer(message: &[u8], request: &[u8], is_v6: bool, with_identifier: bool) -> bool {
     let kind = if is_v6 { 129 } else { 0 };
     let same = |from: usize, to: usize| message.get(from..to) == request.get(from..to);
     message.len() == request.len()

@@ -62,13 +62,13 @@ pub(super) async fn run(network: &Network, run: &mut Run, login: &Login, random:
 }
 
 /// Proves who asks, until the server is ready.
-async fn log_in(
+pub(super) async fn log_in(
     stream: &mut Connection,
     user: &str,
     password: Option<&str>,
     random: &mut Random,
 ) -> Result<(), Failure> {
-    let mut scram = None;
+    let mut scram: Option<Scram> = None;
     for _ in 0..MESSAGES_MAX {
         let (kind, body) = read(stream).await?;
         if kind == b'E' {
@@ -90,14 +90,17 @@ async fn log_in(
                 if !rest.split(|byte| *byte == 0).any(|name| name == b"SCRAM-SHA-256") {
                     return Err(Failure::new(Reason::Login, "the server knows no login that this check knows"));
                 }
-                let started = Scram::new(password.ok_or_else(missing)?, random);
+                if scram.is_some() {
+                    return Err(strange());
+                }
+                let started = scram.insert(Scram::new(password.ok_or_else(missing)?, random));
                 let first = format!("n,,{}", started.first);
                 let length = u32::try_from(first.len()).expect("it is short").to_be_bytes();
-                scram = Some(started);
                 [b"SCRAM-SHA-256\0", &length[..], first.as_bytes()].concat()
             }
             11 => {
-                let scram = scram.as_mut().ok_or_else(strange)?;
+                // Once: each answer is up to 50 ms of hashing, as the server wants it.
+                let scram = scram.as_mut().filter(|scram| scram.expected.is_empty()).ok_or_else(strange)?;
                 scram.answer(std::str::from_utf8(rest).map_err(|_| strange())?)?.into_bytes()
             }
             12 => {
@@ -115,7 +118,7 @@ async fn log_in(
 }
 
 /// Reads until the server waits for the next command.
-async fn until_ready(stream: &mut Connection, mut each: impl FnMut(u8, &[u8])) -> Result<(), Failure> {
+pub(super) async fn until_ready(stream: &mut Connection, mut each: impl FnMut(u8, &[u8])) -> Result<(), Failure> {
     let mut failure = None;
     for _ in 0..MESSAGES_MAX {
         match read(stream).await {
@@ -270,6 +273,26 @@ mod tests {
         assert_eq!(answer("r=abcd,s=W22Z,i=100001"), Reason::Limit);
         assert_eq!(answer("r=abcd,s=W22Z,i=0"), Reason::Protocol);
         assert_eq!(Scram::with("", "x", "abc").check("").unwrap_err().reason, Reason::Login);
+    }
+
+    /// A server that asks for the password's hash again and again had a processor for ten seconds: no message has to be waited for,
+    /// so that nothing ends it in between. It is asked for once.
+    #[test]
+    fn a_password_is_hashed_once() {
+        let said = |method: u32, words: &str| message(b'R', &[&method.to_be_bytes()[..], words.as_bytes()].concat());
+        let nonce = Scram::new("p", &mut Random::new(1)).nonce;
+        let (start, first) = (said(10, "SCRAM-SHA-256\0\0"), said(11, &format!("r={nonce}x,s=W22Z,i=1")));
+        let end = |messages: &[&[u8]]| {
+            let stream: Box<dyn Stream> =
+                Box::new(tokio::io::join(std::io::Cursor::new(messages.concat()), tokio::io::sink()));
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let mut stream = BufReader::new(stream);
+            let done = runtime.block_on(log_in(&mut stream, "u", Some("p"), &mut Random::new(1)));
+            done.unwrap_err().reason
+        };
+        assert_eq!(end(&[&start, &first]), Reason::Closed, "what comes next is waited for");
+        assert_eq!(end(&[&start, &first, &first]), Reason::Protocol);
+        assert_eq!(end(&[&start, &start]), Reason::Protocol);
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn refusal(answer: &str) -> String {
     format!("the server says {:?}", answer.trim_start_matches('-'))
 }
 
-async fn ask(stream: &mut BufReader<Box<dyn Stream>>, words: &[&str]) -> Result<String, Failure> {
+pub(super) async fn ask(stream: &mut BufReader<Box<dyn Stream>>, words: &[&str]) -> Result<String, Failure> {
     stream.write_all(&command(words)).await?;
     stream.flush().await?;
     let mut line = Vec::new();
