@@ -4,10 +4,26 @@
 use libfuzzer_sys::fuzz_target;
 use ogive_model::Batch;
 
+/// Pieces of the payload, each in a frame, one behind the other: they are told from each other, also when the body is cut.
+fn several(payload: &[u8]) {
+    let count = payload.first().map_or(1, |byte| usize::from(byte % 4) + 1);
+    let pieces = payload.chunks(payload.len().div_ceil(count).max(1));
+    let Ok(all) = pieces.map(|piece| ogive_model::wire::frame(&Default::default(), piece)).collect::<Result<Vec<_>, _>>() else { return };
+    let body = all.concat();
+    match ogive_model::wire::frames(&body) {
+        Ok(found) => assert_eq!(found, all),
+        Err(_) => assert!(all.is_empty()),
+    }
+    if let Some(cut) = body.len().checked_sub(1) {
+        assert!(ogive_model::wire::frames(&body[..cut]).is_err(), "a body that is cut is refused whole");
+    }
+}
+
 fuzz_target!(|payload: &[u8]| {
     if let Ok(frames) = ogive_model::wire::frames(payload) {
         assert_eq!(frames.concat(), payload, "the frames are the body");
     }
+    several(payload);
     let _ = ogive_model::wire::decode_definitions(payload);
     let Ok(frame) = ogive_model::wire::frame(&Default::default(), payload) else { return };
     if let Ok(view) = ogive_model::wire::View::read(&frame) {

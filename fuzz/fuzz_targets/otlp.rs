@@ -5,10 +5,6 @@ use libfuzzer_sys::fuzz_target;
 use ogive_model::{SourceId, Tenant};
 use ogive_protocol::otlp::{Context, Options, read_logs, read_metrics};
 
-#[allow(dead_code)]
-#[path = "../../crates/ogive/src/http/otlp/json.rs"]
-mod json;
-
 fn read(message: &[u8]) {
     let (tenant, options) = (Tenant::default(), Options::default());
     let context =
@@ -21,9 +17,5 @@ fn read(message: &[u8]) {
 
 fuzz_target!(|body: &[u8]| {
     read(body);
-    for schema in [&json::METRICS, &json::LOGS] {
-        if let Ok(message) = json::protobuf(body, schema) {
-            read(&message);
-        }
-    }
+    ogive::fuzz::otlp_json(body).iter().flatten().for_each(|message| read(message));
 });

@@ -98,8 +98,20 @@ impl RecordHeader {
 
 /// Whether the checksum of a whole frame fits its bytes.
 pub(crate) fn frame_is_good(frame: &[u8]) -> bool {
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(&frame[..28]), &frame[RECORD_HEADER_BYTES..]);
-    u32_at(frame, 28) == checksum
+    u32_at(frame, 28) == frame_checksum(frame)
+}
+
+fn frame_checksum(frame: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&frame[..28]), &frame[RECORD_HEADER_BYTES..])
+}
+
+/// Gives a whole frame the mark and both checksums that fit it.
+pub(crate) fn seal_record(frame: &mut [u8], mark: u32) {
+    frame[..4].copy_from_slice(&mark.to_le_bytes());
+    let header = crc32c::crc32c(&frame[..24]);
+    frame[24..28].copy_from_slice(&header.to_le_bytes());
+    let whole = frame_checksum(frame);
+    frame[28..32].copy_from_slice(&whole.to_le_bytes());
 }
 
 /// Bytes that a payload takes with its header and padding.
@@ -119,6 +131,6 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

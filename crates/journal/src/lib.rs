@@ -9,7 +9,11 @@ mod format;
 mod journal;
 #[cfg(test)]
 mod journal_tests;
+#[cfg(test)]
+#[path = "../../protocol/src/mutations.rs"]
+mod mutations;
 mod scrub;
+mod sealed;
 mod segment;
 
 pub mod disk;
@@ -23,4 +27,6 @@ pub use error::Error;
 pub use format::{RECORD_BYTES_MAX, SEGMENT_BYTES_MAX};
 pub use journal::{CORRUPTIONS_MAX, Journal, Options, Position, Recovery, Replay, SegmentRange, read_journal};
 pub use scrub::{Finding, Until, scrub_journal, scrub_presence};
+#[doc(hidden)]
+pub use sealed::sealed;
 pub use segment::{Corruption, segment_number};

@@ -10,6 +10,9 @@ mod cli;
 mod clock;
 mod counters;
 mod front;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod http;
 mod ingest_path;
 mod keeping;

@@ -265,7 +265,7 @@ pub(crate) fn read(path: &Path) -> Result<Config, String> {
     })
 }
 
-pub(super) fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
+pub(crate) fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
     let command = Listeners::command();
     let entries = config_file::parse_but(text, &command, &OWN)?;
     let file: File = toml::from_str(text).map_err(|error| vec![config_file::slip(text, &error)])?;

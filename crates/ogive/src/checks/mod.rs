@@ -14,6 +14,8 @@ mod cloudwatch;
 mod config;
 mod dns;
 mod ends;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz;
 mod http;
 mod icmp;
 #[cfg(feature = "lua")]

@@ -26,18 +26,18 @@ pub(super) const DETAILS_MAX: usize = 100;
 
 /// A batch, and what there is to say about its first bad samples: `(index, sentence)`.
 #[derive(Debug)]
-pub(super) struct Decoded {
-    pub(super) batch: Batch,
+pub(crate) struct Decoded {
+    pub(crate) batch: Batch,
     /// Whether it names its tenant.
-    pub(super) named: bool,
-    pub(super) details: Vec<(u32, String)>,
+    pub(crate) named: bool,
+    pub(crate) details: Vec<(u32, String)>,
 }
 
 /// Reads a batch.
 ///
 /// # Errors
 /// A sentence with line and column.
-pub(super) fn decode(text: &[u8]) -> Result<Decoded, String> {
+pub(crate) fn decode(text: &[u8]) -> Result<Decoded, String> {
     let body: Body<'_> = serde_json::from_slice(text).map_err(|error| format!("not a batch: {error}"))?;
     let source = source(&body.source)?;
     let series = body.series.0;

@@ -157,7 +157,7 @@ fn look(files: Files, patterns: &[PathBuf]) -> (Contents, Vec<(String, String)>)
 }
 
 /// The groups in `bytes`, each with where it comes from as the label `origin`.
-fn groups(path: &Path, bytes: &[u8], origin: &str) -> Result<Vec<Group>, String> {
+pub(super) fn groups(path: &Path, bytes: &[u8], origin: &str) -> Result<Vec<Group>, String> {
     if bytes.len() > FILE_BYTES_MAX {
         return Err(format!("{} bytes, above the limit of {FILE_BYTES_MAX}", bytes.len()));
     }

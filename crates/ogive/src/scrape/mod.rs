@@ -50,6 +50,15 @@ pub(crate) struct ScrapeOptions {
     pub(crate) files: Vec<PathBuf>,
 }
 
+/// Reads a configuration, and a list of targets that somebody else made; tells what is good.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn fuzz(paths: &[PathBuf], files: Files) {
+    if let Ok(config) = config::load(paths, files) {
+        View::default().tell(&config.jobs);
+    }
+    let _ = discovery::groups(&paths[0], &(files.read)(&paths[0]).unwrap_or_default(), "origin");
+}
+
 /// What every task works with.
 struct Context {
     app: App,

@@ -194,6 +194,11 @@ impl Summary {
     }
 
     pub(crate) fn decode(bytes: &[u8], version: u32) -> Result<Self, Broken> {
+        Ok(Self::decode_to(bytes, version)?.0)
+    }
+
+    /// With how many bytes it took: the last of them are the checksum of the dictionary, if there is one.
+    pub(crate) fn decode_to(bytes: &[u8], version: u32) -> Result<(Self, usize), Broken> {
         let mut cursor = Cursor::new(bytes);
         let mut summary = Self {
             time_min: cursor.signed()?,
@@ -211,7 +216,7 @@ impl Summary {
             let length = cursor.varint()?;
             summary.dictionary = if length > 0 { Some((length, cursor.u32()?)) } else { None };
         }
-        Ok(summary)
+        Ok((summary, cursor.position()))
     }
 }
 

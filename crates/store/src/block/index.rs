@@ -52,7 +52,10 @@ impl Index {
         let series = u32::try_from(summary.series)
             .map_err(|_| Broken { offset: 0, problem: format!("{} series", summary.series) })?;
         let pages = parse_pages(&bytes.pages, series as usize, place)?;
-        let labels = fst::Map::new(bytes.labels).map_err(|error| Broken { offset: 0, problem: error.to_string() })?;
+        let no_map = |error: fst::Error| Broken { offset: 0, problem: error.to_string() };
+        let labels = fst::Map::new(bytes.labels).map_err(no_map)?;
+        // A map panics at bytes that no builder wrote: its own checksum tells them. That of the section tells what the disk did to them.
+        labels.as_fst().verify().map_err(no_map)?;
         let postings = Postings::parse(bytes.postings)?;
         if labels.len() != postings.len() {
             let problem = format!("{} labels and {} postings", labels.len(), postings.len());
@@ -243,7 +246,8 @@ fn split_key(key: &[u8]) -> Option<(String, String)> {
 }
 
 /// The pages, which fill `place` one after the other.
-fn parse_pages(bytes: &[u8], series: usize, place: Section) -> Result<Vec<Section>, Broken> {
+/// The pages' places, with their checksums.
+pub(crate) fn parse_pages(bytes: &[u8], series: usize, place: Section) -> Result<Vec<Section>, Broken> {
     let mut cursor = Cursor::new(bytes);
     let mut pages = Vec::with_capacity(series.div_ceil(PAGE_SERIES).min(bytes.len()));
     let mut offset = place.offset;

@@ -13,6 +13,7 @@ mod index;
 mod postings;
 mod reader;
 pub(crate) mod scrub;
+mod sealed;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,8 @@ mod writer;
 pub use crate::codec::dictionary::Effort;
 pub(crate) use reader::Walk;
 pub use reader::{Block, Budget};
+#[doc(hidden)]
+pub use sealed::sealed;
 pub(crate) use series::Entry;
 pub use writer::{write, write_as};
 

@@ -82,7 +82,7 @@ pub(crate) fn get_page(bytes: &[u8], count: usize) -> Result<Vec<Entry>, Broken>
     let mut labels = Vec::new();
     for _ in 0..count {
         let mut chunks = Vec::new();
-        let described = get_entry(&mut cursor, &mut labels, &mut place, |chunk| chunks.push(chunk))?;
+        let described = get_entry(&mut cursor, &mut labels, &mut place, |chunk, _| chunks.push(chunk))?;
         let Described { kind, temporality, unit, width_ms, aggregates, .. } = described;
         entries.push(Entry { labels: labels.clone(), kind, temporality, unit, width_ms, aggregates, chunks });
     }
@@ -100,10 +100,18 @@ pub(crate) fn each_of_page(
     let mut place = Place { offset: cursor.varint()?, time: 0 };
     let mut labels = Vec::new();
     for _ in 0..count {
-        let Described { shared, kind, temporality, .. } = get_entry(&mut cursor, &mut labels, &mut place, |_| ())?;
+        let Described { shared, kind, temporality, .. } = get_entry(&mut cursor, &mut labels, &mut place, |_, _| ())?;
         each(&labels, shared, (kind, temporality))?;
     }
     if cursor.is_empty() { Ok(()) } else { Err(cursor.broken("bytes follow the last series")) }
+}
+
+/// Calls `each` with the chunks of `count` series of a page and where in it the checksum of each stands.
+pub(crate) fn each_chunk(bytes: &[u8], count: usize, mut each: impl FnMut(ChunkEntry, usize)) -> Result<(), Broken> {
+    let mut cursor = Cursor::new(bytes);
+    let mut place = Place { offset: cursor.varint()?, time: 0 };
+    let mut labels = Vec::new();
+    (0..count).try_for_each(|_| get_entry(&mut cursor, &mut labels, &mut place, &mut each).map(drop))
 }
 
 struct Place {
@@ -122,12 +130,12 @@ struct Described {
     aggregates: bool,
 }
 
-/// `labels` are those of the series before, and then its own.
+/// `labels` are those of the series before, and then its own. Each chunk is told with where its checksum stands.
 fn get_entry(
     cursor: &mut Cursor<'_>,
     labels: &mut Vec<u32>,
     place: &mut Place,
-    mut chunk: impl FnMut(ChunkEntry),
+    mut chunk: impl FnMut(ChunkEntry, usize),
 ) -> Result<Described, Broken> {
     let shared = cursor.count(labels.len(), "labels shared")?;
     let own = cursor.count(LABELS_MAX, "labels")?;
@@ -145,11 +153,12 @@ fn get_entry(
     let width_ms = cursor.count(u32::MAX as usize, "milliseconds")? as u32;
     for _ in 0..cursor.count(CHUNKS_MAX, "chunks")? {
         let length = cursor.count(CHUNK_BYTES_MAX, "bytes of a chunk")? as u32;
+        let at = cursor.position();
         let checksum = cursor.u32()?;
         let samples = cursor.count(u32::MAX as usize, "samples")? as u32;
         let time_min = place.time.wrapping_add(cursor.signed()?);
         let time_max = time_min.wrapping_add(cursor.varint()?.cast_signed());
-        chunk(ChunkEntry { offset: place.offset, length, checksum, samples, time_min, time_max });
+        chunk(ChunkEntry { offset: place.offset, length, checksum, samples, time_min, time_max }, at);
         place.offset = place.offset.saturating_add(u64::from(length));
         place.time = time_min;
     }

@@ -236,6 +236,34 @@ fn mangled_blocks_never_panic() {
     }
 }
 
+/// Anything behind checksums that say that it is right is read or refused.
+#[test]
+fn damage_behind_right_checksums_is_read_or_refused() {
+    let disk = SimulatedDisk::new(0);
+    let path = write(&disk, &small_source()).unwrap();
+    let bytes = disk.read(&path).unwrap();
+    assert!(block::sealed(&bytes) == bytes, "what is good stays as it is");
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let mut verified = 0;
+    for _ in 0..2000 {
+        let mut changed = bytes.clone();
+        for _ in 0..=random(3) {
+            let at = random(changed.len());
+            changed[at] = random(256) as u8;
+        }
+        disk.put(&path, block::sealed(&changed));
+        verified += u32::from(Block::open(&disk, &path).is_ok_and(|block| block.verify().is_ok()));
+        let _ = ask(&disk, &path);
+    }
+    assert!(verified > 1000, "{verified} of 2000 got past every checksum");
+}
+
 #[test]
 fn a_selection_stops_at_its_limit() {
     let disk = SimulatedDisk::new(0);

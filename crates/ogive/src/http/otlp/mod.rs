@@ -187,6 +187,12 @@ enum Whose {
     Declared,
 }
 
+/// The protobuf messages of metrics and of logs that `json` stands for, where it is one.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn of_json(json: &[u8]) -> [Option<Vec<u8>>; 2] {
+    [&json::METRICS, &json::LOGS].map(|schema| json::protobuf(json, schema).ok())
+}
+
 /// What a message holds, and its room in memory.
 struct Found {
     read: Read,

@@ -1,0 +1,81 @@
+//! Blocks whose checksums fit whatever they hold: what stands behind a checksum has to bear any bytes too.
+
+use std::ops::Range;
+
+use crate::block::format::{self, END_BYTES, HEADER_BYTES, PAGE_SERIES, Section, SectionId, Summary, TRAILER_BYTES};
+use crate::block::index::parse_pages;
+use crate::block::series;
+
+/// Bytes of a section in the footer, and where its checksum is among them.
+const SECTION_BYTES: usize = 24;
+const SECTION_CHECKSUM: usize = 20;
+
+/// `bytes` with every checksum as it has to be, as far as its parts can be told from each other. For fuzzing.
+#[must_use]
+pub fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    // What cannot be told from each other is refused before its checksums are looked at.
+    let _ = seal(&mut out);
+    out
+}
+
+fn seal(out: &mut [u8]) -> Option<()> {
+    let footer = out.len().checked_sub(END_BYTES as usize).filter(|at| *at as u64 >= HEADER_BYTES)?;
+    let trailer = out.len() - TRAILER_BYTES as usize;
+    let version = u32::from_le_bytes(out[8..12].try_into().ok()?);
+    put(out, 12, 0..12);
+    out[trailer..trailer + 8].copy_from_slice(&(footer as u64).to_le_bytes());
+    out[trailer + 8..trailer + 12].copy_from_slice(&((trailer - footer) as u32).to_le_bytes());
+    out[trailer + 16..].copy_from_slice(&format::MAGIC_END);
+    if let Ok(sections) = format::parse_footer(&out[footer..trailer], footer as u64) {
+        let _ = seal_pages(out, &sections, version);
+        for (at, section) in sections.into_iter().enumerate() {
+            put(out, footer + at * SECTION_BYTES + SECTION_CHECKSUM, place(section));
+        }
+    }
+    put(out, trailer + 12, footer..trailer);
+    Some(())
+}
+
+/// The dictionary, the chunks, and the pages that tell their checksums.
+fn seal_pages(out: &mut [u8], sections: &[Section; SectionId::ALL.len()], version: u32) -> Option<()> {
+    let of = |id: SectionId| sections[id as usize - 1];
+    let (summary_at, chunks) = (place(of(SectionId::Summary)), place(of(SectionId::Chunks)));
+    let (summary, checksum_at) = Summary::decode_to(&out[summary_at.clone()], version).ok()?;
+    if let Some((length, _)) = summary.dictionary
+        && let Some(from) = chunks.end.checked_sub(usize::try_from(length).ok()?)
+    {
+        put(out, summary_at.start + checksum_at - 4, from..chunks.end);
+    }
+    let names = place(of(SectionId::Pages));
+    let pages = parse_pages(&out[names.clone()], summary.series as usize, of(SectionId::Series)).ok()?;
+    let mut at = names.start;
+    for (number, page) in pages.into_iter().enumerate() {
+        let bytes = place(page);
+        let count = (summary.series as usize - number * PAGE_SERIES).min(PAGE_SERIES);
+        let mut told = Vec::new();
+        // Of a page that ends in the middle, the chunks before are sealed.
+        let _ = series::each_chunk(out.get(bytes.clone())?, count, |chunk, at| told.push((chunk, at)));
+        for (chunk, at) in told {
+            let from = usize::try_from(chunk.offset).ok()?;
+            put(out, bytes.start + at, from..from.saturating_add(chunk.length as usize));
+        }
+        // A length of up to ten bytes stands before the checksum.
+        at += out[at..].iter().take_while(|byte| **byte >= 0x80).count() + 1;
+        put(out, at, bytes);
+        at += 4;
+    }
+    Some(())
+}
+
+fn place(section: Section) -> Range<usize> {
+    section.offset as usize..section.offset.saturating_add(section.length) as usize
+}
+
+/// Writes the checksum of `of` to `at`, where there are such bytes.
+fn put(out: &mut [u8], at: usize, of: Range<usize>) {
+    let Some(checksum) = out.get(of).map(crc32c::crc32c) else { return };
+    if let Some(bytes) = out.get_mut(at..at.saturating_add(4)) {
+        bytes.copy_from_slice(&checksum.to_le_bytes());
+    }
+}

@@ -1,0 +1,4 @@
+//! Any bytes as a web configuration.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive::fuzz::config_web(bytes));
