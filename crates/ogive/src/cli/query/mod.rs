@@ -32,10 +32,10 @@ Without --start the expression is evaluated once; with it, over a range of time.
 
   ogive query 'histogram_quantile(0.99, sum(increase(ogive_hiccup_seconds[5m])))'
   ogive query 'sum(increase(ogive_http_request_seconds[1m]))'
-  ogive query 'rate(ogive_ingest_samples_total[1m])' --start 2026-01-01T00:00:00Z --step 1m
+  ogive query 'rate(ogive_ingest_samples_total[1m])' --start $(date -Is -d -1hour) --step 1m
   ogive query 'sum(increase(ogive_hiccup_seconds[10s]))' --plot --watch
-  ogive query 'sum by (job) (up)' --start 2026-01-01T00:00:00Z --format csv > up.csv
-  ogive query 'sum(increase(ogive_hiccup_seconds[10s]))' --start 2026-01-01T00:00:00Z --format arrow -o hiccups.arrow")]
+  ogive query 'sum by (job) (up)' --start $(date -Is -d -1hour) --format csv > up.csv
+  ogive query 'sum(increase(ogive_hiccup_seconds[10s]))' --start $(date -Is -d -1hour) --format arrow -o hiccups.arrow")]
 pub(crate) struct Query {
     /// The expression.
     #[arg(allow_hyphen_values = true)]

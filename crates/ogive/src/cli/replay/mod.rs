@@ -92,10 +92,13 @@ pub(crate) fn run(options: &Replay) -> anyhow::Result<ExitCode> {
     Ok(if recorded.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
 }
 
-/// How often a recording is gone through to have that many samples, as far as there is time: each pass is later by its stretch, and
-/// one comes before those that are counted.
+/// The last time that a cell may end at: seconds in 32 bits.
+const CELLS_END_NS: i64 = u32::MAX as i64 * 1_000_000_000;
+
+/// How often a recording is gone through to have that many samples, as far as cells have times: each pass is later by its stretch, and one
+/// comes before those that are counted.
 pub(crate) fn passes(recorded: &Recorded, samples: u64) -> u32 {
-    let left_ns = i64::MAX.saturating_sub(recorded.last_ns.max(0));
+    let left_ns = CELLS_END_NS.saturating_sub(recorded.last_ns).max(0);
     let most = (left_ns / recorded.span_ns()).clamp(1, i64::from(u32::MAX - 1));
     samples.div_ceil(recorded.samples.max(1)).clamp(1, most as u64) as u32
 }
