@@ -5,8 +5,8 @@
 //!
 //! *Limits*: an answer of [`ClientOptions::answer_bytes_max`]; a connection is waited for at most [`CONNECT`]. No proxy is taken from the
 //! environment and no redirect is followed: the address given is the one that gets the measurements.
-//! *Failure*: 400, 413, 415 and 422 speak of the batch, which is given up; everything else (429, 5xx, and 401, 403, 404 too,
-//! which speak of the address) is tried again, until the bound on what waits decides.
+//! *Failure*: 400, 415 and 422 of a server that says why, and 413 of anybody, speak of the batch, which is given up; everything else
+//! (429, 5xx, and 401, 403, 404 too, which speak of the address) is tried again, until the bound on what waits decides.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -29,6 +29,9 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// 3 s: a dropped first packet is sent again after one.
 const CONNECT: Duration = Duration::from_secs(3);
+
+/// 300 bytes of what a server says to people.
+const SENTENCE_BYTES_MAX: usize = 300;
 
 /// 60 s: whatever `Retry-After` says, the server is asked again then.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
@@ -291,9 +294,11 @@ fn failed(address: &str, error: &ureq::Error) -> Outcome {
 /// What an answer means.
 fn outcome(status: u16, after: Option<Duration>, answer: Option<Answer>, body: &[u8]) -> Outcome {
     let said = || {
-        let text = answer.as_ref().and_then(|answer| answer.error.clone());
-        text.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned())
+        let text = answer.as_ref().and_then(|answer| answer.error.as_deref());
+        text.map_or_else(|| sentence(&String::from_utf8_lossy(&body[..body.len().min(200)])), sentence)
     };
+    // Whoever else answers at that address, with a page or without a word, speaks of the address.
+    let says_why = answer.as_ref().is_some_and(|answer| answer.error.is_some());
     let detail = || format!("status {status}: {}", said());
     match status {
         200..300 => match answer {
@@ -304,7 +309,8 @@ fn outcome(status: u16, after: Option<Duration>, answer: Option<Answer>, body: &
         400 if answer.as_ref().is_some_and(|answer| answer.accepted.is_some()) => {
             Outcome::Answered(answer.unwrap_or_default())
         }
-        400 | 413 | 415 | 422 => Outcome::Refused { reason: format!("status_{status}"), detail: detail() },
+        413 => Outcome::Refused { reason: "status_413".into(), detail: detail() },
+        400 | 415 | 422 if says_why => Outcome::Refused { reason: format!("status_{status}"), detail: detail() },
         429 => Outcome::Busy { after, detail: detail() },
         // The server says that nothing of it is durable.
         507 => Outcome::Later { after, in_doubt: false, detail: detail() },
@@ -312,6 +318,13 @@ fn outcome(status: u16, after: Option<Duration>, answer: Option<Answer>, body: &
         500.. => Outcome::Later { after, in_doubt: true, detail: detail() },
         _ => Outcome::Later { after, in_doubt: false, detail: detail() },
     }
+}
+
+/// Foreign words as one line of a log.
+fn sentence(text: &str) -> String {
+    let end = (0..=text.len().min(SENTENCE_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let line = text[..end].replace(|letter: char| letter.is_control(), " ");
+    line.trim().to_owned()
 }
 
 /// Seconds; a date is not read, and the usual pause is made.
@@ -335,8 +348,11 @@ mod tests {
         assert!(matches!(of(400, verdict), Outcome::Answered(_)), "each sample has its reason");
         let Outcome::Refused { reason, detail } = of(400, r#"{"error":"cut"}"#) else { panic!("it is wrong") };
         assert_eq!((reason.as_str(), detail.as_str()), ("status_400", "status 400: cut"));
-        for status in [413, 415, 422] {
-            assert!(matches!(of(status, "{}"), Outcome::Refused { .. }), "{status}");
+        for status in [415, 422] {
+            assert!(matches!(of(status, r#"{"error":"x"}"#), Outcome::Refused { .. }), "{status}");
+        }
+        for body in ["{}", "<html>", ""] {
+            assert!(matches!(of(413, body), Outcome::Refused { .. }), "{body}");
         }
         let doubt = |status, body| match of(status, body) {
             Outcome::Later { in_doubt, .. } => in_doubt,
@@ -347,6 +363,26 @@ mod tests {
         let seven = Some(Duration::from_secs(7));
         assert!(matches!(of(429, ""), Outcome::Busy { after, .. } if after == seven));
         assert!(matches!(of(507, ""), Outcome::Later { after, .. } if after == seven));
+    }
+
+    /// A broker was given the plain port's scheme for a port that speaks TLS: what stands there answers 400 with a page of its own, and
+    /// the broker gave up all it had. Who does not speak as a server of ours does says nothing of the batch.
+    #[test]
+    fn a_page_of_somebody_else_is_no_word_on_the_batch() {
+        for status in [400, 415, 422] {
+            for body in ["<html>The plain HTTP request was sent to HTTPS port", "", "{}", r#"{"message":"no"}"#] {
+                assert!(matches!(of(status, body), Outcome::Later { in_doubt: false, .. }), "{status} {body}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_is_one_short_line() {
+        let long = "\u{e4}".repeat(SENTENCE_BYTES_MAX);
+        for body in [format!(r#"{{"error":"\u001b[2J\n{long}"}}"#), format!("\u{1b}[2J\n{long}")] {
+            let Outcome::Later { detail, .. } = of(500, &body) else { panic!("{body}") };
+            assert!(detail.len() < SENTENCE_BYTES_MAX + 20 && !detail.contains(char::is_control), "{detail:?}");
+        }
     }
 
     #[test]

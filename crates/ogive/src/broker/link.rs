@@ -173,7 +173,9 @@ mod tests {
         let refused = Outcome::Refused { reason: "status_413".into(), detail: "status 413: too large".into() };
         assert_eq!(of(413, r#"{"error":"too large"}"#), refused);
         assert_eq!(of(429, ""), Outcome::Busy { after, detail: "status 429: ".into() });
-        for (status, body) in [(200, "<html>"), (401, "{}"), (404, "{}"), (409, "{}"), (503, "{}"), (507, "{}")] {
+        for (status, body) in
+            [(200, "<html>"), (400, "<html>"), (401, "{}"), (404, "{}"), (409, "{}"), (503, "{}"), (507, "{}")]
+        {
             assert!(matches!(of(status, body), Outcome::Later { .. }), "{status} {body}");
         }
     }
