@@ -5,9 +5,12 @@
 //! counted once whatever fails between.
 //! The live lane gives the records that came since this process began, or since the destination last failed, in their
 //! order; the backlog lane all others. While both have something, one in four sends is of the backlog, and every
-//! connection but one when there are several. A send is a request: records of one lane, within [`Most`].
+//! connection but one when there are several. A send is a request: records of one lane, within [`Most`]. What failed is sent
+//! again before both, and what fails again and again, a gap too, beside them (`retry`).
 //! Threads: one lock around each destination; only [`Delivery::next`] and [`Delivery::give_up`] read the disk.
-//! Limits: one segment in memory for the backlog, and what is on its way.
+//! Limits: one segment in memory for the backlog, what is on its way, and what failed.
+//! Failure: a segment that the disk does not give is gone past and tried again after [`UNREADABLE_MS`]; one that is not there any more
+//! becomes a gap. A limit gives up what cannot be read, too.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -17,7 +20,11 @@ use ogive_model::{Batch, SourceId};
 
 use crate::board::{Board, Entry, Loaded, SegmentState};
 use crate::cursor::GAPS_MAX;
+use crate::retry::{self, Retry};
 use crate::{Cursor, Error, Gap, GapBuilder, GapTotals, Why};
+
+/// 60 s: a disk that was away for a moment, or has too many files open, costs the backlog that much.
+const UNREADABLE_MS: i64 = 60_000;
 
 /// In which order the backlog goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +88,15 @@ pub struct Snapshot {
     version: u64,
 }
 
+/// A record on its way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    /// The number of its request.
+    request: u64,
+    /// How often it failed before.
+    failures: u32,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Delivery {
@@ -88,16 +104,21 @@ pub struct Delivery {
     /// The broker's and the destination's.
     names: (String, String),
     order: Order,
-    in_flight: BTreeMap<u64, (Lane, u64)>,
+    in_flight: BTreeMap<u64, Flight>,
     /// Requests of the live lane that are under way: their number, and how many of their records are.
     live_requests: BTreeMap<u64, usize>,
-    /// What failed and is sent again first; its bytes are at hand.
-    retry: BTreeMap<u64, Entry>,
+    /// What failed.
+    retry: Retry,
     live_next: u64,
     /// What of a segment is to be sent, and the positions that were read.
     loaded: (Range<u64>, BTreeMap<u64, Entry>),
+    /// Segments that the disk did not give, and when each is tried again, milliseconds.
+    unreadable: Vec<(Range<u64>, i64)>,
     turn: u64,
     gap_in_flight: bool,
+    /// How often the first gap failed, and the request before which it is not tried again.
+    gap_failures: u32,
+    gap_due: u64,
     /// Gaps below this number may have been sent.
     gap_frozen: u64,
     /// Rises with each change of the cursor, and with each of its gaps.
@@ -130,11 +151,14 @@ impl Delivery {
             order,
             in_flight: BTreeMap::new(),
             live_requests: BTreeMap::new(),
-            retry: BTreeMap::new(),
+            retry: Retry::default(),
             live_next: board.end(),
             loaded: Default::default(),
+            unreadable: Vec::new(),
             turn: 0,
             gap_in_flight: false,
+            gap_failures: 0,
+            gap_due: 0,
             gap_frozen,
             version: 1,
             gap_version: 0,
@@ -168,21 +192,46 @@ impl Delivery {
         most: Most,
     ) -> Result<Vec<Job>, Error> {
         self.notice_missing(board, now_ms);
-        if let Some(job) = self.next_gap() {
+        self.turn += 1;
+        if self.gap_due <= self.turn
+            && let Some(job) = self.next_gap()
+        {
             return Ok(vec![job]);
         }
-        self.turn += 1;
-        if !self.retry.is_empty() {
-            return self.gather(most, Lane::Backlog, |this| Ok(this.retry.pop_first().map(|(_, entry)| entry)));
+        if self.retry.has_usual() {
+            return self.gather(most, Lane::Backlog, |this| Ok(this.retry.usual()));
         }
+        let alone = Most { jobs: 1, ..most };
+        let mut slow = self.retry.slow(self.turn);
+        if slow.is_some() {
+            return self.gather(alone, Lane::Backlog, |_| Ok(slow.take()));
+        }
+        if !self.retry.is_full() {
+            let jobs = self.next_of_lanes(board, disk, (now_ms, connections), most)?;
+            if !jobs.is_empty() {
+                return Ok(jobs);
+            }
+        }
+        // Nothing else is there: these need not wait.
+        let jobs = self.gather(alone, Lane::Backlog, |this| Ok(this.retry.slow(u64::MAX)))?;
+        Ok(if jobs.is_empty() { self.next_gap().into_iter().collect() } else { jobs })
+    }
+
+    fn next_of_lanes(
+        &mut self,
+        board: &Board,
+        disk: &dyn Disk,
+        (now_ms, connections): (i64, usize),
+        most: Most,
+    ) -> Result<Vec<Job>, Error> {
         let live_first =
             !self.turn.is_multiple_of(4) && self.live_requests.len() < connections.saturating_sub(1).max(1);
         let lanes = if live_first { [Lane::Live, Lane::Backlog] } else { [Lane::Backlog, Lane::Live] };
         for lane in lanes {
             let mut from = None;
             let jobs = self.gather(most, lane, |this| match lane {
-                Lane::Live => Ok(this.next_live(board)),
-                Lane::Backlog => this.next_backlog(board, disk, now_ms, &mut from),
+                Lane::Live => Ok(this.next_live(board).map(|entry| (entry, 0))),
+                Lane::Backlog => Ok(this.next_backlog(board, disk, now_ms, &mut from)?.map(|entry| (entry, 0))),
             })?;
             if !jobs.is_empty() {
                 return Ok(jobs);
@@ -191,28 +240,31 @@ impl Delivery {
         Ok(Vec::new())
     }
 
-    /// Records of a request, as `next` gives them. What fits no more is the first of the next request.
+    /// Records of a request, as `next` gives them with how often each failed. What fits no more is the first of the next request.
     fn gather(
         &mut self,
         most: Most,
         lane: Lane,
-        mut next: impl FnMut(&mut Self) -> Result<Option<Entry>, Error>,
+        mut next: impl FnMut(&mut Self) -> Result<Option<(Entry, u32)>, Error>,
     ) -> Result<Vec<Job>, Error> {
         let (mut jobs, mut bytes) = (Vec::new(), 0);
         while jobs.len() < most.jobs.max(1) {
-            let entry = match next(self) {
-                Ok(Some(entry)) => entry,
+            let (entry, failures) = match next(self) {
+                Ok(Some(next)) => next,
                 Ok(None) => break,
                 Err(error) if jobs.is_empty() => return Err(error),
                 // It says so again when these are gone.
-                Err(_) => break,
+                Err(_) => {
+                    self.unreadable.pop();
+                    break;
+                }
             };
             bytes += entry.frame.len();
             if !jobs.is_empty() && bytes > most.bytes {
-                self.retry.insert(entry.position, entry);
+                self.retry.again(entry, failures);
                 break;
             }
-            self.in_flight.insert(entry.position, (lane, self.turn));
+            self.in_flight.insert(entry.position, Flight { request: self.turn, failures });
             jobs.push(Job::Record(entry, lane));
         }
         if lane == Lane::Live && !jobs.is_empty() {
@@ -221,15 +273,21 @@ impl Delivery {
         Ok(jobs)
     }
 
-    /// A record is not under way any more.
-    fn landed(&mut self, position: u64) {
-        let Some((_, request)) = self.in_flight.remove(&position) else { return };
+    /// A record is not under way any more; how often it failed before.
+    fn landed(&mut self, position: u64) -> u32 {
+        let Some(Flight { request, failures }) = self.in_flight.remove(&position) else { return 0 };
         if let Some(left) = self.live_requests.get_mut(&request) {
             *left -= 1;
             if *left == 0 {
                 self.live_requests.remove(&request);
             }
         }
+        failures
+    }
+
+    /// On its way, or to be sent again: its bytes are in memory.
+    fn is_held(&self, position: u64) -> bool {
+        self.in_flight.contains_key(&position) || self.retry.contains(position)
     }
 
     fn next_gap(&mut self) -> Option<Job> {
@@ -249,7 +307,7 @@ impl Delivery {
             let position = self.live_next;
             let entry = board.recent(position)?;
             self.live_next += 1;
-            if self.cursor.done.contains(position) || self.in_flight.contains_key(&position) {
+            if self.cursor.done.contains(position) || self.is_held(position) {
                 continue;
             }
             return Some(entry);
@@ -265,6 +323,7 @@ impl Delivery {
         now_ms: i64,
         from: &mut Option<u64>,
     ) -> Result<Option<Entry>, Error> {
+        self.unreadable.retain(|(_, until_ms)| *until_ms > now_ms);
         while let Some(position) = self.backlog_position(board, *from) {
             let entry = match board.recent(position) {
                 Some(entry) => Some(entry),
@@ -287,7 +346,8 @@ impl Delivery {
     }
 
     fn backlog_position(&self, board: &Board, from: Option<u64>) -> Option<u64> {
-        let free = |position: &u64| !self.in_flight.contains_key(position);
+        let is_readable = |position| !self.unreadable.iter().any(|(range, _)| range.contains(&position));
+        let free = |position: &u64| !self.is_held(*position) && is_readable(*position);
         let (first, end) = (board.first(), self.live_next.min(board.end()));
         match self.order {
             Order::Oldest => {
@@ -301,23 +361,39 @@ impl Delivery {
         }
     }
 
-    /// Reads the segment of `position`; false when it is not there any more.
+    /// Reads the segment of `position`; false when the spool has let it go.
     fn load(&mut self, board: &Board, disk: &dyn Disk, position: u64, now_ms: i64) -> Result<bool, Error> {
         let Some(segment) = board.segment_of(position) else { return Ok(false) };
         let end = segment.range.end.0.min(board.end());
+        let positions = segment.range.first.0..end;
         let loaded = match board.load(disk, &segment.range) {
             Ok(loaded) => loaded,
-            Err(Error::Disk(DiskError::NotFound { .. })) => return Ok(false),
-            Err(error) => return Err(error),
+            Err(Error::Disk(DiskError::NotFound { .. })) => {
+                // Only what every destination has goes from the spool: somebody else removed it.
+                let missing = self.not_held(positions);
+                self.lose(Why::Missing, missing, now_ms);
+                return Ok(board.segment_of(position).is_some());
+            }
+            Err(error) => {
+                self.unreadable.push((positions, now_ms + UNREADABLE_MS));
+                return Err(error);
+            }
         };
         let Loaded { entries, lost } = loaded;
+        let lost: Vec<Range<u64>> = lost.into_iter().flat_map(|range| self.not_held(range)).collect();
         self.lose(Why::Corrupt, lost, now_ms);
-        let wanted = entries.into_iter().filter(|entry| {
-            !self.cursor.done.contains(entry.position) && !self.in_flight.contains_key(&entry.position)
-        });
+        let wanted = entries
+            .into_iter()
+            .filter(|entry| !self.cursor.done.contains(entry.position) && !self.is_held(entry.position));
         let wanted = wanted.map(|entry| (entry.position, entry)).collect();
         self.loaded = (segment.range.first.0..end, wanted);
         Ok(true)
+    }
+
+    /// The positions of `range` that are neither done nor in memory.
+    fn not_held(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let missing = self.cursor.done.missing(range).flatten();
+        missing.filter(|position| !self.is_held(*position)).map(|position| position..position + 1).collect()
     }
 
     /// Makes a gap of positions of which nothing is known.
@@ -383,7 +459,7 @@ impl Delivery {
                 None
             }
             Job::Gap { number, .. } => {
-                self.gap_in_flight = false;
+                (self.gap_in_flight, self.gap_failures, self.gap_due) = (false, 0, 0);
                 self.version += 1;
                 let at = self.cursor.gaps.iter().position(|(waiting, ..)| waiting == number)?;
                 self.cursor.gaps.remove(at).map(|(_, _, gap)| gap)
@@ -391,16 +467,35 @@ impl Delivery {
         }
     }
 
-    /// It is to be sent again.
+    /// It is to be sent again, as the destination asks for less.
+    pub fn put_off(&mut self, job: Job) {
+        if let Some((entry, failures)) = self.back(job) {
+            self.retry.again(entry, failures);
+        }
+    }
+
+    /// It is to be sent again, as there was no answer, or none that helps.
     pub fn failed(&mut self, job: Job) {
+        if matches!(job, Job::Gap { .. }) {
+            self.gap_failures = self.gap_failures.saturating_add(1);
+            self.gap_due = retry::due(self.gap_failures, self.turn + 1);
+        }
+        if let Some((entry, failures)) = self.back(job) {
+            self.retry.failed(entry, failures, self.turn + 1);
+        }
+    }
+
+    /// A record that was sent in vain and is still to be sent.
+    fn back(&mut self, job: Job) -> Option<(Entry, u32)> {
         match job {
             Job::Record(entry, _) => {
-                self.landed(entry.position);
-                if !self.cursor.done.contains(entry.position) {
-                    self.retry.insert(entry.position, entry);
-                }
+                let failures = self.landed(entry.position);
+                (!self.cursor.done.contains(entry.position)).then_some((entry, failures))
             }
-            Job::Gap { .. } => self.gap_in_flight = false,
+            Job::Gap { .. } => {
+                self.gap_in_flight = false;
+                None
+            }
         }
     }
 
@@ -433,28 +528,32 @@ impl Delivery {
         let Ok(frame) = batch.encode() else { return };
         let mut builder = GapBuilder::new(Why::Refused, now_ms);
         builder.batch(&frame, false);
-        builder.build().into_iter().for_each(|gap| self.add_gap(gap));
+        // Samples that this side had refused already are not in the frame: who sent them knows.
+        builder.build().into_iter().filter(|gap| gap.samples > 0).for_each(|gap| self.add_gap(gap));
     }
 
     /// Gives up what is left of a segment; tells how many records those are.
-    ///
-    /// # Errors
-    /// What the disk says.
     pub fn give_up(
         &mut self,
         board: &Board,
         disk: &dyn Disk,
         segment: &SegmentState,
         (why, now_ms): (Why, i64),
-    ) -> Result<u64, Error> {
+    ) -> u64 {
         let range = segment.positions();
         let end = range.end.min(board.end());
-        let left = self.cursor.done.missing_count(range.start..end);
-        if left == 0 {
-            return Ok(0);
+        let count = self.cursor.done.missing_count(range.start..end);
+        if count == 0 {
+            return 0;
         }
-        let Loaded { entries, lost } = board.load(disk, &segment.range)?;
-        self.lose(Why::Corrupt, lost, now_ms);
+        // What cannot be read goes all the same: a limit that one bad file switches off is none.
+        let whole = |why| (why, Loaded { entries: Vec::new(), lost: std::iter::once(range.start..end).collect() });
+        let (lost_why, Loaded { entries, lost }) = match board.load(disk, &segment.range) {
+            Ok(loaded) => (Why::Corrupt, loaded),
+            Err(Error::Disk(DiskError::NotFound { .. })) => whole(Why::Missing),
+            Err(_) => whole(Why::Corrupt),
+        };
+        self.lose(lost_why, lost, now_ms);
         let left: Vec<Entry> = entries.into_iter().filter(|entry| !self.cursor.done.contains(entry.position)).collect();
         let mut builder = GapBuilder::new(why, now_ms);
         for entry in &left {
@@ -463,9 +562,9 @@ impl Delivery {
         }
         self.done(range.start..end);
         builder.build().into_iter().for_each(|gap| self.add_gap(gap));
-        self.retry.retain(|position, _| *position >= end);
+        self.retry.forget_before(end);
         self.loaded.1.retain(|position, _| *position >= end);
-        Ok(left.len() as u64)
+        count
     }
 
     /// The cursor's bytes, if they are not those of the file. When they are durable tell [`Delivery::saved`].

@@ -22,6 +22,7 @@ mod life_tests;
 mod ranges;
 mod record;
 mod registry;
+mod retry;
 mod spool;
 
 pub use board::{Board, Entry, SegmentState};

@@ -195,7 +195,7 @@ impl Broker {
             self.spool.rotate()?;
             let board = self.spool.board();
             for delivery in &mut self.deliveries {
-                delivery.give_up(&board, &*self.disk, &segment, (Why::SpoolBytes, self.now_ms))?;
+                delivery.give_up(&board, &*self.disk, &segment, (Why::SpoolBytes, self.now_ms));
             }
             self.save()?;
             if self.spool.board().first() < segment.range.end.0 {
@@ -399,4 +399,140 @@ fn few_batches_become_too_old_too() {
     }
     // One a second: all but those of 16 s, and of the second that a segment spans.
     assert!((81..=84).contains(&given_up), "{given_up}");
+}
+
+/// What a destination is sent until nothing more comes, by the numbers of the batches.
+fn drain(broker: &mut Broker, disk: &dyn Disk, now_ms: i64) -> Vec<u64> {
+    let board = broker.spool.board();
+    let mut got = Vec::new();
+    while let Some(job) = broker.deliveries[0].next(&board, disk, (now_ms, 1)).unwrap() {
+        if let Job::Record(entry, _) = &job {
+            got.push(Batch::decode(&entry.frame).unwrap().sequence % 1_000_000);
+        }
+        broker.deliveries[0].acknowledged(&job);
+    }
+    got
+}
+
+/// A server answered 500 to one batch, and nothing but that batch was sent to it any more: it was the oldest of what was to be sent
+/// again, always. What fails waits longer each time, and everything else goes past it.
+#[test]
+fn a_batch_that_always_fails_holds_up_no_other() {
+    let disk = SimulatedDisk::new(6);
+    let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
+    broker.append(&mut world, 40).unwrap();
+    let board = broker.spool.board();
+    let (mut delivered, mut tries, mut jobs_most) = (BTreeSet::new(), 0, 4);
+    for turn in 0..300 {
+        if turn == 100 {
+            broker.append(&mut world, 20).unwrap();
+        }
+        let most = Most { jobs: jobs_most, bytes: 10_000 };
+        let request = broker.deliveries[0].next_request(&board, &*broker.disk, (1, 1), most).unwrap();
+        let number = |job: &Job| match job {
+            Job::Record(entry, _) => Batch::decode(&entry.frame).unwrap().sequence,
+            Job::Gap { .. } => panic!("nothing was given up"),
+        };
+        // The whole request fails, as that of a server which ends in the middle of it.
+        let is_bad = request.iter().any(|job| number(job) == 7);
+        tries += u32::from(is_bad);
+        for job in request {
+            if is_bad {
+                broker.deliveries[0].failed(job);
+            } else {
+                delivered.insert(number(&job) % 1_000_000);
+                broker.deliveries[0].acknowledged(&job);
+            }
+        }
+        jobs_most = if is_bad { 1 } else { 4 };
+    }
+    assert_eq!(delivered, (0..60).filter(|n| *n != 7).collect());
+    assert!(tries > 10, "it is tried on: {tries}");
+    assert_eq!(broker.deliveries[0].lag(&board).records, 1);
+}
+
+/// As a batch, so a gap: it was sent before anything else, always.
+#[test]
+fn a_gap_that_always_fails_holds_up_no_batch() {
+    let disk = SimulatedDisk::new(10);
+    let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
+    broker.append(&mut world, 40).unwrap();
+    broker.limit().unwrap();
+    let board = broker.spool.board();
+    let (mut delivered, mut tries) = (0, 0);
+    for _ in 0..200 {
+        match broker.deliveries[0].next(&board, &*broker.disk, (1, 1)).unwrap() {
+            Some(job @ Job::Gap { .. }) => {
+                tries += 1;
+                broker.deliveries[0].failed(job);
+            }
+            Some(job) => {
+                delivered += 1;
+                broker.deliveries[0].acknowledged(&job);
+            }
+            None => panic!("the gap is to be sent"),
+        }
+    }
+    assert_eq!(delivered, board.end() - board.first());
+    assert!(tries > 20, "alone it need not wait: {tries}");
+}
+
+/// Somebody removed a file of the spool: what was in it was asked for again and again, in silence, and nothing behind it was sent.
+#[test]
+fn a_segment_that_somebody_removed_is_told_as_a_gap() {
+    let disk = SimulatedDisk::new(7);
+    let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
+    broker.append(&mut world, 40).unwrap();
+    let segments = broker.spool.board().segments();
+    let mut broker = reopen(&disk);
+    broker.disk.remove(&segments[1].range.path).unwrap();
+    let lost = segments[1].positions();
+    let count = lost.end - lost.start;
+    let live = broker.disk.clone();
+    let got = drain(&mut broker, &*live, 5);
+    assert_eq!(got.len() as u64 + count, broker.spool.board().end());
+    let told: Vec<(Why, u64)> = broker.deliveries[0].gaps().map(|gap| (gap.why, gap.records)).collect();
+    assert_eq!(told, [(Why::Missing, count)]);
+    // The other destination needs the room: a limit goes past the hole, too.
+    broker.limit().unwrap();
+    assert!(broker.spool.board().bytes() <= LIMITS.bytes_max);
+}
+
+/// A disk that did not give one segment held up all behind it, and kept the spool from being held to its limits.
+#[test]
+fn a_segment_that_cannot_be_read_is_gone_past_and_given_up_at_a_limit() {
+    let disk = SimulatedDisk::new(8);
+    let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
+    broker.append(&mut world, 40).unwrap();
+    // Whatever a process that is over asks for fails.
+    let dead = broker.disk.clone();
+    let mut broker = reopen(&disk);
+    let board = broker.spool.board();
+    let first = board.segments()[0].clone();
+    let count = first.positions().end - first.positions().start;
+    assert!(broker.deliveries[0].next(&board, &*dead, (1_000, 1)).is_err());
+    let live = broker.disk.clone();
+    let got = drain(&mut broker, &*live, 2_000);
+    assert_eq!(got.len() as u64 + count, board.end());
+    assert_eq!(drain(&mut broker, &*live, 61_000).len() as u64, count, "it is tried again a minute later");
+    let given_up = broker.deliveries[1].give_up(&board, &*dead, &first, (Why::SpoolBytes, 3));
+    assert_eq!(given_up, count);
+    let told: Vec<(Why, u64)> = broker.deliveries[1].gaps().map(|gap| (gap.why, gap.records)).collect();
+    assert_eq!(told, [(Why::Corrupt, count)]);
+}
+
+/// A batch came with a sample that breaks a rule: its sender was told, and the destination said the same of it. That is no gap.
+#[test]
+fn what_its_sender_knows_to_be_refused_is_no_gap() {
+    let disk = SimulatedDisk::new(9);
+    let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
+    broker.append(&mut world, 2).unwrap();
+    let board = broker.spool.board();
+    let Some(Job::Record(entry, _)) = broker.deliveries[0].next(&board, &*broker.disk, (1, 1)).unwrap() else {
+        panic!()
+    };
+    broker.deliveries[0].samples_refused(&[5], &entry, 1);
+    assert_eq!(broker.deliveries[0].totals().gaps, 0);
+    broker.deliveries[0].samples_refused(&[0], &entry, 1);
+    assert_eq!((broker.deliveries[0].totals().gaps, broker.deliveries[0].totals().samples), (1, 1));
 }

@@ -26,6 +26,8 @@ const ENDPOINTS_MAX: usize = 64;
 const CONNECTIONS_MAX: usize = 64;
 /// As many frames as a body may hold.
 const REQUEST_BATCHES_MAX: usize = ogive_model::wire::FRAMES_MAX;
+/// 1 MiB: 16 of the smallest segments. With less, what nobody had within a second would be given up.
+const SPOOL_BYTES_MIN: u64 = 1 << 20;
 /// 64 letters for a name that is a label and a file's name.
 const NAME_MAX: usize = 64;
 /// Tables and keys of a broker that are no options of listeners.
@@ -274,7 +276,7 @@ pub(crate) fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
     let listeners = command.try_get_matches_from(arguments).and_then(|found| Listeners::from_arg_matches(&found));
     let listeners = listeners.map_err(|error| vec![Mistake::at(text, 0, error.to_string().trim().to_owned())])?;
     let name = file.name.clone().unwrap_or_else(host_name);
-    check(text, &name, &file.destination)?;
+    check(text, &name, &file)?;
     let File { spool, destination: destinations, check, .. } = file;
     let first_check = text.find("[[check").unwrap_or(0);
     let checks = checks::Config::of(check).map_err(|sentence| vec![Mistake::at(text, first_check, sentence)])?;
@@ -288,8 +290,13 @@ fn host_name() -> String {
 }
 
 /// What serde cannot know.
-fn check(text: &str, broker: &str, destinations: &[Destination]) -> Result<(), Vec<Mistake>> {
-    let mut mistakes = Vec::new();
+fn check(text: &str, broker: &str, file: &File) -> Result<(), Vec<Mistake>> {
+    let (mut mistakes, destinations) = (Vec::new(), &file.destination);
+    if file.spool.bytes_max < SPOOL_BYTES_MIN {
+        let at = text.find("bytes-max").or_else(|| text.find("bytes_max")).unwrap_or(0);
+        let message = format!("bytes-max is {} bytes; give {SPOOL_BYTES_MIN} at least", file.spool.bytes_max);
+        mistakes.push(Mistake::at(text, at, message));
+    }
     let mut wrong = |word: &str, message: String| {
         let at = text.find(&format!("\"{word}\"")).or_else(|| text.find(&format!("'{word}'"))).unwrap_or(0);
         mistakes.push(Mistake::at(text, at, message));
@@ -400,6 +407,7 @@ packing = "none"
         check("[[destination]]", "[[destnation]]", &["line 11", "did you mean \"destination\""]);
         check("\"newest\"", "\"new\"", &["line 14", "oldest or newest"]);
         check("1GiB", "much", &["line 8", "no number of bytes"]);
+        check("1GiB", "1023KiB", &["line 8", "bytes-max is 1047552 bytes; give 1048576 at least"]);
         check("7d", "soon", &["line 9", "no time"]);
         check("\"dc2\"", "\"dc1\"", &["two destinations"]);
         check("\"dc2\"", "\"d/2\"", &["line 19", "no name"]);

@@ -18,6 +18,7 @@ use ogive_broker::{
 };
 use ogive_export::{Outcome, random_source};
 use ogive_journal::{Disk, RealDisk};
+use ogive_model::Reason;
 use ogive_probe::Clock;
 
 use super::config;
@@ -59,7 +60,7 @@ impl Bell {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
     pub(super) batches: u64,
-    pub(super) samples_refused: BTreeMap<String, u64>,
+    pub(super) samples_refused: BTreeMap<&'static str, u64>,
     pub(super) batches_refused: u64,
     /// Bytes of frames that were acknowledged, and of the bodies that were sent, also in vain.
     pub(super) frame_bytes: u64,
@@ -115,6 +116,11 @@ pub(super) struct State {
     pub(super) figures: Figures,
     /// Batches in a request: one after a failure, twice as many after each that was answered.
     request_batches: usize,
+}
+
+/// A reason of the model's; another server may give any other words.
+fn known(reason: &str) -> &'static str {
+    Reason::ALL.into_iter().map(Reason::as_str).find(|known| *known == reason).unwrap_or("other")
 }
 
 /// The frame of a job.
@@ -268,7 +274,7 @@ impl Destination {
             .choose(now_ns)
             .map_err(|until| Duration::from_nanos(until.saturating_sub(now_ns).max(1_000_000)))?;
         let turn = (self.around.now_ms(), self.config.connections());
-        let most = self.way.most(state.request_batches);
+        let most = self.way.most(state.request_batches, self.config.request_batches);
         let problem = match state.delivery.next_request(&self.around.board, &RealDisk, turn, most) {
             Ok(jobs) if jobs.is_empty() => None,
             Ok(jobs) => {
@@ -337,7 +343,7 @@ impl Destination {
             }
             Outcome::Busy { after, detail } => {
                 self.note(state, detail);
-                state.delivery.failed(job);
+                state.delivery.put_off(job);
                 EndpointResult::Busy(after)
             }
             Outcome::Later { after, detail, .. } => {
@@ -359,8 +365,9 @@ impl Destination {
         state.figures.acknowledged(now_ms, length);
         if let Some((_, first)) = rejected.first() {
             for (_, reason) in rejected {
-                *state.figures.samples_refused.entry(reason.clone()).or_default() += 1;
+                *state.figures.samples_refused.entry(known(reason)).or_default() += 1;
             }
+            let first = known(first);
             self.tell(state, format!("{} samples were refused; the first: {first}", rejected.len()));
             if let Job::Record(entry, _) = job {
                 let samples: Vec<u32> = rejected.iter().map(|(sample, _)| *sample).collect();
@@ -406,14 +413,13 @@ impl Destination {
     }
 
     /// Gives up what is left of a segment.
-    pub(super) fn give_up(&self, segment: &SegmentState, why: Why) -> anyhow::Result<u64> {
+    pub(super) fn give_up(&self, segment: &SegmentState, why: Why) {
         let mut state = self.state();
         let made = (why, self.around.now_ms());
-        let records = state.delivery.give_up(&self.around.board, &RealDisk, segment, made)?;
+        let records = state.delivery.give_up(&self.around.board, &RealDisk, segment, made);
         if records > 0 {
             let reason = why.as_str();
             self.tell(&mut state, format!("{records} batches were given up ({reason}); ogive_gap tells which series"));
         }
-        Ok(records)
     }
 }

@@ -103,18 +103,19 @@ impl Broker {
             // The broker is only beginning: nobody has said what they need.
             return 0;
         }
-        let mut floor = self.around.board.end();
+        let (mut floor, mut problem) = (self.around.board.end(), None);
         for destination in destinations.iter() {
-            let saved = self.on_full_disk(|| destination.save());
-            match saved {
+            match self.on_full_disk(|| destination.save()) {
                 Ok(needed) => floor = floor.min(needed),
-                Err(error) => {
-                    self.tell(Some(format!("{error:#}; segments stay in the spool")));
-                    return 0;
-                }
+                // The others' are saved all the same: their gaps wait for it.
+                Err(error) => problem = Some(format!("{error:#}; segments stay in the spool")),
             }
         }
-        self.tell(None);
+        let is_saved = problem.is_none();
+        self.tell(problem);
+        if !is_saved {
+            return 0;
+        }
         // Inside, so that a destination that joins begins behind all that was let go without it. ORDERING: Relaxed; it only
         // rises, and the lock orders it for who joins.
         self.floor.fetch_max(floor, Ordering::Relaxed).max(floor)
@@ -440,7 +441,7 @@ impl Writer {
             if floor < segment.positions().end {
                 let why = if is_age { Why::SpoolAge } else { Why::SpoolBytes };
                 for destination in self.broker.destinations() {
-                    destination.give_up(&segment, why)?;
+                    destination.give_up(&segment, why);
                 }
                 floor = self.broker.save();
             }

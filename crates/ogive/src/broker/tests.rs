@@ -276,3 +276,19 @@ fn what_an_endpoint_has_no_room_for_comes_again_alone() {
     assert_eq!((batches.len(), again), (100, 8));
     assert!(batches.iter().all(|(sequence, times)| *times == 1 || sequence % 10 == 3), "{batches:?}");
 }
+
+/// A server that ends at one batch, whatever it is sent with: the others go past it, those that come later too, and it is tried on.
+#[test]
+fn one_batch_that_an_endpoint_never_takes_holds_up_no_other() {
+    let (listener, url) = listener();
+    let asked = endpoint(listener, false, |sequence| if sequence == 7 { 500 } else { 200 });
+    let mut held = Held::new();
+    held.append(200);
+    let destination = held.start(&url, "connections = 2", no_names());
+    eventually("all others are answered", || destination.state().figures.batches == 199);
+    held.append(100);
+    eventually("all others are answered", || destination.state().figures.batches == 299);
+    let before = asked.batches.lock().unwrap()[&7];
+    eventually("it is tried again", || asked.batches.lock().unwrap()[&7] > before);
+    assert_eq!(destination.state().delivery.totals().records, 0);
+}

@@ -38,12 +38,13 @@ impl Way {
         Link::open(destination, read).map(|link| Self::Http(Box::new(link)))
     }
 
-    /// What goes together at most.
-    pub(super) const fn most(&self, request_batches: usize) -> Most {
+    /// What goes together at most: `now` of the `most` batches of a request, as what went before was answered.
+    pub(super) const fn most(&self, now: usize, most: usize) -> Most {
         match self {
-            Self::Http(_) => Most { jobs: request_batches, bytes: REQUEST_BYTES_MAX },
+            Self::Http(_) => Most { jobs: now, bytes: REQUEST_BYTES_MAX },
+            // One that the server never takes is found alone, as over HTTP.
             #[cfg(feature = "amqp")]
-            Self::Amqp(_) => Most { jobs: GROUP, bytes: GROUP_BYTES_MAX },
+            Self::Amqp(_) => Most { jobs: if now < most { now } else { GROUP }, bytes: GROUP_BYTES_MAX },
         }
     }
 
