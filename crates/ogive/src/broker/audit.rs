@@ -1,8 +1,9 @@
 //! Who changed the configuration, when, and what differs: a text in the series [`METRIC`], through the spool like all data.
 //!
 //! Format: the first line tells whose the file is and when it was written; each further line is a key that is new (`+`), gone
-//! (`-`) or has another value (`~`). Secrets are in files of their own and never in it.
-//! Invariants: a difference is told once: what was told last is kept beside the spool.
+//! (`-`) or has another value (`~`).
+//! Invariants: a difference is told once: what was told last is kept beside the spool. No secret is in either: the broker's own are in
+//! files, and what may be one in a check stands without its value ([`SECRET_KEYS`]).
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -22,6 +23,9 @@ const METRIC: &str = "ogive_config_change";
 /// 64 KiB of differences; more are counted.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
+/// Keys of a check whose values, or those in the tables of that name, may be secrets.
+const SECRET_KEYS: [&str; 6] = ["password", "secret_access_key", "access_key_id", "headers", "body", "arguments"];
+
 /// Tells how `config`, of the file at `path`, differs from what was told last. A spool that takes nothing now hears it with the
 /// next start or reload: a full disk keeps no broker from bringing away what it holds.
 pub(super) fn tell(app: &App, broker: &Broker, path: &Path, config: &Config) {
@@ -37,7 +41,8 @@ fn changed(app: &App, broker: &Broker, path: &Path, config: &Config) -> anyhow::
         Err(DiskError::NotFound { .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    let Some(differences) = differences(&before, &config.flat) else { return Ok(()) };
+    let now = shown(&config.flat);
+    let Some(differences) = differences(&before, &now) else { return Ok(()) };
     let text = format!("{}\n{differences}", owner(path));
     let time_ms = broker.around.now_ms();
     let file = path.display().to_string();
@@ -52,8 +57,22 @@ fn changed(app: &App, broker: &Broker, path: &Path, config: &Config) -> anyhow::
     let reply = Box::new(move |outcome| drop(sender.send(outcome)));
     app.backend.submit(batch, None, way.steps(), reply)?;
     receiver.recv().context("the spool ended")??;
-    let lines: String = config.flat.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+    let lines: String = now.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     Ok(RealDisk.replace(&last, lines.as_bytes())?)
+}
+
+/// The keys with what everybody may see of their values.
+fn shown(flat: &[(String, String)]) -> Vec<(String, String)> {
+    let is_secret = |key: &str| {
+        // The name of a check may have dots in it, so every word may be the key.
+        let mut words = key.split('.');
+        words.next() == Some("check") && words.any(|word| SECRET_KEYS.contains(&word))
+    };
+    let of = |(key, value): &(String, String)| {
+        let value = if is_secret(key) { "(not shown)".to_owned() } else { value.clone() };
+        (key.clone(), value)
+    };
+    flat.iter().map(of).collect()
 }
 
 fn read(text: &str) -> Vec<(String, String)> {
@@ -86,6 +105,23 @@ fn differences(before: &[(String, String)], after: &[(String, String)]) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A broker.toml with checks in it: their passwords were told as series to every destination, and stood beside the spool.
+    #[test]
+    fn secrets_of_checks_are_not_told() {
+        let text = "name = 'edge'\n[spool]\ndirectory = '/x'\n[[check]]\nname = 'a.b'\nkind = 'redis'\npassword = 'hunter2'\n\
+            password_file = '/p'\n[[check]]\nname = 'c'\nkind = 'http'\nbody = 'hunter2'\nheaders = {x = 'hunter2'}\n\
+            [[check]]\nname = 'd'\nkind = 'lua'\narguments = {token = 'hunter2'}\n[[check]]\nname = 'e'\n\
+            access_key_id = 'hunter2'\nsecret_access_key = 'hunter2'\n";
+        let told = differences(&[], &shown(&crate::cli::config_file::flat(text))).unwrap();
+        assert!(!told.contains("hunter2"), "{told}");
+        for line in
+            ["+ check.a.b.password = (not shown)", "+ check.a.b.password_file = \"/p\"", "+ spool.directory = \"/x\""]
+        {
+            assert!(told.contains(line), "{told}");
+        }
+        assert_eq!(told.matches("(not shown)").count(), 6, "{told}");
+    }
 
     #[test]
     fn what_differs_is_told_by_key() {
