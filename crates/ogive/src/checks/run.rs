@@ -292,9 +292,13 @@ impl Samples<'_> {
         let own = self.check.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let pairs = own.chain(labels.iter().copied()).chain([(METRIC_NAME, metric)]);
         let pairs: Vec<(&str, &str)> = pairs.collect();
-        let series = self.batch.series.len() as u32;
         // Labels of scripts and of services may break a rule: such a series is rejected by itself, and counted.
-        self.batch.series.push(SeriesDef::new(pairs, meta));
+        let def = SeriesDef::new(pairs, meta);
+        // Neighbours of one series share its declaration.
+        if !matches!((self.batch.series.last(), &def), (Some(Ok(last)), Ok(def)) if last == def) {
+            self.batch.series.push(def);
+        }
+        let series = self.batch.series.len() as u32 - 1;
         self.batch.samples.push(Ok(Sample { series, time_ns, start_ns: None, value }));
     }
 }

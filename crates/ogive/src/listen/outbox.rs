@@ -3,15 +3,16 @@
 //! Invariants: a batch has one (source, sequence) from its making on and is offered under it until the store has it, so that it
 //! counts once, however often the store was busy. Batches go in their order.
 //! Threads: one task of the async runtime sends; anybody may add.
-//! Limits: [`WAITING_BYTES_MAX`] of encoded batches wait. What is beyond is given up, the oldest first, and counted as
+//! Limits: a batch that has more series than one may have, or more bytes, goes in parts. [`WAITING_BYTES_MAX`] of encoded batches wait. What is beyond is given up, the oldest first, and counted as
 //! unreadable with the reason `waited_too_long`.
 //! Failure: a store that is busy, full or failing is asked again each [`PAUSE`]; at the end, for [`LAST_TRIES`].
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ogive_model::{Batch, Sample, Tenant, Value};
+use ogive_model::wire::SERIES_MAX;
+use ogive_model::{Batch, Sample, SourceId, Tenant, Value};
 use ogive_stream::Cell;
 use tokio::sync::{Notify, watch};
 
@@ -112,26 +113,25 @@ impl Outbox {
     }
 
     /// Adds the samples and series of a batch; source, number and tenant are given here.
-    pub(crate) fn add(&self, mut batch: Batch) {
+    pub(crate) fn add(&self, batch: Batch) {
         let ledger = self.app.counters.of(self.protocol);
         // Only what is right can be encoded.
         let samples = batch.samples.len() as u64 - ledger.leave_out(&batch);
         if samples == 0 {
             return;
         }
-        (batch.source, batch.sequence) = self.app.numbers.next();
-        batch.tenant = self.tenant.clone();
-        match batch.encode() {
-            Ok(bytes) => {
-                let given_up = self.lock().add(Frame { bytes, samples });
-                if given_up > 0 {
-                    ledger.unreadable("waited_too_long", given_up);
-                }
-                self.more.notify_one();
-            }
-            // Labels of many long series: cannot happen below the limits of the line protocols, and is not silent if it does.
-            Err(_) => ledger.unreadable("too_large", samples),
+        let (parts, lost) = parts(batch, &self.tenant, self.app.batch_series_max, || self.app.numbers.next());
+        let mut given_up = 0;
+        for frame in parts {
+            given_up += self.lock().add(frame);
         }
+        if given_up > 0 {
+            ledger.unreadable("waited_too_long", given_up);
+        }
+        if lost > 0 {
+            ledger.unreadable("too_large", lost);
+        }
+        self.more.notify_one();
     }
 
     /// Sends until `ending` is told and nothing waits.
@@ -178,9 +178,114 @@ impl Outbox {
     }
 }
 
+/// The batch in as many frames as it needs, each under a number of its own; and how many samples are too large each by itself.
+fn parts(
+    mut batch: Batch,
+    tenant: &Tenant,
+    series_max: usize,
+    mut number: impl FnMut() -> (SourceId, u64),
+) -> (Vec<Frame>, u64) {
+    batch.tenant = tenant.clone();
+    let (mut out, mut lost, mut left) = (Vec::new(), 0, vec![batch]);
+    // Numbers without holes: one that a part was too large for is the next one's.
+    let mut free = None;
+    while let Some(mut batch) = left.pop() {
+        let samples = (batch.samples.len() - batch.left_out().count()) as u64;
+        let fits = batch.series.len() <= series_max.min(SERIES_MAX);
+        let is_one = samples <= 1;
+        if fits || is_one {
+            (batch.source, batch.sequence) = *free.get_or_insert_with(&mut number);
+            match batch.encode() {
+                Ok(bytes) => {
+                    free = None;
+                    out.push(Frame { bytes, samples });
+                    continue;
+                }
+                Err(_) if is_one => {
+                    lost += samples;
+                    continue;
+                }
+                Err(_) => {}
+            }
+        }
+        let [first, second] = halves(batch);
+        left.extend([second, first]);
+    }
+    (out, lost)
+}
+
+/// The good samples of a batch in two, each half with the series that it has samples of.
+fn halves(batch: Batch) -> [Batch; 2] {
+    let Batch { tenant, series, samples, .. } = batch;
+    let is_good = |sample: &Sample| matches!(series.get(sample.series as usize), Some(Ok(_)));
+    let mut first: Vec<Sample> = samples.into_iter().flatten().filter(is_good).collect();
+    let second = first.split_off(first.len() / 2);
+    [first, second].map(|samples| {
+        let mut half = Batch { tenant: tenant.clone(), ..Batch::default() };
+        let mut places = HashMap::new();
+        for mut sample in samples {
+            sample.series = *places.entry(sample.series).or_insert_with_key(|at| {
+                half.series.push(series[*at as usize].clone());
+                half.series.len() as u32 - 1
+            });
+            half.samples.push(Ok(sample));
+        }
+        half
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality};
+
     use super::*;
+
+    /// A check told 120,000 values, each with a series of its own: more than a batch may declare. What had been encoded could not be
+    /// read again, the task that sends ended with a panic, and no check was heard of from then on.
+    #[test]
+    fn what_is_too_much_for_one_batch_goes_in_parts() {
+        let def = |name: &str, other: &str| {
+            let meta =
+                SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+            SeriesDef::new([("__name__", name), (other, "x")], meta)
+        };
+        let check = |count: u32, text: &str, series_max, frames: usize, lost: u64| {
+            let sample = |at| {
+                Ok(Sample {
+                    series: at,
+                    time_ns: i64::from(at) + 1,
+                    start_ns: None,
+                    value: Value::Text(format!("{text}{at}")),
+                })
+            };
+            let batch = Batch {
+                series: (0..count).map(|at| def(&format!("m{at}"), "l")).chain([def("twice", "__name__")]).collect(),
+                samples: (0..=count).map(sample).collect(),
+                ..Batch::default()
+            };
+            let mut numbers = 0..;
+            let number = || (SourceId(7), numbers.next().unwrap());
+            let (parts, found) = parts(batch, &Tenant::new("t").unwrap(), series_max, number);
+            assert_eq!((parts.len(), found), (frames, lost));
+            let mut times = Vec::new();
+            for (at, part) in parts.iter().enumerate() {
+                let batch = Batch::decode(&part.bytes).unwrap();
+                assert!(batch.tenant.as_str() == "t" && batch.series.len() <= series_max.min(SERIES_MAX));
+                assert_eq!((batch.sequence, batch.samples.len() as u64), (at as u64, part.samples));
+                for sample in batch.samples.into_iter().map(Result::unwrap) {
+                    let name = batch.series[sample.series as usize].as_ref().unwrap().labels.metric_name().to_owned();
+                    assert_eq!(name, format!("m{}", sample.time_ns - 1));
+                    times.push(sample.time_ns);
+                }
+            }
+            assert_eq!(times, (1..=i64::from(count) - lost as i64).collect::<Vec<_>>());
+        };
+        check(10, "x", 11, 1, 0);
+        check(10, "x", 10, 2, 0);
+        check(10, "x", 3, 4, 0);
+        check(SERIES_MAX as u32 + 1, "x", usize::MAX, 2, 0);
+        check(40, &"x".repeat((1 << 20) - 2), usize::MAX, 2, 0);
+    }
 
     #[test]
     fn the_oldest_are_given_up_beyond_the_limit() {
