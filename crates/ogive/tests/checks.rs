@@ -330,7 +330,7 @@ fn names_and_hosts_answer() {
 
 /// Waits for a run of two pings that both come back. The kernel may forbid them; then it is said how to allow them.
 fn pings(server: &Server, check: &str) {
-    let forbidden = "local: the kernel lets this process not ping";
+    let forbidden = "local: the kernel does not let this process ping";
     let lost = format!("min_over_time(ogive_check_icmp_lost{{check=\"{check}\"}}[1h])");
     let is_allowed = eventually("the pings come back, or are forbidden", || {
         let allowed = (server.number(&lost) == Some(0.0)).then_some(true);

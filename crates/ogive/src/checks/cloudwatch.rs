@@ -3,7 +3,7 @@
 //! Format: a series `aws_<namespace>_<metric>` in snake case (`AWS/` left out) with the labels `statistic`, `region` and
 //! `dimension_<Name>`; each value at the end of its period. `ogive_check_cloudwatch_points` is how many values of a series came: 0
 //! where there were none, which is no failure, as many metrics rest.
-//! Limits: [`QUERIES_MAX`] a request, [`METRICS_MAX`] a check, [`PAGES_MAX`] and [`VALUES_MAX`] a run. Each run asks for the last [`WINDOW`] periods again: what
+//! Limits: [`QUERIES_MAX`] a request, all of one resolution; [`METRICS_MAX`] a check, [`PAGES_MAX`] and [`VALUES_MAX`] a run. Each run asks for the last [`WINDOW`] periods again: what
 //! comes twice counts once, and what one run missed the next has.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::net::Network;
 use super::run::{Failure, Reason, Run};
 use super::sigv4::{Asked, Signer, date};
 use super::{http, run};
-use crate::outgoing::Secret;
+use crate::outgoing::{AGENT, Origin, Secret, authority, target};
 use crate::scrape::duration;
 use ogive_model::Value;
 
@@ -105,9 +105,7 @@ impl Ask {
             raw.region.take().filter(|region| is_word(region)).ok_or("region is missing, such as eu-west-1")?;
         let url = raw.endpoint.take().unwrap_or_else(|| format!("https://monitoring.{region}.amazonaws.com/"));
         let url: Uri = url.parse().map_err(|error| format!("endpoint {url:?}: {error}"))?;
-        if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none() {
-            return Err(format!("endpoint {:?} is no http or https address", url.to_string()));
-        }
+        Origin::of(&url).map_err(|sentence| format!("endpoint: {sentence}"))?;
         let from_environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let given = secret("secret_access_key", raw.secret_access_key.take(), raw.secret_access_key_file.take())?;
         let (access_key_id, secret, session_token) = match (raw.access_key_id.take(), given) {
@@ -205,14 +203,15 @@ fn snake(name: &str) -> String {
 pub(super) async fn run(network: &Network, run: &mut Run, ask: &Ask, wall_ns: i64) -> Result<(), Failure> {
     let secret = network.words(&ask.secret).await?;
     let (mut points, mut values) = (vec![0_u64; ask.queries.len()], 0);
-    for (chunk_at, chunk) in ask.queries.chunks(QUERIES_MAX).enumerate() {
+    for chunk in &requests(&ask.queries) {
+        let queries: Vec<&Query> = chunk.iter().map(|at| &ask.queries[*at]).collect();
+        let mut counts = vec![0_u64; queries.len()];
         let mut next = None;
         for _ in 0..PAGES_MAX {
-            let body = question(ask, chunk, wall_ns, next.as_deref());
+            let body = question(ask, &queries, wall_ns, next.as_deref());
             let page = page(network, run, ask, (&secret, wall_ns), &body).await?;
             values = page.counted(values)?;
-            let first = chunk_at * QUERIES_MAX;
-            page.tell(run, ask, chunk, &mut points[first..first + chunk.len()]);
+            page.tell(run, ask, &queries, &mut counts);
             next = page.next.filter(|token| !token.is_empty());
             if next.is_none() {
                 break;
@@ -220,6 +219,9 @@ pub(super) async fn run(network: &Network, run: &mut Run, ask: &Ask, wall_ns: i6
         }
         if next.is_some() {
             return Err(Failure::new(Reason::Limit, format!("the answer has more than {PAGES_MAX} pages")));
+        }
+        for (at, count) in chunk.iter().zip(counts) {
+            points[*at] += count;
         }
     }
     for (query, points) in ask.queries.iter().zip(points) {
@@ -230,6 +232,16 @@ pub(super) async fn run(network: &Network, run: &mut Run, ask: &Ask, wall_ns: i6
         run.labelled("ogive_check_cloudwatch_points", "", &labels, points as f64);
     }
     Ok(())
+}
+
+/// Which queries go together: those of one resolution, as a request has one range of time. The five days of a daily metric would be
+/// 7,200 values of one by the minute.
+fn requests(queries: &[Query]) -> Vec<Vec<usize>> {
+    let mut by_resolution = BTreeMap::<u32, Vec<usize>>::new();
+    for (at, query) in queries.iter().enumerate() {
+        by_resolution.entry(query.seconds).or_default().push(at);
+    }
+    by_resolution.values().flat_map(|all| all.chunks(QUERIES_MAX).map(<[usize]>::to_vec)).collect()
 }
 
 impl Query {
@@ -247,7 +259,7 @@ impl Page {
     }
 
     /// Tells the values of `queries`, and adds how many there were of each to `points`.
-    fn tell(&self, run: &mut Run, ask: &Ask, queries: &[Query], points: &mut [u64]) {
+    fn tell(&self, run: &mut Run, ask: &Ask, queries: &[&Query], points: &mut [u64]) {
         for series in &self.results {
             let at = series.id.strip_prefix('m').and_then(|at| at.parse::<usize>().ok());
             let Some((query, points)) = at.and_then(|at| queries.get(at).zip(points.get_mut(at))) else { continue };
@@ -262,16 +274,16 @@ pub(super) fn fuzz(run: &mut Run, ask: &Ask, bytes: &[u8]) {
     if let Ok(page) = decoded(bytes)
         && page.counted(0).is_ok()
     {
-        page.tell(run, ask, &ask.queries, &mut vec![0; ask.queries.len()]);
+        page.tell(run, ask, &ask.queries.iter().collect::<Vec<_>>(), &mut vec![0; ask.queries.len()]);
     }
 }
 
 /// The request of one page.
-fn question(ask: &Ask, queries: &[Query], wall_ns: i64, next: Option<&str>) -> String {
-    let longest = queries.iter().map(|query| i64::from(query.seconds)).max().unwrap_or(60);
+fn question(ask: &Ask, queries: &[&Query], wall_ns: i64, next: Option<&str>) -> String {
+    let period = queries.first().map_or(60, |query| i64::from(query.seconds));
     // On whole periods, so that each has all of its values.
-    let end = (wall_ns / 1_000_000_000 - ask.delay.as_secs() as i64).div_euclid(longest) * longest;
-    let start = end - longest * i64::from(WINDOW);
+    let end = (wall_ns / 1_000_000_000 - ask.delay.as_secs() as i64).div_euclid(period) * period;
+    let start = end - period * i64::from(WINDOW);
     let queries: Vec<serde_json::Value> = queries
         .iter()
         .enumerate()
@@ -323,8 +335,8 @@ fn decoded(bytes: &[u8]) -> Result<Page, Failure> {
 }
 
 fn request(ask: &Ask, secret: &str, wall_ns: i64, body: &str) -> Result<Request<Body>, Failure> {
-    let (host, date) = (http::authority(&ask.url), date(wall_ns));
-    let mut headers = vec![("content-type", KIND), ("host", host.as_str()), ("x-amz-date", date.as_str())];
+    let (host, date) = (authority(&ask.url), date(wall_ns));
+    let mut headers = vec![("content-type", KIND), ("host", host), ("x-amz-date", date.as_str())];
     headers.extend(ask.session_token.as_deref().map(|token| ("x-amz-security-token", token)));
     headers.push(("x-amz-target", TARGET));
     let signer = Signer {
@@ -335,7 +347,7 @@ fn request(ask: &Ask, secret: &str, wall_ns: i64, body: &str) -> Result<Request<
     };
     let asked = Asked { method: "POST", path: ask.url.path(), headers: &headers, body: body.as_bytes() };
     let authorization = signer.authorization(&asked, &date);
-    let mut request = Request::post(http::target(&ask.url)).header(header::USER_AGENT, http::AGENT);
+    let mut request = Request::post(target(&ask.url)).header(header::USER_AGENT, AGENT);
     for (name, value) in headers {
         request = request.header(name, value);
     }
@@ -394,7 +406,8 @@ mod tests {
         assert_eq!(ask.url.to_string(), "https://monitoring.eu-west-1.amazonaws.com/");
         // 12:34:56, less two minutes: periods of five minutes end at 12:30.
         let wall_ns = (1_700_000_000 / 86_400 * 86_400 + 12 * 3_600 + 34 * 60 + 56) * 1_000_000_000;
-        let body: serde_json::Value = serde_json::from_str(&question(&ask, &ask.queries, wall_ns, Some("t"))).unwrap();
+        let queries: Vec<&Query> = ask.queries.iter().collect();
+        let body: serde_json::Value = serde_json::from_str(&question(&ask, &queries, wall_ns, Some("t"))).unwrap();
         let (start, end) = (body["StartTime"].as_i64().unwrap(), body["EndTime"].as_i64().unwrap());
         assert_eq!((end % 86_400, end - start), (12 * 3_600 + 30 * 60, 1_500));
         assert_eq!(body["NextToken"], "t");
@@ -407,6 +420,17 @@ mod tests {
         let request = request(&ask, "secret", wall_ns, "{}").unwrap();
         let signed = request.headers()["authorization"].to_str().unwrap();
         assert!(signed.contains("SignedHeaders=content-type;host;x-amz-date;x-amz-target,"), "{signed}");
+    }
+
+    /// One request for a metric by the day and others by the minute asked for five days of minutes: 7,200 values of each.
+    #[test]
+    fn each_resolution_is_asked_for_by_itself() {
+        let query = |seconds| Query { seconds, ..ask(TABLE).unwrap().queries.remove(0) };
+        let mut queries = vec![query(86_400), query(60), query(86_400)];
+        assert_eq!(requests(&queries), [vec![1], vec![0, 2]]);
+        queries.resize(2 * QUERIES_MAX + 1, query(60));
+        let sizes: Vec<usize> = requests(&queries).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [QUERIES_MAX, QUERIES_MAX - 1, 2]);
     }
 
     #[test]

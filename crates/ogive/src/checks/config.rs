@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::plan::GAP_MIN;
 use crate::cli::config_file::{self, Mistake};
-use crate::outgoing::Secret;
+use crate::outgoing::{Origin, Secret};
 use crate::scrape::{duration, duration_text};
 
 /// 4 MiB: ten thousand checks with some labels.
@@ -349,9 +349,7 @@ fn trust(raw: &mut Raw) -> Trust {
 fn http(raw: &mut Raw) -> Result<Http, String> {
     let target = target(raw)?;
     let url: Uri = target.parse().map_err(|error| format!("target {target:?}: {error}"))?;
-    if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none_or(str::is_empty) {
-        return Err(format!("target {target:?} is no http or https address"));
-    }
+    Origin::of(&url).map_err(|sentence| format!("target {target:?}: {sentence}"))?;
     if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return Err("a password does not belong in an address; use headers or token_file".into());
     }

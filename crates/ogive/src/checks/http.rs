@@ -7,31 +7,31 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{self, HeaderValue};
-use hyper::{Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 
 use super::config::{Http, Place, Trust};
 use super::net::{Network, Stream};
 use super::run::{Failure, Reason, Run};
-use crate::outgoing::Secret;
+use crate::outgoing::{AGENT, Origin, Secret, authority, redirected, target};
 
 /// 1 MiB of a body: a page of health, not a download.
 pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
 
-pub(super) const AGENT: &str = concat!("Ogive/", env!("CARGO_PKG_VERSION"));
-
 /// Asks, and follows as many redirects as it may.
 pub(super) async fn run(network: &Network, run: &mut Run, http: &Http) -> Result<(), Failure> {
-    let mut url = http.url.clone();
+    let (mut url, mut method) = (http.url.clone(), http.method.clone());
     for left in (0..=http.redirects).rev() {
-        let is_first = url.authority() == http.url.authority() && url.scheme() == http.url.scheme();
-        let request = request(network, http, &url, is_first).await?;
+        let request = request(network, http, &url, &method).await?;
         let response = send(network, run, &url, &http.trust, request).await?;
         let status = response.status();
         if left > 0
             && let Some(to) = led(&url, &response)
         {
             url = to?;
+            if !matches!(status.as_u16(), 307 | 308) && method != Method::HEAD {
+                method = Method::GET;
+            }
             continue;
         }
         run.phase("body");
@@ -67,11 +67,13 @@ pub(super) fn judged(http: &Http, status: StatusCode, body: &Read) -> Result<(),
     Ok(())
 }
 
-async fn request(network: &Network, http: &Http, url: &Uri, with_secrets: bool) -> Result<Request<Body>, Failure> {
+/// What stands in a request, its body too, may be a secret of the server that the check asks: others hear none of it.
+async fn request(network: &Network, http: &Http, url: &Uri, method: &Method) -> Result<Request<Body>, Failure> {
     let local = |sentence: String| Failure::new(Reason::Local, sentence);
-    let mut request = Request::builder().method(http.method.clone()).uri(target(url));
+    let is_first = Origin::of(url).map_err(local)? == Origin::of(&http.url).map_err(local)?;
+    let mut request = Request::builder().method(method).uri(target(url));
     request = request.header(header::HOST, authority(url)).header(header::USER_AGENT, AGENT);
-    if with_secrets {
+    if is_first {
         for (name, value) in &http.headers {
             request = request.header(name, value);
         }
@@ -83,7 +85,8 @@ async fn request(network: &Network, http: &Http, url: &Uri, with_secrets: bool) 
             request = request.header(header::AUTHORIZATION, value);
         }
     }
-    request.body(Body::from(http.body.clone())).map_err(|error| local(error.to_string()))
+    let body = if is_first && *method == http.method { http.body.clone() } else { String::new() };
+    request.body(Body::from(body)).map_err(|error| local(error.to_string()))
 }
 
 /// Sends a request on a connection of its own and waits for the head of the answer.
@@ -94,10 +97,8 @@ pub(super) async fn send(
     trust: &Trust,
     request: Request<Body>,
 ) -> Result<Response<Incoming>, Failure> {
-    let is_tls = url.scheme_str() == Some("https");
-    let host = url.host().unwrap_or_default();
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned();
-    let place = Place { host, port: url.port_u16().unwrap_or(if is_tls { 443 } else { 80 }) };
+    let Origin { is_tls, host, port } = Origin::of(url).map_err(|sentence| Failure::new(Reason::Local, sentence))?;
+    let place = Place { host, port };
     let stream = network.open(run, &place, is_tls.then_some(trust)).await?;
     run.phase("first_byte");
     exchange(stream, request).await
@@ -134,57 +135,66 @@ fn of_hyper(error: &hyper::Error) -> Failure {
     Failure::new(reason, sentence)
 }
 
-pub(super) fn target(url: &Uri) -> String {
-    url.path_and_query().map_or("/", |path| path.as_str()).to_owned()
-}
-
-pub(super) fn authority(url: &Uri) -> String {
-    url.authority().map_or_else(String::new, |authority| authority.as_str().to_owned())
-}
-
 /// Where an answer leads, if it is a redirect.
 pub(super) fn led(from: &Uri, response: &Response<Incoming>) -> Option<Result<Uri, Failure>> {
     let location = response.headers().get(header::LOCATION).filter(|_| response.status().is_redirection())?;
-    Some(redirected(from, location.to_str().ok()?))
-}
-
-/// Where a redirect leads.
-fn redirected(from: &Uri, location: &str) -> Result<Uri, Failure> {
-    let wrong = || Failure::new(Reason::Protocol, format!("the redirect to {location:?} leads nowhere"));
-    let (scheme, authority) = (from.scheme_str().unwrap_or("http"), authority(from));
-    let absolute = if location.contains("://") {
-        location.to_owned()
-    } else if let Some(rest) = location.strip_prefix("//") {
-        format!("{scheme}://{rest}")
-    } else if location.starts_with('/') {
-        format!("{scheme}://{authority}{location}")
-    } else {
-        let path = from.path();
-        let directory = &path[..=path.rfind('/').unwrap_or(0)];
-        format!("{scheme}://{authority}{directory}{location}")
-    };
-    let absolute = absolute.split('#').next().unwrap_or_default();
-    let url: Uri = absolute.parse().map_err(|_| wrong())?;
-    if matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some() { Ok(url) } else { Err(wrong()) }
+    let leads = redirected(from, location.to_str().ok()?);
+    Some(leads.map_err(|sentence| Failure::new(Reason::Protocol, sentence)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
 
+    use ogive_probe::Clock;
+
+    use super::*;
+    use crate::checks::config::{Ask, Config};
+
+    /// Answers one request; what it was.
+    fn server(answer: impl FnOnce(u16) -> String + Send + 'static) -> (u16, JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut bytes = vec![0; 4_096];
+            let mut length = 0;
+            while !bytes[..length].windows(4).any(|end| end == b"\r\n\r\n") {
+                length += stream.read(&mut bytes[length..]).unwrap();
+            }
+            stream.write_all(answer(port).as_bytes()).unwrap();
+            // What comes behind the head.
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            while let Ok(more @ 1..) = stream.read(&mut bytes[length..]) {
+                length += more;
+            }
+            String::from_utf8_lossy(&bytes[..length]).into_owned()
+        });
+        (port, serving)
+    }
+
+    /// A login was posted, and who answered sent the check on to another server: that one got the login.
     #[test]
-    fn redirects_lead_where_browsers_go() {
-        let from: Uri = "https://a.example:8443/x/y?z".parse().unwrap();
-        for (location, to) in [
-            ("/b", "https://a.example:8443/b"),
-            ("b?c#d", "https://a.example:8443/x/b?c"),
-            ("//b.example/c", "https://b.example/c"),
-            ("http://b.example/c", "http://b.example/c"),
-        ] {
-            assert_eq!(redirected(&from, location).unwrap().to_string(), to, "{location}");
-        }
-        for location in ["ftp://a/", "http:// /"] {
-            assert_eq!(redirected(&from, location).unwrap_err().reason, Reason::Protocol, "{location}");
+    fn secrets_stay_with_the_server_that_is_asked() {
+        for (status, method) in [(302, "GET"), (303, "GET"), (307, "POST")] {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let (other, asked) = server(|_| "HTTP/1.1 200 x\r\ncontent-length: 0\r\n\r\n".into());
+            let moved = format!("HTTP/1.1 {status} x\r\nlocation: //127.0.0.1:{other}/y\r\ncontent-length: 0\r\n\r\n");
+            let (first, _) = server(move |_| moved);
+            let table = format!(
+                "[[check]]\nname = 'a'\nkind = 'http'\ntarget = 'http://127.0.0.1:{first}/x'\nmethod = 'POST'\n\
+                 body = 'hunter2'\nheaders = {{x-key = 'hunter2'}}\nredirects = 1"
+            );
+            let Ask::Http(http) = Config::parse(&table).unwrap().check.remove(0).ask else { panic!() };
+            let network = Network::new(crate::cli::files::FILES);
+            let ended = runtime.block_on(run(&network, &mut Run::begin(Clock::global()), &http));
+            assert_eq!(ended, Ok(()), "{status}");
+            // Its connections end with it.
+            drop(runtime);
+            let asked = asked.join().unwrap();
+            assert!(asked.starts_with(&format!("{method} /y ")) && !asked.contains("hunter2"), "{asked}");
         }
     }
 }

@@ -116,9 +116,13 @@ fn from_fd(fd: OwnedFd) -> std::io::Result<UdpSocket> {
 
 fn forbidden(error: Errno) -> Failure {
     let sentence = match error {
-        Errno::EPERM | Errno::EACCES => "the kernel lets this process not ping: put its group into the range of the \
-            sysctl net.ipv4.ping_group_range, or give the binary CAP_NET_RAW"
-            .into(),
+        Errno::EPERM | Errno::EACCES => {
+            let group = nix::unistd::getegid();
+            format!(
+                "the kernel does not let this process ping: run `sysctl -w net.ipv4.ping_group_range=\"{group} {group}\"` \
+                 (its group, also for IPv6), or give it CAP_NET_RAW (AmbientCapabilities=CAP_NET_RAW of systemd)"
+            )
+        }
         other => other.to_string(),
     };
     Failure::new(Reason::Local, sentence)

@@ -4,7 +4,8 @@
 //! `ffi`, no just-in-time compiler (which would not see the limit of time). Patterns are regular expressions in linear time, as those
 //! of Lua could not be stopped.
 //! Threads: a script has a thread of its own while it runs, which ends with it.
-//! Limits: the check's timeout, `memory_mib`, [`SCRIPTS_MAX`] at once, [`FIGURES_MAX`], [`CALLS_MAX`], [`SOURCE_BYTES_MAX`].
+//! Limits: the check's timeout, `memory_mib`, [`SCRIPTS_MAX`] at once, [`FIGURES_MAX`], [`CALLS_MAX`], [`SOURCE_BYTES_MAX`]. What the
+//! functions of this module hold beside the script's own memory: [`TOLD_BYTES_MAX`], [`ANSWER_BYTES_MAX`], [`JSON_BYTES_MAX`], [`TEXT_BYTES_MAX`].
 //! Failure: a script that fails or is stopped is a run that failed; its neighbours go on.
 
 use std::cell::{Cell, RefCell};
@@ -29,6 +30,7 @@ use super::config::{Place, Raw, Trust};
 use super::net::Network;
 use super::run::{Failure, Reason, Run};
 use super::{dns, http};
+use crate::outgoing::{AGENT, Origin, authority, target};
 
 /// 16 scripts at once, with 32 MiB each at the usual limit: half a GiB at the worst.
 const SCRIPTS_MAX: usize = 16;
@@ -38,6 +40,12 @@ const MEMORY_MIB: u32 = 32;
 const MEMORY_MIB_MAX: u32 = 512;
 /// 1,000 figures and texts of a run.
 const FIGURES_MAX: usize = 1_000;
+/// 1 MiB of names, labels and texts that a run tells.
+const TOLD_BYTES_MAX: usize = 1 << 20;
+/// 4 MiB of JSON: some pages together.
+const JSON_BYTES_MAX: usize = 4 << 20;
+/// 32 MiB of texts in which matches are looked for at once.
+const TEXT_BYTES_MAX: usize = 32 << 20;
 /// 100 questions of a run.
 const CALLS_MAX: usize = 100;
 /// 1 MiB of a script.
@@ -142,13 +150,17 @@ struct World {
     until_ns: u64,
     calls: Cell<usize>,
     told: RefCell<Told>,
+    told_bytes: Cell<usize>,
+    /// Of texts in which matches are looked for.
+    text_bytes: Cell<usize>,
     expressions: RefCell<HashMap<String, Regex>>,
 }
 
 impl World {
     fn new(network: Arc<Network>, handle: Handle, clock: Clock, until_ns: u64) -> Rc<Self> {
-        let (calls, told, expressions) = (Cell::new(0), RefCell::default(), RefCell::default());
-        Rc::new(Self { network, handle, clock, until_ns, calls, told, expressions })
+        let (calls, told_bytes, text_bytes) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let (told, expressions) = (RefCell::default(), RefCell::default());
+        Rc::new(Self { network, handle, clock, until_ns, calls, told, told_bytes, text_bytes, expressions })
     }
 
     /// Runs a script to its end.
@@ -207,22 +219,19 @@ impl World {
         string.set(
             "gmatch",
             lua.create_function(move |lua, (text, pattern): (String, String)| {
-                let all: Vec<Vec<Option<String>>> =
-                    world.expression(&pattern)?.captures_iter(&text).map(|found| groups(&found)).collect();
-                let all = RefCell::new(all.into_iter());
+                let (expression, places) = (world.expression(&pattern)?, RefCell::new(Places::default()));
+                let text = Text::new(world.clone(), text)?;
+                // One at a time: all of them at once would be memory that no limit counts.
                 lua.create_function(move |_, ()| {
-                    Ok(Variadic::from_iter(all.borrow_mut().next().unwrap_or_else(|| vec![None])))
+                    let found = places.borrow_mut().next(&expression, &text.words);
+                    Ok(Variadic::from_iter(found.map_or_else(|| vec![None], |found| groups(&found))))
                 })
             })?,
         )?;
         string.set(
             "gsub",
             lua.create_function(move |_, (text, pattern, by): (String, String, String)| {
-                let done = self.expression(&pattern)?.replace_all(&text, by.as_str()).into_owned();
-                if done.len() > ANSWER_BYTES_MAX {
-                    return Err(limit(format!("gsub makes more than {ANSWER_BYTES_MAX} bytes")));
-                }
-                Ok(done)
+                replaced(&self.expression(&pattern)?, &text, &by)
             })?,
         )
     }
@@ -256,6 +265,9 @@ impl World {
         globals.set(
             "json",
             lua.create_function(|lua, text: String| {
+                if text.len() > JSON_BYTES_MAX {
+                    return Err(limit(format!("the JSON has more than {JSON_BYTES_MAX} bytes")));
+                }
                 let value = serde_json::from_str(&text);
                 table(lua, &value.map_err(|error| mlua::Error::RuntimeError(format!("no JSON: {error}")))?)
             })?,
@@ -340,6 +352,13 @@ impl World {
                 "{metric}: names that begin with ogive_ are the server's own"
             )));
         }
+        let words = if let Value::Text(words) = &value { words.len() } else { 0 };
+        let of_labels: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let bytes = self.told_bytes.get() + metric.len() + unit.len() + words + of_labels;
+        if bytes > TOLD_BYTES_MAX {
+            return Err(limit(format!("the script tells more than {TOLD_BYTES_MAX} bytes")));
+        }
+        self.told_bytes.set(bytes);
         told.push((metric, unit, labels, value));
         Ok(())
     }
@@ -356,6 +375,78 @@ impl World {
             Err(_) => Err(late()),
         }
     }
+}
+
+/// A text that is held outside of the script's memory, as long as somebody may look for matches in it.
+struct Text {
+    world: Rc<World>,
+    words: String,
+}
+
+impl Text {
+    fn new(world: Rc<World>, words: String) -> mlua::Result<Self> {
+        world.text_bytes.set(world.text_bytes.get() + words.len());
+        // Counted from here on, also when it is too much: `drop` takes it off again.
+        let text = Self { world, words };
+        if text.world.text_bytes.get() > TEXT_BYTES_MAX {
+            return Err(limit(format!("gmatch looks through more than {TEXT_BYTES_MAX} bytes at once")));
+        }
+        Ok(text)
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        self.world.text_bytes.set(self.world.text_bytes.get() - self.words.len());
+    }
+}
+
+/// Where a look for matches goes on.
+#[derive(Default)]
+struct Places {
+    at: usize,
+    last_end: Option<usize>,
+}
+
+impl Places {
+    /// The next match, as [`Regex::captures_iter`] would give it.
+    fn next<'t>(&mut self, expression: &Regex, text: &'t str) -> Option<regex::Captures<'t>> {
+        while self.at <= text.len() {
+            let found = expression.captures_at(text, self.at)?;
+            let place = found.get(0).expect("the whole is a group").range();
+            let is_repeated = place.is_empty() && self.last_end == Some(place.end);
+            // Behind an empty match by one letter, so that it ends.
+            let step = text[place.end..].chars().next().map_or(1, char::len_utf8);
+            self.at = if place.is_empty() { place.end + step } else { place.end };
+            self.last_end = Some(place.end);
+            if !is_repeated {
+                return Some(found);
+            }
+        }
+        None
+    }
+}
+
+/// The text with every match replaced; an error as soon as it would have more than [`ANSWER_BYTES_MAX`] bytes.
+fn replaced(expression: &Regex, text: &str, by: &str) -> mlua::Result<String> {
+    let too_long = || limit(format!("gsub makes more than {ANSWER_BYTES_MAX} bytes"));
+    let (mut out, mut from) = (String::new(), 0);
+    for found in expression.captures_iter(text) {
+        let place = found.get(0).expect("the whole is a group").range();
+        out.push_str(&text[from..place.start]);
+        from = place.end;
+        // At most each sign of a group becomes the whole match.
+        let most = by.len().saturating_add(by.matches('$').count().saturating_mul(place.len()));
+        if most > 4 * ANSWER_BYTES_MAX {
+            return Err(too_long());
+        }
+        found.expand(by, &mut out);
+        if out.len() > ANSWER_BYTES_MAX {
+            return Err(too_long());
+        }
+    }
+    out.push_str(&text[from..]);
+    if out.len() > ANSWER_BYTES_MAX { Err(too_long()) } else { Ok(out) }
 }
 
 fn groups(found: &regex::Captures<'_>) -> Vec<Option<String>> {
@@ -390,11 +481,9 @@ fn http_get<'w>(
 ) -> mlua::Result<impl Future<Output = Result<(u16, Vec<u8>), Failure>> + 'w> {
     let wrong = |sentence: String| mlua::Error::RuntimeError(sentence);
     let url: Uri = url.parse().map_err(|error| wrong(format!("{url}: {error}")))?;
-    if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none() {
-        return Err(wrong(format!("{url} is no http or https address")));
-    }
-    let mut request = Request::get(http::target(&url)).header(header::HOST, http::authority(&url));
-    request = request.header(header::USER_AGENT, http::AGENT);
+    Origin::of(&url).map_err(wrong)?;
+    let mut request = Request::get(target(&url)).header(header::HOST, authority(&url));
+    request = request.header(header::USER_AGENT, AGENT);
     for pair in headers.iter().flat_map(Table::pairs::<String, String>) {
         let (name, value) = pair?;
         request = request.header(name, value);
@@ -554,6 +643,28 @@ mod tests {
             let (found, sentence) = reason(source);
             assert!(found == Reason::Limit && sentence.contains("memory"), "{source}: {sentence}");
         }
+    }
+
+    /// What the functions around a script made was bounded when it was there already: a few lines took all of the machine's memory.
+    #[test]
+    fn what_is_made_outside_of_the_scripts_memory_is_bounded_too() {
+        for source in [
+            "return (('x'):rep(2^20)):gsub('', ('y'):rep(2^20))",
+            "return (('x'):rep(2^20)):gsub('(x+)', ('$1'):rep(2^19))",
+            "for i = 1, 900 do text('t', ('x'):rep(2^20)) end",
+            "for i = 1, 900 do measure('t', 1, {labels = {l = ('x'):rep(2^16)}}) end",
+            "json('[' .. ('[],'):rep(2^21) .. '1]')",
+            "local all = {} for i = 1, 1e5 do all[i] = ('x'):rep(2^20):gmatch('y') end",
+        ] {
+            let (end, told) = run_for(source, 64, 30_000);
+            assert_eq!(end.unwrap_err().reason, Reason::Limit, "{source}");
+            assert!(told.len() <= 16);
+        }
+        let many = "local n = 0 for a, b in (('ab'):rep(2^18)):gmatch('(a)(b)') do n = n + 1 end assert(n == 2^18)
+            local empty = 0 for word in ('a\u{e4}b'):gmatch('x*') do empty = empty + 1 assert(word == '') end assert(empty == 4)
+            local parts = '' for word in ('aXbbXc'):gmatch('[a-z]*') do parts = parts .. word .. '.' end assert(parts == 'a.bb.c.')
+            assert(('a.b'):gsub('([a-z])', '<$1>') == '<a>.<b>' and ('x'):rep(2^20):gsub('y', 'z'):len() == 2^20)";
+        assert_eq!(run_for(many, 64, 60_000).0, Ok(()));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 use super::certificate;
 use super::config::{Place, Trust};
 use super::run::{Failure, Reason, Run};
-use crate::outgoing::{Files, Secret, Seen, Witness};
+use crate::outgoing::{self, Files, Secret, Seen, Witness};
 
 /// 4 of the runtime's 16 blocking threads: a resolver that hangs must not keep queries waiting.
 const RESOLVING_MAX: usize = 4;
@@ -126,12 +126,8 @@ impl Network {
             if let Some(roots) = self.roots.get() {
                 return Ok(roots.clone());
             }
-            let load = || {
-                let mut out = RootCertStore::empty();
-                out.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-                Arc::new(out)
-            };
-            let loaded = tokio::task::spawn_blocking(load).await.map_err(|error| local(error.to_string()))?;
+            let loaded = tokio::task::spawn_blocking(outgoing::authorities).await;
+            let loaded = Arc::new(loaded.map_err(|error| local(error.to_string()))?);
             return Ok(self.roots.get_or_init(|| loaded).clone());
         };
         let bytes = self.files.read(path).await.map_err(local)?;

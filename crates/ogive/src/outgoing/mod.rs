@@ -1,11 +1,13 @@
-//! What every client of ours needs that asks others: files of this machine, secrets, and a witness of their certificates.
+//! What every client of ours needs that asks others: addresses, files of this machine, secrets, and a witness of their certificates.
 
+mod address;
 mod secret;
 mod witness;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub(crate) use address::{AGENT, Origin, authorities, authority, redirected, target};
 pub(crate) use secret::Secret;
 pub(crate) use witness::{Seen, Witness};
 

@@ -24,12 +24,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::config::{Access, Login};
-use crate::outgoing::{Files, Secret};
+use crate::outgoing::{AGENT, Files, Origin, Secret, authority, redirected, target};
 
 /// 10, as browsers and Prometheus have it.
 const REDIRECTS_MAX: usize = 10;
-
-const AGENT: &str = concat!("Ogive/", env!("CARGO_PKG_VERSION"));
 
 /// What is asked of a server beside the address.
 #[derive(Clone, Debug)]
@@ -61,7 +59,7 @@ pub(super) struct Client {
 
 struct Connection {
     sender: http1::SendRequest<Body>,
-    origin: (bool, String, u16),
+    origin: Origin,
 }
 
 /// What can be read and written.
@@ -75,12 +73,13 @@ impl Client {
 
     /// Asks `url`, and wherever it leads, and waits for the whole answer.
     pub(super) async fn get(&mut self, url: &Uri, ask: &Ask<'_>) -> Result<Answer, String> {
-        let first = url;
+        let first = Origin::of(url)?;
         let mut url = url.clone();
         for _ in 0..=REDIRECTS_MAX {
             // Secrets stay with the server that they are for.
-            let is_first = url.authority() == first.authority() && url.scheme() == first.scheme();
-            let response = self.send(&url, ask, is_first).await?;
+            let origin = Origin::of(&url)?;
+            let is_first = origin == first;
+            let response = self.send(&url, origin, ask, is_first).await?;
             let status = response.status();
             if status.is_redirection() && self.access.redirects {
                 let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
@@ -101,8 +100,13 @@ impl Client {
         Err(format!("stopped after {REDIRECTS_MAX} redirects"))
     }
 
-    async fn send(&mut self, url: &Uri, ask: &Ask<'_>, is_first: bool) -> Result<Response<Incoming>, String> {
-        let origin = origin(url)?;
+    async fn send(
+        &mut self,
+        url: &Uri,
+        origin: Origin,
+        ask: &Ask<'_>,
+        is_first: bool,
+    ) -> Result<Response<Incoming>, String> {
         let mut was_open = self.open.as_ref().is_some_and(|open| open.origin == origin);
         loop {
             let mut connection = match self.open.take().filter(|_| was_open) {
@@ -127,8 +131,8 @@ impl Client {
         }
     }
 
-    async fn connect(&self, origin: &(bool, String, u16)) -> Result<Connection, String> {
-        let (is_tls, host, port) = origin;
+    async fn connect(&self, origin: &Origin) -> Result<Connection, String> {
+        let Origin { is_tls, host, port } = origin;
         let wrong = |error: &dyn std::fmt::Display| format!("{host}:{port}: {error}");
         let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| wrong(&error))?;
         let _ = stream.set_nodelay(true);
@@ -147,8 +151,7 @@ impl Client {
     }
 
     async fn request(&self, url: &Uri, ask: &Ask<'_>, with_secrets: bool) -> Result<Request<Body>, String> {
-        let target = url.path_and_query().map_or("/", |path| path.as_str());
-        let mut request = Request::get(target)
+        let mut request = Request::get(target(url))
             .header(header::HOST, authority(url))
             .header(header::USER_AGENT, AGENT)
             .header(header::ACCEPT, ask.accept)
@@ -189,41 +192,6 @@ impl Client {
 
 fn value(text: &str) -> Result<HeaderValue, String> {
     HeaderValue::try_from(text).map_err(|_| "a secret has characters that no header may have".into())
-}
-
-fn authority(url: &Uri) -> String {
-    url.authority().map_or_else(String::new, |authority| authority.as_str().to_owned())
-}
-
-fn origin(url: &Uri) -> Result<(bool, String, u16), String> {
-    let is_tls = match url.scheme_str() {
-        Some("http") => false,
-        Some("https") => true,
-        _ => return Err(format!("{url} is no http or https address")),
-    };
-    let host = url.host().ok_or_else(|| format!("{url} has no host"))?;
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Ok((is_tls, host, url.port_u16().unwrap_or(if is_tls { 443 } else { 80 })))
-}
-
-/// Where `location` leads from `url`.
-fn redirected(url: &Uri, location: &str) -> Result<Uri, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("the server redirects to {location:?}: {error}");
-    if location.starts_with("http://") || location.starts_with("https://") {
-        return location.parse().map_err(|error: hyper::http::uri::InvalidUri| wrong(&error));
-    }
-    let path = if location.starts_with('/') {
-        location.to_owned()
-    } else {
-        let directory = url.path().rsplit_once('/').map_or("", |(directory, _)| directory);
-        format!("{directory}/{location}")
-    };
-    let built = Uri::builder()
-        .scheme(url.scheme_str().unwrap_or("http"))
-        .authority(authority(url))
-        .path_and_query(path)
-        .build();
-    built.map_err(|error| wrong(&error))
 }
 
 async fn read(response: Response<Incoming>, bytes_max: u64) -> Result<Answer, String> {

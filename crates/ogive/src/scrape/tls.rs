@@ -35,14 +35,10 @@ pub(super) fn config(tls: &Tls, files: Files) -> Result<Arc<ClientConfig>, Strin
 }
 
 fn roots(authorities: Option<&Pem>, files: Files) -> Result<RootCertStore, String> {
+    let Some(pem) = authorities else { return Ok(crate::outgoing::authorities()) };
     let mut out = RootCertStore::empty();
-    match authorities {
-        Some(pem) => {
-            for certificate in certificates(pem, files)? {
-                out.add(certificate).map_err(|error| format!("tls_config: ca: {error}"))?;
-            }
-        }
-        None => drop(out.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+    for certificate in certificates(pem, files)? {
+        out.add(certificate).map_err(|error| format!("tls_config: ca: {error}"))?;
     }
     Ok(out)
 }
