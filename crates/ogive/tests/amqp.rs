@@ -120,6 +120,37 @@ fn queues_lose_nothing_when_either_side_is_killed_or_blocked() {
     assert_eq!(stored(&server), 5_000.0);
 }
 
+/// A batch of `count` samples, of a series named by `sequence`.
+fn large(sequence: u64, count: i64) -> String {
+    let base = now_ms();
+    let series = [json!({"labels": {"__name__": "m", "k": sequence.to_string()}, "kind": "float"})];
+    let samples: Vec<Value> =
+        (0..count).map(|at| json!({"series": 0, "time_ms": base - at, "float": at as f64 / 7.0})).collect();
+    json!({"source": SOURCE, "sequence": sequence, "series": series, "samples": samples}).to_string() + "\n"
+}
+
+/// A message has as many frames as it needs: of some KiB in one, above RabbitMQ's 128 KiB in several, among small ones in their order.
+#[test]
+fn batches_of_any_size_go_through_queues() {
+    let directory = tempfile::tempdir().unwrap();
+    let rabbit = Rabbit::start(directory.path());
+    let server = serve(directory.path(), &rabbit);
+    let counts = [1, 2_000, 1, 4_000, 100_000, 1, 30_000];
+    let sum: i64 = counts.iter().sum();
+    let lines: Vec<String> = (0..).zip(counts).map(|(at, count)| large(at, count)).collect();
+    assert!(lines[1].len() > 64 << 10 && lines[4].len() > 4 << 20);
+    assert_eq!(published(publish(&rabbit, lines.concat())), "7\n");
+    eventually("all are there", || (stored(&server) >= sum as f64).then_some(()));
+    let path = broker_file(directory.path(), &rabbit, free_port());
+    let broker = broker(&path);
+    let lines: Vec<String> = (10..).zip(counts).map(|(at, count)| large(at, count)).collect();
+    send(&broker.address, &lines.concat()).join().unwrap();
+    eventually("all are there", || (stored(&server) >= 2.0 * sum as f64).then_some(()));
+    assert_eq!(stored(&server), 2.0 * sum as f64);
+    let left = server.get("/v1/status").1;
+    assert!(left["amqp_unreadable_total"].as_u64().unwrap_or(0) == 0, "{left}");
+}
+
 #[test]
 fn what_queues_cannot_use_is_rejected_and_counted() {
     let directory = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 //! Invariants: a message is acknowledged when its batch is durable, or when it can never be: then it is rejected, so that a
 //! dead-letter exchange gets it, and counted by reason. Batches go to the store in the order of the queue. What is durable up to
 //! some message is acknowledged with one word, and nobody waits until that word is on the wire.
-//! Limits: `prefetch` messages are under way; the server holds the rest.
+//! Limits: `prefetch` messages are under way, and fewer of large ones ([`Room`]); the server holds the rest.
 //! Failure: a store that is busy is asked again after [`AGAIN`], one that is full or failing after [`AGAIN_FULL`]; no message is lost
 //! meanwhile: the queue waits.
 
@@ -14,12 +14,15 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use lapin::message::Delivery;
-use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, QueueDeclareOptions};
+use lapin::options::{
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, QueueDeclareOptions,
+};
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection, Consumer};
 use ogive_model::Batch;
 use tokio::time::Sleep;
 
+use super::room::Room;
 use super::{Input, PAUSE, PAUSE_MAX};
 use crate::backend::Refusal;
 use crate::counters::{MALFORMED, Protocol};
@@ -82,26 +85,14 @@ async fn read(app: &App, config: &Input, files: Files) -> Result<(), String> {
 
 async fn consume(app: &App, config: &Input, connection: &Connection) -> lapin::Result<()> {
     let channel = connection.create_channel().await?;
-    channel.basic_qos(config.prefetch, BasicQosOptions::default()).await?;
     let queue = config.queue.as_str();
     if config.declare {
         channel.queue_declare(queue.into(), QueueDeclareOptions::durable(), FieldTable::default()).await?;
     }
-    let options = BasicConsumeOptions::default();
-    let mut messages = channel.basic_consume(queue.into(), "".into(), options, FieldTable::default()).await?;
+    let mut room = Room::new(config.prefetch);
     let mut reading = Reading { app, channel, under_way: VecDeque::new(), held: None, words: VecDeque::new() };
-    loop {
-        match reading.next(&mut messages).await {
-            Event::Message(Some(message)) => reading.begin(message?),
-            Event::Message(None) => return Ok(()),
-            Event::Done { tag, taken } => reading.word(tag, taken),
-            Event::Again(held) => {
-                let batch = decoded(&held.frame);
-                reading.offer(held.tag, batch, held.frame);
-            }
-            Event::Said(said) => said?,
-        }
-    }
+    while reading.consume(queue, &mut room).await? {}
+    Ok(())
 }
 
 #[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
@@ -129,6 +120,35 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// Reads with as many messages under way as there is room for, until that changes; false when the queue is gone.
+    async fn consume(&mut self, queue: &str, room: &mut Room) -> lapin::Result<bool> {
+        // It holds for consumers that begin after it.
+        self.channel.basic_qos(room.prefetch(), BasicQosOptions::default()).await?;
+        let options = BasicConsumeOptions::default();
+        let mut messages = self.channel.basic_consume(queue.into(), "".into(), options, FieldTable::default()).await?;
+        let mut is_over = false;
+        loop {
+            match self.next(&mut messages).await {
+                Event::Message(Some(message)) => {
+                    let message = message?;
+                    if !is_over && room.saw(message.data.len()) {
+                        is_over = true;
+                        // What it has given out by now still comes.
+                        self.channel.basic_cancel(messages.tag(), BasicCancelOptions::default()).await?;
+                    }
+                    self.begin(message);
+                }
+                Event::Message(None) => return Ok(is_over),
+                Event::Done { tag, taken } => self.word(tag, taken),
+                Event::Again(held) => {
+                    let batch = decoded(&held.frame);
+                    self.offer(held.tag, batch, held.frame);
+                }
+                Event::Said(said) => said?,
+            }
+        }
+    }
+
     /// What comes first: a word is out, the oldest messages are done with, the store may take more, or another message is there.
     async fn next(&mut self, messages: &mut Consumer) -> Event {
         std::future::poll_fn(|context| {

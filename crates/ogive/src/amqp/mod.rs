@@ -10,6 +10,7 @@
 mod input;
 mod output;
 mod place;
+mod room;
 mod sender;
 
 use std::path::PathBuf;

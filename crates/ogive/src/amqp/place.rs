@@ -2,7 +2,7 @@
 //!
 //! Invariants: a password stands in the address or in a file, and in no text that is printed. Files are read for each connection, so that
 //! a new password or certificate counts from the next one on.
-//! Limits: a server that says nothing for twice [`HEARTBEAT_SECONDS`] is gone.
+//! Limits: a server that says nothing for twice [`HEARTBEAT_SECONDS`] is gone. A frame has [`FRAME_BYTES_MAX`], a message as many frames as it needs.
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,10 @@ use crate::outgoing::{Files, Secret};
 
 /// 10 s: a line that was cut is found within 20; unless the address says `?heartbeat=`.
 const HEARTBEAT_SECONDS: u16 = 10;
+
+/// 128 KiB, as RabbitMQ proposes. The library has room for some frames in memory at once, so a server that sets no limit, or 4 GiB, must
+/// not have its way.
+const FRAME_BYTES_MAX: u32 = 128 << 10;
 
 /// See the module.
 #[derive(Clone, Default, PartialEq)]
@@ -58,6 +62,7 @@ impl Place {
             who.password = Secret::In(path.clone()).words(files).await?;
         }
         uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
+        uri.query.frame_max.get_or_insert(FRAME_BYTES_MAX);
         let name = concat!("ogive ", env!("CARGO_PKG_VERSION"));
         let properties = ConnectionProperties::default().with_connection_name(name.into());
         let tls = self.tls(files).await?;

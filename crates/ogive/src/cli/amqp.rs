@@ -14,8 +14,10 @@ use super::files::FILES;
 use crate::amqp::{Output, Place, Publisher};
 use crate::http::batch::of_message;
 
-/// 10,000 batches are in memory at once.
+/// 10,000 batches are in memory at once,
 const CHUNK: usize = 10_000;
+/// or 64 MiB of them.
+const CHUNK_BYTES: usize = 64 << 20;
 /// 32 MiB of a line: the largest batch.
 const LINE_BYTES_MAX: u64 = 32 << 20;
 /// A server that is gone is looked for each second.
@@ -91,8 +93,8 @@ async fn publish(output: Output, mut input: BufReader<Box<dyn Read>>) -> anyhow:
     let mut publisher = Publisher::new(output, FILES, None);
     let (mut line_number, mut published) = (0, 0_u64);
     loop {
-        let mut frames = Vec::new();
-        while frames.len() < CHUNK {
+        let (mut frames, mut bytes) = (Vec::new(), 0);
+        while frames.len() < CHUNK && bytes < CHUNK_BYTES {
             let mut line = Vec::new();
             if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)? == 0 {
                 break;
@@ -110,6 +112,7 @@ async fn publish(output: Output, mut input: BufReader<Box<dyn Read>>) -> anyhow:
                         );
                         return Ok(ExitCode::from(EXIT_FINDING));
                     }
+                    bytes += frame.len();
                     frames.push(frame);
                 }
                 Err(error) => {
