@@ -245,11 +245,14 @@ pub struct Opening<'c> {
     pub series_max: usize,
     /// Asked now and then; true is [`SelectError::Cancelled`].
     pub cancelled: &'c (dyn Fn() -> bool + Sync),
+    /// Told about how many series a part of the store has, before they are gathered. It may wait, for a place among those who gather
+    /// many.
+    pub counted: &'c (dyn Fn(usize) + Sync),
 }
 
 impl Opening<'_> {
     /// As many as there are, to the end.
-    pub const UNBOUNDED: Self = Self { series_max: usize::MAX, cancelled: &|| false };
+    pub const UNBOUNDED: Self = Self { series_max: usize::MAX, cancelled: &|| false, counted: &|_| () };
 
     /// Fails when `found` label sets are more than may be.
     ///
@@ -336,6 +339,23 @@ pub trait Select: Send + Sync {
         let read = ReadSeries::from(self.select_partial(selection)?);
         opening.check(read.count())?;
         Ok(Box::new(read))
+    }
+
+    /// The first `limit` label sets, ascending, of the series that `matchers` accept and that have a sample in the range.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    fn label_sets(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<BTreeSet<Labels>, SelectError> {
+        let (matchers, resolution) = (matchers.to_vec(), Resolution::Finest);
+        let all =
+            self.select(&Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution })?;
+        let all: BTreeSet<Labels> = all.into_iter().map(|one| one.labels).collect();
+        Ok(all.into_iter().take(limit).collect())
     }
 
     /// The names of the metrics that have histograms in the range. Stores that keep a list of names may name one whose histograms

@@ -113,6 +113,12 @@ pub(crate) trait Reader: Select {
     /// Label names of the series that `matchers` accept and that have samples in `range`, ascending.
     fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError>;
 
-    /// Values of the label `name`, as [`Reader::label_names`].
-    fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError>;
+    /// The first `limit` values of the label `name`, as [`Reader::label_names`].
+    fn label_values(
+        &self,
+        name: &str,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<Vec<String>, SelectError>;
 }

@@ -152,9 +152,15 @@ impl Reader for Part<'_> {
         Ok(names.into_iter().map(str::to_owned).collect())
     }
 
-    fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+    fn label_values(
+        &self,
+        name: &str,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<Vec<String>, SelectError> {
         let found = self.select(&labels_only(matchers, range))?;
         let values: BTreeSet<&str> = found.iter().map(|series| series.labels.get(name)).collect();
-        Ok(values.into_iter().filter(|value| !value.is_empty()).map(str::to_owned).collect())
+        Ok(values.into_iter().filter(|value| !value.is_empty()).take(limit).map(str::to_owned).collect())
     }
 }

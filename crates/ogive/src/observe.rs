@@ -371,7 +371,7 @@ mod tests {
         fn label_names(&self, _: &[Matcher], _: TimeRange) -> Result<Vec<String>, SelectError> {
             Ok(Vec::new())
         }
-        fn label_values(&self, _: &str, _: &[Matcher], _: TimeRange) -> Result<Vec<String>, SelectError> {
+        fn label_values(&self, _: &str, _: &[Matcher], _: TimeRange, _: usize) -> Result<Vec<String>, SelectError> {
             Ok(Vec::new())
         }
     }

@@ -139,8 +139,14 @@ impl Reader for TenantView<'_> {
         TenantView::label_names(self, matchers, range)
     }
 
-    fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        TenantView::label_values(self, name, matchers, range)
+    fn label_values(
+        &self,
+        name: &str,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<Vec<String>, SelectError> {
+        TenantView::label_values(self, name, matchers, range, limit)
     }
 }
 

@@ -165,7 +165,7 @@ impl<'a> ClassicViews<'a> {
                 continue;
             }
             let same = Matcher::new(METRIC_NAME, MatchOp::Equal, name.as_str()).map_err(SelectError::Unavailable)?;
-            if self.store.select(&listing(vec![same], range))?.is_empty() {
+            if self.store.label_sets(&[same], range, 1)?.is_empty() {
                 out.push(View { base: base.to_owned(), name, part });
             }
         }
@@ -206,6 +206,25 @@ impl Select for ClassicViews<'_> {
         opening: &Opening<'_>,
     ) -> Result<Box<dyn SeriesSet + 's>, SelectError> {
         self.opened(selection, opening)
+    }
+
+    fn label_sets(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<BTreeSet<Labels>, SelectError> {
+        let mut found = self.store.label_sets(matchers, range, limit)?;
+        let selection = listing(matchers.to_vec(), range);
+        let read = |selection: &Selection| Ok(Partial { series: self.store.select(selection)?, warnings: Vec::new() });
+        for view in self.views(matchers, range)? {
+            let asked = Asked { view: &view, selection: &selection, left: usize::MAX };
+            found.extend(asked.series(&read, &mut Vec::new())?.into_iter().map(|one| one.labels));
+        }
+        while found.len() > limit {
+            found.pop_last();
+        }
+        Ok(found)
     }
 }
 

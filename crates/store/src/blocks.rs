@@ -12,8 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ogive_journal::Disk;
-use ogive_model::{Kind, Matcher, Selection, SeriesData, Temporality, Tenant, TimeRange};
+use ogive_model::{Kind, Labels, Matcher, Selection, SeriesData, Temporality, Tenant, TimeRange};
 
+use crate::first::First;
 use crate::manifest::Manifest;
 use crate::merge::merge_telling;
 use crate::tombstone::{self, Tombstone};
@@ -98,7 +99,7 @@ impl Blocks {
     /// What the blocks of `tenant` hold of the selection, merged in the order of their arrival; ascending by (labels, kind).
     ///
     /// # Errors
-    /// [`Error::TooManySamples`], [`Error::Corrupt`], or the disk's.
+    /// [`SelectError::TooManySamples`](ogive_model::SelectError::TooManySamples), [`Error::Corrupt`], or the disk's.
     pub fn select(
         &self,
         tenant: &Tenant,
@@ -181,23 +182,41 @@ impl Blocks {
         Ok(names)
     }
 
-    /// The values of label `name` of the series that `matchers` accept, of all blocks of `tenant` that touch `range`.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] or the disk's.
-    pub fn label_values(
+    /// Adds the values of label `name` of the series that `matchers` accept, of all blocks of `tenant` that touch `range`.
+    pub(crate) fn label_values(
         &self,
-        tenant: &Tenant,
+        (tenant, matchers, range): (&Tenant, &[Matcher], TimeRange),
         name: &str,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Result<BTreeSet<String>, Error> {
-        let mut values = BTreeSet::new();
+        first: &mut First<String>,
+    ) -> Result<(), Error> {
         for block in self.touching(tenant, range) {
-            values.extend(block?.label_values(name, matchers)?);
+            block?.add_label_values(name, matchers, first)?;
         }
         self.trim(range, INDEX_BYTES_MAX);
-        Ok(values)
+        Ok(())
+    }
+
+    /// Adds the label sets of the series of `selection` in blocks of one resolution, without what `tombstones` delete.
+    pub(crate) fn label_sets(
+        &self,
+        (tenant, resolution_ms): (&Tenant, u32),
+        selection: &Selection,
+        tombstones: &[Tombstone],
+        first: &mut First<Labels>,
+    ) -> Result<(), Error> {
+        for live in self.live(tenant, selection.range).filter(|live| live.meta.resolution_ms == resolution_ms) {
+            let deleted: Vec<&Tombstone> = tombstones.iter().filter(|one| one.concerns(&live.meta)).collect();
+            // As in `read`: what is left can only be told from the samples.
+            let asked = Selection { labels_only: deleted.is_empty(), ..selection.clone() };
+            let all: &dyn Fn(Kind, Temporality) -> bool = &|_, _| true;
+            live.readable()?.each_selected(&asked, all, &mut Budget::new(usize::MAX), |mut data| {
+                deleted.iter().for_each(|tombstone| tombstone.strip(&mut data, resolution_ms));
+                let is_gone = !deleted.is_empty() && tombstone::is_empty(&data);
+                is_gone || first.add(&data.labels)
+            })?;
+        }
+        self.trim(selection.range, INDEX_BYTES_MAX);
+        Ok(())
     }
 
     /// The names of metrics that have histograms, of all blocks of `tenant` that touch `range`.
@@ -340,7 +359,11 @@ mod tests {
             let values: BTreeSet<String> = of_m1.clone().map(carried).filter(|value| !value.is_empty()).collect();
             let names: BTreeSet<String> = of_m1.flat_map(|data| data.labels.iter().map(|(name, _)| name.to_owned())).collect();
             let m1 = [Matcher::new("__name__", MatchOp::Equal, "m1").unwrap()];
-            prop_assert_eq!(blocks.label_values(&Tenant::default(), "a", &m1, TimeRange::ALL).unwrap(), values);
+            for limit in [0, 1, values.len(), usize::MAX] {
+                let mut first = First::new(limit);
+                blocks.label_values((&Tenant::default(), &m1, TimeRange::ALL), "a", &mut first).unwrap();
+                prop_assert!(first.into_set().iter().eq(values.iter().take(limit)));
+            }
             prop_assert_eq!(blocks.label_names(&Tenant::default(), &m1, TimeRange::ALL).unwrap(), names);
             blocks.trim(TimeRange { start_ms: i64::MAX, end_ms: i64::MAX }, 0);
             prop_assert!(blocks.0.iter().all(|live| (*live.block).as_ref().unwrap().index_bytes() == 0));

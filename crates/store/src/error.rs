@@ -28,23 +28,9 @@ pub enum Error {
         /// The newest that is known here.
         known: u32,
     },
-    /// The selection reads more than it may. Narrow it.
-    #[error("the query reads more than {limit} samples; narrow its time range or its matchers")]
-    TooManySamples {
-        /// The limit.
-        limit: usize,
-    },
-    /// The selection matches more series than it may. Narrow it.
-    #[error("the selector matches {found} series or more, more than {limit}; narrow it")]
-    TooManySeries {
-        /// How many were met.
-        found: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// Who asked no longer waits.
-    #[error("the selection was cancelled before it was found")]
-    Cancelled,
+    /// The selection is to end: it reads more than it may, or who asked no longer waits.
+    #[error(transparent)]
+    Selection(#[from] SelectError),
     /// A block could not be opened when the store was. Look at its file, then start again.
     #[error("block {block:016x} could not be opened: {problem}")]
     Unreadable {
@@ -80,11 +66,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a selection ends with it, rather than go on without what could not be read.
-    pub(crate) const fn ends_a_selection(&self) -> bool {
-        matches!(self, Self::TooManySamples { .. } | Self::TooManySeries { .. } | Self::Cancelled)
-    }
-
     /// Whether space was missing: the same call can succeed later.
     #[must_use]
     pub const fn is_full(&self) -> bool {
@@ -95,9 +76,7 @@ impl Error {
 impl From<Error> for SelectError {
     fn from(error: Error) -> Self {
         match error {
-            Error::TooManySamples { limit } => Self::TooManySamples { limit },
-            Error::TooManySeries { found, limit } => Self::TooManySeries { found, limit },
-            Error::Cancelled => Self::Cancelled,
+            Error::Selection(error) => error,
             Error::Corrupt { .. } => Self::Corrupt(error.to_string()),
             Error::TooNew { .. }
             | Error::Unreadable { .. }

@@ -6,6 +6,8 @@ mod bell;
 mod bytes;
 mod codec;
 mod error;
+mod first;
+mod heads;
 mod keep;
 mod ledger;
 mod opened;
@@ -16,6 +18,8 @@ mod view;
 
 #[cfg(test)]
 mod crash_tests;
+#[cfg(test)]
+mod listing_tests;
 #[cfg(test)]
 mod point_tests;
 #[cfg(test)]

@@ -90,7 +90,7 @@ impl<'a> Opened<'a> {
                     };
                     let block = view.blocks.numbered(number).1;
                     block
-                        .and_then(|block| block.each_matching(&part, &group.wanted, &mut budget, each))
+                        .and_then(|block| block.each_matching(&part, &group.wanted, (&mut budget, opening), each))
                         .or_else(|error| budget.miss(error, || "all samples of its block".into()))?;
                     finding.join()?;
                 }
@@ -106,6 +106,32 @@ impl<'a> Opened<'a> {
         let gaps = Mutex::new(BTreeMap::from([(0, budget.into_gaps())]));
         let (range, samples_max) = (selection.range, selection.samples_max);
         Ok(Self { stats, view, asked, sets: finding.into_sets(), range, rollup_ms, samples_max, left, gaps })
+    }
+
+    /// Fails when a block alone has too much of a selection, where what heads hold has no say in which blocks are read.
+    pub(crate) fn check(
+        view: &View,
+        tenant: &Tenant,
+        selection: &Selection,
+        opening: &Opening<'_>,
+    ) -> Result<(), Error> {
+        let [with, without] = [true, false].map(|held| view.groups(tenant, selection, &|_| held));
+        let ([group], [other]) = (&with[..], &without[..]) else { return Ok(()) };
+        for piece in group.pieces.iter().filter(|_| group.pieces == other.pieces) {
+            let part = Selection { range: piece.range, ..selection.clone() };
+            for number in view.blocks.numbers(tenant, piece.resolution_ms, piece.range) {
+                let counted = view
+                    .blocks
+                    .numbered(number)
+                    .1
+                    .and_then(|block| block.check_matching(&part, &group.wanted, opening));
+                // Of what cannot be read the series are told that it is of.
+                if let Err(error @ Error::Selection(_)) = counted {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn gaps(&self) -> MutexGuard<'_, BTreeMap<usize, Vec<String>>> {
@@ -263,14 +289,13 @@ impl Finding<'_> {
             _ => self.found.push((labels, vec![(kind, part)])),
         }
         if self.found.len().is_multiple_of(LOOK_EACH) && (self.opening.cancelled)() {
-            return Err(Error::Cancelled);
+            return Err(SelectError::Cancelled.into());
         }
         self.check(self.found.len())
     }
 
     fn check(&self, found: usize) -> Result<(), Error> {
-        let limit = self.opening.series_max;
-        if found > limit { Err(Error::TooManySeries { found, limit }) } else { Ok(()) }
+        Ok(self.opening.check(found)?)
     }
 
     fn join(&mut self) -> Result<(), Error> {

@@ -340,7 +340,7 @@ fn opening_a_selection_ends_at_its_limit_and_with_its_caller() {
     let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
     let open = |series_max, gone: bool| {
         store
-            .open(&selection, &Opening { series_max, cancelled: &|| gone })
+            .open(&selection, &Opening { series_max, cancelled: &|| gone, ..Opening::UNBOUNDED })
             .map(|set| (set.count(), set.samples_about()))
     };
     assert_eq!(open(700, false), Ok((700, 800)));

@@ -10,21 +10,24 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
 use ogive_journal::{DirectoryLock, Disk, Journal, Until};
 use ogive_model::sequence::SourceTable;
 use ogive_model::{
-    Batch, Matcher, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, Tenant, TimeRange, Value,
+    Batch, Labels, Matcher, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, Tenant, TimeRange,
+    Value,
 };
 
 use crate::bell::Bell;
+use crate::first::First;
+use crate::heads::{Asked, Heads};
 use crate::ingest::flusher::{self, Flusher};
 use crate::ingest::follow::{Follow, Follower, Watch};
-use crate::ingest::head::{Found as InHead, Listing};
+use crate::ingest::head::Listing;
 use crate::ingest::recall::Recall;
-use crate::ingest::shard::{self, HeadSize, ReadRequest, ToShard};
+use crate::ingest::shard::{self, HeadSize, ToShard};
 use crate::ingest::stats::{Recovered, Stats, Status};
 use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
 use crate::ingest::{Clock, Limits, Options, Queue, Refusal, Reply, Stamps};
@@ -42,8 +45,6 @@ use crate::{BlockMeta, Blocks, Budget, Error, Manifest};
 
 /// Name of the journal's directory in the store's.
 pub(crate) const JOURNAL_DIRECTORY: &str = "journal";
-/// A reader that was overtaken by this many flushes in a row meets a store that is broken, not busy.
-const READ_TRIES_MAX: usize = 100;
 
 /// An open store.
 pub struct Store {
@@ -373,86 +374,19 @@ impl Store {
     }
 
     fn opened(&self, tenant: &Tenant, selection: &Selection, opening: &Opening<'_>) -> Result<Opened<'_>, SelectError> {
-        // Beyond it there are too many label sets, whatever their kinds are.
-        let found_max = opening.series_max.saturating_add(1).saturating_mul(KINDS);
-        let (view, heads) = self.find_in_heads(tenant, &selection.matchers, selection.range, found_max)?;
+        let check = |view: &View| Opened::check(view, tenant, selection, opening);
+        let (view, heads) = self.heads().find(asked(tenant, selection), opening, check)?;
         Ok(Opened::new((view, &self.stats), tenant, selection, heads, opening)?)
     }
 
-    /// The series that the heads hold of a tenant, ascending, and the blocks that hold the rest.
-    fn find_in_heads(
-        &self,
-        tenant: &Tenant,
-        matchers: &[Matcher],
-        range: TimeRange,
-        found_max: usize,
-    ) -> Result<(Arc<View>, Vec<InHead>), SelectError> {
-        let message = |request, answer| ToShard::Read { request, answer };
-        let (view, found) = self.ask_heads((tenant, found_max), matchers.to_vec(), range, message)?;
-        let mut found: Vec<InHead> = found.into_iter().flatten().collect();
-        found.sort_by(|a, b| (&a.def().labels, a.def().meta.kind).cmp(&(&b.def().labels, b.def().meta.kind)));
-        Ok((view, found))
-    }
-
-    /// What the heads hold of a tenant, ascending, and the blocks that hold the rest.
-    fn read_heads(
-        &self,
-        tenant: &Tenant,
-        matchers: &[Matcher],
-        range: TimeRange,
-        labels_only: bool,
-        budget: &mut Budget,
-    ) -> Result<(Arc<View>, Vec<SeriesData>), SelectError> {
-        let (view, found) = self.find_in_heads(tenant, matchers, range, usize::MAX)?;
-        let data = found.iter().map(|found| found.data(range, labels_only, budget));
-        Ok((view, data.collect::<Result<Vec<SeriesData>, Error>>()?))
-    }
-
-    /// What the heads list of all series of a tenant, and the blocks that hold the rest.
-    fn list_heads(
-        &self,
-        tenant: &Tenant,
-        listing: &Listing,
-        range: TimeRange,
-    ) -> Result<(Arc<View>, BTreeSet<String>), SelectError> {
-        let message = |request, answer| ToShard::List { request, listing: listing.clone(), answer };
-        let (view, found) = self.ask_heads((tenant, usize::MAX), Vec::new(), range, message)?;
-        Ok((view, found.into_iter().flatten().collect()))
-    }
-
-    /// Asks every shard, and gives the blocks that hold what the heads do not.
-    fn ask_heads<T>(
-        &self,
-        (tenant, found_max): (&Tenant, usize),
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-        message: impl Fn(Arc<ReadRequest>, Sender<Option<T>>) -> ToShard,
-    ) -> Result<(Arc<View>, Vec<T>), SelectError> {
-        for _ in 0..READ_TRIES_MAX {
-            let view = self.ledger.view();
-            sway();
-            let (tenant, matchers, flushed) = (tenant.clone(), matchers.clone(), view.flushed);
-            let request = Arc::new(ReadRequest { tenant, matchers, range, flushed, found_max });
-            let (answer, answers) = std::sync::mpsc::channel();
-            for shard in &self.shards {
-                sway();
-                shard.send(message(Arc::clone(&request), answer.clone())).map_err(|_| gone())?;
-            }
-            drop(answer);
-            let found: Vec<_> = answers.iter().collect();
-            if found.len() != self.shards.len() {
-                return Err(gone());
-            }
-            // One that has released what these blocks do not hold makes the reader look again.
-            let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else { continue };
-            return Ok((view, found));
-        }
-        Err(SelectError::Unavailable("the store flushes without end".into()))
+    fn heads(&self) -> Heads<'_> {
+        Heads { shards: &self.shards, ledger: &self.ledger }
     }
 }
 
-/// Series of one label set: one of each kind.
-const KINDS: usize = 3;
+const fn asked<'a>(tenant: &'a Tenant, selection: &'a Selection) -> Asked<'a> {
+    Asked { tenant, matchers: selection.matchers.as_slice(), range: selection.range }
+}
 
 /// A store as one tenant sees it.
 #[derive(Clone, Copy)]
@@ -468,41 +402,53 @@ impl TenantView<'_> {
     /// # Errors
     /// See [`SelectError`].
     pub fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        if matchers.is_empty() {
-            let (view, mut names) = self.store.list_heads(self.tenant, &Listing::Names, range)?;
-            names.extend(view.blocks.label_names(self.tenant, matchers, range)?);
-            return Ok(names.into_iter().collect());
-        }
-        let mut unbounded = Budget::new(usize::MAX);
-        let (view, heads) = self.store.read_heads(self.tenant, matchers, range, true, &mut unbounded)?;
-        let mut names = view.blocks.label_names(self.tenant, matchers, range)?;
-        names.extend(heads.iter().flat_map(|data| data.labels.iter().map(|(name, _)| name.to_owned())));
+        let (tenant, heads) = (self.tenant, self.store.heads());
+        let (view, mut names) = if matchers.is_empty() {
+            let (view, names) = heads.list((tenant, range), &Listing::Names, usize::MAX)?;
+            (view, names.into_set())
+        } else {
+            let add = |all: &mut BTreeSet<String>, labels: &Labels| {
+                for (name, _) in labels.iter().filter(|(name, _)| !all.contains(*name)).collect::<Vec<_>>() {
+                    all.insert(name.to_owned());
+                }
+            };
+            heads.each_labels(Asked { tenant, matchers, range }, BTreeSet::new, add)?
+        };
+        names.extend(view.blocks.label_names(tenant, matchers, range)?);
         Ok(names.into_iter().collect())
     }
 
-    /// The values of label `name`, as [`TenantView::label_names`].
+    /// The first `limit` values of label `name`, as [`TenantView::label_names`].
     ///
     /// # Errors
     /// See [`SelectError`].
-    pub fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        if matchers.is_empty() {
-            let (view, mut values) = self.store.list_heads(self.tenant, &Listing::Values(name.to_owned()), range)?;
-            values.extend(view.blocks.label_values(self.tenant, name, matchers, range)?);
-            return Ok(values.into_iter().collect());
-        }
-        let mut unbounded = Budget::new(usize::MAX);
-        let (view, heads) = self.store.read_heads(self.tenant, matchers, range, true, &mut unbounded)?;
-        let mut values = view.blocks.label_values(self.tenant, name, matchers, range)?;
-        let own = heads.iter().map(|data| data.labels.get(name)).filter(|value| !value.is_empty());
-        values.extend(own.map(str::to_owned));
-        Ok(values.into_iter().collect())
+    pub fn label_values(
+        &self,
+        name: &str,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<Vec<String>, SelectError> {
+        let (tenant, heads) = (self.tenant, self.store.heads());
+        let (view, mut values) = if matchers.is_empty() {
+            heads.list((tenant, range), &Listing::Values(name.to_owned()), limit)?
+        } else {
+            let add = |all: &mut First<String>, labels: &Labels| {
+                let value = labels.get(name);
+                if !value.is_empty() {
+                    all.add(value);
+                }
+            };
+            heads.each_labels(Asked { tenant, matchers, range }, || First::new(limit), add)?
+        };
+        view.blocks.label_values((tenant, matchers, range), name, &mut values)?;
+        Ok(values.into_set().into_iter().collect())
     }
 }
 
 impl TenantView<'_> {
     fn read(&self, selection: &Selection, budget: &mut Budget) -> Result<Vec<SeriesData>, SelectError> {
-        let Selection { matchers, range, labels_only, .. } = selection;
-        let (view, heads) = self.store.read_heads(self.tenant, matchers, *range, *labels_only, budget)?;
+        let (view, heads) = self.store.heads().read(asked(self.tenant, selection), selection.labels_only, budget)?;
         let stored = view.select(self.tenant, selection, &heads, budget)?;
         let mut all = merge_telling(vec![stored, heads], |labels, clash| budget.clash(labels, clash));
         for data in &mut all {
@@ -535,8 +481,25 @@ impl Select for TenantView<'_> {
         Ok(Box::new(self.store.opened(self.tenant, selection, opening)?))
     }
 
+    fn label_sets(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<BTreeSet<Labels>, SelectError> {
+        let add = |all: &mut First<Labels>, labels: &Labels| {
+            all.add(labels);
+        };
+        let asked = Asked { tenant: self.tenant, matchers, range };
+        let (view, mut first) = self.store.heads().each_labels(asked, || First::new(limit), add)?;
+        view.label_sets(self.tenant, matchers, range, &mut first)?;
+        Ok(first.into_set())
+    }
+
     fn histogram_names(&self, range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
-        let (view, mut names) = self.store.list_heads(self.tenant, &Listing::Histograms, range)?;
+        let asked = (self.tenant, range);
+        let (view, names) = self.store.heads().list(asked, &Listing::Histograms, usize::MAX)?;
+        let mut names = names.into_set();
         names.extend(view.blocks.histogram_names(self.tenant, range)?);
         Ok(names)
     }
@@ -574,10 +537,6 @@ impl Drop for Store {
             let _ = thread.join();
         }
     }
-}
-
-fn gone() -> SelectError {
-    SelectError::Unavailable("a thread of the store has ended; restart the server".into())
 }
 
 fn start(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

@@ -511,7 +511,10 @@ fn series_that_ended_make_room_for_others() {
     }
     assert_eq!(read(&store, "round_0").unwrap().floats.values, [1.0]);
     assert_eq!(read(&store, "always").unwrap().floats.values.len(), 12);
-    assert_eq!(store.tenant(&Tenant::default()).label_values("__name__", &[], TimeRange::ALL).unwrap().len(), 13);
+    assert_eq!(
+        store.tenant(&Tenant::default()).label_values("__name__", &[], TimeRange::ALL, usize::MAX).unwrap().len(),
+        13
+    );
 }
 
 #[test]
@@ -521,7 +524,7 @@ fn labels_come_from_heads_and_blocks() {
     assert_eq!(store.flush().unwrap().len(), 1);
     submit(&store, one(1, "in_head", 1.0)).unwrap();
     assert_eq!(
-        store.tenant(&Tenant::default()).label_values("__name__", &[], TimeRange::ALL).unwrap(),
+        store.tenant(&Tenant::default()).label_values("__name__", &[], TimeRange::ALL, usize::MAX).unwrap(),
         ["in_block", "in_head"]
     );
     assert_eq!(store.tenant(&Tenant::default()).label_names(&[], TimeRange::ALL).unwrap(), ["__name__"]);
@@ -605,7 +608,7 @@ fn tenants_share_a_store_and_nothing_else() {
             let found = store.tenant(tenant).select(&all()).unwrap();
             assert_eq!(found.len(), 1, "{tenant}");
             assert_eq!(found[0].floats.values, [value, value + 10.0], "{tenant}");
-            assert_eq!(store.tenant(tenant).label_values("__name__", &[], TimeRange::ALL).unwrap(), ["up"]);
+            assert_eq!(store.tenant(tenant).label_values("__name__", &[], TimeRange::ALL, usize::MAX).unwrap(), ["up"]);
         }
         assert_eq!(store.tenant(&Tenant::new("c").unwrap()).select(&all()).unwrap(), []);
     };
@@ -673,7 +676,11 @@ fn lists_of_everything_are_those_of_the_series() {
             for label in ["__name__", "site", "nothing"] {
                 let one = |one: &SeriesData| one.labels.get(label).to_owned();
                 let values = of(&|data| Some(one(data)).filter(|value| !value.is_empty()).into_iter().collect());
-                assert_eq!(view.label_values(label, &[], range).unwrap(), values, "{what} {tenant} {label}");
+                assert_eq!(
+                    view.label_values(label, &[], range, usize::MAX).unwrap(),
+                    values,
+                    "{what} {tenant} {label}"
+                );
             }
             let histograms = found.iter().filter(|one| one.meta.kind == Kind::Histogram);
             let histograms = histograms.map(|one| one.labels.metric_name().to_owned()).collect();

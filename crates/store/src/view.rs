@@ -9,9 +9,12 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Kind, Resolution, RollupUse, Selection, SeriesData, Temporality, Tenant, TimeRange};
+use ogive_model::{
+    Kind, Labels, Matcher, Resolution, RollupUse, Selection, SeriesData, Temporality, Tenant, TimeRange,
+};
 
 use crate::blocks::Blocks;
+use crate::first::First;
 use crate::manifest::Manifest;
 use crate::merge::merge_telling;
 use crate::window::Window;
@@ -89,6 +92,23 @@ impl View {
             }
         }
         Ok(found)
+    }
+
+    /// Adds the label sets of the series that `matchers` accept and that have a sample in `range` in a block.
+    pub(crate) fn label_sets(
+        &self,
+        tenant: &Tenant,
+        matchers: &[Matcher],
+        range: TimeRange,
+        first: &mut First<Labels>,
+    ) -> Result<(), Error> {
+        for piece in self.finest(tenant, range) {
+            let (matchers, range, resolution) = (matchers.to_vec(), piece.range, Resolution::Finest);
+            let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution };
+            let of = (tenant, piece.resolution_ms);
+            self.blocks.label_sets(of, &selection, &self.manifest.tombstones, first)?;
+        }
+        Ok(())
     }
 
     /// Which blocks answer for which time and for which series of a selection: in the order in which their answers merge. `held` tells

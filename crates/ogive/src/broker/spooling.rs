@@ -302,7 +302,7 @@ impl Reader for NoData<'_> {
         Err(self.word())
     }
 
-    fn label_values(&self, _name: &str, _matchers: &[Matcher], _range: TimeRange) -> Result<Vec<String>, SelectError> {
+    fn label_values(&self, _: &str, _: &[Matcher], _: TimeRange, _: usize) -> Result<Vec<String>, SelectError> {
         Err(self.word())
     }
 }

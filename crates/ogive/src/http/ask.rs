@@ -9,15 +9,27 @@ use std::time::Duration;
 
 use super::App;
 use super::error::ApiError;
+use super::place::Place;
 
-/// Whether the work is still wanted.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Cancel(Arc<AtomicBool>);
+/// Whether the work is still wanted, and its place among what runs.
+#[derive(Clone, Default)]
+pub(super) struct Cancel {
+    set: Arc<AtomicBool>,
+    /// Held by the work itself: what was cancelled still counts until it has ended.
+    place: Option<Arc<Place>>,
+}
 
 impl Cancel {
     pub(super) fn is_set(&self) -> bool {
         // ORDERING: Relaxed; the flag guards no other memory, and a late reading only works a little longer.
-        self.0.load(Ordering::Relaxed)
+        self.set.load(Ordering::Relaxed)
+    }
+
+    /// Tells how much the work reads. When that is much, it waits here for a place among the large.
+    pub(super) fn fit(&self, series: usize, samples: usize) {
+        if let Some(place) = &self.place {
+            place.fit(series, samples, || self.is_set());
+        }
     }
 }
 
@@ -27,7 +39,7 @@ struct Stop(Cancel);
 impl Drop for Stop {
     fn drop(&mut self) {
         // ORDERING: Relaxed; see `is_set`.
-        self.0.0.store(true, Ordering::Relaxed);
+        self.0.set.store(true, Ordering::Relaxed);
     }
 }
 
@@ -61,13 +73,10 @@ async fn run<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&App, &Cancel) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let running = app.limits.queries.clone().acquire_owned().await.expect("the semaphore is never closed");
-    let cancel = Cancel::default();
+    let cancel = Cancel { place: Some(Arc::new(app.limits.queries.take().await)), ..Cancel::default() };
     let _stop = Stop(cancel.clone());
     let shared = app.clone();
     let worker = tokio::task::spawn_blocking(move || {
-        // Held by the work itself: what was cancelled still counts until it has ended.
-        let _running = running;
         let from = shared.clock.now();
         let answer = work(&shared, &cancel);
         shared.meters.query(shared.clock.now().saturating_sub(from));

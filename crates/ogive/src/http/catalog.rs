@@ -65,12 +65,17 @@ impl Wanted {
         Ok(())
     }
 
+    /// How many of a list are enough to tell whether there are more than the limit.
+    const fn enough(&self) -> usize {
+        self.limit.saturating_add(1)
+    }
+
     /// The union of what `of` gives for each list of matchers.
-    fn union(
+    fn union<T: Ord, Found: IntoIterator<Item = T>>(
         &self,
         cancel: &Cancel,
-        of: impl Fn(&[Matcher], TimeRange) -> Result<Vec<String>, SelectError>,
-    ) -> Result<BTreeSet<String>, ApiError> {
+        of: impl Fn(&[Matcher], TimeRange) -> Result<Found, SelectError>,
+    ) -> Result<BTreeSet<T>, ApiError> {
         let mut out = BTreeSet::new();
         for matchers in self.matchers(cancel) {
             out.extend(of(matchers?, self.range)?);
@@ -101,10 +106,8 @@ pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Res
     }
     let wanted = Wanted::new(&params)?;
     let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let mut found = BTreeSet::new();
-        wanted.each(app, cancel, |series| {
-            found.insert(series.labels);
-        })?;
+        let reader = wanted.reader(app);
+        let found = wanted.union(cancel, |matchers, range| reader.label_sets(matchers, range, wanted.enough()))?;
         Ok(list(found.iter(), wanted.limit, prometheus_json::labels))
     });
     Ok(json(StatusCode::OK, answer.await?))
@@ -128,7 +131,8 @@ pub(super) async fn label_values(
     let wanted = Wanted::new(&params)?;
     let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
         let reader = wanted.reader(app);
-        let found = wanted.union(cancel, |matchers, range| reader.label_values(&name, matchers, range))?;
+        let found =
+            wanted.union(cancel, |matchers, range| reader.label_values(&name, matchers, range, wanted.enough()))?;
         Ok(list(found.iter(), wanted.limit, |out, value| prometheus_json::string(out, value)))
     });
     Ok(json(StatusCode::OK, answer.await?))

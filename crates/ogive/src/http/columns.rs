@@ -12,8 +12,8 @@ use std::sync::Mutex;
 
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{
-    HistogramColumn, HistogramValue, Matcher, Partial, Resolution, RollupUse, Select, SelectError, Selection,
-    SeriesData, Temporality, Tenant, TimeRange,
+    HistogramColumn, HistogramValue, Matcher, Opening, Partial, Resolution, RollupUse, Select, SelectError, Selection,
+    SeriesData, SeriesSet, Temporality, Tenant, TimeRange,
 };
 use ogive_query::ast::{Edges, Expr, ExprKind, TimeShift};
 use ogive_query::value::{Series, Value};
@@ -182,7 +182,7 @@ fn contributions(column: HistogramColumn, cumulative: bool) -> Vec<(i64, Merged)
 
 fn of_expression(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
     let own = app.backend.of(&wanted.tenant);
-    let store = Told { store: &*own, resolution: wanted.resolution };
+    let store = Told { store: &*own, resolution: wanted.resolution, cancel };
     let spy = Spy { store: &store, units: Mutex::default() };
     let range = (wanted.start_ms, wanted.end_ms, wanted.step_ms);
     let result = app.engine.range_until(&spy, &wanted.query, range, &|| cancel.is_set())?;
@@ -223,6 +223,46 @@ impl Select for Spy<'_> {
         found.series.iter().filter(|series| !series.histograms.times.is_empty()).for_each(|series| units.add(series));
         drop(units);
         Ok(found)
+    }
+
+    fn open<'s>(
+        &'s self,
+        selection: &Selection,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn SeriesSet + 's>, SelectError> {
+        Ok(Box::new(SpySet { set: self.store.open(selection, opening)?, units: &self.units }))
+    }
+}
+
+/// Series of which the units are noted as they are read.
+struct SpySet<'a> {
+    set: Box<dyn SeriesSet + 'a>,
+    units: &'a Mutex<Units>,
+}
+
+impl SeriesSet for SpySet<'_> {
+    fn count(&self) -> usize {
+        self.set.count()
+    }
+
+    fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {
+        let found = self.set.take(number)?;
+        let mut units = self.units.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        found.iter().filter(|series| !series.histograms.times.is_empty()).for_each(|series| units.add(series));
+        drop(units);
+        Ok(found)
+    }
+
+    fn rollup_ms(&self) -> u32 {
+        self.set.rollup_ms()
+    }
+
+    fn samples_about(&self) -> usize {
+        self.set.samples_about()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.set.warnings()
     }
 }
 

@@ -28,6 +28,7 @@ mod metrics;
 pub(crate) mod otlp;
 mod page;
 pub(crate) mod params;
+mod place;
 mod prometheus;
 mod prometheus_json;
 mod query_stats;
@@ -68,6 +69,7 @@ pub(crate) use otlp::{Options as OtlpOptions, Otlp};
 use error::ApiError;
 use ogive_probe::Clock;
 use ogive_protocol::remote_write::Known;
+use place::Places;
 
 /// What every handler can reach; cloning shares it.
 pub(crate) type App = Arc<Shared>;
@@ -136,7 +138,7 @@ pub(crate) struct Limits {
     /// The longest that a query may take, and what it may take when it says nothing.
     query_timeout: Duration,
     /// Queries that run.
-    queries: Arc<Semaphore>,
+    queries: Places,
     /// Queries that run or wait.
     queries_asked: Arc<Semaphore>,
     /// Live streams.
@@ -155,8 +157,8 @@ impl Limits {
     pub(crate) const READING: usize = 4;
     /// 32 MiB of forms with expressions: 32 of the largest, thousands of usual ones.
     pub(crate) const FORMS_KIB: usize = 32 * 1024;
-    /// 4 queries run at once: twice the processors of a small machine; more would only share them.
-    pub(crate) const QUERIES: usize = 4;
+    /// Queries that run or wait on a thread.
+    pub(crate) const QUERIES: usize = place::SMALL + place::LARGE + place::WAITING;
     /// 256 queries wait: a page of panels on a few dozen screens. More are told to come back.
     pub(crate) const QUERIES_ASKED: usize = 256;
     /// 64 live streams: each costs one small query a second.
@@ -183,7 +185,7 @@ impl Limits {
             ingest_kib: semaphore(Self::INGEST_KIB as usize),
             unfolded_kib: semaphore(Self::UNFOLDED_KIB),
             reading: semaphore(Self::READING),
-            queries: semaphore(Self::QUERIES),
+            queries: Places::new(),
             queries_asked: semaphore(Self::QUERIES_ASKED),
             streams: semaphore(Self::STREAMS),
         }

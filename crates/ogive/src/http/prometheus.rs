@@ -30,7 +30,7 @@ pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Resp
         let stats = stats.map(|stats| stats.begin(app));
         let engine = with_lookback(&app.engine, lookback);
         let store = Views::of(app, &params);
-        let told = Told { store: &store, resolution };
+        let told = Told { store: &store, resolution, cancel };
         let result = engine.instant_until(&told, &query, time_ms, &|| cancel.is_set())?;
         let stats = stats.map(|stats| stats.end(app, &result));
         Ok(prometheus_json::answer(&limited(result, limit), stats.as_ref()))
@@ -48,7 +48,7 @@ pub(super) async fn query_range(State(app): State<App>, params: Params) -> Resul
         let stats = stats.map(|stats| stats.begin(app));
         let engine = with_lookback(&app.engine, lookback);
         let store = Views::of(app, &params);
-        let told = Told { store: &store, resolution };
+        let told = Told { store: &store, resolution, cancel };
         let result = engine.range_until(&told, &query, range, &|| cancel.is_set())?;
         let stats = stats.map(|stats| stats.end(app, &result));
         Ok(prometheus_json::answer(&limited(result, limit), stats.as_ref()))

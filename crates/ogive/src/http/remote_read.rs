@@ -110,8 +110,9 @@ fn tell(
     let store = app.backend.of(tenant);
     for (at, query) in queries.into_iter().enumerate() {
         let gone = || cancel.is_set();
-        let opening = Opening { series_max: usize::MAX, cancelled: &gone };
+        let opening = Opening { series_max: usize::MAX, cancelled: &gone, counted: &|series| cancel.fit(series, 0) };
         let set = store.open(&selection(query, STREAM_SAMPLES_MAX), &opening)?;
+        cancel.fit(set.count(), set.samples_about());
         for number in 0..set.count() {
             let series = set.take(number)?;
             let put = &mut |frame| send(out, frame, cancel);

@@ -2,6 +2,7 @@
 
 use ogive_model::{Opening, Partial, Resolution, Select, SelectError, Selection, SeriesData, SeriesSet};
 
+use super::ask::Cancel;
 use super::error::ApiError;
 use super::params::{Params, duration_ms};
 
@@ -23,10 +24,11 @@ pub(super) fn resolution(params: &Params) -> Result<Option<Resolution>, ApiError
     }
 }
 
-/// A store that is asked in one resolution.
+/// A store that a query asks in one resolution, and in the place that what it reads is for.
 pub(super) struct Told<'a> {
     pub(super) store: &'a dyn Select,
     pub(super) resolution: Option<Resolution>,
+    pub(super) cancel: &'a Cancel,
 }
 
 impl Told<'_> {
@@ -49,6 +51,12 @@ impl Select for Told<'_> {
         selection: &Selection,
         opening: &Opening<'_>,
     ) -> Result<Box<dyn SeriesSet + 's>, SelectError> {
-        self.store.open(&self.told(selection), opening)
+        let counted = |series| {
+            (opening.counted)(series);
+            self.cancel.fit(series, 0);
+        };
+        let set = self.store.open(&self.told(selection), &Opening { counted: &counted, ..*opening })?;
+        self.cancel.fit(set.count(), set.samples_about());
+        Ok(set)
     }
 }

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use ogive_model::{Matcher, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, TimeRange};
+use ogive_model::{
+    Labels, Matcher, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, TimeRange,
+};
 use ogive_query::ClassicViews;
 
 use super::App;
@@ -71,6 +73,19 @@ impl Select for Views<'_> {
             self.reader.open(selection, opening)
         }
     }
+
+    fn label_sets(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<BTreeSet<Labels>, SelectError> {
+        if self.shown {
+            ClassicViews::new(&*self.reader).label_sets(matchers, range, limit)
+        } else {
+            self.reader.label_sets(matchers, range, limit)
+        }
+    }
 }
 
 impl Reader for Views<'_> {
@@ -79,9 +94,17 @@ impl Reader for Views<'_> {
         self.joined(stored, |views| views.label_names(matchers, range))
     }
 
-    fn label_values(&self, name: &str, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        let stored = self.reader.label_values(name, matchers, range)?;
-        self.joined(stored, |views| views.label_values(name, matchers, range))
+    fn label_values(
+        &self,
+        name: &str,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<Vec<String>, SelectError> {
+        let stored = self.reader.label_values(name, matchers, range, limit)?;
+        let mut all = self.joined(stored, |views| views.label_values(name, matchers, range))?;
+        all.truncate(limit);
+        Ok(all)
     }
 }
 

@@ -56,7 +56,7 @@ impl<'a> Evaluator<'a> {
         window: TimeRange,
         resolution: ogive_model::Resolution,
     ) -> Result<Box<dyn SeriesSet + 'a>, Error> {
-        let opening = Opening { series_max: self.options.series_max, cancelled: self.cancelled };
+        let opening = Opening { series_max: self.options.series_max, cancelled: self.cancelled, ..Opening::UNBOUNDED };
         Ok(self.store.open(&self.selection(selector, window, resolution), &opening)?)
     }
 

@@ -156,13 +156,16 @@ impl Index {
     fn carrying(&self, name: &str, mut accept: impl FnMut(&str) -> bool) -> Result<RoaringBitmap, Broken> {
         let mut found = RoaringBitmap::new();
         self.each_value(name, |value, number| {
-            if accept(value) { self.postings.add_to(&mut found, number, self.series) } else { Ok(()) }
+            if accept(value) {
+                self.postings.add_to(&mut found, number, self.series)?;
+            }
+            Ok(true)
         })?;
         Ok(found)
     }
 
-    /// Calls `each` with every value of label `name`, ascending, and the label's number.
-    fn each_value(&self, name: &str, mut each: impl FnMut(&str, u32) -> Result<(), Broken>) -> Result<(), Broken> {
+    /// Calls `each` with every value of label `name`, ascending, and the label's number, for as long as it wants more.
+    fn each_value(&self, name: &str, mut each: impl FnMut(&str, u32) -> Result<bool, Broken>) -> Result<(), Broken> {
         let first = super::label_key(name, "");
         let mut end = first.clone();
         end.push(0xff);
@@ -170,21 +173,22 @@ impl Index {
         while let Some((key, number)) = stream.next() {
             let value = std::str::from_utf8(&key[first.len()..])
                 .map_err(|error| Broken { offset: 0, problem: error.to_string() })?;
-            each(value, number as u32)?;
+            if !each(value, number as u32)? {
+                break;
+            }
         }
         Ok(())
     }
 
-    /// The values of label `name` that a series of `among` carries, ascending. None is every series.
-    pub(crate) fn values(&self, name: &str, among: Option<&RoaringBitmap>) -> Result<Vec<String>, Broken> {
-        let mut values = Vec::new();
-        self.each_value(name, |value, number| {
-            if self.carried(number, among)? {
-                values.push(value.to_owned());
-            }
-            Ok(())
-        })?;
-        Ok(values)
+    /// Calls `each` with the values of label `name` that a series of `among` carries, ascending, for as long as it wants more. None is
+    /// every series.
+    pub(crate) fn each_value_among(
+        &self,
+        name: &str,
+        among: Option<&RoaringBitmap>,
+        mut each: impl FnMut(&str) -> bool,
+    ) -> Result<(), Broken> {
+        self.each_value(name, |value, number| Ok(!self.carried(number, among)? || each(value)))
     }
 
     /// The values of label `name` whose number `keep` takes, ascending.
@@ -194,7 +198,7 @@ impl Index {
             if keep(number) {
                 values.push(value.to_owned());
             }
-            Ok(())
+            Ok(true)
         })?;
         Ok(values)
     }
@@ -225,8 +229,8 @@ impl Index {
         }
         let mut carried = false;
         self.each_value(name, |_, number| {
-            carried = carried || self.carried(number, among)?;
-            Ok(())
+            carried = self.carried(number, among)?;
+            Ok(!carried)
         })?;
         Ok(carried)
     }

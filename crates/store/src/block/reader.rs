@@ -13,8 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ogive_journal::{Disk, DiskFile, Verified, read_verified};
 use ogive_model::{
-    Kind, Labels, METRIC_NAME, Matcher, Selection, SeriesData, SeriesDef, SeriesMeta, Temporality, TimeRange,
+    Kind, Labels, METRIC_NAME, Matcher, Opening, SelectError, Selection, SeriesData, SeriesDef, SeriesMeta,
+    Temporality, TimeRange,
 };
+use roaring::RoaringBitmap;
 
 use crate::block::format::{self, PAGE_SERIES, Section, SectionId, Summary};
 use crate::block::index::{Index, IndexBytes};
@@ -22,6 +24,8 @@ use crate::block::series::{self, ChunkEntry, Entry};
 use crate::bytes::Broken;
 use crate::codec::chunk::{self, Chunk};
 use crate::codec::dictionary::{DICTIONARY_BYTES_MAX, Dictionary};
+use crate::first::First;
+use crate::ingest::head::KINDS;
 use crate::{Clash, Error};
 
 /// 20 sentences say what could not be read; the rest is counted.
@@ -67,7 +71,7 @@ impl Budget {
     /// `error`, when the answer must be whole, or when it says that the answer is too large.
     pub(crate) fn miss(&mut self, error: Error, what: impl FnOnce() -> String) -> Result<(), Error> {
         let gaps = match &mut self.gaps {
-            Some(gaps) if !error.ends_a_selection() => gaps,
+            Some(gaps) if !matches!(error, Error::Selection(_)) => gaps,
             _ => return Err(error),
         };
         if gaps.len() < GAPS_MAX {
@@ -114,14 +118,14 @@ impl Budget {
     /// Takes `samples` off.
     ///
     /// # Errors
-    /// [`Error::TooManySamples`] when there are fewer left.
+    /// [`SelectError::TooManySamples`] when there are fewer left.
     pub fn take(&mut self, samples: usize) -> Result<(), Error> {
         match self.left.checked_sub(samples) {
             Some(left) => {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Error::TooManySamples { limit: self.limit }),
+            None => Err(SelectError::TooManySamples { limit: self.limit }.into()),
         }
     }
 }
@@ -251,7 +255,7 @@ impl Block {
     /// The matching series with their samples, ascending by (labels, kind). See [`ogive_model::Select`].
     ///
     /// # Errors
-    /// [`Error::TooManySamples`], [`Error::Corrupt`], or the disk's.
+    /// [`SelectError::TooManySamples`], [`Error::Corrupt`], or the disk's.
     pub fn select(&self, selection: &Selection, budget: &mut Budget) -> Result<Vec<SeriesData>, Error> {
         self.select_of(selection, &|_, _| true, budget)
     }
@@ -264,8 +268,23 @@ impl Block {
         budget: &mut Budget,
     ) -> Result<Vec<SeriesData>, Error> {
         let mut found = Vec::new();
+        self.each_selected(selection, wanted, budget, |data| {
+            found.push(data);
+            true
+        })?;
+        Ok(found)
+    }
+
+    /// As [`Block::select_of`], one series after the other for as long as `each` wants more.
+    pub(crate) fn each_selected(
+        &self,
+        selection: &Selection,
+        wanted: &dyn Fn(Kind, Temporality) -> bool,
+        budget: &mut Budget,
+        mut each: impl FnMut(SeriesData) -> bool,
+    ) -> Result<(), Error> {
         if !self.overlaps(selection.range) {
-            return Ok(found);
+            return Ok(());
         }
         let index = self.index()?;
         let matching = self.matching(&index, &selection.matchers)?;
@@ -276,25 +295,82 @@ impl Block {
                 if wanted(entry.kind, entry.temporality) { reader.read(series, selection, budget) } else { Ok(None) }
             });
             match read {
-                Ok(data) => found.extend(data),
+                Ok(None) => {}
+                Ok(Some(data)) => {
+                    if !each(data) {
+                        break;
+                    }
+                }
                 Err(error) => budget.miss(error, || format!("a series of block {}", self.path.display()))?,
             }
         }
-        Ok(found)
+        Ok(())
+    }
+
+    /// Fails when more series than `opening` allows match, are `wanted` and may have samples in the range.
+    pub(crate) fn check_matching(
+        &self,
+        selection: &Selection,
+        wanted: &dyn Fn(Kind, Temporality) -> bool,
+        opening: &Opening<'_>,
+    ) -> Result<(), Error> {
+        let index = self.index()?;
+        let matching = self.matching(&index, &selection.matchers)?;
+        self.check_count(&index, &matching, (selection.range, wanted), opening)
+    }
+
+    /// As [`Block::check_matching`]: counts by kind, without their labels, which is a small part of what finding them costs.
+    fn check_count(
+        &self,
+        index: &Index,
+        matching: &RoaringBitmap,
+        (range, wanted): (TimeRange, &dyn Fn(Kind, Temporality) -> bool),
+        opening: &Opening<'_>,
+    ) -> Result<(), Error> {
+        if matching.len() as usize <= opening.series_max {
+            return Ok(());
+        }
+        let mut kinds = [0; KINDS];
+        let mut numbers = matching.iter().peekable();
+        while let Some(number) = numbers.peek() {
+            let (_, place, described) = index.page_of(*number);
+            let bytes = self.checked(place)?;
+            let mut asked = [false; PAGE_SERIES];
+            while let Some(number) = numbers.next_if(|number| described.contains(number)) {
+                asked[(number - described.start) as usize] = true;
+            }
+            let count = |at: usize, (kind, temporality)| {
+                kinds[kind as usize] += usize::from(asked[at] && wanted(kind, temporality));
+            };
+            series::touching_of_page(&bytes, described.len(), range, count)
+                .map_err(|broken| self.corrupt(place.offset, broken))?;
+            // Series of one kind have as many label sets.
+            opening.check(kinds.into_iter().max().unwrap_or(0))?;
+            if (opening.cancelled)() {
+                return Err(SelectError::Cancelled.into());
+            }
+        }
+        Ok(())
     }
 
     /// Calls `each` with every series that matches, is `wanted` and may have samples in the range, ascending by (labels, kind); its
-    /// entry has the chunks that touch the range. An error of `each` ends it.
+    /// entry has the chunks that touch the range. An error of `each` ends it. More of them than `opening` allows are none.
     pub(crate) fn each_matching(
         &self,
         selection: &Selection,
         wanted: &dyn Fn(Kind, Temporality) -> bool,
-        budget: &mut Budget,
+        (budget, opening): (&mut Budget, &Opening<'_>),
         mut each: impl FnMut(Labels, Entry) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let index = self.index()?;
         let matching = self.matching(&index, &selection.matchers)?;
         let range = selection.range;
+        let counted = self.check_count(&index, &matching, (range, wanted), opening);
+        // Of what cannot be read the series are told that it is of.
+        if let Err(error @ Error::Selection(_)) = counted {
+            return Err(error);
+        }
+        (opening.counted)(matching.len() as usize);
         let mut reader = SeriesReader::new(self, index);
         for series in matching {
             let found = reader.seek(series).and_then(|at| {
@@ -401,9 +477,22 @@ impl Block {
     /// # Errors
     /// [`Error::Corrupt`] or the disk's.
     pub fn label_values(&self, name: &str, matchers: &[Matcher]) -> Result<Vec<String>, Error> {
+        let mut all = First::new(usize::MAX);
+        self.add_label_values(name, matchers, &mut all)?;
+        Ok(all.into_set().into_iter().collect())
+    }
+
+    /// As [`Block::label_values`], those that are among the first.
+    pub(crate) fn add_label_values(
+        &self,
+        name: &str,
+        matchers: &[Matcher],
+        first: &mut First<String>,
+    ) -> Result<(), Error> {
         let index = self.index()?;
         let among = if matchers.is_empty() { None } else { Some(self.matching(&index, matchers)?) };
-        index.values(name, among.as_ref()).map_err(|broken| self.corrupt_section(SectionId::Labels, broken))
+        let added = index.each_value_among(name, among.as_ref(), |value| first.add(value));
+        added.map_err(|broken| self.corrupt_section(SectionId::Labels, broken))
     }
 
     /// The names of metrics that have histograms, ascending. The first who asks waits for a look at the kind of every series, some
@@ -417,7 +506,7 @@ impl Block {
             return Ok(known.clone());
         }
         let index = self.index()?;
-        let mut carried = roaring::RoaringBitmap::new();
+        let mut carried = RoaringBitmap::new();
         self.each_described(&index, |_, labels, _, (kind, _)| {
             if kind == Kind::Histogram {
                 carried.extend(labels);
@@ -465,7 +554,7 @@ impl Block {
         bytes
     }
 
-    fn matching(&self, index: &Index, matchers: &[Matcher]) -> Result<roaring::RoaringBitmap, Error> {
+    fn matching(&self, index: &Index, matchers: &[Matcher]) -> Result<RoaringBitmap, Error> {
         index.matching(matchers).map_err(|broken| self.corrupt_section(SectionId::Postings, broken))
     }
 

@@ -114,6 +114,27 @@ pub(crate) fn each_chunk(bytes: &[u8], count: usize, mut each: impl FnMut(ChunkE
     (0..count).try_for_each(|_| get_entry(&mut cursor, &mut labels, &mut place, &mut each).map(drop))
 }
 
+/// Calls `each` with each of `count` series of a page that has a chunk which touches `range`, by its place: to count them.
+pub(crate) fn touching_of_page(
+    bytes: &[u8],
+    count: usize,
+    range: TimeRange,
+    mut each: impl FnMut(usize, (Kind, Temporality)),
+) -> Result<(), Broken> {
+    let mut cursor = Cursor::new(bytes);
+    let mut place = Place { offset: cursor.varint()?, time: 0 };
+    let mut labels = Vec::new();
+    for at in 0..count {
+        let mut touches = false;
+        let chunk = |chunk: ChunkEntry, _| touches |= chunk.touches(range);
+        let Described { kind, temporality, .. } = get_entry(&mut cursor, &mut labels, &mut place, chunk)?;
+        if touches {
+            each(at, (kind, temporality));
+        }
+    }
+    if cursor.is_empty() { Ok(()) } else { Err(cursor.broken("bytes follow the last series")) }
+}
+
 struct Place {
     offset: u64,
     time: i64,
@@ -230,12 +251,19 @@ mod tests {
                 Ok(())
             }).unwrap();
             prop_assert!(rest.is_empty());
+            let range = TimeRange { start_ms: 0, end_ms: i64::MAX / 2 };
+            let touching = entries.iter().enumerate().filter(|(_, one)| one.chunks.iter().any(|chunk| chunk.touches(range)));
+            let touching: Vec<_> = touching.map(|(at, one)| (at, (one.kind, one.temporality))).collect();
+            let mut counted = Vec::new();
+            touching_of_page(&out, entries.len(), range, |at, of| counted.push((at, of))).unwrap();
+            prop_assert_eq!(counted, touching);
         }
 
         #[test]
         fn any_bytes_are_a_page_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300), count in 0..70_usize) {
             let page = get_page(&bytes, count).map(drop);
-            prop_assert_eq!(each_of_page(&bytes, count, |_, _, _| Ok(())), page);
+            prop_assert_eq!(&each_of_page(&bytes, count, |_, _, _| Ok(())), &page);
+            prop_assert_eq!(touching_of_page(&bytes, count, TimeRange::ALL, |_, _| ()), page);
         }
     }
 }

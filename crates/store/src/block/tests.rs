@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, SimulatedDisk};
-use ogive_model::{MatchOp, Matcher, Selection, SeriesData, TimeRange};
+use ogive_model::{MatchOp, Matcher, SelectError, Selection, SeriesData, TimeRange};
 use proptest::prelude::*;
 
 use crate::testing::{any_source, bits, model_select};
@@ -183,7 +183,7 @@ fn damage_to_one_series_leaves_the_others_readable() {
     let gaps = budget.into_gaps();
     assert!(gaps.len() == 1 && gaps[0].contains("byte 16: in its chunks") && gaps[0].contains(" ms"), "{gaps:?}");
     let limited = Block::open(&disk, &path).unwrap().select(&everything(), &mut Budget::partial(3));
-    assert!(matches!(limited, Err(Error::TooManySamples { limit: 3 })), "a limit is not a gap");
+    assert!(matches!(limited, Err(Error::Selection(SelectError::TooManySamples { limit: 3 }))), "a limit is not a gap");
 }
 
 #[test]
@@ -273,7 +273,10 @@ fn a_selection_stops_at_its_limit() {
     for (limit, enough) in [(50, true), (49, false), (0, false)] {
         let found = select(&block, &Selection { samples_max: limit, ..everything() });
         assert_eq!(found.is_ok(), enough, "limit {limit}");
-        assert!(enough || matches!(found, Err(Error::TooManySamples { limit: named }) if named == limit));
+        assert!(
+            enough
+                || matches!(found, Err(Error::Selection(SelectError::TooManySamples { limit: named })) if named == limit)
+        );
     }
     let labels = Selection { samples_max: 0, labels_only: true, ..everything() };
     assert_eq!(select(&block, &labels).unwrap().len(), 4);

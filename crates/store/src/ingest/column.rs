@@ -275,6 +275,11 @@ impl<V: Pack> Column<V> {
         }
         parts.into()
     }
+
+    /// Whether [`Column::read`] finds anything.
+    pub(crate) fn holds(&self, range: TimeRange) -> bool {
+        !within_rows(&self.open, range).is_empty() || holds(&self.sealed, range)
+    }
 }
 
 /// Where the last row of a part stands to the one that `place` is of, at `time`.
@@ -291,9 +296,18 @@ const fn difference(before: usize, after: usize) -> i64 {
 
 /// Those of `parts` with samples inside `range`.
 pub(crate) fn within<V: Pack>(parts: &[Arc<Part<V>>], range: TimeRange) -> Vec<Arc<Part<V>>> {
+    parts_in(parts, range).cloned().collect()
+}
+
+/// Whether a sample of `parts` is inside `range`.
+pub(crate) fn holds<V: Pack>(parts: &[Arc<Part<V>>], range: TimeRange) -> bool {
+    parts_in(parts, range).next().is_some()
+}
+
+fn parts_in<V: Pack>(parts: &[Arc<Part<V>>], range: TimeRange) -> impl Iterator<Item = &Arc<Part<V>>> {
     let from = parts.partition_point(|part| part.last() <= range.start_ms);
-    let begun = parts[from..].iter().take_while(|part| part.first() <= range.end_ms);
-    begun.filter(|part| part.is_in(range)).cloned().collect()
+    let begun = parts[from..].iter().take_while(move |part| part.first() <= range.end_ms);
+    begun.filter(move |part| part.is_in(range))
 }
 
 /// Gives by how many bytes the rows grew.
@@ -432,6 +446,7 @@ mod tests {
             let range = TimeRange { start_ms: bounds.0, end_ms: bounds.1 };
             let inside: Vec<_> = model.iter().copied().filter(|row| range.contains(row.0)).collect();
             prop_assert_eq!(column.read(range).is_empty(), inside.is_empty());
+            prop_assert_eq!(column.holds(range), !inside.is_empty());
             prop_assert_eq!(samples(&column.read(range), range), inside);
             for (then, parts) in held {
                 prop_assert_eq!(samples(&parts, TimeRange::ALL), then, "what a reader holds does not change");

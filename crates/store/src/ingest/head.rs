@@ -18,9 +18,11 @@ use ogive_model::{
 
 use crate::block::Budget;
 use crate::codec::histograms::weight;
+use crate::heads::PAGE_SERIES;
 use crate::ingest::apply::{Applied, Started, apply, apply_started};
-use crate::ingest::column::{Column, Pack, Part, within};
+use crate::ingest::column::{Column, Pack, Part, holds, within};
 use crate::ingest::index::LabelIndex;
+use crate::ingest::shard::ReadRequest;
 use crate::window::{Ladder, Window};
 use crate::{Error, merge, order};
 
@@ -101,11 +103,44 @@ pub(crate) struct Head {
     /// By slot; retired ones are blank.
     series: Vec<Option<Series>>,
     index: LabelIndex,
+    /// Of the series that are histograms, their names alone.
+    histograms: LabelIndex,
     frozen: Vec<(u64, Arc<Frozen>)>,
     /// Time of the newest sample that was ever frozen.
     frozen_newest_ms: Option<i64>,
     pub(crate) bytes: u64,
     pub(crate) samples: u64,
+}
+
+/// Kinds of series, each of which one label set may have.
+pub(crate) const KINDS: usize = 3;
+const _: () = assert!(Kind::Text as usize + 1 == KINDS);
+
+/// How far a reading is: which series are to be looked at, and how many of them were.
+#[derive(Default)]
+pub(crate) struct Cursor {
+    candidates: Option<Vec<u32>>,
+    at: usize,
+}
+
+/// What of each series is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Give {
+    /// That it is there.
+    Nothing,
+    /// What it is.
+    Definitions,
+    /// Its samples too.
+    Samples,
+}
+
+/// A part of an answer.
+pub(crate) struct Page {
+    pub(crate) found: Vec<Found>,
+    /// Of how many series of each kind this is.
+    pub(crate) kinds: [usize; KINDS],
+    /// Where the next one begins.
+    pub(crate) next: Option<Cursor>,
 }
 
 /// One series of an answer: parts in the order of their arrival.
@@ -122,7 +157,10 @@ impl Head {
             self.series.resize_with(at + 1, || None);
         }
         assert!(self.series[at].is_none(), "slot {index} is taken");
-        self.index.add(index, &owned.def.labels);
+        self.index.add(index, owned.def.labels.iter());
+        if owned.def.meta.kind == Kind::Histogram {
+            self.histograms.add(index, names(&owned));
+        }
         let samples = Samples::of(owned.def.meta.kind);
         let delta = owned.def.meta.temporality == Temporality::Delta;
         self.series[at] = Some(Series { delta, owned, followed: false, samples });
@@ -136,7 +174,10 @@ impl Head {
             assert!(series.read(TimeRange::ALL).is_none(), "a series with samples does not retire");
             gone.push(series.owned);
         }
-        self.index.retain(gone.iter().map(|owned| &owned.def.labels), |index| self.series[index as usize].is_some());
+        let is_here = |index: u32| self.series[index as usize].is_some();
+        self.index.retain(gone.iter().flat_map(|owned| owned.def.labels.iter()), is_here);
+        let histograms = gone.iter().filter(|owned| owned.def.meta.kind == Kind::Histogram);
+        self.histograms.retain(histograms.flat_map(|owned| names(owned)), is_here);
     }
 
     /// Puts a number into its series.
@@ -208,29 +249,53 @@ impl Head {
         released.fold((0, 0), |sum, (_, frozen)| (sum.0 + frozen.bytes, sum.1 + frozen.samples))
     }
 
-    /// The matching series of `tenant` with samples in `range` that are not in blocks: those after epoch `flushed`.
-    /// At most `found_max` of them.
-    pub(crate) fn select(
-        &self,
-        tenant: &Tenant,
-        matchers: &[Matcher],
-        range: TimeRange,
-        (flushed, found_max): (u64, usize),
-    ) -> Vec<Found> {
-        let mut found = Vec::new();
-        for index in self.matching(tenant, matchers) {
-            let Some(series) = &self.series[index as usize] else { continue };
-            let frozen = self.frozen.iter().filter(|(epoch, _)| *epoch > flushed);
-            let mut sources: Vec<Parts> = frozen.filter_map(|(_, frozen)| frozen.read(index, range)).collect();
-            sources.extend(series.read(range));
-            if !sources.is_empty() {
-                found.push(Found { owned: Arc::clone(&series.owned), sources });
-                if found.len() == found_max {
-                    break;
-                }
+    /// A page of the matching series with samples in the range that are not in blocks: those after the epoch that is flushed.
+    pub(crate) fn select(&self, request: &ReadRequest, cursor: Cursor, give: Give) -> Page {
+        let ReadRequest { tenant, matchers, range, flushed } = request;
+        let Cursor { candidates, at } = cursor;
+        let candidates = candidates.unwrap_or_else(|| self.candidates(matchers));
+        let end = candidates.len().min(at + PAGE_SERIES);
+        let mut page = Page { found: Vec::new(), kinds: [0; KINDS], next: None };
+        for index in &candidates[at..end] {
+            // Between two pages a slot may have gone over to another series.
+            if !self.is_match(*index, tenant, matchers) || !self.has_samples(*index, *range, *flushed) {
+                continue;
             }
+            let series = self.at(*index);
+            page.kinds[series.owned.def.meta.kind as usize] += 1;
+            let sources = match give {
+                Give::Nothing => continue,
+                Give::Definitions => Vec::new(),
+                Give::Samples => self.parts(*index, *range, *flushed).collect(),
+            };
+            page.found.push(Found { owned: Arc::clone(&series.owned), sources });
         }
-        found
+        page.next = (end < candidates.len()).then_some(Cursor { candidates: Some(candidates), at: end });
+        page
+    }
+
+    fn candidates(&self, matchers: &[Matcher]) -> Vec<u32> {
+        self.index.candidates(matchers).unwrap_or_else(|| (0..self.series.len() as u32).collect())
+    }
+
+    fn is_match(&self, index: u32, tenant: &Tenant, matchers: &[Matcher]) -> bool {
+        let Some(Series { owned, .. }) = &self.series[index as usize] else { return false };
+        owned.tenant == *tenant && matchers.iter().all(|matcher| matcher.matches(owned.def.labels.get(&matcher.name)))
+    }
+
+    /// The frozen heads that are not in the blocks that a reader knows.
+    fn unflushed(&self, flushed: u64) -> impl Iterator<Item = &Frozen> {
+        self.frozen.iter().filter(move |(epoch, _)| *epoch > flushed).map(|(_, frozen)| &**frozen)
+    }
+
+    fn has_samples(&self, index: u32, range: TimeRange, flushed: u64) -> bool {
+        self.at(index).holds(range) || self.unflushed(flushed).any(|frozen| frozen.holds(index, range))
+    }
+
+    /// The samples of a series in the order of their arrival.
+    fn parts(&self, index: u32, range: TimeRange, flushed: u64) -> impl Iterator<Item = Parts> {
+        let frozen = self.unflushed(flushed).filter_map(move |frozen| frozen.read(index, range));
+        frozen.chain(self.at(index).read(range))
     }
 }
 
@@ -238,13 +303,8 @@ impl Head {
 impl Head {
     /// The series of `tenant` that all matchers accept.
     pub(crate) fn matching(&self, tenant: &Tenant, matchers: &[Matcher]) -> Vec<u32> {
-        let all = || (0..self.series.len() as u32).collect();
-        let mut found = self.index.candidates(matchers).unwrap_or_else(all);
-        found.retain(|index| {
-            let Some(Series { owned, .. }) = &self.series[*index as usize] else { return false };
-            owned.tenant == *tenant
-                && matchers.iter().all(|matcher| matcher.matches(owned.def.labels.get(&matcher.name)))
-        });
+        let mut found = self.candidates(matchers);
+        found.retain(|index| self.is_match(*index, tenant, matchers));
         found
     }
 
@@ -287,32 +347,42 @@ pub(crate) enum Listing {
     Histograms,
 }
 
+/// Texts of a listing, ascending.
+pub(crate) struct Listed {
+    pub(crate) texts: Vec<String>,
+    /// The last that was looked at, when there are more.
+    pub(crate) next: Option<String>,
+}
+
 impl Head {
-    /// What `listing` asks for of the series that [`Head::select`] would find without matchers. The first such series of each
-    /// text is enough.
-    pub(crate) fn list(&self, tenant: &Tenant, listing: &Listing, range: TimeRange, flushed: u64) -> BTreeSet<String> {
-        let is_asked =
-            |series: &Series| *listing != Listing::Histograms || series.owned.def.meta.kind == Kind::Histogram;
+    /// A page of what `listing` asks for of the series that [`Head::select`] would find without matchers: what is behind `after`. The
+    /// first such series of each text is enough.
+    pub(crate) fn list(&self, request: &ReadRequest, listing: &Listing, after: Option<&str>) -> Listed {
         let has = |index: &u32| {
-            let Some(series) = &self.series[*index as usize] else { return false };
-            let frozen = self.frozen.iter().filter(|(epoch, _)| *epoch > flushed);
-            series.owned.tenant == *tenant
-                && is_asked(series)
-                && (series.read(range).is_some()
-                    || frozen.into_iter().any(|(_, frozen)| frozen.read(*index, range).is_some()))
+            self.is_match(*index, &request.tenant, &[]) && self.has_samples(*index, request.range, request.flushed)
         };
-        let values = |name: &str| {
-            let found = self.index.values(name).filter(|(_, series)| series.iter().any(has));
-            found.map(|(value, _)| value.to_owned()).collect()
-        };
-        match listing {
+        let values = match listing {
             Listing::Names => {
-                let is_there = |name: &&str| self.index.values(name).any(|(_, series)| series.iter().any(has));
-                self.index.names().filter(is_there).map(str::to_owned).collect()
+                let is_there = |name: &&str| self.index.values(name, None).any(|(_, series)| series.iter().any(has));
+                let texts: BTreeSet<&str> = self.index.names().filter(is_there).collect();
+                return Listed { texts: texts.into_iter().map(str::to_owned).collect(), next: None };
             }
-            Listing::Values(name) => values(name),
-            Listing::Histograms => values(METRIC_NAME),
+            Listing::Values(name) => self.index.values(name, after),
+            Listing::Histograms => self.histograms.values(METRIC_NAME, after),
+        };
+        let mut listed = Listed { texts: Vec::new(), next: None };
+        let mut seen = 0;
+        for (value, series) in values {
+            seen += series.len();
+            if series.iter().any(has) {
+                listed.texts.push(value.to_owned());
+            }
+            if seen >= PAGE_SERIES {
+                listed.next = Some(value.to_owned());
+                break;
+            }
         }
+        listed
     }
 }
 
@@ -386,6 +456,22 @@ impl Series {
         };
         (!parts.is_empty()).then_some(parts)
     }
+
+    /// Whether [`Series::read`] finds anything.
+    fn holds(&self, range: TimeRange) -> bool {
+        match &self.samples {
+            Samples::Floats(column) => column.holds(range),
+            Samples::StartedFloats(column) => column.holds(range),
+            Samples::Histograms(column) => column.holds(range),
+            Samples::StartedHistograms(column) => column.holds(range),
+            Samples::Texts(column) => column.holds(range),
+        }
+    }
+}
+
+/// The label that is its metric's name.
+fn names(owned: &Owned) -> impl Iterator<Item = (&str, &str)> {
+    owned.def.labels.iter().filter(|(name, _)| *name == METRIC_NAME)
 }
 
 /// The same for the parts of every kind.
@@ -582,6 +668,12 @@ impl Frozen {
         let at = self.series.binary_search_by_key(&index, |series| series.0).ok()?;
         let parts = self.series[at].2.within(range);
         (!parts.is_empty()).then_some(parts)
+    }
+
+    /// Whether [`Frozen::read`] finds anything.
+    fn holds(&self, index: u32, range: TimeRange) -> bool {
+        let at = self.series.binary_search_by_key(&index, |series| series.0);
+        at.is_ok_and(|at| each!(&self.series[at].2, parts => holds(parts, range)))
     }
 }
 

@@ -4,8 +4,9 @@
 //! Threads: its shard's alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 
-use ogive_model::{Labels, MatchOp, Matcher};
+use ogive_model::{MatchOp, Matcher};
 
 /// Series that carry one label. Most values of a large head are of one series, which needs no allocation.
 #[derive(Debug)]
@@ -36,8 +37,8 @@ pub(crate) struct LabelIndex(HashMap<Box<str>, BTreeMap<Box<str>, List>>);
 
 impl LabelIndex {
     /// Adds a series.
-    pub(crate) fn add(&mut self, series: u32, labels: &Labels) {
-        for (name, value) in labels.iter() {
+    pub(crate) fn add<'a>(&mut self, series: u32, labels: impl Iterator<Item = (&'a str, &'a str)>) {
+        for (name, value) in labels {
             if !self.0.contains_key(name) {
                 self.0.insert(name.into(), BTreeMap::new());
             }
@@ -52,8 +53,8 @@ impl LabelIndex {
     }
 
     /// Takes those series with one of these labels away that are not to be kept.
-    pub(crate) fn retain<'a>(&mut self, labels: impl Iterator<Item = &'a Labels>, keep: impl Fn(u32) -> bool) {
-        let touched: BTreeSet<(&str, &str)> = labels.flat_map(Labels::iter).collect();
+    pub(crate) fn retain<'a>(&mut self, labels: impl Iterator<Item = (&'a str, &'a str)>, keep: impl Fn(u32) -> bool) {
+        let touched: BTreeSet<(&str, &str)> = labels.collect();
         for (name, value) in touched {
             let values = self.0.get_mut(name).expect("every label is indexed");
             let list = values.get_mut(value).expect("every label is indexed");
@@ -78,9 +79,11 @@ impl LabelIndex {
         self.0.keys().map(|name| &**name)
     }
 
-    /// The values of label `name`, ascending, with the series that carry each.
-    pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = (&str, &[u32])> {
-        self.0.get(name).into_iter().flatten().map(|(value, list)| (&**value, list.as_slice()))
+    /// The values of label `name` behind `after`, ascending, with the series that carry each.
+    pub(crate) fn values(&self, name: &str, after: Option<&str>) -> impl Iterator<Item = (&str, &[u32])> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let values = self.0.get(name).map(|values| values.range::<str, _>((from, Bound::Unbounded)));
+        values.into_iter().flatten().map(|(value, list)| (&**value, list.as_slice()))
     }
 
     /// Series among which are all that match: from the shortest list that a matcher gives. Nothing when no matcher
@@ -103,6 +106,7 @@ impl LabelIndex {
 mod tests {
     use std::collections::BTreeMap;
 
+    use ogive_model::Labels;
     use proptest::prelude::*;
 
     use super::*;
@@ -120,9 +124,9 @@ mod tests {
             let mut index = LabelIndex::default();
             let all: BTreeMap<u32, (Labels, bool)> =
                 series.iter().zip(0..).map(|((name, a, stays), at)| (at, (labels(*name, *a), *stays))).collect();
-            all.iter().for_each(|(at, (labels, _))| index.add(*at, labels));
+            all.iter().for_each(|(at, (labels, _))| index.add(*at, labels.iter()));
             let going: Vec<&Labels> = all.values().filter(|(_, stays)| !stays).map(|(labels, _)| labels).collect();
-            index.retain(going.into_iter(), |at| all[&at].1);
+            index.retain(going.into_iter().flat_map(Labels::iter), |at| all[&at].1);
             let m = |name: &str, op, value: String| Matcher::new(name, op, value).unwrap();
             let of_name = m("__name__", MatchOp::Equal, format!("m{name}"));
             let of_a = m("a", MatchOp::Regex, format!("v[{a}{}]", a + 1));
@@ -134,7 +138,7 @@ mod tests {
                 prop_assert!(found.iter().all(|at| all[at].1));
             }
             prop_assert!(index.candidates(&[]).is_none());
-            index.retain(all.values().filter(|one| one.1).map(|(labels, _)| labels), |_| false);
+            index.retain(all.values().filter(|one| one.1).flat_map(|(labels, _)| labels.iter()), |_| false);
             prop_assert!(index.0.is_empty());
         }
     }

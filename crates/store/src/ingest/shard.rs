@@ -4,7 +4,6 @@
 //! because the writer sends it to every shard between two groups.
 //! Threads: one for each shard; it ends when every sender is gone.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
@@ -14,7 +13,7 @@ use ogive_model::{Matcher, Tenant, TimeRange, Verdict};
 
 use crate::ingest::Reply;
 use crate::ingest::follow::{Follow, Following};
-use crate::ingest::head::{Found, Frozen, Head, Listing, Owned, Placement};
+use crate::ingest::head::{Cursor, Frozen, Give, Head, Listed, Listing, Owned, Page, Placement};
 use crate::ingest::stats::Stats;
 use crate::sway::sway;
 
@@ -31,12 +30,16 @@ pub(crate) enum ToShard {
     },
     Read {
         request: Arc<ReadRequest>,
-        answer: Sender<Option<Vec<Found>>>,
+        cursor: Cursor,
+        give: Give,
+        answer: Sender<Option<Page>>,
     },
     List {
         request: Arc<ReadRequest>,
         listing: Listing,
-        answer: Sender<Option<BTreeSet<String>>>,
+        /// Texts up to this one were listed.
+        after: Option<String>,
+        answer: Sender<Option<Listed>>,
     },
     /// `retired` are series without samples outside blocks; their slots may be given to others.
     Freeze {
@@ -57,8 +60,6 @@ pub(crate) struct ReadRequest {
     pub(crate) range: TimeRange,
     /// Epochs up to this are in the blocks that the reader knows of.
     pub(crate) flushed: u64,
-    /// Most series to give.
-    pub(crate) found_max: usize,
 }
 
 /// Bytes and samples in all heads, frozen ones included.
@@ -182,19 +183,17 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 size.samples.fetch_add(head.samples - before.1, Ordering::Relaxed);
                 group.applied();
             }
-            ToShard::Read { request, answer } => {
+            ToShard::Read { request, cursor, give, answer } => {
                 // A reader whose blocks are older than what was released would miss samples: it asks again.
                 let known = request.flushed >= released;
-                let ReadRequest { tenant, matchers, range, flushed, found_max } = &*request;
-                let found = known.then(|| head.select(tenant, matchers, *range, (*flushed, *found_max)));
+                let page = known.then(|| head.select(&request, cursor, give));
                 // A reader that went away does not want it.
-                let _ = answer.send(found);
+                let _ = answer.send(page);
             }
-            ToShard::List { request, listing, answer } => {
+            ToShard::List { request, listing, after, answer } => {
                 // As above; its matchers are not looked at.
                 let known = request.flushed >= released;
-                let found = known.then(|| head.list(&request.tenant, &listing, request.range, request.flushed));
-                let _ = answer.send(found);
+                let _ = answer.send(known.then(|| head.list(&request, &listing, after.as_deref())));
             }
             ToShard::Freeze { epoch, retired, answer } => {
                 let frozen = head.freeze(epoch);
@@ -243,15 +242,11 @@ mod tests {
         shard.send(ToShard::Apply { series, samples, group }).unwrap();
         let ask = |flushed| {
             let (answer, found) = channel();
-            let request = Arc::new(ReadRequest {
-                tenant: Tenant::default(),
-                matchers: Vec::new(),
-                range: TimeRange::ALL,
-                flushed,
-                found_max: usize::MAX,
-            });
-            shard.send(ToShard::Read { request, answer }).unwrap();
-            found.recv().unwrap().map(|found| found.len())
+            let (tenant, matchers, range) = (Tenant::default(), Vec::new(), TimeRange::ALL);
+            let request = Arc::new(ReadRequest { tenant, matchers, range, flushed });
+            let (cursor, give) = (Cursor::default(), Give::Samples);
+            shard.send(ToShard::Read { request, cursor, give, answer }).unwrap();
+            found.recv().unwrap().map(|page| page.found.len())
         };
         assert_eq!(ask(0), Some(1), "active");
         let (answer, frozen) = channel();

@@ -1,0 +1,190 @@
+//! What readers ask the shards: page by page, so that a shard goes on with what others want of it between two pages of one who wants
+//! much, and that who matches too much is refused before any of it is gathered.
+//!
+//! Invariants: what was acknowledged before the question is in the answer, and each sample once: a series is read in one page, at one
+//! instant of its shard. When a flush released what the reader's blocks do not hold, all of it begins anew with the blocks that do.
+//! Threads: any number ask at once. Limits: one message has a shard look at [`PAGE_SERIES`] series. [`GATHERED_FIRST`] series are
+//! gathered as they are found; of more, they are counted first.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+
+use ogive_model::{Labels, Matcher, Opening, SelectError, SeriesData, Tenant, TimeRange};
+
+use crate::first::First;
+use crate::ingest::head::{Found, Give, KINDS, Listed, Listing, Page};
+use crate::ingest::shard::{ReadRequest, ToShard};
+use crate::ledger::Ledger;
+use crate::sway::sway;
+use crate::view::View;
+use crate::{Budget, Error};
+
+/// A reader that was overtaken by this many flushes in a row meets a store that is broken, not busy.
+const READ_TRIES_MAX: usize = 100;
+
+/// 4,096 series are a millisecond of a shard, in which neither batches nor other readers go on.
+pub(crate) const PAGE_SERIES: usize = if cfg!(test) { 3 } else { 4096 };
+
+/// 10,000 series are some milliseconds and megabytes: gathering them costs hardly more than counting them.
+const GATHERED_FIRST: usize = if cfg!(test) { 5 } else { 10_000 };
+
+/// Which series are asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) tenant: &'a Tenant,
+    pub(crate) matchers: &'a [Matcher],
+    pub(crate) range: TimeRange,
+}
+
+/// The heads of a store, and the blocks that hold the rest.
+#[derive(Clone, Copy)]
+pub(crate) struct Heads<'s> {
+    pub(crate) shards: &'s [SyncSender<ToShard>],
+    pub(crate) ledger: &'s Ledger,
+}
+
+/// Where a shard puts a page, or that a flush overtook it.
+type Answer<P> = Sender<Option<P>>;
+
+/// What was found so far.
+#[derive(Default)]
+struct Gathered {
+    found: Vec<Found>,
+    kinds: [usize; KINDS],
+}
+
+impl Heads<'_> {
+    /// The series that are asked for, ascending by (labels, kind), and the blocks that hold the rest. `check` looks at the blocks before
+    /// many series are gathered.
+    pub(crate) fn find(
+        self,
+        asked: Asked<'_>,
+        opening: &Opening<'_>,
+        check: impl FnOnce(&View) -> Result<(), Error>,
+    ) -> Result<(Arc<View>, Vec<Found>), SelectError> {
+        let (mut view, mut all) = self.gather(asked, opening, GATHERED_FIRST)?;
+        let counted = all.kinds.iter().sum::<usize>();
+        if counted > all.found.len() {
+            check(&view)?;
+            (opening.counted)(counted);
+            (view, all) = self.gather(asked, opening, usize::MAX)?;
+        }
+        let mut found = all.found;
+        found.sort_by(|a, b| (&a.def().labels, a.def().meta.kind).cmp(&(&b.def().labels, b.def().meta.kind)));
+        Ok((view, found))
+    }
+
+    /// Counts what is asked for, and gathers the first `most` of it or a few more.
+    fn gather(
+        self,
+        asked: Asked<'_>,
+        opening: &Opening<'_>,
+        most: usize,
+    ) -> Result<(Arc<View>, Gathered), SelectError> {
+        let message = |request: &Arc<ReadRequest>, cursor, answer, all: &Gathered| {
+            let give = if all.found.len() < most { Give::Samples } else { Give::Nothing };
+            ToShard::Read { request: Arc::clone(request), cursor, give, answer }
+        };
+        self.walk(asked, message, Gathered::default, |all, page: Page| {
+            if (opening.cancelled)() {
+                return Err(SelectError::Cancelled);
+            }
+            all.kinds.iter_mut().zip(page.kinds).for_each(|(all, more)| *all += more);
+            // Series of one kind have as many label sets.
+            opening.check(all.kinds.into_iter().max().unwrap_or(0))?;
+            all.found.extend(page.found);
+            Ok(page.next)
+        })
+    }
+
+    /// What the heads hold of a selection, ascending, and the blocks that hold the rest.
+    pub(crate) fn read(
+        self,
+        asked: Asked<'_>,
+        labels_only: bool,
+        budget: &mut Budget,
+    ) -> Result<(Arc<View>, Vec<SeriesData>), SelectError> {
+        let (view, found) = self.find(asked, &Opening::UNBOUNDED, |_| Ok(()))?;
+        let data = found.iter().map(|found| found.data(asked.range, labels_only, budget));
+        Ok((view, data.collect::<Result<Vec<SeriesData>, Error>>()?))
+    }
+
+    /// Calls `each` with the labels of every series that is asked for, in any order, and gives what it made of them.
+    pub(crate) fn each_labels<A>(
+        self,
+        asked: Asked<'_>,
+        begin: impl FnMut() -> A,
+        each: impl Fn(&mut A, &Labels),
+    ) -> Result<(Arc<View>, A), SelectError> {
+        let message = |request: &Arc<ReadRequest>, cursor, answer, _: &A| {
+            let request = Arc::clone(request);
+            ToShard::Read { request, cursor, give: Give::Definitions, answer }
+        };
+        self.walk(asked, message, begin, |all, page: Page| {
+            page.found.iter().for_each(|found| each(all, &found.def().labels));
+            Ok(page.next)
+        })
+    }
+
+    /// The first `limit` texts that the heads list of all series of a tenant, and the blocks that hold the rest.
+    pub(crate) fn list(
+        self,
+        (tenant, range): (&Tenant, TimeRange),
+        listing: &Listing,
+        limit: usize,
+    ) -> Result<(Arc<View>, First<String>), SelectError> {
+        let message = |request: &Arc<ReadRequest>, after, answer, _: &First<String>| {
+            let (request, listing) = (Arc::clone(request), listing.clone());
+            ToShard::List { request, listing, after, answer }
+        };
+        let begin = || First::new(limit);
+        self.walk(Asked { tenant, matchers: &[], range }, message, begin, |all, page: Listed| {
+            // A page ascends, and the next one goes on behind it.
+            let goes_on = page.texts.iter().all(|text| all.add(text.as_str()));
+            Ok(page.next.filter(|_| goes_on).map(Some))
+        })
+    }
+
+    /// Has every shard answer page after page: `message` asks for the page at a place, `take` adds it to what is there and tells
+    /// where the next one begins.
+    fn walk<A, P, C: Default>(
+        self,
+        asked: Asked<'_>,
+        message: impl Fn(&Arc<ReadRequest>, C, Answer<P>, &A) -> ToShard,
+        mut begin: impl FnMut() -> A,
+        mut take: impl FnMut(&mut A, P) -> Result<Option<C>, SelectError>,
+    ) -> Result<(Arc<View>, A), SelectError> {
+        let Asked { tenant, matchers, range } = asked;
+        'tries: for _ in 0..READ_TRIES_MAX {
+            let view = self.ledger.view();
+            sway();
+            let (tenant, matchers, flushed) = (tenant.clone(), matchers.to_vec(), view.flushed);
+            let request = Arc::new(ReadRequest { tenant, matchers, range, flushed });
+            let mut all = begin();
+            let ask = |shard: &SyncSender<ToShard>, place: C, all: &A| {
+                sway();
+                let (answer, page) = channel();
+                shard.send(message(&request, place, answer, all)).map_err(|_| gone())?;
+                Ok::<Receiver<Option<P>>, SelectError>(page)
+            };
+            let mut waiting = VecDeque::new();
+            for shard in self.shards {
+                waiting.push_back((shard, ask(shard, C::default(), &all)?));
+            }
+            while let Some((shard, page)) = waiting.pop_front() {
+                // One that has released what these blocks do not hold makes the reader look again.
+                let Some(page) = page.recv().map_err(|_| gone())? else { continue 'tries };
+                if let Some(next) = take(&mut all, page)? {
+                    waiting.push_back((shard, ask(shard, next, &all)?));
+                }
+            }
+            return Ok((view, all));
+        }
+        Err(SelectError::Unavailable("the store flushes without end".into()))
+    }
+}
+
+fn gone() -> SelectError {
+    SelectError::Unavailable("a thread of the store has ended; restart the server".into())
+}
