@@ -162,6 +162,10 @@ impl Rig {
         };
         let (count, with_samples) = open(usize::MAX).unwrap();
         assert_eq!(with_samples, expected.len());
+        if !is_exact {
+            // What the keeper does meanwhile changes how many may have samples.
+            return;
+        }
         assert_eq!(open(count), Ok((count, with_samples)));
         if let Some(limit) = count.checked_sub(1) {
             let refused = open(limit);
@@ -178,7 +182,7 @@ fn matcher(name: &str, op: MatchOp, value: &str) -> Matcher {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn lists_are_those_of_the_samples(events in prop::collection::vec(any_event(), 1..12)) {
