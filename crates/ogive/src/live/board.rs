@@ -156,7 +156,7 @@ impl Board {
         self.counts.doubts.add(1);
         let mut state = self.state();
         // Older ones are read from the store in any case.
-        if second + SECONDS > state.passed {
+        if second + SECONDS > state.closed() {
             state.each(series, |watched| _ = watched.columns.insert(second, Column::Doubtful));
         }
     }
@@ -173,7 +173,7 @@ impl Board {
         self.counts.late.add(u64::from(is_late));
         let mut part = Some(part);
         let mut state = self.state();
-        if second + SECONDS <= state.passed {
+        if second + SECONDS <= state.closed() {
             return;
         }
         let mut last = state.of.get(&series).map_or(0, Vec::len);
@@ -188,7 +188,7 @@ impl Board {
     pub(crate) fn told(&self, worker: usize, second: i64) {
         let mut state = self.state();
         state.told[worker] = state.told[worker].max(second);
-        let closed = state.told.iter().copied().min().unwrap_or(0);
+        let closed = state.closed();
         for watched in state.watches.values_mut() {
             watched.columns = watched.columns.split_off(&(closed - SECONDS + 1));
         }
@@ -200,7 +200,7 @@ impl Board {
     pub(crate) fn answer(&self, watch: u64, second: i64) -> Answer {
         let state = self.state();
         let Some(watched) = state.watches.get(&watch) else { return Answer::Ask(None) };
-        let closed = state.told.iter().copied().min().unwrap_or(0);
+        let closed = state.closed();
         if watched.unfit.is_some() || second < watched.from || second + SECONDS <= closed {
             return Answer::Ask(watched.unfit);
         }
@@ -216,6 +216,11 @@ impl Board {
 }
 
 impl State {
+    /// End of the last second that every worker has told: columns are given up to a minute before it.
+    fn closed(&self) -> i64 {
+        self.told.iter().copied().min().unwrap_or(0)
+    }
+
     fn each(&mut self, series: SeriesId, mut told: impl FnMut(&mut Watched)) {
         for watch in self.of.get(&series).into_iter().flatten() {
             told(self.watches.get_mut(watch).expect("its series are forgotten with it"));
@@ -294,6 +299,22 @@ mod tests {
         assert_eq!(board.answer(1, 100), Answer::Ask(None), "before the watch");
         close(&board, 101 + SECONDS);
         assert_eq!(board.answer(1, 101), Answer::Ask(None), "a minute ago");
+    }
+
+    /// A fragment came, or was lost, for a second that was a minute ago by the clock but not yet by the workers: it was left out, and the
+    /// column was still given as certain.
+    #[test]
+    fn a_column_is_forgotten_when_it_is_not_given_any_more() {
+        let board = board(10);
+        assert!(board.begin(1, A, i64::MIN));
+        board.cell(A, 101, false, of(&[1.0]));
+        board.cell(A, 102, false, of(&[1.0]));
+        close(&board, 101 + SECONDS - 1);
+        board.pass(102 + SECONDS);
+        board.cell(A, 101, true, of(&[2.0]));
+        board.doubt(A, 102_000);
+        assert_eq!(board.answer(1, 101), Answer::Column(Some(Box::new(of(&[1.0, 2.0])))));
+        assert_eq!(board.answer(1, 102), Answer::Ask(None));
     }
 
     #[test]

@@ -268,7 +268,7 @@ impl<C: Held> Kept<C> {
         // At the limit it is looked for idle ones once a minute at the most.
         if self.table.len() < options.series_max || closed >= self.swept.saturating_add(60) {
             self.swept = closed;
-            self.table.rebuild(is_used);
+            self.table.rebuild(more, is_used);
         }
     }
 

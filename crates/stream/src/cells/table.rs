@@ -110,10 +110,14 @@ impl<C: Held> Table<C> {
         self.entries.iter_mut().filter(|entry| entry.end != 0)
     }
 
-    /// Builds the table anew of the series that `keep` accepts, with twice the places when these fill more than three eighths.
-    pub(crate) fn rebuild(&mut self, keep: impl Fn(&Entry<C>) -> bool) {
+    /// Builds the table anew of the series that `keep` accepts, with room for `more`, and with twice the places when these fill more than
+    /// three eighths.
+    pub(crate) fn rebuild(&mut self, more: usize, keep: impl Fn(&Entry<C>) -> bool) {
         let kept = self.entries.iter().filter(|entry| entry.end != 0 && keep(entry)).count();
-        let places = if kept * 8 > self.entries.len() * 3 { self.entries.len() * 2 } else { self.entries.len() };
+        let mut places = if kept * 8 > self.entries.len() * 3 { self.entries.len() * 2 } else { self.entries.len() };
+        while (kept + more) * 4 > places * 3 {
+            places *= 2;
+        }
         let mut grown = Self::of(places);
         for entry in self.entries.iter_mut().filter(|entry| entry.end != 0) {
             if keep(entry) {

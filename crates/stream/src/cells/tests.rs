@@ -434,3 +434,17 @@ fn series_spread_over_shards() {
     assert!(counts.iter().all(|count| (3_300..3_400).contains(count)), "{counts:?}");
     assert_eq!(shard_of(SeriesId(u128::MAX), 2), 1);
 }
+
+/// A table that was neither full enough to grow nor had room for everything that was looked up together refused the rest of it as beyond the
+/// limit of series, far below that: 20 series and then 32 others lost 4.
+#[test]
+fn a_batch_of_new_series_always_finds_room() {
+    for (before, lookahead) in (0..=64_u128).flat_map(|before| [(before, 32), (before, Options::LOOKAHEAD_MAX)]) {
+        let mut shard = Shard::new(Options { lookahead, ..wide() });
+        let key = |n: u128| n.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) | 1 << 64;
+        shard.put(&mut (0..before).map(|n| number(key(n), T, 1.0)).collect());
+        shard.put(&mut (before..before + 200).map(|n| number(key(n), T, 1.0)).collect());
+        let counts = shard.counts();
+        assert_eq!((counts.refused_total(), counts.taken), (0, before as u64 + 200), "{before} before, {lookahead}");
+    }
+}
