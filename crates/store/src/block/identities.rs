@@ -36,8 +36,9 @@ impl LabelBytes {
 
     fn get(&self, number: u32) -> Option<&[u8]> {
         let number = number as usize;
-        let start = number.checked_sub(1).map_or(0, |before| self.ends[before.min(self.ends.len() - 1)]);
-        Some(&self.bytes[start as usize..*self.ends.get(number)? as usize])
+        let end = *self.ends.get(number)?;
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Some(&self.bytes[start as usize..end as usize])
     }
 }
 

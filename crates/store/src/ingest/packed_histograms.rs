@@ -242,10 +242,10 @@ fn union<C: Count>(rows: &[&Bins<C>], total: usize) -> (Vec<i32>, ColumnOf) {
     for bins in rows {
         bins.indexes().iter().for_each(|index| columns[(index - least) as usize] = 1);
     }
-    for (index, column) in (least..).zip(&mut columns) {
+    for (distance, column) in (0..).zip(&mut columns) {
         if *column == 1 {
             *column = indexes.len() as u32;
-            indexes.push(index);
+            indexes.push(least + distance);
         }
     }
     (indexes, ColumnOf::Table(least, columns))
@@ -446,6 +446,12 @@ mod tests {
         let mut float = Histogram::<f64>::new(ogive_hist::Scheme::Exp2 { scale: 20 });
         float.positive = [(1, -0.0), (2, 0.0), (3, f64::NAN), (4, 0.5), (6, 1e300)].into_iter().collect();
         let float = HistogramValue::Float(float);
+        // The last indexes that there are, next to each other.
+        let mut last = Histogram::new(ogive_hist::Scheme::Exp2 { scale: 20 });
+        last.positive = [(i32::MAX - 1, 2), (i32::MAX, 1)].into_iter().collect();
+        last.negative = [(i32::MIN, 3), (i32::MIN + 1, 1)].into_iter().collect();
+        last.count = 7;
+        check(&[(0, HistogramValue::Integer(last))]);
         let custom = HistogramValue::Integer(Histogram::new(ogive_hist::Scheme::Custom { bounds: [1.0, 2.0].into() }));
         check(&[(0, zeros.clone()), (1, float.clone()), (2, float), (2, custom), (3, zeros.clone())]);
         // As many rows as may be: late cells make parts of twice the size.
