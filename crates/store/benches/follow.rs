@@ -4,10 +4,12 @@
 //! while a watch accepts other series, and while every histogram is fed through rings to a worker of live cells whose cells are dropped (numbers are watched in vain). CPU time is
 //! the whole process's, the worker's included; the median round and the range of each, and its ratio to nobody in the same round.
 
+mod common;
+
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-use ogive_hist::Histogram;
+use common::{cell, cpu_seconds};
 use ogive_journal::SimulatedDisk;
 use ogive_model::{
     Batch, Kind, Labels, MatchOp, Matcher, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant,
@@ -34,25 +36,11 @@ impl Clock for Wall {
     }
 }
 
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
 fn value(kind: Kind, seed: u64) -> Value {
     if kind == Kind::Float {
         return Value::Float(seed as f64);
     }
-    let mut histogram = Histogram::<u64>::log_linear();
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    for _ in 0..50 {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        let uniform = (state >> 40) as f64 / (1_u64 << 24) as f64;
-        histogram.record(0.02 * (1.0 + uniform * uniform * 3.0));
-    }
-    Value::Histogram(Box::new(histogram))
+    cell(seed, 50)
 }
 
 fn frames(kind: Kind) -> Vec<Vec<u8>> {

@@ -6,10 +6,12 @@
 //! With `OGIVE_RECORDING` (a file that `make bench-peers ARGS='--record ADDRESS --recording FILE'` wrote) the histograms of a
 //! server's own measurements too, as from four servers and five times after each other: what do they cost in memory?
 
+mod common;
+
 use std::sync::{Arc, mpsc};
 use std::time::{Instant, SystemTime};
 
-use ogive_hist::Histogram;
+use common::{cell, cpu_seconds};
 use ogive_journal::RealDisk;
 use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value};
 use ogive_store::{Clock, Options, Refusal, Store};
@@ -24,11 +26,6 @@ impl Clock for WallClock {
     fn wall_ns(&self) -> i64 {
         SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64)
     }
-}
-
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn series(number: u32, kind: Kind, temporality: Temporality) -> SeriesDef {
@@ -46,24 +43,10 @@ fn series(number: u32, kind: Kind, temporality: Temporality) -> SeriesDef {
     }
 }
 
-/// A cell with about 30 bins, as 200 requests of a service make it.
-fn cell(seed: u64) -> Value {
-    let mut histogram = Histogram::<u64>::log_linear();
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    for _ in 0..200 {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        let uniform = (state >> 40) as f64 / (1_u64 << 24) as f64;
-        histogram.record(0.02 * (1.0 + uniform * uniform * 3.0));
-    }
-    Value::Histogram(Box::new(histogram))
-}
-
 fn batch(sequence: u64, width: u32, kind: Kind, wall_ns: i64) -> Batch {
     let temporality = if kind == Kind::Float { Temporality::Gauge } else { Temporality::Delta };
     let value = |number: u32| match kind {
-        Kind::Histogram => cell(u64::from(number) + sequence * 1000),
+        Kind::Histogram => cell(u64::from(number) + sequence * 1000, 200),
         _ => Value::Float(f64::from(number) + sequence as f64 * 0.25),
     };
     let time_ns = wall_ns - 3_600_000_000_000 + sequence as i64 * 1_000_000_000;

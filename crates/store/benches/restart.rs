@@ -6,11 +6,14 @@
 //! until the first batch that names a tenth of them by identity is acknowledged, and until one with a new series is
 //! (OGIVE_BENCH_SERIES for another number).
 
+mod common;
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::time::{Instant, SystemTime};
 
+use common::cpu_seconds;
 use ogive_journal::RealDisk;
 use ogive_model::{Batch, Kind, Labels, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value};
 use ogive_store::{Clock, Options, Refusal, Store};
@@ -34,11 +37,6 @@ impl Clock for WallClock {
     fn wall_ns(&self) -> i64 {
         SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64)
     }
-}
-
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn memory_peak_mib() -> f64 {
