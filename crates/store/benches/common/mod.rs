@@ -7,13 +7,13 @@ use ogive_hist::Histogram;
 use ogive_model::Value;
 
 /// CPU time of the whole process.
-pub fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// A cell of so many requests of a service: 200 fill about 30 bins.
-pub fn cell(seed: u64, requests: u32) -> Value {
+pub(crate) fn cell(seed: u64, requests: u32) -> Value {
     let mut histogram = Histogram::<u64>::log_linear();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     for _ in 0..requests {
