@@ -41,7 +41,7 @@ impl Way {
     /// What goes together at most: `now` of the `most` batches of a request, as what went before was answered.
     pub(super) const fn most(&self, now: usize, most: usize) -> Most {
         match self {
-            Self::Http(_) => Most { jobs: now, bytes: REQUEST_BYTES_MAX },
+            Self::Http(_) => Most { jobs: if now < most { now } else { most }, bytes: REQUEST_BYTES_MAX },
             // One that the server never takes is found alone, as over HTTP.
             #[cfg(feature = "amqp")]
             Self::Amqp(_) => Most { jobs: if now < most { now } else { GROUP }, bytes: GROUP_BYTES_MAX },

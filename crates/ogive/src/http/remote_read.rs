@@ -168,8 +168,8 @@ mod tests {
     use axum::http::Request;
     use serde_json::json;
 
-    use super::super::Limits;
     use super::super::tests::Server;
+    use super::super::{Limits, place};
     use super::*;
 
     /// A request for everything as a stream of chunks, in one literal of snappy.
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(unread.status(), StatusCode::OK);
         let places = &server.app.limits.queries;
         let is_free = async {
-            while places.available_permits() < Limits::QUERIES {
+            while places.small.available_permits() < place::SMALL {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
