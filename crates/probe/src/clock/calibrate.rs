@@ -64,6 +64,9 @@ const NS_PER_TICK: std::ops::RangeInclusive<f64> = 0.01..=10_000.0;
 /// A reader that took the old line just before it ended may be this much later than the end: a reading takes 20 ns, and
 /// one that is interrupted in between tries again.
 const FLOOR_MARGIN_NS: u64 = 1_000;
+/// Differences of the wall clock's offset below this are those of two measurements: reading two clocks takes some 50 ns, and a
+/// microsecond when a cache has to be filled.
+const WALL_NOISE_NS: u64 = 1_000;
 /// Nanoseconds over which the drift is measured: a bracket of 20 ns over 4 s is 5 ppb.
 const DRIFT_NS: u64 = 4_000_000_000;
 /// Half a nanosecond: a possible step back below this cannot be seen.
@@ -99,7 +102,8 @@ pub(crate) struct Calibrator {
     seen_ns: u64,
     width_min: u64,
     wide_in_a_row: u32,
-    wall_offset_ns: Option<i64>,
+    /// How far the wall clock is ahead of CLOCK_MONOTONIC, and within how much that is known.
+    wall: Option<(i64, u64)>,
     /// Epoch of the next segment.
     epoch: u16,
     /// The counter may be used at all.
@@ -127,7 +131,7 @@ impl Calibrator {
             seen_ns: 0,
             width_min: u64::MAX,
             wide_in_a_row: 0,
-            wall_offset_ns: None,
+            wall: None,
             epoch: current.epoch,
             trusted: true,
             shift,
@@ -199,17 +203,19 @@ impl Calibrator {
     }
 
     fn observe_wall(&mut self, sample: &Sample) -> bool {
-        let known = self.wall_offset_ns;
-        // Both clocks are slewed alike, so their difference changes only when the wall clock is set. Within the
-        // width of the measurement it is the same difference, measured again.
-        let same = known.is_some_and(|known| known.abs_diff(sample.wall_offset_ns) <= sample.wall_width_ns.max(1_000));
-        if same {
-            return false;
+        let (offset_ns, width_ns) = (sample.wall_offset_ns, sample.wall_width_ns);
+        let mut is_set = false;
+        if let Some((known_ns, known_width_ns)) = self.wall {
+            // Both clocks are slewed alike, so their difference changes only when the wall clock is set. Within the
+            // widths of both measurements it is the same difference, measured again.
+            is_set = known_ns.abs_diff(offset_ns) > known_width_ns.saturating_add(width_ns).max(WALL_NOISE_NS);
+            if !is_set && (known_width_ns <= WALL_NOISE_NS || width_ns >= known_width_ns) {
+                return false;
+            }
         }
-        self.wall_offset_ns = Some(sample.wall_offset_ns);
-        if known.is_some() {
-            self.epoch = self.epoch.wrapping_add(1);
-        }
+        // The first, another, or the same known better: whoever was held up between two readings knew it badly.
+        self.wall = Some((offset_ns, width_ns));
+        self.epoch = self.epoch.wrapping_add(u16::from(is_set));
         true
     }
 
@@ -340,7 +346,7 @@ impl Calibrator {
     /// The segment to publish now, when the counter is at `ticks`. Made right before the publication, and made
     /// again when the thread was held up in between.
     pub(crate) fn segment(&self, ticks: u64) -> Segment {
-        let wall_offset_ns = self.wall_offset_ns.unwrap_or(self.current.wall_offset_ns);
+        let wall_offset_ns = self.wall.map_or(self.current.wall_offset_ns, |(offset, _)| offset);
         let (Some(rate), Some(last), Some(sample)) = (self.rate, self.last, self.last_sample) else {
             return Segment::os(self.floor(ticks), wall_offset_ns, self.epoch);
         };

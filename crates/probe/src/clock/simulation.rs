@@ -384,6 +384,24 @@ fn a_wall_clock_that_is_set_steps_once_and_says_so() {
     world.expect("only the wall clock stepped", 2_000);
 }
 
+/// Whoever is taken off the processor between the two readings of the first sample knows the difference of the clocks badly. The next
+/// that was not told a clock that was set, and with it an epoch, though nobody had touched it.
+#[test]
+fn a_difference_that_is_known_better_is_no_step() {
+    let mut world = World::new(1 << 50, 1_000_000_000, GHZ_2);
+    let epoch = world.current.epoch;
+    let held_up =
+        Sample { wall_offset_ns: world.wall_offset_ns - 4_000_000, wall_width_ns: 8_000_000, ..world.sample() };
+    assert_eq!(world.calibrator.observe(&held_up), Outcome::Publish);
+    world.publish();
+    world.run(10.0, true);
+    assert_eq!(world.current.epoch, epoch);
+    assert!((world.current.wall_offset_ns - world.wall_offset_ns).abs() <= 40);
+    world.wall_offset_ns += 1_000_000;
+    world.run(10.0, true);
+    assert_eq!(world.current.epoch, epoch + 1);
+}
+
 /// As the environment tells it: a suspend, a live migration to a processor of another frequency, a restored snapshot after which
 /// both clocks have jumped.
 #[test]
