@@ -109,6 +109,9 @@ pub struct Delivery {
     live_requests: BTreeMap<u64, usize>,
     /// What failed.
     retry: Retry,
+    /// How many of those that failed again and again go in a request: one, and one more for each that is taken since one failed. Those
+    /// that failed because nobody was there are soon through, and one that is never taken keeps few others company.
+    slow_together: usize,
     live_next: u64,
     /// What of a segment is to be sent, and the positions that were read.
     loaded: (Range<u64>, BTreeMap<u64, Entry>),
@@ -152,6 +155,7 @@ impl Delivery {
             in_flight: BTreeMap::new(),
             live_requests: BTreeMap::new(),
             retry: Retry::default(),
+            slow_together: 1,
             live_next: board.end(),
             loaded: Default::default(),
             unreadable: Vec::new(),
@@ -201,10 +205,10 @@ impl Delivery {
         if self.retry.has_usual() {
             return self.gather(most, Lane::Backlog, |this| Ok(this.retry.usual()));
         }
-        let alone = Most { jobs: 1, ..most };
-        let mut slow = self.retry.slow(self.turn);
-        if slow.is_some() {
-            return self.gather(alone, Lane::Backlog, |_| Ok(slow.take()));
+        let few = Most { jobs: most.jobs.min(self.slow_together), ..most };
+        let slow = self.gather(few, Lane::Backlog, |this| Ok(this.retry.slow(this.turn)))?;
+        if !slow.is_empty() {
+            return Ok(slow);
         }
         if !self.retry.is_full() {
             let jobs = self.next_of_lanes(board, disk, (now_ms, connections), most)?;
@@ -213,7 +217,7 @@ impl Delivery {
             }
         }
         // Nothing else is there: these need not wait.
-        let jobs = self.gather(alone, Lane::Backlog, |this| Ok(this.retry.slow(u64::MAX)))?;
+        let jobs = self.gather(few, Lane::Backlog, |this| Ok(this.retry.slow(u64::MAX)))?;
         Ok(if jobs.is_empty() { self.next_gap().into_iter().collect() } else { jobs })
     }
 
@@ -454,7 +458,9 @@ impl Delivery {
     pub fn acknowledged(&mut self, job: &Job) -> Option<Gap> {
         match job {
             Job::Record(entry, _) => {
-                self.landed(entry.position);
+                if retry::is_slow(self.landed(entry.position)) {
+                    self.slow_together = self.slow_together.saturating_add(1);
+                }
                 self.done(entry.position..entry.position + 1);
                 None
             }
@@ -481,6 +487,9 @@ impl Delivery {
             self.gap_due = retry::due(self.gap_failures, self.turn + 1);
         }
         if let Some((entry, failures)) = self.back(job) {
+            if retry::is_slow(failures) {
+                self.slow_together = 1;
+            }
             self.retry.failed(entry, failures, self.turn + 1);
         }
     }

@@ -451,6 +451,28 @@ fn a_batch_that_always_fails_holds_up_no_other() {
     assert_eq!(broker.deliveries[0].lag(&board).records, 1);
 }
 
+/// A queue's server that came back after a minute got what had waited one by one, each with the confirmation of its own.
+#[test]
+fn what_failed_while_nobody_was_there_is_soon_through_when_somebody_is() {
+    let disk = SimulatedDisk::new(11);
+    let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
+    broker.append(&mut world, 200).unwrap();
+    let board = broker.spool.board();
+    let most = Most { jobs: 64, bytes: 1_000_000 };
+    let request = |broker: &mut Broker| broker.deliveries[0].next_request(&board, &*broker.disk, (1, 1), most).unwrap();
+    for _ in 0..100 {
+        request(&mut broker).into_iter().for_each(|job| broker.deliveries[0].failed(job));
+    }
+    let mut requests = 0;
+    while broker.deliveries[0].lag(&board).records > 0 {
+        for job in request(&mut broker) {
+            broker.deliveries[0].acknowledged(&job);
+        }
+        requests += 1;
+    }
+    assert!(requests < 20, "{requests}");
+}
+
 /// As a batch, so a gap: it was sent before anything else, always.
 #[test]
 fn a_gap_that_always_fails_holds_up_no_batch() {

@@ -1,7 +1,8 @@
 //! Records that are sent again, with their bytes at hand.
 //!
-//! Invariants: a record that fails again and again holds up no other one: after [`TRIES`] it goes alone, and not before twice as
-//! many requests as the last time have gone, unless there is nothing else to send.
+//! Invariants: a record that fails again and again holds up no other one: after [`TRIES`] it goes apart from those that did not, alone
+//! while none of its like is taken, and not before twice as many requests as the last time have gone, unless there is nothing else to
+//! send.
 //! Limits: beyond [`BYTES_MAX`] or [`RECORDS_MAX`] nothing new is begun, so that a destination that is away does not fill the memory.
 
 use std::collections::BTreeMap;
@@ -30,12 +31,17 @@ pub(crate) fn due(failures: u32, turn: u64) -> u64 {
     turn + (1 << failures.saturating_sub(TRIES).min(PAUSE_SHIFT_MAX))
 }
 
+/// Whether a record that failed so often goes apart from the others.
+pub(crate) const fn is_slow(failures: u32) -> bool {
+    failures >= TRIES
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Retry {
     /// Those that go as any other.
     usual: BTreeMap<u64, Waiting>,
-    /// Those that failed alone.
+    /// Those that failed again and again.
     slow: BTreeMap<u64, Waiting>,
     bytes: usize,
 }
@@ -54,7 +60,7 @@ impl Retry {
 
     fn put(&mut self, waiting: Waiting) {
         self.bytes += waiting.entry.frame.len();
-        let all = if waiting.failures < TRIES { &mut self.usual } else { &mut self.slow };
+        let all = if is_slow(waiting.failures) { &mut self.slow } else { &mut self.usual };
         let before = all.insert(waiting.entry.position, waiting);
         assert!(before.is_none(), "a record fails once while it is on its way");
     }
@@ -74,7 +80,7 @@ impl Retry {
         !self.usual.is_empty()
     }
 
-    /// One that goes alone: the one whose turn came first, if it has come by `turn`.
+    /// One of those that go apart: the one whose turn came first, if it has come by `turn`.
     pub(crate) fn slow(&mut self, turn: u64) -> Option<(Entry, u32)> {
         let (due, position) = self.slow.iter().map(|(position, waiting)| (waiting.due, *position)).min()?;
         let waiting = if due <= turn { self.slow.remove(&position) } else { None }?;
