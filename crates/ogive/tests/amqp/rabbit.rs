@@ -87,6 +87,8 @@ impl Rabbit {
             .env("RABBITMQ_CONF_ENV_FILE", directory.join("environment"))
             .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-setcookie ogive")
             .env("RABBITMQ_CTL_ERL_ARGS", "-setcookie ogive")
+            // A dump of what is killed would lie among the sources.
+            .env("ERL_CRASH_DUMP_SECONDS", "0")
             .stdin(Stdio::null());
         command
     }
