@@ -1,4 +1,5 @@
-//! `ogive serve --amqp`, `ogive amqp publish` and a broker's destination with a real RabbitMQ: what was sent is counted once, whoever is restarted or blocked.
+//! `ogive serve --amqp`, `ogive amqp publish` and a broker's destination with a real RabbitMQ: what was sent is counted
+//! once, whoever is restarted or blocked.
 #![cfg(feature = "amqp")]
 
 mod common;

@@ -3,8 +3,8 @@
 //! Format: a series `aws_<namespace>_<metric>` in snake case (`AWS/` left out) with the labels `statistic`, `region` and
 //! `dimension_<Name>`; each value at the end of its period. `ogive_check_cloudwatch_points` is how many values of a series came: 0
 //! where there were none, which is no failure, as many metrics rest.
-//! Limits: [`QUERIES_MAX`] a request, all of one resolution; [`METRICS_MAX`] a check, [`PAGES_MAX`] and [`VALUES_MAX`] a run. Each run asks for the last [`WINDOW`] periods again: what
-//! comes twice counts once, and what one run missed the next has.
+//! Limits: [`QUERIES_MAX`] a request, all of one resolution; [`METRICS_MAX`] a check, [`PAGES_MAX`] and [`VALUES_MAX`] a run. Each run asks for
+//! the last [`WINDOW`] periods again: what comes twice counts once, and what one run missed the next has.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -219,9 +219,7 @@ impl Select for Spy<'_> {
 
     fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
         let found = self.store.select_partial(selection)?;
-        let mut units = self.units.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        found.series.iter().filter(|series| !series.histograms.times.is_empty()).for_each(|series| units.add(series));
-        drop(units);
+        note(&self.units, &found.series);
         Ok(found)
     }
 
@@ -247,9 +245,7 @@ impl SeriesSet for SpySet<'_> {
 
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {
         let found = self.set.take(number)?;
-        let mut units = self.units.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        found.iter().filter(|series| !series.histograms.times.is_empty()).for_each(|series| units.add(series));
-        drop(units);
+        note(self.units, &found);
         Ok(found)
     }
 
@@ -264,6 +260,12 @@ impl SeriesSet for SpySet<'_> {
     fn warnings(&self) -> Vec<String> {
         self.set.warnings()
     }
+}
+
+/// Notes the units of the series that have histograms.
+fn note(units: &Mutex<Units>, found: &[SeriesData]) {
+    let mut units = units.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    found.iter().filter(|series| !series.histograms.times.is_empty()).for_each(|series| units.add(series));
 }
 
 /// The units seen.

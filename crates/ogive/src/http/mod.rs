@@ -150,8 +150,8 @@ impl Limits {
     pub(crate) const INGEST_KIB: u32 = 64 * 1024;
     /// 256 MiB of batches and their frames between a body and the store's answer: two of the worst that a request may unfold to.
     pub(crate) const UNFOLDED_KIB: usize = 2 * (ogive_protocol::READ_BYTES_MAX >> 10);
-    /// 4 bodies become batches at once unless `--listener-threads` says how many, twice the processors of a small machine: the worst of them take [`READ_BYTES_MAX`] each, the
-    /// rest wait as the bytes that they are.
+    /// 4 bodies become batches at once unless `--listener-threads` says how many, twice the processors of a small machine: the worst of
+    /// them take [`READ_BYTES_MAX`] each, the rest wait as the bytes that they are.
     ///
     /// [`READ_BYTES_MAX`]: ogive_protocol::READ_BYTES_MAX
     pub(crate) const READING: usize = 4;
