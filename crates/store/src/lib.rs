@@ -19,6 +19,8 @@ mod view;
 #[cfg(test)]
 mod crash_tests;
 #[cfg(test)]
+mod keep_tests;
+#[cfg(test)]
 mod listing_tests;
 #[cfg(test)]
 mod point_tests;

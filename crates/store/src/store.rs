@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread::JoinHandle;
 
 use ogive_journal::{DirectoryLock, Disk, Journal, Until};
@@ -233,10 +233,15 @@ impl Store {
 
     /// Waits until nothing is left to be done to the blocks.
     pub fn settle(&self) {
+        // An error means that the store is shutting down.
+        let _ = self.settling().recv();
+    }
+
+    /// Hears when nothing is left to be done to the blocks.
+    pub(crate) fn settling(&self) -> Receiver<()> {
         let (answer, done) = std::sync::mpsc::channel();
         self.keeper.ring(Some(answer));
-        // An error means that the store is shutting down.
-        let _ = done.recv();
+        done
     }
 
     /// Makes the snapshot `name`: exactly what was acknowledged before, and what is acknowledged meanwhile.

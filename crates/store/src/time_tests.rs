@@ -37,8 +37,8 @@ pub(crate) fn options() -> Options {
 
 pub(crate) struct Rig {
     disk: SimulatedDisk,
-    clock: Arc<ManualClock>,
-    options: Options,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) options: Options,
     store: Option<Store>,
     sequence: u64,
 }
@@ -67,7 +67,7 @@ impl Rig {
         self.store = Some(Store::open(disk, Path::new("data"), self.options.clone(), clock).unwrap());
     }
 
-    fn send(&mut self, samples: Vec<(SeriesDef, i64, Value)>) -> Verdict {
+    pub(crate) fn send(&mut self, samples: Vec<(SeriesDef, i64, Value)>) -> Verdict {
         self.send_started(samples.into_iter().map(|(def, second, value)| (def, None, second, value)).collect())
     }
 
@@ -115,7 +115,7 @@ impl Rig {
         self.metas().iter().filter(|meta| meta.resolution_ms == resolution_ms).count()
     }
 
-    fn metas(&self) -> Vec<crate::BlockMeta> {
+    pub(crate) fn metas(&self) -> Vec<crate::BlockMeta> {
         crate::Manifest::decode(&self.disk.read(Path::new("data/MANIFEST")).unwrap(), Path::new("m")).unwrap().blocks
     }
 

@@ -32,6 +32,14 @@ impl ManualClock {
     }
 }
 
+impl ManualClock {
+    /// Sets the wall clock forward or back by `by_ns`, with no time passing.
+    pub fn set(&self, by_ns: i64) {
+        // ORDERING: Relaxed, as in `advance`.
+        self.wall_ns.fetch_add(by_ns, Ordering::Relaxed);
+    }
+}
+
 impl Clock for ManualClock {
     fn now_ns(&self) -> u64 {
         // ORDERING: Relaxed, as in `advance`.

@@ -2,7 +2,7 @@
 //!
 //! Invariants: whole blocks go, and with them the horizon of their resolution rises: at and below it nothing of that
 //! resolution is shown or taken any more. Nothing goes before its rollup, where there is to be one, holds it.
-//! - By age: blocks whose window ended longer ago than the tenant keeps.
+//! - By age: blocks whose window ended longer ago than the tenant keeps, up to the first that waits for its rollup.
 //! - By size: the earliest window of the resolution that has the most bytes, again and again; never a window that is open.
 
 use std::collections::BTreeMap;
@@ -43,37 +43,53 @@ impl Job {
     }
 }
 
-/// What should go next. `step_ms` divides every horizon; windows that end after `closed_ms` stay.
-pub(crate) fn plan(
-    blocks: &[BlockMeta],
-    retention: &Retention,
-    (wall_ms, closed_ms, step_ms): (i64, i64, i64),
-    may_go: impl Fn(&Job) -> bool,
-) -> Option<Job> {
+/// What retention keeps at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds<'a> {
+    pub(crate) retention: &'a Retention,
+    pub(crate) now_ms: i64,
+    /// Windows that end after this stay.
+    pub(crate) closed_ms: i64,
+    /// Divides every horizon.
+    pub(crate) step_ms: i64,
+}
+
+impl Bounds<'_> {
+    /// Up to where the data of a tenant in one resolution is too old; `None` when it is kept for ever.
+    pub(crate) fn until_ms(&self, tenant: &Tenant, resolution_ms: u32) -> Option<i64> {
+        let age = self.retention.of(tenant).age_ms(resolution_ms)?;
+        Some(self.floor(self.now_ms.saturating_sub(age).min(self.closed_ms)))
+    }
+
+    /// The last place at or before `time_ms` where a horizon may stand.
+    fn floor(&self, time_ms: i64) -> i64 {
+        time_ms.div_euclid(self.step_ms).saturating_mul(self.step_ms)
+    }
+}
+
+/// What should go next. `is_held` tells of a block whether the next coarser rollup holds what is in it, or is not to be.
+pub(crate) fn plan(blocks: &[BlockMeta], bounds: &Bounds<'_>, is_held: impl Fn(&BlockMeta) -> bool) -> Option<Job> {
     let mut groups: BTreeMap<(&Tenant, u32), Vec<&BlockMeta>> = BTreeMap::new();
     for meta in blocks {
         groups.entry((&meta.tenant, meta.resolution_ms)).or_default().push(meta);
     }
-    let job = |tenant: &Tenant, resolution_ms, until_ms| Job { tenant: tenant.clone(), resolution_ms, until_ms };
-    let mut by_age = groups.iter().filter_map(|((tenant, resolution), group)| {
-        let age = retention.of(tenant).age_ms(*resolution)?;
-        let until = wall_ms.saturating_sub(age).min(closed_ms).div_euclid(step_ms) * step_ms;
-        group.iter().any(|meta| ends_by(meta.window, until)).then(|| job(tenant, *resolution, until))
+    let by_age = groups.iter().find_map(|((tenant, resolution_ms), group)| {
+        let too_old = bounds.until_ms(tenant, *resolution_ms)?;
+        // A block that waits for its rollup keeps what is later, not what is before it.
+        let waiting = group.iter().filter(|meta| ends_by(meta.window, too_old) && !is_held(meta));
+        let until_ms = waiting.map(|meta| bounds.floor(meta.window.start_ms)).fold(too_old, i64::min);
+        let goes = group.iter().any(|meta| ends_by(meta.window, until_ms));
+        goes.then(|| Job { tenant: (*tenant).clone(), resolution_ms: *resolution_ms, until_ms })
     });
-    by_age.find(&may_go).or_else(|| by_size(&groups, retention, closed_ms, step_ms).filter(may_go))
+    by_age.or_else(|| by_size(&groups, bounds).filter(|job| blocks.iter().filter(|meta| job.takes(meta)).all(&is_held)))
 }
 
-fn by_size(
-    groups: &BTreeMap<(&Tenant, u32), Vec<&BlockMeta>>,
-    retention: &Retention,
-    closed_ms: i64,
-    step_ms: i64,
-) -> Option<Job> {
+fn by_size(groups: &BTreeMap<(&Tenant, u32), Vec<&BlockMeta>>, bounds: &Bounds<'_>) -> Option<Job> {
     let bytes = |group: &[&BlockMeta]| group.iter().map(|meta| meta.bytes).sum::<u64>();
     let mut tenants: Vec<&Tenant> = groups.keys().map(|key| key.0).collect();
     tenants.dedup();
     tenants.into_iter().find_map(|tenant| {
-        let most = retention.of(tenant).bytes?;
+        let most = bounds.retention.of(tenant).bytes?;
         let own = || groups.iter().filter(|((of, _), _)| *of == tenant);
         if own().map(|(_, group)| bytes(group)).sum::<u64>() <= most {
             return None;
@@ -81,8 +97,8 @@ fn by_size(
         let ((_, resolution_ms), group) = own().max_by_key(|(_, group)| bytes(group))?;
         let ends = group.iter().filter(|meta| meta.window.length_ms > 0).map(|meta| meta.window.end_ms());
         // Up to the next place where a horizon may stand.
-        let until_ms = ends.min()?.saturating_add(step_ms - 1).div_euclid(step_ms) * step_ms;
-        (until_ms <= closed_ms).then(|| Job { tenant: tenant.clone(), resolution_ms: *resolution_ms, until_ms })
+        let until_ms = bounds.floor(ends.min()?.saturating_add(bounds.step_ms - 1));
+        (until_ms <= bounds.closed_ms).then(|| Job { tenant: tenant.clone(), resolution_ms: *resolution_ms, until_ms })
     })
 }
 
@@ -104,7 +120,8 @@ mod tests {
 
     fn planned(blocks: &[BlockMeta], keep: Keep, now: i64) -> Option<(u32, i64, Vec<u64>)> {
         let retention = Retention { default: keep, tenants: HashMap::new() };
-        let job = plan(blocks, &retention, (now * HOUR, now * HOUR - 1, 2 * HOUR), |_| true)?;
+        let (now_ms, closed_ms, step_ms) = (now * HOUR, now * HOUR - 1, 2 * HOUR);
+        let job = plan(blocks, &Bounds { retention: &retention, now_ms, closed_ms, step_ms }, |meta| meta.id.0 < 90)?;
         let gone = blocks.iter().filter(|meta| job.takes(meta)).map(|meta| meta.id.0).collect();
         Some((job.resolution_ms, job.until_ms / HOUR, gone))
     }
@@ -131,6 +148,15 @@ mod tests {
         assert_eq!(planned(&blocks, keep(34), 101), Some((0, 2, vec![0])));
         assert_eq!(planned(&blocks[2..], keep(1), 101), Some((0, 100, vec![3])));
         assert_eq!(planned(&blocks[3..], keep(1), 100), None, "its window is open");
+    }
+
+    #[test]
+    fn a_block_that_waits_for_its_rollup_keeps_what_is_later_and_not_what_is_before_it() {
+        let keep = || Keep { age: Some(Duration::from_secs(3600)), ..Keep::default() };
+        let waiting = of(90, 1, 8, 2, 0);
+        let blocks = [of(0, 1, 2, 2, 0), of(1, 1, 6, 2, 0), waiting.clone(), of(2, 1, 10, 2, 0)];
+        assert_eq!(planned(&blocks, keep(), 100), Some((0, 6, vec![0, 1])));
+        assert_eq!(planned(&[waiting, of(2, 1, 10, 2, 0)], keep(), 100), None);
     }
 
     #[test]

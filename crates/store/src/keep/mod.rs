@@ -24,6 +24,7 @@ use crate::codec::dictionary::Effort;
 use crate::ingest::stats::{Counter, Stats};
 use crate::ingest::{Clock, Options, flusher};
 use crate::keep::compact::{Pieces, Rules, Source};
+use crate::keep::drop::Bounds;
 use crate::keep::rollup::{Due, Known, Made};
 use crate::ledger::Ledger;
 use crate::retention::{Oldest, Retention};
@@ -194,16 +195,12 @@ impl Keeper {
         if manifest.tombstones.iter().any(done) {
             return Some(Job::Forget);
         }
-        let made = Made::of(manifest, &self.rollups, self.ladder);
+        let bounds = self.bounds();
+        let made = Made::of(manifest, (&self.rollups, self.ladder), bounds);
         if let Some(due) = made.due(&self.rollups, (wall_ms, closed_ms), &self.known) {
             return Some(Job::RollUp(due));
         }
-        let step_ms = self.rollups.last().map_or(0, |coarsest| i64::from(*coarsest)).max(self.ladder.base_ms());
-        let held = |job: &drop::Job| {
-            let mut going = manifest.blocks.iter().filter(|meta| job.takes(meta));
-            going.all(|meta| made.holds(meta, &self.known))
-        };
-        if let Some(job) = drop::plan(&manifest.blocks, &self.retention, (wall_ms, closed_ms, step_ms), held) {
+        if let Some(job) = drop::plan(&manifest.blocks, &bounds, |meta| made.holds(meta, &self.known)) {
             return Some(Job::Drop(job));
         }
         let rules = Rules { ladder: self.ladder, fan: self.fan, closed_ms };
@@ -216,6 +213,14 @@ impl Keeper {
         compact::plan(&manifest.blocks, &rules, apart, whole)
             .map(Job::Compact)
             .or_else(|| first(&|meta| self.is_to_be_packed(view, meta, closed_ms)).map(Job::Pack))
+    }
+
+    /// What retention keeps now.
+    fn bounds(&self) -> Bounds<'_> {
+        let now_ms = self.clock.wall_ns().div_euclid(1_000_000);
+        let closed_ms = now_ms.saturating_sub(self.lateness.as_millis() as i64);
+        let step_ms = self.rollups.last().map_or(0, |coarsest| i64::from(*coarsest)).max(self.ladder.base_ms());
+        Bounds { retention: &self.retention, now_ms, closed_ms, step_ms }
     }
 
     /// Whether a block is as old as blocks of the longest window are and has texts that were packed in haste. Once it is
@@ -315,7 +320,7 @@ impl Keeper {
             self.flusher.ring(Some(answer));
             flushed.recv().map_err(|_| Error::Ending)??;
             let view = self.ledger.view();
-            let made = Made::of(&view.manifest, &self.rollups, self.ladder);
+            let made = Made::of(&view.manifest, (&self.rollups, self.ladder), self.bounds());
             let mut going = view.manifest.blocks.iter().filter(|meta| job.takes(meta));
             if !going.all(|meta| made.holds(meta, &self.known)) {
                 return Ok(());

@@ -1,7 +1,8 @@
 //! Which rollups are to be made.
 //!
 //! Invariants: a rollup is made when its window is closed, from the next finer resolution, and again when finer data of its
-//! window arrived after it was made; a coarser one after the finer one that it is made of.
+//! window arrived after it was made; a coarser one after the finer one that it is made of. A rollup that was dropped, or that
+//! retention would drop and no coarser one that is kept is made of, is never due: what is dropped for its age would be made again for ever.
 //! Limits: one rollup is made again at most once in [`REST_MS`], so that late data in each flush does not read a day again
 //! each time. Meanwhile finer data answers in its place, and is not dropped for age.
 
@@ -10,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use ogive_model::Tenant;
 
 use crate::BlockMeta;
+use crate::keep::drop::Bounds;
 use crate::manifest::Manifest;
 use crate::window::{Ladder, Window};
 
@@ -95,33 +97,56 @@ fn parts(window: Window, length_ms: i64) -> impl Iterator<Item = Window> {
     (0..count).map(move |at| Window { start_ms: first.start_ms + at * length_ms, length_ms })
 }
 
-/// The rollup over `window` if it does not hold what is in a finer block.
-fn needs(finer: &BlockMeta, resolution_ms: u32, window: Window, made: &ByWindow<'_>, known: &Known) -> Option<Due> {
-    match made.get(&(&finer.tenant, window)) {
-        Some((rolled, _)) if finer.arrived <= *rolled => None,
-        Some((_, own)) => Some((finer.tenant.clone(), resolution_ms, *own)),
-        None => {
-            let due = (finer.tenant.clone(), resolution_ms, window);
-            let seen = known.empty.get(&due).copied().unwrap_or(0);
-            (finer.arrived > seen || !known.empty.contains_key(&due)).then_some(due)
-        }
-    }
-}
-
 /// The rollups that a manifest has.
 pub(crate) struct Made<'a> {
     manifest: &'a Manifest,
+    bounds: Bounds<'a>,
     /// By the resolution that they are made of: their own, their shortest window, and those that there are.
     of: HashMap<u32, (u32, i64, ByWindow<'a>)>,
 }
 
 impl<'a> Made<'a> {
-    pub(crate) fn of(manifest: &'a Manifest, rollups: &[u32], ladder: Ladder) -> Self {
+    /// `bounds` are what retention keeps now.
+    pub(crate) fn of(manifest: &'a Manifest, (rollups, ladder): (&[u32], Ladder), bounds: Bounds<'a>) -> Self {
         let of = rollups.iter().map(|coarser| {
             let length = ladder.lengths(*coarser)[0];
             (finer_than(rollups, *coarser), (*coarser, length, made(&manifest.blocks, *coarser, length)))
         });
-        Self { manifest, of: of.collect() }
+        Self { manifest, bounds, of: of.collect() }
+    }
+
+    /// Whether data up to `end_ms` is to be in the rollup to `resolution_ms`: it was not dropped there, and either it is kept or
+    /// a coarser one that keeps it is made of it.
+    fn is_wanted(&self, tenant: &Tenant, resolution_ms: u32, end_ms: i64) -> bool {
+        if end_ms <= self.manifest.horizon(tenant, resolution_ms) {
+            return false;
+        }
+        let is_kept = self.bounds.until_ms(tenant, resolution_ms).is_none_or(|until_ms| until_ms < end_ms);
+        let coarser = || self.of.get(&resolution_ms).map(|(coarser, ..)| *coarser);
+        is_kept || coarser().is_some_and(|coarser| self.is_wanted(tenant, coarser, end_ms))
+    }
+
+    /// The rollup over `window` if it is to be and does not hold what is in a finer block. `made` are those to `resolution_ms`.
+    fn needs(
+        &self,
+        finer: &BlockMeta,
+        (resolution_ms, window): (u32, Window),
+        made: &ByWindow<'_>,
+        known: &Known,
+    ) -> Option<Due> {
+        let due = match made.get(&(&finer.tenant, window)) {
+            Some((rolled, _)) if finer.arrived <= *rolled => return None,
+            Some((_, own)) => (finer.tenant.clone(), resolution_ms, *own),
+            None => {
+                let due = (finer.tenant.clone(), resolution_ms, window);
+                if known.empty.get(&due).is_some_and(|seen| finer.arrived <= *seen) {
+                    return None;
+                }
+                due
+            }
+        };
+        let end_ms = due.2.end_ms().min(finer.window.range().end_ms);
+        self.is_wanted(&finer.tenant, resolution_ms, end_ms).then_some(due)
     }
 
     /// What is to be made first, at `wall_ms` with windows that ended by `closed_ms` closed.
@@ -135,7 +160,7 @@ impl<'a> Made<'a> {
                 let open = move |window: &Window| horizon < window.end_ms() && window.end_ms() <= closed_ms;
                 parts(meta.window, *length)
                     .filter(open)
-                    .filter_map(|window| needs(meta, *resolution, window, made, known))
+                    .filter_map(|window| self.needs(meta, (*resolution, window), made, known))
             });
             // One that is made of a rollup which itself is to be made would pass for what holds all that there is.
             let is_whole = |(tenant, _, window): &Due| finer == 0 || self.reaches(tenant, *window, finer, known);
@@ -161,6 +186,6 @@ impl<'a> Made<'a> {
         let horizon = self.manifest.horizon(&meta.tenant, meta.resolution_ms);
         parts(meta.window, *length)
             .filter(|window| window.end_ms() > horizon && window.meets(&within))
-            .all(|window| needs(meta, *coarser, window, made, known).is_none_or(|due| known.is_given_up(&due)))
+            .all(|window| self.needs(meta, (*coarser, window), made, known).is_none_or(|due| known.is_given_up(&due)))
     }
 }
