@@ -135,6 +135,14 @@ impl SourceTable {
         self.sources.len()
     }
 
+    /// Bytes that the table takes, about: its places, and the runs of a source that has more than a few are left out.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        // A place holds the id, the source and a byte of control; the least run list has 4 places of 16 bytes.
+        let place = size_of::<(SourceId, Source)>() + 1;
+        (self.sources.capacity() * place + self.sources.len() * 64) as u64
+    }
+
     /// True when no source is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ogive_model::{Batch, Matcher, Select, SelectError, SourceId, Tenant, TimeRange, Verdict};
 pub(crate) use ogive_store::{Stamps, Step};
 
+use crate::allocator;
 use crate::live::Live;
 use crate::own_value::OwnValue;
 
@@ -47,6 +48,22 @@ pub(crate) struct Fact {
     /// Name in `/v1/status`.
     pub(crate) name: &'static str,
     pub(crate) value: f64,
+}
+
+/// Figures of a store that are bytes of memory.
+const MEMORY_PARTS: [&str; 4] = ["head_bytes", "series_bytes", "block_index_bytes", "sequence_bytes"];
+
+/// The figures of a store, and how much memory the process holds.
+pub(crate) fn facts(backend: &dyn Backend) -> Vec<Fact> {
+    let mut facts = backend.facts();
+    let memory = allocator::figures(memory_parts(&facts)).into_iter();
+    facts.extend(memory.map(|(name, bytes)| Fact { name, value: bytes as f64 }));
+    facts
+}
+
+/// Bytes of memory that these figures count.
+pub(crate) fn memory_parts(facts: &[Fact]) -> u64 {
+    facts.iter().filter(|fact| MEMORY_PARTS.contains(&fact.name)).map(|fact| fact.value as u64).sum()
 }
 
 /// A store.

@@ -1,6 +1,7 @@
 //! Ogive's one binary: the command line, the listeners, the HTTP API with its page, and the roles.
 #![forbid(unsafe_code)]
 
+mod allocator;
 #[cfg(feature = "amqp")]
 mod amqp;
 mod backend;

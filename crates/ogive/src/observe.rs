@@ -17,7 +17,7 @@ use ogive_export::{Cells, Measured, Turn, random_source};
 use ogive_model::{Batch, SeriesDef, SourceId, Tenant, Value};
 use ogive_probe::{Clock, HiccupMeter, Recorder};
 
-use crate::backend::{Backend, Fact};
+use crate::backend::{self, Backend, Fact};
 use crate::broker;
 use crate::clock::AskKernel;
 use crate::clock::series::{self, ClockSeries};
@@ -268,7 +268,7 @@ impl Work {
         let due = turn.time_ns / SECOND_NS % WIDTH_SECONDS == 0;
         if due {
             figures.extend(counter_values(&self.counters));
-            figures.extend(self.backend.facts().iter().filter_map(kept_value));
+            figures.extend(backend::facts(&*self.backend).iter().filter_map(kept_value));
             figures.extend(self.backend.own_values());
         }
         let clock = self.clock_series.second(due);
@@ -321,7 +321,8 @@ fn counter_values(counters: &Counters) -> impl Iterator<Item = OwnValue> + '_ {
 
 /// What is known of the disks and of what is kept on them, as series.
 fn kept_value(fact: &Fact) -> Option<OwnValue> {
-    const BEGINNINGS: [&str; 10] = [
+    const BEGINNINGS: [&str; 11] = [
+        "memory_",
         "spool_",
         "disk",
         "scrub_",

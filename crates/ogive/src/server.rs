@@ -10,6 +10,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::allocator;
+use crate::backend::{self, Backend};
 use crate::checks;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
 use crate::clock::AskKernel;
@@ -82,6 +84,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         upkeep: Some(upkeep.clone()),
         flags: options.flags.clone(),
     };
+    allocator::started(backend::memory_parts(&store.facts()));
     let ready = front.before(store.clone(), role, kernel)?;
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     let runtime = ready.serve(&format!("with data in {}", data.join(" and ")))?;

@@ -200,6 +200,8 @@ impl Backend for Embedded {
             ("samples_head", status.head_samples),
             ("head_bytes", status.head_bytes),
             ("series_bytes", status.series_bytes),
+            ("block_index_bytes", status.block_index_bytes),
+            ("sequence_bytes", status.sequence_bytes),
             ("ingest_memory_bytes_max", status.head_bytes_max),
             ("blocks", status.blocks),
             ("block_bytes", status.block_bytes),

@@ -255,12 +255,20 @@ impl Blocks {
         self.0.iter().map(|live| &**live).filter(move |live| live.touches(tenant, range))
     }
 
+    /// Bytes of the indexes that are in memory.
+    pub(crate) fn index_bytes(&self) -> usize {
+        self.openable().map(Block::index_bytes).sum()
+    }
+
+    /// The blocks that could be opened.
+    fn openable(&self) -> impl Iterator<Item = &Block> {
+        self.0.iter().filter_map(|live| (*live.block).as_ref().ok())
+    }
+
     /// Forgets the indexes of blocks outside `range` when all together take more than `bytes_max`.
     pub(crate) fn trim(&self, range: TimeRange, bytes_max: usize) {
-        let readable = || self.0.iter().filter_map(|live| (*live.block).as_ref().ok());
-        let held: usize = readable().map(Block::index_bytes).sum();
-        if held > bytes_max {
-            readable().filter(|block| !block.overlaps(range)).for_each(|block| {
+        if self.index_bytes() > bytes_max {
+            self.openable().filter(|block| !block.overlaps(range)).for_each(|block| {
                 block.release_index();
             });
         }

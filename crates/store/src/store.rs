@@ -338,6 +338,8 @@ impl Store {
             head_samples: self.size.samples.load(Ordering::Relaxed),
             head_bytes: self.size.bytes.load(Ordering::Relaxed),
             series_bytes: self.size.series_bytes(),
+            block_index_bytes: view.blocks.index_bytes() as u64,
+            sequence_bytes: self.stats.sequence_bytes.get(),
             head_bytes_max: self.head_bytes_max,
             blocks: view.blocks.len() as u64,
             block_bytes: view.blocks.metas().map(|meta| meta.bytes).sum(),

@@ -127,7 +127,7 @@ fn exposition(app: &App, form: Form) -> String {
     let uptime = app.clock.now().saturating_sub(app.started_ns) as f64 / 1e9;
     out.family("ogive_uptime_seconds", "gauge", "Seconds since the server started.");
     out.line(format_args!("ogive_uptime_seconds {uptime}"));
-    for fact in app.backend.facts() {
+    for fact in crate::backend::facts(&*app.backend) {
         let name = format!("ogive_store_{}", fact.name);
         out.family(&name, if name.ends_with("_total") { "counter" } else { "gauge" }, "A figure of the store.");
         out.line(format_args!("{name} {}", fact.value));

@@ -306,6 +306,7 @@ impl Core {
 
     fn tell_size(&self) {
         self.stats.series.set(self.registry.len() as u64);
+        self.stats.sequence_bytes.set(self.sources.memory_bytes());
         self.size.set_series(self.registry.bytes());
     }
 

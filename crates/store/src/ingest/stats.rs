@@ -37,6 +37,8 @@ pub(crate) struct Stats {
     rejected: [Counter; Reason::ALL.len()],
     pub(crate) refused: Counter,
     pub(crate) series: Counter,
+    /// Bytes of the table of sequences.
+    pub(crate) sequence_bytes: Counter,
     pub(crate) journal_bytes: Counter,
     /// Sequence behind the last record that is durable.
     pub(crate) journal_durable: Counter,
@@ -100,7 +102,11 @@ pub struct Status {
     pub head_bytes: u64,
     /// Bytes of the series themselves: labels, index, and where their samples are.
     pub series_bytes: u64,
-    /// What both may have together.
+    /// Bytes of the label indexes of blocks that are in memory.
+    pub block_index_bytes: u64,
+    /// Bytes of the table of sequences, about.
+    pub sequence_bytes: u64,
+    /// What heads and series may have together.
     pub head_bytes_max: u64,
     /// Live blocks.
     pub blocks: u64,
