@@ -42,8 +42,9 @@ impl<'a> Pairs<'a> {
     }
 
     /// Adds an attribute. Several attributes that become one label are joined, as in Prometheus.
-    pub(super) fn attribute(&mut self, name: &'a str, value: Cow<'a, str>) {
-        self.pairs.push((self.translation.label(name), name, value));
+    pub(super) fn attribute(&mut self, name: &'a str, value: Cow<'a, str>) -> Result<(), SeriesError> {
+        self.pairs.push((self.translation.label(name)?, name, value));
+        Ok(())
     }
 
     /// Adds the attributes in field `number` of `message`.
@@ -51,7 +52,7 @@ impl<'a> Pairs<'a> {
         for pair in messages(message, number, "an attribute is not a message") {
             let (name, value) = key_value(pair.map_err(malformed)?).map_err(malformed)?;
             let value = value.label().map_err(malformed)?;
-            self.attribute(name, value);
+            self.attribute(name, value)?;
         }
         Ok(())
     }
@@ -145,7 +146,7 @@ impl<'a> Resource<'a> {
         for pair in messages(self.message, 1, "an attribute is not a message") {
             let (name, value) = key_value(pair.map_err(malformed)?).map_err(malformed)?;
             if wanted(name) {
-                pairs.attribute(name, value.label().map_err(malformed)?);
+                pairs.attribute(name, value.label().map_err(malformed)?)?;
             }
         }
         Ok(())
@@ -178,12 +179,13 @@ impl<'a> Scope<'a> {
         if !options.scope_labels {
             return Ok(());
         }
-        pairs.attribute("otel_scope_name", Cow::Borrowed(self.name));
-        pairs.attribute("otel_scope_version", Cow::Borrowed(self.version));
+        pairs.attribute("otel_scope_name", Cow::Borrowed(self.name))?;
+        pairs.attribute("otel_scope_version", Cow::Borrowed(self.version))?;
         for pair in messages(self.message, 3, "an attribute is not a message") {
             let (name, value) = key_value(pair.map_err(malformed)?).map_err(malformed)?;
-            let label = pairs.translation.label(name);
-            pairs.pairs.push((format!("otel_scope_{label}").into(), name, value.label().map_err(malformed)?));
+            let label = format!("otel_scope_{name}");
+            let label = pairs.translation.label(&label)?.into_owned();
+            pairs.pairs.push((label.into(), name, value.label().map_err(malformed)?));
         }
         Ok(())
     }

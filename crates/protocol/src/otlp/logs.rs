@@ -92,7 +92,7 @@ impl From<'_> {
         self.scope.label(&mut pairs, options)?;
         if !options.scope_labels {
             // Which part of a program speaks is what people look for.
-            pairs.attribute("otel_scope_name", Cow::Borrowed(self.scope.name));
+            pairs.attribute("otel_scope_name", Cow::Borrowed(self.scope.name))?;
         }
         let [a, b, c] = self.resource.ours(NAME);
         let labels = pairs.labels(&[a, b, c, if severity.is_empty() { ("", "") } else { ("severity", severity) }])?;
