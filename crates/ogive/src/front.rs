@@ -58,6 +58,8 @@ pub(crate) struct Options<'a> {
     pub(crate) batch_series_max: usize,
     /// The file of TLS, users and tokens.
     pub(crate) web: Option<&'a Path>,
+    /// Which pages of other sites may read answers.
+    pub(crate) cors: Option<&'a http::Cors>,
     pub(crate) otlp: &'a http::OtlpOptions,
     /// StatsD, Graphite and InfluxDB.
     pub(crate) lines: &'a listen::Options,
@@ -87,6 +89,7 @@ pub(crate) struct Front {
     pub(crate) meters: Arc<Meters>,
     counters: Arc<Counters>,
     web: Arc<Web>,
+    cors: Option<http::Cors>,
     listeners: Vec<TcpListener>,
     urls: Vec<String>,
     lines: listen::Bound,
@@ -113,10 +116,15 @@ impl Front {
             reading: options.threads.unwrap_or(Limits::READING),
             batch_series_max: options.batch_series_max,
             otlp: http::Otlp::new(options.otlp.decoder()),
-            influx: Rules { names: options.lines.line_names, db_label: options.lines.influx_db_label.clone() },
+            influx: Rules {
+                names: options.lines.line_names,
+                db_label: options.lines.influx_db_label.clone(),
+                ..Rules::default()
+            },
             runtime,
             counters,
             web,
+            cors: options.cors.cloned(),
             listeners,
             fetching,
         })
@@ -148,6 +156,7 @@ impl Front {
             admin: role.admin,
             upkeep: role.upkeep,
             web,
+            cors: self.cors,
             scrape: Arc::default(),
             flags: role.flags,
         });

@@ -46,6 +46,8 @@ pub(crate) struct Options {
     pub(crate) queries: QueryLimits,
     /// The file of TLS, users and tokens.
     pub(crate) web: Option<PathBuf>,
+    /// Which pages of other sites may read answers.
+    pub(crate) cors: Option<http::Cors>,
     pub(crate) otlp: http::OtlpOptions,
     /// StatsD, Graphite and InfluxDB.
     pub(crate) lines: listen::Options,
@@ -65,6 +67,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         threads: options.listener_threads,
         batch_series_max: options.limits.limit_batch_series,
         web: options.web.as_deref(),
+        cors: options.cors.as_ref(),
         otlp: &options.otlp,
         lines: &options.lines,
         scrape: &options.scrape,

@@ -107,6 +107,19 @@ fn influxdb_client_through_a_crash() {
     server.grows_to("sum_over_time(tank_level_valve[5m])", sum as f64);
 }
 
+/// Its first call, `create_database`, was answered with 415.
+#[test]
+fn influxdb_package_of_version_1() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let (host, port) = server.address.split_once(':').unwrap();
+    let from = (now_ms() - 100_000).to_string() + "000000";
+    let mut client = Client::start("influx_v1.py", &[host, port, &from, &COUNT.to_string()]);
+    client.wait_for("sent");
+    client.finish();
+    server.grows_to("count_over_time(boiler_bar{site=\"a\",db=\"plant\"}[5m])", COUNT as f64);
+}
+
 /// A collectd that takes values from a socket and writes them as Graphite's lines; killed when dropped.
 struct Collectd {
     _program: Program,

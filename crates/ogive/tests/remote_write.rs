@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::Server;
 use common::clients::{Client, heavy};
 use common::programs::{Program, free_address};
+use common::{Server, remote};
 
 /// A Prometheus that scrapes the server and writes what it scraped back to it.
 fn prometheus_of(directory: &Path, server: &Server) -> Program {
@@ -236,4 +236,32 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
         let line = format!("ogive_ingest_unreadable_total{{protocol=\"remote_write\",reason=\"{reason}\"}} {count}\n");
         assert!(metrics.contains(&line), "{line} is not in {metrics}");
     }
+}
+
+/// A Prometheus drops for good what is answered with 413, and 100,001 series in one request were: it is taken in parts, and counts once
+/// when it comes again.
+#[test]
+fn more_series_than_a_batch_may_have_are_stored_in_parts() {
+    const SERIES: usize = 12_001;
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--limit-batch-series", "5000"];
+    let server = Server::try_start(directory.path(), &args).unwrap_or_else(|said| panic!("no start: {said}"));
+    let now_ms = common::now_ms();
+    let mut message = Vec::new();
+    for at in 0..SERIES {
+        let mut series = remote::series(&format!("many_{at}"));
+        remote::put_float(&mut series, now_ms, 1.0);
+        remote::bytes(&mut message, 1, &series);
+    }
+    let body = snap::raw::Encoder::new().compress_vec(&message).unwrap();
+    let head = "POST /api/v1/write HTTP/1.1\r\ncontent-type: application/x-protobuf\r\ncontent-encoding: snappy";
+    for sent in 1..=2 {
+        let (status, answer) = server.request(head, &body).unwrap();
+        assert_eq!((status, &*answer), (204, ""));
+        let (_, status) = server.get("/v1/status");
+        let figures = ["accepted", "received"].map(|name| &status[format!("remote_write_{name}_total")]);
+        assert_eq!(figures, [sent * SERIES; 2], "{status}");
+    }
+    let last = SERIES - 1;
+    server.becomes(&format!("count(count_over_time({{__name__=~\"many_0|many_{last}\"}}[5m]) == 1)"), 2.0);
 }

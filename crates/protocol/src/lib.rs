@@ -16,6 +16,7 @@ pub mod lines;
 #[cfg(test)]
 mod mutations;
 pub mod otlp;
+pub mod parts;
 mod protobuf;
 pub mod remote_read;
 pub mod remote_write;

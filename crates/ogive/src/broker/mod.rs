@@ -66,6 +66,7 @@ pub(crate) fn run(path: &Path, kernel: AskKernel) -> anyhow::Result<ExitCode> {
         threads: None,
         batch_series_max: listeners.limit_batch_series,
         web: listeners.web.web_config.as_deref(),
+        cors: listeners.web.web_cors_origin.as_ref(),
         otlp: &listeners.otlp,
         lines: &listeners.lines,
         scrape: &listeners.scrape,

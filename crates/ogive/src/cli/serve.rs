@@ -160,6 +160,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         admin,
         otlp,
         web,
+        cors: options.web.web_cors_origin.clone(),
         lines,
         scrape,
         flags,

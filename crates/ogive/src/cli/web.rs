@@ -13,6 +13,10 @@ pub(crate) struct WebOptions {
     /// changes.
     #[arg(long, value_name = "FILE", env = "OGIVE_WEB_CONFIG")]
     pub(crate) web_config: Option<PathBuf>,
+    /// Pages of other sites that may read answers: a regular expression for their whole origin, such as
+    /// 'https?://(a|b)\.example\.com', or '.*' for all. None when it is left out (docs/web.md).
+    #[arg(long, alias = "web.cors.origin", value_name = "REGEX", env = "OGIVE_WEB_CORS_ORIGIN", value_parser = crate::http::Cors::parse)]
+    pub(crate) web_cors_origin: Option<crate::http::Cors>,
 }
 
 /// The bytes of a file, not many more than a configuration may have.

@@ -97,8 +97,13 @@ pub(super) fn route_name(path: Option<&MatchedPath>) -> &'static str {
 /// Lets through who may pass.
 pub(super) async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let (_, see, change) = rule(request.extensions().get());
-    let is_seeing = matches!(*request.method(), Method::GET | Method::HEAD);
-    match judge(&app, &mut request, if is_seeing { see } else { change }).await {
+    let need = match *request.method() {
+        Method::GET | Method::HEAD => see,
+        // It tells which methods there are, and nothing else.
+        Method::OPTIONS => Open,
+        _ => change,
+    };
+    match judge(&app, &mut request, need).await {
         Ok(()) => next.run(request).await,
         Err((why, error)) => {
             app.web.turned_away(why);

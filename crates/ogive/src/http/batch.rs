@@ -17,8 +17,10 @@ use super::ask::reading;
 use super::batch_json;
 use super::batches::{self, FRAMES};
 use super::body::{self, Held, Unfolded};
+use super::division::{self, Piece};
 use super::error::{ApiError, json};
 use super::params;
+use super::parts;
 use crate::backend::Refusal;
 use crate::counters::{MALFORMED, Protocol};
 use crate::ingest_path::{OnTheWay, Publisher};
@@ -78,8 +80,18 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
             return error.into_response();
         }
     };
-    let Decoded { batch, frame, details, unfolded } = decoded;
-    match stored_within(&app, Protocol::Batch, batch, frame, &way, Some(unfolded)).await {
+    let (stored, details) = match decoded {
+        Body::One(Decoded { batch, frame, details, unfolded }) => {
+            (stored_within(&app, Protocol::Batch, batch, frame, &way, Some(unfolded)).await, details)
+        }
+        Body::Pieces { pieces, details, unfolded } => {
+            // What they unfold to is counted until the last is stored.
+            let stored = stored_in_pieces(&app, pieces, &way).await;
+            drop(unfolded);
+            (stored, details)
+        }
+    };
+    match stored {
         Ok(verdict) => {
             let (status, body) = answer(&verdict, &details);
             app.meters.ingest.finish(way, Publisher::Of(Protocol::Batch));
@@ -89,7 +101,38 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     }
 }
 
-async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Decoded, ApiError> {
+/// A body that was read.
+enum Body {
+    One(Decoded),
+    /// JSON with more than one batch may have.
+    Pieces {
+        pieces: Vec<Piece>,
+        details: Vec<(u32, String)>,
+        unfolded: Unfolded,
+    },
+}
+
+/// Stores one behind the other. A refusal ends it: the samples behind are refused too, and the sender comes back with the whole.
+async fn stored_in_pieces(app: &App, pieces: Vec<Piece>, way: &OnTheWay) -> Result<Verdict, Refusal> {
+    let ledger = app.counters.of(Protocol::Batch);
+    let mut whole = Ok(Verdict::default());
+    for piece in pieces {
+        let (from, samples) = (piece.from(), piece.batch.samples.len() as u64);
+        match &mut whole {
+            Ok(verdict) => match stored(app, Protocol::Batch, piece.batch, piece.frame, way).await {
+                Ok(next) => Piece::add(from, next, verdict),
+                Err(refusal) => whole = Err(refusal),
+            },
+            Err(refusal) => {
+                ledger.received.add(samples);
+                ledger.batch(samples, &Err(refusal.clone()));
+            }
+        }
+    }
+    whole
+}
+
+async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Body, ApiError> {
     let form = Form::of(request.headers())?;
     let tenant = params::tenant(request.headers())?;
     let held = body::read(app, Protocol::Batch, request).await?;
@@ -104,18 +147,22 @@ async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Deco
     decoded
 }
 
-fn decode(app: &App, form: Form, mut held: Held, tenant: Option<Tenant>) -> Result<Decoded, ApiError> {
+fn decode(app: &App, form: Form, mut held: Held, tenant: Option<Tenant>) -> Result<Body, ApiError> {
     held.unpack()?;
-    let unfolded = Unfolded::of(app, held.bytes.len())?;
+    let mut unfolded = Unfolded::of(app, held.bytes.len())?;
     match form {
         Form::Json => {
             let batch_json::Decoded { mut batch, named, details } =
                 batch_json::decode(&held.bytes).map_err(ApiError::bad_data)?;
             batch.tenant = agreed(tenant, named.then_some(batch.tenant))?;
-            let frame = batch.encode().map_err(|error| ApiError::too_large(error.to_string()))?;
-            Ok(Decoded { batch, frame, details, unfolded })
+            if let Ok(frame) = parts::framed(app, &batch) {
+                return Ok(Body::One(Decoded { batch, frame, details, unfolded }));
+            }
+            unfolded.settle(ogive_protocol::batch_bytes(&batch))?;
+            let pieces = division::divide(app, &batch).map_err(|why| ApiError::too_large(why.message))?;
+            Ok(Body::Pieces { pieces, details, unfolded })
         }
-        Form::FlatBuffer => of_frame(held.bytes, tenant, unfolded),
+        Form::FlatBuffer => of_frame(held.bytes, tenant, unfolded).map(Body::One),
     }
 }
 
@@ -138,6 +185,10 @@ pub(crate) fn of_message(kind: Option<&str>, bytes: Vec<u8>) -> Result<(Batch, V
     match Form::named(kind).ok_or_else(|| format!("content type {kind:?} is no batch"))? {
         Form::Json => {
             let batch = batch_json::decode(&bytes)?.batch;
+            let series = batch.series.len() + batch.known.len();
+            if series > wire::SERIES_MAX {
+                return Err(format!("{series} series, above the limit of {}; split them", wire::SERIES_MAX));
+            }
             let frame = batch.encode().map_err(|error| error.to_string())?;
             Ok((batch, frame))
         }
@@ -320,7 +371,7 @@ pub(super) fn refusal(refusal: &Refusal) -> (StatusCode, String) {
 }
 
 /// With the identities that are not known here, so that the sender declares those series.
-fn error_of(refusal: &Refusal) -> (ApiError, Vec<(&'static str, serde_json::Value)>) {
+pub(super) fn error_of(refusal: &Refusal) -> (ApiError, Vec<(&'static str, serde_json::Value)>) {
     let message = refusal.to_string();
     let error = match refusal {
         Refusal::Busy => ApiError::busy(message),

@@ -3,7 +3,7 @@
 //! Format: `{"source": uuid, "sequence": n, "tenant"?: name, "series": [{"labels", "kind", "temporality"?, "unit"?, "width_ms"?}],
 //! "samples": [{"series", "time_ms", "start_ms"?, and one of "float", "histogram", "histogram_b64", "text"}]}`.
 //! Invariants: samples keep the sender's order, so verdicts name them by the sender's index.
-//! Limits: [`SERIES_MAX`] and [`SAMPLES_MAX`], checked while reading; bins of one histogram as in the wire form.
+//! Limits: [`SERIES_JSON_MAX`] and [`SAMPLES_MAX`], checked while reading; bins of one histogram as in the wire form.
 //! Failure: text that is not this shape refuses the batch and says where; a wrong series or value spoils only itself.
 
 use std::borrow::Cow;
@@ -20,6 +20,9 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 /// 500,000 samples: at 60 bytes of text each they fill the 32 MiB a request may have, and as empty histograms, the
 /// worst case, they take 200 MB.
 pub(super) const SAMPLES_MAX: usize = 500_000;
+
+/// 400,000 series: those of four batches, in which they are stored, and 32 MiB of the shortest that have two labels.
+pub(super) const SERIES_JSON_MAX: usize = 4 * SERIES_MAX;
 
 /// 100 sentences explain what is wrong; the codes are given for every sample.
 pub(super) const DETAILS_MAX: usize = 100;
@@ -99,8 +102,10 @@ impl<'de> Deserialize<'de> for KnownList {
             fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<KnownList, A::Error> {
                 let mut out = Vec::new();
                 while let Some(text) = all.next_element::<Cow<'de, str>>()? {
-                    if out.len() == SERIES_MAX {
-                        return Err(de::Error::custom(format_args!("more than {SERIES_MAX} series")));
+                    if out.len() == SERIES_JSON_MAX {
+                        return Err(de::Error::custom(format_args!(
+                            "more than {SERIES_JSON_MAX} series; split them into several batches"
+                        )));
                     }
                     let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
                     let id = digits.then(|| u128::from_str_radix(&text, 16).expect("32 hexadecimal digits"));
@@ -201,7 +206,7 @@ impl<'de> Deserialize<'de> for SeriesList {
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<SeriesList, A::Error> {
                 let mut out = Vec::new();
                 while let Some(series) = list.next_element::<JsonSeries>()? {
-                    within::<A::Error>("series", out.len(), SERIES_MAX)?;
+                    within::<A::Error>("series", out.len(), SERIES_JSON_MAX)?;
                     out.push(series.into_model());
                 }
                 Ok(SeriesList(out))
@@ -793,8 +798,8 @@ mod tests {
             let samples = vec![r#"{"series":0,"time_ms":1,"float":1}"#; samples].join(",");
             batch(&series, &samples).map(|decoded| decoded.batch.samples.len())
         };
-        assert_eq!(many(SERIES_MAX, 0), Ok(0));
-        assert!(many(SERIES_MAX + 1, 0).unwrap_err().contains("split"));
+        assert_eq!(many(SERIES_JSON_MAX, 0), Ok(0));
+        assert!(many(SERIES_JSON_MAX + 1, 0).unwrap_err().contains("split"));
         assert_eq!(many(1, SAMPLES_MAX), Ok(SAMPLES_MAX));
         assert!(many(1, SAMPLES_MAX + 1).unwrap_err().contains("split"));
     }

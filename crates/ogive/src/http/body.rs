@@ -254,6 +254,13 @@ impl Held {
         self.packing != Packing::None
     }
 
+    /// `bytes` that were made of the body and stand beside it.
+    pub(super) fn beside(&self, bytes: Vec<u8>) -> Result<Self, ApiError> {
+        let mut share = Share::of(&self.share.semaphore);
+        share.cover(bytes.len())?;
+        Ok(Self { bytes, share, packing: Packing::None })
+    }
+
     /// Takes a body whose sender says nothing of its packing for a snappy block.
     pub(super) fn assume_snappy(&mut self) {
         if self.packing == Packing::None {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -125,10 +126,10 @@ pub(super) async fn labels(State(app): State<App>, params: Params) -> Result<Res
 
 pub(super) async fn label_values(
     State(app): State<App>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let wanted = Wanted::new(&params)?;
+    let (Path(name), wanted) = (name?, Wanted::new(&params)?);
     let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
         let reader = wanted.reader(app);
         let found =

@@ -1,5 +1,6 @@
 //! What a request is told when it has no answer: a status, a type and a sentence that says what to do.
 
+use axum::extract::rejection::PathRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::SelectError;
@@ -113,6 +114,12 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         self.with(&[])
+    }
+}
+
+impl From<PathRejection> for ApiError {
+    fn from(rejection: PathRejection) -> Self {
+        Self::bad_data(format!("the address cannot be read: {}", rejection.body_text()))
     }
 }
 

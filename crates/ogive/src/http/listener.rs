@@ -35,6 +35,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
 
+use super::compression;
 use super::error::ApiError;
 use crate::web::{LoginFailure, Web};
 use connection::{Arriving, Connection, Sending};
@@ -207,7 +208,12 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             // ORDERING: Relaxed; the flag guards no other memory, and who reads it late is only more patient.
             asked.store(true, Ordering::Relaxed);
             let (router, room) = (router.clone(), room.clone());
-            async move { Ok::<_, Infallible>(held(answer(router, request).await, &room)) }
+            // What an answer takes in memory is counted as it is made, and so below its compression.
+            let answers = tower::service_fn(move |request| {
+                let (router, room) = (router.clone(), room.clone());
+                async move { Ok::<_, Infallible>(held(answer(router, request).await, &room)) }
+            });
+            compression::service(answers).oneshot(request)
         })
     };
     let mut served = std::pin::pin!(door.builder.serve_connection(TokioIo::new(stream), service));

@@ -15,6 +15,9 @@ mod body;
 mod catalog;
 mod cells;
 mod columns;
+mod compression;
+mod cors;
+mod division;
 mod error;
 mod exemplars;
 mod expressions;
@@ -28,6 +31,7 @@ mod metrics;
 pub(crate) mod otlp;
 mod page;
 pub(crate) mod params;
+mod parts;
 mod place;
 mod prometheus;
 mod prometheus_json;
@@ -49,7 +53,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -63,6 +67,7 @@ use crate::observe::Meters;
 use crate::upkeep::Upkeep;
 use crate::web::Web;
 pub(crate) use batch::stored;
+pub(crate) use cors::Cors;
 pub(crate) use listener::serve;
 pub(crate) use otlp::{Options as OtlpOptions, Otlp};
 
@@ -105,6 +110,8 @@ pub(crate) struct Shared {
     pub(crate) upkeep: Option<Upkeep>,
     /// Who may come in.
     pub(crate) web: Arc<Web>,
+    /// Which pages of other sites may read answers; none when nobody says.
+    pub(crate) cors: Option<Cors>,
     /// What is scraped.
     pub(crate) scrape: Arc<crate::scrape::View>,
     /// The options that it was started with.
@@ -258,12 +265,18 @@ pub(crate) fn router(app: App) -> Router {
         .fallback(page::get)
         .layer(DefaultBodyLimit::max(COMMAND_BYTES_MAX))
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::check))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), cors::apply))
         .layer(axum::middleware::from_fn_with_state(app.clone(), measure))
         .with_state(app)
 }
 
-async fn wrong_method(method: Method) -> ApiError {
-    ApiError::method(format!("{method} is not for this address; see the documentation of the HTTP API"))
+/// The answer to a method that an address does not take, and to OPTIONS; the router adds the header Allow.
+async fn wrong_method(method: Method, headers: HeaderMap) -> Response {
+    if method == Method::OPTIONS {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let message = format!("{method} is not for this address; the header Allow names what is, docs/http.md what for");
+    otlp::unknown_call(&headers, &message).unwrap_or_else(|| ApiError::method(message).into_response())
 }
 
 /// Measures each request from its head to the head of its answer, and marks the answer as safe to embed nowhere.

@@ -1,30 +1,48 @@
 //! The page: files built from `ui/`, embedded in the binary, told apart by their ETag.
 
+use std::io::Write as _;
+use std::sync::LazyLock;
+
+use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use tokio::sync::OnceCell;
 
 use super::App;
+use super::compression::{BYTES_MIN, Encoding};
 use super::error::ApiError;
+use super::otlp;
 
 /// `(path, etag, bytes)`, sorted by path; made by the build script.
 static FILES: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
+
+/// Each file as it is compressed, made when somebody first asks for it so.
+static COMPRESSED: LazyLock<Vec<[OnceCell<Bytes>; 2]>> =
+    LazyLock::new(|| FILES.iter().map(|_| Default::default()).collect());
 
 /// A file of the page, or a 404 that says where the API is.
 pub(super) async fn get(State(app): State<App>, request: Request) -> Response {
     let path = request.uri().path().trim_start_matches('/');
     let name = if path.is_empty() { first(app.backend.page()) } else { path };
-    let found = FILES.iter().find(|file| file.0 == name);
-    match found {
-        Some((name, etag, bytes)) if matches!(*request.method(), Method::GET | Method::HEAD) => {
-            file(name, etag, bytes, request.headers())
-        }
-        Some(_) => ApiError::method(format!("{} is not for the page", request.method())).into_response(),
-        None => ApiError::not_found(format!(
+    let Some(at) = FILES.iter().position(|file| file.0 == name) else {
+        let message = format!(
             "nothing is at /{path}; the page is at /, the API below /api/v1/ and /v1/, the documentation in docs/"
-        ))
-        .into_response(),
-    }
+        );
+        return otlp::unknown_call(request.headers(), &message)
+            .unwrap_or_else(|| ApiError::not_found(message).into_response());
+    };
+    let mut response = match *request.method() {
+        Method::GET | Method::HEAD => return sent(at, request.headers()).await,
+        Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
+        _ => {
+            let method = request.method();
+            let message = format!("{method} is not for the page; the header Allow names what is, docs/http.md the API");
+            ApiError::method(message).into_response()
+        }
+    };
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD"));
+    response
 }
 
 /// The page called `wanted`; the one that says how the page is built where it is not.
@@ -32,14 +50,70 @@ fn first(wanted: &'static str) -> &'static str {
     if FILES.iter().any(|file| file.0 == wanted) { wanted } else { "index.html" }
 }
 
-fn file(name: &str, etag: &'static str, bytes: &'static [u8], headers: &HeaderMap) -> Response {
+/// File `at`, as the sender of `headers` takes it.
+async fn sent(at: usize, headers: &HeaderMap) -> Response {
+    let (name, etag, bytes) = FILES[at];
+    let is_worth_it = bytes.len() >= usize::from(BYTES_MIN) && is_text(content_type(name));
+    let encoding = Encoding::accepted(headers).filter(|_| is_worth_it);
+    let mut response = head(name, &tag(etag, encoding), headers);
+    if is_worth_it {
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    if response.status() == StatusCode::NOT_MODIFIED {
+        return response;
+    }
+    match encoding {
+        None => *response.body_mut() = Bytes::from_static(bytes).into(),
+        Some(encoding) => {
+            let whole = COMPRESSED[at][encoding as usize].get_or_init(|| compressed(bytes, encoding)).await;
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding.name()));
+            *response.body_mut() = whole.clone().into();
+        }
+    }
+    response
+}
+
+/// The head of a file's answer; 304 when the sender of `headers` has it.
+fn head(name: &str, tag: &str, headers: &HeaderMap) -> Response {
     // Names of built assets carry a hash of what they hold; the others may change with the next binary.
     let cache = if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
-    let known = [(header::ETAG, etag), (header::CACHE_CONTROL, cache)];
-    if headers.get(header::IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == etag.as_bytes()) {
+    let known = [(header::ETAG, tag), (header::CACHE_CONTROL, cache)];
+    if is_known(tag, headers) {
         return (StatusCode::NOT_MODIFIED, known).into_response();
     }
-    (StatusCode::OK, known, [(header::CONTENT_TYPE, content_type(name))], bytes).into_response()
+    (StatusCode::OK, known, [(header::CONTENT_TYPE, content_type(name))]).into_response()
+}
+
+/// Whether `If-None-Match` names the tag, weak or not, or any.
+fn is_known(tag: &str, headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .any(|one| one == "*" || one.trim_start_matches("W/") == tag)
+}
+
+/// The tag of a file's bytes in this encoding: other bytes are another tag.
+fn tag(etag: &str, encoding: Option<Encoding>) -> String {
+    encoding.map_or_else(|| etag.to_owned(), |encoding| format!("{}-{}\"", etag.trim_end_matches('"'), encoding.name()))
+}
+
+/// Compressed well: it is done once and sent often.
+async fn compressed(bytes: &'static [u8], encoding: Encoding) -> Bytes {
+    const WORKS: &str = "writing to memory works";
+    let compress = move || match encoding {
+        Encoding::Zstd => zstd::encode_all(bytes, 12).expect(WORKS),
+        Encoding::Gzip => {
+            let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+            out.write_all(bytes).expect(WORKS);
+            out.finish().expect(WORKS)
+        }
+    };
+    tokio::task::spawn_blocking(compress).await.expect("compressing does not panic").into()
+}
+
+fn is_text(content_type: &str) -> bool {
+    content_type.starts_with("text/") || matches!(content_type, "application/json" | "image/svg+xml")
 }
 
 fn content_type(name: &str) -> &'static str {
@@ -70,9 +144,44 @@ mod tests {
     #[test]
     fn a_file_that_is_known_is_not_sent_again() {
         let mut headers = HeaderMap::new();
-        assert_eq!(file("assets/a.js", "\"1\"", b"x", &headers).status(), StatusCode::OK);
+        let status = |tag: &str, headers: &HeaderMap| head("assets/a.js", tag, headers).status();
+        assert_eq!(status("\"1\"", &headers), StatusCode::OK);
+        for known in ["\"1\"", "W/\"1\"", "\"0\", \"1\"", "*"] {
+            headers.insert(header::IF_NONE_MATCH, known.parse().unwrap());
+            assert_eq!(status("\"1\"", &headers), StatusCode::NOT_MODIFIED, "{known}");
+        }
         headers.insert(header::IF_NONE_MATCH, "\"1\"".parse().unwrap());
-        assert_eq!(file("assets/a.js", "\"1\"", b"x", &headers).status(), StatusCode::NOT_MODIFIED);
-        assert_eq!(file("assets/a.js", "\"2\"", b"x", &headers).status(), StatusCode::OK);
+        assert_eq!(status("\"2\"", &headers), StatusCode::OK);
+        // The same file in other bytes is another.
+        assert_eq!(status(&tag("\"1\"", Some(Encoding::Gzip)), &headers), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_file_comes_as_its_reader_takes_it() {
+        let at = FILES.iter().position(|file| file.0 == "index.html").unwrap();
+        let whole = FILES[at].2;
+        for (accepts, encoding) in [("", None), ("gzip", Some("gzip")), ("gzip, zstd", Some("zstd"))] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, accepts.parse().unwrap());
+            let response = sent(at, &headers).await;
+            let found =
+                response.headers().get(header::CONTENT_ENCODING).map(|value| value.to_str().unwrap().to_owned());
+            let is_worth_it = whole.len() >= usize::from(BYTES_MIN);
+            assert_eq!(found.as_deref(), encoding.filter(|_| is_worth_it));
+            let etag = response.headers()[header::ETAG].clone();
+            let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+            let plain = match found.as_deref() {
+                Some("gzip") => {
+                    let mut out = Vec::new();
+                    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&body[..]), &mut out).unwrap();
+                    out
+                }
+                Some(_) => zstd::decode_all(&body[..]).unwrap(),
+                None => body.to_vec(),
+            };
+            assert_eq!(plain, whole);
+            headers.insert(header::IF_NONE_MATCH, etag);
+            assert_eq!(sent(at, &headers).await.status(), StatusCode::NOT_MODIFIED);
+        }
     }
 }

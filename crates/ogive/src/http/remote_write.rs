@@ -10,17 +10,19 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{Kind, Reason, SourceId, Tenant, Verdict};
+use ogive_protocol::parts::Layout;
 use ogive_protocol::remote_write::{Metadata, Read, v1, v2};
 
 use super::App;
 use super::ask::reading;
-use super::batch::{refused, stored_within, unreadable};
+use super::batch::{stored_within, unreadable};
 use super::body::{self, Held, Unfolded};
 use super::error::ApiError;
 use super::params;
+use super::parts::{self, Failed, Taken, TooMuch, Whole};
 use crate::backend::Refusal;
 use crate::counters::Protocol;
-use crate::ingest_path::{OnTheWay, Publisher};
+use crate::ingest_path::OnTheWay;
 use crate::numbers::{Content, is_forgotten};
 
 /// Which of the messages.
@@ -36,7 +38,8 @@ enum Version {
 struct Message {
     app: App,
     version: Version,
-    held: Held,
+    /// None once it is cut.
+    held: Option<Held>,
     tenant: Tenant,
     number: (SourceId, u64),
     /// Whether the number is made of the bytes.
@@ -51,82 +54,71 @@ struct Found {
 
 pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
-    let answered = match arrived(&app, request, &mut way).await {
-        Ok((message, found)) => write(message, found, &way).await,
+    let (version, answered) = match arrived(&app, request, &mut way).await {
+        Ok(message) => (message.version, parts::stored(message, way).await),
         Err(error) => {
             unreadable(&app, Protocol::RemoteWrite, &error);
             return error.into_response();
         }
     };
-    match answered {
-        Ok(Some(answer)) => {
-            app.meters.ingest.finish(way, Publisher::Of(Protocol::RemoteWrite));
-            answer
-        }
-        Ok(None) => StatusCode::NO_CONTENT.into_response(),
-        Err(error) => error,
-    }
+    answered.map_or_else(IntoResponse::into_response, |outcome| outcome.answer(version))
 }
 
 /// 3 attempts: by identity, with all series declared, under a number of its own.
 const ATTEMPTS: usize = 3;
 
-/// Stores what was read; no answer when there is nothing to store.
-async fn write(mut message: Message, mut found: Found, way: &OnTheWay) -> Result<Option<Response>, Response> {
-    let app = message.app.clone();
-    let version = message.version;
-    if found.read.batch.samples.is_empty() {
-        return Ok(None);
+impl Whole for Message {
+    type Answer = Outcome;
+
+    fn app(&self) -> &App {
+        &self.app
     }
-    let mut whose = Whose::Known;
-    for attempt in 1..=ATTEMPTS {
-        match store(&app, version, message.is_of_content, found, way).await {
-            Ok(Some(answer)) => return Ok(Some(answer)),
-            Err(refusal) if attempt == ATTEMPTS => return Err(refused(&refusal)),
-            // So many later requests came that nobody knows whether this one did: it is taken for new.
-            Ok(None) => (message.number, message.is_of_content) = (app.numbers.next(), false),
-            // The store has forgotten some of the series since they were written: say again which they are.
-            Err(Refusal::UnknownSeries { .. }) => whose = Whose::Declared,
-            Err(refusal) => return Err(refused(&refusal)),
+
+    fn protocol(&self) -> Protocol {
+        Protocol::RemoteWrite
+    }
+
+    fn layout(&self) -> Layout {
+        match self.version {
+            Version::One => Layout::RemoteWrite1,
+            Version::Two => Layout::RemoteWrite2,
         }
-        (message, found) = message.read(whose).await.map_err(IntoResponse::into_response)?;
     }
-    Err(ApiError::unavailable("the request could not be told from older ones; send it again").into_response())
+
+    fn take_body(&mut self) -> Held {
+        std::mem::take(&mut self.held).expect("a message has its body until it is cut")
+    }
+
+    fn part(&self, body: Held, _: usize) -> Self {
+        let Self { app, version, tenant, .. } = self;
+        let (app, tenant, number) = (app.clone(), tenant.clone(), app.numbers.next());
+        Self { app, version: *version, held: Some(body), tenant, number, is_of_content: false }
+    }
+
+    async fn store(self, way: &mut OnTheWay) -> Result<Taken<Self>, Failed> {
+        let read = self.read(Whose::Known).await;
+        way.decoded();
+        let (mut message, mut found) = match read.map_err(Failed::Unread)? {
+            (message, Ok(found)) => (message, found),
+            (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+        };
+        message.number_by_content(&mut found.read);
+        message.write(found, way).await
+    }
+
+    fn joined(first: Outcome, second: Outcome) -> Outcome {
+        first.and(second)
+    }
 }
 
-/// No answer when the number, which is made of the content, is older than the table of sequences remembers.
-async fn store(
-    app: &App,
-    version: Version,
-    is_of_content: bool,
-    found: Found,
-    way: &OnTheWay,
-) -> Result<Option<Response>, Refusal> {
-    let Found { read, unfolded } = found;
-    let frame = read.batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
-    let verdict = stored_within(app, Protocol::RemoteWrite, read.batch, frame, way, Some(unfolded)).await?;
-    if is_of_content && is_forgotten(&verdict) {
-        return Ok(None);
-    }
-    if verdict.folded == 0 && verdict.rejected.is_empty() {
-        app.written.remember(&read.declared);
-    }
-    Ok(Some(answer(version, &verdict, &read.kinds, &read.details)))
-}
-
-async fn arrived(app: &App, request: Request, way: &mut OnTheWay) -> Result<(Message, Found), ApiError> {
+async fn arrived(app: &App, request: Request, way: &mut OnTheWay) -> Result<Message, ApiError> {
     let version = version_of(request.headers())?;
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
     let mut held = body::read(app, Protocol::RemoteWrite, request).await?;
     held.assume_snappy();
     way.read();
     let number = app.numbers.next();
-    let message = Message { app: app.clone(), version, held, tenant, number, is_of_content: false };
-    let read = message.read(Whose::Known).await;
-    way.decoded();
-    let (mut message, mut found) = read?;
-    message.number_by_content(&mut found.read);
-    Ok((message, found))
+    Ok(Message { app: app.clone(), version, held: Some(held), tenant, number, is_of_content: false })
 }
 
 /// How the series of a request are named in its batch.
@@ -145,34 +137,69 @@ impl Message {
         if read.batch.samples.iter().any(Result::is_err) || read.batch.series.iter().any(Result::is_err) {
             return;
         }
-        let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "remote write", &self.held.bytes);
+        let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "remote write", self.bytes());
         let Some(content) = Content::of(&read.batch, true, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, self.app.clock.wall());
         self.is_of_content = true;
         (read.batch.source, read.batch.sequence) = self.number;
     }
 
-    async fn read(mut self, whose: Whose) -> Result<(Self, Found), ApiError> {
+    fn bytes(&self) -> &[u8] {
+        self.held.as_ref().map_or(&[], |held| &held.bytes)
+    }
+
+    /// Stores what was read.
+    async fn write(mut self, mut found: Found, way: &OnTheWay) -> Result<Taken<Self>, Failed> {
+        if found.read.batch.samples.is_empty() {
+            return Ok(Taken::Done(Outcome::default()));
+        }
+        let mut whose = Whose::Known;
+        for attempt in 1..=ATTEMPTS {
+            let frame = match parts::framed(&self.app, &found.read.batch) {
+                Ok(frame) => frame,
+                Err(why) => return Ok(Taken::TooMuch(self, why)),
+            };
+            match store(&self.app, self.is_of_content, found, frame, way).await {
+                Ok(Some(outcome)) => return Ok(Taken::Done(outcome)),
+                Err(refusal) if attempt == ATTEMPTS => return Err((&refusal).into()),
+                // So many later requests came that nobody knows whether this one did: it is taken for new.
+                Ok(None) => (self.number, self.is_of_content) = (self.app.numbers.next(), false),
+                // The store has forgotten some of the series since they were written: say again which they are.
+                Err(Refusal::UnknownSeries { .. }) => whose = Whose::Declared,
+                Err(refusal) => return Err((&refusal).into()),
+            }
+            (self, found) = match self.read(whose).await.map_err(Failed::Refused)? {
+                (message, Ok(found)) => (message, found),
+                (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+            };
+        }
+        Err(Failed::Refused(ApiError::unavailable("the request could not be told from older ones; send it again")))
+    }
+
+    /// What it holds, or why that is too much.
+    async fn read(mut self, whose: Whose) -> Result<(Self, Result<Found, TooMuch>), ApiError> {
         let app = self.app.clone();
         // Even a small body may unfold to a large one.
         let read = move || {
-            self.held.unpack()?;
-            let unfolded = Unfolded::of(&self.app, self.held.bytes.len())?;
+            if let Some(held) = &mut self.held {
+                held.unpack()?;
+            }
+            let unfolded = Unfolded::of(&self.app, self.bytes().len())?;
             let (source, sequence) = self.number;
             let known = (whose == Whose::Known).then_some(&self.app.written);
             let learn = |told: &Metadata<'_>| {
                 self.app.metadata.learn(&self.tenant, told.family, told.kind, told.help, told.unit);
             };
-            let (bytes, tenant) = (&self.held.bytes, &self.tenant);
+            let (bytes, tenant) = (self.bytes(), &self.tenant);
             let read = match self.version {
                 Version::One => v1::read(bytes, tenant, source, sequence, known, learn),
                 Version::Two => v2::read(bytes, tenant, source, sequence, known, learn),
             };
-            let read = read.map_err(|error| match error {
-                ogive_protocol::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
-                error => ApiError::bad_data(format!("the body is not a remote write request: {error}")),
-            })?;
-            Ok((self, Found { read, unfolded }))
+            match read {
+                Ok(read) => Ok((self, Ok(Found { read, unfolded }))),
+                Err(error @ ogive_protocol::Error::TooLarge { .. }) => Ok((self, Err(TooMuch::new(error.to_string())))),
+                Err(error) => Err(ApiError::bad_data(format!("the body is not a remote write request: {error}"))),
+            }
         };
         reading(&app, "reading the request", read).await
     }
@@ -225,6 +252,14 @@ impl Written {
         }
     }
 
+    fn and(self, other: Self) -> Self {
+        Self {
+            samples: self.samples + other.samples,
+            histograms: self.histograms + other.histograms,
+            exemplars: self.exemplars + other.exemplars,
+        }
+    }
+
     fn put(self, headers: &mut HeaderMap) {
         for (name, count) in [
             ("x-prometheus-remote-write-samples-written", self.samples),
@@ -236,29 +271,74 @@ impl Written {
     }
 }
 
-/// What became of the request. Exemplars that cannot be stored are counted and fail nothing, as in Prometheus, unless their
+/// What became of a request. Exemplars that cannot be stored are counted and fail nothing, as in Prometheus, unless their
 /// series is none.
-fn answer(version: Version, verdict: &Verdict, kinds: &[Kind], details: &[(u32, String)]) -> Response {
-    let fails =
-        |(sample, reason): &&(u32, Reason)| kinds[*sample as usize] != Kind::Text || *reason == Reason::LabelsInvalid;
-    let mut response = match verdict.rejected.iter().find(fails) {
-        None => StatusCode::NO_CONTENT.into_response(),
-        Some((first, reason)) => {
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Outcome {
+    written: Written,
+    samples: u64,
+    rejected: u64,
+    /// The first sample that fails the request, and why.
+    first: Option<(u64, String)>,
+}
+
+impl Outcome {
+    fn of(verdict: &Verdict, kinds: &[Kind], details: &[(u32, String)]) -> Self {
+        let fails = |(sample, reason): &&(u32, Reason)| {
+            kinds[*sample as usize] != Kind::Text || *reason == Reason::LabelsInvalid
+        };
+        let first = verdict.rejected.iter().find(fails).map(|(first, reason)| {
             let detail = details.iter().find(|(sample, _)| sample == first).map(|(_, text)| format!(" ({text})"));
-            let (rejected, stored) = (verdict.rejected.len(), verdict.accepted + verdict.duplicate);
-            let message = format!(
-                "{rejected} of {} samples were rejected, the first, number {first}, as {}{}; the other {stored} are stored",
-                rejected as u64 + stored,
-                reason.as_str(),
-                detail.unwrap_or_default(),
-            );
-            ApiError::bad_data(message).into_response()
-        }
-    };
-    if version == Version::Two {
-        Written::of(kinds, verdict).put(response.headers_mut());
+            (u64::from(*first), format!("{}{}", reason.as_str(), detail.unwrap_or_default()))
+        });
+        let written = Written::of(kinds, verdict);
+        Self { written, samples: kinds.len() as u64, rejected: verdict.rejected.len() as u64, first }
     }
-    response
+
+    /// With that of the part behind.
+    fn and(self, next: Self) -> Self {
+        let first = self.first.or_else(|| next.first.map(|(sample, why)| (sample + self.samples, why)));
+        let (samples, rejected) = (self.samples + next.samples, self.rejected + next.rejected);
+        Self { written: self.written.and(next.written), samples, rejected, first }
+    }
+
+    fn answer(self, version: Version) -> Response {
+        let Self { written, samples, rejected, first } = self;
+        let mut response = match first {
+            None => StatusCode::NO_CONTENT.into_response(),
+            Some((first, why)) => {
+                let stored = samples - rejected;
+                ApiError::bad_data(format!(
+                    "{rejected} of {samples} samples were rejected, the first, number {first}, as {why}; the other {stored} are \
+                     stored"
+                ))
+                .into_response()
+            }
+        };
+        if version == Version::Two && samples > 0 {
+            written.put(response.headers_mut());
+        }
+        response
+    }
+}
+
+/// No outcome when the number, which is made of the content, is older than the table of sequences remembers.
+async fn store(
+    app: &App,
+    is_of_content: bool,
+    found: Found,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+) -> Result<Option<Outcome>, Refusal> {
+    let Found { read, unfolded } = found;
+    let verdict = stored_within(app, Protocol::RemoteWrite, read.batch, frame, way, Some(unfolded)).await?;
+    if is_of_content && is_forgotten(&verdict) {
+        return Ok(None);
+    }
+    if verdict.folded == 0 && verdict.rejected.is_empty() {
+        app.written.remember(&read.declared);
+    }
+    Ok(Some(Outcome::of(&verdict, &read.kinds, &read.details)))
 }
 
 #[cfg(test)]
@@ -340,8 +420,8 @@ mod tests {
         let kinds = [Kind::Float, Kind::Float, Kind::Histogram, Kind::Text, Kind::Text];
         let told = |version, rejected: &[(u32, Reason)]| {
             let accepted = kinds.len() as u64 - rejected.len() as u64;
-            let response =
-                answer(version, &Verdict { accepted, rejected: rejected.into(), ..Verdict::default() }, &kinds, &[]);
+            let verdict = Verdict { accepted, rejected: rejected.into(), ..Verdict::default() };
+            let response = Outcome::of(&verdict, &kinds, &[]).answer(version);
             let count = |kind: &str| {
                 let value = response.headers().get(format!("x-prometheus-remote-write-{kind}-written"))?;
                 value.to_str().ok()?.parse::<u32>().ok()

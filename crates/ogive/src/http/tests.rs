@@ -44,6 +44,7 @@ impl Server {
             admin: false,
             upkeep: None,
             web: Arc::new(Web::open(None, crate::cli::read_file, Arc::default()).unwrap()),
+            cors: None,
             scrape: Arc::default(),
             flags: Flags::default(),
         });

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
@@ -121,7 +122,11 @@ pub(super) async fn create_snapshot(
 }
 
 /// Removes one.
-pub(super) async fn delete_snapshot(State(app): State<App>, Path(name): Path<String>) -> Result<Response, ApiError> {
+pub(super) async fn delete_snapshot(
+    State(app): State<App>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Response, ApiError> {
+    let Path(name) = name?;
     with_store(&app, move |own, _| {
         ogive_store::snapshot::delete(&own.mirror, own.mirror.root(), &name)?;
         Ok((StatusCode::OK, json!({"deleted": name})))

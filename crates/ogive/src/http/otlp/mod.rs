@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{SourceId, Tenant};
 use ogive_protocol::otlp::{self as protocol, Context, Read};
+use ogive_protocol::parts::Layout;
 use serde_json::json as object;
 
 pub(crate) use options::Options;
@@ -26,9 +27,10 @@ use super::batch::{stored_within, unreadable};
 use super::body::{self, Held, Unfolded};
 use super::error::ApiError;
 use super::params;
+use super::parts::{self, Failed, Taken, TooMuch, Whole};
 use crate::backend::Refusal;
 use crate::counters::Protocol;
-use crate::ingest_path::{OnTheWay, Publisher};
+use crate::ingest_path::OnTheWay;
 use crate::numbers::{Content, is_forgotten};
 use grpc::code;
 
@@ -59,6 +61,21 @@ impl Signal {
         match self {
             Self::Metrics => Protocol::Otlp,
             Self::Logs => Protocol::OtlpLogs,
+        }
+    }
+
+    const fn layout(self) -> Layout {
+        match self {
+            Self::Metrics => Layout::OtlpMetrics,
+            Self::Logs => Layout::OtlpLogs,
+        }
+    }
+
+    /// Of the request in JSON.
+    const fn schema(self) -> &'static json::Schema {
+        match self {
+            Self::Metrics => &json::METRICS,
+            Self::Logs => &json::LOGS,
         }
     }
 
@@ -102,31 +119,61 @@ pub(super) async fn logs(State(app): State<App>, request: Request) -> Response {
     post(app, Signal::Logs, request).await
 }
 
-/// How many points were rejected, and a sentence about the first.
-type Partial = (u64, String);
+/// The answer to a call of a service or a method that is not there; none for what is no call.
+pub(super) fn unknown_call(headers: &HeaderMap, message: &str) -> Option<Response> {
+    let status = protocol::status(code::UNIMPLEMENTED, message, None);
+    grpc::is_call(headers).then(|| grpc::failed(code::UNIMPLEMENTED, message, &status))
+}
 
 async fn post(app: App, signal: Signal, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
     let form = Form::of(request.headers());
     // What is of no known form is told so in the one that most senders read.
     let told = *form.as_ref().unwrap_or(&Form::Protobuf);
-    let answered = match form {
+    let arrived = match form {
         Ok(form) => arrived(&app, signal, form, request, &mut way).await,
         Err(error) => Err(error),
     };
-    let (message, found) = match answered {
-        Ok(arrived) => arrived,
+    let stored = match arrived {
+        Ok(message) => parts::stored(message, way).await,
         Err(error) => {
             unreadable(&app, signal.protocol(), &error);
-            return failed(told, &error);
+            Err(error)
         }
     };
-    match write(message, found, &way).await {
-        Ok(partial) => {
-            app.meters.ingest.finish(way, Publisher::Of(signal.protocol()));
-            succeeded(signal, told, &partial)
-        }
+    match stored.and_then(Outcome::partial) {
+        Ok(partial) => succeeded(signal, told, &partial),
         Err(error) => failed(told, &error),
+    }
+}
+
+/// How many points were rejected, and a sentence about the first.
+type Partial = (u64, String);
+
+/// What became of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    points: u64,
+    rejected: u64,
+    /// What is wrong with the first that was rejected.
+    first: String,
+}
+
+impl Outcome {
+    /// With that of the part behind.
+    fn and(self, next: Self) -> Self {
+        let first = if self.rejected > 0 { self.first } else { next.first };
+        Self { points: self.points + next.points, rejected: self.rejected + next.rejected, first }
+    }
+
+    /// A request of which nothing is good is an error.
+    fn partial(self) -> Result<Partial, ApiError> {
+        let Self { points, rejected, first } = self;
+        if rejected == 0 {
+            return Ok((0, String::new()));
+        }
+        let sentence = format!("{rejected} of {points} were rejected, {first}");
+        if rejected == points { Err(ApiError::bad_data(sentence)) } else { Ok((rejected, sentence)) }
     }
 }
 
@@ -134,7 +181,9 @@ async fn post(app: App, signal: Signal, request: Request) -> Response {
 struct Message {
     app: App,
     signal: Signal,
-    bytes: Held,
+    form: Form,
+    /// None once it is cut.
+    body: Option<Held>,
     tenant: Tenant,
     number: (SourceId, u64),
     /// Whether the number is made of the bytes.
@@ -147,35 +196,68 @@ async fn arrived(
     form: Form,
     request: Request,
     way: &mut OnTheWay,
-) -> Result<(Message, Found), ApiError> {
+) -> Result<Message, ApiError> {
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
     let encoding = request.headers().get("grpc-encoding").cloned();
-    let mut bytes = body::read(app, signal.protocol(), request).await?;
+    let mut body = body::read(app, signal.protocol(), request).await?;
     if form == Form::Call {
-        grpc::unwrap(&mut bytes, encoding.as_ref())?;
+        grpc::unwrap(&mut body, encoding.as_ref())?;
     }
     way.read();
-    let mut message =
-        Message { app: app.clone(), signal, bytes, tenant, number: app.numbers.next(), is_of_content: false };
-    let read = move || {
-        message.bytes.unpack()?;
-        if form == Form::Json {
-            let schema = if signal == Signal::Metrics { &json::METRICS } else { &json::LOGS };
-            let protobuf = json::protobuf(&message.bytes.bytes, schema)
-                .map_err(|error| ApiError::bad_data(format!("the body is not an OTLP request: {error}")))?;
-            message.bytes.replace(protobuf)?;
-        }
-        let mut found = message.read(Whose::Known)?;
+    let (app, number) = (app.clone(), app.numbers.next());
+    Ok(Message { app, signal, form, body: Some(body), tenant, number, is_of_content: false })
+}
+
+impl Whole for Message {
+    type Answer = Outcome;
+
+    fn app(&self) -> &App {
+        &self.app
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.signal.protocol()
+    }
+
+    fn layout(&self) -> Layout {
+        self.signal.layout()
+    }
+
+    fn take_body(&mut self) -> Held {
+        std::mem::take(&mut self.body).expect("a message has its body until it is cut")
+    }
+
+    fn part(&self, body: Held, _: usize) -> Self {
+        let Self { app, signal, tenant, .. } = self;
+        let (app, tenant, number) = (app.clone(), tenant.clone(), app.numbers.next());
+        // What is cut is protobuf by now.
+        Self { app, signal: *signal, form: Form::Protobuf, body: Some(body), tenant, number, is_of_content: false }
+    }
+
+    async fn store(mut self, way: &mut OnTheWay) -> Result<Taken<Self>, Failed> {
+        let app = self.app.clone();
+        // Even a small body may unfold to a large one.
+        let read = reading(&app, "reading the request", move || {
+            self.unpack()?;
+            let found = self.read(Whose::Known)?;
+            Ok((self, found))
+        });
+        let read = read.await;
+        way.decoded();
+        let (mut message, mut found) = match read.map_err(Failed::Unread)? {
+            (message, Ok(found)) => (message, found),
+            (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+        };
         message.number_by_content(&mut found.read);
         for told in &found.read.metadata {
-            message.app.metadata.learn(&message.tenant, &told.metric, told.kind, &told.help, &told.unit);
+            app.metadata.learn(&message.tenant, &told.metric, told.kind, &told.help, &told.unit);
         }
-        Ok((message, found))
-    };
-    // Even a small body may unfold to a large one.
-    let read = reading(app, "reading the request", read).await;
-    way.decoded();
-    read
+        message.write(found, way).await
+    }
+
+    fn joined(first: Outcome, second: Outcome) -> Outcome {
+        first.and(second)
+    }
 }
 
 /// How the series of a request are named in its batch.
@@ -200,8 +282,25 @@ struct Found {
 }
 
 impl Message {
-    fn read(&self, whose: Whose) -> Result<Found, ApiError> {
-        let unfolded = Unfolded::of(&self.app, self.bytes.bytes.len())?;
+    fn bytes(&self) -> &[u8] {
+        self.body.as_ref().map_or(&[], |body| &body.bytes)
+    }
+
+    /// The body as plain protobuf.
+    fn unpack(&mut self) -> Result<(), ApiError> {
+        let Some(body) = &mut self.body else { return Ok(()) };
+        body.unpack()?;
+        if self.form == Form::Json {
+            let protobuf = json::protobuf(&body.bytes, self.signal.schema())
+                .map_err(|error| ApiError::bad_data(format!("the body is not an OTLP request: {error}")))?;
+            body.replace(protobuf)?;
+        }
+        Ok(())
+    }
+
+    /// What it holds, or why that is too much.
+    fn read(&self, whose: Whose) -> Result<Result<Found, TooMuch>, ApiError> {
+        let unfolded = Unfolded::of(&self.app, self.bytes().len())?;
         let (source, sequence) = self.number;
         let context = Context {
             tenant: &self.tenant,
@@ -211,21 +310,65 @@ impl Message {
             known: (whose == Whose::Known).then_some(&self.app.written),
             now_ns: self.app.clock.wall(),
         };
-        let bytes = &self.bytes.bytes;
         let read = match self.signal {
-            Signal::Metrics => protocol::read_metrics(bytes, &context),
-            Signal::Logs => protocol::read_logs(bytes, &context),
+            Signal::Metrics => protocol::read_metrics(self.bytes(), &context),
+            Signal::Logs => protocol::read_logs(self.bytes(), &context),
         };
-        let read = read.map_err(|error| match error {
-            ogive_protocol::Error::TooLarge { .. } => ApiError::too_large(error.to_string()),
-            error => ApiError::bad_data(format!("the body is not an OTLP request: {error}")),
-        });
-        Ok(Found { read: read?, unfolded })
+        match read {
+            Ok(read) => Ok(Ok(Found { read, unfolded })),
+            Err(error @ ogive_protocol::Error::TooLarge { .. }) => Ok(Err(TooMuch::new(error.to_string()))),
+            Err(error) => Err(ApiError::bad_data(format!("the body is not an OTLP request: {error}"))),
+        }
+    }
+
+    /// Stores what was read.
+    async fn write(mut self, mut found: Found, way: &OnTheWay) -> Result<Taken<Self>, Failed> {
+        let app = self.app.clone();
+        let unrecorded = found.read.unrecorded;
+        let mut whose = Whose::Known;
+        for attempt in 1..=ATTEMPTS {
+            if found.read.batch.samples.is_empty() {
+                self.count_unrecorded(unrecorded);
+                return Ok(Taken::Done(Outcome::default()));
+            }
+            let frame = match parts::framed(&app, &found.read.batch) {
+                Ok(frame) => frame,
+                Err(why) => return Ok(Taken::TooMuch(self, why)),
+            };
+            match store(&self, found, frame, way).await {
+                Ok(Some(outcome)) => {
+                    self.count_unrecorded(unrecorded);
+                    return Ok(Taken::Done(outcome));
+                }
+                Err(refusal) if attempt == ATTEMPTS => return Err((&refusal).into()),
+                // So many later requests came that nobody knows whether this one did: it is taken for new.
+                Ok(None) => (self.number, self.is_of_content) = (app.numbers.next(), false),
+                // The store has forgotten some of the series since they were written: say again which they are.
+                Err(Refusal::UnknownSeries { .. }) => whose = Whose::Declared,
+                Err(refusal) => return Err((&refusal).into()),
+            }
+            let read = reading(&app, "reading the request", move || {
+                let found = self.read(whose)?;
+                Ok((self, found))
+            });
+            (self, found) = match read.await.map_err(Failed::Refused)? {
+                (message, Ok(found)) => (message, found),
+                (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+            };
+        }
+        Err(Failed::Refused(ApiError::unavailable("the request could not be told from older ones; send it again")))
+    }
+
+    /// Points that say that nothing was recorded are counted once the rest is stored: until then they may come again, or in parts.
+    fn count_unrecorded(&self, unrecorded: u64) {
+        if unrecorded > 0 {
+            self.app.counters.of(self.signal.protocol()).unreadable("no_recorded_value", unrecorded);
+        }
     }
 
     /// Gives the request a number that it has again when it comes again, where nothing else would make its samples count once.
     fn number_by_content(&mut self, read: &mut Read) {
-        let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "", &self.bytes.bytes);
+        let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "", self.bytes());
         let of = if read.fragments > 0 { Content::of_all } else { Content::of };
         let Some(content) = of(&read.batch, read.untimed == 0, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, self.app.clock.wall());
@@ -237,78 +380,20 @@ impl Message {
 /// 3 attempts: by identity, with all series declared, under a number of its own.
 const ATTEMPTS: usize = 3;
 
-/// Stores what was read.
-async fn write(mut message: Message, mut found: Found, way: &OnTheWay) -> Result<Partial, ApiError> {
-    let app = message.app.clone();
-    if found.read.unrecorded > 0 {
-        app.counters.of(message.signal.protocol()).unreadable("no_recorded_value", found.read.unrecorded);
-    }
-    if found.read.batch.samples.is_empty() {
-        return Ok((0, String::new()));
-    }
-    let mut whose = Whose::Known;
-    for _ in 1..ATTEMPTS {
-        match store(&message, found, way).await {
-            Ok(Stored::Whole(answer)) => return answer,
-            // So many later requests came that nobody knows whether this one did: it is taken for new.
-            Ok(Stored::Forgotten) => (message.number, message.is_of_content) = (app.numbers.next(), false),
-            // The store has forgotten some of the series since they were written: say again which they are.
-            Err(Refusal::UnknownSeries { .. }) => whose = Whose::Declared,
-            Err(refusal) => return Err(error_of(&refusal)),
-        }
-        (message, found) = reading(&app, "reading the request", move || {
-            let found = message.read(whose)?;
-            Ok((message, found))
-        })
-        .await?;
-    }
-    match store(&message, found, way).await {
-        Ok(Stored::Whole(answer)) => answer,
-        Ok(Stored::Forgotten) => {
-            Err(ApiError::unavailable("the request could not be told from older ones; send it again"))
-        }
-        Err(refusal) => Err(error_of(&refusal)),
-    }
-}
-
-/// What became of a request.
-enum Stored {
-    /// Each of its samples has its verdict. A request of which nothing is good is an error.
-    Whole(Result<Partial, ApiError>),
-    /// Its number is older than the table of sequences remembers.
-    Forgotten,
-}
-
-async fn store(message: &Message, found: Found, way: &OnTheWay) -> Result<Stored, Refusal> {
+/// No outcome when the number is older than the table of sequences remembers.
+async fn store(message: &Message, found: Found, frame: Vec<u8>, way: &OnTheWay) -> Result<Option<Outcome>, Refusal> {
     let Found { mut read, unfolded } = found;
     let app = &message.app;
     let batch = std::mem::take(&mut read.batch);
-    let frame = batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
     let verdict = stored_within(app, message.signal.protocol(), batch, frame, way, Some(unfolded)).await?;
     if message.is_of_content && is_forgotten(&verdict) {
-        return Ok(Stored::Forgotten);
+        return Ok(None);
     }
     if verdict.folded == 0 && verdict.rejected.is_empty() {
         app.written.remember(&read.declared);
     }
     let (rejected, first) = read.rejected(&verdict.rejected);
-    if rejected == 0 {
-        return Ok(Stored::Whole(Ok((0, String::new()))));
-    }
-    let points = u64::from(read.points);
-    let sentence = format!("{rejected} of {points} were rejected, {first}");
-    let answer = if rejected == points { Err(ApiError::bad_data(sentence)) } else { Ok((rejected, sentence)) };
-    Ok(Stored::Whole(answer))
-}
-
-fn error_of(refusal: &Refusal) -> ApiError {
-    let message = refusal.to_string();
-    match refusal {
-        Refusal::Busy => ApiError::busy(message),
-        Refusal::DiskFull(_) => ApiError::disk_full(message),
-        Refusal::TooLarge(_) => ApiError::too_large(message),
-        Refusal::UnknownSeries { .. } | Refusal::Failed(_) => ApiError::unavailable(message),
-    }
+    Ok(Some(Outcome { points: u64::from(read.points), rejected, first }))
 }
 
 fn succeeded(signal: Signal, form: Form, (rejected, sentence): &Partial) -> Response {

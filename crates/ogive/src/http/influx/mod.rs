@@ -5,23 +5,31 @@
 //! Failure: as InfluxDB has it. 204 when everything is stored. 400 when a part never can be: the answer names the lines, the rest is
 //! stored, and clients do not send it again. 413, 429, 503 and 507: nothing is stored, and clients come back with the last three.
 
+mod query;
+
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{SourceId, Tenant, Verdict};
 use ogive_protocol::influx::{self, Precision, Read};
 use ogive_protocol::lines::Names;
+use ogive_protocol::parts::Layout;
 use serde_json::json;
+
+pub(super) use query::query;
 
 use super::App;
 use super::ask::reading;
-use super::batch::{refused, stored_within, unreadable};
+use super::batch::{stored_within, unreadable};
 use super::body::{self, Held, Unfolded};
 use super::error::{ApiError, json};
 use super::params::{self, Params};
+use super::parts::{self, Failed, Taken, TooMuch, Whole};
 use crate::backend::Refusal;
 use crate::counters::Protocol;
-use crate::ingest_path::{OnTheWay, Publisher};
+use crate::ingest_path::OnTheWay;
 use crate::numbers::{Content, is_forgotten};
 
 /// What InfluxDB's clients take us for: the version in which both endpoints behave as here.
@@ -36,6 +44,8 @@ pub(crate) struct Rules {
     pub(crate) names: Names,
     /// The label of the database or bucket; empty for none.
     pub(crate) db_label: String,
+    /// Those that were created, for clients that ask for them.
+    pub(crate) databases: Arc<query::Databases>,
 }
 
 /// Which version's endpoint a request came to: they tell errors differently.
@@ -55,44 +65,20 @@ pub(super) async fn write_v2(State(app): State<App>, request: Request) -> Respon
 
 async fn write(app: App, request: Request, api: Api) -> Response {
     let mut way = app.meters.ingest.begin();
-    let (mut message, mut found) = match arrived(&app, request, api, &mut way).await {
-        Ok(arrived) => arrived,
+    match arrived(&app, request, api, &mut way).await {
+        Ok(message) => match parts::stored(message, way).await {
+            Ok(outcome) => outcome.answer(api),
+            Err(error) => api.error(&error),
+        },
         Err(error) => {
             unreadable(&app, Protocol::Influx, &error);
-            return api.error(&error);
+            api.error(&error)
         }
-    };
-    let ledger = app.counters.of(Protocol::Influx);
-    found.read.faults.iter().for_each(|(fault, count)| ledger.unreadable(fault.as_str(), count));
-    loop {
-        match store(&message, found, &way).await {
-            Ok(Stored::Whole(outcome)) => {
-                app.meters.ingest.finish(way, Publisher::Of(Protocol::Influx));
-                return outcome.answer(api);
-            }
-            Ok(Stored::Nothing(outcome)) => return outcome.answer(api),
-            // So many later requests came that nobody knows whether this one did: it is taken for new.
-            Ok(Stored::Forgotten) => (message.number, message.is_of_content) = (app.numbers.next(), false),
-            Err(refusal) => return api.refused(&refusal),
-        }
-        (message, found) = match message.read().await {
-            Ok(read) => read,
-            Err(error) => return api.error(&error),
-        };
     }
 }
 
-/// What became of a request.
-enum Stored {
-    /// Each of its samples has its verdict.
-    Whole(Outcome),
-    /// There was nothing to store.
-    Nothing(Outcome),
-    /// Its number, which is made of its content, is older than the table of sequences remembers.
-    Forgotten,
-}
-
 /// Lines that were not stored: their numbers with what is wrong, and how many of how many.
+#[derive(Default)]
 struct Outcome {
     wrong: Vec<(usize, String)>,
     dropped: u64,
@@ -100,12 +86,88 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// With that of the part behind.
+    fn and(mut self, next: Self) -> Self {
+        self.wrong.extend(next.wrong);
+        self.wrong.sort();
+        self.wrong.truncate(LINES_TOLD);
+        Self { wrong: self.wrong, dropped: self.dropped + next.dropped, all: self.all + next.all }
+    }
+
     fn answer(mut self, api: Api) -> Response {
         if self.dropped == 0 { no_content() } else { api.partial(&mut self.wrong, self.dropped, self.all) }
     }
 }
 
-async fn store(message: &Message, found: Found, way: &OnTheWay) -> Result<Stored, Refusal> {
+/// 2 attempts: under the number of its content, and under one of its own.
+const ATTEMPTS: usize = 2;
+
+impl Whole for Message {
+    type Answer = Outcome;
+
+    fn app(&self) -> &App {
+        &self.app
+    }
+
+    fn protocol(&self) -> Protocol {
+        Protocol::Influx
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::Lines
+    }
+
+    fn take_body(&mut self) -> Held {
+        std::mem::take(&mut self.held).expect("a message has its body until it is cut")
+    }
+
+    fn part(&self, body: Held, lines_before: usize) -> Self {
+        let Self { app, tenant, database, precision, .. } = self;
+        let (app, tenant, number) = (app.clone(), tenant.clone(), app.numbers.next());
+        let (database, precision, held) = (database.clone(), *precision, Some(body));
+        Self { app, held, tenant, database, precision, number, is_of_content: false, lines_before }
+    }
+
+    async fn store(self, way: &mut OnTheWay) -> Result<Taken<Self>, Failed> {
+        let read = self.read().await;
+        way.decoded();
+        let (mut message, mut found) = match read.map_err(Failed::Unread)? {
+            (message, Ok(found)) => (message, found),
+            (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+        };
+        message.number_by_content(&mut found.read);
+        for attempt in 1..=ATTEMPTS {
+            let frame = match parts::framed(&message.app, &found.read.batch) {
+                Ok(frame) => frame,
+                Err(why) => return Ok(Taken::TooMuch(message, why)),
+            };
+            let faults = found.read.faults.clone();
+            match store(&message, found, frame, way).await {
+                Ok(Some(outcome)) => {
+                    let ledger = message.app.counters.of(Protocol::Influx);
+                    faults.iter().for_each(|(fault, count)| ledger.unreadable(fault.as_str(), count));
+                    return Ok(Taken::Done(outcome));
+                }
+                Err(refusal) => return Err((&refusal).into()),
+                Ok(None) if attempt == ATTEMPTS => break,
+                // So many later requests came that nobody knows whether this one did: it is taken for new.
+                Ok(None) => (message.number, message.is_of_content) = (message.app.numbers.next(), false),
+            }
+            (message, found) = match message.read().await.map_err(Failed::Refused)? {
+                (message, Ok(found)) => (message, found),
+                (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+            };
+        }
+        Err(Failed::Refused(ApiError::unavailable("the request could not be told from older ones; send it again")))
+    }
+
+    fn joined(first: Outcome, second: Outcome) -> Outcome {
+        first.and(second)
+    }
+}
+
+/// No outcome when the number, which is made of the content, is older than the table of sequences remembers.
+async fn store(message: &Message, found: Found, frame: Vec<u8>, way: &OnTheWay) -> Result<Option<Outcome>, Refusal> {
     let Found { read, unfolded } = found;
     let Read { batch, lines, good, faults, details, .. } = read;
     let wrong = details
@@ -113,16 +175,15 @@ async fn store(message: &Message, found: Found, way: &OnTheWay) -> Result<Stored
         .map(|(number, line, fault)| (number, format!("unable to parse '{line}': {fault}")))
         .collect();
     let mut outcome = Outcome { wrong, dropped: faults.total(), all: good + faults.total() };
-    if batch.samples.is_empty() {
-        return Ok(Stored::Nothing(outcome));
+    if !batch.samples.is_empty() {
+        let verdict = stored_within(&message.app, Protocol::Influx, batch, frame, way, Some(unfolded)).await?;
+        if message.is_of_content && is_forgotten(&verdict) {
+            return Ok(None);
+        }
+        outcome.dropped += rejected(&verdict, &lines, &mut outcome.wrong);
     }
-    let frame = batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
-    let verdict = stored_within(&message.app, Protocol::Influx, batch, frame, way, Some(unfolded)).await?;
-    if message.is_of_content && is_forgotten(&verdict) {
-        return Ok(Stored::Forgotten);
-    }
-    outcome.dropped += rejected(&verdict, &lines, &mut outcome.wrong);
-    Ok(Stored::Whole(outcome))
+    outcome.wrong.iter_mut().for_each(|(line, _)| *line += message.lines_before);
+    Ok(Some(outcome))
 }
 
 /// Adds the lines of which a sample was rejected, and tells how many they are.
@@ -143,13 +204,16 @@ fn rejected(verdict: &Verdict, lines: &[usize], wrong: &mut Vec<(usize, String)>
 /// A body with what is needed to read it.
 struct Message {
     app: App,
-    held: Held,
+    /// None once it is cut.
+    held: Option<Held>,
     tenant: Tenant,
     database: String,
     precision: Precision,
     number: (SourceId, u64),
     /// Whether the number is made of the bytes.
     is_of_content: bool,
+    /// Lines of the request in front of its first.
+    lines_before: usize,
 }
 
 /// What a body holds, and its room in memory.
@@ -158,7 +222,7 @@ struct Found {
     unfolded: Unfolded,
 }
 
-async fn arrived(app: &App, request: Request, api: Api, way: &mut OnTheWay) -> Result<(Message, Found), ApiError> {
+async fn arrived(app: &App, request: Request, api: Api, way: &mut OnTheWay) -> Result<Message, ApiError> {
     let params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
     let precision = params.get("precision").unwrap_or_default();
     let precision = Precision::of(precision).ok_or_else(|| {
@@ -169,28 +233,32 @@ async fn arrived(app: &App, request: Request, api: Api, way: &mut OnTheWay) -> R
     let held = body::read(app, Protocol::Influx, request).await?;
     way.read();
     let number = app.numbers.next();
-    let message = Message { app: app.clone(), held, tenant, database, precision, number, is_of_content: false };
-    let read = message.read().await;
-    way.decoded();
-    let (mut message, mut found) = read?;
-    message.number_by_content(&mut found.read);
-    Ok((message, found))
+    let (app, held) = (app.clone(), Some(held));
+    Ok(Message { app, held, tenant, database, precision, number, is_of_content: false, lines_before: 0 })
 }
 
 impl Message {
-    async fn read(mut self) -> Result<(Self, Found), ApiError> {
+    fn bytes(&self) -> &[u8] {
+        self.held.as_ref().map_or(&[], |held| &held.bytes)
+    }
+
+    /// What it holds, or why that is too much.
+    async fn read(mut self) -> Result<(Self, Result<Found, TooMuch>), ApiError> {
         let app = self.app.clone();
         let read = move || {
-            self.held.unpack()?;
-            let unfolded = Unfolded::of(&self.app, self.held.bytes.len())?;
+            if let Some(held) = &mut self.held {
+                held.unpack()?;
+            }
+            let unfolded = Unfolded::of(&self.app, self.bytes().len())?;
             let rules = &self.app.influx;
             let label = Some((&*rules.db_label, &*self.database)).filter(|(name, _)| !name.is_empty());
             let now_ns = self.app.clock.wall();
             let options = influx::Options { precision: self.precision, now_ns, names: rules.names, label };
             let (source, sequence) = self.number;
-            let read = influx::read(&self.held.bytes, &self.tenant, source, sequence, &options);
-            let read = read.map_err(|error| ApiError::too_large(error.to_string()))?;
-            Ok((self, Found { read, unfolded }))
+            match influx::read(self.bytes(), &self.tenant, source, sequence, &options) {
+                Ok(read) => Ok((self, Ok(Found { read, unfolded }))),
+                Err(error) => Ok((self, Err(TooMuch::new(error.to_string())))),
+            }
         };
         reading(&app, "reading the lines", read).await
     }
@@ -198,7 +266,7 @@ impl Message {
     /// Gives a request with texts a number that it has again when it comes again.
     fn number_by_content(&mut self, read: &mut Read) {
         let about = format!("lines {:?} {}", self.precision, self.database);
-        let fingerprint = || ogive_protocol::fingerprint(&self.tenant, &about, &self.held.bytes);
+        let fingerprint = || ogive_protocol::fingerprint(&self.tenant, &about, self.bytes());
         let Some(content) = Content::of(&read.batch, read.untimed == 0, fingerprint) else { return };
         self.number = self.app.numbers.of_content(content, self.app.clock.wall());
         self.is_of_content = true;
@@ -233,11 +301,6 @@ impl Api {
             _ => "unavailable",
         };
         self.answer(error.status, code, &error.message)
-    }
-
-    fn refused(self, refusal: &Refusal) -> Response {
-        let status = refused(refusal).status();
-        self.error(&ApiError { status, ..ApiError::unavailable(refusal.to_string()) })
     }
 
     /// Some of `all` lines were not stored.
@@ -279,16 +342,6 @@ pub(super) async fn health(State(app): State<App>) -> Response {
     };
     let body = json!({ "name": "influxdb", "message": message, "status": word, "checks": [], "version": VERSION });
     versioned(json(status, body.to_string() + "\n"))
-}
-
-/// `/query`: clients of version 1 create their database before they write; there is nothing to create.
-pub(super) async fn query(params: Params) -> Response {
-    let query = params.get("q").unwrap_or_default().trim_start().to_ascii_uppercase();
-    if query.starts_with("CREATE DATABASE") {
-        return versioned(json(StatusCode::OK, "{\"results\":[{\"statement_id\":0}]}\n"));
-    }
-    let message = "InfluxQL is not spoken here; ask in PromQL at /api/v1/query";
-    Api::V1.answer(StatusCode::BAD_REQUEST, "invalid", message)
 }
 
 #[cfg(test)]
@@ -380,10 +433,43 @@ mod tests {
         assert_eq!(server.get("/ping?verbose=true").await.1, json!({ "version": VERSION }));
         let (status, health) = server.get("/health").await;
         assert_eq!((status, &health["status"]), (StatusCode::OK, &json!("pass")));
-        let (status, answer, _) = send(&server, "/query?q=CREATE+DATABASE+%22x%22", "").await;
-        assert_eq!((status, answer), (StatusCode::OK, json!({"results": [{"statement_id": 0}]})));
         let (status, answer) = server.get("/query?q=SELECT+1").await;
         assert_eq!(status, StatusCode::BAD_REQUEST);
         assert!(answer["error"].as_str().unwrap().contains("PromQL"));
+    }
+
+    /// The `influxdb` package for Python posts `CREATE DATABASE` in the address, with the type of a JSON body that is not there, and was
+    /// answered with 415.
+    #[tokio::test]
+    async fn clients_create_their_database_first() {
+        let server = Server::new();
+        send(&server, "/write?db=written", "cpu v=1 1700000000000000000").await;
+        let post = async |path: &str, kind: Option<&str>, body: &str| {
+            let mut request = Request::post(path);
+            if let Some(kind) = kind {
+                request = request.header("content-type", kind);
+            }
+            let response = server.send(request.body(body.to_owned().into()).unwrap()).await;
+            let status = response.status();
+            let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+            (status, serde_json::from_slice::<Value>(&bytes).unwrap())
+        };
+        const FORM: &str = "application/x-www-form-urlencoded";
+        for (path, kind, body) in [
+            ("/query?q=CREATE+DATABASE+%22x%22", None, ""),
+            ("/query?q=CREATE+DATABASE+%22x%22&db=x", Some("application/json"), ""),
+            ("/query?q=CREATE+DATABASE+x", Some("text/plain"), "whatever"),
+            ("/query", Some(FORM), "q=CREATE+DATABASE+x"),
+            ("/query", None, "q=CREATE+DATABASE+x"),
+        ] {
+            let answer = post(path, kind, body).await;
+            assert_eq!(answer, (StatusCode::OK, json!({"results": [{"statement_id": 0}]})), "{path} {kind:?}");
+        }
+        let (status, answer) = post("/query?q=SHOW+DATABASES", Some("application/json"), "").await;
+        let series = json!({"name": "databases", "columns": ["name"], "values": [["written"], ["x"]]});
+        assert_eq!((status, &answer["results"][0]["series"][0]), (StatusCode::OK, &series));
+        let (status, answer) = post("/query?q=DROP+DATABASE+x", Some("application/json"), "").await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert!(answer["error"].as_str().unwrap().contains("not supported"), "{answer}");
     }
 }

@@ -1,0 +1,190 @@
+//! A batch with more than one batch may have, in several: what its sender numbered once is stored under numbers that follow from it.
+//!
+//! Invariants: the samples of the pieces, one behind the other, are those of the batch; each piece has the series that its samples name.
+//! The last has the batch's own number and is stored last: who finds that number finds everything. The others are known again by the
+//! range of samples that they hold, so that a batch that is sent again counts once.
+//! Limits: [`PIECES_MAX`].
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use ogive_model::{Batch, Sample, SourceId, Verdict, wire};
+
+use super::App;
+use super::parts::{self, TooMuch};
+
+/// 1,024 pieces, as many as of any other request.
+const PIECES_MAX: usize = 1_024;
+
+/// A series that no piece has.
+const NONE: u32 = u32::MAX;
+
+/// Some of the samples of a batch, as a batch.
+pub(super) struct Piece {
+    pub(super) batch: Batch,
+    pub(super) frame: Vec<u8>,
+    /// Its first sample's place in the whole.
+    from: u32,
+}
+
+impl Piece {
+    /// Adds what became of it to what became of the pieces before.
+    pub(super) fn add(from: u32, verdict: Verdict, whole: &mut Verdict) {
+        whole.accepted += verdict.accepted;
+        whole.duplicate += verdict.duplicate;
+        whole.folded += verdict.folded;
+        whole.rejected.extend(verdict.rejected.into_iter().map(|(sample, reason)| (sample + from, reason)));
+    }
+
+    pub(super) fn from(&self) -> u32 {
+        self.from
+    }
+}
+
+/// `batch` in pieces that are within the limits of one.
+pub(super) fn divide(app: &App, batch: &Batch) -> Result<Vec<Piece>, TooMuch> {
+    let mut left = by_series(batch, app.batch_series_max.min(wire::SERIES_MAX));
+    left.reverse();
+    let mut out = Vec::new();
+    while let Some(range) = left.pop() {
+        let piece = piece(batch, range.clone());
+        match parts::framed(app, &piece) {
+            Ok(frame) => out.push(Piece { batch: piece, frame, from: range.start as u32 }),
+            Err(why) if range.len() <= 1 => return Err(why),
+            Err(_) => {
+                let middle = range.start + range.len() / 2;
+                left.extend([middle..range.end, range.start..middle]);
+            }
+        }
+        if out.len() + left.len() > PIECES_MAX {
+            return Err(TooMuch::new(format!("it needs more than {PIECES_MAX} batches; send less at once")));
+        }
+    }
+    Ok(out)
+}
+
+/// Ranges of samples that name no more than `limit` series each.
+fn by_series(batch: &Batch, limit: usize) -> Vec<Range<usize>> {
+    let (mut out, mut from, mut named) = (Vec::new(), 0, HashSet::new());
+    for (at, sample) in batch.samples.iter().enumerate() {
+        let Ok(Sample { series, .. }) = sample else { continue };
+        if named.insert(*series) && named.len() > limit.max(1) {
+            out.push(from..at);
+            (from, named) = (at, HashSet::from([*series]));
+        }
+    }
+    out.push(from..batch.samples.len());
+    out
+}
+
+fn piece(whole: &Batch, range: Range<usize>) -> Batch {
+    let (source, sequence) = number(whole, &range);
+    let mut piece = Batch { source, sequence, tenant: whole.tenant.clone(), ..Batch::default() };
+    let mut places = HashMap::new();
+    let samples = || whole.samples[range.clone()].iter();
+    // Those that are declared stand in front of those that are known.
+    for series in samples().flatten().map(|sample| sample.series) {
+        if let Some(declared) = whole.series.get(series as usize) {
+            places.entry(series).or_insert_with(|| {
+                piece.series.push(declared.clone());
+                piece.series.len() as u32 - 1
+            });
+        }
+    }
+    for series in samples().flatten().map(|sample| sample.series) {
+        if let Some(known) = (series as usize).checked_sub(whole.series.len()).and_then(|at| whole.known.get(at)) {
+            places.entry(series).or_insert_with(|| {
+                piece.known.push(*known);
+                (piece.series.len() + piece.known.len()) as u32 - 1
+            });
+        }
+    }
+    let placed = |sample: &Sample| Sample { series: *places.get(&sample.series).unwrap_or(&NONE), ..sample.clone() };
+    piece.samples = samples().map(|sample| sample.as_ref().map(placed).map_err(|reason| *reason)).collect();
+    piece
+}
+
+fn number(whole: &Batch, range: &Range<usize>) -> (SourceId, u64) {
+    if range.end == whole.samples.len() {
+        return (whole.source, whole.sequence);
+    }
+    let about = format!("samples {} to {}", range.start, range.end);
+    let source = ogive_protocol::fingerprint(&whole.tenant, &about, &whole.source.0.to_le_bytes());
+    (SourceId(source), whole.sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ogive_model::{Kind, Reason, SeriesDef, SeriesId, SeriesMeta, Temporality, Value};
+
+    use super::super::tests::Server;
+    use super::*;
+
+    fn def(name: &str) -> Result<SeriesDef, ogive_model::Error> {
+        let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+        SeriesDef::new([("__name__", name)], meta)
+    }
+
+    /// What each sample says, whatever its series' place.
+    fn said(batch: &Batch) -> Vec<Result<(String, i64), Reason>> {
+        let name = |series: u32| match batch.series.get(series as usize) {
+            Some(series) => series.as_ref().unwrap().labels.metric_name().to_owned(),
+            None => match (series as usize).checked_sub(batch.series.len()).and_then(|at| batch.known.get(at)) {
+                Some(known) => format!("known {}", known.0),
+                None => "nobody".into(),
+            },
+        };
+        let samples = batch.samples.iter();
+        samples.map(|sample| sample.as_ref().map(|one| (name(one.series), one.time_ns)).map_err(|bad| *bad)).collect()
+    }
+
+    #[test]
+    fn pieces_say_together_what_the_batch_says() {
+        let sample =
+            |series: u32, time_ns: i64| Ok(Sample { series, time_ns, start_ns: None, value: Value::Float(1.0) });
+        let batch = Batch {
+            source: SourceId(7),
+            sequence: 9,
+            series: (0..5).map(|at| def(&format!("m{at}"))).collect(),
+            known: vec![SeriesId(11), SeriesId(12)],
+            samples: [0, 5, 1, 0, 99, 2, 6, 3, 4, 0]
+                .into_iter()
+                .zip(1..)
+                .map(|(series, at)| sample(series, at))
+                .collect(),
+            ..Batch::default()
+        };
+        let mut server = Server::new();
+        for limit in 1..=8 {
+            Arc::get_mut(&mut server.app).expect("nobody else has it").batch_series_max = limit;
+            let mut batch = batch.clone();
+            batch.samples[3] = Err(Reason::HistogramInvalid);
+            let pieces = divide(&server.app, &batch).unwrap();
+            assert_eq!(pieces.iter().flat_map(|piece| said(&piece.batch)).collect::<Vec<_>>(), said(&batch), "{limit}");
+            assert!(pieces.iter().all(|piece| piece.batch.series.len() + piece.batch.known.len() <= limit));
+            let numbers: HashSet<_> = pieces.iter().map(|piece| (piece.batch.source.0, piece.batch.sequence)).collect();
+            assert_eq!(numbers.len(), pieces.len());
+            let last = &pieces.last().unwrap().batch;
+            assert_eq!((last.source, last.sequence), (SourceId(7), 9), "the last has the batch's own number");
+            let again = divide(&server.app, &batch).unwrap();
+            assert!(pieces.iter().zip(&again).all(|(one, other)| one.frame == other.frame));
+        }
+    }
+
+    #[test]
+    fn more_pieces_than_may_be_are_refused() {
+        let mut server = Server::new();
+        Arc::get_mut(&mut server.app).expect("nobody else has it").batch_series_max = 1;
+        let of = |count: u32| {
+            let samples = (0..count)
+                .map(|series| Ok(Sample { series, time_ns: 1, start_ns: None, value: Value::Float(1.0) }))
+                .collect();
+            Batch { series: (0..count).map(|at| def(&format!("m{at}"))).collect(), samples, ..Batch::default() }
+        };
+        assert_eq!(divide(&server.app, &of(PIECES_MAX as u32)).unwrap().len(), PIECES_MAX);
+        let why = divide(&server.app, &of(PIECES_MAX as u32 + 1)).map(|pieces| pieces.len()).unwrap_err();
+        assert!(why.message.contains("1024"), "{}", why.message);
+    }
+}
