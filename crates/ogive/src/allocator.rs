@@ -6,6 +6,8 @@
 
 use std::sync::OnceLock;
 
+use ogive_probe::ProcessMemory;
+
 /// A counter in front of the allocator, or a sanitizer, wants the system's.
 #[cfg(not(any(feature = "count-allocations", feature = "fuzz")))]
 #[global_allocator]
@@ -22,19 +24,21 @@ pub(crate) fn started(parts: u64) {
 
 /// Bytes of the process' memory by name; `parts` are those of the store, counted where they are held.
 pub(crate) fn figures(parts: u64) -> Vec<(&'static str, u64)> {
-    let (anonymous, start) = (anonymous(), START.get().copied().unwrap_or(0));
+    let memory = ProcessMemory::now();
+    let anonymous = memory.map_or(0, |memory| memory.anonymous_bytes);
+    let start = START.get().copied().unwrap_or(0);
     vec![
         ("memory_anonymous_bytes", anonymous),
         ("memory_start_bytes", start),
         ("memory_other_bytes", anonymous.saturating_sub(start + parts)),
         ("memory_allocated_bytes", allocated()),
-        ("memory_peak_bytes", status_bytes("VmHWM:").unwrap_or(0)),
+        ("memory_peak_bytes", memory.map_or(0, |memory| memory.peak_bytes)),
     ]
 }
 
 /// Bytes of memory that the system counts for the process and that no file backs; 0 where it does not say.
 fn anonymous() -> u64 {
-    status_bytes("RssAnon:").unwrap_or(0)
+    ProcessMemory::now().map_or(0, |memory| memory.anonymous_bytes)
 }
 
 /// Bytes that the program has allocated and not freed; 0 where another allocator is in use.
@@ -42,14 +46,6 @@ fn allocated() -> u64 {
     // The statistics are a copy that is renewed by this call.
     let _ = tikv_jemalloc_ctl::epoch::advance();
     tikv_jemalloc_ctl::stats::allocated::read().map_or(0, |bytes| bytes as u64)
-}
-
-/// A line of /proc/self/status in bytes.
-fn status_bytes(key: &str) -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
 }
 
 #[cfg(test)]
@@ -67,6 +63,5 @@ mod tests {
         // Other tests of this process allocate meanwhile, far less than this.
         assert!(during >= before + BYTES / 2, "{before} {during}");
         assert!(after <= during - BYTES / 2, "{during} {after}");
-        assert!(status_bytes("VmHWM:").is_some_and(|bytes| bytes > 1 << 20));
     }
 }

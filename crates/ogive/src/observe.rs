@@ -276,6 +276,12 @@ impl Work {
             self.meters.set_clock_values(clock.clone());
         }
         figures.extend(clock);
+        let events = self.clock_series.take_events().into_iter();
+        values.extend(events.map(|(series, text)| Measured {
+            series,
+            time_ns: turn.time_ns,
+            value: Value::Text(text),
+        }));
         values.extend(figures.into_iter().map(|figure| figure.at(turn.time_ns)));
         if let Some((name, value)) = self.backend.own_label() {
             values.iter_mut().for_each(|measured| label(&mut measured.series, name, &value));

@@ -32,6 +32,7 @@ mod hiccup;
 mod mapping;
 mod memory;
 mod os;
+mod process;
 mod recorder;
 #[cfg(feature = "tracing")]
 mod spans;
@@ -41,11 +42,13 @@ mod threads;
 mod trace;
 
 pub use clock::{
-    Bounded, Clock, ClockPage, Maintainer, Mode, OsReason, ReadCosts, SharedClock, SharedStatus, Status, TickRate,
+    Bounded, Clock, ClockPage, Maintainer, Mode, OsReason, Policy, ReadCosts, SharedClock, SharedStatus, Status,
+    TickRate,
 };
 pub use counter::Source;
 pub use error::Error;
 pub use hiccup::{CpuMeter, HiccupMeter, SLEEP_NS};
+pub use process::ProcessMemory;
 pub use recorder::{Recorder, SparseWriter, Writer, snapshot_all};
 #[cfg(feature = "tracing")]
 pub use spans::{SpanCell, SpanLayer};

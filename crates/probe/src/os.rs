@@ -14,6 +14,12 @@ pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC) as u64
 }
 
+/// Nanoseconds of CLOCK_MONOTONIC_RAW, which nothing slews.
+#[inline]
+pub(crate) fn monotonic_raw_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64
+}
+
 /// Nanoseconds of CLOCK_REALTIME since the Unix epoch.
 #[inline]
 pub(crate) fn realtime_ns() -> i64 {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
+use ogive_probe::Clock;
 use serde_json::Value;
 
 use super::client::Server;
@@ -52,8 +53,8 @@ pub(crate) fn run(command: &BrokerCommand, terminal: &Terminal) -> anyhow::Resul
         eprintln!("ogive: name the broker's file: ogive broker -c broker.toml");
         return Ok(ExitCode::from(EXIT_USAGE));
     };
-    let kernel = command.kernel.clone();
-    broker::run(path, Box::new(move || kernel.ask()))
+    command.kernel.apply(Clock::global());
+    broker::run(path, command.kernel.asker())
 }
 
 fn status(server: &Server, is_json: bool, terminal: &Terminal) -> anyhow::Result<ExitCode> {

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ogive_probe::Clock;
 use ogive_query::EngineOptions;
 
 use super::clock::kernel::Directory;
@@ -132,8 +133,8 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// Runs the command.
 pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCode> {
-    let kernel = options.kernel.clone();
-    let ask = Box::new(move || kernel.ask());
+    options.kernel.apply(Clock::global());
+    let ask = options.kernel.asker();
     let Serve { listen, data, degraded, scrub_rate, limits, queries, .. } = options;
     let (listen, data, degraded, scrub_rate, limits) = (listen.clone(), data.clone(), *degraded, *scrub_rate, *limits);
     let keeping = Keeping {

@@ -15,6 +15,8 @@ pub(crate) struct Kernel {
     pub(crate) current: Option<String>,
     /// Those that it could use.
     pub(crate) available: Vec<String>,
+    /// What it logged about clocks since it was asked last, if it shows its log.
+    pub(crate) messages: Vec<String>,
 }
 
 impl Kernel {
@@ -94,7 +96,11 @@ impl Figures {
             source: "tsc-lfence",
             mode: Mode::Counter,
             reason: None,
-            kernel: Kernel { current: Some("tsc".into()), available: vec!["tsc".into(), "hpet".into()] },
+            kernel: Kernel {
+                current: Some("tsc".into()),
+                available: vec!["tsc".into(), "hpet".into()],
+                messages: Vec::new(),
+            },
             frequency_hz: 2_000_000_000,
             quantum_ns: 10.0,
             ppb: 5,

@@ -6,6 +6,7 @@
 //! or the epoch changed.
 //! Limits: a look at the kernel's files each second (30 us); 13 us of reads each ten seconds for each clock of 25 ns.
 
+use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality};
 use ogive_probe::Clock;
 
 use super::cost::{self, Effort};
@@ -13,8 +14,12 @@ use super::read::Read;
 use super::{AskKernel, Figures};
 use crate::own_value::OwnValue;
 
+/// Messages of the kernel about its clocks, as texts.
+pub(crate) const EVENTS: &str = "ogive_clock_event";
+
 /// Own series and what they tell.
-pub(crate) const HELP: [(&str, &str); 15] = [
+pub(crate) const HELP: [(&str, &str); 16] = [
+    (EVENTS, "What the kernel logs about its clocks: a counter marked as unstable, another clock source."),
     ("ogive_clock_info", "1 for the clock in use: the counter, the kernel's clock source, and which of them is read."),
     ("ogive_clock_frequency_hertz", "Ticks of the counter in a second, as calibrated."),
     ("ogive_clock_ppb", "Bound on the error of the frequency, parts per billion."),
@@ -38,6 +43,8 @@ pub(crate) struct ClockSeries {
     ask: AskKernel,
     changes: u64,
     before: Option<Known>,
+    /// What the kernel logged and was not yet taken.
+    events: Vec<String>,
 }
 
 /// What makes a second worth storing when it changes.
@@ -51,12 +58,20 @@ struct Known {
 
 impl ClockSeries {
     pub(crate) fn new(clock: Clock, ask: AskKernel) -> Self {
-        Self { clock, ask, changes: 0, before: None }
+        Self { clock, ask, changes: 0, before: None, events: Vec::new() }
+    }
+
+    /// What the kernel logged about clocks since the last call, as texts of one series.
+    pub(crate) fn take_events(&mut self) -> Vec<(SeriesDef, String)> {
+        let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+        let series = SeriesDef::new([(METRIC_NAME, EVENTS)], meta).expect("a name alone keeps the rules");
+        std::mem::take(&mut self.events).into_iter().map(|event| (series.clone(), event)).collect()
     }
 
     /// The values of this second: all when it is `due` or something changed, else none.
     pub(crate) fn second(&mut self, due: bool) -> Vec<OwnValue> {
-        let figures = Figures::now(self.clock, (self.ask)());
+        let mut figures = Figures::now(self.clock, (self.ask)());
+        self.events.append(&mut figures.kernel.messages);
         let known = Known {
             source: figures.source,
             kernel: figures.kernel.name().to_owned(),
@@ -135,7 +150,7 @@ mod tests {
     fn a_change_of_the_kernels_source_is_stored_in_its_second() {
         let name = Arc::new(Mutex::new("tsc"));
         let asked = name.clone();
-        let ask = Box::new(move || Kernel { current: Some((*asked.lock().unwrap()).into()), available: Vec::new() });
+        let ask = Box::new(move || Kernel { current: Some((*asked.lock().unwrap()).into()), ..Kernel::default() });
         let mut series = ClockSeries::new(Clock::manual(1, 1), ask);
         let first = series.second(false);
         assert_eq!(value(&first, "ogive_clock_info", ("os_clocksource", "tsc")), Some(1.0));
@@ -148,6 +163,21 @@ mod tests {
         assert_eq!(value(&changed, "ogive_clock_info", ("os_clocksource", "tsc")), Some(0.0));
         assert_eq!(value(&changed, "ogive_clock_source_changes_total", ("", "")), Some(1.0));
         assert_eq!(series.second(false), []);
+    }
+
+    #[test]
+    fn what_the_kernel_logs_of_its_clocks_is_stored_once() {
+        let unstable = "tsc: Marking TSC unstable due to clocksource watchdog";
+        let messages = Arc::new(Mutex::new(vec![unstable.to_owned()]));
+        let ask =
+            Box::new(move || Kernel { messages: std::mem::take(&mut messages.lock().unwrap()), ..Kernel::default() });
+        let mut series = ClockSeries::new(Clock::manual(1, 1), ask);
+        series.second(false);
+        let events = series.take_events();
+        assert_eq!(events.len(), 1);
+        assert_eq!((events[0].0.labels.metric_name(), events[0].1.as_str()), (EVENTS, unstable));
+        series.second(false);
+        assert_eq!(series.take_events(), []);
     }
 
     #[test]

@@ -160,6 +160,8 @@ pub(super) struct Comparisons {
     /// Comparisons in a row that found nothing.
     nothing: u32,
     differ: bool,
+    /// The kernel has given the counter up.
+    is_doubted: bool,
 }
 
 impl Comparisons {
@@ -173,12 +175,21 @@ impl Comparisons {
             contradicted: 0,
             nothing: 0,
             differ: false,
+            is_doubted: false,
         }
     }
 
     /// True while the CPUs' counters are not one clock.
     pub(super) fn differ(&self) -> bool {
         self.differ
+    }
+
+    /// Compares again now, and each minute from now on while `is_doubted`: the kernel says that the counter is not sound.
+    pub(super) fn doubt(&mut self, now_ns: u64, is_doubted: bool) {
+        if is_doubted && !self.is_doubted {
+            self.again_ns = now_ns;
+        }
+        self.is_doubted = is_doubted;
     }
 
     /// Starts a comparison when one is due, and gives the outcome of one that has ended: CPUs, nanoseconds.
@@ -247,7 +258,7 @@ impl Comparisons {
         }
         if self.contradicted > 0 {
             self.again_ns = now_ns;
-        } else if self.differ {
+        } else if self.differ || self.is_doubted {
             self.again_ns = now_ns.saturating_add(AGAIN_NS);
         }
         Some((found.cpus, offset_ns))

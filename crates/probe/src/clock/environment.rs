@@ -25,6 +25,10 @@ const SUSPENDED_NS: u64 = 10_000_000;
 pub(super) struct Look {
     /// Why the counter must not be used.
     pub(super) reason: Option<OsReason>,
+    /// The kernel has given the counter up; whether it is used all the same is for the cross-checks to say.
+    pub(super) is_demoted: bool,
+    /// Something was looked at.
+    pub(super) was_due: bool,
     /// The machine was suspended, moved or restored since the last look.
     pub(super) interrupted: bool,
 }
@@ -77,7 +81,7 @@ impl Environment {
     /// Looks at what is due at `now_ns`.
     pub(super) fn look(&mut self, now_ns: u64, figures: &Figures) -> Look {
         if now_ns < self.due_ns {
-            return Look { reason: self.last, interrupted: false };
+            return Look { reason: self.last, is_demoted: self.is_demoted(), was_due: false, interrupted: false };
         }
         self.due_ns = now_ns.saturating_add(PERIOD_NS);
         let name = self.clock_source.as_ref().and_then(KeptFile::text);
@@ -88,7 +92,7 @@ impl Environment {
         self.suspended_ns = suspended_ns;
         self.last = self.reason();
         figures.vm_clock.set(u64::from(self.vm_clock.is_some()));
-        Look { reason: self.last, interrupted: suspended || moved }
+        Look { reason: self.last, is_demoted: self.is_demoted(), was_due: true, interrupted: suspended || moved }
     }
 
     fn notice_name(&mut self, name: Option<String>, figures: &Figures) {
@@ -103,13 +107,11 @@ impl Environment {
     }
 
     fn reason(&self) -> Option<OsReason> {
-        if self.name.as_deref().is_some_and(|name| !is_sound(name)) {
-            Some(OsReason::Demoted)
-        } else if self.emulated {
-            Some(OsReason::Emulated)
-        } else {
-            None
-        }
+        self.emulated.then_some(OsReason::Emulated)
+    }
+
+    fn is_demoted(&self) -> bool {
+        self.name.as_deref().is_some_and(|name| !is_sound(name))
     }
 }
 
@@ -145,18 +147,18 @@ mod tests {
     }
 
     #[test]
-    fn a_demoted_counter_is_left_taken_again_and_counted() {
+    fn a_demotion_is_seen_ends_and_is_counted() {
         let (mut environment, figures) = (quiet(), Figures::new());
-        for (name, reason, changes) in [
-            (Some("tsc"), None, 0),
-            (Some("hpet"), Some(OsReason::Demoted), 1),
-            (Some("hpet"), Some(OsReason::Demoted), 1),
-            (Some("kvm-clock"), None, 2),
-            (None, None, 2),
-            (Some("tsc"), None, 2),
+        for (name, is_demoted, changes) in [
+            (Some("tsc"), false, 0),
+            (Some("hpet"), true, 1),
+            (Some("hpet"), true, 1),
+            (Some("kvm-clock"), false, 2),
+            (None, false, 2),
+            (Some("tsc"), false, 2),
         ] {
             environment.notice_name(name.map(str::to_owned), &figures);
-            assert_eq!(environment.reason(), reason, "{name:?}");
+            assert_eq!((environment.is_demoted(), environment.reason()), (is_demoted, None), "{name:?}");
             assert_eq!(figures.os_clock_source.get(), name.unwrap_or_default());
             assert_eq!(figures.os_clock_source_changes.get(), changes, "{name:?}");
         }

@@ -20,10 +20,12 @@
 mod calibrate;
 mod costs;
 mod cpus;
+mod crosscheck;
 mod environment;
 mod figures;
 mod latch;
 mod page;
+mod policy;
 mod rate;
 mod reading;
 mod segment;
@@ -37,6 +39,7 @@ mod vmclock;
 
 pub use page::ClockPage;
 pub(crate) use page::Page;
+pub use policy::Policy;
 pub use segment::Mode;
 pub use service::Maintainer;
 pub use shared::{SharedClock, SharedStatus};
@@ -84,6 +87,8 @@ struct Inner {
     shares: Shares,
     manual_ns: AtomicU64,
     manual_wall_offset_ns: AtomicU64,
+    /// A [`Policy`].
+    policy: AtomicU8,
 }
 
 /// A reading with a bound on its error.
@@ -342,6 +347,7 @@ impl Inner {
             shares: Shares::new(),
             manual_ns: AtomicU64::new(0),
             manual_wall_offset_ns: AtomicU64::new(0),
+            policy: AtomicU8::new(Policy::Auto as u8),
         }
     }
 

@@ -10,7 +10,9 @@
 use super::calibrate::{Calibrator, Outcome, Sample};
 use super::costs;
 use super::cpus::Comparisons;
-use super::environment::Environment;
+use super::crosscheck::{CrossCheck, RawReading};
+use super::environment::{Environment, Look};
+use super::policy::Policy;
 use super::status::OsReason;
 use super::{Clock, FORKS, GLOBAL, Inner, SERVICE_NONE, Segment, TickRate, order};
 use crate::counter::Source;
@@ -100,6 +102,8 @@ struct Service {
     calibrator: Calibrator,
     environment: Environment,
     comparisons: Comparisons,
+    /// The evidence for a counter that the kernel has given up.
+    cross_check: Option<CrossCheck>,
     /// Until then the counter is taken to be below 1 GHz, where the readers count on more.
     too_slow_until_ns: u64,
 }
@@ -118,6 +122,7 @@ impl Service {
             calibrator: Calibrator::new(current, inner.latch.shift()),
             environment: Environment::new(),
             comparisons: Comparisons::new(),
+            cross_check: None,
             too_slow_until_ns: 0,
         }
     }
@@ -158,9 +163,11 @@ impl Service {
     fn look_around(&mut self, now_ns: u64) -> Outcome {
         let inner = self.inner;
         let look = self.environment.look(now_ns, &inner.figures);
+        self.comparisons.doubt(now_ns, look.is_demoted);
         self.compare_cpus(now_ns);
-        let reason = if now_ns < self.too_slow_until_ns { Some(OsReason::TooSlow) } else { look.reason };
-        let reason = reason.or(self.comparisons.differ().then_some(OsReason::CpusDiffer));
+        let holds = self.cross_check(look);
+        let reason = reason(Clock { inner }.policy(), look, holds, self.comparisons.differ());
+        let reason = if now_ns < self.too_slow_until_ns { Some(OsReason::TooSlow) } else { reason };
         inner.figures.os_reason.set(reason.map_or(0, |reason| reason as u64));
         if look.interrupted {
             inner.figures.interruptions.count();
@@ -169,6 +176,31 @@ impl Service {
             (Outcome::Keep, true) => self.calibrator.interrupted(),
             (outcome, _) => outcome,
         }
+    }
+
+    /// Whether a counter that the kernel has given up keeps time all the same; true of one that it has not.
+    fn cross_check(&mut self, look: Look) -> bool {
+        if !look.is_demoted {
+            self.cross_check = None;
+            return true;
+        }
+        let in_use = self.inner.latch.load().mode == super::Mode::Counter;
+        let reading = look.was_due.then(|| self.raw_reading());
+        let check = self.cross_check.get_or_insert_with(|| CrossCheck::new(in_use));
+        match reading {
+            Some(reading) => check.look(reading),
+            None => check.holds(),
+        }
+    }
+
+    fn raw_reading(&self) -> RawReading {
+        let bracket = |_| {
+            let ticks_before = order(self.source);
+            let raw_ns = os::monotonic_raw_ns();
+            RawReading { ticks_before, raw_ns, ticks_after: order(self.source) }
+        };
+        let width = |reading: &RawReading| reading.ticks_after.wrapping_sub(reading.ticks_before);
+        (0..WALL_BRACKETS).map(bracket).min_by_key(width).expect("at least one bracket was taken")
     }
 
     /// Once the counter is calibrated, and from then on.
@@ -254,6 +286,15 @@ impl Service {
     }
 }
 
+/// Why the counter must not be used, by what was looked at.
+fn reason(policy: Policy, look: Look, holds: bool, cpus_differ: bool) -> Option<OsReason> {
+    if policy == Policy::Force {
+        return None;
+    }
+    let demoted = (look.is_demoted && !holds).then_some(OsReason::Demoted);
+    demoted.or(look.reason).or(cpus_differ.then_some(OsReason::CpusDiffer))
+}
+
 /// CLOCK_REALTIME - CLOCK_MONOTONIC and how far it may be off.
 pub(super) fn wall_offset() -> (i64, u64) {
     (0..WALL_BRACKETS)
@@ -265,4 +306,26 @@ pub(super) fn wall_offset() -> (i64, u64) {
         })
         .min_by_key(|(_, width)| *width)
         .expect("at least one bracket was taken")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_demoted_counter_is_used_while_the_cross_checks_hold_and_always_by_force() {
+        use OsReason::{CpusDiffer, Demoted, Emulated};
+        let look = |is_demoted, reason| Look { reason, is_demoted, was_due: true, interrupted: false };
+        for (look, holds, cpus_differ, expected) in [
+            (look(false, None), true, false, None),
+            (look(true, None), true, false, None),
+            (look(true, None), false, false, Some(Demoted)),
+            (look(true, None), true, true, Some(CpusDiffer)),
+            (look(true, Some(Emulated)), true, false, Some(Emulated)),
+            (look(false, Some(Emulated)), true, true, Some(Emulated)),
+        ] {
+            assert_eq!(reason(Policy::Auto, look, holds, cpus_differ), expected, "{look:?} {holds} {cpus_differ}");
+            assert_eq!(reason(Policy::Force, look, holds, cpus_differ), None);
+        }
+    }
 }

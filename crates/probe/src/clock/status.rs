@@ -83,7 +83,9 @@ pub enum OsReason {
     Calibrating = 1,
     /// The processor has no counter that runs at one rate, or this process may not read it.
     NoCounter = 2,
-    /// The kernel has given the counter up for another clock source.
+    /// The kernel has given the counter up for another clock source, and the cross-checks do not hold ([`Policy::Auto`]).
+    ///
+    /// [`Policy::Auto`]: crate::Policy::Auto
     Demoted = 3,
     /// A reading of the counter costs more than asking the operating system: something emulates it.
     Emulated = 4,
@@ -131,7 +133,9 @@ impl OsReason {
         match self {
             Self::Calibrating => "the counter is being calibrated",
             Self::NoCounter => "the processor has no counter of constant rate that this process may read",
-            Self::Demoted => "the kernel has given the counter up for another clock source",
+            Self::Demoted => {
+                "the kernel has given the counter up for another clock source, and cross-checks do not hold"
+            }
             Self::Emulated => "reading the counter costs more than asking the operating system: something emulates it",
             Self::CpusDiffer => "the counters of two CPUs differ by more than 100 ns",
             Self::TooSlow => "the counter ticks below 1 GHz",

@@ -5,12 +5,15 @@
 //! *Failure*: where the files cannot be read, nothing is known. A [`Switch`] puts the first source back when it is dropped,
 //! which a panic does too; only SIGKILL and a power cut are left, and the message before the first switch says how to go back by hand.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
+use ogive_probe::{Clock, Policy};
 
-use crate::clock::Kernel;
+use super::kernel_log::KernelLog;
+use crate::clock::{AskKernel, Kernel};
 
 const CURRENT: &str = "current_clocksource";
 const AVAILABLE: &str = "available_clocksource";
@@ -26,15 +29,42 @@ pub(crate) struct Directory {
         default_value = "/sys/devices/system/clocksource/clocksource0"
     )]
     path: PathBuf,
+    /// When the processor's counter is read: while it is found to keep time, or always (force).
+    #[arg(long = "clock", value_name = "WHEN", default_value = "auto", env = "OGIVE_CLOCK")]
+    policy: Trust,
+}
+
+/// When the processor's counter is read.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Trust {
+    /// While the kernel uses it, and after that for as long as cross-checks hold: its rate against a clock that is never
+    /// slewed, and the counters of all CPUs against each other.
+    Auto,
+    /// Whatever the kernel and the cross-checks say.
+    Force,
 }
 
 impl Directory {
+    /// Asks for the server's own series, with what the kernel logs from now on.
+    pub(crate) fn asker(&self) -> AskKernel {
+        let (directory, log) = (self.clone(), RefCell::new(KernelLog::open()));
+        Box::new(move || Kernel { messages: log.borrow_mut().read(), ..directory.ask() })
+    }
+
+    /// Sets when `clock` reads the counter.
+    pub(crate) fn apply(&self, clock: Clock) {
+        clock.set_policy(match self.policy {
+            Trust::Auto => Policy::Auto,
+            Trust::Force => Policy::Force,
+        });
+    }
+
     /// What the kernel says now; two files, some 30 us.
     pub(crate) fn ask(&self) -> Kernel {
         let read = |name: &str| std::fs::read_to_string(self.path.join(name)).ok();
         let current = read(CURRENT).map(|text| text.trim().to_owned()).filter(|name| !name.is_empty());
         let available = read(AVAILABLE).unwrap_or_default().split_whitespace().map(str::to_owned).collect();
-        Kernel { current, available }
+        Kernel { current, available, messages: Vec::new() }
     }
 }
 
@@ -101,14 +131,18 @@ mod tests {
         let held = tempfile::tempdir().unwrap();
         std::fs::write(held.path().join(CURRENT), "tsc\n").unwrap();
         std::fs::write(held.path().join(AVAILABLE), "tsc kvm-clock \n").unwrap();
-        let directory = Directory { path: held.path().to_owned() };
+        let directory = Directory { path: held.path().to_owned(), policy: Trust::Auto };
         (held, directory)
     }
 
     #[test]
     fn the_kernel_is_read_as_it_writes() {
         let (held, directory) = directory();
-        let kernel = Kernel { current: Some("tsc".into()), available: vec!["tsc".into(), "kvm-clock".into()] };
+        let kernel = Kernel {
+            current: Some("tsc".into()),
+            available: vec!["tsc".into(), "kvm-clock".into()],
+            ..Kernel::default()
+        };
         assert_eq!(directory.ask(), kernel);
         assert_eq!((kernel.name(), kernel.is_slow()), ("tsc", Some(false)));
         std::fs::write(held.path().join(CURRENT), "hpet\n").unwrap();

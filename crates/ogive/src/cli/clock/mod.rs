@@ -3,6 +3,7 @@
 mod bench;
 mod handoff;
 pub(crate) mod kernel;
+pub(crate) mod kernel_log;
 mod point;
 mod report;
 mod trust;
@@ -59,7 +60,7 @@ pub(crate) fn run(options: &ClockCommand, terminal: &Terminal) -> anyhow::Result
 }
 
 fn show(options: &ClockCommand, terminal: &Terminal) -> anyhow::Result<ExitCode> {
-    let clock = settled();
+    let clock = settled(&options.directory);
     let costs = measure(clock, &Read::COSTS, Effort::FULL);
     let cpus = allowed_cpus();
     let handoffs = compare(&cpus, clock);
@@ -78,8 +79,9 @@ fn show(options: &ClockCommand, terminal: &Terminal) -> anyhow::Result<ExitCode>
 }
 
 /// The machine's clock, when its calibration has come as far as it comes in a moment.
-fn settled() -> Clock {
+fn settled(directory: &Directory) -> Clock {
     let clock = Clock::global();
+    directory.apply(clock);
     let start = clock.now();
     // On a busy machine the calibration may need more than one try; a host without a counter does not wait.
     while clock.status().source.is_counter() {

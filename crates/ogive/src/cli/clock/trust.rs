@@ -147,6 +147,10 @@ fn wrong(finding: Finding, evidence: &Evidence<'_>) -> String {
             "Do not trust the order of events on different CPUs: {} readings were below the reading of another CPU that they answered (the CPUs are {offset} apart); trust only intervals that begin and end in one thread, and ask your administrator to use another clock source than {name}.",
             evidence.backward
         ),
+        Finding::KernelSlow if figures.mode == Mode::Counter => format!(
+            "Trust Ogive's own readings ({} each: the counter passes the cross-checks although the kernel gave it up), but every program that asks the system for the time waits {system} a read: the clock source is {name}; ask your administrator why the kernel gave the TSC up (`dmesg | grep -i -e tsc -e clocksource`) and to make it usable again.",
+            time(cost::of(evidence.costs, Read::Now).unwrap_or(0.0))
+        ),
         Finding::KernelSlow => format!(
             "Do not trust intervals below {ten}: the kernel's clock source is {name}, which makes each read of the time cost {system} in every program; ask your administrator why the kernel gave the TSC up (`dmesg | grep -i -e tsc -e clocksource`) and to make it usable again, by firmware, hypervisor settings or another host."
         ),
@@ -201,7 +205,8 @@ mod tests {
     }
 
     fn under(kernel: &str, reason: Option<OsReason>) -> Figures {
-        let kernel = Kernel { current: Some(kernel.into()), available: vec!["tsc".into(), kernel.into()] };
+        let kernel =
+            Kernel { current: Some(kernel.into()), available: vec!["tsc".into(), kernel.into()], ..Kernel::default() };
         let mode = if reason.is_some() { Mode::Os } else { Mode::Counter };
         Figures { kernel, mode, reason, ..Figures::sound() }
     }
@@ -254,6 +259,15 @@ mod tests {
                 &[name, "cost 1.2 us in every program", "below 12 us", "ask your administrator", "dmesg"],
             );
         }
+    }
+
+    #[test]
+    fn a_counter_that_is_kept_against_the_kernel_is_trusted_by_ogive_alone() {
+        check(
+            &evidence(&under("hpet", None), &costs(24.0, 1_200.0)),
+            &["kernel-source-slow"],
+            &["Trust Ogive's own readings (24 ns each", "cross-checks", "waits 1.2 us a read", "hpet", "dmesg"],
+        );
     }
 
     #[test]

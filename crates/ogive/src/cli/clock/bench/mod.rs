@@ -96,7 +96,7 @@ impl Found {
 
 /// Runs the command.
 pub(crate) fn run(options: &Bench) -> anyhow::Result<ExitCode> {
-    let clock = settled();
+    let clock = settled(&options.directory);
     let kernel = options.directory.ask();
     let sources = if options.sources { kernel.available.len().max(1) } else { 1 };
     let handoff_reads = fine_reads();

@@ -61,7 +61,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub(crate) fn run(options: &Watch) -> anyhow::Result<ExitCode> {
-    let clock = settled();
+    let clock = settled(&options.directory);
     let end = options.length.map(|length| clock.now().saturating_add(length.as_nanos() as u64));
     let mut watcher = Watcher::new(clock, options.directory.ask());
     let mut out = std::io::stdout().lock();
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_switch_is_told_once_with_the_costs_around_it() {
-        let kernel = |name: &str| Kernel { current: Some(name.into()), available: Vec::new() };
+        let kernel = |name: &str| Kernel { current: Some(name.into()), ..Kernel::default() };
         let mut watcher = Watcher::new(Clock::global(), kernel("tsc"));
         let told =
             |events: Vec<Event>| events.into_iter().filter(|event| matches!(event, Event::Source { .. })).count();

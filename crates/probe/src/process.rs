@@ -1,0 +1,61 @@
+//! How much memory this process holds, as the kernel counts it.
+//!
+//! Format: lines `Name:  NUMBER kB` of /proc/self/status (proc(5)). *Failure*: what the kernel does not say is `None`.
+
+use crate::os::KeptFile;
+
+/// 8 KiB: the file has some 60 lines, of which the lists of allowed CPUs and memory nodes grow with the machine.
+const STATUS_BYTES_MAX: usize = 8 << 10;
+
+/// Memory of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// Bytes that are resident and that no file backs: RssAnon.
+    pub anonymous_bytes: u64,
+    /// The most that was ever resident, files included: VmHWM.
+    pub peak_bytes: u64,
+}
+
+impl ProcessMemory {
+    /// Asks the kernel: some 20 us.
+    #[must_use]
+    pub fn now() -> Option<Self> {
+        let mut bytes = [0; STATUS_BYTES_MAX];
+        let file = KeptFile::open(c"/proc/self/status")?;
+        Self::parse(std::str::from_utf8(file.read(&mut bytes)?).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+        };
+        Some(Self { anonymous_bytes: bytes("RssAnon")?, peak_bytes: bytes("VmHWM")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_by_their_names() {
+        let text = "Name:\tx\nVmHWM:\t   104 kB\nVmRSS:\t 50 kB\nRssAnon:\t      48 kB\n";
+        let expected = ProcessMemory { anonymous_bytes: 48 << 10, peak_bytes: 104 << 10 };
+        assert_eq!(ProcessMemory::parse(text), Some(expected));
+        for cut in ["", "VmHWM: 1 kB\n", "VmHWM: 1 kB\nRssAnon: x kB", "VmHWM: 1\nRssAnon: 1 kB"] {
+            assert_eq!(ProcessMemory::parse(cut), None, "{cut:?}");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no such file")]
+    fn memory_that_is_written_is_counted() {
+        let before = ProcessMemory::now().expect("Linux says it");
+        let held = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let during = ProcessMemory::now().expect("Linux says it");
+        drop(held);
+        assert!(during.anonymous_bytes >= before.anonymous_bytes + (32 << 20), "{before:?} {during:?}");
+        assert!(during.peak_bytes >= during.anonymous_bytes, "{during:?}");
+    }
+}
