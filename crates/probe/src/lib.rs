@@ -52,7 +52,7 @@ pub use process::ProcessMemory;
 pub use recorder::{Recorder, SparseWriter, Writer, snapshot_all};
 #[cfg(feature = "tracing")]
 pub use spans::{SpanCell, SpanLayer};
-pub use stopwatch::Stopwatch;
+pub use stopwatch::{Stopwatch, TickStopwatch};
 pub use system::{SystemClock, allowed_cpus, pin_to_cpu};
 pub use threads::cpu_ns as thread_cpu_ns;
 pub use trace::{

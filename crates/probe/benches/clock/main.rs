@@ -115,7 +115,8 @@ fn recording(clock: Clock) -> Vec<Variant> {
     let recorder = Recorder::new();
     let (mut of_plain, mut of_writer, mut of_sparse) = (next(), next(), next());
     let sparse = recorder.handle_sparse();
-    let (writer, timed, timed_unordered) = (recorder.handle(), recorder.handle(), recorder.handle());
+    let (writer, timed, timed_short) = (recorder.handle(), recorder.handle(), recorder.handle());
+    let timed_unordered = recorder.handle();
     vec![
         variant("values alone", next()),
         variant("FlatRecorder::record", move || {
@@ -131,6 +132,7 @@ fn recording(clock: Clock) -> Vec<Variant> {
             0
         }),
         variant("Writer::timed (2 now)", move || timed.timed(clock, || 0)),
+        variant("Writer::timed_unordered", move || timed_short.timed_unordered(clock, || 0)),
         variant("2 ticks + record_ns", move || {
             let start = clock.ticks();
             let end = clock.ticks();
