@@ -83,6 +83,11 @@ pub(crate) trait Backend: Send + Sync {
         Err(Refusal::Failed("this store does not delete".into()))
     }
 
+    /// As [`Backend::delete`], of cells that are written anew at once: nobody follows them.
+    fn correct(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
+        self.delete(tenant, selectors, range)
+    }
+
     /// The numbers of requests without times that it had when it was opened, as [`crate::numbers::recalled`] finds them.
     fn arrivals(&self) -> Vec<(SourceId, u64)> {
         Vec::new()

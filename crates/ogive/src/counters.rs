@@ -52,10 +52,12 @@ pub(crate) enum Protocol {
     Check,
     /// Messages of AMQP queues.
     Amqp,
+    /// Cells that the server itself makes of samples.
+    Quantizer,
 }
 
 impl Protocol {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -66,6 +68,7 @@ impl Protocol {
         Self::Scrape,
         Self::Check,
         Self::Amqp,
+        Self::Quantizer,
     ];
 
     /// The value of the label `protocol`.
@@ -81,6 +84,7 @@ impl Protocol {
             Self::Scrape => "scrape",
             Self::Check => "check",
             Self::Amqp => "amqp",
+            Self::Quantizer => "quantizer",
         }
     }
 }

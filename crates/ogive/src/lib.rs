@@ -29,6 +29,7 @@ mod numbers;
 mod observe;
 mod outgoing;
 mod own_value;
+mod quantize;
 mod scrape;
 mod server;
 mod storage;

@@ -20,6 +20,7 @@ use crate::http;
 use crate::keeping::Keeping;
 use crate::listen;
 use crate::live;
+use crate::quantize::{self, Marks, Quantizer};
 use crate::scrape;
 use crate::storage::Embedded;
 use crate::upkeep::Upkeep;
@@ -41,6 +42,8 @@ pub(crate) struct Options {
     pub(crate) listener_threads: Option<usize>,
     /// How live cells are kept.
     pub(crate) live: live::Options,
+    /// Which series are aligned to cells.
+    pub(crate) quantize: quantize::Options,
     /// Deletion may be asked for over HTTP.
     pub(crate) admin: bool,
     pub(crate) queries: QueryLimits,
@@ -78,7 +81,8 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     })?;
     let upkeep = Upkeep::open(&options.data, options.degraded, front.clock)?;
     let limits = (&options.limits, &options.keeping, options.live);
-    let store = Arc::new(Embedded::open(upkeep.clone(), limits, front.clock, &front.meters)?);
+    let marks = Marks::new(&options.quantize)?;
+    let store = Arc::new(Embedded::open(upkeep.clone(), limits, marks.clone(), front.clock, &front.meters)?);
     upkeep.watch(options.scrub_rate)?;
     let role = Role {
         engine: ogive_query::Engine::new(options.queries.engine()),
@@ -89,8 +93,13 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     };
     allocator::started(backend::memory_parts(&store.facts()));
     let ready = front.before(store.clone(), role, kernel)?;
+    let start = |marks| Quantizer::start(marks, ready.app.clone(), ready.runtime.handle().clone());
+    let quantizer = marks.map(start).transpose()?;
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     let runtime = ready.serve(&format!("with data in {}", data.join(" and ")))?;
+    if let Some(quantizer) = quantizer {
+        quantizer.stop();
+    }
     store.finish();
     upkeep.stop();
     runtime.shutdown_timeout(Duration::from_secs(1));

@@ -14,16 +14,19 @@ use crate::cli::serve::Limits;
 use crate::keeping::Keeping;
 use crate::live::{self, Live};
 use crate::observe::Meters;
+use crate::own_value::OwnValue;
+use crate::quantize::Marks;
 use crate::upkeep::Upkeep;
 
-/// The store in its directories, its live cells, and the requests without times that it had when it was opened.
-pub(crate) struct Embedded(Arc<Store>, Upkeep, Arc<Live>, Vec<(SourceId, u64)>);
+/// The store in its directories, its live cells, the requests without times that it had when it was opened, and what is marked for the quantizer.
+pub(crate) struct Embedded(Arc<Store>, Upkeep, Arc<Live>, Vec<(SourceId, u64)>, Option<Arc<Marks>>);
 
 impl Embedded {
     /// Opens the store, and tells on standard error what its recovery found.
     pub(crate) fn open(
         upkeep: Upkeep,
         (limits, keeping, live): (&Limits, &Keeping, live::Options),
+        marks: Option<Arc<Marks>>,
         clock: Clock,
         meters: &Arc<Meters>,
     ) -> anyhow::Result<Self> {
@@ -53,7 +56,7 @@ impl Embedded {
         upkeep.attach(&store);
         let live = Live::new(&store, clock, live);
         let arrivals = std::mem::take(&mut *heard.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(Self(store, upkeep, live, arrivals))
+        Ok(Self(store, upkeep, live, arrivals, marks))
     }
 
     /// Ends live cells, and writes what is in memory as blocks, so that the next start has nothing to replay.
@@ -159,7 +162,14 @@ impl Backend for Embedded {
         reply: Reply,
     ) -> Result<(), Refusal> {
         let frame = frame_of(&batch, frame)?;
-        let reply: ogive_store::Reply = Box::new(move |outcome| reply(outcome.map_err(Refusal::from)));
+        let notes = self.4.as_ref().map(|marks| marks.note(&batch));
+        let reply: ogive_store::Reply = Box::new(move |outcome| {
+            // Before the sender hears of it: what is acknowledged is marked.
+            if let (Some(notes), Ok(verdict)) = (notes, &outcome) {
+                notes.acknowledged(verdict);
+            }
+            reply(outcome.map_err(Refusal::from));
+        });
         Ok(self.0.submit_stamped(batch, frame, reply, Some(stamps))?)
     }
 
@@ -167,6 +177,14 @@ impl Backend for Embedded {
         self.0.delete(tenant, selectors, range).map_err(refusal)?;
         self.2.doubt_all();
         Ok(())
+    }
+
+    fn correct(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
+        self.0.delete(tenant, selectors, range).map_err(refusal)
+    }
+
+    fn own_values(&self) -> Vec<OwnValue> {
+        self.4.as_ref().map(|marks| marks.own_values()).unwrap_or_default()
     }
 
     fn arrivals(&self) -> Vec<(SourceId, u64)> {

@@ -15,20 +15,36 @@ struct Live {
 
 impl Live {
     fn open(server: &Server, query: &str, after: Option<i64>) -> Self {
+        Self::at(server, &format!("/v1/live?query={query}&quantiles=0.5"), after)
+    }
+
+    fn at(server: &Server, address: &str, after: Option<i64>) -> Self {
         let mut stream = server.connect();
         let after = after.map_or(String::new(), |second| format!("last-event-id: {second}\r\n"));
-        let head = format!("GET /v1/live?query={query}&quantiles=0.5 HTTP/1.1\r\nhost: x\r\n{after}\r\n");
+        let head = format!("GET {address} HTTP/1.1\r\nhost: x\r\n{after}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         Self { lines: BufReader::new(stream).lines() }
+    }
+
+    /// The next event: its name and its data.
+    fn event(&mut self) -> (String, Value) {
+        let mut name = String::new();
+        loop {
+            let line = self.lines.next().expect("the stream goes on").unwrap();
+            if let Some(event) = line.strip_prefix("event: ") {
+                event.clone_into(&mut name);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                return (name, serde_json::from_str(data).unwrap());
+            }
+        }
     }
 
     /// The next column.
     fn column(&mut self) -> (i64, Value) {
         loop {
-            let line = self.lines.next().expect("the stream goes on").unwrap();
-            if let Some(data) = line.strip_prefix("data: ") {
-                let column: Value = serde_json::from_str(data).unwrap();
-                assert!(column.get("error").is_none(), "{column}");
+            let (name, column) = self.event();
+            assert!(name != "error", "{column}");
+            if name == "column" {
                 return (column["t"].as_i64().unwrap(), column);
             }
         }
@@ -170,5 +186,246 @@ fn serve_starts_with_what_tune_recommends() {
         eventually("as many threads", || (threads(&server, "cells-").to_string() == flags[3]).then_some(()));
         drop(live);
         eventually("the threads of live cells end", || (threads(&server, "cells-") == 0).then_some(()));
+    }
+}
+
+/// `time: value` of the cells that are stored under `name`, in order.
+fn cells(server: &Server, name: &str, from_ms: i64) -> Vec<(i64, Value)> {
+    let from = from_ms as f64 / 1e3;
+    let (status, body) = server.get(&format!("/v1/cells?match[]={}&start={from}", common::form(name)));
+    assert_eq!(status, 200, "{body}");
+    let sample = |sample: &Value| {
+        let value = sample.get("float").cloned().unwrap_or_else(|| sample["histogram"]["bins"].clone());
+        (sample["time_ms"].as_i64().unwrap() - from_ms, value)
+    };
+    body["data"]["samples"].as_array().unwrap().iter().map(sample).collect()
+}
+
+fn becomes(server: &Server, name: &str, from_ms: i64, expected: &[(i64, Value)]) {
+    eventually(&format!("cells of {name}: {expected:?}"), || (cells(server, name, from_ms) == expected).then_some(()));
+}
+
+/// Senders of 5, 15 and 60 s with jitter, a gap, late samples, batches sent again, and a kill right behind an acknowledgement: the cells are
+/// those of the samples, once, whatever came when.
+#[test]
+fn jittered_senders_are_aligned_to_the_second() {
+    let directory = tempfile::tempdir().unwrap();
+    let quantize = [
+        "--listen",
+        "127.0.0.1:0",
+        "--quantize",
+        "{__name__=~\"jit_.*\"}=lateness=1s",
+        "--quantize",
+        "jit_level=number=mean+count,width=5s",
+    ];
+    let mut server = Server::try_start(directory.path(), &quantize).unwrap();
+    let base = (now_ms() - 120_000).div_euclid(60_000) * 60_000;
+    let counter = json!({"labels": {"__name__": "jit_total"}, "kind": "float", "temporality": "cumulative"});
+    let series = json!([float("jit_level"), counter, histogram("jit_seconds"), float("other")]);
+    let mut sequence = 0;
+    let mut send = |server: &Server, samples: &[(u64, i64, Value)]| {
+        sequence += 1;
+        let one = |(series, at, value): &(u64, i64, Value)| {
+            let kind = if *series == 2 { "histogram" } else { "float" };
+            json!({"series": series, "time_ms": base + at, kind: value})
+        };
+        let samples: Vec<Value> = samples.iter().map(one).collect();
+        for again in 0..2 {
+            let answer = server.batch(SOURCE, sequence, series.clone(), samples.clone().into()).1;
+            let counts = ["accepted", "duplicate"].map(|outcome| answer[outcome].as_u64().unwrap());
+            assert_eq!(counts[again], samples.len() as u64, "{answer}");
+        }
+    };
+    let bins = |count: u64| json!({"bins": {"1e-3": count}});
+    // Sixty seconds at once, two samples in a second, a gap, a reset of the counter.
+    send(
+        &server,
+        &[
+            (0, 1_020, json!(4)),
+            (0, 1_930, json!(6)),
+            (0, 3_000, json!(5)),
+            (0, 33_001, json!(1)),
+            (3, 1_500, json!(9)),
+        ],
+    );
+    send(&server, &[(1, 900, json!(10)), (1, 16_100, json!(14)), (1, 31_050, json!(3)), (1, 46_200, json!(5))]);
+    send(&server, &[(2, 5_000, bins(3)), (2, 4_700, bins(2)), (2, 9_900, bins(1))]);
+    let level = [(2_000, json!(6.0)), (3_000, json!(5.0)), (34_000, json!(1.0))];
+    becomes(&server, "jit_level:1s_last", base, &level);
+    becomes(
+        &server,
+        "jit_total:1s_increase",
+        base,
+        &[(17_000, json!(4.0)), (32_000, json!(3.0)), (47_000, json!(2.0))],
+    );
+    becomes(
+        &server,
+        "jit_seconds:1s_histogram",
+        base,
+        &[(5_000, json!({"1.0e-3": 5})), (10_000, json!({"1.0e-3": 1}))],
+    );
+    becomes(&server, "jit_level:5s_mean", base, &[(5_000, json!(5.0)), (35_000, json!(1.0))]);
+    assert!(
+        cells(&server, "{__name__=~\"other:.*|.*:.*:.*\"}", base).is_empty(),
+        "no rule names it, and cells are no samples"
+    );
+    // Late: a fragment, a value that is smaller than the one before, and a counter's sample between two that were there.
+    send(&server, &[(2, 4_100, bins(7)), (0, 1_990, json!(2)), (1, 20_500, json!(20))]);
+    becomes(
+        &server,
+        "jit_seconds:1s_histogram",
+        base,
+        &[(5_000, json!({"1.0e-3": 12})), (10_000, json!({"1.0e-3": 1}))],
+    );
+    becomes(
+        &server,
+        "jit_total:1s_increase",
+        base,
+        &[(17_000, json!(4.0)), (21_000, json!(6.0)), (32_000, json!(3.0)), (47_000, json!(2.0))],
+    );
+    becomes(&server, "jit_level:1s_last", base, &[(2_000, json!(2.0)), (3_000, json!(5.0)), (34_000, json!(1.0))]);
+    becomes(&server, "jit_level:5s_count", base, &[(5_000, json!(4.0)), (35_000, json!(1.0))]);
+    becomes(&server, "jit_level:5s_mean", base, &[(5_000, json!(17.0 / 4.0)), (35_000, json!(1.0))]);
+    let figure = |server: &Server, outcome: &str| {
+        let (_, body) = server.get("/metrics");
+        let body = body.as_str().unwrap().to_owned();
+        let of = |line: &str| {
+            line.starts_with("ogive_quantize_")
+                && line.contains(&format!("outcome=\"{outcome}\""))
+                && line.contains("jit_.*")
+        };
+        body.lines().find(|line| of(line)).unwrap().rsplit(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert_eq!(figure(&server, "on_time") + figure(&server, "late"), 14.0);
+    assert_eq!((figure(&server, "duplicate"), figure(&server, "failed")), (14.0, 0.0));
+    send(&server, &[(0, 50_500, json!(8)), (2, 50_500, bins(1)), (2, 4_200, bins(1)), (1, 61_000, json!(9))]);
+    server.kill();
+    let server = Server::try_start(directory.path(), &quantize).unwrap();
+    becomes(
+        &server,
+        "jit_seconds:1s_histogram",
+        base,
+        &[(5_000, json!({"1.0e-3": 13})), (10_000, json!({"1.0e-3": 1})), (51_000, json!({"1.0e-3": 1}))],
+    );
+    becomes(
+        &server,
+        "jit_level:1s_last",
+        base,
+        &[(2_000, json!(2.0)), (3_000, json!(5.0)), (34_000, json!(1.0)), (51_000, json!(8.0))],
+    );
+    let increases = cells(&server, "jit_total:1s_increase", base);
+    assert_eq!(increases.iter().map(|cell| cell.1.as_f64().unwrap()).sum::<f64>(), 19.0, "{increases:?}");
+}
+
+#[test]
+fn a_rule_that_cannot_be_is_refused_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = Server::try_start(directory.path(), &["--listen", "127.0.0.1:0", "--quantize", "rate(x[1m])"]);
+    let said = said.err().expect("no start");
+    assert!(said.contains("plain selector"), "{said}");
+}
+
+/// The event `name` of a stream whose second passes `test`, for whom comes first.
+fn until(live: &mut Live, name: &str, mut test: impl FnMut(&Value) -> bool) -> Value {
+    let from = std::time::Instant::now();
+    loop {
+        let (event, data) = live.event();
+        if event == name && test(&data) {
+            return data;
+        }
+        assert!(from.elapsed() < common::PATIENCE, "no {name} like that; the last event was {event}: {data}");
+    }
+}
+
+/// Cells of a sender that flushes each few seconds came as `count: 0` and were never corrected. Of a second that may still get data nothing
+/// is claimed; when it comes, the second is sent again.
+#[test]
+fn late_cells_are_unknown_first_and_corrected_then() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::try_start(directory.path(), &["--listen", "127.0.0.1:0"]).unwrap();
+    let mut live = Live::open(&server, "late_seconds", None);
+    let mut sum = Live::open(&server, "sum(late_level)", None);
+    let mut levels = Live::open(&server, "late_level", None);
+    let first = until(&mut live, "column", |_| true);
+    assert_eq!((&first["state"], &first["count"]), (&json!("unknown"), &Value::Null), "{first}");
+    let begun = first["t"].as_i64().unwrap();
+    let series = json!([histogram("late_seconds"), float("late_level")]);
+    let mut sequence = 0;
+    let mut flush = |seconds: &[i64]| {
+        sequence += 1;
+        let cell = |second: &i64| json!({"series": 0, "time_ms": second * 1_000, "histogram": {"bins": {"1": second - begun + 10}}});
+        let level = |second: &i64| json!({"series": 1, "time_ms": second * 1_000 - 300, "float": second - begun + 10});
+        let samples: Vec<Value> = seconds.iter().flat_map(|second| [cell(second), level(second)]).collect();
+        assert_eq!(server.batch(SOURCE, sequence, series.clone(), samples.into()).1["accepted"], 2 * seconds.len());
+    };
+    flush(&[begun - 1, begun]);
+    let at = |second: i64| move |data: &Value| data["t"].as_i64() == Some(second);
+    for (second, count) in [(begun - 1, "9"), (begun, "10")] {
+        assert_eq!(until(&mut live, "correction", at(second))["count"], count, "also of a second before the stream");
+    }
+    let last = until(&mut live, "column", |data| data["t"].as_i64() >= Some(begun + 4))["t"].as_i64().unwrap();
+    flush(&[last]);
+    // The seconds before it are known to be empty now, and it is known.
+    let corrected =
+        until(&mut live, "correction", |data| data["t"].as_i64() > Some(begun) && data["t"].as_i64() < Some(last));
+    assert_eq!((&corrected["state"], &corrected["count"]), (&json!("known"), &json!("0")), "{corrected}");
+    let corrected = until(&mut live, "correction", at(last));
+    assert_eq!(corrected["count"], (last - begun + 10).to_string(), "{corrected}");
+    let value = (last - begun + 10).to_string();
+    let corrected = until(&mut levels, "correction", at(last));
+    let expected = json!([{"labels": {"__name__": "late_level"}, "value": value}]);
+    assert_eq!((&corrected["values"], &corrected["count"]), (&expected, &Value::Null), "{corrected}");
+    let corrected = until(&mut sum, "correction", at(last));
+    assert_eq!(corrected["values"], json!([{"labels": {}, "value": value}]), "{corrected}");
+}
+
+/// A program downstream hears of each cell as its second closes, of what came late, and goes on where it was cut off.
+#[test]
+fn a_subscription_has_every_cell_at_least_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::try_start(directory.path(), &["--listen", "127.0.0.1:0"]).unwrap();
+    let address = format!("/v1/subscribe?match[]={}", common::form("{__name__=~\"sub_.*\"}"));
+    let mut stream = Live::at(&server, &address, None);
+    let begun = until(&mut stream, "watermark", |_| true)["t"].as_i64().unwrap();
+    let series = json!([histogram("sub_seconds"), float("sub_level"), float("other")]);
+    let mut sequence = 0;
+    let mut send = |series_at: u64, time_ms: i64, value: &Value| {
+        sequence += 1;
+        let kind = if series_at == 0 { "histogram" } else { "float" };
+        let samples = json!([{"series": series_at, "time_ms": time_ms, kind: value}]);
+        assert_eq!(server.batch(SOURCE, sequence, series.clone(), samples).1["accepted"], 1);
+    };
+    let time = begun * 1_000;
+    send(2, time, &json!(1));
+    send(0, time, &json!({"bins": {"1": 2}}));
+    send(1, time - 400, &json!(1.5));
+    for _ in 0..2 {
+        let cell = until(&mut stream, "cell", |_| true);
+        match cell["labels"]["__name__"].as_str().unwrap() {
+            "sub_seconds" => {
+                assert_eq!((&cell["time_ms"], &cell["histogram"]["bins"]["1.0e0"]), (&json!(time), &json!(2)), "{cell}")
+            }
+            "sub_level" => assert_eq!((&cell["time_ms"], &cell["float"]), (&json!(time - 400), &json!(1.5)), "{cell}"),
+            _ => panic!("not asked for: {cell}"),
+        }
+    }
+    send(0, time, &json!({"bins": {"1": 5}}));
+    let correction = until(&mut stream, "correction", |_| true);
+    assert_eq!(correction["histogram"]["bins"]["1.0e0"], 7, "{correction}");
+    let seen = until(&mut stream, "watermark", |_| true)["t"].as_i64().unwrap();
+    assert!(seen > begun, "seconds ascend");
+    drop(stream);
+    send(1, (seen + 1) * 1_000, &json!(2.5));
+    let mut again = Live::at(&server, &address, Some(seen));
+    let cell = until(&mut again, "cell", |cell| cell["time_ms"] == (seen + 1) * 1_000);
+    assert_eq!(cell["float"], 2.5);
+    drop(again);
+    // Longer ago than is caught up with: what is left out is said.
+    let mut late = Live::at(&server, &address, Some(seen - 7_200));
+    assert_eq!(until(&mut late, "gap", |_| true)["from"], seen - 7_200);
+    for (wrong, status) in
+        [("/v1/subscribe", 400), ("/v1/subscribe?match[]=sum(x)", 400), ("/v1/subscribe?match[]=x&lateness=2h", 400)]
+    {
+        assert_eq!(server.get(wrong).0, status, "{wrong}");
     }
 }

@@ -10,7 +10,7 @@ use ogive_query::EngineOptions;
 use super::clock::kernel::Directory;
 use super::disk::bytes;
 use crate::keeping::{self, Ages, Keeping, Of, Widths};
-use crate::{checks, http, listen, live, scrape, server};
+use crate::{checks, http, listen, live, quantize, scrape, server};
 
 /// Stores and answers: HTTP API, page, self observation.
 #[derive(clap::Args, Debug)]
@@ -58,6 +58,8 @@ pub(crate) struct Serve {
     listener_threads: Option<u16>,
     #[command(flatten)]
     live: live::Options,
+    #[command(flatten)]
+    quantize: quantize::Options,
     #[command(flatten)]
     otlp: http::OtlpOptions,
     #[command(flatten)]
@@ -158,6 +160,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         keeping,
         listener_threads: options.listener_threads.map(usize::from),
         live: options.live,
+        quantize: options.quantize.clone(),
         admin,
         otlp,
         web,

@@ -64,6 +64,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/cells", Read, Read),
     ("/v1/heatmap", Read, Read),
     ("/v1/live", Read, Read),
+    ("/v1/subscribe", Read, Read),
     ("/v1/traces", Read, Read),
     ("/v1/traces/columns", Read, Read),
     ("/v1/status", Read, Read),

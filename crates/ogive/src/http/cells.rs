@@ -56,7 +56,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     Ok(json_answer(StatusCode::OK, body))
 }
 
-fn document(series: &[SeriesData]) -> Json {
+pub(super) fn document(series: &[SeriesData]) -> Json {
     let mut samples = Vec::new();
     for (index, series) in series.iter().enumerate() {
         let mut push = |time: i64, start: Option<&i64>, name: &str, value: Json| {

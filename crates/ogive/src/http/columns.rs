@@ -304,7 +304,7 @@ impl Columns {
 
 impl Merged {
     /// Adds `other`; false when their schemes do not merge.
-    fn merge(&mut self, other: Self) -> bool {
+    pub(super) fn merge(&mut self, other: Self) -> bool {
         match (&mut *self, other) {
             (Self::Integer(left), Self::Integer(right)) => left.merge(&right).is_ok(),
             (Self::Float(left), other) => left.merge(&other.into_float()).is_ok(),

@@ -41,6 +41,7 @@ mod remote_write;
 mod resolution;
 mod state;
 mod status;
+mod subscribe;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -248,6 +249,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
         .route("/v1/live", get(live::get))
+        .route("/v1/subscribe", get(subscribe::get))
         .route("/v1/traces", get(traces::get))
         .route("/v1/traces/columns", get(traces::columns))
         .route("/v1/status", get(status::get))
@@ -286,7 +288,7 @@ async fn measure(State(app): State<App>, request: Request, next: Next) -> Respon
     let mut response = next.run(request).await;
     let status = response.status();
     // A stream's head says nothing of how long it took to answer.
-    if route != "/v1/live" {
+    if route != "/v1/live" && route != "/v1/subscribe" {
         app.meters.http_request(route, status.as_u16(), app.clock.now().saturating_sub(from));
     }
     let headers = response.headers_mut();

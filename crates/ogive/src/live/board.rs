@@ -13,9 +13,11 @@ use ogive_model::SeriesId;
 use tokio::sync::watch;
 
 use super::Counts;
+use super::heard::{Heard, Known};
 
-/// A minute: as far as a stream that was slow, or was cut off, is caught up with.
-pub(crate) const SECONDS: i64 = 60;
+/// Two minutes: a sender that flushes once a minute is a minute late, and twice that when a flush is tried again. A stream that was slow, or was cut
+/// off, is caught up with as far.
+pub(crate) const SECONDS: i64 = 120;
 
 /// Why the store is asked for everything of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,10 @@ struct Watched {
     from: i64,
     unfit: Option<Unfit>,
     columns: BTreeMap<i64, Column>,
+    heard: Heard<SeriesId>,
+    /// The closed seconds that changed since a reader asked, by its number of the change.
+    changes: BTreeMap<i64, u64>,
+    changed: u64,
 }
 
 #[derive(Debug, Default)]
@@ -95,7 +101,15 @@ impl Board {
     pub(crate) fn add(&self, id: u64) {
         let mut state = self.state();
         let from = state.passed + 1;
-        state.watches.insert(id, Watched { from, unfit: None, columns: BTreeMap::new() });
+        let watched = Watched {
+            from,
+            unfit: None,
+            columns: BTreeMap::new(),
+            heard: Heard::default(),
+            changes: BTreeMap::new(),
+            changed: 0,
+        };
+        state.watches.insert(id, watched);
     }
 
     /// Nobody reads a watch any more.
@@ -113,9 +127,9 @@ impl Board {
     }
 
     /// A series is of a watch; what it has up to `applied_ms` is not here. False when it is not to be followed.
-    pub(crate) fn begin(&self, watch: u64, series: SeriesId, applied_ms: i64) -> bool {
+    pub(crate) fn begin(&self, watch: u64, series: SeriesId, (applied_ms, is_wide): (i64, bool)) -> bool {
         let mut state = self.state();
-        let State { watches, of, .. } = &mut *state;
+        let State { watches, of, passed, .. } = &mut *state;
         let Some(watched) = watches.get_mut(&watch).filter(|watched| watched.unfit.is_none()) else { return false };
         if of.len() >= self.series_max && !of.contains_key(&series) {
             drop(state);
@@ -124,6 +138,10 @@ impl Board {
         }
         if applied_ms > i64::MIN {
             watched.from = watched.from.max(second_of(applied_ms) + 1);
+            watched.heard.note(series, second_of(applied_ms), *passed, is_wide);
+        }
+        if is_wide {
+            watched.heard.note(series, i64::MIN, *passed, true);
         }
         let watches = of.entry(series).or_default();
         if !watches.contains(&watch) {
@@ -155,6 +173,8 @@ impl Board {
         let second = second_of(time_ms);
         self.counts.doubts.add(1);
         let mut state = self.state();
+        let (passed, closed) = (state.passed, state.closed());
+        state.each(series, |watched| watched.hear(series, second, (passed, closed)));
         // Older ones are read from the store in any case.
         if second + SECONDS > state.closed() {
             state.each(series, |watched| _ = watched.columns.insert(second, Column::Doubtful));
@@ -173,6 +193,8 @@ impl Board {
         self.counts.late.add(u64::from(is_late));
         let mut part = Some(part);
         let mut state = self.state();
+        let (passed, closed) = (state.passed, state.closed());
+        state.each(series, |watched| watched.hear(series, second, (passed, closed)));
         if second + SECONDS <= state.closed() {
             return;
         }
@@ -191,9 +213,27 @@ impl Board {
         let closed = state.closed();
         for watched in state.watches.values_mut() {
             watched.columns = watched.columns.split_off(&(closed - SECONDS + 1));
+            watched.changes = watched.changes.split_off(&(closed - SECONDS + 1));
+            watched.heard.forget(closed);
         }
         drop(state);
         self.closed.send_if_modified(|known| std::mem::replace(known, closed.max(*known)) < closed);
+    }
+
+    /// The first and last closed second that changed after the reader's `seen`-th change, and the number of the last change.
+    pub(crate) fn changes(&self, watch: u64, seen: u64) -> (Option<(i64, i64)>, u64) {
+        let state = self.state();
+        let Some(watched) = state.watches.get(&watch) else { return (None, seen) };
+        let mut seconds = watched.changes.iter().filter(|(_, change)| **change > seen).map(|(second, _)| *second);
+        let first = seconds.next();
+        (first.map(|first| (first, seconds.next_back().unwrap_or(first))), watched.changed)
+    }
+
+    /// How far the series of a watch were heard.
+    pub(crate) fn known(&self, watch: u64, second: i64, has_samples: bool) -> Known {
+        let state = self.state();
+        let watched = state.watches.get(&watch);
+        watched.map_or(Known::Unknown, |watched| watched.heard.known(second, state.closed(), has_samples))
     }
 
     /// What is known of a second of a watch.
@@ -236,6 +276,15 @@ impl State {
 }
 
 impl Watched {
+    /// A series has a sample in a second; when that is closed already, it changed.
+    fn hear(&mut self, series: SeriesId, second: i64, (passed, closed): (i64, i64)) {
+        self.heard.note(series, second, passed, false);
+        if second <= closed {
+            self.changed += 1;
+            self.changes.insert(second, self.changed);
+        }
+    }
+
     fn add(&mut self, second: i64, part: Histogram) {
         use std::collections::btree_map::Entry;
         match self.columns.entry(second) {
@@ -283,7 +332,7 @@ mod tests {
     #[test]
     fn a_column_is_the_sum_of_the_cells_once_every_worker_told_its_own() {
         let board = board(10);
-        assert!(board.begin(1, A, i64::MIN) && board.begin(1, B, i64::MIN));
+        assert!(board.begin(1, A, (i64::MIN, false)) && board.begin(1, B, (i64::MIN, false)));
         board.cell(A, 101, false, of(&[1.0]));
         board.told(0, 101);
         assert_eq!(board.answer(1, 101), Answer::Open);
@@ -306,7 +355,7 @@ mod tests {
     #[test]
     fn a_column_is_forgotten_when_it_is_not_given_any_more() {
         let board = board(10);
-        assert!(board.begin(1, A, i64::MIN));
+        assert!(board.begin(1, A, (i64::MIN, false)));
         board.cell(A, 101, false, of(&[1.0]));
         board.cell(A, 102, false, of(&[1.0]));
         close(&board, 101 + SECONDS - 1);
@@ -321,7 +370,11 @@ mod tests {
     fn two_watches_share_a_cell_and_one_that_goes_takes_nothing_along() {
         let board = board(10);
         board.add(2);
-        assert!(board.begin(1, A, i64::MIN) && board.begin(2, A, i64::MIN) && board.begin(2, B, i64::MIN));
+        assert!(
+            board.begin(1, A, (i64::MIN, false))
+                && board.begin(2, A, (i64::MIN, false))
+                && board.begin(2, B, (i64::MIN, false))
+        );
         board.cell(A, 101, false, of(&[1.0]));
         board.cell(B, 101, false, of(&[2.0]));
         close(&board, 101);
@@ -336,7 +389,7 @@ mod tests {
     #[test]
     fn what_is_not_certain_is_asked_of_the_store() {
         let board = board(2);
-        assert!(board.begin(1, A, 102_000), "samples up to 102 s, which are of the cell that ends then");
+        assert!(board.begin(1, A, (102_000, false)), "samples up to 102 s, which are of the cell that ends then");
         for second in 101..=103 {
             board.cell(A, second, false, of(&[1.0]));
         }
@@ -359,12 +412,16 @@ mod tests {
     fn a_watch_beyond_the_limit_or_of_other_kinds_gives_its_series_back() {
         let board = board(2);
         board.add(2);
-        assert!(board.begin(1, A, i64::MIN) && board.begin(2, A, i64::MIN) && board.begin(2, B, i64::MIN));
-        assert!(!board.begin(2, SeriesId(11), i64::MIN), "the third series");
+        assert!(
+            board.begin(1, A, (i64::MIN, false))
+                && board.begin(2, A, (i64::MIN, false))
+                && board.begin(2, B, (i64::MIN, false))
+        );
+        assert!(!board.begin(2, SeriesId(11), (i64::MIN, false)), "the third series");
         close(&board, 101);
         assert_eq!(board.answer(2, 101), Answer::Ask(Some(Unfit::Series)));
         assert_eq!((board.answer(1, 101), board.counts.series.get()), (Answer::Column(None), 1));
-        assert!(!board.begin(2, B, i64::MIN), "it stays unfit");
+        assert!(!board.begin(2, B, (i64::MIN, false)), "it stays unfit");
         board.unfit_series(A, Unfit::Kind);
         assert_eq!((board.answer(1, 101), board.counts.series.get()), (Answer::Ask(Some(Unfit::Kind)), 0));
     }

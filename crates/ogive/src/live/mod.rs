@@ -11,6 +11,7 @@
 //! Limits: [`Options`]. Failure: a full ring skips and counts, and the cells that it concerns are read from the store.
 
 mod board;
+mod heard;
 mod tap;
 
 use std::collections::HashMap;
@@ -24,8 +25,9 @@ use ogive_store::ingest::TIME_AHEAD_NS_MAX;
 use ogive_store::{Store, Watch};
 use ogive_stream::cells::{self, Wait, stream};
 
-pub(crate) use board::Answer;
 use board::Board;
+pub(crate) use board::{Answer, SECONDS};
+pub(crate) use heard::{Heard, Known};
 use tap::{Tap, Teller};
 
 /// 8,192 places of 48 bytes: 384 KiB for each pair of a shard and a worker, and with a part of 1.5 KiB in each of them 12 MiB. A shard fills them in a few
@@ -304,6 +306,18 @@ impl Reading {
         let mut closed = self.board.closed();
         let _ = tokio::time::timeout(patience, closed.wait_for(|closed| *closed >= second)).await;
         self.board.answer(self.id, second)
+    }
+}
+
+impl Reading {
+    /// The first and last closed second that changed since the reader's `seen`-th change, and the number of the last one.
+    pub(crate) fn changes(&self, seen: u64) -> (Option<(i64, i64)>, u64) {
+        self.board.changes(self.id, seen)
+    }
+
+    /// What is known of a closed second.
+    pub(crate) fn known(&self, second: i64, has_samples: bool) -> Known {
+        self.board.known(self.id, second, has_samples)
     }
 }
 

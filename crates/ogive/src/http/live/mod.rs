@@ -1,0 +1,357 @@
+//! `/v1/live`: Server-Sent Events, one column for each second that has closed, and a correction when a second changed afterwards.
+//!
+//! Invariants: a selector's column is read from closed live cells ([`crate::live`]); where they are not certain, and for every other expression, the
+//! store answers the same. A second of which data may still come is `unknown` or `partial`; each of the last [`SECONDS`] that becomes another
+//! one is sent again as it is, so that a reader who applies every event has what the store has.
+//! Threads: one small task a stream; a reader that is slow makes its own task wait and misses nothing until it is
+//! [`BEHIND_MS_MAX`] behind, then seconds are left out.
+//! Limits: [`Limits::STREAMS`](super::Limits::STREAMS) streams. A second is read when it has closed, [`LATENESS_MS`] after its end unless configured; its closing is waited
+//! for [`CLOSING`] at the most. What came late to a stream that the store answers is looked for after twenty times what looking took.
+//! Failure: a wrong expression is an `error` event and the end of the stream.
+
+mod seconds;
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use tokio::sync::mpsc;
+
+use super::App;
+use super::ask::{ask, blocking};
+use super::columns::{self, Merged, Wanted};
+use super::error::ApiError;
+use super::heatmap::quantiles;
+use super::params::Params;
+use crate::live::{Answer, Heard, Known, LATENESS_MS, Reading, SECONDS};
+use seconds::{Second, Seconds};
+
+/// 100 ms: a worker of the cells that is not back by then is starved of CPU, and the store is asked.
+const CLOSING: Duration = Duration::from_millis(100);
+
+/// 60 seconds are caught up with; who slept longer asks for a heat map.
+const BEHIND_MS_MAX: i64 = 60_000;
+
+/// A comment each 15 s keeps proxies from closing a stream that has nothing to say.
+const KEEP_ALIVE_SECONDS: i64 = 15;
+
+pub(super) const SECOND_MS: i64 = 1_000;
+
+/// 10 s until seconds that were too much to read are asked for again.
+const PAUSE_NS: i64 = 10_000_000_000;
+
+pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
+    let after = last_event(&headers)?;
+    let wanted = Wanted {
+        query: params.need("query")?.to_owned(),
+        start_ms: 0,
+        end_ms: 0,
+        step_ms: SECOND_MS,
+        quantiles: quantiles(&params)?,
+        tenant: params.tenant.clone(),
+        resolution: None,
+    };
+    let place = app
+        .limits
+        .streams
+        .clone()
+        .try_acquire_owned()
+        .map_err(|_| ApiError::busy("too many live streams are open; close one or try again later"))?;
+    // 4 events: what one slow write may leave waiting.
+    let (sender, receiver) = mpsc::channel(4);
+    tokio::spawn(async move {
+        let _place = place;
+        Told::new(app, wanted).await.run(after, &sender).await;
+    });
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    Ok((StatusCode::OK, headers, Body::from_stream(Events(receiver))).into_response())
+}
+
+/// What the task says, as a body.
+pub(super) struct Events(mpsc::Receiver<Bytes>);
+
+impl Events {
+    pub(super) const fn new(receiver: mpsc::Receiver<Bytes>) -> Self {
+        Self(receiver)
+    }
+}
+
+impl Stream for Events {
+    type Item = Result<Bytes, std::convert::Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|piece| piece.map(Ok))
+    }
+}
+
+/// The second of the last event that a reader has, who was cut off: browsers send it by themselves.
+pub(super) fn last_event(headers: &HeaderMap) -> Result<Option<i64>, ApiError> {
+    let Some(value) = headers.get("last-event-id").filter(|value| !value.is_empty()) else { return Ok(None) };
+    let second = value.to_str().ok().and_then(|text| text.parse::<i64>().ok());
+    let second = second.filter(|second| (0..=i64::from(u32::MAX)).contains(second));
+    let wrong = || ApiError::bad_data("invalid header Last-Event-ID: send the id of an event as it came");
+    second.map(Some).ok_or_else(wrong)
+}
+
+/// What a stream has sent.
+struct Told {
+    app: App,
+    wanted: Wanted,
+    reading: Option<Reading>,
+    /// The last change of the reading that was looked at.
+    seen: u64,
+    /// What was sent of each second: a hash of its event, what was known, and whether it had samples.
+    sent: BTreeMap<i64, (u64, Known, bool)>,
+    /// How far the series are that the store answers for.
+    heard: Heard<u64>,
+    /// When the store is asked for what came late, nanoseconds of the wall clock.
+    due_ns: i64,
+}
+
+/// What becomes of a stream.
+enum Next {
+    Goes,
+    Ends,
+}
+
+impl Told {
+    async fn new(app: App, wanted: Wanted) -> Self {
+        let reading = watch(&app, &wanted).await;
+        Self { app, wanted, reading, seen: 0, sent: BTreeMap::new(), heard: Heard::default(), due_ns: 0 }
+    }
+
+    /// Sends events until the reader or the server goes.
+    async fn run(mut self, after: Option<i64>, sender: &mpsc::Sender<Bytes>) {
+        let mut ending = self.app.ending.clone();
+        let closed = closed_second(&self.app);
+        let begin = after.map_or(closed, |after| (after + 1) * SECOND_MS);
+        let mut second = begin.clamp(closed - BEHIND_MS_MAX, closed + SECOND_MS);
+        // What is too much for two minutes may do for a second.
+        if let Err(error) = self.baseline(second, after.is_some(), sender).await
+            && error.status == StatusCode::BAD_REQUEST
+        {
+            return refuse(&error, sender).await;
+        }
+        loop {
+            let wait = (second + lateness_ms(&self.app)) * 1_000_000 - self.app.clock.wall();
+            let pause = tokio::time::sleep(Duration::from_nanos(u64::try_from(wait).unwrap_or(0)));
+            tokio::select! {
+                () = pause => {}
+                _ = ending.wait_for(|ending| *ending) => return,
+                () = sender.closed() => return,
+            }
+            let told = match self.column(second, sender).await {
+                Ok(Next::Goes) => self.corrections(second, sender).await,
+                other => other,
+            };
+            match told {
+                Ok(Next::Goes) => {}
+                Ok(Next::Ends) => return,
+                // Full or slow for the moment: this second is left out, the next may do.
+                Err(error) if is_passing(&error) => {
+                    let comment = format!(": {}\n\n", error.message.replace('\n', " "));
+                    if sender.send(comment.into()).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => return refuse(&error, sender).await,
+            }
+            let is_due = second / SECOND_MS % KEEP_ALIVE_SECONDS == 0;
+            if is_due && sender.send(Bytes::from_static(b":\n\n")).await.is_err() {
+                return;
+            }
+            second = (second + SECOND_MS).max(closed_second(&self.app) - BEHIND_MS_MAX);
+        }
+    }
+
+    /// What the seconds before the first one are. Who was cut off hears of them again: they may have changed meanwhile.
+    async fn baseline(&mut self, first: i64, is_again: bool, sender: &mpsc::Sender<Bytes>) -> Result<(), ApiError> {
+        let (from, to) = (first - SECONDS * SECOND_MS, first - SECOND_MS);
+        let found = self.read(from, to).await?;
+        self.note(&found, to);
+        if let Some(reading) = &self.reading {
+            self.seen = reading.changes(0).1;
+        }
+        for (time, second) in &found.by_time {
+            let known = self.known(*time, to, second, found.is_selector);
+            let data = self.remember(*time, second, known);
+            if let Some(data) = data.filter(|_| is_again) {
+                let _ = sender.send(event("correction", None, &data)).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn read(&self, start_ms: i64, end_ms: i64) -> Result<Seconds, ApiError> {
+        let wanted = Wanted { start_ms, end_ms, ..self.wanted.clone() };
+        ask(&self.app, Some(10 * SECOND_MS), move |app, cancel| seconds::read(app, &wanted, cancel)).await
+    }
+
+    fn note(&mut self, found: &Seconds, now_ms: i64) {
+        for (series, newest, is_wide) in &found.heard {
+            self.heard.note(*series, *newest, now_ms / SECOND_MS, *is_wide);
+        }
+        self.heard.forget(now_ms / SECOND_MS);
+    }
+
+    fn known(&self, time_ms: i64, now_ms: i64, second: &Second, is_selector: bool) -> Known {
+        let has_samples = second.has_samples();
+        match &self.reading {
+            Some(reading) => reading.known(time_ms / SECOND_MS, has_samples),
+            None if is_selector => self.heard.known(time_ms / SECOND_MS, now_ms / SECOND_MS, has_samples),
+            None if has_samples => Known::Whole,
+            None => Known::Unknown,
+        }
+    }
+
+    /// The data of a second's event, when it is another than what was sent last.
+    fn remember(&mut self, time_ms: i64, second: &Second, known: Known) -> Option<Vec<u8>> {
+        let data = second.json(time_ms, known, &self.wanted.quantiles);
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&data);
+        let now = (hasher.finish(), known, second.has_samples());
+        (self.sent.insert(time_ms, now) != Some(now)).then_some(data)
+    }
+
+    /// Sends the column of a second that closed.
+    async fn column(&mut self, time_ms: i64, sender: &mpsc::Sender<Bytes>) -> Result<Next, ApiError> {
+        let (second, is_selector) = match self.of_cells(time_ms).await {
+            Some(second) => (second, true),
+            None => {
+                let mut found = self.read(time_ms, time_ms).await?;
+                self.note(&found, time_ms);
+                (found.by_time.remove(&time_ms).unwrap_or_default(), found.is_selector)
+            }
+        };
+        let known = self.known(time_ms, time_ms, &second, is_selector);
+        let data = second.json(time_ms, known, &self.wanted.quantiles);
+        self.remember(time_ms, &second, known);
+        self.sent = self.sent.split_off(&(time_ms - SECONDS * SECOND_MS));
+        let sent = sender.send(event("column", Some(time_ms / SECOND_MS), &data)).await;
+        Ok(if sent.is_ok() { Next::Goes } else { Next::Ends })
+    }
+
+    /// Sends the seconds that changed since they were sent.
+    async fn corrections(&mut self, now_ms: i64, sender: &mpsc::Sender<Bytes>) -> Result<Next, ApiError> {
+        let oldest = now_ms - (SECONDS - 1) * SECOND_MS;
+        let Some((from, to, seen)) = self.changed(now_ms) else { return Ok(Next::Goes) };
+        let (from, to) = (from.max(oldest), to.min(now_ms));
+        if from > to {
+            return Ok(Next::Goes);
+        }
+        let began = self.app.clock.wall();
+        let found = self.read(from, to).await;
+        let ended = self.app.clock.wall();
+        self.due_ns = ended + 20 * (ended - began).max(0);
+        let mut found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                // What is too much now is asked for again when it may have become less; the columns go on.
+                self.due_ns = self.due_ns.max(ended + PAUSE_NS);
+                return Err(ApiError::busy(format!("late seconds cannot be read: {}", error.message)));
+            }
+        };
+        self.seen = seen;
+        self.note(&found, now_ms);
+        for time_ms in (from..=to).step_by(SECOND_MS as usize) {
+            let second = found.by_time.remove(&time_ms).unwrap_or_default();
+            // Of seconds from before the stream that have nothing, nothing was ever claimed.
+            if !second.has_samples() && !self.sent.contains_key(&time_ms) {
+                continue;
+            }
+            let known = self.known(time_ms, now_ms, &second, found.is_selector);
+            let Some(data) = self.remember(time_ms, &second, known) else { continue };
+            if sender.send(event("correction", None, &data)).await.is_err() {
+                return Ok(Next::Ends);
+            }
+        }
+        Ok(Next::Goes)
+    }
+
+    /// First and last of the seconds that may have changed, and the change up to which that is.
+    fn changed(&self, now_ms: i64) -> Option<(i64, i64, u64)> {
+        let Some(reading) = &self.reading else {
+            // Behind: the present comes first.
+            let is_due = self.app.clock.wall() >= self.due_ns && now_ms >= closed_second(&self.app);
+            return is_due.then_some((now_ms - (SECONDS - 1) * SECOND_MS, now_ms, 0));
+        };
+        if self.app.clock.wall() < self.due_ns {
+            return None;
+        }
+        let (changed, seen) = reading.changes(self.seen);
+        let moved = |(time_ms, (_, known, has_samples)): (&i64, &(u64, Known, bool))| {
+            (reading.known(time_ms / SECOND_MS, *has_samples) != *known).then_some(*time_ms)
+        };
+        let moved = self.sent.iter().filter_map(moved);
+        let changed = changed.into_iter().flat_map(|(first, last)| [first * SECOND_MS, last * SECOND_MS]);
+        let (first, last) = moved.chain(changed).fold((i64::MAX, i64::MIN), |(a, b), time| (a.min(time), b.max(time)));
+        (first <= last).then_some((first, last, seen))
+    }
+
+    /// A second from closed cells, when they are certain. A watch that never is ends.
+    async fn of_cells(&mut self, time_ms: i64) -> Option<Second> {
+        let answer = match &self.reading {
+            Some(reading) => reading.second(time_ms / SECOND_MS, CLOSING).await,
+            None => Answer::Ask(None),
+        };
+        let counts = self.app.backend.live().map(|live| live.counts().clone());
+        match answer {
+            Answer::Column(sum) => {
+                counts.iter().for_each(|counts| counts.cells.add(1));
+                Some(Second::of(sum.map(|sum| Merged::Integer(*sum))))
+            }
+            Answer::Open | Answer::Ask(_) => {
+                counts.iter().for_each(|counts| counts.asked.add(1));
+                if let Answer::Ask(Some(_)) = answer {
+                    self.reading = None;
+                }
+                None
+            }
+        }
+    }
+}
+
+/// An error that may be gone in a second.
+fn is_passing(error: &ApiError) -> bool {
+    error.status.is_server_error() || error.status == StatusCode::TOO_MANY_REQUESTS
+}
+
+async fn refuse(error: &ApiError, sender: &mpsc::Sender<Bytes>) {
+    let data = serde_json::json!({"error": error.message}).to_string();
+    let _ = sender.send(event("error", None, data.as_bytes())).await;
+}
+
+pub(super) fn event(name: &str, id: Option<i64>, data: &[u8]) -> Bytes {
+    let id = id.map_or_else(String::new, |id| format!("id: {id}\n"));
+    let mut out = format!("event: {name}\n{id}data: ").into_bytes();
+    out.extend_from_slice(data);
+    out.extend_from_slice(b"\n\n");
+    out.into()
+}
+
+/// Watches what a selector selects; none of other expressions.
+async fn watch(app: &App, wanted: &Wanted) -> Option<Reading> {
+    let live = app.backend.live()?;
+    let expr = ogive_query::parse(&wanted.query).ok()?;
+    let matchers = columns::plain_selector(&expr)?.to_vec();
+    let (query, tenant) = (wanted.query.clone(), wanted.tenant.clone());
+    let watched = blocking("the live stream", move || Ok(live.watch(&tenant, &query, &matchers))).await;
+    // Without one the store answers.
+    watched.ok().flatten()
+}
+
+fn lateness_ms(app: &App) -> i64 {
+    app.backend.live().map_or(i64::from(LATENESS_MS), |live| live.lateness_ms())
+}
+
+/// The last second that is complete, with the lateness allowed.
+fn closed_second(app: &App) -> i64 {
+    (app.clock.wall().div_euclid(1_000_000) - lateness_ms(app)).div_euclid(SECOND_MS) * SECOND_MS
+}

@@ -1,0 +1,240 @@
+//! `/v1/subscribe`: Server-Sent Events with each stored cell of a selector as its second closes, for programs downstream.
+//!
+//! Format: `event: cell` and `event: correction` with one sample and its series, `event: watermark` with `id: SECOND` behind everything of the
+//! seconds up to it that was there, `event: gap` where cells were left out. docs/stream.md has the shapes.
+//! Invariants: at least once: who applies every event by (labels, t), the later one wins, has what the store has. Who was cut off goes on behind
+//! the watermark whose id it names, and hears of the [`SECONDS`] before again.
+//! Threads: one small task a stream. Limits: those of [`super::live`]; [`CELLS_MAX`] cells of [`SECONDS`], [`BACK_SECONDS_MAX`] back.
+//! Failure: a wrong selector is a 400; more cells than may be are an `error` event and the end of the stream.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use ogive_model::{Matcher, Resolution, Selection, SeriesData, Tenant, TimeRange};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::App;
+use super::ask::ask;
+use super::catalog::selector;
+use super::cells;
+use super::error::ApiError;
+use super::live::{Events, SECOND_MS, event, last_event};
+use super::params::Params;
+use crate::live::SECONDS;
+
+/// 200,000 cells of two minutes: 1,600 series each second, 16 bytes each of what was sent.
+const CELLS_MAX: usize = 200_000;
+
+/// An hour: who was away for longer reads `/v1/cells`.
+const BACK_SECONDS_MAX: i64 = 3_600;
+
+/// Seconds that are read at once when there is something to catch up with.
+const CATCH_UP: i64 = 60;
+
+/// 250 ms after its end a second is read unless the request says otherwise.
+const LATENESS_MS: i64 = 250;
+
+/// Cells that are written a minute after their end are corrections; who waits longer reads the store.
+const LATENESS_MS_MAX: i64 = 60_000;
+
+pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
+    let matchers = params.all("match[]").chain(params.all("match")).map(selector).collect::<Result<Vec<_>, _>>()?;
+    if matchers.is_empty() {
+        return Err(ApiError::bad_data("no match[] parameter provided; give a selector such as {ogive_cell=\"1s\"}"));
+    }
+    let lateness_ms = params.duration("lateness")?.unwrap_or(LATENESS_MS);
+    if !(0..=LATENESS_MS_MAX).contains(&lateness_ms) {
+        return Err(ApiError::bad_data(format!(
+            "invalid parameter \"lateness\": give a duration up to {} s",
+            LATENESS_MS_MAX / 1_000
+        )));
+    }
+    let after = last_event(&headers)?;
+    let place = app.limits.streams.clone().try_acquire_owned();
+    let place = place.map_err(|_| ApiError::busy("too many streams are open; close one or try again later"))?;
+    // 64 events: cells of a second come at once.
+    let (sender, receiver) = mpsc::channel(64);
+    tokio::spawn(async move {
+        let _place = place;
+        let tenant = params.tenant.clone();
+        let subscription =
+            Subscription { app, matchers, tenant, lateness_ms, sent: BTreeMap::new(), due_ns: 0, sender };
+        subscription.run(after).await;
+    });
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    Ok((StatusCode::OK, headers, Body::from_stream(Events::new(receiver))).into_response())
+}
+
+struct Subscription {
+    app: App,
+    matchers: Vec<Vec<Matcher>>,
+    tenant: Tenant,
+    lateness_ms: i64,
+    /// What was sent: by the time and the series, a hash of the cell.
+    sent: BTreeMap<(i64, u64), u64>,
+    /// When it is looked for what came late, nanoseconds of the wall clock.
+    due_ns: i64,
+    sender: mpsc::Sender<Bytes>,
+}
+
+/// Nobody reads any more, or nothing can be read.
+struct Over;
+
+impl Subscription {
+    async fn run(mut self, after: Option<i64>) {
+        let mut ending = self.app.ending.clone();
+        let closed = self.closed();
+        let oldest = closed - BACK_SECONDS_MAX * SECOND_MS;
+        let begin = after.map_or(closed, |after| after * SECOND_MS);
+        if begin < oldest && self.send("gap", None, &gap(begin, oldest)).await.is_err() {
+            return;
+        }
+        // Behind the last watermark that was heard; what changed before it meanwhile comes again.
+        let mut until = begin.clamp(oldest, closed);
+        let is_over = self.cells(until - SECONDS * SECOND_MS, until, after.is_some()).await.is_err();
+        if is_over || self.watermark(until).await.is_err() {
+            return;
+        }
+        loop {
+            let wait = (until + SECOND_MS + self.lateness_ms) * 1_000_000 - self.app.clock.wall();
+            let ended = self.sender.clone();
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_nanos(u64::try_from(wait).unwrap_or(0))) => {}
+                _ = ending.wait_for(|ending| *ending) => return,
+                () = ended.closed() => return,
+            }
+            let closed = self.closed();
+            if closed <= until {
+                continue;
+            }
+            let next = closed.min(until + CATCH_UP * SECOND_MS);
+            let is_due = next == closed && self.app.clock.wall() >= self.due_ns;
+            let from = if is_due { next - SECONDS * SECOND_MS } else { until };
+            let began = self.app.clock.wall();
+            if self.cells(from.min(until), next, true).await.is_err() {
+                return;
+            }
+            if is_due {
+                let now = self.app.clock.wall();
+                self.due_ns = now + 20 * (now - began).max(0);
+            }
+            if self.watermark(next).await.is_err() {
+                return;
+            }
+            until = next;
+        }
+    }
+
+    /// The last second that is over, with the lateness.
+    fn closed(&self) -> i64 {
+        (self.app.clock.wall().div_euclid(1_000_000) - self.lateness_ms).div_euclid(SECOND_MS) * SECOND_MS
+    }
+
+    async fn send(&self, name: &str, id: Option<i64>, data: &Value) -> Result<(), Over> {
+        self.sender.send(event(name, id, data.to_string().as_bytes())).await.map_err(|_| Over)
+    }
+
+    async fn watermark(&mut self, until: i64) -> Result<(), Over> {
+        self.sent = self.sent.split_off(&(until - (SECONDS + 1) * SECOND_MS, 0));
+        self.send("watermark", Some(until / SECOND_MS), &json!({"t": until / SECOND_MS})).await
+    }
+
+    /// Sends the cells of (from, to] that are new or another than they were. Those from before the stream are only noted.
+    async fn cells(&mut self, from: i64, to: i64, is_told: bool) -> Result<(), Over> {
+        loop {
+            let found = match self.read(from, to).await {
+                Ok(found) => found,
+                Err(error) if error.status.is_server_error() || error.status == StatusCode::TOO_MANY_REQUESTS => {
+                    // The watermark waits for them.
+                    self.comment(&error).await?;
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    continue;
+                }
+                Err(error) => {
+                    self.send("error", None, &json!({"error": error.message})).await?;
+                    return Err(Over);
+                }
+            };
+            for (time_ms, series, data) in found {
+                let mut hasher = DefaultHasher::new();
+                data.to_string().hash(&mut hasher);
+                let hash = hasher.finish();
+                let before = self.sent.insert((time_ms, series), hash);
+                if is_told && before != Some(hash) {
+                    let name = if before.is_some() { "correction" } else { "cell" };
+                    self.send(name, None, &data).await?;
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    async fn comment(&self, error: &ApiError) -> Result<(), Over> {
+        let comment = format!(": {}\n\n", error.message.replace('\n', " "));
+        self.sender.send(comment.into()).await.map_err(|_| Over)
+    }
+
+    /// Every cell of (from, to]: its time, a number that stands for its series, and its event, in the order of time.
+    async fn read(&self, from: i64, to: i64) -> Result<Vec<(i64, u64, Value)>, ApiError> {
+        let (matchers, tenant) = (self.matchers.clone(), self.tenant.clone());
+        ask(&self.app, Some(10 * SECOND_MS), move |app, _| {
+            let mut out = Vec::new();
+            for matchers in matchers {
+                let selection = Selection {
+                    matchers,
+                    range: TimeRange { start_ms: from, end_ms: to },
+                    samples_max: 100 * CELLS_MAX,
+                    labels_only: false,
+                    resolution: Resolution::Width(0),
+                };
+                for series in app.backend.of(&tenant).select(&selection)? {
+                    out.extend(events(series));
+                }
+                if out.len() > CELLS_MAX {
+                    return Err(ApiError::bad_data(format!(
+                        "the selector has more than {CELLS_MAX} cells in {} s; narrow it",
+                        (to - from) / SECOND_MS
+                    )));
+                }
+            }
+            out.sort_by_key(|(time, series, _)| (*time, *series));
+            out.dedup_by_key(|(time, series, _)| (*time, *series));
+            Ok(out)
+        })
+        .await
+    }
+}
+
+/// The samples of a series as events; texts are none.
+fn events(series: SeriesData) -> Vec<(i64, u64, Value)> {
+    let mut hasher = DefaultHasher::new();
+    (&series.labels, series.meta.kind).hash(&mut hasher);
+    let number = hasher.finish();
+    let mut document = cells::document(&[series]);
+    let declaration = document["series"][0].take();
+    let Value::Array(samples) = document["samples"].take() else { return Vec::new() };
+    let one = |mut sample: Value| {
+        if sample.get("text").is_some() {
+            return None;
+        }
+        let time = sample["time_ms"].as_i64()?;
+        let out = sample.as_object_mut()?;
+        out.remove("series");
+        for (name, value) in declaration.as_object()? {
+            out.insert(name.clone(), value.clone());
+        }
+        Some((time, number, sample))
+    };
+    samples.into_iter().filter_map(one).collect()
+}
+
+/// Cells of this time were left out.
+fn gap(from_ms: i64, to_ms: i64) -> Value {
+    json!({"from": from_ms / SECOND_MS, "to": to_ms / SECOND_MS, "read": "/v1/cells"})
+}

@@ -1,0 +1,104 @@
+//! Stretches of time that overlap or touch nowhere.
+//!
+//! Limits: [`RANGES_MAX`]; beyond it the two that are nearest become one, with what is between them: more is read again, nothing is lost.
+
+use std::collections::BTreeMap;
+
+/// 4,096 stretches of 16 bytes: samples of as many moments that are all late.
+const RANGES_MAX: usize = 4_096;
+
+/// From (excluded) to (included), milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ranges(BTreeMap<i64, i64>);
+
+impl Ranges {
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Where the first one begins.
+    pub(crate) fn first(&self) -> Option<i64> {
+        self.0.first_key_value().map(|(from, _)| *from)
+    }
+
+    /// Adds (from, to].
+    pub(crate) fn add(&mut self, from: i64, to: i64) {
+        if from >= to {
+            return;
+        }
+        let (mut from, mut to) = (from, to);
+        // Those that begin at or before its end, the last first.
+        while let Some((&before, &end)) = self.0.range(..=to).next_back().filter(|(_, end)| **end >= from) {
+            self.0.remove(&before);
+            (from, to) = (from.min(before), to.max(end));
+        }
+        self.0.insert(from, to);
+        if self.0.len() > RANGES_MAX {
+            self.join_nearest();
+        }
+    }
+
+    fn join_nearest(&mut self) {
+        let gaps = self.0.iter().zip(self.0.iter().skip(1)).map(|(one, next)| (next.0 - one.1, *one.0, *next.0));
+        let Some((_, one, next)) = gaps.min() else { return };
+        let end = self.0.remove(&next).expect("it is there");
+        self.0.insert(one, end);
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        other.0.iter().for_each(|(from, to)| self.add(*from, *to));
+    }
+
+    /// Takes the first stretch up to `until`, of `length_max` at most.
+    pub(crate) fn take(&mut self, until: i64, length_max: i64) -> Option<(i64, i64)> {
+        let (from, end) = self.0.first_key_value().map(|(from, to)| (*from, *to))?;
+        let to = end.min(until).min(from.saturating_add(length_max));
+        if from >= to {
+            return None;
+        }
+        self.0.remove(&from);
+        if to < end {
+            self.0.insert(to, end);
+        }
+        Some((from, to))
+    }
+
+    /// Drops what ends at or before `until`.
+    pub(crate) fn forget(&mut self, until: i64) {
+        while self.take(until, i64::MAX).is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(ranges: &Ranges) -> Vec<(i64, i64)> {
+        ranges.0.iter().map(|(from, to)| (*from, *to)).collect()
+    }
+
+    #[test]
+    fn ranges_join_where_they_meet_and_are_taken_in_order() {
+        let mut ranges = Ranges::default();
+        for (from, to) in [(5, 6), (1, 2), (8, 9), (2, 3), (4, 5), (7, 7)] {
+            ranges.add(from, to);
+        }
+        assert_eq!(of(&ranges), [(1, 3), (4, 6), (8, 9)]);
+        ranges.add(0, 5);
+        assert_eq!(of(&ranges), [(0, 6), (8, 9)]);
+        assert_eq!(ranges.take(100, 4), Some((0, 4)));
+        assert_eq!((ranges.take(5, 100), ranges.take(5, 100)), (Some((4, 5)), None));
+        ranges.forget(8);
+        assert_eq!((of(&ranges), ranges.first()), (vec![(8, 9)], Some(8)));
+    }
+
+    #[test]
+    fn beyond_the_limit_the_nearest_become_one() {
+        let mut ranges = Ranges::default();
+        (0..RANGES_MAX as i64).for_each(|at| ranges.add(10 * at, 10 * at + 1));
+        assert_eq!(ranges.0.len(), RANGES_MAX);
+        ranges.add(-5, -4);
+        assert_eq!((ranges.0.len(), of(&ranges)[0]), (RANGES_MAX, (-5, 1)));
+    }
+}
