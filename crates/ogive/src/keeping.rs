@@ -16,6 +16,8 @@ pub(crate) struct Keeping {
     pub(crate) rollups: Vec<u32>,
     /// Bytes of the journal that a restart may have to replay.
     pub(crate) replay_bytes_max: u64,
+    /// The journal says when batches arrived.
+    pub(crate) arrivals: bool,
 }
 
 /// `[TENANT:]REST`: a tenant's name holds no colon.

@@ -30,7 +30,7 @@ impl Embedded {
         clock: Clock,
         meters: &Arc<Meters>,
     ) -> anyhow::Result<Self> {
-        let Keeping { retention, rollups, replay_bytes_max } = keeping.clone();
+        let Keeping { retention, rollups, replay_bytes_max, arrivals } = keeping.clone();
         let heard =
             Arc::new(Heard { meters: meters.clone(), flush_problem: Mutex::default(), arrivals: Mutex::default() });
         let options = Options {
@@ -44,6 +44,7 @@ impl Embedded {
             retention,
             rollups,
             replay_bytes_max,
+            journal_arrivals: arrivals,
             ..Options::default()
         };
         let directory = upkeep.mirror.root().to_owned();

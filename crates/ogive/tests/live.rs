@@ -177,7 +177,8 @@ fn serve_starts_with_what_tune_recommends() {
         &recommended["threads"].to_string(),
     ];
     assert_eq!(flags, expected);
-    for flags in [flags, vec!["--listener-threads", "3", "--stream-shards", "2"]] {
+    for flags in [flags, vec!["--listener-threads", "3", "--stream-shards", "2", "--stream-wait", "hybrid:100:100:200"]]
+    {
         let server = Server::try_start(directory.path(), &[&["--listen", "127.0.0.1:0"], &*flags].concat()).unwrap();
         assert_eq!(threads(&server, "cells-"), 0, "nobody watches");
         let mut live = Live::open(&server, "rpc_seconds", None);

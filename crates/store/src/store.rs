@@ -96,6 +96,7 @@ impl Store {
             group_ns: u64::try_from(options.group_interval.as_nanos()).unwrap_or(u64::MAX),
             size: Arc::clone(&size),
             head_bytes_max: options.head_bytes_max,
+            arrived_ms: options.journal_arrivals.then_some(i64::MIN),
             unflushed_bytes: 0,
             unflushed_bytes_max: options.replay_bytes_max,
             want_flush: Box::new(move || ring.ring(None)),

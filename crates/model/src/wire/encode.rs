@@ -152,6 +152,11 @@ const fn key(id: &SeriesId) -> fb::SeriesKey {
     fb::SeriesKey { low: id.0 as u64, high: (id.0 >> 64) as u64 }
 }
 
+/// The message of an arrival: a number, and no series.
+pub(super) fn arrival(time_ns: u64) -> fb::Batch {
+    Columns::default().finish(&Batch { sequence: time_ns, ..Batch::default() })
+}
+
 /// The message of series alone.
 pub(super) fn definitions<'a>(series: impl IntoIterator<Item = &'a SeriesDef>) -> fb::Batch {
     let mut out = Columns::default();

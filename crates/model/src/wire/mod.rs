@@ -105,6 +105,33 @@ pub fn decode_definitions(frame: &[u8]) -> Result<Option<(Tenant, Vec<SeriesDef>
     Ok(Some((batch.tenant, batch.series.into_iter().collect::<Result<Vec<_>, _>>()?)))
 }
 
+/// A frame of a journal that says when the frames behind it arrived, nanoseconds since 1970: a definition of no series, which readers that do not look
+/// for it pass over.
+///
+/// # Panics
+/// Never: it is far below the limit of a frame.
+#[must_use]
+pub fn encode_arrival(time_ns: i64) -> Vec<u8> {
+    let mut builder = planus::Builder::new();
+    let message = encode::arrival(time_ns.max(1).unsigned_abs());
+    let frame = put_frame(VERSION_NAMED, FLAG_DEFINITIONS, &Tenant::default(), builder.finish(message, None));
+    frame.expect("a hundred bytes")
+}
+
+/// The time of a frame made by [`encode_arrival`]; nothing when it is another one.
+///
+/// # Errors
+/// As [`Batch::decode`].
+pub fn decode_arrival(frame: &[u8]) -> Result<Option<i64>, Error> {
+    let Parts { version, flags, tenant, message } = parts(frame)?;
+    if flags & FLAG_DEFINITIONS == 0 {
+        return Ok(None);
+    }
+    let batch = decode::batch(version, tenant, message)?;
+    let is_arrival = batch.series.is_empty() && batch.sequence > 0;
+    Ok(i64::try_from(batch.sequence).ok().filter(|_| is_arrival))
+}
+
 /// A frame around `message`, whatever it holds, of `tenant`.
 ///
 /// # Errors

@@ -447,3 +447,21 @@ proptest! {
         prop_assert_eq!(written(&Batch::decode(&frame).unwrap()), written(&batch));
     }
 }
+
+#[test]
+fn an_arrival_is_a_definition_of_nothing() {
+    for time_ns in [1, 1_700_000_000_123_456_789, i64::MAX] {
+        let frame = encode_arrival(time_ns);
+        assert_eq!(decode_arrival(&frame).unwrap(), Some(time_ns));
+        assert_eq!(
+            decode_definitions(&frame).unwrap(),
+            Some((Tenant::default(), Vec::new())),
+            "other readers pass over it"
+        );
+        assert!(Batch::decode(&frame).is_err());
+    }
+    assert_eq!(decode_arrival(&example().encode().unwrap()).unwrap(), None);
+    let def = example().series[0].clone().unwrap();
+    assert_eq!(decode_arrival(&encode_definitions(&Tenant::default(), [&def]).unwrap()).unwrap(), None);
+    assert!(decode_arrival(&encode_arrival(7)[..20]).is_err());
+}

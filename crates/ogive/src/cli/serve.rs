@@ -44,6 +44,9 @@ pub(crate) struct Serve {
     /// Most bytes of the journal that a start after a crash replays.
     #[arg(long, value_name = "BYTES", default_value = "128MiB", env = "OGIVE_REPLAY_MAX", value_parser = super::bytes)]
     replay_max: u64,
+    /// Write into the journal when batches arrived, to the millisecond, so that `ogive replay --by-arrival` can keep to it: some 100 bytes for each millisecond with a batch.
+    #[arg(long, env = "OGIVE_JOURNAL_ARRIVALS")]
+    journal_arrivals: bool,
     /// Let anybody who reaches the HTTP API delete.
     #[arg(long, env = "OGIVE_ENABLE_ADMIN_API")]
     enable_admin_api: bool,
@@ -143,6 +146,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         retention: keeping::retention(&options.retention, &options.retention_size),
         rollups: options.rollups.0.clone(),
         replay_bytes_max: options.replay_max,
+        arrivals: options.journal_arrivals,
     };
     if let Some(path) = &options.config {
         eprintln!("ogive: options of {}", path.display());

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ogive_stream::cells::Wait;
 use serde_json::json;
 
 use super::EXIT_USAGE;
@@ -68,7 +69,16 @@ pub(crate) fn run(options: &Tune) -> anyhow::Result<ExitCode> {
     for _ in 0..options.rounds {
         for ((feeders, shards), costs) in counts.iter().zip(&mut costs) {
             let passes = passes(&recorded, options.samples);
-            let how = How { feeders: *feeders, shards: *shards, passes, shuffle: None, speed: None, is_bare: false };
+            let how = How {
+                feeders: *feeders,
+                shards: *shards,
+                passes,
+                shuffle: None,
+                speed: None,
+                is_bare: false,
+                by_arrival: false,
+                wait: Wait::Yield,
+            };
             costs.push(quantize(&recorded, how)?);
         }
     }

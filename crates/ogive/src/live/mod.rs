@@ -47,6 +47,9 @@ pub(crate) struct Options {
     /// Threads that own the live cells; `ogive tune` recommends how many.
     #[arg(long, value_name = "N", default_value_t = 1, env = "OGIVE_STREAM_SHARDS", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) stream_shards: u16,
+    /// What those threads do while nothing comes: park, hybrid[:SPINS:YIELDS:PARK_US], yield or spin (docs/stream.md has what each costs).
+    #[arg(long, value_name = "WAY", default_value_t = Wait::Park, env = "OGIVE_STREAM_WAIT")]
+    pub(crate) stream_wait: Wait,
 }
 
 /// 50,000 series: a place of 171 bytes at the most, what watches know of it (some 130), and the open histograms of two seconds of 40 bins (some 700 each)
@@ -58,7 +61,7 @@ pub(crate) const LATENESS_MS: u32 = 250;
 
 impl Default for Options {
     fn default() -> Self {
-        Self { live_series: SERIES_MAX, live_lateness_ms: LATENESS_MS, stream_shards: 1 }
+        Self { live_series: SERIES_MAX, live_lateness_ms: LATENESS_MS, stream_shards: 1, stream_wait: Wait::Park }
     }
 }
 
@@ -216,7 +219,7 @@ impl Live {
             ..cells::Options::default()
         };
         let sinks = (0..workers).map(|worker| Teller::new(Arc::clone(&board), worker));
-        let (feeders, workers) = stream(options, Wait::Park, store.shards(), RING_PLACES, sinks);
+        let (feeders, workers) = stream(options, self.options.stream_wait, store.shards(), RING_PLACES, sinks);
         for (at, worker) in workers.into_iter().enumerate() {
             start(&format!("cells-{at}"), move || _ = worker.run());
         }

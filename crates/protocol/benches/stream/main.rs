@@ -13,7 +13,7 @@ mod work;
 use std::time::Instant;
 
 use ogive_model::SourceId;
-use ogive_stream::cells::{Closed, Content, Item, Options, Shard, Wait, What, Worker, stream};
+use ogive_stream::cells::{Closed, Content, Hybrid, Item, Options, Shard, Wait, What, Worker, stream};
 
 use work::{Cpu, Numbers, SECOND, TIME, body, identities, items, print, read_body, rounds, series_count, shuffled};
 
@@ -161,7 +161,7 @@ fn shards() {
 
 /// What waiting for a hundredth of a second between bursts costs and delays.
 fn wait() {
-    for wait in [Wait::Spin, Wait::Yield, Wait::Park] {
+    for wait in [Wait::Spin, Wait::Yield, Wait::Park, Wait::Hybrid(Hybrid::default())] {
         let options = Options { patience_ns: None, ..Options::default() };
         let began = Instant::now();
         let mut delays = Vec::new();

@@ -172,6 +172,8 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Stands at the head of the journal's records; see its format. `None` for a random one.
     pub journal_mark: Option<u32>,
+    /// The journal says when batches arrived, to the millisecond: for replays of what was recorded.
+    pub journal_arrivals: bool,
     /// Hears how long things took.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -207,6 +209,7 @@ impl Default for Options {
             tenant_limits: TenantLimits::default(),
             segment_bytes: ogive_journal::SEGMENT_BYTES_MAX,
             journal_mark: None,
+            journal_arrivals: false,
             observer: None,
         }
     }

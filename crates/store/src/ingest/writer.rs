@@ -80,6 +80,8 @@ pub(crate) struct Writer {
     pub(crate) unflushed_bytes: u64,
     pub(crate) unflushed_bytes_max: u64,
     pub(crate) group_ns: u64,
+    /// The arrival that the journal said last; none when it says none.
+    pub(crate) arrived_ms: Option<i64>,
     /// Asks for a flush.
     pub(crate) want_flush: Box<dyn Fn() + Send>,
     pub(crate) synced_ns: u64,
@@ -206,14 +208,30 @@ impl Writer {
                 Err(error) => return Err((reply, Refusal::TooLarge(error.to_string()))),
             }
         }
-        let appended = self.journal.reopen().and_then(|()| self.define(&batch, judged));
+        let appended = self.journal.reopen().and_then(|()| self.arrive()).and_then(|()| self.define(&batch, judged));
         if let Err(error) = appended.and_then(|()| self.journal.append(&frame).map(|_| ())) {
             self.core.stats.journal_failures.add(1);
+            self.arrived_ms = self.arrived_ms.map(|_| i64::MIN);
             return Err((reply, refusal(&error)));
         }
         self.unflushed_bytes += frame.len() as u64;
         self.core.place(batch, judged, frame.len());
         Ok(reply)
+    }
+
+    /// Says when what follows arrived, once a millisecond.
+    fn arrive(&mut self) -> Result<(), DiskError> {
+        let Some(before) = self.arrived_ms else { return Ok(()) };
+        let now_ns = self.clock.wall_ns();
+        let now_ms = now_ns.div_euclid(1_000_000);
+        if now_ms == before {
+            return Ok(());
+        }
+        let frame = wire::encode_arrival(now_ns);
+        self.journal.append(&frame)?;
+        self.core.open.bytes += frame.len();
+        self.arrived_ms = Some(now_ms);
+        Ok(())
     }
 
     /// Appends the definitions of the series that a batch only names, where the journal's current part has none.

@@ -35,7 +35,7 @@ pub use feeder::{Fed, Feeder, Worker, shard_of, stream};
 pub use float::FloatCell;
 pub use shard::{Counts, Shard};
 pub use values::Distribution;
-pub use wait::Wait;
+pub use wait::{Hybrid, Wait};
 
 /// Cells are a second wide.
 pub(crate) const WIDTH_NS: i64 = 1_000_000_000;

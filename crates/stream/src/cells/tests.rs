@@ -375,7 +375,7 @@ fn who_offers_without_an_order_and_who_is_refused_are_told() {
 
 #[test]
 fn every_way_to_wait_loses_nothing() {
-    for wait in [Wait::Spin, Wait::Yield, Wait::Park] {
+    for wait in [Wait::Spin, Wait::Yield, Wait::Park, Wait::Hybrid(Hybrid { spins: 5, yields: 5, park_us: 100 })] {
         let (feeders, workers) = stream(wide(), wait, 2, 8, [Collect::default(), Collect::default()]);
         let workers: Vec<_> = workers.into_iter().map(|worker| std::thread::spawn(move || worker.run())).collect();
         let feeders: Vec<_> = feeders

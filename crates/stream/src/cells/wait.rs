@@ -1,5 +1,7 @@
 //! What a thread does while a ring is empty, or full.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// How to wait. What each costs (`cargo bench -p ogive-protocol --bench stream -- wait`) is in docs/stream.md.
@@ -12,6 +14,71 @@ pub enum Wait {
     /// Sleeps, longer each time nothing came, up to a millisecond: next to no CPU, and up to a millisecond of delay.
     #[default]
     Park,
+    /// Looks again, then lets others run, then sleeps: the delay of a spin while something comes often, next to no CPU while nothing does.
+    Hybrid(Hybrid),
+}
+
+/// When a [`Wait::Hybrid`] goes on to its next way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hybrid {
+    /// Looks at once that find nothing.
+    pub spins: u32,
+    /// Looks behind those that let others run in between.
+    pub yields: u32,
+    /// The longest sleep after those, microseconds; the first ones are shorter.
+    pub park_us: u32,
+}
+
+impl Hybrid {
+    /// 100,000,000 looks are some seconds: who wants more wants [`Wait::Spin`].
+    pub const LOOKS_MAX: u32 = 100_000_000;
+    /// A second: a cell that waits for longer is late for everybody.
+    pub const PARK_US_MAX: u32 = 1_000_000;
+}
+
+impl Default for Hybrid {
+    /// 2,000 looks are some 20 us, 200 yields as much on a machine that is not busy: a burst is met awake. 500 us are the half of what `Park` sleeps.
+    fn default() -> Self {
+        Self { spins: 2_000, yields: 200, park_us: 500 }
+    }
+}
+
+impl FromStr for Wait {
+    type Err = String;
+
+    /// `spin`, `yield`, `park`, `hybrid`, or `hybrid:SPINS:YIELDS:PARK` with the longest sleep in microseconds.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const USAGE: &str =
+            "give spin, yield, park, hybrid, or hybrid:SPINS:YIELDS:PARK_US such as hybrid:2000:200:500";
+        match text {
+            "spin" => return Ok(Self::Spin),
+            "yield" => return Ok(Self::Yield),
+            "park" => return Ok(Self::Park),
+            "hybrid" => return Ok(Self::Hybrid(Hybrid::default())),
+            _ => {}
+        }
+        let rest = text.strip_prefix("hybrid:").ok_or(USAGE)?;
+        let numbers = rest.split(':').map(str::parse).collect::<Result<Vec<u32>, _>>().map_err(|_| USAGE)?;
+        let [spins, yields, park_us] = numbers[..] else { return Err(USAGE.into()) };
+        if spins.max(yields) > Hybrid::LOOKS_MAX {
+            return Err(format!("{} looks at the most", Hybrid::LOOKS_MAX));
+        }
+        if !(1..=Hybrid::PARK_US_MAX).contains(&park_us) {
+            return Err(format!("sleep from 1 to {} us", Hybrid::PARK_US_MAX));
+        }
+        Ok(Self::Hybrid(Hybrid { spins, yields, park_us }))
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spin => out.write_str("spin"),
+            Self::Yield => out.write_str("yield"),
+            Self::Park => out.write_str("park"),
+            Self::Hybrid(Hybrid { spins, yields, park_us }) => write!(out, "hybrid:{spins}:{yields}:{park_us}"),
+        }
+    }
 }
 
 /// Looks in a row that find nothing before [`Wait::Park`] sleeps: what comes in bursts is met awake.
@@ -45,10 +112,55 @@ impl Waiting {
             Wait::Spin => std::hint::spin_loop(),
             Wait::Yield => std::thread::yield_now(),
             Wait::Park if self.looks < LOOKS => std::hint::spin_loop(),
-            Wait::Park => {
-                let doubled = SLEEP_MIN * (1 << (self.looks - LOOKS).min(5));
-                std::thread::sleep(doubled.min(SLEEP_MAX));
+            Wait::Park => sleep(self.looks - LOOKS, SLEEP_MAX),
+            Wait::Hybrid(Hybrid { spins, .. }) if self.looks <= spins => std::hint::spin_loop(),
+            Wait::Hybrid(Hybrid { spins, yields, .. }) if self.looks - spins <= yields => std::thread::yield_now(),
+            Wait::Hybrid(Hybrid { spins, yields, park_us }) => {
+                sleep(self.looks - spins - yields - 1, Duration::from_micros(park_us.into()));
             }
         }
+    }
+}
+
+/// Sleeps for the `times`-th time in a row, each time twice as long.
+fn sleep(times: u32, most: Duration) {
+    // 2^15 times the first one is more than any that may be.
+    std::thread::sleep((SLEEP_MIN * (1 << times.min(15))).min(most));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_to_wait_are_read_as_they_are_written() {
+        for text in ["spin", "yield", "park", "hybrid:1:0:1", "hybrid:100000000:100000000:1000000"] {
+            assert_eq!(text.parse::<Wait>().unwrap().to_string(), text);
+        }
+        assert_eq!("hybrid".parse(), Ok(Wait::Hybrid(Hybrid::default())));
+        for wrong in [
+            "",
+            "hybrid:",
+            "hybrid:1:2",
+            "hybrid:1:2:0",
+            "hybrid:1:2:1000001",
+            "hybrid:100000001:1:1",
+            "hybrid:1:100000001:1",
+            "nap",
+        ] {
+            assert!(wrong.parse::<Wait>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_hybrid_wait_goes_through_its_ways_and_begins_anew() {
+        let mut waiting = Waiting::new(Wait::Hybrid(Hybrid { spins: 3, yields: 2, park_us: 1 }));
+        (0..100).for_each(|_| waiting.pause());
+        assert_eq!(waiting.looks, 100);
+        waiting.done();
+        assert_eq!(waiting.looks, 0);
+        // No number of looks is too many.
+        waiting.looks = u32::MAX;
+        waiting.pause();
     }
 }

@@ -7,6 +7,7 @@ mod run;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ogive_stream::cells::Wait;
 use serde_json::json;
 
 use super::format::{human, iso, thousands};
@@ -29,6 +30,12 @@ pub(crate) struct Replay {
     /// The random order, to have it again.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
+    /// Keep to when batches arrived, which a server started with --journal-arrivals has recorded: cells close, and samples are late, as they did then. Without it the samples' own times are the clock.
+    #[arg(long, conflicts_with = "shuffle")]
+    by_arrival: bool,
+    /// What threads do while nothing comes: yield, spin, park or hybrid[:SPINS:YIELDS:PARK_US].
+    #[arg(long, value_name = "WAY", default_value_t = Wait::Yield)]
+    wait: Wait,
     /// `max`, or how many times as fast as it was recorded.
     #[arg(long, value_name = "max|N", default_value = "max", value_parser = speed)]
     speed: Speed,
@@ -67,6 +74,12 @@ pub(crate) fn run(options: &Replay) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(EXIT_USAGE));
         }
     };
+    if options.by_arrival && recorded.arrivals.is_empty() {
+        eprintln!(
+            "ogive: the journal does not say when batches arrived; record one with ogive serve --journal-arrivals"
+        );
+        return Ok(ExitCode::from(EXIT_USAGE));
+    }
     let how = How {
         feeders: usize::from(options.listeners),
         shards: usize::from(options.threads),
@@ -74,6 +87,8 @@ pub(crate) fn run(options: &Replay) -> anyhow::Result<ExitCode> {
         shuffle: options.shuffle.then_some(options.seed),
         speed: options.speed.0,
         is_bare: false,
+        by_arrival: options.by_arrival,
+        wait: options.wait,
     };
     let cost = quantize(&recorded, how)?;
     // With its timing the replay is the measurement; the rest would only repeat it.
@@ -136,6 +151,8 @@ fn document(recorded: &Recorded, how: How, cost: &Cost, rest: Option<&Rest>) -> 
         "threads": how.shards,
         "shuffle_seed": how.shuffle,
         "speed": how.speed,
+        "by_arrival": how.by_arrival,
+        "ahead": cost.ahead,
         "items": cost.items,
         "passed": cost.passed,
         "series": cost.series,

@@ -16,6 +16,8 @@ const BYTES_MAX: u64 = 2 << 30;
 pub(crate) struct Recorded {
     /// Each a batch, in the order of the journal.
     pub(crate) frames: Vec<Vec<u8>>,
+    /// When each arrived, nanoseconds; empty when the journal does not say.
+    pub(crate) arrivals: Vec<i64>,
     pub(crate) bytes: u64,
     /// Every series, by its identity.
     pub(crate) known: HashMap<SeriesId, SeriesDef>,
@@ -37,6 +39,12 @@ pub(crate) struct Decoded {
     pub(crate) passed: u64,
 }
 
+/// The arrival of each frame, those before the first that is known with that one; empty when none is.
+fn filled(arrivals: Vec<Option<i64>>) -> Vec<i64> {
+    let Some(first) = arrivals.iter().flatten().next().copied() else { return Vec::new() };
+    arrivals.into_iter().map(|arrival| arrival.unwrap_or(first)).collect()
+}
+
 /// The journal below a data directory, or the directory itself.
 fn journal_of(directory: &Path) -> PathBuf {
     let below = directory.join("journal");
@@ -49,8 +57,10 @@ impl Recorded {
         let journal = journal_of(directory);
         let disk: &dyn Disk = &RealDisk;
         let (mut frames, mut known, mut bytes, mut findings) = (Vec::new(), HashMap::new(), 0, Vec::new());
+        let (mut arrivals, mut arrived) = (Vec::new(), None);
         let replay = read_journal::<anyhow::Error>(disk, &journal, |position, frame| {
             match wire::decode_definitions(frame) {
+                Ok(Some((_, series))) if series.is_empty() => arrived = wire::decode_arrival(frame)?.or(arrived),
                 Ok(Some((tenant, series))) => known.extend(series.into_iter().map(|def| (def.id(&tenant), def))),
                 Ok(None) => {
                     bytes += frame.len() as u64;
@@ -58,6 +68,7 @@ impl Recorded {
                         bail!("the journal has more than {} GiB; replay a part of its segments", BYTES_MAX >> 30);
                     }
                     frames.push(frame.to_vec());
+                    arrivals.push(arrived);
                 }
                 Err(error) => findings.push(format!("record {}: {error}", position.0)),
             }
@@ -65,7 +76,9 @@ impl Recorded {
         });
         let replay = replay.with_context(|| format!("cannot read the journal in {}", journal.display()))?;
         findings.extend(replay.corruptions.iter().map(ToString::to_string));
-        let mut recorded = Self { frames, bytes, known, samples: 0, first_ns: i64::MAX, last_ns: i64::MIN, findings };
+        let arrivals = filled(arrivals);
+        let (first_ns, last_ns) = (i64::MAX, i64::MIN);
+        let mut recorded = Self { frames, arrivals, bytes, known, samples: 0, first_ns, last_ns, findings };
         recorded.look();
         if recorded.samples == 0 {
             bail!(
@@ -83,21 +96,27 @@ impl Recorded {
 
     /// Drops what is no batch, counts, finds the stretch of time, and learns the series that batches declare.
     fn look(&mut self) {
-        let Self { frames, known, samples, first_ns, last_ns, findings, .. } = self;
-        frames.retain(|frame| match Batch::decode(frame) {
-            Ok(batch) => {
-                for sample in batch.samples.iter().flatten() {
-                    *samples += 1;
-                    (*first_ns, *last_ns) = ((*first_ns).min(sample.time_ns), (*last_ns).max(sample.time_ns));
+        let Self { frames, arrivals, known, samples, first_ns, last_ns, findings, .. } = self;
+        let mut of_frames = std::mem::take(arrivals).into_iter();
+        frames.retain(|frame| {
+            let arrival = of_frames.next();
+            let is_batch = match Batch::decode(frame) {
+                Ok(batch) => {
+                    for sample in batch.samples.iter().flatten() {
+                        *samples += 1;
+                        (*first_ns, *last_ns) = ((*first_ns).min(sample.time_ns), (*last_ns).max(sample.time_ns));
+                    }
+                    // Later ones may name them by their identity.
+                    known.extend(batch.series.iter().flatten().map(|def| (def.id(&batch.tenant), def.clone())));
+                    !batch.samples.is_empty()
                 }
-                // Later ones may name them by their identity.
-                known.extend(batch.series.iter().flatten().map(|def| (def.id(&batch.tenant), def.clone())));
-                !batch.samples.is_empty()
-            }
-            Err(error) => {
-                findings.push(format!("a record is no batch: {error}"));
-                false
-            }
+                Err(error) => {
+                    findings.push(format!("a record is no batch: {error}"));
+                    false
+                }
+            };
+            arrivals.extend(arrival.filter(|_| is_batch));
+            is_batch
         });
     }
 

@@ -32,6 +32,10 @@ pub(crate) struct How {
     pub(crate) speed: Option<f64>,
     /// Rings and tables alone.
     pub(crate) is_bare: bool,
+    /// The clock is that of the arrivals, and cells close by it as they did then.
+    pub(crate) by_arrival: bool,
+    /// What threads do while nothing comes.
+    pub(crate) wait: Wait,
 }
 
 /// What passes cost.
@@ -40,6 +44,7 @@ pub(crate) struct Cost {
     /// Items that were fed in the passes that count.
     pub(crate) items: u64,
     pub(crate) passed: u64,
+    pub(crate) ahead: u64,
     pub(crate) wall_ns: u64,
     /// CPU time of the threads that decode, and of the shards'.
     pub(crate) feeders_cpu_ns: u64,
@@ -123,8 +128,13 @@ pub(crate) fn quantize(recorded: &Recorded, how: How) -> anyhow::Result<Cost> {
         cells_max: 64 << 20,
         ..cells::Options::default()
     };
+    let options = if how.by_arrival {
+        cells::Options { series_max: options.series_max, ..cells::Options::default() }
+    } else {
+        options
+    };
     let sinks = (0..how.shards).map(|_| Tally { cells: 0, sum: 0.0 });
-    let (feeders, workers) = stream(options, Wait::Yield, how.feeders, RING_PLACES, sinks);
+    let (feeders, workers) = stream(options, how.wait, how.feeders, RING_PLACES, sinks);
     let wall = Clock::global();
     let (measured, barrier) = (AtomicU64::new(0), std::sync::Barrier::new(how.feeders));
     let outcome = std::thread::scope(|scope| {
@@ -154,6 +164,7 @@ pub(crate) fn quantize(recorded: &Recorded, how: How) -> anyhow::Result<Cost> {
     for (of_feeder, began) in &fed {
         cost.items += of_feeder.items;
         cost.passed += of_feeder.passed;
+        cost.ahead += of_feeder.ahead;
         cost.feeders_cpu_ns += of_feeder.cpu_ns;
         cost.feeders_allocated = Allocated::with(cost.feeders_allocated, of_feeder.allocated);
         cost.wall_ns = cost.wall_ns.max(wall.now().saturating_sub(*began));
@@ -207,6 +218,8 @@ fn turns(worker: &mut cells::Worker<Tally>, is_done: impl Fn() -> bool) {
 struct OfFeeder {
     items: u64,
     passed: u64,
+    /// Refused: further ahead of their arrival than may be.
+    ahead: u64,
     cpu_ns: u64,
     allocated: Option<Allocated>,
 }
@@ -251,7 +264,11 @@ fn feed(
     let Feeding { feeder, cost, .. } = feeding;
     let cost = OfFeeder { cpu_ns: thread_cpu_ns() - from, allocated, ..cost };
     let Fed { skipped, ahead, .. } = feeder.finish();
-    assert_eq!((skipped, ahead), (0, 0), "a replay waits, and no sample is ahead of the end of time");
+    assert!(
+        skipped == 0 && (ahead == 0 || how.by_arrival),
+        "a replay waits, and no sample is ahead of the end of time"
+    );
+    let cost = OfFeeder { ahead, ..cost };
     Ok((cost, began))
 }
 
@@ -269,14 +286,20 @@ impl Feeding<'_> {
             items.clear();
             let (source, decoded) = recorded.items(&recorded.frames[*frame], shift_ns, items)?;
             if let Some(speed) = how.speed {
-                pace(items, recorded.first_ns, speed, clock.now().saturating_sub(started));
+                let arrival = how.by_arrival.then(|| recorded.arrivals[*frame]);
+                pace(items, (recorded, arrival), speed, clock.now().saturating_sub(started));
             }
             if let Some(random) = random {
                 random.shuffle(items);
             }
             cost.items += decoded.items;
             cost.passed += decoded.passed;
-            if how.shuffle.is_some() {
+            if how.by_arrival {
+                *now_ns = (*now_ns).max(recorded.arrivals[*frame].saturating_add(shift_ns));
+                // The clock has closed what it had closed when this frame came.
+                feeder.tick(*now_ns);
+                feeder.feed(source, items.drain(..), *now_ns);
+            } else if how.shuffle.is_some() {
                 feeder.feed_unordered(items.drain(..));
             } else {
                 *now_ns = items.iter().map(|item| item.time_ns).fold(*now_ns, i64::max);
@@ -290,9 +313,10 @@ impl Feeding<'_> {
     }
 }
 
-/// Sleeps until the newest of `items` is due.
-fn pace(items: &[Item], first_ns: i64, speed: f64, passed_ns: u64) {
-    let Some(newest_ns) = items.iter().map(|item| item.time_ns).max() else { return };
+/// Sleeps until a frame is due: by its arrival, or by the newest of `items`.
+fn pace(items: &[Item], (recorded, arrival): (&Recorded, Option<i64>), speed: f64, passed_ns: u64) {
+    let first_ns = arrival.map_or(recorded.first_ns, |_| recorded.arrivals[0]);
+    let Some(newest_ns) = arrival.or_else(|| items.iter().map(|item| item.time_ns).max()) else { return };
     let due_ns = (newest_ns.saturating_sub(first_ns) as f64 / speed) as u64;
     std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(passed_ns)).min(PAUSE_MAX));
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use ogive_hist::Histogram;
 use ogive_journal::RealDisk;
 use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value};
 use ogive_store::{Options, Store};
-use ogive_stream::cells::{Closed, Content, FloatCell, Item, Shard, What};
+use ogive_stream::cells::{Closed, Content, FloatCell, Item, Shard, Wait, What};
 
 use super::*;
 
@@ -19,7 +20,13 @@ fn def(at: u32, kind: Kind, temporality: Temporality) -> SeriesDef {
     SeriesDef::new([("__name__", "m".to_owned()), ("at", at.to_string())], meta).unwrap()
 }
 
-struct Wall;
+struct Wall(AtomicI64);
+
+impl Wall {
+    fn hour() -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(TIME_NS + 3_600_000_000_000)))
+    }
+}
 
 impl ogive_store::Clock for Wall {
     fn now_ns(&self) -> u64 {
@@ -27,17 +34,23 @@ impl ogive_store::Clock for Wall {
     }
 
     fn wall_ns(&self) -> i64 {
-        TIME_NS + 3_600_000_000_000
+        self.0.load(Ordering::Relaxed)
     }
 }
 
 /// A store with twenty batches of eleven samples in its journal: ten floats, named by identity from the second batch on, and a
 /// histogram now and then; dropped without a flush. Gives what a live view sees as each batch is acknowledged.
 fn record(directory: &Path) -> Vec<Vec<Item>> {
-    let mut live = Vec::new();
-    let store = Store::open(Arc::new(RealDisk), directory, Options::default(), Arc::new(Wall)).unwrap();
+    record_as(directory, Options::default(), |_, _| None)
+}
+
+/// As [`record`]; `arrival` gives when a batch by its number and time comes.
+fn record_as(directory: &Path, options: Options, arrival: impl Fn(u64, i64) -> Option<i64>) -> Vec<Vec<Item>> {
+    let (mut live, wall) = (Vec::new(), Wall::hour());
+    let store = Store::open(Arc::new(RealDisk), directory, options, wall.clone()).unwrap();
     for sequence in 1..=20_u64 {
         let time_ns = TIME_NS + sequence as i64 * 300_000_000;
+        arrival(sequence, time_ns).into_iter().for_each(|at| wall.0.store(at, Ordering::Relaxed));
         let floats: Vec<SeriesDef> = (0..10).map(|at| def(at, Kind::Float, Temporality::Gauge)).collect();
         let sample = |series: u32, value| Ok(Sample { series, time_ns, start_ns: None, value });
         let mut samples: Vec<_> = (0..10).map(|at| sample(at, Value::Float(f64::from(at) + sequence as f64))).collect();
@@ -126,7 +139,16 @@ fn live_cells_after_a_restart_are_those_before_it() {
 }
 
 fn how() -> How {
-    How { feeders: 1, shards: 1, passes: 1, shuffle: None, speed: None, is_bare: false }
+    How {
+        feeders: 1,
+        shards: 1,
+        passes: 1,
+        shuffle: None,
+        speed: None,
+        is_bare: false,
+        by_arrival: false,
+        wait: Wait::Yield,
+    }
 }
 
 #[test]
@@ -230,4 +252,27 @@ fn an_empty_directory_is_told_in_words() {
     for bad in ["0", "-1", "fast", "inf", "NaN"] {
         assert!(speed(bad).is_err(), "{bad}");
     }
+}
+
+/// A sender falls two seconds behind: by their own times its samples are in order, by their arrival they came when their cells had closed.
+#[test]
+fn a_replay_by_arrival_is_late_where_the_recording_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { journal_arrivals: true, ..Options::default() };
+    let arrival = |sequence, time_ns| time_ns + if sequence < 10 { 100_000_000 } else { 2_100_000_000 };
+    record_as(directory.path(), options, |sequence, time_ns| Some(arrival(sequence, time_ns)));
+    let recorded = Recorded::read(directory.path()).unwrap();
+    let expected: Vec<i64> = (1..=20).map(|at| arrival(at, TIME_NS + at as i64 * 300_000_000)).collect();
+    assert_eq!((&recorded.arrivals, &recorded.findings), (&expected, &Vec::new()));
+    for wait in [Wait::Yield, Wait::Hybrid(Default::default())] {
+        let by_arrival = quantize(&recorded, How { speed: Some(1_000.0), by_arrival: true, wait, ..how() }).unwrap();
+        assert_eq!((by_arrival.items, by_arrival.counts.late, by_arrival.counts.refused_total()), (204, 112, 0));
+    }
+    assert_eq!(quantize(&recorded, How { speed: Some(1_000.0), ..how() }).unwrap().counts.late, 0);
+    // What is recorded so is read by a start, too.
+    let store = Store::open(Arc::new(RealDisk), directory.path(), Options::default(), Wall::hour()).unwrap();
+    assert_eq!((store.status().recovered.samples, store.status().recovered.findings.len()), (204, 0));
+    let other = tempfile::tempdir().unwrap();
+    record(other.path());
+    assert!(Recorded::read(other.path()).unwrap().arrivals.is_empty(), "nobody asked for them");
 }
