@@ -7,7 +7,8 @@
 
 export interface WireColumn {
   t: number;
-  count: string | number;
+  /** Null where nothing is claimed: data of this second may still come. */
+  count: string | number | null;
   sum: number | null;
   min: number | null;
   max: number | null;
@@ -79,7 +80,7 @@ export class BinTable {
     return {
       t: wire.t,
       count: Number(wire.count),
-      countText: String(wire.count),
+      countText: String(wire.count ?? 0),
       sum: wire.sum,
       min: wire.min,
       max: wire.max,

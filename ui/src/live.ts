@@ -12,6 +12,8 @@ export type Link = "connecting" | "open" | "lost";
 
 export interface LiveHandlers {
   column(column: WireColumn): void;
+  /** A second that was told before is another one now: samples came late. */
+  correction(column: WireColumn): void;
   /** `again` is true when an earlier attempt was lost, whether or not it had opened: what was missed must be fetched. */
   link(link: Link, again: boolean): void;
   refused(message: string): void;
@@ -57,6 +59,10 @@ export class Live {
       this.retry = RETRY_MS_MIN;
       this.listen();
       this.handlers.column(JSON.parse((event as MessageEvent<string>).data) as WireColumn);
+    });
+    source.addEventListener("correction", (event) => {
+      this.listen();
+      this.handlers.correction(JSON.parse((event as MessageEvent<string>).data) as WireColumn);
     });
     // The server's own `event: error` has data; the browser's error event has none.
     source.addEventListener("error", (event) => {

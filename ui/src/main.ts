@@ -418,6 +418,7 @@ class Page {
         this.status.setLast(column.t);
         this.tick(this.table.column(column));
       },
+      correction: (column) => this.correct(this.table.column(column)),
       link: (link, again) => this.linked(link, again),
       // The range answer says what is wrong with an expression; a stream that cannot be is no news.
       refused: () => this.status.setLink("asking"),
@@ -451,6 +452,18 @@ class Page {
       // Seconds that closed between the answer and the first event of the stream are in neither.
       if (this.sinceLoad <= SETTLED_COLUMNS) void this.fetchTail(column.t, TAIL_COLUMNS);
     } else void this.fetchTail(column.t, 2);
+  }
+
+  /** A second became another one: drawn where seconds are drawn, asked for where columns are wider. */
+  private correct(column: ReturnType<BinTable["column"]>): void {
+    // A second that is known to be empty now looks as before: nothing was drawn there.
+    if (document.hidden || column.count === 0) return;
+    if (this.shown === "empty") return void this.load();
+    if (this.shown !== "map") return;
+    if (this.map.step !== 1) return void this.fetchTail(column.t, 1);
+    if (column.t <= this.map.start || column.t > this.map.end) return;
+    this.map.add(column, false);
+    this.refresh();
   }
 
   private async fetchTail(t: number, columns: number): Promise<void> {

@@ -25,6 +25,7 @@ use crate::counters::{Counters, Entry};
 use crate::ingest_path::{self, Ingest, Publisher};
 use crate::metadata::{self, Metadata};
 use crate::own_value::{OwnValue, WIDTH_SECONDS};
+use crate::quantize;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -46,7 +47,7 @@ pub(crate) const TURNED_AWAY: &str = "ogive_turned_away_total";
 const SCRAPE: &str = "ogive_scrape_seconds";
 
 /// Own series and what they tell.
-const HELP: [(&str, &str); 15] = [
+const HELP: [(&str, &str); 18] = [
     ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
     ("ogive_http_request_seconds", "From a request's head to the head of its answer."),
     ("ogive_journal_fsync_seconds", "Making a group of batches durable."),
@@ -59,6 +60,9 @@ const HELP: [(&str, &str); 15] = [
     ("ogive_ingest_unmeasured_total", "Batches whose way could not be measured."),
     ("ogive_ingest_samples_total", "Samples received, by protocol and by what became of them."),
     (metadata::SERIES, "What senders say of a metric: its type, its help, its unit."),
+    (quantize::SAMPLES, "Samples of a quantizer's rule, by what became of them."),
+    (quantize::CELLS, "Cells that a quantizer's rule wrote, wrote again, or could not write for the moment."),
+    (quantize::WATERMARK, "Everything before it is in the cells of a quantizer's rule."),
     (TURNED_AWAY, "Requests and connections whose sender may not, by reason."),
     (UNREADABLE, "Requests, lines and points from which no sample could be made, by protocol and reason."),
     (

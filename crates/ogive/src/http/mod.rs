@@ -44,7 +44,7 @@ mod status;
 mod subscribe;
 mod targets;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod traces;
 pub(crate) mod upkeep;
 mod views;

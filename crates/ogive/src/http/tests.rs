@@ -14,6 +14,34 @@ use crate::own_value::OwnValue;
 
 const SOURCE: &str = "123e4567-e89b-12d3-a456-426614174000";
 
+/// What stands behind a server without a socket, and what ends it.
+pub(crate) fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sender<bool>) {
+    let (end, ending) = watch::channel(false);
+    let app = Arc::new(Shared {
+        backend: backend.clone(),
+        engine: ogive_query::Engine::default(),
+        counters: Arc::default(),
+        meters: Arc::default(),
+        clock,
+        started_ns: 0,
+        limits: Limits::new(Limits::QUERY_TIMEOUT),
+        batch_series_max: 1_000,
+        numbers: Numbers::new(),
+        metadata: Arc::new(Metadata::new(backend, clock)),
+        written: Known::default(),
+        otlp: Otlp::new(ogive_protocol::otlp::Options::default()),
+        influx: super::influx::Rules { db_label: "db".into(), ..Default::default() },
+        ending,
+        admin: false,
+        upkeep: None,
+        web: Arc::new(Web::open(None, crate::cli::read_file, Arc::default()).unwrap()),
+        cors: None,
+        scrape: Arc::default(),
+        flags: Flags::default(),
+    });
+    (app, end)
+}
+
 /// A server without a socket.
 pub(super) struct Server {
     pub(super) app: App,
@@ -24,30 +52,8 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new() -> Self {
         let memory = Arc::<Memory>::default();
-        let (end, ending) = watch::channel(false);
         let clock = Clock::manual(1_000_000_000, 1_700_000_002_500_000_000);
-        let app = Arc::new(Shared {
-            backend: memory.clone(),
-            engine: ogive_query::Engine::default(),
-            counters: Arc::default(),
-            meters: Arc::default(),
-            clock,
-            started_ns: 0,
-            limits: Limits::new(Limits::QUERY_TIMEOUT),
-            batch_series_max: 1_000,
-            numbers: Numbers::new(),
-            metadata: Arc::new(Metadata::new(memory.clone(), clock)),
-            written: Known::default(),
-            otlp: Otlp::new(ogive_protocol::otlp::Options::default()),
-            influx: super::influx::Rules { db_label: "db".into(), ..Default::default() },
-            ending,
-            admin: false,
-            upkeep: None,
-            web: Arc::new(Web::open(None, crate::cli::read_file, Arc::default()).unwrap()),
-            cors: None,
-            scrape: Arc::default(),
-            flags: Flags::default(),
-        });
+        let (app, end) = app(memory.clone(), clock);
         Self { app, memory, _end: end }
     }
 

@@ -38,6 +38,12 @@ const KNOWN_MAX: usize = 1 << 18;
 /// The watermark of each rule, by which a start knows where it left off.
 pub(crate) const WATERMARK: &str = "ogive_quantize_watermark_seconds";
 
+/// Samples of each rule by what became of them.
+pub(crate) const SAMPLES: &str = "ogive_quantize_samples_total";
+
+/// Cells of each rule.
+pub(crate) const CELLS: &str = "ogive_quantize_cells_total";
+
 /// What series are aligned to.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "quantizer")]
@@ -84,15 +90,15 @@ pub(crate) struct RuleCounts {
 impl RuleCounts {
     fn figures(&self) -> [(&'static str, &'static str, u64); 9] {
         [
-            ("ogive_quantize_samples_total", "on_time", self.on_time.get()),
-            ("ogive_quantize_samples_total", "late", self.late.get()),
-            ("ogive_quantize_samples_total", "duplicate", self.duplicate.get()),
-            ("ogive_quantize_samples_total", "too_late", self.too_late.get()),
-            ("ogive_quantize_samples_total", "rejected", self.rejected.get()),
-            ("ogive_quantize_samples_total", "unfit", self.unfit.get()),
-            ("ogive_quantize_cells_total", "written", self.cells.get()),
-            ("ogive_quantize_cells_total", "corrected", self.corrections.get()),
-            ("ogive_quantize_cells_total", "failed", self.failures.get()),
+            (SAMPLES, "on_time", self.on_time.get()),
+            (SAMPLES, "late", self.late.get()),
+            (SAMPLES, "duplicate", self.duplicate.get()),
+            (SAMPLES, "too_late", self.too_late.get()),
+            (SAMPLES, "rejected", self.rejected.get()),
+            (SAMPLES, "unfit", self.unfit.get()),
+            (CELLS, "written", self.cells.get()),
+            (CELLS, "corrected", self.corrections.get()),
+            (CELLS, "failed", self.failures.get()),
         ]
     }
 }
@@ -203,6 +209,8 @@ impl Marks {
                 out.push(OwnValue::gauge(WATERMARK, &[("rule", rule)], "s", watermark_ms as f64 / 1e3));
             }
         }
+        // A family stands together.
+        out.sort_by(|one, other| one.name().cmp(other.name()));
         out
     }
 }

@@ -464,3 +464,7 @@ fn histogram(value: HistogramValue) -> Value {
         HistogramValue::Float(value) => Value::FloatHistogram(Box::new(value)),
     }
 }
+
+#[cfg(test)]
+#[path = "work_tests.rs"]
+mod tests;

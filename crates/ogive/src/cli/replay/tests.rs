@@ -225,6 +225,7 @@ fn the_recorded_timing_is_kept_at_a_multiple_of_its_speed() {
 #[test]
 fn passes_end_before_time_does() {
     let recorded = |first_ns: i64, samples: u64| Recorded {
+        arrivals: Vec::new(),
         frames: Vec::new(),
         bytes: 0,
         known: Default::default(),
