@@ -12,7 +12,7 @@ export type Link = "connecting" | "open" | "lost";
 
 export interface LiveHandlers {
   column(column: WireColumn): void;
-  /** A second that was told before is another one now: samples came late. */
+  /** A second that was sent before has changed: samples came late. */
   correction(column: WireColumn): void;
   /** `again` is true when an earlier attempt was lost, whether or not it had opened: what was missed must be fetched. */
   link(link: Link, again: boolean): void;

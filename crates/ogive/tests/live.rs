@@ -206,116 +206,97 @@ fn becomes(server: &Server, name: &str, from_ms: i64, expected: &[(i64, Value)])
     eventually(&format!("cells of {name}: {expected:?}"), || (cells(server, name, from_ms) == expected).then_some(()));
 }
 
+/// A sender of jittered series.
+struct Jittered<'a> {
+    server: &'a Server,
+    base: i64,
+    sequence: &'a mut u64,
+}
+
+impl Jittered<'_> {
+    /// Sends (series, time, value) twice, under one number.
+    fn send(&mut self, samples: &[(u64, i64, Value)]) {
+        let counter = json!({"labels": {"__name__": "jit_total"}, "kind": "float", "temporality": "cumulative"});
+        let series = json!([float("jit_level"), counter, histogram("jit_seconds"), float("other")]);
+        *self.sequence += 1;
+        let one = |(series, at, value): &(u64, i64, Value)| {
+            let kind = if *series == 2 { "histogram" } else { "float" };
+            json!({"series": series, "time_ms": self.base + at, kind: value})
+        };
+        let samples: Vec<Value> = samples.iter().map(one).collect();
+        for again in 0..2 {
+            let answer = self.server.batch(SOURCE, *self.sequence, series.clone(), samples.clone().into()).1;
+            let counts = ["accepted", "duplicate"].map(|outcome| answer[outcome].as_u64().unwrap());
+            assert_eq!(counts[again], samples.len() as u64, "{answer}");
+        }
+    }
+
+    fn becomes(&self, name: &str, expected: &[(i64, Value)]) {
+        becomes(self.server, name, self.base, expected);
+    }
+
+    /// A figure of the rule for everything jittered.
+    fn figure(&self, outcome: &str) -> f64 {
+        let body = self.server.get("/metrics").1.as_str().unwrap().to_owned();
+        let outcome = format!("outcome=\"{outcome}\"");
+        let of =
+            |line: &&str| line.starts_with("ogive_quantize_") && line.contains(&outcome) && line.contains("jit_.*");
+        body.lines().find(of).unwrap().rsplit(' ').next().unwrap().parse().unwrap()
+    }
+}
+
+fn bins(count: u64) -> Value {
+    json!({"bins": {"1e-3": count}})
+}
+
+/// Late: a fragment, a value that is smaller than the one before, and a counter's sample between two that were there.
+fn send_late(sender: &mut Jittered<'_>) {
+    sender.send(&[(2, 4_100, bins(7)), (0, 1_990, json!(2)), (1, 20_500, json!(20))]);
+    sender.becomes("jit_seconds:1s_histogram", &[(5_000, json!({"1.0e-3": 12})), (10_000, json!({"1.0e-3": 1}))]);
+    let increases = [(17_000, json!(4.0)), (21_000, json!(6.0)), (32_000, json!(3.0)), (47_000, json!(2.0))];
+    sender.becomes("jit_total:1s_increase", &increases);
+    sender.becomes("jit_level:1s_last", &[(2_000, json!(2.0)), (3_000, json!(5.0)), (34_000, json!(1.0))]);
+    sender.becomes("jit_level:5s_count", &[(5_000, json!(4.0)), (35_000, json!(1.0))]);
+    sender.becomes("jit_level:5s_mean", &[(5_000, json!(17.0 / 4.0)), (35_000, json!(1.0))]);
+    assert_eq!(sender.figure("on_time") + sender.figure("late"), 14.0);
+    assert_eq!((sender.figure("duplicate"), sender.figure("failed")), (14.0, 0.0));
+}
+
 /// Senders of 5, 15 and 60 s with jitter, a gap, late samples, batches sent again, and a kill right behind an acknowledgement: the cells are
 /// those of the samples, once, whatever came when.
 #[test]
 fn jittered_senders_are_aligned_to_the_second() {
     let directory = tempfile::tempdir().unwrap();
-    let quantize = [
-        "--listen",
-        "127.0.0.1:0",
-        "--quantize",
-        "{__name__=~\"jit_.*\"}=lateness=1s",
-        "--quantize",
-        "jit_level=number=mean+count,width=5s",
-    ];
+    let rules = ["{__name__=~\"jit_.*\"}=lateness=1s", "jit_level=number=mean+count,width=5s"];
+    let quantize = ["--listen", "127.0.0.1:0", "--quantize", rules[0], "--quantize", rules[1]];
     let mut server = Server::try_start(directory.path(), &quantize).unwrap();
     let base = (now_ms() - 120_000).div_euclid(60_000) * 60_000;
-    let counter = json!({"labels": {"__name__": "jit_total"}, "kind": "float", "temporality": "cumulative"});
-    let series = json!([float("jit_level"), counter, histogram("jit_seconds"), float("other")]);
     let mut sequence = 0;
-    let mut send = |server: &Server, samples: &[(u64, i64, Value)]| {
-        sequence += 1;
-        let one = |(series, at, value): &(u64, i64, Value)| {
-            let kind = if *series == 2 { "histogram" } else { "float" };
-            json!({"series": series, "time_ms": base + at, kind: value})
-        };
-        let samples: Vec<Value> = samples.iter().map(one).collect();
-        for again in 0..2 {
-            let answer = server.batch(SOURCE, sequence, series.clone(), samples.clone().into()).1;
-            let counts = ["accepted", "duplicate"].map(|outcome| answer[outcome].as_u64().unwrap());
-            assert_eq!(counts[again], samples.len() as u64, "{answer}");
-        }
-    };
-    let bins = |count: u64| json!({"bins": {"1e-3": count}});
+    let mut sender = Jittered { server: &server, base, sequence: &mut sequence };
     // Sixty seconds at once, two samples in a second, a gap, a reset of the counter.
-    send(
-        &server,
-        &[
-            (0, 1_020, json!(4)),
-            (0, 1_930, json!(6)),
-            (0, 3_000, json!(5)),
-            (0, 33_001, json!(1)),
-            (3, 1_500, json!(9)),
-        ],
-    );
-    send(&server, &[(1, 900, json!(10)), (1, 16_100, json!(14)), (1, 31_050, json!(3)), (1, 46_200, json!(5))]);
-    send(&server, &[(2, 5_000, bins(3)), (2, 4_700, bins(2)), (2, 9_900, bins(1))]);
-    let level = [(2_000, json!(6.0)), (3_000, json!(5.0)), (34_000, json!(1.0))];
-    becomes(&server, "jit_level:1s_last", base, &level);
-    becomes(
-        &server,
-        "jit_total:1s_increase",
-        base,
-        &[(17_000, json!(4.0)), (32_000, json!(3.0)), (47_000, json!(2.0))],
-    );
-    becomes(
-        &server,
-        "jit_seconds:1s_histogram",
-        base,
-        &[(5_000, json!({"1.0e-3": 5})), (10_000, json!({"1.0e-3": 1}))],
-    );
-    becomes(&server, "jit_level:5s_mean", base, &[(5_000, json!(5.0)), (35_000, json!(1.0))]);
-    assert!(
-        cells(&server, "{__name__=~\"other:.*|.*:.*:.*\"}", base).is_empty(),
-        "no rule names it, and cells are no samples"
-    );
-    // Late: a fragment, a value that is smaller than the one before, and a counter's sample between two that were there.
-    send(&server, &[(2, 4_100, bins(7)), (0, 1_990, json!(2)), (1, 20_500, json!(20))]);
-    becomes(
-        &server,
-        "jit_seconds:1s_histogram",
-        base,
-        &[(5_000, json!({"1.0e-3": 12})), (10_000, json!({"1.0e-3": 1}))],
-    );
-    becomes(
-        &server,
-        "jit_total:1s_increase",
-        base,
-        &[(17_000, json!(4.0)), (21_000, json!(6.0)), (32_000, json!(3.0)), (47_000, json!(2.0))],
-    );
-    becomes(&server, "jit_level:1s_last", base, &[(2_000, json!(2.0)), (3_000, json!(5.0)), (34_000, json!(1.0))]);
-    becomes(&server, "jit_level:5s_count", base, &[(5_000, json!(4.0)), (35_000, json!(1.0))]);
-    becomes(&server, "jit_level:5s_mean", base, &[(5_000, json!(17.0 / 4.0)), (35_000, json!(1.0))]);
-    let figure = |server: &Server, outcome: &str| {
-        let (_, body) = server.get("/metrics");
-        let body = body.as_str().unwrap().to_owned();
-        let of = |line: &str| {
-            line.starts_with("ogive_quantize_")
-                && line.contains(&format!("outcome=\"{outcome}\""))
-                && line.contains("jit_.*")
-        };
-        body.lines().find(|line| of(line)).unwrap().rsplit(' ').next().unwrap().parse::<f64>().unwrap()
-    };
-    assert_eq!(figure(&server, "on_time") + figure(&server, "late"), 14.0);
-    assert_eq!((figure(&server, "duplicate"), figure(&server, "failed")), (14.0, 0.0));
-    send(&server, &[(0, 50_500, json!(8)), (2, 50_500, bins(1)), (2, 4_200, bins(1)), (1, 61_000, json!(9))]);
+    let level = [(1_020, 4), (1_930, 6), (3_000, 5), (33_001, 1)];
+    sender.send(&level.map(|(at, value)| (0, at, json!(value))));
+    sender.send(&[(3, 1_500, json!(9))]);
+    let total = [(900, 10), (16_100, 14), (31_050, 3), (46_200, 5)];
+    sender.send(&total.map(|(at, value)| (1, at, json!(value))));
+    sender.send(&[(2, 5_000, bins(3)), (2, 4_700, bins(2)), (2, 9_900, bins(1))]);
+    sender.becomes("jit_level:1s_last", &[(2_000, json!(6.0)), (3_000, json!(5.0)), (34_000, json!(1.0))]);
+    sender.becomes("jit_total:1s_increase", &[(17_000, json!(4.0)), (32_000, json!(3.0)), (47_000, json!(2.0))]);
+    sender.becomes("jit_seconds:1s_histogram", &[(5_000, json!({"1.0e-3": 5})), (10_000, json!({"1.0e-3": 1}))]);
+    sender.becomes("jit_level:5s_mean", &[(5_000, json!(5.0)), (35_000, json!(1.0))]);
+    let others = cells(&server, "{__name__=~\"other:.*|.*:.*:.*\"}", base);
+    assert!(others.is_empty(), "no rule names it, and cells are no samples");
+    send_late(&mut sender);
+    sender.send(&[(0, 50_500, json!(8)), (2, 50_500, bins(1)), (2, 4_200, bins(1)), (1, 61_000, json!(9))]);
     server.kill();
     let server = Server::try_start(directory.path(), &quantize).unwrap();
-    becomes(
-        &server,
-        "jit_seconds:1s_histogram",
-        base,
-        &[(5_000, json!({"1.0e-3": 13})), (10_000, json!({"1.0e-3": 1})), (51_000, json!({"1.0e-3": 1}))],
-    );
-    becomes(
-        &server,
-        "jit_level:1s_last",
-        base,
-        &[(2_000, json!(2.0)), (3_000, json!(5.0)), (34_000, json!(1.0)), (51_000, json!(8.0))],
-    );
-    let increases = cells(&server, "jit_total:1s_increase", base);
-    assert_eq!(increases.iter().map(|cell| cell.1.as_f64().unwrap()).sum::<f64>(), 19.0, "{increases:?}");
+    let sender = Jittered { server: &server, base, sequence: &mut sequence };
+    let counts = [(5_000, 13), (10_000, 1), (51_000, 1)].map(|(at, count)| (at, json!({"1.0e-3": count})));
+    sender.becomes("jit_seconds:1s_histogram", &counts);
+    let level = [(2_000, 2.0), (3_000, 5.0), (34_000, 1.0), (51_000, 8.0)].map(|(at, value)| (at, json!(value)));
+    sender.becomes("jit_level:1s_last", &level);
+    let increases = [(17_000, 4.0), (21_000, 6.0), (32_000, 3.0), (47_000, 2.0), (61_000, 4.0)];
+    sender.becomes("jit_total:1s_increase", &increases.map(|(at, value)| (at, json!(value))));
 }
 
 #[test]

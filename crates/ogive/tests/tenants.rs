@@ -59,6 +59,7 @@ const CASES: &[(&str, Case)] = &[
     ("/v1/heatmap", Count("/v1/heatmap?query=shared_seconds&START&END&step=1")),
     ("/api/v1/read", RemoteRead),
     ("/v1/live", Stream("/v1/live?query=shared_live_seconds")),
+    ("/v1/subscribe", Stream("/v1/subscribe?match=shared_live_seconds")),
     ("/api/v1/format_query", Whole("/api/v1/format_query?query=shared")),
     ("/api/v1/parse_query", Whole("/api/v1/parse_query?query=shared")),
     ("/api/v1/status/buildinfo", Whole("/api/v1/status/buildinfo")),

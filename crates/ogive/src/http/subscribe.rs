@@ -146,7 +146,7 @@ impl Subscription {
     }
 
     /// Sends the cells of (from, to] that are new or another than they were. Those from before the stream are only noted.
-    async fn cells(&mut self, from: i64, to: i64, is_told: bool) -> Result<(), Over> {
+    async fn cells(&mut self, from: i64, to: i64, is_sent: bool) -> Result<(), Over> {
         loop {
             let found = match self.read(from, to).await {
                 Ok(found) => found,
@@ -166,7 +166,7 @@ impl Subscription {
                 data.to_string().hash(&mut hasher);
                 let hash = hasher.finish();
                 let before = self.sent.insert((time_ms, series), hash);
-                if is_told && before != Some(hash) {
+                if is_sent && before != Some(hash) {
                     let name = if before.is_some() { "correction" } else { "cell" };
                     self.send(name, None, &data).await?;
                 }

@@ -18,6 +18,7 @@ use ogive_model::{
     Batch, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Resolution, Sample, Selection, SeriesData,
     SeriesDef, Temporality, Tenant, TimeRange, Value,
 };
+use ogive_store::ingest::TIME_AHEAD_NS_MAX;
 use ogive_stream::align::{self, Windows, window_end};
 
 use super::rule::matcher;
@@ -25,14 +26,14 @@ use super::{Marked, Marks, WATERMARK, lock};
 use crate::counters::Protocol;
 use crate::http::{App, stored};
 
-/// 600 windows: ten minutes of seconds, so that a slice of 10,000 series with ten bins is 60 million numbers at the most and usually one.
+/// 600 windows: ten minutes of seconds. What is too much to read at once is read in halves.
 const SLICE_WINDOWS: i64 = 600;
 
 /// 16 slices: a rule that has hours to catch up with lets others have their turn.
 const SLICES: usize = 16;
 
-/// As many samples, a histogram counting as its bins, as a query may read.
-const SAMPLES_MAX: usize = 50_000_000;
+/// 10,000,000 samples, a histogram counting as its bins: 160 MB.
+const SAMPLES_MAX: usize = 10_000_000;
 
 /// Cells of a batch: as many as an fsync makes cheap.
 const BATCH_SAMPLES: usize = 5_000;
@@ -70,6 +71,8 @@ struct Turn {
     has_counters: bool,
     /// Windows from here on cannot have cells yet.
     fresh_ms: i64,
+    /// Windows that are read at once now.
+    windows: i64,
 }
 
 /// A cell to be written.
@@ -159,7 +162,8 @@ impl Work {
                 * width;
             marked.horizon_ms.store(horizon, Ordering::Relaxed);
         }
-        dirty.add(from, window_end(now, width));
+        // Samples may be ahead of the clock.
+        dirty.add(from, window_end(now + TIME_AHEAD_NS_MAX / 1_000_000, width));
         dirty.forget(horizon);
         drop(dirty);
         Turn {
@@ -170,6 +174,7 @@ impl Work {
             has_failed: false,
             has_counters: false,
             fresh_ms: i64::MAX,
+            windows: SLICE_WINDOWS,
         }
     }
 
@@ -195,14 +200,16 @@ impl Work {
         let closed = (now - rule.lateness_ms).div_euclid(rule.width_ms) * rule.width_ms;
         self.rewrite(turn, marked, now)?;
         for _ in 0..SLICES {
-            let slice = lock(&marked.dirty).take(closed, SLICE_WINDOWS * rule.width_ms);
+            let slice = lock(&marked.dirty).take(closed, turn.windows * rule.width_ms);
             let Some((from, to)) = slice else { break };
             if let Err(error) = self.slice(turn, marked, (from, to), closed) {
                 lock(&marked.dirty).add(from, to);
                 // A part of its cells may be there.
                 turn.fresh_ms = i64::MAX;
+                turn.windows = (turn.windows / 2).max(1);
                 return Err(error);
             }
+            turn.windows = (2 * turn.windows).min(SLICE_WINDOWS);
         }
         let dirty = lock(&marked.dirty);
         // A stretch that is left is of before: what is fresh begins behind everything.

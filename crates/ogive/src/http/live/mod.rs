@@ -68,7 +68,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
         let _place = place;
-        Told::new(app, wanted).await.run(after, &sender).await;
+        ColumnStream::new(app, wanted).await.run(after, &sender).await;
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
     Ok((StatusCode::OK, headers, Body::from_stream(Events(receiver))).into_response())
@@ -101,7 +101,7 @@ pub(super) fn last_event(headers: &HeaderMap) -> Result<Option<i64>, ApiError> {
 }
 
 /// What a stream has sent.
-struct Told {
+struct ColumnStream {
     app: App,
     wanted: Wanted,
     reading: Option<Reading>,
@@ -121,7 +121,7 @@ enum Next {
     Ends,
 }
 
-impl Told {
+impl ColumnStream {
     async fn new(app: App, wanted: Wanted) -> Self {
         let reading = watch(&app, &wanted).await;
         Self { app, wanted, reading, seen: 0, sent: BTreeMap::new(), heard: Heard::default(), due_ns: 0 }
@@ -147,11 +147,11 @@ impl Told {
                 _ = ending.wait_for(|ending| *ending) => return,
                 () = sender.closed() => return,
             }
-            let told = match self.column(second, sender).await {
+            let outcome = match self.column(second, sender).await {
                 Ok(Next::Goes) => self.corrections(second, sender).await,
                 other => other,
             };
-            match told {
+            match outcome {
                 Ok(Next::Goes) => {}
                 Ok(Next::Ends) => return,
                 // Full or slow for the moment: this second is left out, the next may do.
