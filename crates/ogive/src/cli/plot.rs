@@ -10,6 +10,12 @@ use super::format::{human, utc};
 const AXIS: usize = 11;
 /// Rows of a picture at most: more do not fit beside a prompt.
 const ROWS_MAX: usize = 20;
+/// And at least.
+const ROWS_MIN: usize = 4;
+/// ln 1.1: the widest bin of a log-linear histogram.
+const BIN_WIDEST: f64 = 0.095_310_179_804_324_86;
+/// More moments than an answer has points: times that are almost the same make no millions of them.
+const MOMENTS_MAX: f64 = 11_000.0;
 /// Series that are told apart; the others are drawn alike.
 const COLORS: [u8; 6] = [39, 208, 76, 197, 141, 220];
 const MARKS: [char; 6] = ['*', 'o', 'x', '+', '#', '@'];
@@ -33,7 +39,7 @@ pub(super) struct Heat {
 }
 
 fn rows_of(terminal: &Terminal) -> usize {
-    terminal.height.saturating_sub(6).clamp(4, ROWS_MAX)
+    terminal.height.saturating_sub(6).clamp(ROWS_MIN, ROWS_MAX)
 }
 
 fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
@@ -174,6 +180,36 @@ impl Canvas {
     }
 }
 
+/// Moments at one distance from each other, measured or not.
+struct Clock {
+    first: f64,
+    step: f64,
+    moments: usize,
+    /// Those that have something, ascending.
+    measured: Vec<usize>,
+}
+
+impl Clock {
+    /// The moments between the first and the last of `times`; there is one at least.
+    fn of(times: impl Iterator<Item = f64>) -> Self {
+        let mut times: Vec<f64> = times.collect();
+        times.sort_by(f64::total_cmp);
+        times.dedup();
+        let (first, last) = (times[0], times[times.len() - 1]);
+        let step = times.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
+        let step = if step.is_finite() { step.max((last - first) / MOMENTS_MAX) } else { 1.0 };
+        let mut clock = Self { first, step, moments: 0, measured: Vec::new() };
+        clock.measured = times.iter().map(|time| clock.at(*time)).collect();
+        clock.measured.dedup();
+        clock.moments = clock.at(last) + 1;
+        clock
+    }
+
+    fn at(&self, time: f64) -> usize {
+        ((time - self.first) / self.step).round() as usize
+    }
+}
+
 /// A heat map.
 pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Terminal) -> String {
     let filled = || heat.iter().filter(|one| one.count > 0.0);
@@ -182,15 +218,15 @@ pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Termina
         return format!("{name}\nnothing to draw\n");
     };
     let axis = (low.ln(), high.ln());
-    let (rows, width) = (rows_of(terminal), terminal.width - AXIS);
-    let mut moments: Vec<f64> = heat.iter().map(|one| one.time).collect();
-    moments.sort_by(f64::total_cmp);
-    moments.dedup();
-    let columns = moments.len().min(width);
+    // A row is no lower than the widest bin of a log-linear histogram: narrow bins, which a row each would show, and wide ones, which
+    // would share their samples out to several, are then drawn alike on both sides of a power of ten.
+    let rows = rows_of(terminal).min(((axis.1 - axis.0) / BIN_WIDEST) as usize).max(ROWS_MIN);
+    let width = terminal.width - AXIS;
+    let clock = Clock::of(heat.iter().map(|one| one.time));
+    let columns = clock.moments.min(width);
     let mut cells = vec![0.0; rows * columns];
     for one in filled() {
-        let at = moments.partition_point(|moment| *moment < one.time);
-        let column = at * columns / moments.len();
+        let column = clock.at(one.time) * columns / clock.moments;
         // What is not above zero is in the lowest row.
         let row = |value: f64| share(value.max(low).min(high).ln(), axis) * rows as f64;
         let (from, to) = (row(one.lo), row(one.hi));
@@ -200,9 +236,10 @@ pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Termina
         }
     }
     // A column of two moments is no darker than its neighbours of one: what is drawn is their mean.
-    let mut together = vec![0.0; columns];
-    (0..moments.len()).for_each(|at| together[at * columns / moments.len()] += 1.0);
-    cells.iter_mut().enumerate().for_each(|(at, cell)| *cell /= together[at % columns]);
+    // One without any is a gap.
+    let mut together = vec![0.0_f64; columns];
+    clock.measured.iter().for_each(|at| together[at * columns / clock.moments] += 1.0);
+    cells.iter_mut().enumerate().for_each(|(at, cell)| *cell /= together[at % columns].max(1.0));
     let most = cells.iter().copied().fold(0.0, f64::max);
     let repeat = (width / columns).max(1);
     let mut out = format!("{name}\n");
@@ -267,6 +304,19 @@ mod tests {
         assert_eq!(lines(&[line(&[(0.0, f64::NAN)])], "", &terminal(false, false)), "nothing to draw\n");
     }
 
+    /// Between 8 and 12, bins are 1 % wide and then 10 %: single samples look alike on both sides.
+    #[test]
+    fn single_samples_are_as_dark_below_a_power_of_ten_as_above() {
+        let one = |time: f64, lo: f64, hi: f64| Heat { time, lo, hi, count: 1.0 };
+        let heat: Vec<Heat> = (0..40)
+            .map(f64::from)
+            .flat_map(|at| [one(at, 8.0, 8.1), one(at, 9.5, 9.6), one(at, 10.0, 11.0), one(at, 12.0, 13.0)])
+            .collect();
+        let text = heat_map("m", &heat, "", &Terminal { height: 26, ..terminal(false, false) });
+        let marks: Vec<char> = text.lines().filter_map(|line| line.split_once('|')?.1.chars().next()).collect();
+        assert!(!marks.contains(&'.') && !marks.contains(&':') && marks.contains(&'#'), "{text}");
+    }
+
     #[test]
     fn heat_is_where_the_samples_are() {
         let one = |time: f64, lo: f64, count: f64| Heat { time, lo, hi: lo * 1.1, count };
@@ -285,6 +335,14 @@ mod tests {
         let text = heat_map("m", &even, "s", &terminal(false, false));
         assert!(text.lines().nth(1).unwrap().ends_with(&"#".repeat(40)), "{text}");
         assert!(heat_map("m", &heat, "s", &terminal(true, true)).contains("\u{1b}[48;5;"));
+        // Ten moments without anything are ten empty columns.
+        let gap: Vec<Heat> =
+            (0..40).filter(|at| !(10..20).contains(at)).map(|at| one(f64::from(at), 0.001, 9.0)).collect();
+        let text = heat_map("m", &gap, "s", &terminal(false, false));
+        assert!(
+            text.lines().nth(1).unwrap().ends_with(&format!("{}{}{}", "#".repeat(10), " ".repeat(10), "#".repeat(20))),
+            "{text}"
+        );
         assert_eq!(heat_map("m", &[], "s", &terminal(false, false)), "m\nnothing to draw\n");
     }
 }

@@ -1,7 +1,8 @@
 //! A histogram as rows of bars in a terminal, its values on a logarithmic axis.
 //!
-//! Invariants: every counted sample is in exactly one row; rows of one picture split a decade alike; no line is
-//! wider than asked. Bins fold into rows by a [`Level`]: the finest whose rows fit the height.
+//! Invariants: every counted sample is in exactly one row; rows of one picture split a decade alike, and are about equally wide on the
+//! logarithmic axis ([`UNEVEN_MAX`]); a bar is as long as its row is dense, so that no edge appears where rows or bins change their
+//! width; no line is wider than asked. Bins fold into rows by a [`Level`]: the finest that is even and whose rows fit the height.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -41,15 +42,21 @@ const fn every<const N: usize>(step: u8) -> [u8; N] {
     out
 }
 
-/// From one row a bin to one row for 64 decades.
-const LEVELS: [Level; 11] = [
+/// The widest row of a picture over its narrowest one. Rows of single bins are 9.5 times wider above a power of ten than
+/// below it: one sample would have a bar of nine times that of another. Twenty even rows a decade, as far as bins allow, stay below.
+const UNEVEN_MAX: f64 = 1.8;
+
+/// From one row a bin to one row for 64 decades. Where bins are as wide as each other, rows may be bins; others cut a decade into
+/// parts of about one ratio, as preferred numbers do.
+const LEVELS: [Level; 12] = [
     Level { mantissas: &every::<90>(1), decades: 1 },
     Level { mantissas: &every::<45>(2), decades: 1 },
     Level { mantissas: &every::<18>(5), decades: 1 },
-    Level { mantissas: &every::<9>(10), decades: 1 },
-    Level { mantissas: &[10, 15, 20, 30, 50, 70], decades: 1 },
-    Level { mantissas: &[10, 20, 50], decades: 1 },
-    Level { mantissas: &[10, 30], decades: 1 },
+    Level { mantissas: &[10, 11, 12, 14, 16, 18, 20, 22, 25, 28, 32, 36, 40, 45, 50, 56, 63, 71, 79, 89], decades: 1 },
+    Level { mantissas: &[10, 13, 16, 20, 25, 32, 40, 50, 63, 79], decades: 1 },
+    Level { mantissas: &[10, 16, 25, 40, 63], decades: 1 },
+    Level { mantissas: &[10, 22, 46], decades: 1 },
+    Level { mantissas: &[10, 32], decades: 1 },
     Level { mantissas: &[10], decades: 1 },
     Level { mantissas: &[10], decades: 3 },
     Level { mantissas: &[10], decades: 12 },
@@ -69,6 +76,27 @@ impl Level {
         let exponent = row.div_euclid(count) * self.decades;
         let tenths = self.mantissas[row.rem_euclid(count) as usize];
         format!("{tenths}e{}", exponent - 1).parse().expect("a decimal number")
+    }
+
+    /// How many decades a row spans.
+    fn width(&self, row: i32) -> f64 {
+        let count = self.mantissas.len();
+        let at = row.rem_euclid(count as i32) as usize;
+        let next = self.mantissas.get(at + 1).map_or(10f64.powi(self.decades) * 10.0, |next| f64::from(*next));
+        (next / f64::from(self.mantissas[at])).log10()
+    }
+
+    /// Whether the rows of these lines are about equally wide.
+    fn is_even(&self, lines: &[Line]) -> bool {
+        let widths = || lines.iter().filter_map(|line| line.row()).map(|row| self.width(row));
+        widths().fold(0.0, f64::max) <= UNEVEN_MAX * widths().fold(f64::INFINITY, f64::min)
+    }
+
+    /// What the bars of `lines` show: samples per decade. Zero has no width, and takes the usual one.
+    fn densities(&self, lines: &[Line]) -> Vec<f64> {
+        let widths: Vec<f64> = lines.iter().filter_map(|line| line.row()).map(|row| self.width(row)).collect();
+        let usual = if widths.is_empty() { 1.0 } else { widths.iter().sum::<f64>() / widths.len() as f64 };
+        lines.iter().map(|line| line.count() / line.row().map_or(usual, |row| self.width(row))).collect()
     }
 }
 
@@ -91,7 +119,8 @@ enum Line {
 /// Draws `histogram`, a mark beside the row that holds each of `marks` (name, value).
 pub(crate) fn draw<C: Count>(histogram: &Histogram<C>, marks: &[(String, f64)], style: &Style) -> String {
     let Some((level, lines)) = LEVELS.iter().map(|level| (level, lines(histogram, level))).find(|(level, lines)| {
-        lines.len() <= style.rows_max || std::ptr::eq(*level, LEVELS.last().expect("there are levels"))
+        let fits = lines.len() <= style.rows_max && level.is_even(lines);
+        fits || std::ptr::eq(*level, LEVELS.last().expect("there are levels"))
     }) else {
         return String::new();
     };
@@ -101,10 +130,11 @@ pub(crate) fn draw<C: Count>(histogram: &Histogram<C>, marks: &[(String, f64)], 
     let (label, count, mark) = (widest(|text| &text.label), widest(|text| &text.count), widest(|text| &text.mark));
     // Spaces, axis and the share of seven columns.
     let bar = style.width.saturating_sub(label + count + mark + 13).max(8);
-    let top = lines.iter().map(|line| line.count()).fold(f64::MIN_POSITIVE, f64::max);
+    let densities = level.densities(&lines);
+    let top = densities.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let mut out = String::new();
-    for (line, text) in lines.iter().zip(&texts) {
-        let drawn = text.line(line.count(), top, [label, bar, count], style);
+    for (density, text) in densities.iter().zip(&texts) {
+        let drawn = text.line(*density, top, [label, bar, count], style);
         out.push_str(drawn.trim_end());
         out.push('\n');
     }
@@ -116,6 +146,15 @@ impl Line {
         match self {
             Self::Row(_, count) => count,
             Self::Gap => 0.0,
+        }
+    }
+
+    /// The row away from zero.
+    const fn row(self) -> Option<i32> {
+        match self {
+            Self::Row(Place::Positive(row), _) => Some(row),
+            Self::Row(Place::Negative(row), _) => Some(-row),
+            _ => None,
         }
     }
 }
@@ -191,11 +230,11 @@ impl Texts {
         Self { label, count, share, mark }
     }
 
-    fn line(&self, count: f64, top: f64, [label, bar, counts]: [usize; 3], style: &Style) -> String {
+    fn line(&self, density: f64, top: f64, [label, bar, counts]: [usize; 3], style: &Style) -> String {
         let (dim, blue, gold, reset) =
             if style.color { ("\x1b[2m", "\x1b[36m", "\x1b[33m", "\x1b[0m") } else { ("", "", "", "") };
         let axis = if style.ascii { "|" } else { "┤" };
-        let drawn = bar_text(count / top, bar, count > 0.0, style.ascii);
+        let drawn = bar_text(density / top, bar, density > 0.0, style.ascii);
         let mut out = String::new();
         write!(out, "{:>label$} {dim}{axis}{reset}{blue}{drawn:<bar$}{reset} ", self.label).expect("writes to memory");
         write!(out, "{:>counts$} {dim}{:>7}{reset}{gold}{}{reset}", self.count, self.share, self.mark)
@@ -234,16 +273,52 @@ mod tests {
 
     #[test]
     fn a_small_picture_is_as_drawn() {
-        let histogram = of([0.010, 0.011, 0.011, 0.0115, 0.0111, 0.012, -0.5, 0.0]);
+        let histogram = of([0.010, 0.011, 0.011, 0.0115, 0.0111, 0.012, -0.011, 0.0]);
         let marks = [("p50".to_string(), 0.0111)];
         let expected = "\
--500ms ┤███████▌                       1  12.50%
-    0s ┤███████▌                       1  12.50%
-  10ms ┤███████▌                       1  12.50%
-  11ms ┤██████████████████████████████ 4  50.00% ◂ p50
-  12ms ┤███████▌                       1  12.50%
+-11ms ┤███████▊                        1  12.50%
+   0s ┤███████▊                        1  12.50%
+ 10ms ┤███████▏                        1  12.50%
+ 11ms ┤███████████████████████████████ 4  50.00% ◂ p50
+ 12ms ┤████████▍                       1  12.50%
 ";
         assert_eq!(draw(&histogram, &marks, &style(56, 20)), expected);
+    }
+
+    /// Counts of the bars' eighths, from top to bottom.
+    fn bars(drawn: &str) -> Vec<usize> {
+        let of = |line: &str| {
+            line.chars().filter(|c| ('█'..='▏').contains(c)).map(|c| 8 - (c as usize - '█' as usize)).sum()
+        };
+        drawn.lines().map(of).collect()
+    }
+
+    /// Once, a row was one bin or ten, whatever its width: a smooth distribution jumped to almost five times at 10 ms.
+    #[test]
+    fn a_smooth_distribution_has_no_edge_at_a_power_of_ten() {
+        for (decades, rows) in [(3.0, 12), (3.0, 24), (3.0, 32), (1.2, 24), (0.4, 30)] {
+            for center in [-2.0_f64, -1.9, -2.1] {
+                // As many samples in each part of the logarithmic axis.
+                let count = 200_000;
+                let low = center - decades / 2.0;
+                let values = (0..count).map(|at| 10f64.powf(low + decades * f64::from(at) / f64::from(count)));
+                let drawn = draw(&of(values), &[], &style(100, rows));
+                let bars = bars(&drawn);
+                // The first and the last row may be filled in part.
+                let inner = &bars[1..bars.len() - 1];
+                let (low, high) = (inner.iter().min().unwrap(), inner.iter().max().unwrap());
+                assert!(inner.len() >= 2 && *high as f64 <= 1.1 * *low as f64, "{decades} {center}\n{drawn}");
+            }
+        }
+    }
+
+    /// One sample has about the bar of any other: few samples make no second mode.
+    #[test]
+    fn single_samples_have_bars_of_one_length() {
+        let drawn = draw(&of([0.0085, 0.0091, 0.0099, 0.0125, 0.021, 0.035]), &[], &style(80, 24));
+        let filled: Vec<usize> = bars(&drawn).into_iter().filter(|bar| *bar > 0).collect();
+        let single = *filled.iter().min().unwrap() as f64;
+        assert!(filled.iter().all(|bar| *bar as f64 <= 3.3 * single), "{drawn}");
     }
 
     #[test]
