@@ -1,37 +1,44 @@
-//! What a heat map is made of: one merged histogram for each step of time.
+//! What a heat map is made of: one merged histogram for each step of time, and the exact distribution of all.
 //!
-//! Invariants: a plain selector's columns partition its samples: the sample at u is in the column whose (t-step, t]
-//! holds u, so the columns' counts add up to what was measured. A cumulative series contributes what each of its
-//! samples added to the one before. Histograms of different schemes do not merge: the scheme that came first stays and
-//! a warning tells what was left out.
+//! Invariants: the columns of a selector, with an offset and under `sum` too, partition its cells: the cell that ends at u is in
+//! the column whose (t-step, t] holds u, so the columns' counts add up to what was measured. The distribution holds each cell
+//! of the range once, whatever the columns show. Groups of `by` and `without` are merged only when that is asked for.
+//! Histograms of different schemes do not merge: the scheme that came first stays and a warning says what was left out.
 //! Limits: [`BINS_MAX`] bins in an answer.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Mutex;
 
-use ogive_hist::{Count, CounterReset, Histogram};
+use axum::http::StatusCode;
+use ogive_hist::{Count, Histogram};
 use ogive_model::{
-    HistogramColumn, HistogramValue, Matcher, Opening, Partial, Resolution, RollupUse, Select, SelectError, Selection,
-    SeriesData, SeriesSet, Temporality, Tenant, TimeRange,
+    Labels, Opening, Partial, Resolution, RollupUse, Select, SelectError, Selection, SeriesData, SeriesSet, Tenant,
 };
-use ogive_query::ast::{Edges, Expr, ExprKind, TimeShift};
-use ogive_query::value::{Series, Value};
+use ogive_query::ast::{DurationScope, Expr};
+use ogive_query::value::Value;
 
 use super::App;
 use super::ask::Cancel;
 use super::error::ApiError;
+use super::groups::{Choice, Group, Groups};
 use super::prometheus_json;
 use super::resolution::Told;
+use super::rows::{self, Row};
+use super::shape::{Leaf, Shape, is_grouped, shape};
+use super::sources::{self, Cell, Sources, Span};
+use super::widths::{Cover, Grid, usual_width};
+
+pub(super) use super::shape::plain_selector;
 
 /// 2,000,000 bins are some 60 MB of JSON: 11,000 columns of 180 bins. More is not seen on any screen.
 const BINS_MAX: usize = 2_000_000;
 
 /// A selection may read 50,000,000 bins, twelve bytes each: the same 600 MB that a query may take.
-const BINS_READ_MAX: usize = 50_000_000;
+pub(super) const BINS_READ_MAX: usize = 50_000_000;
 
-/// How far back the sample before the first one of a cumulative series is looked for: the lookback of PromQL.
-const LOOKBACK_MS: i64 = 300_000;
+const NUMBERS: &str =
+    "the expression gives numbers; a heat map needs histograms (draw numbers as lines with /api/v1/query_range)";
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -44,28 +51,65 @@ pub(super) struct Wanted {
     pub(super) tenant: Tenant,
     /// How fine, when somebody said so.
     pub(super) resolution: Option<Resolution>,
+    /// Which of several groups.
+    pub(super) choice: Choice,
+    /// Whether the step is raised to the width of the cells.
+    pub(super) fit: bool,
 }
 
 impl Wanted {
-    /// Cells that no column parts are as good as finer ones.
-    fn aligned(&self) -> Resolution {
-        let (mut step_ms, mut rest) = (self.step_ms, self.start_ms.abs());
+    const fn grid(&self) -> Grid {
+        Grid { start_ms: self.start_ms, end_ms: self.end_ms, step_ms: self.step_ms }
+    }
+
+    /// The cells that a grid shows.
+    fn span(&self, grid: Grid, offset_ms: i64) -> Span {
+        let from_ms = grid.start_ms.saturating_sub(grid.step_ms).saturating_sub(offset_ms);
+        // Cells that no column parts are as good as finer ones.
+        let (mut step_ms, mut rest) = (grid.step_ms, grid.start_ms.saturating_sub(offset_ms).saturating_abs());
         while rest != 0 {
             (step_ms, rest) = (rest, step_ms % rest);
         }
-        Resolution::Aligned { step_ms, use_as: RollupUse::Together }
+        let aligned = Resolution::Aligned { step_ms, use_as: RollupUse::Together };
+        let end_ms = grid.end_ms.saturating_sub(offset_ms);
+        Span { from_ms, end_ms, resolution: self.resolution.unwrap_or(aligned) }
     }
 }
 
 /// What there is.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
+    /// The columns' times: as asked for, or wider where the step was raised.
+    pub(super) grid: Grid,
     /// Base unit of the values, when all series agree.
     pub(super) unit: String,
     /// Histogram series that were found.
     pub(super) series: usize,
     pub(super) by_time: BTreeMap<i64, Merged>,
+    /// Where what a column counts begins, when that is known.
+    pub(super) covered: BTreeMap<i64, Cover>,
+    /// Width that almost all samples' cells have at most, milliseconds; 0 when it is not known.
+    pub(super) width_ms: i64,
+    /// Whether each cell is in one column: the columns add up to the distribution.
+    pub(super) additive: bool,
+    /// The groups that `by` and `without` make, when there are several, and which of them is drawn.
+    pub(super) groups: Groups,
+    /// All cells of the range, each once; or why there is no such thing.
+    pub(super) distribution: Distribution,
     pub(super) warnings: Vec<String>,
+}
+
+/// What a range holds.
+#[derive(Debug)]
+pub(super) enum Distribution {
+    Exact(Option<Merged>),
+    Unknown(String),
+}
+
+impl Default for Distribution {
+    fn default() -> Self {
+        Self::Exact(None)
+    }
 }
 
 /// A sum of histograms: integer as long as all of them are.
@@ -79,11 +123,20 @@ pub(super) enum Merged {
 pub(super) fn columns(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
-    let columns = match plain_selector(&expr) {
-        Some(matchers) => of_selector(&*app.backend.of(&wanted.tenant), matchers, wanted, cancel)?,
-        None => of_expression(app, wanted, cancel)?,
+    let scope = DurationScope { step_ms: wanted.step_ms, range_ms: wanted.end_ms - wanted.start_ms };
+    let columns = match shape(&expr, scope) {
+        Shape::Cells(leaf) => of_cells(&*app.backend.of(&wanted.tenant), &leaf, wanted, cancel)?,
+        Shape::Windows(leaf) => of_windows(app, &expr, &leaf, wanted, cancel)?,
+        Shape::Evaluated(why) => {
+            let rows = evaluated(app, wanted, wanted.grid(), cancel)?;
+            of_rows(rows, is_grouped(&expr), Distribution::Unknown(why), wanted, wanted.grid())?
+        }
     };
-    let bins: usize = columns.by_time.values().map(Merged::bins).sum();
+    let distribution = match &columns.distribution {
+        Distribution::Exact(Some(merged)) => merged.bins(),
+        _ => 0,
+    };
+    let bins = columns.by_time.values().map(Merged::bins).sum::<usize>() + distribution;
     if bins > BINS_MAX {
         return Err(ApiError::execution(format!(
             "the answer would have {bins} bins, above the limit of {BINS_MAX}; raise the step or shorten the range"
@@ -92,117 +145,139 @@ pub(super) fn columns(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Col
     Ok(columns)
 }
 
-/// The matchers of a selector without `offset`, `@` and such.
-pub(super) fn plain_selector(expr: &Expr) -> Option<&[Matcher]> {
-    match &expr.unparenthesised().kind {
-        ExprKind::VectorSelector(selector)
-            if selector.shift == TimeShift::default() && selector.edges == Edges::Plain =>
-        {
-            Some(&selector.matchers)
-        }
-        _ => None,
-    }
-}
-
-fn of_selector(
+/// Reads the cells that the grid shows, and raises its step to their width when that is asked for.
+fn read_fitted(
     store: &dyn Select,
-    matchers: &[Matcher],
+    leaf: &Leaf<'_>,
     wanted: &Wanted,
     cancel: &Cancel,
-) -> Result<Columns, ApiError> {
-    let from_ms = wanted.start_ms.saturating_sub(wanted.step_ms);
-    let mut selection = Selection {
-        matchers: matchers.to_vec(),
-        range: TimeRange { start_ms: from_ms, end_ms: wanted.end_ms },
-        samples_max: BINS_READ_MAX,
-        labels_only: false,
-        resolution: wanted.resolution.unwrap_or_else(|| wanted.aligned()),
+) -> Result<(Grid, Sources), ApiError> {
+    let grid = wanted.grid();
+    let read = |grid| sources::read(store, leaf.matchers, wanted.span(grid, leaf.offset_ms), cancel);
+    let found = read(grid)?;
+    let fitted = if wanted.fit { grid.fitted(usual_width(&found.list)) } else { grid };
+    if fitted == grid { Ok((grid, found)) } else { Ok((fitted, read(fitted)?)) }
+}
+
+/// Keeps the sources of the group that is drawn.
+fn choose(leaf: &Leaf<'_>, found: &mut Sources, choice: &Choice) -> Result<Groups, ApiError> {
+    let mut counted: BTreeMap<Labels, (usize, f64)> = BTreeMap::new();
+    let names: Vec<Labels> = found.list.iter().map(|source| leaf.group(&source.labels)).collect();
+    for (name, source) in names.iter().zip(&found.list) {
+        let group = counted.entry(name.clone()).or_default();
+        group.0 += 1;
+        group.1 += source.cells.iter().map(|cell| cell.value.count()).sum::<f64>();
+    }
+    let list = counted.into_iter().map(|(labels, (series, count))| Group { labels, series, count: Some(count) });
+    let groups = Groups::new(list.collect(), choice)?;
+    let mut names = names.iter();
+    found.list.retain(|_| names.next().is_some_and(|name| groups.draws(name)));
+    Ok(groups)
+}
+
+fn of_cells(store: &dyn Select, leaf: &Leaf<'_>, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
+    let (grid, mut found) = read_fitted(store, leaf, wanted, cancel)?;
+    if found.list.is_empty() && found.numbers > 0 {
+        return Err(ApiError::execution(NUMBERS));
+    }
+    let groups = choose(leaf, &mut found, &wanted.choice)?;
+    let mut out = Columns {
+        grid,
+        series: found.list.len(),
+        width_ms: usual_width(&found.list),
+        additive: true,
+        unit: found.unit,
+        warnings: found.warnings,
+        ..Columns::default()
     };
-    let mut partial = store.select_partial(&selection)?;
-    if partial.series.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {
-        selection.range.start_ms = from_ms.saturating_sub(LOOKBACK_MS);
-        partial = store.select_partial(&selection)?;
-    }
-    let found = partial.series;
-    let mut out = Columns { warnings: partial.warnings, ..Columns::default() };
-    let mut units = Units::default();
-    let mut numbers = 0;
-    for series in found {
-        if cancel.is_set() {
-            return Err(ApiError::timeout("the query was cancelled"));
-        }
-        let inside = series.histograms.times.last().is_some_and(|last| *last > from_ms);
-        if !inside {
-            numbers += usize::from(!series.floats.times.is_empty());
-            continue;
-        }
-        units.add(&series);
-        out.series += 1;
-        let cumulative = series.meta.temporality == Temporality::Cumulative;
-        for (time, value) in contributions(series.histograms, cumulative) {
-            if from_ms < time && time <= wanted.end_ms {
-                // The end of the step that holds the time.
-                let step = (time - wanted.start_ms + wanted.step_ms - 1).div_euclid(wanted.step_ms);
-                out.add(wanted.start_ms + step * wanted.step_ms, value);
-            }
+    out.take_groups(groups);
+    let mut all = None;
+    for source in found.list {
+        sources::cancelled(cancel)?;
+        for cell in source.cells {
+            out.put(cell, leaf.offset_ms, &mut all);
         }
     }
-    // The last step may end after the range: what is in it belongs to no column.
-    out.by_time.split_off(&(wanted.end_ms + 1));
-    if out.series == 0 && numbers > 0 {
-        return Err(ApiError::execution(
-            "the expression gives numbers; a heat map needs histograms (draw numbers as lines with /api/v1/query_range)",
-        ));
-    }
-    out.unit = units.common();
+    out.distribution = Distribution::Exact(all);
     Ok(out)
 }
 
-/// What each sample adds: itself, or for a cumulative series its difference from the one before. The first sample of a
-/// cumulative series adds nothing, since when it began to count is not known.
-fn contributions(column: HistogramColumn, cumulative: bool) -> Vec<(i64, Merged)> {
-    let mut out = Vec::with_capacity(column.times.len());
-    let mut before: Option<Merged> = None;
-    for (time, value) in column.times.into_iter().zip(column.values) {
-        let value = match value {
-            HistogramValue::Integer(value) => Merged::Integer(value),
-            HistogramValue::Float(value) => Merged::Float(value),
-        };
-        if !cumulative {
-            out.push((time, value));
-            continue;
+fn of_windows(app: &App, expr: &Expr, leaf: &Leaf<'_>, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
+    let (grid, mut found) = match read_fitted(&*app.backend.of(&wanted.tenant), leaf, wanted, cancel) {
+        Ok(found) => found,
+        // More cells than are read for one answer: the engine, which reads series by series, may still draw it.
+        Err(error) if error.status == StatusCode::UNPROCESSABLE_ENTITY => {
+            let rows = evaluated(app, wanted, wanted.grid(), cancel)?;
+            let unknown = Distribution::Unknown(error.message);
+            return of_rows(rows, is_grouped(expr), unknown, wanted, wanted.grid());
         }
-        if let Some(before) = &before {
-            out.push((time, value.since(before)));
-        }
-        before = Some(value);
+        Err(error) => return Err(error),
+    };
+    if found.list.is_empty() && found.numbers > 0 {
+        return Err(ApiError::execution(NUMBERS));
     }
-    out
+    let rows = evaluated(app, wanted, grid, cancel)?;
+    let groups = choose(leaf, &mut found, &wanted.choice)?;
+    let choice = groups.drawn.as_ref().map_or_else(|| wanted.choice.clone(), Choice::exactly);
+    let mut out = of_rows(rows, is_grouped(expr), Distribution::default(), &Wanted { choice, ..wanted.clone() }, grid)?;
+    if groups.list.len() > 1 {
+        out.groups = Groups::default();
+        out.take_groups(groups);
+    }
+    out.series = found.list.len().max(out.series);
+    out.width_ms = usual_width(&found.list);
+    let mut all = None;
+    for cell in found.list.into_iter().flat_map(|source| source.cells) {
+        out.merge(&mut all, cell.value);
+    }
+    out.distribution = Distribution::Exact(all);
+    Ok(out)
 }
 
-fn of_expression(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
+/// Evaluates the expression at each time of the grid.
+fn evaluated(app: &App, wanted: &Wanted, grid: Grid, cancel: &Cancel) -> Result<Evaluation, ApiError> {
     let own = app.backend.of(&wanted.tenant);
     let store = Told { store: &*own, resolution: wanted.resolution, cancel };
     let spy = Spy { store: &store, units: Mutex::default() };
-    let range = (wanted.start_ms, wanted.end_ms, wanted.step_ms);
+    let range = (grid.start_ms, grid.end_ms, grid.step_ms);
     let result = app.engine.range_until(&spy, &wanted.query, range, &|| cancel.is_set())?;
-    let Value::Matrix(rows) = result.value else {
+    let Value::Matrix(series) = result.value else {
         return Err(ApiError::execution("the expression gives no series over time"));
     };
-    let mut out = Columns { warnings: [result.warnings, result.infos].concat(), ..Columns::default() };
-    let (with, without): (Vec<Series>, Vec<Series>) = rows.into_iter().partition(|row| !row.histograms.is_empty());
-    if with.is_empty() && !without.is_empty() {
-        return Err(ApiError::execution(
-            "the expression gives numbers; a heat map needs histograms (draw numbers as lines with /api/v1/query_range)",
-        ));
-    }
-    out.series = with.len();
-    for row in with {
-        for (time, value) in row.histograms {
-            out.add(time, Merged::Float((*value).clone()));
+    let rows = rows::of(series).ok_or_else(|| ApiError::execution(NUMBERS))?;
+    let unit = spy.units.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).common();
+    Ok(Evaluation { rows, unit, warnings: [result.warnings, result.infos].concat() })
+}
+
+/// What an evaluation gives.
+struct Evaluation {
+    rows: Vec<Row>,
+    unit: String,
+    warnings: Vec<String>,
+}
+
+fn of_rows(
+    found: Evaluation,
+    grouped: bool,
+    distribution: Distribution,
+    wanted: &Wanted,
+    grid: Grid,
+) -> Result<Columns, ApiError> {
+    let Evaluation { rows, unit, warnings } = found;
+    let mut out = Columns { grid, unit, warnings, distribution, ..Columns::default() };
+    let list = if grouped {
+        rows.iter().map(|row| Group { labels: row.labels.clone(), series: 1, count: None }).collect()
+    } else {
+        Vec::new()
+    };
+    let groups = Groups::new(list, &wanted.choice)?;
+    for row in rows {
+        if groups.draws(&row.labels) {
+            out.series += 1;
+            row.points.into_iter().for_each(|(time, value)| out.add(time, value));
         }
     }
-    out.unit = spy.units.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).common();
+    out.take_groups(groups);
     Ok(out)
 }
 
@@ -270,10 +345,10 @@ fn note(units: &Mutex<Units>, found: &[SeriesData]) {
 
 /// The units seen.
 #[derive(Debug, Default)]
-struct Units(Option<String>, bool);
+pub(super) struct Units(Option<String>, bool);
 
 impl Units {
-    fn add(&mut self, series: &SeriesData) {
+    pub(super) fn add(&mut self, series: &SeriesData) {
         match &self.0 {
             None => self.0 = Some(series.meta.unit.clone()),
             Some(unit) => self.1 |= *unit != series.meta.unit,
@@ -281,12 +356,39 @@ impl Units {
     }
 
     /// The unit of all, or nothing when they differ.
-    fn common(self) -> String {
+    pub(super) fn common(self) -> String {
         self.0.filter(|_| !self.1).unwrap_or_default()
     }
 }
 
 impl Columns {
+    /// Puts a cell into the column that holds its end, and into all.
+    fn put(&mut self, cell: Cell, offset_ms: i64, all: &mut Option<Merged>) {
+        let Grid { start_ms, end_ms, step_ms } = self.grid;
+        let (from_ms, to_ms) = (cell.from_ms + offset_ms, cell.to_ms + offset_ms);
+        // The end of the step that holds the cell's end.
+        let time = start_ms + (to_ms - start_ms + step_ms - 1).div_euclid(step_ms) * step_ms;
+        // The last step may end after the range: what is in it belongs to no column, and so not to all of them.
+        if time > end_ms {
+            return;
+        }
+        let usual = 2 * self.width_ms;
+        self.covered.entry(time).or_default().add(from_ms, cell.value.count(), to_ms - from_ms <= usual);
+        self.merge(all, cell.value.clone());
+        self.add(time, cell.value);
+    }
+
+    fn merge(&mut self, into: &mut Option<Merged>, value: Merged) {
+        match into {
+            None => *into = Some(value),
+            Some(sum) => {
+                if !sum.merge(value) {
+                    self.left_out();
+                }
+            }
+        }
+    }
+
     fn add(&mut self, time: i64, value: Merged) {
         use std::collections::btree_map::Entry;
         match self.by_time.entry(time) {
@@ -294,11 +396,23 @@ impl Columns {
                 place.insert(value);
             }
             Entry::Occupied(mut place) => {
-                if !place.get_mut().merge(value) && self.warnings.is_empty() {
-                    self.warnings.push("series with another bin scheme are left out; select them apart".into());
+                if !place.get_mut().merge(value) {
+                    self.left_out();
                 }
             }
         }
+    }
+
+    fn left_out(&mut self) {
+        const TEXT: &str = "series with another bin scheme are left out; select them apart";
+        if self.warnings.iter().all(|warning| warning != TEXT) {
+            self.warnings.push(TEXT.into());
+        }
+    }
+
+    fn take_groups(&mut self, groups: Groups) {
+        self.warnings.extend(groups.warning());
+        self.groups = groups;
     }
 }
 
@@ -317,18 +431,18 @@ impl Merged {
         }
     }
 
-    fn into_float(self) -> Histogram<f64> {
+    pub(super) fn into_float(self) -> Histogram<f64> {
         match self {
             Self::Integer(value) => value.to_float(),
             Self::Float(value) => value,
         }
     }
 
-    /// What was counted after `before`: all of it when counting began anew.
-    fn since(&self, before: &Self) -> Self {
-        match (self, before) {
-            (Self::Integer(now), Self::Integer(before)) => Self::Integer(difference(now, before)),
-            _ => Self::Float(difference(&self.clone().into_float(), &before.clone().into_float())),
+    /// How many samples.
+    pub(super) fn count(&self) -> f64 {
+        match self {
+            Self::Integer(value) => value.count.to_f64(),
+            Self::Float(value) => value.count,
         }
     }
 
@@ -340,24 +454,25 @@ impl Merged {
     }
 }
 
-fn difference<C: Count>(now: &Histogram<C>, before: &Histogram<C>) -> Histogram<C> {
-    let mut out = now.clone();
-    if now.reset == CounterReset::Reset {
-        return out;
-    }
-    match out.subtract(before) {
-        Ok(underflow) if underflow.is_none() => {
-            out.compact();
-            out
-        }
-        _ => now.clone(),
-    }
-}
-
 /// One column as JSON: `{"t","count","sum","min","max","bins","quantiles"}`.
 pub(super) fn column(out: &mut Vec<u8>, time_ms: i64, merged: Option<&Merged>, quantiles: &[f64]) {
+    column_since(out, time_ms, None, merged, quantiles);
+}
+
+/// The same with `"from"`: where what it counts begins.
+pub(super) fn column_since(
+    out: &mut Vec<u8>,
+    time_ms: i64,
+    from_ms: Option<i64>,
+    merged: Option<&Merged>,
+    quantiles: &[f64],
+) {
     out.extend_from_slice(b"{\"t\":");
     prometheus_json::time(out, time_ms);
+    if let Some(from_ms) = from_ms {
+        out.extend_from_slice(b",\"from\":");
+        prometheus_json::time(out, from_ms);
+    }
     match merged {
         None => out.extend_from_slice(br#","count":"0","sum":null,"min":null,"max":null,"bins":[],"quantiles":[]}"#),
         Some(Merged::Integer(value)) => {
@@ -415,7 +530,7 @@ fn number(out: &mut Vec<u8>, value: f64) {
 
 #[cfg(test)]
 mod tests {
-    use ogive_model::{Kind, Labels, SeriesMeta};
+    use ogive_model::{HistogramColumn, HistogramValue, Kind, SeriesMeta, Temporality};
     use proptest::prelude::*;
 
     use super::*;
@@ -467,6 +582,8 @@ mod tests {
             quantiles: vec![0.5],
             tenant: Tenant::default(),
             resolution: None,
+            choice: Choice::default(),
+            fit: false,
         }
     }
 
@@ -479,7 +596,8 @@ mod tests {
     }
 
     fn select(store: Vec<SeriesData>, wanted: &Wanted) -> Columns {
-        of_selector(&Fixed(store), &[], wanted, &Cancel::default()).unwrap()
+        let leaf = Leaf { matchers: &[], offset_ms: 0, groupings: Vec::new() };
+        of_cells(&Fixed(store), &leaf, wanted, &Cancel::default()).unwrap()
     }
 
     #[test]

@@ -349,7 +349,7 @@ async fn a_heat_map_has_exact_columns() {
 }
 
 /// The first bytes of a stream.
-async fn first_event(response: Response) -> String {
+pub(super) async fn first_event(response: Response) -> String {
     let mut stream = response.into_body().into_data_stream();
     let piece =
         std::future::poll_fn(|context| futures_core::Stream::poll_next(std::pin::Pin::new(&mut stream), context));

@@ -28,6 +28,7 @@ use super::App;
 use super::ask::{ask, blocking};
 use super::columns::{self, Merged, Wanted};
 use super::error::ApiError;
+use super::groups::Choice;
 use super::heatmap::quantiles;
 use super::params::Params;
 use crate::live::{Answer, Heard, Known, LATENESS_MS, Reading, SECONDS};
@@ -57,6 +58,8 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
         quantiles: quantiles(&params)?,
         tenant: params.tenant.clone(),
         resolution: None,
+        choice: Choice::of(&params)?,
+        fit: false,
     };
     let place = app
         .limits

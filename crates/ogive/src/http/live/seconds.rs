@@ -9,11 +9,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 
 use ogive_model::{Kind, Labels, Matcher, Resolution, Selection, SeriesData, Temporality, TimeRange};
-use ogive_query::value::Value;
+use ogive_query::value::{Series, Value};
 
 use super::super::App;
 use super::super::ask::Cancel;
 use super::super::columns::{self, Merged, Wanted};
+use super::super::groups::{Group, Groups};
+use super::super::shape::is_grouped;
 use super::super::error::ApiError;
 use super::super::prometheus_json;
 use super::super::resolution::Told;
@@ -137,6 +139,21 @@ const fn second_of(time_ms: i64) -> i64 {
     ((time_ms - 1).div_euclid(SECOND_MS) + 1) * SECOND_MS
 }
 
+/// The groups of an expression that has any: one second's largest may not be the next one's, so one must be chosen.
+fn groups(rows: &[Series], wanted: &Wanted) -> Result<Groups, ApiError> {
+    let grouped = ogive_query::parse(&wanted.query).is_ok_and(|expr| is_grouped(&expr));
+    let with = rows.iter().filter(|row| grouped && !row.histograms.is_empty());
+    let list = with.map(|row| Group { labels: row.labels.clone(), series: 1, count: None }).collect();
+    let groups = Groups::new(list, &wanted.choice)?;
+    if groups.is_open() {
+        return Err(ApiError::bad_data(format!(
+            "the expression gives {}; choose one with group=, or merge them with merge=true",
+            groups.number()
+        )));
+    }
+    Ok(groups)
+}
+
 fn of_expression(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let own = app.backend.of(&wanted.tenant);
     let store = Told { store: &*own, resolution: wanted.resolution, cancel };
@@ -145,13 +162,14 @@ fn of_expression(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Seconds,
     let Value::Matrix(rows) = result.value else {
         return Err(ApiError::execution("the expression gives no series over time"));
     };
+    let groups = groups(&rows, wanted)?;
     let mut out = Seconds::default();
     for row in rows {
         let labels = labels_json(&row.labels);
         for (time, value) in row.floats.into_iter().filter(|(_, value)| !value.is_nan()) {
             out.by_time.entry(time).or_default().values.insert(labels.clone(), value);
         }
-        for (time, value) in row.histograms {
+        for (time, value) in row.histograms.into_iter().filter(|_| groups.draws(&row.labels)) {
             let value = Merged::Float((*value).clone());
             let second = out.by_time.entry(time).or_default();
             match &mut second.merged {

@@ -1,0 +1,218 @@
+//! The cells of a selector: what each sample counted, and in which time.
+//!
+//! Invariants: a sample at u contributes one [`Cell`], whose interval ends at u: a delta cell itself, a cumulative sample what it
+//! added to the one before. The first sample of a cumulative series contributes only where it says that it began to count inside
+//! of the range. A staleness marker contributes nothing.
+
+use ogive_hist::{Count, CounterReset, Histogram};
+use ogive_model::{
+    HistogramColumn, HistogramValue, Labels, Matcher, Resolution, Select, Selection, SeriesData, Temporality, TimeRange,
+};
+
+use super::ask::Cancel;
+use super::classic_buckets;
+use super::columns::{BINS_READ_MAX, Merged, Units};
+use super::error::ApiError;
+
+/// How far back the sample before the first one of a cumulative series is looked for: the lookback of PromQL.
+pub(super) const LOOKBACK_MS: i64 = 300_000;
+
+/// The NaN that ends a series in Prometheus.
+pub(super) const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
+
+/// Samples counted in (from, to].
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub(super) from_ms: i64,
+    pub(super) to_ms: i64,
+    pub(super) value: Merged,
+}
+
+/// The cells of one series, ascending in time.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) labels: Labels,
+    /// Usual width of its cells, milliseconds; 0 when that is not known.
+    pub(super) width_ms: i64,
+    pub(super) cells: Vec<Cell>,
+}
+
+/// What a selector finds.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    pub(super) list: Vec<Source>,
+    /// Series that hold numbers, where no histogram was found.
+    pub(super) numbers: usize,
+    pub(super) unit: String,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Which cells: those that end in (from, end].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) from_ms: i64,
+    pub(super) end_ms: i64,
+    pub(super) resolution: Resolution,
+}
+
+/// Reads the cells of a selector: of its histograms, or where there are none of the classic buckets that bear its name.
+pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel: &Cancel) -> Result<Sources, ApiError> {
+    let mut selection = Selection {
+        matchers: matchers.to_vec(),
+        range: TimeRange { start_ms: span.from_ms, end_ms: span.end_ms },
+        samples_max: BINS_READ_MAX,
+        labels_only: false,
+        resolution: span.resolution,
+    };
+    let mut partial = store.select_partial(&selection)?;
+    if partial.series.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {
+        selection.range.start_ms = span.from_ms.saturating_sub(LOOKBACK_MS);
+        partial = store.select_partial(&selection)?;
+    }
+    let mut out = Sources { warnings: partial.warnings, ..Sources::default() };
+    let mut units = Units::default();
+    for series in partial.series {
+        cancelled(cancel)?;
+        if series.histograms.times.last().is_none_or(|last| *last <= span.from_ms) {
+            out.numbers += usize::from(!series.floats.times.is_empty());
+            continue;
+        }
+        units.add(&series);
+        out.list.push(source(series, span));
+    }
+    out.unit = units.common();
+    if out.list.is_empty()
+        && let Some(matchers) = classic_buckets::matchers(matchers)
+    {
+        let found = classic_buckets::read(store, matchers, span, cancel)?;
+        if !found.list.is_empty() {
+            return Ok(found);
+        }
+    }
+    Ok(out)
+}
+
+pub(super) fn cancelled(cancel: &Cancel) -> Result<(), ApiError> {
+    if cancel.is_set() { Err(ApiError::timeout("the query was cancelled")) } else { Ok(()) }
+}
+
+fn source(series: SeriesData, span: Span) -> Source {
+    let width_ms = width_of(&series);
+    let cumulative = series.meta.temporality == Temporality::Cumulative;
+    let mut cells =
+        if cumulative { increases(series.histograms, span.from_ms) } else { deltas(series.histograms, width_ms) };
+    cells.retain(|cell| span.from_ms < cell.to_ms && cell.to_ms <= span.end_ms);
+    Source { labels: series.labels, width_ms, cells }
+}
+
+/// The usual width of a series' cells.
+fn width_of(series: &SeriesData) -> i64 {
+    if series.rollup_ms > 0 {
+        return i64::from(series.rollup_ms);
+    }
+    let cumulative = series.meta.temporality == Temporality::Cumulative;
+    if !cumulative && series.meta.width_ms > 0 {
+        return i64::from(series.meta.width_ms);
+    }
+    let HistogramColumn { times, starts, .. } = &series.histograms;
+    if !cumulative {
+        let told = times.iter().zip(starts).filter(|pair| *pair.1 > 0).map(|(time, start)| time - start).collect();
+        if let Some(width) = at_share(told, 0.5) {
+            return width;
+        }
+    }
+    // Delta cells that hold nothing are often not sent, and their neighbours then look wider than they are.
+    spacing(times, if cumulative { 0.5 } else { 0.25 })
+}
+
+/// How far apart the times are, at a share of all distances; 0 when there are fewer than two.
+pub(super) fn spacing(times: &[i64], share: f64) -> i64 {
+    at_share(times.windows(2).map(|pair| pair[1] - pair[0]).collect(), share).unwrap_or(0)
+}
+
+fn at_share(mut values: Vec<i64>, share: f64) -> Option<i64> {
+    values.sort_unstable();
+    values.get(((values.len().saturating_sub(1)) as f64 * share) as usize).copied()
+}
+
+fn merged(value: HistogramValue) -> Merged {
+    match value {
+        HistogramValue::Integer(value) => Merged::Integer(value),
+        HistogramValue::Float(value) => Merged::Float(value),
+    }
+}
+
+/// Each sample is a cell.
+fn deltas(column: HistogramColumn, width_ms: i64) -> Vec<Cell> {
+    let starts = column.starts.into_iter().chain(std::iter::repeat(0));
+    let samples = column.times.into_iter().zip(column.values).zip(starts);
+    samples
+        .filter(|((_, value), _)| !is_stale(value))
+        .map(|((to_ms, value), start)| {
+            let from_ms = if 0 < start && start < to_ms { start } else { to_ms - width_ms };
+            Cell { from_ms, to_ms, value: merged(value) }
+        })
+        .collect()
+}
+
+/// What each sample added to the one before.
+fn increases(column: HistogramColumn, range_from_ms: i64) -> Vec<Cell> {
+    let mut out = Vec::with_capacity(column.times.len());
+    let mut before: Option<(i64, Merged)> = None;
+    let starts = column.starts.into_iter().chain(std::iter::repeat(0));
+    for ((to_ms, value), start) in column.times.into_iter().zip(column.values).zip(starts) {
+        if is_stale(&value) {
+            continue;
+        }
+        let value = merged(value);
+        match &before {
+            // A start after the sample before says that counting began anew.
+            Some((time, _)) if start > *time => out.push(Cell { from_ms: start, to_ms, value: value.clone() }),
+            Some((time, before)) => out.push(Cell { from_ms: *time, to_ms, value: value.since(before) }),
+            None if start > range_from_ms => out.push(Cell { from_ms: start, to_ms, value: value.clone() }),
+            None => {}
+        }
+        before = Some((to_ms, value));
+    }
+    out
+}
+
+fn is_stale(value: &HistogramValue) -> bool {
+    let sum = match value {
+        HistogramValue::Integer(value) => value.sum,
+        HistogramValue::Float(value) => value.sum,
+    };
+    sum.is_some_and(|sum| sum.to_bits() == STALE_BITS)
+}
+
+impl Merged {
+    /// What was counted after `before`: all of it when counting began anew.
+    fn since(&self, before: &Self) -> Self {
+        match (self, before) {
+            (Self::Integer(now), Self::Integer(before)) => Self::Integer(difference(now, before)),
+            _ => Self::Float(difference(&self.clone().into_float(), &before.clone().into_float())),
+        }
+    }
+}
+
+fn difference<C: Count>(now: &Histogram<C>, before: &Histogram<C>) -> Histogram<C> {
+    let mut out = now.clone();
+    if now.reset == CounterReset::Reset || now.count < before.count {
+        return out;
+    }
+    match out.subtract(before) {
+        Ok(underflow) if underflow.is_none() && !has_negative(&out) => {
+            out.compact();
+            out
+        }
+        _ => now.clone(),
+    }
+}
+
+/// Float counts go below zero where counting began anew.
+fn has_negative<C: Count>(histogram: &Histogram<C>) -> bool {
+    // A billionth of all is the rounding of differences of floats.
+    let least = -1e-9 * histogram.count.to_f64().abs();
+    let counts = histogram.positive.counts().iter().chain(histogram.negative.counts());
+    counts.chain([&histogram.zero]).any(|count| count.to_f64() < least)
+}
