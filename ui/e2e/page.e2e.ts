@@ -2,7 +2,9 @@ import { mkdirSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { BinTable, type Column } from "../src/bins.ts";
 import { level } from "../src/colour.ts";
+import { drawnEnds, drawnWidths } from "../src/kernel.ts";
 import { formatCount, formatShare } from "../src/format.ts";
 import { Cable, launch, levelOf, mapOf, open, pixels, Places, Server, view, viewWhen, type Point, type View } from "./harness.ts";
 
@@ -69,14 +71,26 @@ describe("the first page", () => {
     const places = new Places(now);
     // The page is tall, since real delays span six decades and more: so that bins have pixels that are theirs alone.
     const wanted: { points: Point[]; level: number; text: string }[] = [];
-    for (const column of columns) {
+    // By density, bins with few samples are drawn over one width: what a point shows is the sum of those around it.
+    const table = new BinTable();
+    const drawn = columns.map((column) => table.column(column));
+    const usual = new Float64Array(table.size);
+    for (const { ids, counts } of drawn) ids.forEach((id, i) => (usual[id]! += (counts[i] as number) / drawn.length));
+    const widths = drawnWidths(table, usual);
+    const ends = [...widths].map((width, id) => drawnEnds(table.lo[id] as number, table.hi[id] as number, width));
+    const dense = ({ ids, counts }: Column, value: number): number =>
+      ids.reduce((sum, id, i) => {
+        const [lo, hi] = ends[id] as [number, number];
+        return lo < value && value < hi ? sum + ((counts[i] as number) * Math.log(1.01)) / (widths[id] as number) : sum;
+      }, 0);
+    for (const [at, column] of columns.entries()) {
       const slot = Math.round(column.t / now.step);
       for (const [lo, hi, count] of column.bins as [number, number, number][]) {
         const [top, bottom] = places.span(lo, hi);
         if (bottom - top < 4 || slot > now.last) continue;
-        const amount = density === "0" ? Number(count) : (Number(count) * Math.log(1.01)) / Math.log(hi / lo);
         // Grid lines and the ends of the picture may cover one of the three points, not all.
-        const points = [0.3, 0.5, 0.7].map((part) => places.cell(slot, lo, hi, part, part));
+        const points = [0.3, 0.5, 0.7].map((part) => places.cell(slot, lo, hi, part, density === "0" ? part : 0.5));
+        const amount = density === "0" ? Number(count) : dense(drawn[at] as Column, Math.sqrt(lo * hi));
         wanted.push({ points, level: level(amount, now.max, "sqrt"), text: `[${lo}, ${hi}) at ${column.t} counts ${count}` });
       }
     }
@@ -392,4 +406,68 @@ describe("how it looks", () => {
     expect(errors).toEqual([]);
     await page.close();
   }, 180_000);
+});
+
+describe("data as senders have them", () => {
+  /** A whole minute some hours ago. */
+  const T = Math.floor(Date.now() / 60_000) * 60 - 3 * 3600;
+  const source = (): string => crypto.randomUUID();
+  const range = (last: number): string => `start=${T}&end=${T + last}`;
+  const fact = (page: Page, name: string): Promise<string> => page.locator(`[data-fact=${name}]`).innerText();
+
+  beforeAll(async () => {
+    // Cells of 15 s, with a gap of five minutes, for two routes.
+    const times = Array.from({ length: 80 }, (_, i) => T + (i + 1) * 15).filter((t) => t <= T + 600 || t > T + 900);
+    const cell = (series: number, t: number, bins: Record<string, number>) => ({ series, time_ms: t * 1000 + 7, histogram: { bins } });
+    const named = (route: string) => ({ labels: { __name__: "wide_seconds", route }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 15_000 });
+    const samples = times.flatMap((t) => [cell(0, t, { "1.2e-3": 30, "8.5e-3": 3, "1.1e-2": 2 }), cell(1, t, { "1.2e-3": 10 })]);
+    await server.push({ source: source(), sequence: 1, series: [named("/a"), named("/b")], samples });
+    const bounds = ["0.01", "0.1", "1", "+Inf"];
+    const series = bounds.map((le) => ({ labels: { __name__: "classic_seconds_bucket", le }, kind: "float", temporality: "cumulative" }));
+    const counters = bounds.flatMap((_, at) => Array.from({ length: 81 }, (_, i) => ({ series: at, time_ms: (T + i * 15) * 1000 + 7, float: i * ([4, 7, 9, 10][at] as number) })));
+    await server.push({ source: source(), sequence: 1, series, samples: counters });
+  });
+
+  test("columns are as wide as cells, gaps are gaps, and each cell counts once", async () => {
+    const { page, errors } = await open(browser, `${server.url}/?query=wide_seconds&${range(1200)}`);
+    const now = await viewWhen(page, (one) => one.columns > 0);
+    expect([now.step, now.columns]).toEqual([15, 60]);
+    expect(await fact(page, "total")).toContain("2,700");
+    expect(await fact(page, "total")).toContain("2.25/s");
+    const [places, colours] = [new Places(now), mapOf("ember", "dark")];
+    const filled = async (slot: number): Promise<boolean> => levelOf(colours, (await pixels(page, [places.cell(slot, 0.0012, 0.0013, 0.5, 0.5)]))[0]!) > 0;
+    for (const minute of [1, 5, 9, 17]) expect(await filled(Math.ceil((T + minute * 60) / 15) + 1)).toBe(true);
+    for (const minute of [11, 13]) expect(await filled(Math.ceil((T + minute * 60) / 15) + 1)).toBe(false);
+    for (const query of ["sum(increase(wide_seconds[1m]))", "sum(rate(wide_seconds[5m]))"]) {
+      await page.goto(`${server.url}/?query=${encodeURIComponent(query)}&${range(1200)}`);
+      await expect.poll(() => fact(page, "total")).toContain("2,700");
+    }
+    await page.goto(`${server.url}/?query=${encodeURIComponent("avg(wide_seconds)")}&${range(1200)}`);
+    await expect.poll(() => fact(page, "total")).toContain("no exact distribution for this expression: `avg`");
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  test("groups are drawn one at a time, and merged when that is chosen", async () => {
+    const { page, errors } = await open(browser, `${server.url}/?query=${encodeURIComponent("sum by (route) (wide_seconds)")}&${range(1200)}`);
+    await expect.poll(() => fact(page, "total")).toContain("2,100");
+    const choice = page.locator("[data-control=group]");
+    expect(await choice.locator("option").allInnerTexts()).toEqual(['{route="/a"} · 2,100', '{route="/b"} · 600', "all 2, merged"]);
+    await choice.selectOption('{route="/b"}');
+    await expect.poll(() => fact(page, "total")).toContain("600");
+    await choice.selectOption("*");
+    await expect.poll(() => fact(page, "total")).toContain("2,700");
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  test("a click on classic buckets shows their heat map and quantiles", async () => {
+    const { page, errors } = await open(browser, `${server.url}/?${range(1200)}`);
+    await page.locator("#series button.item", { hasText: "classic_" }).first().click();
+    const now = await viewWhen(page, (one) => one.columns > 70);
+    expect([now.step, now.total]).toEqual([15, 800]);
+    expect(await fact(page, "p50")).toMatch(/10.*100 ms/s);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
 });

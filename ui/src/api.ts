@@ -32,9 +32,28 @@ export interface Heatmap {
   start: number;
   end: number;
   step: number;
+  /** Seconds that almost all cells cover at most; 0 when that is not known. */
+  width: number;
   unit: string;
   series: number;
+  /** Whether the columns add up to the distribution. */
+  additive: boolean;
+  /** What `by` and `without` separate; empty unless there are several. */
+  groups: { labels: Labels; series: number; count: string | null }[];
+  groups_total: number;
+  /** The one that is drawn. */
+  group: Labels | null;
   columns: WireColumn[];
+  /** Each cell of the range once; null where there is none, for the reason beside it. */
+  distribution: WireColumn | null;
+  no_distribution: string | null;
+}
+
+/** What stands for all groups, merged. */
+export const ALL_GROUPS = "*";
+
+function choice(group: string | null): Record<string, string> {
+  return group === null ? {} : group === ALL_GROUPS ? { merge: "true" } : { group };
 }
 
 export type Labels = Record<string, string>;
@@ -110,13 +129,14 @@ async function answer<T>(path: string, params: Record<string, string>, signal?: 
 /** The quantiles that every column is asked for, so that turning one on needs no new request. */
 const COLUMN_QUANTILES = "0.5,0.9,0.99,0.999";
 
-export function fetchHeatmap(query: string, start: number, end: number, step: number, signal?: AbortSignal): Promise<Answer<Heatmap>> {
-  const params = { query, start: String(start), end: String(end), step: String(step), quantiles: COLUMN_QUANTILES };
+/** `fit` lets the server raise the step to the width of the cells: the answer says which it is. */
+export function fetchHeatmap(query: string, group: string | null, start: number, end: number, step: number, fit: boolean, signal?: AbortSignal): Promise<Answer<Heatmap>> {
+  const params = { query, ...choice(group), start: String(start), end: String(end), step: String(step), fit: String(fit), quantiles: COLUMN_QUANTILES };
   return answer("v1/heatmap", params, signal);
 }
 
-export function liveAddress(query: string): string {
-  return address("v1/live", { query, quantiles: COLUMN_QUANTILES });
+export function liveAddress(query: string, group: string | null): string {
+  return address("v1/live", { query, ...choice(group), quantiles: COLUMN_QUANTILES });
 }
 
 export function fetchRange(query: string, start: number, end: number, step: number, signal?: AbortSignal): Promise<Answer<QueryData>> {

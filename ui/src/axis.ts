@@ -56,6 +56,8 @@ export class DomainBuilder {
   private zero = false;
 
   add(lo: number, hi: number): void {
+    // The lowest bucket of a classic histogram is open below; its values are as those of the others, above zero.
+    if (lo === -Infinity && hi > AT_ZERO) lo = hi / 10;
     if (lo >= -AT_ZERO && hi <= AT_ZERO) {
       this.zero = true;
       return;

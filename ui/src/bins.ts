@@ -7,6 +7,8 @@
 
 export interface WireColumn {
   t: number;
+  /** Where what it counts begins, when that is known. */
+  from?: number;
   /** Null where nothing is claimed: data of this second may still come. */
   count: string | number | null;
   sum: number | null;
@@ -29,6 +31,10 @@ export interface QuantileMark {
 export interface Column {
   /** End of what the column covers, seconds since the epoch. */
   readonly t: number;
+  /** Begin of what it covers; null when that is the column before. */
+  readonly from: number | null;
+  /** Slots of the picture that it is drawn over. */
+  readonly slots: number;
   readonly count: number;
   /** The count as it came, for numbers beyond 2^53. */
   readonly countText: string;
@@ -79,6 +85,8 @@ export class BinTable {
       .sort((a, b) => a.lo - b.lo || a.hi - b.hi);
     return {
       t: wire.t,
+      from: wire.from ?? null,
+      slots: 1,
       count: Number(wire.count),
       countText: String(wire.count ?? 0),
       sum: wire.sum,
@@ -145,6 +153,8 @@ export function mergeInto(table: BinTable, columns: readonly Column[], t: number
   const merged = merge(table, columns);
   return {
     t,
+    from: null,
+    slots: 1,
     count: merged.total,
     countText: String(merged.total),
     sum: merged.sum,

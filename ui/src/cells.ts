@@ -4,13 +4,15 @@
  *
  * Invariants: the picture is a ring, column `slot` is at slot mod capacity, so a new second draws one row of pixels
  * and moves nothing; a bin covers the rows between its true bounds, and the rows that it covers in part take it in
- * part, so bins finer than a pixel neither vanish nor make stripes (rounding to whole rows did); level 0 means "measured,
- * nothing there" and a column without data is transparent: no data is not zero.
+ * part, so bins finer than a pixel neither vanish nor make stripes (rounding to whole rows did); by density, bins with few
+ * samples are drawn over one width (kernel.ts); a column that covers several slots shares its samples out to them; level 0
+ * means "measured, nothing there" and a column without data is transparent: no data is not zero.
  */
 
 import type { ValueAxis } from "./axis.ts";
 import type { BinTable, Column } from "./bins.ts";
 import { level, type Scaling } from "./colour.ts";
+import { drawnEnds, drawnWidths } from "./kernel.ts";
 
 /** Columns of the ring: above `COLUMNS_MAX` of the axis, so that a column about to leave is still there. */
 export const RING = 2048;
@@ -22,6 +24,8 @@ export interface Look {
   /** Pixel word of "measured, nothing there". */
   readonly empty: number;
   readonly density: boolean;
+  /** Samples of each bin in a usual column, by id: where they are few, bins are drawn over one width. */
+  readonly usual: Float64Array;
   /** Amount that has the last colour. */
   readonly max: number;
 }
@@ -49,10 +53,9 @@ export interface Geometry {
 /** One percent of a value, as a difference of natural logarithms: what density counts samples per. */
 const PERCENT = Math.log(1.01);
 
-/** What a count in bin `id` amounts to: itself, or samples per one percent of value. */
-export function weightOf(table: BinTable, id: number, density: boolean): number {
+/** What a count in bin `id` amounts to when it is drawn `width` wide: itself, or samples per one percent of value. */
+function weightOf(width: number, density: boolean): number {
   if (!density) return 1;
-  const width = table.logWidth(id);
   // Bins at zero and open ends have no log width; they count as one decade, which keeps them visible and modest.
   return PERCENT / (Number.isNaN(width) ? Math.LN10 : width);
 }
@@ -60,16 +63,18 @@ export function weightOf(table: BinTable, id: number, density: boolean): number 
 /** Part of a row that the thinnest bin covers: below this it would be lost to rounding. */
 const ROWS_LEAST = 1e-6;
 
-export function layOut(table: BinTable, axis: ValueAxis, density: boolean): Geometry {
+export function layOut(table: BinTable, axis: ValueAxis, density: boolean, usual: ArrayLike<number>): Geometry {
   const { size } = table;
   const rows = Math.max(1, Math.round(axis.height));
   const [first, last] = [new Int32Array(size), new Int32Array(size)];
   const [weight, firstWeight, lastWeight] = [new Float64Array(size), new Float64Array(size), new Float64Array(size)];
+  const widths = density ? drawnWidths(table, usual) : null;
   for (let id = 0; id < size; id++) {
-    const [from, to] = axis.span(table.lo[id] as number, table.hi[id] as number);
+    const width = widths?.[id] ?? NaN;
+    const [from, to] = axis.span(...drawnEnds(table.lo[id] as number, table.hi[id] as number, width));
     const top = Math.max(0, Math.min(rows - ROWS_LEAST, from));
     const bottom = Math.min(rows, Math.max(top + ROWS_LEAST, to));
-    const whole = weightOf(table, id, density);
+    const whole = weightOf(width, density);
     const [a, b] = [Math.floor(top), Math.min(rows, Math.ceil(bottom)) - 1];
     first[id] = a;
     last[id] = b;
@@ -80,17 +85,11 @@ export function layOut(table: BinTable, axis: ValueAxis, density: boolean): Geom
   return { first, last, weight, firstWeight, lastWeight };
 }
 
-/** Paints one column into `out`, its top row at word `offset` and the others after it. */
-export function paint(column: Column | undefined, geometry: Geometry, look: Look, amounts: Float64Array, out: Uint32Array, offset: number): void {
-  const rows = amounts.length;
-  if (column === undefined || column.count === 0) {
-    out.fill(0, offset, offset + rows);
-    return;
-  }
+/** Adds up what each row of a column amounts to, times `scale`. */
+export function accumulate(column: { readonly ids: ArrayLike<number>; readonly counts: ArrayLike<number> }, geometry: Geometry, scale: number, amounts: Float64Array): void {
   amounts.fill(0);
   const { ids, counts } = column;
   const { first, last, weight, firstWeight, lastWeight } = geometry;
-  const scale = SHADES / look.max;
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i] as number;
     const count = (counts[i] as number) * scale;
@@ -101,6 +100,16 @@ export function paint(column: Column | undefined, geometry: Geometry, look: Look
     for (let row = top + 1; row < bottom; row++) amounts[row]! += amount;
     if (bottom > top) amounts[bottom]! += count * (lastWeight[id] as number);
   }
+}
+
+/** Paints one column into `out`, its top row at word `offset` and the others after it. */
+export function paint(column: Column | undefined, geometry: Geometry, look: Look, amounts: Float64Array, out: Uint32Array, offset: number): void {
+  const rows = amounts.length;
+  if (column === undefined || column.count === 0) {
+    out.fill(0, offset, offset + rows);
+    return;
+  }
+  accumulate(column, geometry, SHADES / look.max / column.slots, amounts);
   const { shades, empty } = look;
   for (let row = 0; row < rows; row++) {
     const amount = amounts[row] as number;
@@ -109,15 +118,17 @@ export function paint(column: Column | undefined, geometry: Geometry, look: Look
 }
 
 /** Greatest amount of any cell: what the last colour stands for, before rounding. */
-export function greatest(table: BinTable, columns: Iterable<Column>, density: boolean): number {
-  const weights = new Float64Array(table.size);
-  for (let id = 0; id < weights.length; id++) weights[id] = weightOf(table, id, density);
+export function greatest(table: BinTable, columns: Iterable<Column>, axis: ValueAxis, density: boolean, usual: ArrayLike<number>): number {
   let max = 0;
+  if (!density) {
+    for (const column of columns) for (const count of column.counts) max = Math.max(max, count / column.slots);
+    return max;
+  }
+  const geometry = layOut(table, axis, density, usual);
+  const amounts = new Float64Array(Math.max(1, Math.round(axis.height)));
   for (const column of columns) {
-    for (let i = 0; i < column.ids.length; i++) {
-      const amount = (column.counts[i] as number) * (weights[column.ids[i] as number] as number);
-      if (amount > max) max = amount;
-    }
+    accumulate(column, geometry, 1 / column.slots, amounts);
+    for (const amount of amounts) if (amount > max) max = amount;
   }
   return max;
 }
@@ -144,7 +155,7 @@ export class CellLayer {
       this.canvas.height = RING;
     }
     this.look = look;
-    this.geometry = layOut(this.table, look.axis, look.density);
+    this.geometry = layOut(this.table, look.axis, look.density, look.usual);
     this.geometrySize = this.table.size;
     this.amounts = new Float64Array(rows);
     const image = new ImageData(rows, RING);
@@ -159,7 +170,7 @@ export class CellLayer {
   paintOne(slot: number, column: Column | undefined): void {
     if (this.look === null) return;
     if (this.geometry === null || this.geometrySize !== this.table.size) {
-      this.geometry = layOut(this.table, this.look.axis, this.look.density);
+      this.geometry = layOut(this.table, this.look.axis, this.look.density, this.look.usual);
       this.geometrySize = this.table.size;
     }
     const image = new ImageData(this.amounts.length, 1);

@@ -4,7 +4,23 @@ import { formatCompact } from "./format.ts";
 import { el } from "./dom.ts";
 import { LEVELS, PALETTE_NAMES, unscaled, type Rgb, type Scaling } from "./colour.ts";
 import { cssName, quantileLabel } from "./heatmap.ts";
+import { ALL_GROUPS, type Labels } from "./api.ts";
+import { formatSelector } from "./selector.ts";
 import { QUANTILES, type State } from "./state.ts";
+
+/** What an expression separates with `by` and `without`. */
+export interface GroupList {
+  readonly all: readonly { readonly labels: Labels; readonly count: string | null }[];
+  readonly total: number;
+  /** Labels of the one that is drawn; null when all are. */
+  readonly drawn: Labels | null;
+}
+
+/** The labels of a group as the server takes them: `{route="/a"}`. Pure. */
+export function groupName(labels: Labels): string {
+  const matchers = Object.entries(labels).map(([label, value]) => ({ label, op: "=" as const, value }));
+  return matchers.length === 0 ? "{}" : formatSelector({ name: "", matchers });
+}
 
 const SCALINGS: readonly Scaling[] = ["linear", "sqrt", "log"];
 
@@ -22,7 +38,7 @@ export class Controls {
     legend.append(this.from, this.ramp, this.to, this.middle);
   }
 
-  show(state: State): void {
+  show(state: State, groups: GroupList | null): void {
     const focused = (document.activeElement as HTMLElement | null)?.dataset["control"];
     const quantiles = QUANTILES.map((name) => {
       const on = state.quantiles.includes(name);
@@ -36,12 +52,27 @@ export class Controls {
     ];
     const palettes = PALETTE_NAMES.map((palette) => segment(`colours-${palette}`, palette, state.palette === palette, () => this.change({ palette })));
     this.parent.replaceChildren(
+      ...(groups === null ? [] : [this.chooser(groups)]),
       group("Quantiles", quantiles),
       group("Colour", scalings),
       group("", amounts),
       group("", palettes),
     );
     if (focused !== undefined) this.parent.querySelector<HTMLElement>(`[data-control="${focused}"]`)?.focus();
+  }
+
+  /** Groups are drawn one at a time: merged only where somebody says so. */
+  private chooser(groups: GroupList): HTMLElement {
+    const drawn = groups.drawn === null ? ALL_GROUPS : groupName(groups.drawn);
+    const option = (value: string, text: string): HTMLElement => {
+      const one = el("option", { value }, text);
+      one.selected = value === drawn;
+      return one;
+    };
+    const each = groups.all.map(({ labels, count }) => option(groupName(labels), count === null ? groupName(labels) : `${groupName(labels)} · ${formatCompact(Number(count))}`));
+    const select = el("select", { "data-control": "group", "aria-label": "Group" }, ...each, option(ALL_GROUPS, `all ${groups.total}, merged`));
+    select.addEventListener("change", () => this.change({ group: select.value }));
+    return el("label", { class: "group-of" }, `${groups.total} groups`, select);
   }
 
   /** What the colours mean: nothing at the left, `max` at the right. */

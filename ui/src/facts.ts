@@ -2,7 +2,7 @@
 
 import { quantileBin, shareBelow, type BinTable, type Merged } from "./bins.ts";
 import { el } from "./dom.ts";
-import { formatBounds, formatCompact, formatCount, formatShare, formatValue } from "./format.ts";
+import { formatBounds, formatCount, formatRate, formatShare, formatValue } from "./format.ts";
 import { cssName, quantileLabel } from "./heatmap.ts";
 import type { QuantileName } from "./state.ts";
 
@@ -10,9 +10,12 @@ const SHOWN: readonly QuantileName[] = ["0.5", "0.9", "0.99", "0.999"];
 
 export interface View {
   readonly table: BinTable;
-  readonly merged: Merged;
+  /** Each cell in view once; null when the expression has no such thing. */
+  readonly merged: Merged | null;
+  /** Why it has none. */
+  readonly why: string;
   readonly unit: string;
-  /** Seconds of the columns that have data. */
+  /** Seconds of the view. */
   readonly seconds: number;
   readonly series: number;
   readonly threshold: number | null;
@@ -20,9 +23,15 @@ export interface View {
 
 export function drawFacts(parent: HTMLElement, view: View, dropThreshold: () => void): void {
   const { table, merged, unit } = view;
+  if (merged === null) {
+    const box = fact("Samples in view", "–", `no exact distribution for this expression: ${view.why}`, "total");
+    box.classList.add("why");
+    parent.replaceChildren(box);
+    return;
+  }
   const facts: Node[] = [];
   const rate = view.seconds > 0 ? merged.total / view.seconds : 0;
-  facts.push(fact("Samples in view", formatCount(merged.total), `${formatCompact(Number(rate.toPrecision(3)))}/s · ${view.series} series`, "total"));
+  facts.push(fact("Samples in view", formatCount(merged.total), `${formatRate(rate)} · ${view.series} series`, "total"));
   for (const name of SHOWN) {
     const bin = quantileBin(table, merged, Number(name));
     if (bin === null) continue;
@@ -31,7 +40,7 @@ export function drawFacts(parent: HTMLElement, view: View, dropThreshold: () => 
   if (merged.max !== null && merged.min !== null) {
     facts.push(fact("max", formatValue(merged.max, unit, 4), `exact · min ${formatValue(merged.min, unit, 4)}`, "max", "q-max"));
   }
-  if (view.threshold !== null) facts.push(thresholdFact(view, view.threshold, dropThreshold));
+  if (view.threshold !== null) facts.push(thresholdFact(view, merged, view.threshold, dropThreshold));
   parent.replaceChildren(...facts);
 }
 
@@ -53,7 +62,7 @@ function errorNote(lo: number, hi: number): string {
 }
 
 /** How much is at or below the threshold. Inside of a bin only bounds are known, and both are shown. */
-function thresholdFact({ table, merged, unit }: View, threshold: number, drop: () => void): HTMLElement {
+function thresholdFact({ table, unit }: View, merged: Merged, threshold: number, drop: () => void): HTMLElement {
   const share = shareBelow(table, merged, threshold);
   const exact = share.hi - share.lo < 1e-12;
   const below = exact ? formatShare(share.lo) : `${formatShare(share.lo)} – ${formatShare(share.hi)}`;

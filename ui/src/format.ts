@@ -112,6 +112,12 @@ export function formatCompact(count: number): string {
   return Math.abs(count) < 1e4 && Number.isInteger(count) ? formatCount(count) : formatValue(count, "", 3);
 }
 
+/** Events per second: `0.9/s`, `1.5k/s`; below one in plain digits, since `900m/s` is read as a speed. */
+export function formatRate(perSecond: number): string {
+  const rounded = Number(perSecond.toPrecision(3));
+  return `${rounded > 0 && rounded < 1 && rounded >= 1e-3 ? String(rounded) : formatCompact(rounded)}/s`;
+}
+
 /** A share of a whole. Never rounds a part to the whole or to nothing: 0.999999 is `99.9999 %`, not `100 %`. */
 export function formatShare(share: number): string {
   if (Number.isNaN(share)) return "–";

@@ -1,14 +1,15 @@
 /**
  * The heat map on its canvas: cells, axes, quantiles, threshold, and the distribution of what is in view beside it.
  *
- * Invariants: the picture shows slots `first..=last`, slot k covers (k*step - step, k*step]; adding a column at the live
+ * Invariants: the picture shows slots `first..=last`, slot k covers (k*step - step, k*step]; a column whose cells are wider is
+ * drawn over the slots that they cover, unless those have columns of their own; adding a column at the live
  * edge paints that column only, unless it widens the value axis or exceeds the colour scale; both of those only grow
  * while the view moves, so the picture does not flicker, and are fitted anew by `load`.
  */
 
 import { covers, DomainBuilder, niceCeil, stepFor, timeTicks, ValueAxis, type Domain } from "./axis.ts";
 import { merge, type BinTable, type Column, type Merged } from "./bins.ts";
-import { CellLayer, greatest, shadesOf, weightOf, type Look } from "./cells.ts";
+import { CellLayer, greatest, RING, shadesOf, type Look } from "./cells.ts";
 import { palette, paletteWords, type PaletteName, type Rgb, type Scaling, type Theme } from "./colour.ts";
 import { formatClock, formatDate, formatValue } from "./format.ts";
 import { drawMarginal } from "./marginal.ts";
@@ -41,7 +42,11 @@ export interface Layout {
 
 const GUTTER = { left: 74, top: 10, bottom: 30, right: 14, labels: 44, side: 150, sideFrom: 760 };
 
+/** Part of a slot that a column may leave at its begin: senders' clocks stray by some milliseconds, and cells end between slots. */
+const COVERED = 0.5;
+
 export class Heatmap {
+  /** Columns by slot; one that covers several stands in each. */
   readonly columns = new Map<number, Column>();
   /** Slow traces of each slot that has any. */
   readonly marks = new Map<number, number>();
@@ -50,6 +55,7 @@ export class Heatmap {
   last = 0;
   layout: Layout;
   axis: ValueAxis | null = null;
+  /** What is in view, each cell once; null when there is no such thing. */
   merged: Merged | null = null;
   max = 1;
   colours: Rgb[] = [];
@@ -58,7 +64,11 @@ export class Heatmap {
   private readonly context: CanvasRenderingContext2D;
   private words: Uint32Array = new Uint32Array(0);
   private shades: Uint32Array = new Uint32Array(0);
-  private ratio = 1;
+  ratio = 1;
+  /** Samples of each bin in a usual column. */
+  private usual = new Float64Array(0);
+  /** The distribution as the server gives it, where columns do not add up to it. */
+  private given: { merged: Merged | null } | null = null;
 
   constructor(
     readonly canvas: HTMLCanvasElement,
@@ -87,19 +97,46 @@ export class Heatmap {
   }
 
   /** Shows other columns: everything is fitted and painted anew. */
-  load(columns: readonly Column[], step: number, start: number, end: number): void {
+  load(columns: readonly Column[], step: number, start: number, end: number, given: { merged: Merged | null } | null = null): void {
     this.step = step;
+    this.given = given;
     this.first = Math.round(start / step) + 1;
     this.last = Math.max(this.first, Math.round(end / step));
     this.columns.clear();
-    for (const column of columns) this.columns.set(Math.ceil(column.t / step - 1e-6), column);
+    for (const column of columns) this.columns.set(this.slotOf(column), column);
+    for (const column of columns) this.spread(column);
     this.fit();
+  }
+
+  /** The columns of the picture, each once. */
+  get own(): Set<Column> {
+    return new Set(this.columns.values());
+  }
+
+  /** The slot in which a column ends. */
+  slotOf(column: Column): number {
+    return Math.ceil(column.t / this.step - 1e-6);
+  }
+
+  /** Draws a column over the slots that its cells cover and that are nobody's; gives back which. */
+  private spread(column: Column): number[] {
+    const last = this.slotOf(column);
+    const from = column.from === null ? last - 1 : Math.floor(column.from / this.step + COVERED);
+    const slots = [last];
+    for (let slot = last - 1; slot > from && slot > last - RING; slot--) {
+      const there = this.columns.get(slot);
+      if (there !== undefined && this.slotOf(there) !== last) break;
+      slots.push(slot);
+    }
+    const drawn = { ...column, slots: slots.length };
+    for (const slot of slots) this.columns.set(slot, drawn);
+    return slots;
   }
 
   /** Adds or replaces a column; the view moves along when `follow` and it is beyond the live edge. */
   add(column: Column, follow: boolean): void {
-    const slot = Math.ceil(column.t / this.step - 1e-6);
-    if (column.count > 0) this.columns.set(slot, column);
+    const slot = this.slotOf(column);
+    const painted = column.count > 0 ? this.spread(column) : [slot];
     if (follow && slot > this.last) {
       const moved = slot - this.last;
       for (let gone = this.first; gone < this.first + moved && gone <= this.last; gone++) this.columns.delete(gone);
@@ -111,7 +148,7 @@ export class Heatmap {
     if (slot < this.first || slot > this.last) return;
     if (column.count > 0 && this.outgrows(column)) this.fit(true);
     else {
-      this.cells.paintOne(slot, this.columns.get(slot));
+      for (const one of painted) if (one >= this.first) this.cells.paintOne(one, this.columns.get(one));
       this.summarise();
       this.draw();
     }
@@ -206,20 +243,24 @@ export class Heatmap {
     const domain = builder.build();
     if (domain === null) return false;
     if (this.domain === null || this.axis === null || !covers(this.domain, domain)) return true;
-    return greatest(this.table, [column], this.options.density) > this.max;
+    return greatest(this.table, [column], this.axis, this.options.density, this.usual) > this.max;
   }
 
   /** Fits the value axis and the colour scale to what is in view; `grow` keeps what the old ones had. */
   private fit(grow = false): void {
     const builder = new DomainBuilder();
     const seen = new Set<number>();
-    for (const column of this.columns.values()) for (const id of column.ids) seen.add(id);
+    const own = this.own;
+    for (const column of own) for (const id of column.ids) seen.add(id);
+    for (const id of this.given?.merged?.ids ?? []) seen.add(id);
     for (const id of seen) builder.add(this.table.lo[id] as number, this.table.hi[id] as number);
     this.domain = builder.build();
-    const amount = greatest(this.table, this.columns.values(), this.options.density);
+    this.usual = new Float64Array(this.table.size);
+    for (const { ids, counts } of own) ids.forEach((id, i) => (this.usual[id]! += (counts[i] as number) / own.size));
+    this.axis = this.domain === null ? null : new ValueAxis(this.domain, Math.round(this.layout.plotHeight * this.ratio), this.ratio);
+    const amount = this.axis === null ? 0 : greatest(this.table, own, this.axis, this.options.density, this.usual);
     const max = amount > 0 ? niceCeil(amount) : 1;
     this.max = grow ? Math.max(this.max, max) : max;
-    this.axis = this.domain === null ? null : new ValueAxis(this.domain, Math.round(this.layout.plotHeight * this.ratio), this.ratio);
     if (this.axis !== null) this.cells.paintAll(this.look(this.axis), this.columns, this.first, this.last);
     this.summarise();
     this.draw();
@@ -227,11 +268,11 @@ export class Heatmap {
 
   private look(axis: ValueAxis): Look {
     const { density } = this.options;
-    return { axis, shades: this.shades, empty: this.words[0] as number, density, max: this.max };
+    return { axis, shades: this.shades, empty: this.words[0] as number, density, usual: this.usual, max: this.max };
   }
 
   private summarise(): void {
-    this.merged = merge(this.table, this.columns.values());
+    this.merged = this.given === null ? merge(this.table, this.own) : this.given.merged;
   }
 
   draw(): void {
@@ -249,7 +290,7 @@ export class Heatmap {
     this.drawQuantiles();
     this.drawThreshold();
     if (layout.sideWidth > 0 && this.merged !== null) {
-      drawMarginal(context, this, this.merged, (id) => weightOf(this.table, id, this.options.density));
+      drawMarginal(context, this, this.merged, this.options.density);
     }
     this.publish();
   }
@@ -409,7 +450,7 @@ export class Heatmap {
     const { left, top, plotWidth, plotHeight } = this.layout;
     this.canvas.dataset["view"] = JSON.stringify({
       ...{ left, top, plotWidth, plotHeight, ratio: this.ratio, step: this.step, first: this.first, last: this.last },
-      ...{ domain: this.domain, max: this.max, columns: this.columns.size, total: this.merged?.total ?? 0, marks: [...this.marks.keys()] },
+      ...{ domain: this.domain, max: this.max, columns: this.own.size, total: this.merged?.total ?? null, marks: [...this.marks.keys()] },
     });
   }
 }

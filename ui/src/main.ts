@@ -9,8 +9,8 @@
 
 import "./style.css";
 import { ApiError, fetchHeatmap, fetchInstant, fetchRange, fetchTexts, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
-import { BinTable, snapToEdge } from "./bins.ts";
-import { Controls } from "./controls.ts";
+import { BinTable, merge, snapToEdge } from "./bins.ts";
+import { Controls, groupName, type GroupList } from "./controls.ts";
 import { byId, icon } from "./dom.ts";
 import { drawEmpty } from "./empty.ts";
 import { drawFacts } from "./facts.ts";
@@ -19,7 +19,7 @@ import { Lines, LINES_MAX } from "./lines.ts";
 import { Live, type Link } from "./live.ts";
 import { Marks } from "./marks.ts";
 import { drawNotices } from "./notices.ts";
-import { Picker } from "./picker.ts";
+import { isBuckets, Picker } from "./picker.ts";
 import { Pointer } from "./pointer.ts";
 import { QueryBox } from "./querybox.ts";
 import { RangeBox } from "./rangebox.ts";
@@ -29,7 +29,7 @@ import { StatusBar } from "./statusbar.ts";
 import { drawTable, hasText, isInstantOnly } from "./texts.ts";
 import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 import { TracePanel, type Hint } from "./tracepanel.ts";
-import { resultUnit } from "./units.ts";
+import { resultUnit, unitOfName } from "./units.ts";
 
 type Shown = "map" | "lines" | "table" | "empty";
 
@@ -46,6 +46,9 @@ const SERIES_EVERY_MS = 15_000;
 /** Lines have no stream: a live range is asked for again this often at most. */
 const LINES_EVERY_MS = 2_000;
 
+/** Columns that overlap are no sum: a live view of them is asked for again after so many seconds. */
+const OVERLAPPING_COLUMNS = 2;
+
 class Page {
   private state = parseState(location.search);
   private shown: Shown = "empty";
@@ -58,6 +61,12 @@ class Page {
   private sinceLoad = 0;
   private tail = false;
   private linesTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Whether the columns of the picture are each cell once. */
+  private additive = true;
+  private why = "";
+  /** Seconds that cells cover. */
+  private width = 0;
+  private groups: GroupList | null = null;
   private floats: QueryData | null = null;
   private rangesBefore: Range[] = [];
   /** The live range that a click on a cell has stopped: it goes on when the slow traces are closed. */
@@ -156,7 +165,10 @@ class Page {
   /** Takes a part of the state, writes the address, and asks again when the data would differ. */
   private change(part: Partial<State>, force = false): void {
     const before = this.state;
-    this.state = { ...before, ...part };
+    // A group belongs to its expression.
+    const group = part.query !== undefined && part.query !== before.query ? { group: null } : {};
+    if ("group" in group) this.groups = null;
+    this.state = { ...before, ...group, ...part };
     const address = location.pathname + formatState(this.state);
     if (before.query === this.state.query && sameData(before, this.state)) history.replaceState(null, "", address);
     else history.pushState(null, "", address);
@@ -189,7 +201,9 @@ class Page {
   /** The picture is held, so that the cell stays where it was clicked and a link shows the same. */
   private openTraces(slot: number, value: number): void {
     const { step } = this.map;
-    const slow = { start: (slot - 1) * step, end: slot * step };
+    const column = this.map.columns.get(slot);
+    const last = column === undefined ? slot : this.map.slotOf(column);
+    const slow = { start: (last - (column?.slots ?? 1)) * step, end: last * step };
     const { start, end } = this.span();
     const held = isLive(this.state.range);
     if (held) this.stopped = this.state.range;
@@ -218,7 +232,7 @@ class Page {
   private setThreshold(value: number | null): void {
     const merged = this.map.merged;
     // Bins cannot be split, so the line goes to the edge of the bin that it would cut: there the share is exact.
-    this.change({ threshold: value === null || merged === null ? null : snapToEdge(this.table, merged, value) });
+    this.change({ threshold: value === null || merged === null ? value : snapToEdge(this.table, merged, value) });
   }
 
   /** Start and end of what is asked for, on the grid of its step. */
@@ -248,7 +262,7 @@ class Page {
       byId("map").classList.remove("old");
       this.box.keep(query);
       this.lost(false);
-      if ("columns" in answer.data) this.showHeatmap(answer as Answer<HeatmapData>, start, end, step);
+      if ("columns" in answer.data) this.showHeatmap(answer as Answer<HeatmapData>);
       else this.showFloats(answer as Answer<QueryData>, start, end, step);
     } catch (cause) {
       if (turn === this.turn) this.fail(cause, query);
@@ -259,14 +273,15 @@ class Page {
   private async ask(query: string, start: number, end: number, step: number): Promise<Answer<HeatmapData | QueryData>> {
     const { signal } = this.abort;
     if (isInstantOnly(query)) return fetchInstant(query, end, signal);
-    const type = this.picker.meta(parseSelector(query)?.name ?? "")?.type;
+    const name = parseSelector(query)?.name ?? "";
+    const type = isBuckets(name) ? "histogram" : this.picker.meta(name)?.type;
     if (type === "text") return fetchTexts(query, start, end, signal);
     if (type === "gauge" || type === "counter") return fetchRange(query, start, end, step, signal);
     let refusal: unknown = null;
     try {
       // The column at `start` covers what lies before it.
-      const heat = await fetchHeatmap(query, start + step, end, step, signal);
-      if (heat.data.columns.length > 0 || heat.data.series > 0) return heat;
+      const heat = await fetchHeatmap(query, this.state.group, start + step, end, step, true, signal);
+      if (heat.data.columns.length > 0 || heat.data.series > 0 || heat.data.groups.length > 0) return heat;
     } catch (cause) {
       if (!(cause instanceof ApiError) || cause.status === 0 || cause.status >= 500) throw cause;
       refusal = cause;
@@ -296,18 +311,36 @@ class Page {
     setTimeout(() => turn === this.turn && void this.load(), 2_000);
   }
 
-  private showHeatmap({ data, warnings, infos }: Answer<HeatmapData>, start: number, end: number, step: number): void {
-    this.unit = data.unit;
+  private showHeatmap({ data, warnings, infos }: Answer<HeatmapData>): void {
+    // The step may be wider than asked for: that of the cells.
+    const { step, end } = data;
+    const start = data.start - step;
+    const names = this.state.query.match(/[a-zA-Z_:][\w:]*/g) ?? [];
+    this.unit = data.unit !== "" ? data.unit : (names.map(unitOfName).find((unit) => unit !== "") ?? "");
     this.seriesCount = data.series;
+    this.additive = data.additive;
+    this.why = data.no_distribution ?? "";
+    this.width = data.width;
+    this.groups = data.groups.length === 0 ? null : { all: data.groups, total: data.groups_total, drawn: data.group };
     this.floats = null;
     drawNotices(byId("notices"), warnings, infos);
     this.showTitle();
     this.show("map");
+    this.controls.show(this.state, this.groups);
     this.map.setUnit(this.options());
-    this.map.load(data.columns.map((column) => this.table.column(column)), step, start, end);
-    if (data.columns.length === 0) this.showNothing();
+    const merged = data.distribution === null ? null : merge(this.table, [this.table.column(data.distribution)]);
+    this.map.load(data.columns.map((column) => this.table.column(column)), step, start, end, data.additive ? null : { merged });
+    if (data.columns.length === 0 && this.groups === null) this.showNothing();
     void this.marks.load(this.state.query, start, end, step, this.abort.signal);
     this.refresh();
+    // The stream of groups wants to know which.
+    this.follow();
+  }
+
+  /** The group that is asked for: the chosen one, or the one that the server drew. */
+  private group(): string | null {
+    const drawn = this.groups?.drawn ?? null;
+    return this.state.group ?? (drawn === null ? null : groupName(drawn));
   }
 
   private showFloats({ data, warnings, infos }: Answer<QueryData>, start: number, end: number, step: number): void {
@@ -357,7 +390,7 @@ class Page {
     this.box.show(state.query);
     this.picker.show(state.query);
     this.ranges.show(state.range);
-    this.controls.show(state);
+    this.controls.show(state, this.groups);
     this.showTitle();
     byId("live").setAttribute("aria-pressed", String(isLive(state.range)));
     (byId("live").querySelector("span") as HTMLElement).textContent = isLive(state.range) ? "Live" : "Paused";
@@ -378,10 +411,11 @@ class Page {
   /** What depends on the picture: legend, facts, cursor. */
   private refresh(): void {
     this.pointer.refresh();
-    if (this.shown !== "map" || this.map.merged === null) return;
+    if (this.shown !== "map" || (this.map.merged === null && this.additive)) return;
     this.controls.showLegend(this.map.colours, this.map.max, this.state);
-    const seconds = this.map.columns.size * this.map.step;
-    const view = { table: this.table, merged: this.map.merged, unit: this.unit, seconds, series: this.seriesCount, threshold: this.state.threshold };
+    // A view shorter than a cell shows that cell.
+    const seconds = Math.max(this.map.end - this.map.start, this.width);
+    const view = { table: this.table, merged: this.map.merged, why: this.why, unit: this.unit, seconds, series: this.seriesCount, threshold: this.state.threshold };
     drawFacts(byId("facts"), view, () => this.change({ threshold: null }));
   }
 
@@ -406,14 +440,14 @@ class Page {
 
   /** Opens, keeps or closes the stream as the state wants it. */
   private follow(): void {
-    const wanted = isLive(this.state.range) && !document.hidden ? this.state.query : "";
+    const wanted = isLive(this.state.range) && !document.hidden ? liveAddress(this.state.query, this.group()) : "";
     if (wanted === "") this.status.setLink("paused");
     if (wanted === this.liveQuery && (this.live !== null || wanted === "")) return;
     this.unfollow();
     this.liveQuery = wanted;
     if (wanted === "") return this.lost(false);
     this.status.setLink("connecting");
-    this.live = new Live(liveAddress(wanted), {
+    this.live = new Live(wanted, {
       column: (column) => {
         this.status.setLast(column.t);
         this.tick(this.table.column(column));
@@ -445,6 +479,10 @@ class Page {
     if (document.hidden) return;
     if (++this.sinceLoad >= RELOAD_COLUMNS || (this.shown === "empty" && column.count > 0)) return void this.load();
     if (this.shown !== "map") return;
+    if (!this.additive) {
+      if (this.sinceLoad >= Math.max(OVERLAPPING_COLUMNS, this.map.step)) void this.load();
+      return;
+    }
     this.marks.tick(column.t, this.map.step, this.abort.signal);
     if (this.map.step === 1) {
       this.map.add(column, true);
@@ -474,7 +512,7 @@ class Page {
     const end = Math.ceil(t / step) * step;
     try {
       // Columns before are asked for as well: their last seconds may have come after they were asked for last.
-      const { data } = await fetchHeatmap(this.state.query, end - step * (columns - 1), end, step, this.abort.signal);
+      const { data } = await fetchHeatmap(this.state.query, this.group(), end - step * (columns - 1), end, step, false, this.abort.signal);
       if (turn !== this.turn) return;
       for (const column of data.columns) this.map.add(this.table.column(column), true);
       this.refresh();

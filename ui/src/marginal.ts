@@ -1,25 +1,23 @@
 /** The distribution of all that is in view, on the heat map's own value axis, with its ogive: the cumulative curve. */
 
 import type { Merged } from "./bins.ts";
+import { accumulate, layOut } from "./cells.ts";
 import type { Heatmap } from "./heatmap.ts";
 import { ink } from "./theme.ts";
 
 /** Draws bars whose length is the amount of a bin, and the share of samples at or below each edge. */
-export function drawMarginal(context: CanvasRenderingContext2D, map: Heatmap, merged: Merged, weight: (id: number) => number): void {
+export function drawMarginal(context: CanvasRenderingContext2D, map: Heatmap, merged: Merged, density: boolean): void {
   const { sideLeft: left, sideWidth: width, top, plotHeight } = map.layout;
   context.strokeStyle = ink("line");
   context.lineWidth = 1;
   context.strokeRect(left - 0.5, top - 0.5, width + 1, plotHeight + 1);
-  const amounts = merged.ids.map((id, i) => (merged.counts[i] as number) * weight(id));
-  const max = Math.max(...amounts, 0);
+  const bars = density ? smooth(map, merged) : binned(map, merged);
+  const max = bars.reduce((most, [, , amount]) => Math.max(most, amount), 0);
   if (max <= 0) return;
   context.fillStyle = ink("bar");
   // One path: bars filled one by one would show seams where two share a pixel.
   context.beginPath();
-  merged.ids.forEach((id, i) => {
-    const [from, to] = map.binSpan(id);
-    context.rect(left, from, Math.max(1, ((amounts[i] as number) / max) * (width - 6)), Math.max(0.5, to - from));
-  });
+  for (const [from, to, amount] of bars) context.rect(left, from, Math.max(1, (amount / max) * (width - 6)), Math.max(0.5, to - from));
   context.fill();
   drawOgive(context, map, merged, left, width);
   context.font = `11px ${ink("font-numbers")}`;
@@ -32,6 +30,25 @@ export function drawMarginal(context: CanvasRenderingContext2D, map: Heatmap, me
   context.fillText("share ≤", left + width / 2, labelY);
   context.textAlign = "right";
   context.fillText("100 %", left + width, labelY);
+}
+
+/** Top, bottom and amount of each bin. */
+function binned(map: Heatmap, merged: Merged): [number, number, number][] {
+  return merged.ids.map((id, i) => [...map.binSpan(id), merged.counts[i] as number]);
+}
+
+/** Top, bottom and density of each row of pixels that has any. */
+function smooth({ table, axis, layout, ratio }: Heatmap, merged: Merged): [number, number, number][] {
+  if (axis === null) return [];
+  const counts = new Float64Array(table.size);
+  merged.ids.forEach((id, i) => (counts[id] = merged.counts[i] as number));
+  const amounts = new Float64Array(Math.max(1, Math.round(axis.height)));
+  accumulate(merged, layOut(table, axis, true, counts), 1, amounts);
+  const bars: [number, number, number][] = [];
+  amounts.forEach((amount, row) => {
+    if (amount > 0) bars.push([layout.top + row / ratio, layout.top + (row + 1) / ratio, amount]);
+  });
+  return bars;
 }
 
 function drawOgive(context: CanvasRenderingContext2D, map: Heatmap, merged: Merged, left: number, width: number): void {

@@ -37,8 +37,14 @@ export function matches(entry: Entry, search: string): boolean {
   return search.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
+/** Buckets of a classic histogram: together they are a distribution, whatever is known of each. Pure. */
+export function isBuckets(name: string): boolean {
+  return name.endsWith("_bucket");
+}
+
 /** The expression that a click on an entry writes: a counter alone only ever climbs, so its rate is asked for. Pure. */
 export function expressionFor(entry: Entry): string {
+  if (isBuckets(entry.name)) return entry.name;
   return entry.meta?.type === "counter" ? `rate(${entry.name}[1m])` : entry.name;
 }
 

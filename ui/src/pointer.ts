@@ -297,8 +297,8 @@ export class Pointer {
   private fillBox(cursor: Cursor, column: Column | undefined, index: number): void {
     const { map } = this;
     const unit = this.handlers.unit();
-    const end = cursor.slot * map.step;
-    const when = el("div", { class: "when" }, el("b", {}, formatClock(end)), ` ${formatDate(end)} · ${formatDuration(map.step)}`);
+    const end = column === undefined ? cursor.slot * map.step : map.slotOf(column) * map.step;
+    const when = el("div", { class: "when" }, el("b", {}, formatClock(end)), ` ${formatDate(end)} · ${formatDuration((column?.slots ?? 1) * map.step)}`);
     if (column === undefined) {
       this.box.replaceChildren(when, el("div", { class: "none" }, "No data in this column."));
       return;

@@ -22,6 +22,8 @@ export interface Span {
 
 export interface State {
   readonly query: string;
+  /** Labels of the group that is drawn, `*` for all merged; null leaves the choice to the server. */
+  readonly group: string | null;
   readonly range: Range;
   readonly scaling: Scaling;
   readonly density: boolean;
@@ -36,6 +38,7 @@ export interface State {
 
 export const DEFAULTS: State = {
   query: DEFAULT_QUERY,
+  group: null,
   range: { last: 300 },
   scaling: "sqrt",
   // On: bins of a log-linear histogram are nine times wider (on the log axis) just above a power of ten than just
@@ -66,6 +69,7 @@ export function parseState(search: string): State {
   const threshold = Number(params.get("threshold") ?? NaN);
   return {
     query: params.get("query") ?? DEFAULTS.query,
+    group: params.get("group"),
     range: parseRange(params),
     scaling: scaling === "linear" || scaling === "sqrt" || scaling === "log" ? scaling : DEFAULTS.scaling,
     density: params.has("density") ? params.get("density") !== "0" : DEFAULTS.density,
@@ -96,6 +100,7 @@ function parseRange(params: URLSearchParams): Range {
 export function formatState(state: State): string {
   const params = new URLSearchParams();
   if (state.query !== DEFAULTS.query) params.set("query", state.query);
+  if (state.group !== null) params.set("group", state.group);
   if ("start" in state.range) {
     params.set("start", String(state.range.start));
     params.set("end", String(state.range.end));
@@ -115,7 +120,7 @@ export function formatState(state: State): string {
 
 /** True when two states ask the server for the same data. */
 export function sameData(a: State, b: State): boolean {
-  return a.query === b.query && JSON.stringify(a.range) === JSON.stringify(b.range);
+  return a.query === b.query && a.group === b.group && JSON.stringify(a.range) === JSON.stringify(b.range);
 }
 
 /** Reads what a person types as an instant: epoch seconds, or a local date and time such as `2026-03-01 14:05`. */

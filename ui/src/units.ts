@@ -27,3 +27,9 @@ export function resultUnit(expression: string, unitOf: (name: string) => string 
   // `quantile(0.9, x)`, `topk(3, x)`: the number in front has no unit; `clamp(x, 0, 1)`: nor have those behind.
   return resultUnit(inside.replace(/^\s*[\d.e+-]+\s*,/, "").replace(/(,\s*[\d.e+-]+\s*)+$/, ""), unitOf);
 }
+
+/** The unit that a name ends in by the custom of Prometheus, whose senders seldom declare one; empty when it ends in none. */
+export function unitOfName(name: string): string {
+  const [, word] = /_(seconds|bytes)(?:_bucket)?$/.exec(name) ?? [];
+  return word === "seconds" ? "s" : word === "bytes" ? "By" : "";
+}

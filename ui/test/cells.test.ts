@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ValueAxis } from "../src/axis.ts";
 import { BinTable, type WireColumn } from "../src/bins.ts";
-import { layOut, paint, shadesOf, weightOf, type Look } from "../src/cells.ts";
+import { layOut, paint, shadesOf, type Look } from "../src/cells.ts";
 import { level, palette, paletteWords } from "../src/colour.ts";
 
 const words = paletteWords(palette("ember", "dark"));
@@ -12,9 +12,11 @@ function picture(bins: WireColumn["bins"], density: boolean, rows = 300, max = 1
   const count = bins.reduce((sum, bin) => sum + Number(bin[2]), 0);
   const column = table.column({ t: 1, count, sum: null, min: null, max: null, bins });
   const axis = new ValueAxis({ positive: { lo: 1, hi: 100 }, negative: null, zero: false }, rows);
-  const look: Look = { axis, shades, empty: words[0] as number, density, max };
+  const usual = new Float64Array(table.size);
+  column.ids.forEach((id, i) => (usual[id] = column.counts[i] as number));
+  const look: Look = { axis, shades, empty: words[0] as number, density, usual, max };
   const out = new Uint32Array(rows);
-  paint(column, layOut(table, axis, density), look, new Float64Array(rows), out, 0);
+  paint(column, layOut(table, axis, density, usual), look, new Float64Array(rows), out, 0);
   return { at: (value) => out[Math.floor(axis.y(value))] as number, word: (amount) => words[level(amount, max, "linear")] as number, out, table };
 }
 
@@ -30,7 +32,7 @@ test("a column without data is transparent, one that holds nothing there is not"
   const table = new BinTable();
   const axis = new ValueAxis({ positive: { lo: 1, hi: 10 }, negative: null, zero: false }, rows);
   const out = new Uint32Array(rows).fill(7);
-  paint(undefined, layOut(table, axis, false), { axis, shades, empty: words[0] as number, density: false, max: 1 }, new Float64Array(rows), out, 0);
+  paint(undefined, layOut(table, axis, false, []), { axis, shades, empty: words[0] as number, density: false, usual: new Float64Array(0), max: 1 }, new Float64Array(rows), out, 0);
   expect([...new Set(out)]).toEqual([0]);
   expect(words[0]).not.toBe(0);
 });
@@ -69,12 +71,17 @@ test.each(["linear", "sqrt", "log"] as const)("the table of %s shades agrees wit
   }
 });
 
-test("weights: a count is itself, a density is per one percent of value", () => {
+test("a count is itself, a density is per one percent of value, and a column of two slots has half in each", () => {
+  expect(picture([[10, 12, 60]], false).at(11)).toBe(words[level(60, 100, "linear")]);
+  const { at, word } = picture([[10, 10.1, 1000]], true, 3000, 5000);
+  expect([word(1000), word(995), word(1005)]).toContain(at(10.05));
   const table = new BinTable();
-  const id = table.id(100, 101);
-  expect(weightOf(table, id, false)).toBe(1);
-  expect(weightOf(table, id, true)).toBeCloseTo(1, 12);
-  expect(weightOf(table, table.id(-1e-128, 1e-128), true)).toBeGreaterThan(0);
+  const column = { ...table.column({ t: 1, count: 50, sum: null, min: null, max: null, bins: [[10, 20, 50]] }), slots: 2 };
+  const axis = new ValueAxis({ positive: { lo: 1, hi: 100 }, negative: null, zero: false }, 50);
+  const out = new Uint32Array(50);
+  const look: Look = { axis, shades, empty: words[0] as number, density: false, usual: new Float64Array(1), max: 100 };
+  paint(column, layOut(table, axis, false, []), look, new Float64Array(50), out, 0);
+  expect(out[Math.floor(axis.y(14))]).toBe(words[level(25, 100, "linear")]);
 });
 
 test("rows that a bin covers in part take it in part", () => {

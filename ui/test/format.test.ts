@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatBounds, formatCompact, formatCount, formatDuration, formatShare, formatValue, parseDuration } from "../src/format.ts";
+import { formatBounds, formatCompact, formatCount, formatDuration, formatShare, formatValue, parseDuration, formatRate } from "../src/format.ts";
 
 test.each([
   [0.00012, "s", "120 µs"],
@@ -53,4 +53,8 @@ test("durations are read and written", () => {
   expect(parseDuration("500ms")).toBe(0.5);
   expect(parseDuration("90")).toBe(90);
   for (const text of ["", "m", "5 m", "-5m", "5x"]) expect(parseDuration(text)).toBeNull();
+});
+
+test("rates are per second, in plain digits below one", () => {
+  expect([0, 0.9, 0.0123, 1, 2.25, 1500, 3e6].map(formatRate)).toEqual(["0/s", "0.9/s", "0.0123/s", "1/s", "2.25/s", "1,500/s", "3M/s"]);
 });

@@ -12,6 +12,8 @@ test.each<Partial<State>>([
   { range: { start: 1700000000, end: 1700003600 } },
   { scaling: "log", density: false, palette: "mono" },
   { quantiles: [] },
+  { group: '{route="/a", code="5\\"x"}' },
+  { group: "*" },
   { quantiles: ["0.999", "max"], threshold: 0.0012 },
 ])("%j goes into the address and comes back", (part) => {
   const state = { ...DEFAULTS, ...part };

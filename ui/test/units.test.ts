@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { resultUnit } from "../src/units.ts";
+import { resultUnit, unitOfName } from "../src/units.ts";
 
 const units: Record<string, string> = { rpc_seconds: "s", heap_bytes: "By", plain: "" };
 
@@ -21,3 +21,7 @@ test.each([
   ["unknown", ""],
   ["1 + 1", ""],
 ])("%s is in %s", (expression, unit) => expect(resultUnit(expression, (name) => units[name])).toBe(unit));
+
+test("a name says its unit by custom", () => {
+  expect(["rpc_seconds", "rpc_seconds_bucket", "heap_bytes", "rpc_seconds_total", "seconds"].map(unitOfName)).toEqual(["s", "s", "By", "", ""]);
+});
