@@ -4,7 +4,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { BinTable, type Column } from "../src/bins.ts";
 import { level } from "../src/colour.ts";
-import { drawnEnds, drawnWidths } from "../src/kernel.ts";
+import { shareUpTo, windows } from "../src/kernel.ts";
 import { formatCount, formatShare } from "../src/format.ts";
 import { Cable, launch, levelOf, mapOf, open, pixels, Places, Server, view, viewWhen, type Point, type View } from "./harness.ts";
 
@@ -76,12 +76,13 @@ describe("the first page", () => {
     const drawn = columns.map((column) => table.column(column));
     const usual = new Float64Array(table.size);
     for (const { ids, counts } of drawn) ids.forEach((id, i) => (usual[id]! += (counts[i] as number) / drawn.length));
-    const widths = drawnWidths(table, usual);
-    const ends = [...widths].map((width, id) => drawnEnds(table.lo[id] as number, table.hi[id] as number, width));
+    const blur = windows(table, usual);
     const dense = ({ ids, counts }: Column, value: number): number =>
       ids.reduce((sum, id, i) => {
-        const [lo, hi] = ends[id] as [number, number];
-        return lo < value && value < hi ? sum + ((counts[i] as number) * Math.log(1.01)) / (widths[id] as number) : sum;
+        const [width, middle] = [table.logWidth(id), Math.log((table.lo[id] as number) * (table.hi[id] as number)) / 2];
+        const share = (u: number): number => shareUpTo(u - middle, width, blur[id] as number);
+        const near = share(Math.log(value) + 1e-4) - share(Math.log(value) - 1e-4);
+        return Number.isNaN(near) ? sum : sum + ((counts[i] as number) * Math.log(1.01) * near) / 2e-4;
       }, 0);
     for (const [at, column] of columns.entries()) {
       const slot = Math.round(column.t / now.step);

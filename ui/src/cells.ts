@@ -4,15 +4,15 @@
  *
  * Invariants: the picture is a ring, column `slot` is at slot mod capacity, so a new second draws one row of pixels
  * and moves nothing; a bin covers the rows between its true bounds, and the rows that it covers in part take it in
- * part, so bins finer than a pixel neither vanish nor make stripes (rounding to whole rows did); by density, bins with few
- * samples are drawn over one width (kernel.ts); a column that covers several slots shares its samples out to them; level 0
+ * part, so bins finer than a pixel neither vanish nor make stripes (rounding to whole rows did); by density, bins are
+ * blurred where samples are few (kernel.ts); a column that covers several slots shares its samples out to them; level 0
  * means "measured, nothing there" and a column without data is transparent: no data is not zero.
  */
 
 import type { ValueAxis } from "./axis.ts";
 import type { BinTable, Column } from "./bins.ts";
 import { level, type Scaling } from "./colour.ts";
-import { drawnEnds, drawnWidths } from "./kernel.ts";
+import { shareUpTo, windows } from "./kernel.ts";
 
 /** Columns of the ring: above `COLUMNS_MAX` of the axis, so that a column about to leave is still there. */
 export const RING = 2048;
@@ -48,6 +48,8 @@ export interface Geometry {
   readonly weight: Float64Array;
   readonly firstWeight: Float64Array;
   readonly lastWeight: Float64Array;
+  /** Weights of the rows from `first` on, for bins that are blurred. */
+  readonly profiles: readonly (Float64Array | undefined)[];
 }
 
 /** One percent of a value, as a difference of natural logarithms: what density counts samples per. */
@@ -68,10 +70,16 @@ export function layOut(table: BinTable, axis: ValueAxis, density: boolean, usual
   const rows = Math.max(1, Math.round(axis.height));
   const [first, last] = [new Int32Array(size), new Int32Array(size)];
   const [weight, firstWeight, lastWeight] = [new Float64Array(size), new Float64Array(size), new Float64Array(size)];
-  const widths = density ? drawnWidths(table, usual) : null;
+  const profiles: (Float64Array | undefined)[] = [];
+  const blur = density ? windows(table, usual) : null;
   for (let id = 0; id < size; id++) {
-    const width = widths?.[id] ?? NaN;
-    const [from, to] = axis.span(...drawnEnds(table.lo[id] as number, table.hi[id] as number, width));
+    const width = table.logWidth(id);
+    const profile = blur === null ? null : profileOf(table, id, blur[id] as number, axis);
+    if (profile !== null) {
+      [first[id], profiles[id]] = profile;
+      continue;
+    }
+    const [from, to] = axis.span(table.lo[id] as number, table.hi[id] as number);
     const top = Math.max(0, Math.min(rows - ROWS_LEAST, from));
     const bottom = Math.min(rows, Math.max(top + ROWS_LEAST, to));
     const whole = weightOf(width, density);
@@ -82,18 +90,42 @@ export function layOut(table: BinTable, axis: ValueAxis, density: boolean, usual
     firstWeight[id] = whole * (a < b ? a + 1 - top : bottom - top);
     lastWeight[id] = a < b ? whole * (bottom - b) : 0;
   }
-  return { first, last, weight, firstWeight, lastWeight };
+  return { first, last, weight, firstWeight, lastWeight, profiles };
+}
+
+/** First row and the weights of the rows that a blurred bin covers; null for a bin without a log width, or outside of the axis. */
+function profileOf(table: BinTable, id: number, window: number, axis: ValueAxis): [number, Float64Array] | null {
+  const [lo, hi, width] = [table.lo[id] as number, table.hi[id] as number, table.logWidth(id)];
+  const side = lo > 0 ? axis.domain.positive : axis.domain.negative;
+  if (Number.isNaN(width) || side === null) return null;
+  const [from, to] = lo > 0 ? [0, axis.band[0]] : [axis.band[1], axis.height];
+  const height = Math.log(side.hi / side.lo) / (to - from);
+  // Distance of a row from the middle of the bin, on the log axis, in the direction in which rows grow.
+  const middle = Math.log(Math.abs(lo) * Math.abs(hi)) / 2;
+  const at = lo > 0 ? from + (Math.log(side.hi) - middle) / height : from + (middle - Math.log(side.lo)) / height;
+  const reach = (width + window) / 2 / height;
+  const first = Math.max(Math.floor(from), Math.floor(at - reach));
+  const end = Math.min(Math.ceil(to), Math.ceil(at + reach));
+  if (end <= first) return null;
+  const share = (row: number): number => shareUpTo((Math.min(to, Math.max(from, row)) - at) * height, width, window);
+  const weights = Float64Array.from({ length: end - first }, (_, i) => ((share(first + i + 1) - share(first + i)) * PERCENT) / height);
+  return [first, weights];
 }
 
 /** Adds up what each row of a column amounts to, times `scale`. */
 export function accumulate(column: { readonly ids: ArrayLike<number>; readonly counts: ArrayLike<number> }, geometry: Geometry, scale: number, amounts: Float64Array): void {
   amounts.fill(0);
   const { ids, counts } = column;
-  const { first, last, weight, firstWeight, lastWeight } = geometry;
+  const { first, last, weight, firstWeight, lastWeight, profiles } = geometry;
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i] as number;
     const count = (counts[i] as number) * scale;
     const top = first[id] as number;
+    const profile = profiles[id];
+    if (profile !== undefined) {
+      for (let row = 0; row < profile.length; row++) amounts[top + row]! += count * (profile[row] as number);
+      continue;
+    }
     const bottom = last[id] as number;
     amounts[top]! += count * (firstWeight[id] as number);
     const amount = count * (weight[id] as number);

@@ -67,6 +67,8 @@ export class Heatmap {
   ratio = 1;
   /** Samples of each bin in a usual column. */
   private usual = new Float64Array(0);
+  /** Seconds that cells cover usually; 0 when that is not known. */
+  width = 0;
   /** The distribution as the server gives it, where columns do not add up to it. */
   private given: { merged: Merged | null } | null = null;
 
@@ -128,6 +130,9 @@ export class Heatmap {
       if (there !== undefined && this.slotOf(there) !== last) break;
       slots.push(slot);
     }
+    // Before a column that follows one, all is covered. At the end of a gap it is as wide as cells are: where in its first slot it
+    // begins is below what is drawn.
+    if (!this.columns.has(last - slots.length)) slots.length = Math.min(slots.length, Math.max(1, Math.round(this.width / this.step)));
     const drawn = { ...column, slots: slots.length };
     for (const slot of slots) this.columns.set(slot, drawn);
     return slots;

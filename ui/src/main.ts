@@ -64,8 +64,6 @@ class Page {
   /** Whether the columns of the picture are each cell once. */
   private additive = true;
   private why = "";
-  /** Seconds that cells cover. */
-  private width = 0;
   private groups: GroupList | null = null;
   private floats: QueryData | null = null;
   private rangesBefore: Range[] = [];
@@ -320,7 +318,7 @@ class Page {
     this.seriesCount = data.series;
     this.additive = data.additive;
     this.why = data.no_distribution ?? "";
-    this.width = data.width;
+    this.map.width = data.width;
     this.groups = data.groups.length === 0 ? null : { all: data.groups, total: data.groups_total, drawn: data.group };
     this.floats = null;
     drawNotices(byId("notices"), warnings, infos);
@@ -414,7 +412,7 @@ class Page {
     if (this.shown !== "map" || (this.map.merged === null && this.additive)) return;
     this.controls.showLegend(this.map.colours, this.map.max, this.state);
     // A view shorter than a cell shows that cell.
-    const seconds = Math.max(this.map.end - this.map.start, this.width);
+    const seconds = Math.max(this.map.end - this.map.start, this.map.width);
     const view = { table: this.table, merged: this.map.merged, why: this.why, unit: this.unit, seconds, series: this.seriesCount, threshold: this.state.threshold };
     drawFacts(byId("facts"), view, () => this.change({ threshold: null }));
   }

@@ -14,11 +14,11 @@ use ogive_query::value::{Series, Value};
 use super::super::App;
 use super::super::ask::Cancel;
 use super::super::columns::{self, Merged, Wanted};
-use super::super::groups::{Group, Groups};
-use super::super::shape::is_grouped;
 use super::super::error::ApiError;
+use super::super::groups::{Group, Groups};
 use super::super::prometheus_json;
 use super::super::resolution::Told;
+use super::super::shape::is_grouped;
 use super::SECOND_MS;
 use crate::live::Known;
 
