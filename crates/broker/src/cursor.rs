@@ -22,8 +22,8 @@ pub const RANGES_MAX: usize = 1 << 16;
 /// by an earlier process.
 pub(crate) const GAPS_MAX: usize = 64;
 /// 4,096 gaps are read: those beyond [`GAPS_MAX`] are one for each restart while the destination is away.
-const GAPS_READ_MAX: usize = 4_096;
-/// 64 MiB: above what the limits allow.
+pub(crate) const GAPS_READ_MAX: usize = 4_096;
+/// 64 MiB: what is beyond is told without its series, the oldest gap first.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const MAGIC: [u8; 8] = *b"ogivecur";
@@ -85,7 +85,27 @@ impl Cursor {
     /// # Errors
     /// What the disk says; then the file is as before.
     pub fn write(&self, disk: &dyn Disk, path: &Path) -> Result<(), Error> {
-        Ok(disk.replace(path, &self.encode())?)
+        let mut bytes = self.encode();
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            bytes = self.shortened(FILE_BYTES_MAX as usize, bytes.len()).encode();
+        }
+        if bytes.len() as u64 > FILE_BYTES_MAX || self.gaps.len() > GAPS_READ_MAX {
+            return Err(Error::Cursor { path: path.to_owned(), what: "it would be larger than what is read again" });
+        }
+        Ok(disk.replace(path, &bytes)?)
+    }
+
+    /// This cursor in a file of `bytes_max` bytes where it has `bytes`: the oldest gaps count their series and do not name
+    /// them. Nothing is left out of the sums.
+    fn shortened(&self, bytes_max: usize, mut bytes: usize) -> Self {
+        let mut out = self.clone();
+        for (.., gap) in &mut out.gaps {
+            if bytes <= bytes_max {
+                break;
+            }
+            bytes -= gap.forget_series();
+        }
+        out
     }
 
     /// The bytes of the file.
@@ -204,6 +224,37 @@ mod tests {
                 assert!(Cursor::decode(&changed).is_err(), "bit {bit} of {at}");
             }
         }
+    }
+
+    /// A destination was away over so many restarts that the file of its gaps became larger than what is read, and no start
+    /// took it. Now the oldest gaps are told without their series before that, and one gap too many is not written.
+    #[test]
+    fn what_is_not_read_again_is_not_written() {
+        let (disk, path) = (SimulatedDisk::new(1), Path::new("d/dc1.cursor"));
+        disk.create_dir_all(Path::new("d")).unwrap();
+        let series =
+            |at| crate::SeriesGap { series: format!("{at}{}", "x".repeat(1000)), samples: 1, from_ms: 1, to_ms: 2 };
+        let gap = Gap { samples: 500, series: (0..500).map(series).collect(), ..Gap::unread(Why::SpoolAge, 5, 4) };
+        let mut large = cursor();
+        large.gaps.extend((0..150).map(|number| (3 + number, 9, gap.clone())));
+        assert!(large.encode().len() as u64 > FILE_BYTES_MAX);
+        large.write(&disk, path).unwrap();
+        assert!(disk.length(path).unwrap() <= FILE_BYTES_MAX);
+        let read = Cursor::read(&disk, path).unwrap().unwrap();
+        let samples = |cursor: &Cursor| cursor.gaps.iter().map(|(.., gap)| gap.samples).sum::<u64>();
+        let told = |gap: &Gap| gap.others + gap.series.len() as u64;
+        assert_eq!((read.gaps.len(), samples(&read)), (151, samples(&large)));
+        assert!(read.gaps.iter().skip(1).all(|(.., gap)| told(gap) == 500));
+        assert_eq!((read.gaps[1].2.series.len(), read.gaps[150].2.series.len()), (0, 500));
+        let mut many = cursor();
+        while many.gaps.len() < GAPS_READ_MAX {
+            many.gaps.push_back((many.gaps.len() as u64, 9, Gap::unread(Why::SpoolAge, 5, 4)));
+        }
+        many.write(&disk, path).unwrap();
+        assert_eq!(Cursor::read(&disk, path).unwrap().as_ref(), Some(&many));
+        many.gaps.push_back((9_999, 9, Gap::unread(Why::SpoolAge, 5, 4)));
+        assert!(matches!(many.write(&disk, path), Err(Error::Cursor { .. })));
+        assert!(Cursor::read(&disk, path).unwrap().is_some_and(|read| read.gaps.len() == GAPS_READ_MAX));
     }
 
     proptest! {

@@ -19,7 +19,7 @@ use ogive_journal::{Disk, Error as DiskError};
 use ogive_model::{Batch, SourceId};
 
 use crate::board::{Board, Entry, Loaded, SegmentState};
-use crate::cursor::GAPS_MAX;
+use crate::cursor::{GAPS_MAX, GAPS_READ_MAX};
 use crate::retry::{self, Retry};
 use crate::{Cursor, Error, Gap, GapBuilder, GapTotals, Why};
 
@@ -448,6 +448,15 @@ impl Delivery {
             (gap.tenant, gap.why) = (last.tenant.clone(), last.why);
             last.merge(gap).expect("they are of one tenant and reason");
             return;
+        }
+        // One for each restart while the destination is away: the last of them may have arrived, and is in doubt.
+        if self.cursor.gaps.len() >= GAPS_READ_MAX
+            && let Some((.., mut last)) = self.cursor.gaps.pop_back()
+        {
+            last.in_doubt = last.samples;
+            (gap.tenant, gap.why) = (last.tenant.clone(), last.why);
+            last.merge(gap).expect("they are of one tenant and reason");
+            gap = last;
         }
         *last_ms = gap.time_ms().max(*last_ms + 1);
         self.cursor.gaps.push_back((self.cursor.gap_next, *last_ms, gap));

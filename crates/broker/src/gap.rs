@@ -139,6 +139,14 @@ impl Gap {
         Ok(())
     }
 
+    /// Tells the series no longer one by one; gives the bytes that this saves where it is stored.
+    pub(crate) fn forget_series(&mut self) -> usize {
+        let series = std::mem::take(&mut self.series);
+        self.others += series.len() as u64;
+        // A length and three numbers beside each text.
+        series.iter().map(|gap| 4 + gap.series.len() + 3 * 8).sum()
+    }
+
     fn keep_largest(&mut self, mut all: Vec<SeriesGap>) {
         all.sort_by(|one, other| other.samples.cmp(&one.samples).then_with(|| one.series.cmp(&other.series)));
         self.others += all.len().saturating_sub(GAP_SERIES_MAX) as u64;

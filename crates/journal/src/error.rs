@@ -46,6 +46,14 @@ pub enum Error {
         /// The most that is taken.
         limit: usize,
     },
+    /// The journal's numbers are at their end, or what says where it begins is not what was written.
+    #[error("a record of sequence {found} is above the limit of {limit}; no reader would take it")]
+    SequenceTooLarge {
+        /// The sequence.
+        found: u64,
+        /// The highest that is taken.
+        limit: u64,
+    },
     /// The file ends before the bytes that must be there.
     #[error("{} ends before byte {end} (read from {offset})", path.display())]
     Truncated {

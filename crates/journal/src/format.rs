@@ -18,7 +18,7 @@ const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGNMENT) && RECORD_H
 pub(crate) const ALIGNMENT: usize = 8;
 
 /// 2^62: a million records a second for 146,000 years, and far from where adding one overflows.
-const SEQUENCE_MAX: u64 = 1 << 62;
+pub(crate) const SEQUENCE_MAX: u64 = 1 << 62;
 const MAGIC: [u8; 8] = *b"ogivejnl";
 const VERSION: u32 = 1;
 

@@ -56,6 +56,8 @@ pub struct Recovery {
     pub bytes: u64,
     /// What was no record at the end: the file, where it begins, and how many bytes are void.
     pub torn: Option<(PathBuf, u64, u64)>,
+    /// What was no record at the end is as long as one: no write that was torn leaves that, but a bad byte does.
+    pub torn_is_whole: bool,
     /// The first [`CORRUPTIONS_MAX`] corruptions of the last segment. Replays may report them again.
     pub corruptions: Vec<Corruption>,
 }
@@ -126,6 +128,9 @@ impl Journal {
     /// # Errors
     /// What the disk says.
     pub fn open(disk: Arc<dyn Disk>, directory: &Path, options: Options) -> Result<(Self, Recovery), Error> {
+        if options.first.0 > format::SEQUENCE_MAX {
+            return Err(Error::SequenceTooLarge { found: options.first.0, limit: format::SEQUENCE_MAX });
+        }
         disk.create_dir_all(directory)?;
         let mut journal = Self {
             disk,
@@ -206,6 +211,7 @@ impl Journal {
         self.next = reader.expected();
         if good_end < reader.length() {
             recovery.torn = Some((last.path.clone(), good_end, reader.length() - good_end));
+            recovery.torn_is_whole = reader.is_whole_record(good_end)?;
         }
         Ok(Some(last.path.clone()))
     }
@@ -252,6 +258,9 @@ impl Journal {
     /// is space; [`Error::Poisoned`]; what else the disk says.
     pub fn append(&mut self, record: &[u8]) -> Result<Position, Error> {
         format::check_length(record.len())?;
+        if self.next > format::SEQUENCE_MAX {
+            return Err(Error::SequenceTooLarge { found: self.next, limit: format::SEQUENCE_MAX });
+        }
         self.check_poison()?;
         let frame_bytes = format::frame_bytes(record.len()) as u64;
         let active_bytes = self.segments.last().map_or(0, |segment| segment.bytes);

@@ -524,8 +524,10 @@ fn sequences_near_the_end_of_numbers_do_not_overflow() {
         disk.put(&Path::new(DIRECTORY).join("0000000000000000.journal"), bytes);
         let mut journal = open(&disk);
         assert_eq!(replay_from(&journal, 0).0.len(), usize::from(good), "{sequence}");
-        let next = journal.append(b"next").unwrap();
-        assert_eq!(next, Position((1 << 62) + u64::from(good)));
+        match journal.append(b"next") {
+            Ok(next) => assert!(!good && next == Position(1 << 62), "{next:?}"),
+            Err(error) => assert!(good && matches!(error, Error::SequenceTooLarge { .. }), "{error}"),
+        }
     }
 }
 
@@ -777,4 +779,58 @@ fn a_segment_that_is_removed_while_the_journal_is_read_ends_nothing() {
         let others = || [records(0..second.first.0), records(second.end.0..40)].concat();
         assert_eq!(out, if openings == 1 { others() } else { records(0..40) }, "after {openings}");
     }
+}
+
+/// Limits are kept by who writes: what the reader refuses is never in a file.
+#[test]
+fn the_last_sequence_is_written_and_read_and_the_next_is_refused() {
+    let (disk, directory) = (Arc::new(SimulatedDisk::new(1)), Path::new("/last"));
+    let options = |first| Options { first: Position(first), ..Options::default() };
+    let last = crate::format::SEQUENCE_MAX;
+    let (mut journal, _) = Journal::open(disk.clone(), directory, options(last)).unwrap();
+    assert_eq!(journal.append(b"last").unwrap(), Position(last));
+    journal.sync().unwrap();
+    assert!(matches!(journal.append(b"beyond"), Err(Error::SequenceTooLarge { .. })));
+    drop(journal);
+    let above = Journal::open(disk.clone(), directory, options(last + 1)).map(drop);
+    assert!(matches!(above, Err(Error::SequenceTooLarge { .. })));
+    let mut read = Vec::new();
+    crate::read_journal::<Error>(&*disk, directory, |position, record| {
+        read.push((position.0, record.to_vec()));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(read, [(last, b"last".to_vec())]);
+}
+
+/// A bad byte in the last record looked like a write that was torn, which nobody was answered for.
+#[test]
+fn a_bad_last_record_is_told_from_a_torn_one() {
+    let whole = |damage: &dyn Fn(&SimulatedDisk, &Path, usize)| {
+        let disk = SimulatedDisk::new(1);
+        let mut journal = open(&disk);
+        for record in [&b"first"[..], &[7; 100]] {
+            journal.append(record).unwrap();
+            journal.sync().unwrap();
+        }
+        drop(journal);
+        let path = disk.list(Path::new(DIRECTORY)).unwrap().pop().unwrap();
+        let length = disk.length(&path).unwrap() as usize;
+        damage(&disk, &path, length);
+        let (_, recovery) = open_with(&disk, Options::default()).unwrap();
+        assert!(recovery.torn.is_some());
+        recovery.torn_is_whole
+    };
+    // The last record takes 32 + 104 bytes.
+    assert!(whole(&|disk, path, length| disk.flip_bit(path, (length - 50) * 8)));
+    assert!(whole(&|disk, path, length| disk.flip_bit(path, (length - 130) * 8)));
+    for cut in [8, 50, 104, 120] {
+        let torn = whole(&|disk, path, length| disk.put(path, disk.read(path).unwrap()[..length - cut].to_vec()));
+        assert!(!torn, "cut by {cut}");
+    }
+    assert!(!whole(&|disk, path, length| {
+        let mut bytes = disk.read(path).unwrap();
+        bytes[length - 136..].fill(0);
+        disk.put(path, bytes);
+    }));
 }

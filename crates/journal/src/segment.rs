@@ -222,6 +222,20 @@ impl SegmentReader {
         Ok(Step::Record { sequence: header.sequence, durable: header.durable })
     }
 
+    /// Whether the bytes from `offset` to the end, which hold no good record, are as long as one: a write that was torn ends
+    /// early, or leaves zeros where nothing came to the disk.
+    pub(crate) fn is_whole_record(&self, offset: u64) -> Result<bool, Error> {
+        let left = self.length.saturating_sub(offset);
+        let mut bytes =
+            vec![0; usize::try_from(left.min(format::RECORD_BYTES_MAX as u64)).expect("a record fits memory")];
+        let read = self.file.read_at(offset, &mut bytes)?;
+        let Some(header) = bytes[..read].first_chunk::<RECORD_HEADER_BYTES>() else { return Ok(false) };
+        Ok(match RecordHeader::decode(header, self.mark) {
+            Some(header) => header.frame_bytes() as u64 <= left,
+            None => bytes[..read].iter().any(|byte| *byte != 0),
+        })
+    }
+
     /// The frame of the last record and where it is.
     pub(crate) fn frame(&self) -> (Range<u64>, &[u8]) {
         let from = self.payload.start - RECORD_HEADER_BYTES;

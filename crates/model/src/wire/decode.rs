@@ -5,8 +5,8 @@ use planus::ReadAsRoot;
 
 use super::generated::ogive::wire as fb;
 use super::{
-    BINS_MAX, HISTOGRAMS_MAX, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, VERSION_PLAIN, VERSION_STARTED,
-    malformed, varint, within,
+    BINS_MAX, BOUNDS_MAX, HISTOGRAMS_MAX, PAIR_BYTES, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, VERSION_PLAIN,
+    VERSION_STARTED, malformed, varint, within,
 };
 use crate::{
     Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value,
@@ -100,8 +100,7 @@ fn series_def(def: &fb::SeriesRef<'_>, budget: &mut TextBudget) -> Result<Result
     let mut strings = strings.iter();
     while let (Some(name), Some(value)) = (strings.next(), strings.next()) {
         let (name, value) = (name?, value?);
-        // 32: what a pair costs beside its bytes.
-        budget.take(name.len() + value.len() + 32)?;
+        budget.take(name.len() + value.len() + PAIR_BYTES)?;
         pairs.push((name, value));
     }
     let unit = def.unit()?.unwrap_or_default();
@@ -128,7 +127,7 @@ type KnownScheme = Option<(Scheme, f64)>;
 
 fn schemes(declared: planus::Vector<'_, planus::Result<fb::SchemeRef<'_>>>) -> Result<Vec<KnownScheme>, Fault> {
     within("the number of schemes in a batch", declared.len(), SERIES_MAX)?;
-    let mut bounds_left = TEXT_BYTES_MAX / 8;
+    let mut bounds_left = BOUNDS_MAX;
     let mut out = Vec::with_capacity(declared.len());
     for scheme in declared.iter() {
         let scheme = scheme?;

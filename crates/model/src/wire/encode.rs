@@ -4,7 +4,9 @@ use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 
 use super::generated::ogive::wire as fb;
 use super::varint;
-use crate::{Batch, Kind, Sample, SeriesDef, SeriesId, Temporality, Value};
+use super::{BOUNDS_MAX, HISTOGRAMS_MAX, PAIR_BYTES, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX};
+use crate::error::within;
+use crate::{Batch, Error, Kind, Sample, SeriesDef, SeriesId, Temporality, Value};
 
 /// The message of the good series and samples of `batch`.
 pub(super) fn message(batch: &Batch) -> fb::Batch {
@@ -155,6 +157,29 @@ const fn key(id: &SeriesId) -> fb::SeriesKey {
 /// The message of an arrival: a number, and no series.
 pub(super) fn arrival(time_ns: u64) -> fb::Batch {
     Columns::default().finish(&Batch { sequence: time_ns, ..Batch::default() })
+}
+
+/// Whether the reader takes what the message unfolds to: one string may stand for many, so that it is not told by the
+/// length of the frame. What no reader takes must not be written: a journal would hold it for nobody.
+pub(super) fn check_limits(message: &fb::Batch) -> Result<(), Error> {
+    let series = message.series.as_deref().unwrap_or_default();
+    let known = message.known.as_ref().map_or(0, Vec::len);
+    within("the number of series in a batch", series.len() + known, SERIES_MAX)?;
+    let labels = series.iter().map(|def| {
+        let strings: usize = def.labels.iter().map(String::len).sum();
+        strings + def.labels.len() / 2 * PAIR_BYTES + def.unit.as_ref().map_or(0, String::len)
+    });
+    let texts = message.texts.iter().flat_map(|column| &column.value).map(String::len);
+    let texts = texts.filter(|bytes| *bytes <= TEXT_SAMPLE_BYTES_MAX);
+    let bytes = labels.chain(texts).fold(0, usize::saturating_add);
+    within("the bytes of a batch's labels and texts", bytes, TEXT_BYTES_MAX)?;
+    let integers = message.histograms.as_ref().map_or(0, |column| column.series.len());
+    let floats = message.float_histograms.as_ref().map_or(0, |column| column.shape.series.len());
+    within("the number of histograms in a batch", integers.max(floats), HISTOGRAMS_MAX)?;
+    let schemes = message.schemes.as_deref().unwrap_or_default();
+    within("the number of schemes in a batch", schemes.len(), SERIES_MAX)?;
+    let bounds = schemes.iter().map(|scheme| scheme.bounds.as_ref().map_or(0, Vec::len)).sum();
+    within("a batch's custom bounds", bounds, BOUNDS_MAX)
 }
 
 /// The message of series alone.

@@ -43,6 +43,10 @@ pub const SERIES_MAX: usize = 100_000;
 /// 64 MiB of decoded labels and texts: a FlatBuffers message may point at one string many times, so what it
 /// unfolds to is bounded apart from its own length.
 pub const TEXT_BYTES_MAX: usize = 64 << 20;
+/// 32 bytes: what a label costs in memory beside its bytes.
+const PAIR_BYTES: usize = 32;
+/// 8 Mi custom bounds of a batch's schemes: as many bytes as labels may have.
+const BOUNDS_MAX: usize = TEXT_BYTES_MAX / 8;
 /// 2^19 histograms: as empty ones, which take 21 bytes of a frame and 300 in memory, 150 MiB.
 pub const HISTOGRAMS_MAX: usize = 1 << 19;
 /// Bins of one histogram: all 2 + 2 * 90 * 256 that OpenHistogram can have.
@@ -55,10 +59,12 @@ impl Batch {
     /// not good are left out too.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] when the frame would pass [`FRAME_BYTES_MAX`].
+    /// [`Error::TooLarge`] when no reader would take the frame: it would pass [`FRAME_BYTES_MAX`], or what it unfolds to
+    /// [`SERIES_MAX`], [`TEXT_BYTES_MAX`] or [`HISTOGRAMS_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         let mut builder = planus::Builder::new();
         let message = encode::message(self);
+        encode::check_limits(&message)?;
         let version = match () {
             () if encode::has_starts(&message) => VERSION_STARTED,
             () if !self.known.is_empty() => VERSION_NAMED,
@@ -83,13 +89,15 @@ impl Batch {
 /// A frame that defines `series` of `tenant`, so that later frames of a journal may name them by their identity.
 ///
 /// # Errors
-/// [`Error::TooLarge`] when the frame would pass [`FRAME_BYTES_MAX`].
+/// [`Error::TooLarge`] as [`Batch::encode`].
 pub fn encode_definitions<'a>(
     tenant: &Tenant,
     series: impl IntoIterator<Item = &'a SeriesDef>,
 ) -> Result<Vec<u8>, Error> {
     let mut builder = planus::Builder::new();
-    put_frame(VERSION_NAMED, FLAG_DEFINITIONS, tenant, builder.finish(encode::definitions(series), None))
+    let message = encode::definitions(series);
+    encode::check_limits(&message)?;
+    put_frame(VERSION_NAMED, FLAG_DEFINITIONS, tenant, builder.finish(message, None))
 }
 
 /// The tenant and the series that a frame of a journal defines; nothing when it is a batch.

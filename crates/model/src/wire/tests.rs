@@ -465,3 +465,33 @@ fn an_arrival_is_a_definition_of_nothing() {
     assert_eq!(decode_arrival(&encode_definitions(&Tenant::default(), [&def]).unwrap()).unwrap(), None);
     assert!(decode_arrival(&encode_arrival(7)[..20]).is_err());
 }
+
+/// A string that many labels share stands in a frame once, so a batch could be written that no reader took: the journal held
+/// samples that were acknowledged and that no replay gave back. Now the writer keeps to what the reader takes.
+#[test]
+fn what_no_reader_takes_is_not_written() {
+    let meta = || SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+    let of = |bytes: usize| {
+        // Each series has a label of `value` bytes and one that differs.
+        let value = "x".repeat(8_000);
+        let each = 2 * PAIR_BYTES + "__name__".len() + 6 + "v".len() + value.len();
+        let whole = bytes / each - 1;
+        let rest = bytes - whole * each - (each - value.len());
+        let def =
+            |at: usize, value: &str| SeriesDef::new([("__name__", format!("{at:06}").as_str()), ("v", value)], meta());
+        let mut series: Vec<_> = (0..whole).map(|at| def(at, &value)).collect();
+        series.push(def(whole, &"y".repeat(rest)));
+        Batch { series, ..Batch::default() }
+    };
+    let frame = of(TEXT_BYTES_MAX).encode().unwrap();
+    assert!(frame.len() < FRAME_BYTES_MAX / 4 && Batch::decode(&frame).is_ok(), "{}", frame.len());
+    let above = of(TEXT_BYTES_MAX + 1).encode();
+    assert!(
+        matches!(above, Err(Error::TooLarge { limit: TEXT_BYTES_MAX, .. })),
+        "{:?}",
+        above.map(|frame| frame.len())
+    );
+    let known = |count: u128| Batch { known: (0..count).map(SeriesId).collect(), ..Batch::default() };
+    assert!(Batch::decode(&known(SERIES_MAX as u128).encode().unwrap()).is_ok());
+    assert!(matches!(known(SERIES_MAX as u128 + 1).encode(), Err(Error::TooLarge { limit: SERIES_MAX, .. })));
+}
