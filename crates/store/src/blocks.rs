@@ -390,7 +390,7 @@ mod tests {
         let disk = SimulatedDisk::new(0);
         let manifest = write(&disk, &[source(1000), source(2000), source(3000)]);
         let path = |id| Manifest::block_path(Path::new(DIRECTORY), BlockId(id));
-        disk.flip_bit(&path(0), 9);
+        disk.put(&path(0), vec![0; 300]);
         disk.remove(&path(1)).unwrap();
         let blocks = Blocks::open(&disk, Path::new(DIRECTORY), &manifest);
         assert_eq!((blocks.len(), blocks.failures().count()), (3, 2));

@@ -24,7 +24,7 @@ use crate::{Error, Finding};
 pub use mirror::{MIRROR_FILE, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, Pace, Progress, fill_new};
 pub use real::{LOCK_FILE, RealDisk};
 pub use simulated::{Faults, SimulatedDisk};
-pub use verified::{BadCopy, Piece, Verified, read_verified, scrub_piece};
+pub use verified::{BadCopy, Piece, Verified, heal_from, read_twinned, read_verified, scrub_piece};
 
 /// A directory tree. Shared as `Arc<dyn Disk>`.
 pub trait Disk: Send + Sync {

@@ -78,6 +78,40 @@ pub fn read_verified<T, E: From<Error>>(
     Err(first.map_or_else(|| Error::NoCopy { path: file.path().to_owned(), copy: 0 }.into(), |(_, error)| error))
 }
 
+/// As [`read_verified`], of bytes that stand in the file twice: when no copy of `place` is good, the bytes at `twin` are
+/// taken, and `place` is healed with them.
+///
+/// # Errors
+/// Those of `place`, when neither is good.
+pub fn read_twinned<T, E: From<Error>>(
+    file: &dyn DiskFile,
+    place: Range<u64>,
+    twin: Option<u64>,
+    check: impl Fn(&[u8], &Path) -> Result<T, E>,
+) -> Result<Verified<T>, E> {
+    read_verified(file, place.clone(), &check).or_else(|error| {
+        let Some(twin) = twin else { return Err(error) };
+        let good = read_verified(file, twin..twin + (place.end - place.start), &check).map_err(|_| error)?;
+        // Told and counted by the mirror; what cannot be healed is met again.
+        let _ = heal_from(file, &place, &good.bytes, check);
+        Ok(good)
+    })
+}
+
+/// Overwrites `place` with `bytes`, which are good, in every copy that `check` refuses; tells whether all are good now.
+pub fn heal_from<T, E: From<Error>>(
+    file: &dyn DiskFile,
+    place: &Range<u64>,
+    bytes: &[u8],
+    check: impl Fn(&[u8], &Path) -> Result<T, E>,
+) -> bool {
+    (0..file.copies()).all(|copy| match read_copy(file, copy, place) {
+        Ok(found) if check(&found, &file.copy_path(copy)).is_ok() => true,
+        Err(Error::NoCopy { .. }) => true,
+        _ => file.heal(copy, place.clone(), bytes).is_ok(),
+    })
+}
+
 /// Looks at the bytes of `place` in every copy, and heals those that `check` refuses from one that it accepts.
 pub fn scrub_piece<T, E: From<Error> + std::fmt::Display>(
     file: &dyn DiskFile,

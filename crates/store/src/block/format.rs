@@ -9,10 +9,11 @@ use crate::{Error, bytes};
 
 pub(crate) const MAGIC: [u8; 8] = *b"OGIVEBLK";
 pub(crate) const MAGIC_END: [u8; 8] = *b"OGIVEEND";
-/// Version 2 is that of rollups, 3 that of samples as they came: since then with a dictionary for texts. Those of version 1
-/// are read as ever.
-pub(crate) const VERSION: u32 = 3;
-pub(crate) const VERSION_ROLLUP: u32 = 2;
+/// Version 4 is that of rollups, 5 that of samples as they came, which may have a dictionary for texts: since then all but
+/// the chunks is there twice. 2 and 3 are the same without, 1 is of before there were dictionaries; all are read as ever.
+pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION_ROLLUP: u32 = 4;
+const VERSION_TWINNED: u32 = 4;
 /// Magic, version, checksum of both.
 pub(crate) const HEADER_BYTES: u64 = 8 + 4 + 4;
 /// Offset and length of the footer, its checksum, magic.
@@ -21,6 +22,8 @@ pub(crate) const TRAILER_BYTES: u64 = 8 + 4 + 4 + 8;
 pub(crate) const END_BYTES: u64 = 24 * SectionId::ALL.len() as u64 + TRAILER_BYTES;
 const _: () = assert!(END_BYTES == 168);
 const _: () = assert!(HEADER_BYTES == 16 && TRAILER_BYTES == 24);
+/// 4 KiB of nothing between a part and its twin: what a disk loses is a sector or a page of it.
+pub(crate) const TWIN_DISTANCE: u64 = 4096;
 /// The series that one page describes: small enough to decode for one, large enough to share names.
 pub(crate) const PAGE_SERIES: usize = 64;
 /// 1 GiB: the index of ten million series; past it a block should be several.
@@ -59,6 +62,48 @@ impl SectionId {
             Self::Summary => "summary",
         }
     }
+}
+
+/// Whether a reader takes a section of `length` bytes: those that it reads at once have a limit.
+///
+/// # Errors
+/// [`Error::Refused`].
+pub(crate) fn check_section(id: SectionId, length: u64) -> Result<(), Error> {
+    let at_once = !matches!(id, SectionId::Chunks | SectionId::Series);
+    if at_once && length > SECTION_BYTES_MAX {
+        let problem = format!(
+            "the {} of a block would have {length} bytes where at most {SECTION_BYTES_MAX} can be read; keep fewer series",
+            id.name()
+        );
+        return Err(Error::Refused { problem });
+    }
+    Ok(())
+}
+
+/// Whether a block of `version` says whether it has a dictionary.
+pub(crate) const fn tells_dictionary(version: u32) -> bool {
+    matches!(version, 3 | 5)
+}
+
+/// Whether a block of `version` has twins.
+pub(crate) const fn has_twins(version: u32) -> bool {
+    version >= VERSION_TWINNED
+}
+
+/// Where the twin of the header is, in a file of `file_bytes`.
+pub(crate) fn header_twin(file_bytes: u64) -> Option<u64> {
+    file_bytes.checked_sub(END_BYTES + TWIN_DISTANCE + END_BYTES + HEADER_BYTES).filter(|at| *at >= HEADER_BYTES)
+}
+
+/// Where the twin of footer and trailer is, in a file of `file_bytes`.
+pub(crate) fn end_twin(file_bytes: u64) -> Option<u64> {
+    header_twin(file_bytes).map(|at| at + HEADER_BYTES)
+}
+
+/// How far behind a byte of what is there twice its twin is: they end where the header's twin begins, and what they are of
+/// ends at `sections_end`. `footer` is where the footer begins.
+pub(crate) fn twin_distance(sections_end: u64, footer: u64) -> Option<u64> {
+    header_twin(footer + END_BYTES)?.checked_sub(sections_end)
 }
 
 /// Where a section is and what its bytes sum up to.
@@ -140,8 +185,8 @@ pub(crate) fn parse_end(end: &[u8], file_bytes: u64) -> Result<Section, Broken> 
     Ok(section)
 }
 
-/// The sections, which lie end to end from the header to the footer at `end`.
-pub(crate) fn parse_footer(bytes: &[u8], end: u64) -> Result<[Section; SectionId::ALL.len()], Broken> {
+/// The sections, which lie end to end from the header to the footer at `end`, or to what is there twice.
+pub(crate) fn parse_footer(bytes: &[u8], end: u64, version: u32) -> Result<[Section; SectionId::ALL.len()], Broken> {
     let mut cursor = Cursor::new(bytes);
     let mut sections = [Section { offset: 0, length: 0, checksum: 0 }; SectionId::ALL.len()];
     let mut next = HEADER_BYTES;
@@ -153,8 +198,14 @@ pub(crate) fn parse_footer(bytes: &[u8], end: u64) -> Result<[Section; SectionId
         }
         next += section.length;
     }
-    if next != end || !cursor.is_empty() {
-        return Err(cursor.broken(format!("the sections end at {next} and not at {end}")));
+    // Twins are as long as what they are of, and behind it.
+    let twinned = next - sections[SectionId::Series as usize - 1].offset;
+    let fits = match has_twins(version) {
+        true => twin_distance(next, end).is_some_and(|distance| distance >= twinned + TWIN_DISTANCE),
+        false => next == end,
+    };
+    if !fits || !cursor.is_empty() {
+        return Err(cursor.broken(format!("the sections end at {next}, which does not fit the footer at {end}")));
     }
     Ok(sections)
 }
@@ -185,7 +236,7 @@ impl Summary {
         bytes::put_varint(&mut out, self.samples);
         bytes::put_varint(&mut out, self.units.len() as u64);
         self.units.iter().for_each(|unit| bytes::put_bytes(&mut out, unit.as_bytes()));
-        if version == VERSION {
+        if tells_dictionary(version) {
             bytes::put_varint(&mut out, self.quick_text_bytes);
             bytes::put_varint(&mut out, self.dictionary.map_or(0, |(length, _)| length));
             out.extend(self.dictionary.iter().flat_map(|(_, checksum)| checksum.to_le_bytes()));
@@ -211,7 +262,7 @@ impl Summary {
             let unit = std::str::from_utf8(cursor.length_and_bytes()?);
             summary.units.push(unit.map_err(|error| cursor.broken(error.to_string()))?.to_owned());
         }
-        if version == VERSION {
+        if tells_dictionary(version) {
             summary.quick_text_bytes = cursor.varint()?;
             let length = cursor.varint()?;
             summary.dictionary = if length > 0 { Some((length, cursor.u32()?)) } else { None };
@@ -241,21 +292,37 @@ mod tests {
         let (body, trailer) = bytes.split_at(144);
         let place = parse_trailer(trailer, end + bytes.len() as u64).unwrap();
         assert_eq!((place.offset, place.length, place.checksum), (end, 144, crc32c::crc32c(body)));
-        assert_eq!(parse_footer(body, end).unwrap(), sections());
+        assert_eq!(parse_footer(body, end, 3).unwrap(), sections());
+        assert!(parse_footer(body, end, VERSION).is_err(), "without twins");
+        let behind = end + TWIN_DISTANCE + 19 + HEADER_BYTES + END_BYTES + TWIN_DISTANCE;
+        let twinned = footer(&sections(), behind);
+        assert_eq!(parse_footer(&twinned[..144], behind, VERSION).unwrap(), sections());
+        assert!(parse_footer(&twinned[..144], behind - 1, VERSION).is_err());
         for wrong in [end - 1, end + 1] {
-            assert!(parse_footer(body, wrong).is_err());
+            assert!(parse_footer(body, wrong, 3).is_err());
             assert!(parse_trailer(trailer, wrong + bytes.len() as u64).is_err());
         }
         let mut gap = sections();
         gap[3].offset += 1;
-        assert!(parse_footer(&footer(&gap, end)[..144], end).is_err());
-        assert!(parse_footer(&footer(&sections(), end)[..143], end).is_err());
+        assert!(parse_footer(&footer(&gap, end)[..144], end, 3).is_err());
+        assert!(parse_footer(&footer(&sections(), end)[..143], end, 3).is_err());
+    }
+
+    #[test]
+    fn a_section_is_written_up_to_what_is_read_at_once() {
+        for id in SectionId::ALL {
+            let is_whole = !matches!(id, SectionId::Chunks | SectionId::Series);
+            assert!(check_section(id, SECTION_BYTES_MAX).is_ok());
+            assert_eq!(matches!(check_section(id, SECTION_BYTES_MAX + 1), Err(Error::Refused { .. })), is_whole);
+        }
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_a_frame_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), end in any::<u64>()) {
-            let _ = parse_footer(&bytes, end.max(HEADER_BYTES));
+            for version in 1..=VERSION {
+                let _ = parse_footer(&bytes, end.clamp(HEADER_BYTES, u64::MAX / 2), version);
+            }
             let _ = parse_trailer(&bytes, end);
             for version in 1..=VERSION {
                 let _ = Summary::decode(&bytes, version);

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ogive_journal::{Disk, DiskFile, Verified, read_verified};
+use ogive_journal::{Disk, DiskFile, Verified, read_twinned};
 use ogive_model::{
     Kind, Labels, METRIC_NAME, Matcher, Opening, SelectError, Selection, SeriesData, SeriesDef, SeriesMeta,
     Temporality, TimeRange,
@@ -135,6 +135,8 @@ pub struct Block {
     path: PathBuf,
     file: Box<dyn DiskFile>,
     sections: [Section; SectionId::ALL.len()],
+    /// How far behind it the twin of each byte is, from the series pages on to the end of the sections, and of the dictionary.
+    twin_distance: Option<u64>,
     summary: Summary,
     index: Mutex<Option<Arc<Index>>>,
     dictionary: Mutex<Option<Arc<Dictionary>>>,
@@ -153,36 +155,53 @@ impl Block {
             path: path.into(),
             file,
             sections: [Section { offset: 0, length: 0, checksum: 0 }; SectionId::ALL.len()],
+            twin_distance: None,
             summary: Summary::default(),
             index: Mutex::default(),
             dictionary: Mutex::default(),
             histograms: Mutex::default(),
         };
-        let version = block.verified(0..format::HEADER_BYTES, format::check_header)?.value;
-        let (footer, end) = block.find_footer()?;
-        block.sections = format::parse_footer(&end[..footer.length as usize], footer.offset)
+        let twin = block.lengths().into_iter().find_map(format::header_twin);
+        let version = block.verified(0..format::HEADER_BYTES, twin, format::check_header)?.value;
+        let (footer, end) = block.find_footer(version)?;
+        block.sections = format::parse_footer(&end[..footer.length as usize], footer.offset, version)
             .map_err(|broken| block.corrupt(footer.offset, broken))?;
+        if format::has_twins(version) {
+            block.twin_distance = format::twin_distance(block.sections_end(), footer.offset);
+        }
         let summary = block.section(SectionId::Summary);
         block.summary = Summary::decode(&block.checked(summary)?, version)
             .map_err(|broken| block.corrupt(summary.offset, broken))?;
         Ok(block)
     }
 
-    /// Finds the footer from the file's end, where copies of a wrong length have something else; gives its bytes and the
-    /// trailer's.
-    fn find_footer(&self) -> Result<(Section, Vec<u8>), Error> {
+    /// The lengths that its copies have.
+    fn lengths(&self) -> Vec<u64> {
         let mut lengths: Vec<u64> =
             (0..self.file.copies()).filter_map(|copy| self.file.copy_length(copy).ok()).collect();
         lengths.dedup();
+        lengths
+    }
+
+    /// Where the last section ends.
+    pub(super) fn sections_end(&self) -> u64 {
+        let last = self.section(SectionId::Summary);
+        last.offset + last.length
+    }
+
+    /// Finds the footer from the file's end, where copies of a wrong length have something else; gives its bytes and the
+    /// trailer's.
+    fn find_footer(&self, version: u32) -> Result<(Section, Vec<u8>), Error> {
         let mut first = None;
-        for bytes in lengths {
+        for bytes in self.lengths() {
             if bytes < format::HEADER_BYTES + format::END_BYTES {
                 let problem = format!("{bytes} bytes are too few for a block");
                 first = first.or(Some(Error::Corrupt { path: self.path.clone(), offset: 0, problem }));
                 continue;
             }
             let offset = bytes - format::END_BYTES;
-            let end = self.verified(offset..bytes, |end, path| {
+            let twin = format::end_twin(bytes).filter(|_| format::has_twins(version));
+            let end = self.verified(offset..bytes, twin, |end, path| {
                 format::parse_end(end, bytes).map_err(|Broken { offset: at, problem }| Error::Corrupt {
                     path: path.to_owned(),
                     offset: offset + at as u64,
@@ -533,7 +552,37 @@ impl Block {
             }
             self.compare(section, checksum, &self.path)?;
         }
+        self.verify_twins()?;
         self.index().map(|_| ())
+    }
+
+    /// Compares what is there twice with its twin, and looks whether nothing but zeros is between them.
+    fn verify_twins(&self) -> Result<(), Error> {
+        let Some(distance) = self.twin_distance else { return Ok(()) };
+        let differs = |offset: u64| Broken { offset: 0, problem: format!("the twin of byte {offset} differs") };
+        let dictionary = self.dictionary_place();
+        let start = dictionary.map_or(self.section(SectionId::Series).offset, |place| place.offset);
+        let (end, bytes) = (self.sections_end(), self.lengths()[0]);
+        let (header, footer) = (format::header_twin(bytes), bytes - format::END_BYTES);
+        let header = header.expect("a block with twins has room for them");
+        let twins = [(start, end, start + distance), (0, format::HEADER_BYTES, header)];
+        for (from, to, twin) in twins.into_iter().chain([(footer, bytes, header + format::HEADER_BYTES)]) {
+            for done in (0..to - from).step_by(VERIFY_BYTES as usize) {
+                let length = (to - from - done).min(VERIFY_BYTES);
+                if self.read(from + done, length)? != self.read(twin + done, length)? {
+                    return Err(self.corrupt(twin + done, differs(from + done)));
+                }
+            }
+        }
+        let between = [(end, start + distance), (header + format::HEADER_BYTES + format::END_BYTES, footer)];
+        for (from, to) in between {
+            if self.read(from, to - from)?.iter().any(|byte| *byte != 0) {
+                return Err(
+                    self.corrupt(from, Broken { offset: 0, problem: "something is where nothing is written".into() })
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Bytes of the index that is in memory.
@@ -696,16 +745,26 @@ impl Block {
             return Err(Error::Corrupt { path: self.path.clone(), offset: section.offset, problem });
         }
         let place = section.offset..section.offset.saturating_add(section.length);
-        Ok(self.verified(place, |bytes, path| self.check(section, bytes, path))?.bytes)
+        let twin = self.twin_of(section);
+        Ok(self.verified(place, twin, |bytes, path| self.check(section, bytes, path))?.bytes)
     }
 
-    /// Bytes that `check` accepts, from whichever copy has them.
+    /// Where the twin of a part is, if it is there twice.
+    pub(super) fn twin_of(&self, part: Section) -> Option<u64> {
+        let distance = self.twin_distance?;
+        let is_index = part.offset >= self.section(SectionId::Series).offset
+            && part.offset.checked_add(part.length).is_some_and(|end| end <= self.sections_end());
+        (is_index || self.dictionary_place() == Some(part)).then(|| part.offset + distance)
+    }
+
+    /// Bytes that `check` accepts, from whichever copy has them, or from their twin.
     fn verified<T>(
         &self,
         place: Range<u64>,
+        twin: Option<u64>,
         check: impl Fn(&[u8], &Path) -> Result<T, Error>,
     ) -> Result<Verified<T>, Error> {
-        read_verified(&*self.file, place, check).map_err(|error| match error {
+        read_twinned(&*self.file, place, twin, check).map_err(|error| match error {
             Error::Disk(ogive_journal::Error::Truncated { path, offset, end }) => {
                 Error::Corrupt { path, offset, problem: format!("the file ends before byte {end}") }
             }

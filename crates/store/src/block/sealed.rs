@@ -27,13 +27,34 @@ fn seal(out: &mut [u8]) -> Option<()> {
     out[trailer..trailer + 8].copy_from_slice(&(footer as u64).to_le_bytes());
     out[trailer + 8..trailer + 12].copy_from_slice(&((trailer - footer) as u32).to_le_bytes());
     out[trailer + 16..].copy_from_slice(&format::MAGIC_END);
-    if let Ok(sections) = format::parse_footer(&out[footer..trailer], footer as u64) {
+    let parsed = format::parse_footer(&out[footer..trailer], footer as u64, version);
+    if let Ok(sections) = parsed {
         let _ = seal_pages(out, &sections, version);
         for (at, section) in sections.into_iter().enumerate() {
             put(out, footer + at * SECTION_BYTES + SECTION_CHECKSUM, place(section));
         }
     }
     put(out, trailer + 12, footer..trailer);
+    seal_twins(out, &parsed.ok()?, footer, version)
+}
+
+/// Makes the twins of what is there twice the same.
+fn seal_twins(out: &mut [u8], sections: &[Section; SectionId::ALL.len()], footer: usize, version: u32) -> Option<()> {
+    if !format::has_twins(version) {
+        return Some(());
+    }
+    let [_, series, .., last] = sections;
+    let end = last.offset + last.length;
+    let distance = format::twin_distance(end, footer as u64)? as usize;
+    let summary = Summary::decode(&out[place(*last)], version).ok();
+    let dictionary = summary.and_then(|summary| summary.dictionary).map_or(0, |(length, _)| length);
+    let start = series.offset.checked_sub(dictionary).unwrap_or(series.offset) as usize;
+    out.copy_within(start..end as usize, start + distance);
+    let header = format::header_twin(out.len() as u64)? as usize;
+    out.copy_within(..HEADER_BYTES as usize, header);
+    out.copy_within(footer.., header + HEADER_BYTES as usize);
+    out[end as usize..start + distance].fill(0);
+    out[header + (HEADER_BYTES + END_BYTES) as usize..footer].fill(0);
     Some(())
 }
 

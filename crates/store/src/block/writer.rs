@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use ogive_journal::{Disk, DiskFile};
 use ogive_model::{Kind, Labels, SeriesData, Temporality, Tenant};
 
-use crate::block::format::{self, PAGE_SERIES, Section, Summary};
+use crate::block::format::{self, PAGE_SERIES, Section, SectionId, Summary};
 use crate::block::series::{self, ChunkEntry, Entry};
 use crate::block::{BlockId, BlockMeta, file_name, postings};
 use crate::bytes::put_varint;
@@ -304,9 +304,7 @@ impl Writer {
         postings::put(&mut bytes, lists.iter().map(Vec::as_slice));
         let postings = self.write_section(bytes)?;
         let summary = self.write_section(self.summary.encode(self.version))?;
-        let footer = format::footer(&[chunks, series, pages, labels, postings, summary], self.written);
-        self.buffer.extend_from_slice(&footer);
-        self.spill(0)?;
+        self.write_end(&[chunks, series, pages, labels, postings, summary])?;
         self.file.sync()?;
         Ok(Some(BlockMeta {
             tenant: Tenant::default(),
@@ -322,6 +320,29 @@ impl Writer {
             samples: self.summary.samples,
             bytes: self.written,
         }))
+    }
+
+    /// Writes everything but the chunks once more, which are read back for it, and the footer.
+    fn write_end(&mut self, sections: &[Section; SectionId::ALL.len()]) -> Result<(), Error> {
+        for (id, section) in SectionId::ALL.into_iter().zip(sections) {
+            format::check_section(id, section.length)?;
+        }
+        let dictionary = self.summary.dictionary.map_or(0, |(length, _)| length);
+        let (start, end) = (sections[SectionId::Series as usize - 1].offset - dictionary, self.written);
+        self.buffer.resize(format::TWIN_DISTANCE as usize, 0);
+        for offset in (start..end).step_by(BUFFER_BYTES) {
+            let held = self.buffer.len();
+            self.buffer.resize(held + (end - offset).min(BUFFER_BYTES as u64) as usize, 0);
+            self.file.read_exact_at(offset, &mut self.buffer[held..])?;
+            self.spill(BUFFER_BYTES)?;
+        }
+        self.buffer.extend_from_slice(&format::header(self.version));
+        // The twin of the footer comes first, and says where the footer is.
+        let footer = format::footer(sections, self.offset() + format::END_BYTES + format::TWIN_DISTANCE);
+        self.buffer.extend_from_slice(&footer);
+        self.buffer.resize(self.buffer.len() + format::TWIN_DISTANCE as usize, 0);
+        self.buffer.extend_from_slice(&footer);
+        self.spill(0)
     }
 
     /// Ends the chunks with the dictionary that texts were packed with.
