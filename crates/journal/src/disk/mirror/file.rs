@@ -241,7 +241,7 @@ impl DiskFile for MirrorFile {
         slot.counts.healed.fetch_add(1, Ordering::Relaxed);
         slot.counts.healed_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let path = slot.path(self.shared.inner(&self.path));
-        (self.shared.tell)(&format!(
+        self.shared.tell_healed(&format!(
             "{}: bytes {}..{} were bad and are healed from another copy",
             path.display(),
             place.start,

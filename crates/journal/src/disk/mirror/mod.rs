@@ -96,8 +96,13 @@ struct Shared {
     /// While a member is rebuilt: the files that changed, and from which byte on.
     changed: Mutex<Option<BTreeMap<PathBuf, u64>>>,
     held: Mutex<bool>,
+    /// Healed pieces since the last look at the members: those that were told, and the others.
+    healed: Mutex<(u64, u64)>,
     tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
+
+/// 5 healed pieces are told one by one between two looks at the members: a bad disk has thousands.
+const HEALED_TOLD_MAX: u64 = 5;
 
 /// See the module. Clones share it.
 #[derive(Clone)]
@@ -110,6 +115,25 @@ impl Shared {
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of a healed piece, or counts it when enough were told.
+    fn tell_healed(&self, sentence: &str) {
+        let mut healed = self.healed.lock().unwrap_or_else(PoisonError::into_inner);
+        if healed.0 < HEALED_TOLD_MAX {
+            healed.0 += 1;
+            (self.tell)(sentence);
+        } else {
+            healed.1 += 1;
+        }
+    }
+
+    /// Tells how many pieces were healed beside those that were told.
+    fn sum_healed(&self) {
+        let (_, more) = std::mem::take(&mut *self.healed.lock().unwrap_or_else(PoisonError::into_inner));
+        if more > 0 {
+            (self.tell)(&format!("{more} more pieces of files were bad and are healed from another copy"));
+        }
     }
 
     fn names(&self) -> RwLockWriteGuard<'_, ()> {
@@ -332,6 +356,7 @@ impl MirrorDisk {
     /// member out, if another stays; one that says something else is written again. Call it now and then: files that are
     /// open go on taking bytes when their names are gone.
     pub fn check(&self) -> Vec<Finding> {
+        self.0.sum_healed();
         let expected = {
             let state = self.0.read();
             let of = |(at, slot): (usize, &Slot)| {

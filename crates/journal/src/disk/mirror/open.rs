@@ -93,6 +93,7 @@ impl MirrorDisk {
             writers: Mutex::default(),
             changed: Mutex::default(),
             held: Mutex::default(),
+            healed: Mutex::default(),
             tell: options.tell,
         };
         Ok((Self(Arc::new(shared)), stale))

@@ -287,3 +287,26 @@ fn a_directory_that_vanishes_is_missed_and_a_label_that_rots_is_written_again() 
     assert!(matches!(&mirror.check()[..], [Finding { healed: false, .. }]));
     assert_eq!(states(&mirror), [MemberState::Out, MemberState::Live]);
 }
+
+/// One line for each healed piece filled the log of a server with a bad disk. Now the first ones stand there, and how many more.
+#[test]
+fn many_healed_pieces_are_told_in_a_few_sentences() {
+    let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let hears = Arc::clone(&told);
+    let tell = Arc::new(move |sentence: &str| hears.lock().unwrap().push(sentence.to_owned()));
+    let (mirror, _) =
+        MirrorDisk::open(vec![member("/a", &a), member("/b", &b)], MirrorOptions { tell, ..options(1) }).unwrap();
+    put(&mirror, "/a/x", &[7; 1000]).unwrap();
+    told.lock().unwrap().clear();
+    let file = mirror.open_read(Path::new("/a/x")).unwrap();
+    for round in 0..2 {
+        (0..100).for_each(|at| file.heal(0, at..at + 1, &[7]).unwrap());
+        assert_eq!(told.lock().unwrap().len(), 5, "round {round}");
+        mirror.check();
+        let told = std::mem::take(&mut *told.lock().unwrap());
+        assert!(told.len() == 6 && told[5].starts_with("95 more pieces"), "{told:?}");
+    }
+    mirror.check();
+    assert!(told.lock().unwrap().is_empty());
+}
