@@ -45,14 +45,13 @@ impl Embedded {
             rollups,
             replay_bytes_max,
             journal_arrivals: arrivals,
+            reserve_bytes: RESERVE_BYTES,
             ..Options::default()
         };
         let directory = upkeep.mirror.root().to_owned();
         let store = Store::open(Arc::new(upkeep.mirror.clone()), &directory, options, Arc::new(Time(clock)))
             .with_context(|| format!("cannot open the data in {}", directory.display()))?;
-        for finding in &store.status().recovered.findings {
-            eprintln!("ogive: recovery: {finding}");
-        }
+        tell_findings("recovery", &store.status().recovered.findings);
         let store = Arc::new(store);
         upkeep.attach(&store);
         let live = Live::new(&store, clock, live);
@@ -66,6 +65,20 @@ impl Embedded {
         if let Err(error) = self.0.flush_whole() {
             eprintln!("ogive: what is in memory stays in the journal: {error}");
         }
+    }
+}
+
+/// 16 MiB: blocks of some hundred thousand series, so that a flush, and a deletion behind it, find room on a full disk.
+const RESERVE_BYTES: u64 = 16 << 20;
+/// 10 findings of one look stand in the log; a bad disk has thousands, and `ogive status` and `ogive scrub` list them.
+const TOLD_MAX: usize = 10;
+
+/// Tells on standard error what a look at stored bytes found: the first ones, and how many more.
+pub(crate) fn tell_findings<T: std::fmt::Display>(look: &str, findings: &[T]) {
+    findings.iter().take(TOLD_MAX).for_each(|finding| eprintln!("ogive: {look}: {finding}"));
+    if findings.len() > TOLD_MAX {
+        let more = findings.len() - TOLD_MAX;
+        eprintln!("ogive: {look}: {more} more findings are not shown here; see `ogive status` and `ogive disk list`");
     }
 }
 
@@ -121,7 +134,11 @@ impl Observer for Heard {
 }
 
 fn refusal(error: ogive_store::Error) -> Refusal {
-    if error.is_full() { Refusal::DiskFull(error.to_string()) } else { Refusal::Failed(error.to_string()) }
+    match error {
+        ogive_store::Error::Refused { problem } => Refusal::TooLarge(problem),
+        error if error.is_full() => Refusal::DiskFull(error.to_string()),
+        error => Refusal::Failed(error.to_string()),
+    }
 }
 
 impl From<ogive_store::Refusal> for Refusal {
@@ -262,6 +279,7 @@ impl Backend for Embedded {
             ("recovered_batches", status.recovered.batches),
             ("recovered_samples", status.recovered.samples),
             ("recovery_findings", status.recovered.findings.len() as u64),
+            ("unacknowledged_findings", status.findings),
         ]
         .into_iter()
         .chain(self.2.counts().figures())

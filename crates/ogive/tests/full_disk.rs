@@ -96,6 +96,41 @@ fn a_full_disk_refuses_writes_and_heals() {
     assert_eq!(server.number("f"), Some(sequence as f64));
 }
 
+/// A full disk refused the very request that makes room.
+#[test]
+fn a_full_disk_takes_a_deletion() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(_small) = Small::mount(directory.path()) else {
+        return again_in_a_namespace("a_full_disk_takes_a_deletion");
+    };
+    let data = directory.path().join("data");
+    let server = Server::try_start(&data, &["--listen", "127.0.0.1:0", "--enable-admin-api"]).unwrap();
+    let t = now_ms();
+    let series = || json!([{"labels": {"__name__": "words"}, "kind": "text"}, common::float("f")]);
+    let send = |sequence: u64| {
+        let letter = |at: usize| char::from(b'a' + ((at * 7 + sequence as usize * 13) % 26) as u8);
+        let text: String = (0..200_000).map(letter).collect();
+        let samples =
+            json!([{"series": 0, "time_ms": t, "text": text}, {"series": 1, "time_ms": t, "float": sequence}]);
+        server.batch(SOURCE, sequence, series(), samples)
+    };
+    let ballast = directory.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 4 << 20]).unwrap();
+    let full = (1..100).find(|sequence| send(*sequence).0 != 200).expect("the disk fills");
+    // Not a byte is left beside the reserve.
+    let mut rest = std::fs::OpenOptions::new().append(true).open(&ballast).unwrap();
+    while std::io::Write::write(&mut rest, &[1; 4096]).is_ok_and(|taken| taken > 0) {}
+    let head = "POST /api/v1/admin/tsdb/delete_series?match[]=f HTTP/1.1";
+    let (status, body) = server.request(head, b"").unwrap();
+    assert_eq!(status, 204, "{body}");
+    assert_eq!(server.number("f"), None);
+    let mut server = server;
+    server.kill();
+    let server = Server::try_start(&data, &["--listen", "127.0.0.1:0"]).unwrap();
+    assert_eq!(server.number("f"), None);
+    assert_eq!(server.get("/api/v1/series?match[]=words").1["data"].as_array().map(Vec::len), Some(1), "{full}");
+}
+
 /// A broker on a full disk: senders are told to come again, what it acknowledged is delivered, and delivering makes room.
 #[test]
 fn a_full_spool_disk_refuses_batches_and_heals() {

@@ -4,7 +4,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{SOURCE, Server, eventually, now_ms};
+use common::{SOURCE, Server, eventually, form, now_ms};
 use serde_json::{Value, json};
 
 fn start(directory: &std::path::Path, more: &[&str]) -> Server {
@@ -100,5 +100,26 @@ fn deletion_asks_first_and_leaves_nothing() {
     assert!(status == 400 && body.contains("match[]"), "{body}");
     let head = "PUT /api/v1/admin/tsdb/delete_series?match[]=kept&start=0 HTTP/1.1";
     assert_eq!(server.request(head, b"").unwrap().0, 204);
+    assert_eq!(server.number("count(kept)"), None);
+}
+
+/// A deletion with 257 matchers was answered as done, and after a kill no start read the manifest again.
+#[test]
+fn a_deletion_beyond_a_limit_is_refused_and_one_at_it_survives_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = start(directory.path(), &["--enable-admin-api"]);
+    gauges(&server, 0, now_ms() - 60_000, 0..5);
+    let delete = |server: &Server, matchers: usize| {
+        let selector = format!("kept{{{}}}", vec!["a!=\"x\""; matchers - 1].join(","));
+        let form = format!("match[]={}", form(&selector));
+        let head = "POST /api/v1/admin/tsdb/delete_series HTTP/1.1\r\ncontent-type: application/x-www-form-urlencoded";
+        server.request(head, form.as_bytes()).unwrap()
+    };
+    let (status, body) = delete(&server, 257);
+    assert!(status == 400 && body.contains("257 matchers where at most 256"), "{status} {body}");
+    assert_eq!(server.number("count(kept)"), Some(1.0), "nothing was deleted");
+    assert_eq!(delete(&server, 256).0, 204);
+    server.kill();
+    let server = start(directory.path(), &[]);
     assert_eq!(server.number("count(kept)"), None);
 }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_journal::Disk;
 
+use crate::reserve::Reserve;
 use crate::sway::sway;
 use crate::view::View;
 use crate::{BlockId, Blocks, Error, Manifest};
@@ -21,6 +22,7 @@ use crate::{BlockId, Blocks, Error, Manifest};
 pub(crate) struct Ledger {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
+    reserve: Arc<Reserve>,
     manifest: Mutex<Manifest>,
     view: Mutex<Arc<View>>,
 }
@@ -28,7 +30,20 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, manifest: Manifest, blocks: Blocks) -> Self {
         let view = View { manifest: Arc::new(manifest.clone()), blocks, flushed: 0 };
-        Self { disk, directory: directory.to_owned(), manifest: Mutex::new(manifest), view: Mutex::new(Arc::new(view)) }
+        let reserve = Arc::new(Reserve::new(Arc::clone(&disk), directory, 0));
+        let (directory, view) = (directory.to_owned(), Mutex::new(Arc::new(view)));
+        Self { disk, directory, reserve, manifest: Mutex::new(manifest), view }
+    }
+
+    /// With a reserve of up to `bytes` for its changes.
+    pub(crate) fn with_reserve(self, bytes: u64) -> Self {
+        let reserve = Arc::new(Reserve::new(Arc::clone(&self.disk), &self.directory, bytes));
+        Self { reserve, ..self }
+    }
+
+    /// The space for what makes room.
+    pub(crate) fn reserve(&self) -> &Arc<Reserve> {
+        &self.reserve
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {
@@ -88,7 +103,7 @@ impl Ledger {
         change(&mut next);
         sway();
         let blocks = before.blocks.follow(&*self.disk, &self.directory, &next)?;
-        next.replace(&*self.disk, &self.directory)?;
+        self.reserve.spend(|| next.replace(&*self.disk, &self.directory))?;
         sway();
         let view = View { manifest: Arc::new(next.clone()), blocks, flushed: flushed.unwrap_or(before.flushed) };
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
@@ -101,6 +116,7 @@ impl Ledger {
         for id in gone {
             let _ = self.disk.remove(&Manifest::block_path(&self.directory, id));
         }
+        self.reserve.restore();
         Ok(())
     }
 }

@@ -1,33 +1,33 @@
 //! Manifest: which blocks are live, and from where the journal must be replayed.
 //!
-//! Invariants: a file named `MANIFEST` is always whole (it is replaced by rename, after an fsync of the new
-//! bytes and before one of the directory); block ids are distinct and below `next_block`; a block that no
-//! manifest names does not exist, whatever files lie about.
+//! Invariants: block ids are distinct and below `next_block`; a block that no manifest names does not exist, whatever
+//! files lie about; bytes that are written can be read again: [`Manifest::to_file`] decodes them before anything is
+//! touched. How they come to the disk, twice, is in [`crate::manifest_files`].
 //! Format: docs/formats/manifest.md.
-//! Failure: a manifest that fails its checksum stops the start with [`Error::Corrupt`]: guessing which blocks
-//! are live would lose or double samples.
+//! Limits: `BLOCKS_MAX`, `HORIZONS_MAX`, [`TOMBSTONES_MAX`], `BODY_BYTES_MAX`; who changes a manifest and the reader both
+//! keep to them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use ogive_journal::{Disk, DiskFile, Position};
+use ogive_journal::Position;
 use ogive_model::Tenant;
 
-use crate::block::{BLOCK_SUFFIX, BlockId, BlockMeta};
+use crate::block::{BlockId, BlockMeta};
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
 use crate::tombstone::{TOMBSTONES_MAX, Tombstone};
 use crate::window::Window;
 use crate::{Error, block};
 
-/// Name of the file in the store's directory.
-pub const MANIFEST_FILE: &str = "MANIFEST";
+pub(crate) use crate::manifest_files::MANIFEST_FILE;
+
 const MAGIC: [u8; 8] = *b"OGIVEMAN";
 const VERSION: u32 = 2;
 /// Magic, version, length of the body, checksum of the body.
 const HEADER_BYTES: usize = 8 + 4 + 4 + 4;
 const _: () = assert!(HEADER_BYTES == 20);
-/// 1 Mi blocks: a block an hour for a century.
-const BLOCKS_MAX: usize = 1 << 20;
+/// 1 Mi blocks: a block an hour for a century. Tests reach a smaller one in time.
+const BLOCKS_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 20 };
 /// 1 GiB: a megabyte of windows beside a million blocks is far below it, and a torn length is far above.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
@@ -65,115 +65,46 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The manifest of `directory`, or an empty one when there is none, and removes what no manifest names:
-    /// half-written blocks and blocks that were replaced.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`], [`Error::TooNew`], or the disk's.
-    pub fn open(disk: &dyn Disk, directory: &Path) -> Result<Self, Error> {
-        // What is read may have been renamed by a process that ended before it was durable. A power cut could bring
-        // the manifest before it back, which names other files: so nothing is removed until that is ruled out.
-        disk.sync_dir(directory)?;
-        let (manifest, agreed) = Self::read(disk, directory)?.unwrap_or((Self::default(), true));
-        if !agreed {
-            manifest.replace(disk, directory)?;
-        }
-        manifest.remove_orphans(disk, directory)?;
-        Ok(manifest)
-    }
-
-    /// Reads the manifest of `directory`, and whether every copy of it says the same; `None` when there is none. After a
-    /// crash one copy may be of the change that was not finished: that one counts, and [`Manifest::open`] finishes it.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`], [`Error::TooNew`], or the disk's: of the first copy, when none can be read.
-    pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> Result<Option<(Self, bool)>, Error> {
-        let file = match disk.open_read(&directory.join(MANIFEST_FILE)) {
-            Ok(file) => file,
-            Err(ogive_journal::Error::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let (mut best, mut agreed, mut first) = (None::<Self>, true, None);
-        for copy in 0..file.copies() {
-            match Self::read_copy(&*file, copy) {
-                Ok(found) => {
-                    agreed &= best.as_ref().is_none_or(|best| *best == found);
-                    let is_newer = |best: &Self| best.generation < found.generation;
-                    if best.as_ref().is_none_or(is_newer) {
-                        best = Some(found);
-                    }
-                }
-                Err(Error::Disk(ogive_journal::Error::NoCopy { .. })) => {}
-                Err(error) => {
-                    agreed = false;
-                    first = first.or(Some(error));
-                }
-            }
-        }
-        match (best, first) {
-            (Some(best), _) => Ok(Some((best, agreed))),
-            (None, Some(error)) => Err(error),
-            (None, None) => Ok(None),
-        }
-    }
-
-    /// One copy of the file.
-    pub(crate) fn read_copy(file: &dyn DiskFile, copy: usize) -> Result<Self, Error> {
-        let length = usize::try_from(file.copy_length(copy)?).expect("a file fits the address space");
-        let mut bytes = vec![0; length];
-        let read = file.read_copy_at(copy, 0, &mut bytes)?;
-        Self::decode(&bytes[..read], &file.copy_path(copy))
-    }
-
-    /// Puts this manifest in place of the one in `directory`. Durable when it returns; on an error the old one
-    /// or the new one is there, whole.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub fn replace(&self, disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
-        self.check();
-        Ok(disk.replace(&directory.join(MANIFEST_FILE), &self.encode())?)
-    }
-
     /// Where a block of `id` lies.
     #[must_use]
     pub fn block_path(directory: &Path, id: BlockId) -> PathBuf {
         directory.join(block::file_name(id))
     }
 
-    fn check(&self) {
-        let mut met = HashSet::new();
-        for BlockMeta { id, .. } in &self.blocks {
-            assert!(met.insert(*id), "block {id:?} is listed twice");
-            assert!(id.0 < self.next_block, "block {id:?} is not below {}", self.next_block);
+    /// The bytes of the file, which were decoded again: what no reader would take is never written.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the limit that it is beyond.
+    pub(crate) fn to_file(&self) -> Result<Vec<u8>, Error> {
+        let refused = |problem: String| Error::Refused {
+            problem: format!("the store cannot keep this change, because no start would read it again: {problem}"),
+        };
+        // Before anything of that size is made.
+        if self.blocks.len() > BLOCKS_MAX {
+            return Err(refused(format!("{} blocks where at most {BLOCKS_MAX} can be", self.blocks.len())));
+        }
+        let too_long =
+            |bytes| Err(refused(format!("a manifest of {bytes} bytes where at most {BODY_BYTES_MAX} can be")));
+        if self.windows.len() > BODY_BYTES_MAX {
+            return too_long(self.windows.len());
+        }
+        let body = self.encode_body();
+        if body.len() > BODY_BYTES_MAX {
+            return too_long(body.len());
+        }
+        let bytes = seal(&body);
+        match Self::decode(&bytes, Path::new(MANIFEST_FILE)) {
+            Ok(back) if back == *self => Ok(bytes),
+            Ok(_) => Err(refused("it comes back as another one".into())),
+            Err(Error::Corrupt { problem, .. }) => Err(refused(problem)),
+            Err(error) => Err(error),
         }
     }
 
-    fn remove_orphans(&self, disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
-        let live: HashSet<BlockId> = self.blocks.iter().map(|meta| meta.id).collect();
-        for path in disk.list(directory)? {
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            let unfinished = name.ends_with(".new") && (name.contains(BLOCK_SUFFIX) || name.starts_with(MANIFEST_FILE));
-            let dead = block::parse_file_name(name).is_some_and(|id| !live.contains(&id));
-            if unfinished || dead {
-                disk.remove(&path)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The bytes of the file.
+    /// The bytes of the file, unchecked.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let body = self.encode_body();
-        let length = u32::try_from(body.len()).expect("a manifest is far below 4 GiB");
-        let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
-        out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
-        out.extend_from_slice(&body);
-        out
+        seal(&self.encode_body())
     }
 
     fn encode_body(&self) -> Vec<u8> {
@@ -267,6 +198,18 @@ impl Manifest {
     }
 }
 
+/// The file of a body.
+fn seal(body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len()).expect("a manifest is far below 4 GiB");
+    let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    out.extend_from_slice(body);
+    out
+}
+
 fn get_block(cursor: &mut Cursor<'_>, version: u32) -> Result<BlockMeta, Broken> {
     let mut meta = BlockMeta {
         id: BlockId(cursor.varint()?),
@@ -312,14 +255,14 @@ fn get_resolution(cursor: &mut Cursor<'_>) -> Result<u32, Broken> {
 }
 
 #[cfg(test)]
-mod tests {
-    use ogive_journal::SimulatedDisk;
+pub(crate) mod tests {
     use ogive_model::{MatchOp, Matcher, TimeRange};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::tombstone::MATCHERS_MAX;
 
-    fn sample(blocks: u64) -> Manifest {
+    pub(crate) fn sample(blocks: u64) -> Manifest {
         let block = |id| BlockMeta {
             id: BlockId(id * 3),
             time_min: -5,
@@ -376,79 +319,59 @@ mod tests {
         assert!(matches!(decode(|manifest| manifest.next_block = 3), Err(Error::Corrupt { .. })));
     }
 
+    /// `delete_series` with 257 matchers was answered as done, and no start read the manifest again: limits were checked
+    /// where bytes are read and not where they are written. Now each is refused by the writer at one above its value.
     #[test]
-    fn replacing_is_whole_whenever_the_power_goes() {
-        let directory = Path::new("/store");
-        for run in 0_u64.. {
-            let changes = 1 + run / 8;
-            let disk = SimulatedDisk::new(run);
-            disk.create_dir_all(directory).unwrap();
-            sample(1).replace(&disk, directory).unwrap();
-            disk.cut_power_after(changes);
-            let replaced = sample(2).replace(&disk, directory);
-            let powered = disk.is_powered();
-            disk.cut_power();
-            disk.restart();
-            let found = Manifest::open(&disk, directory).unwrap();
-            assert!(found == sample(2) || (replaced.is_err() && found == sample(1)), "{changes}: {found:?}");
-            if powered && run % 8 == 7 {
-                assert!(changes > 4, "{changes} changes are too few to replace a file");
-                break;
-            }
-        }
-    }
-
-    /// A process replaced two blocks by one, renamed its manifest, and was killed before it had fsynced the
-    /// directory. The next one read that manifest and removed the two blocks; then the power went, and the manifest
-    /// before it was back without its blocks. Now nothing is removed before what was read is durable.
-    #[test]
-    fn blocks_of_the_manifest_before_are_removed_only_when_it_cannot_come_back() {
-        let directory = Path::new("/store");
-        let named = |id| Manifest {
-            blocks: vec![BlockMeta { id: BlockId(id), ..sample(1).blocks[0].clone() }],
-            next_block: 9,
-            ..sample(0)
+    fn what_no_reader_would_take_is_not_written() {
+        let written = |change: &dyn Fn(&mut Manifest)| {
+            let mut manifest = sample(2);
+            change(&mut manifest);
+            let bytes = manifest.to_file();
+            let read = bytes.as_ref().ok().map(|bytes| Manifest::decode(bytes, Path::new(MANIFEST_FILE)).unwrap());
+            assert!(read.is_none_or(|read| read == manifest), "what is written comes back");
+            bytes.map(drop)
         };
-        for seed in 0..50 {
-            let disk = SimulatedDisk::new(seed);
-            disk.create_dir_all(directory).unwrap();
-            (1..3).for_each(|id| disk.put(&Manifest::block_path(directory, BlockId(id)), vec![1]));
-            named(1).replace(&disk, directory).unwrap();
-            let new = directory.join("MANIFEST.new");
-            let mut file = disk.create(&new).unwrap();
-            file.write_all(&named(2).encode()).unwrap();
-            file.sync().unwrap();
-            disk.rename(&new, &directory.join(MANIFEST_FILE)).unwrap();
-            disk.kill_process();
-            assert_eq!(Manifest::open(&disk, directory).unwrap(), named(2));
-            disk.cut_power();
-            disk.restart();
-            let found = Manifest::open(&disk, directory).unwrap();
-            let path = Manifest::block_path(directory, found.blocks[0].id);
-            assert!(disk.length(&path).is_ok(), "seed {seed}: {} is gone", path.display());
-        }
-    }
-
-    #[test]
-    fn files_that_no_manifest_names_are_removed_and_others_stay() {
-        let (disk, directory) = (SimulatedDisk::new(0), Path::new("/store"));
-        disk.create_dir_all(directory).unwrap();
-        sample(2).replace(&disk, directory).unwrap();
-        let names = [
-            ("0000000000000003.block", true),
-            ("0000000000000004.block", false),
-            ("0000000000000005.block.new", false),
-            ("MANIFEST.new", false),
-            ("LOCK", true),
-            ("000000000000000A.block", true),
-            ("notes.new", true),
-        ];
-        names.iter().for_each(|(name, _)| disk.put(&directory.join(name), Vec::new()));
-        Manifest::open(&disk, directory).unwrap();
-        let left = disk.list(directory).unwrap();
-        for (name, stays) in names {
-            assert_eq!(left.contains(&directory.join(name)), stays, "{name}");
-        }
+        let refused = |change: &dyn Fn(&mut Manifest), limit: &str| match written(change) {
+            Err(Error::Refused { problem }) => assert!(problem.contains(limit), "{problem}"),
+            other => panic!("{limit}: {other:?}"),
+        };
+        let matcher = Matcher::new("host", MatchOp::Equal, "a").unwrap();
+        let matchers = |count| {
+            let matcher = matcher.clone();
+            move |manifest: &mut Manifest| manifest.tombstones[0].matchers = vec![matcher.clone(); count]
+        };
+        written(&matchers(MATCHERS_MAX)).unwrap();
+        refused(&matchers(MATCHERS_MAX + 1), "257 matchers where at most 256");
+        let tombstones = |count| {
+            let matchers = vec![matcher.clone()];
+            move |manifest: &mut Manifest| {
+                let one = Tombstone { matchers: matchers.clone(), ..manifest.tombstones[0].clone() };
+                manifest.tombstones = vec![one; count];
+            }
+        };
+        written(&tombstones(TOMBSTONES_MAX)).unwrap();
+        refused(&tombstones(TOMBSTONES_MAX + 1), "4097 tombstones where at most 4096");
+        let horizons =
+            |count| move |manifest: &mut Manifest| manifest.horizons = vec![manifest.horizons[0].clone(); count];
+        written(&horizons(HORIZONS_MAX)).unwrap();
+        refused(&horizons(HORIZONS_MAX + 1), "65537 horizons where at most 65536");
+        let window =
+            |length_ms| move |manifest: &mut Manifest| manifest.blocks[0].window = Window { start_ms: 0, length_ms };
+        written(&window(WINDOW_MS_MAX as i64)).unwrap();
+        refused(&window(WINDOW_MS_MAX as i64 + 1), "milliseconds of a window");
+        let blocks = |count: u64| {
+            move |manifest: &mut Manifest| {
+                manifest.next_block = count;
+                let meta = manifest.blocks[0].clone();
+                manifest.blocks = (0..count).map(|id| BlockMeta { id: BlockId(id), ..meta.clone() }).collect();
+            }
+        };
+        written(&blocks(BLOCKS_MAX as u64)).unwrap();
+        refused(&blocks(BLOCKS_MAX as u64 + 1), "4097 blocks where at most 4096");
+        refused(&|manifest| manifest.next_block = 3, "too new");
+        // A body of 1 GiB and one byte, of zeros that nobody touches.
+        let above = Manifest { windows: vec![0; BODY_BYTES_MAX + 1], ..Manifest::default() };
+        assert!(matches!(above.to_file(), Err(Error::Refused { .. })));
     }
 
     proptest! {

@@ -134,6 +134,11 @@ impl<'a> Opened<'a> {
         Ok(())
     }
 
+    /// Adds what the answer may lack without any part that cannot be read.
+    pub(crate) fn warn(&self, warnings: Vec<String>) {
+        self.gaps().entry(0).or_default().extend(warnings);
+    }
+
     fn gaps(&self) -> MutexGuard<'_, BTreeMap<usize, Vec<String>>> {
         self.gaps.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use ogive_journal::{Disk, Error as DiskError, Finding, Until, scrub_journal, segment_number};
 
 use crate::block::scrub::scrub_block;
-use crate::manifest::MANIFEST_FILE;
 use crate::store::JOURNAL_DIRECTORY;
 use crate::{BlockMeta, Error, Manifest, snapshot};
 
@@ -45,8 +44,11 @@ pub(crate) struct Scrubber<'a> {
 /// The disk's, or [`Error::Corrupt`] when no copy of the manifest is good.
 pub fn scrub(disk: &dyn Disk, directory: &Path, pace: Pace<'_>) -> Result<Scrubbed, Error> {
     let mut scrubber = Scrubber::new(disk, directory, pace);
-    scrubber.manifest(directory)?;
-    let manifest = Manifest::read(disk, directory)?.map_or_else(Manifest::default, |(manifest, _)| manifest);
+    let read = Manifest::read(disk, directory)?;
+    if let Some((manifest, false)) = &read {
+        scrubber.manifest(directory, manifest);
+    }
+    let manifest = read.map_or_else(Manifest::default, |(manifest, _)| manifest);
     scrubber.rest(&manifest.blocks, Until::End, &|_| true)
 }
 
@@ -55,33 +57,11 @@ impl<'a> Scrubber<'a> {
         Self { disk, directory: directory.to_owned(), total: 0, done: Scrubbed::default(), pace }
     }
 
-    /// The copies of a manifest that nobody changes now.
-    pub(crate) fn manifest(&mut self, directory: &Path) -> Result<(), Error> {
-        let path = directory.join(MANIFEST_FILE);
-        let file = match self.disk.open_read(&path) {
-            Err(DiskError::NotFound { .. }) => return Ok(()),
-            file => file?,
-        };
-        let Some((good, agreed)) = Manifest::read(self.disk, directory)? else { return Ok(()) };
-        self.done.bytes += file.length().unwrap_or(0);
-        if agreed {
-            return Ok(());
-        }
-        let mut bad = Vec::new();
-        for copy in 0..file.copies() {
-            let problem = match Manifest::read_copy(&*file, copy) {
-                Ok(found) if found == good => continue,
-                Err(Error::Disk(DiskError::NoCopy { .. })) => continue,
-                Ok(_) => "it is not the newest".to_owned(),
-                Err(error) => error.to_string(),
-            };
-            bad.push((file.copy_path(copy), problem));
-        }
-        let healed = good.replace(self.disk, directory).is_ok();
-        for (path, problem) in bad {
-            self.add([Finding { path, section: "manifest".into(), offset: 0, end: 0, problem, healed }]);
-        }
-        Ok(())
+    /// The copies of a manifest that nobody changes now, and that must say what `good` says.
+    pub(crate) fn manifest(&mut self, directory: &Path, good: &Manifest) {
+        let (found, bytes) = good.scrub(self.disk, directory);
+        self.done.bytes += bytes;
+        self.add(found);
     }
 
     /// Blocks, journal and snapshots. A block that is not live any more is no finding.
@@ -102,8 +82,10 @@ impl<'a> Scrubber<'a> {
         self.journal(&directory, until)?;
         for one in snapshots {
             let inside = snapshot::path_of(&directory, &one.name);
-            self.manifest(&inside)?;
-            let Some((manifest, _)) = Manifest::read(self.disk, &inside)? else { continue };
+            let Some((manifest, agreed)) = Manifest::read(self.disk, &inside)? else { continue };
+            if !agreed {
+                self.manifest(&inside, &manifest);
+            }
             for meta in &manifest.blocks {
                 let path = Manifest::block_path(&inside, meta.id);
                 // Another name of a file that was looked at.

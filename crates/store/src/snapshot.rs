@@ -323,8 +323,12 @@ fn parse_intent(cursor: &mut Cursor<'_>) -> Result<(String, u64, u64), Broken> {
     Ok((name.map_err(|error| cursor.broken(error.to_string()))?, cursor.varint()?, cursor.varint()?))
 }
 
+/// 4 MiB of a frame's body: a thousand findings, and far more than what names a snapshot.
+const FRAME_BYTES_MAX: usize = 4 << 20;
+
 /// Magic, version, length and checksum of the body, body.
-fn frame(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
+    assert!(body.len() <= FRAME_BYTES_MAX, "a frame of {} bytes", body.len());
     let mut out = magic.to_vec();
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&(body.len() as u32).to_le_bytes());
@@ -334,7 +338,7 @@ fn frame(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a file that [`frame`] wrote, from whichever copy is good.
-fn read_frame<T>(
+pub(crate) fn read_frame<T>(
     disk: &dyn Disk,
     path: &Path,
     magic: [u8; 8],
@@ -342,6 +346,8 @@ fn read_frame<T>(
 ) -> Result<T, Error> {
     let file = disk.open_read(path)?;
     let length = (0..file.copies()).filter_map(|copy| file.copy_length(copy).ok()).max().unwrap_or(0);
+    // A file that somebody else made long is not read into memory: its end is not what was written.
+    let length = length.min(FRAME_BYTES_MAX as u64 + 20);
     let read = ogive_journal::read_verified(&*file, 0..length, |bytes, path| {
         let corrupt = |Broken { offset, problem }: Broken| Error::Corrupt {
             path: path.to_owned(),

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread::JoinHandle;
 
-use ogive_journal::{DirectoryLock, Disk, Journal, Until};
+use ogive_journal::{DirectoryLock, Disk, Finding, Journal, Until};
 use ogive_model::sequence::SourceTable;
 use ogive_model::{
     Batch, Labels, Matcher, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, Tenant, TimeRange,
@@ -21,6 +21,7 @@ use ogive_model::{
 };
 
 use crate::bell::Bell;
+use crate::findings::{Findings, NewFinding};
 use crate::first::First;
 use crate::heads::{Asked, Heads};
 use crate::ingest::flusher::{self, Flusher};
@@ -39,9 +40,9 @@ use crate::retention::Oldest;
 use crate::scrub::{self, Scrubbed, Scrubber};
 use crate::snapshot::{self, SnapshotInfo};
 use crate::sway::sway;
-use crate::tombstone::{TOMBSTONES_MAX, Tombstone};
+use crate::tombstone::{self, Tombstone};
 use crate::view::View;
-use crate::{BlockMeta, Blocks, Budget, Error, Manifest};
+use crate::{BlockId, BlockMeta, Blocks, Budget, Error, Manifest, StoredFinding};
 
 /// Name of the journal's directory in the store's.
 pub(crate) const JOURNAL_DIRECTORY: &str = "journal";
@@ -55,6 +56,7 @@ pub struct Store {
     keeper: Arc<Bell<keep::Wish>>,
     size: Arc<HeadSize>,
     stats: Arc<Stats>,
+    findings: Findings,
     recovered: Recovered,
     head_bytes_max: u64,
     threads: Vec<JoinHandle<()>>,
@@ -70,12 +72,15 @@ impl Store {
     /// # Errors
     /// The disk's, or [`Error::Corrupt`] when the manifest is broken.
     pub fn open(disk: Arc<dyn Disk>, directory: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let Found { lock, manifest, blocks, sources, journal, mut findings } = find(&disk, directory, &options)?;
+        let Found { lock, manifest, blocks, sources, journal, met } = find(&disk, directory, &options)?;
+        let now_ms = clock.wall_ns() / 1_000_000;
+        let findings = Findings::open(Arc::clone(&disk), directory, now_ms);
         let size = Arc::new(HeadSize::default());
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
         let from = manifest.replay_from;
-        let ledger = Arc::new(Ledger::new(disk, directory, manifest, blocks));
+        let ledger = Ledger::new(disk, directory, manifest, blocks).with_reserve(options.reserve_bytes);
+        let ledger = Arc::new(ledger);
         let (bell, keeper) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
         let oldest = oldest_of(&options, &ledger);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
@@ -100,11 +105,13 @@ impl Store {
             unflushed_bytes: 0,
             unflushed_bytes_max: options.replay_bytes_max,
             want_flush: Box::new(move || ring.ring(None)),
+            reserve: Arc::clone(ledger.reserve()),
         };
-        let mut recovered = writer.replay(from, |mark| flusher.relieve(mark))?;
-        // What opening the journal met in its last segment, replay met again.
-        findings.retain(|finding| !recovered.findings.contains(finding));
-        recovered.findings.splice(0..0, findings);
+        let next = writer.journal.next().0;
+        let (mut recovered, mut lost, spans) = writer.replay(from, |mark| flusher.relieve(mark))?;
+        lost.extend(met.lost(&ledger.view().blocks, spans.around((next, next))));
+        met.add_to(&mut recovered);
+        findings.note(now_ms, lost);
 
         let (ring, interval) = (Arc::clone(&bell), (options.flush_interval, options.flush_retry));
         let threads = vec![
@@ -123,6 +130,7 @@ impl Store {
             keeper,
             size,
             stats,
+            findings,
             recovered,
             head_bytes_max,
             threads,
@@ -208,12 +216,9 @@ impl Store {
     /// stays. The bytes go as the keeper writes the blocks anew: [`Store::settle`] waits for that.
     ///
     /// # Errors
-    /// The disk's, or [`Error::TooManyDeletions`]; then nothing is deleted.
+    /// The disk's, [`Error::Refused`] or [`Error::TooManyDeletions`]; then nothing is deleted.
     pub fn delete(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Error> {
-        let room = || {
-            let waiting = self.ledger.view().manifest.tombstones.len() + selectors.len();
-            if waiting > TOMBSTONES_MAX { Err(Error::TooManyDeletions { limit: TOMBSTONES_MAX }) } else { Ok(()) }
-        };
+        let room = || tombstone::check_room(&self.ledger.view().manifest.tombstones, selectors);
         room()?;
         // What is in memory goes to blocks, and the journal that it came from goes: a deletion is meant for blocks.
         self.flush_whole()?;
@@ -269,22 +274,82 @@ impl Store {
         snapshot::list(self.ledger.disk(), self.ledger.directory())
     }
 
-    /// Looks at every stored byte and heals what another copy has right.
+    /// Looks at every stored byte and heals what another copy has right. Records of the journal that are bad in every copy
+    /// are in memory, which is written as blocks then; what stays bad is noted until somebody acknowledges it.
     ///
     /// # Errors
     /// What the disk or `pace` says.
-    pub fn scrub(&self, pace: scrub::Pace<'_>) -> Result<Scrubbed, Error> {
+    pub fn scrub(&self, now_ms: i64, pace: scrub::Pace<'_>) -> Result<Scrubbed, Error> {
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         let mut scrubber = Scrubber::new(disk, directory, pace);
-        let blocks = self.ledger.frozen(|manifest| {
-            scrubber.manifest(directory)?;
-            Ok::<_, Error>(manifest.blocks.clone())
-        })?;
+        let blocks = self.ledger.frozen(|_| {
+            // Not the one that is frozen: ids that were taken are not on the disk.
+            let manifest = &self.ledger.view().manifest;
+            scrubber.manifest(directory, manifest);
+            manifest.blocks.clone()
+        });
         let until = Until::Durable(self.stats.journal_durable.get());
         let is_live = |meta: &BlockMeta| self.ledger.view().blocks.metas().any(|live| live.id == meta.id);
-        let scrubbed = scrubber.rest(&blocks, until, &is_live)?;
+        let mut scrubbed = scrubber.rest(&blocks, until, &is_live)?;
         self.ledger.reopen();
+        self.save_journaled(&mut scrubbed);
+        let lost = scrubbed.findings.iter().filter(|finding| !finding.healed && !self.is_known(finding));
+        self.findings.note(now_ms, lost.map(|finding| self.finding_of(finding, &blocks)).collect());
         Ok(scrubbed)
+    }
+
+    /// Writes what is in memory as blocks when records that it came from are bad in the journal.
+    fn save_journaled(&self, scrubbed: &mut Scrubbed) {
+        let journal = self.ledger.directory().join(JOURNAL_DIRECTORY);
+        let is_saved = |finding: &&mut Finding| {
+            !finding.healed && finding.path.parent() == Some(&journal) && !self.is_known(finding)
+        };
+        let mut bad: Vec<&mut Finding> = scrubbed.findings.iter_mut().filter(is_saved).collect();
+        if bad.is_empty() {
+            return;
+        }
+        let flushed = self.flush_whole();
+        for finding in &mut bad {
+            finding.healed = flushed.is_ok();
+            finding.problem.push_str(match flushed {
+                Ok(_) => "; what they held was in memory, and is in blocks now",
+                Err(_) => "; what they held is in memory, and could not be written as blocks",
+            });
+            scrubbed.healed += u64::from(finding.healed);
+        }
+    }
+
+    /// Whether the start met a finding of the journal: what was lost then is not in memory.
+    fn is_known(&self, Finding { path, offset, end, .. }: &Finding) -> bool {
+        let (bytes, tail) =
+            (format!("{}: bytes {offset}..{end} are bad", path.display()), format!("{}: the last", path.display()));
+        self.recovered.findings.iter().any(|known| known.starts_with(&bytes) || known.starts_with(&tail))
+    }
+
+    /// A part that stays bad. Whoever reads a block meets it; what is bad in the journal is in memory until this ends.
+    fn finding_of(&self, finding: &Finding, blocks: &[BlockMeta]) -> NewFinding {
+        let name = finding.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let id = crate::block::parse_file_name(name);
+        let meta = id.and_then(|id| blocks.iter().find(|meta| meta.id == id));
+        let range = meta.map_or(TimeRange::ALL, |meta| TimeRange {
+            start_ms: meta.time_min.saturating_sub(1),
+            end_ms: meta.time_max,
+        });
+        NewFinding { problem: finding.to_string(), tenant: meta.map(|meta| meta.tenant.clone()), range, silent: false }
+    }
+
+    /// What was found to be bad or lost since it was last acknowledged, the oldest first.
+    #[must_use]
+    pub fn findings(&self) -> Vec<StoredFinding> {
+        self.findings.list()
+    }
+
+    /// Forgets the findings up to the number `up_to`; tells how many. Answers warn of them no more.
+    ///
+    /// # Errors
+    /// The disk's; then none is forgotten.
+    pub fn acknowledge(&self, up_to: u64) -> Result<usize, Error> {
+        self.findings.acknowledge(up_to)
     }
 
     /// How many shards there are: each has a follower of its own.
@@ -372,6 +437,7 @@ impl Store {
             written_clashes: self.stats.written_clashes.get(),
             horizons: view.manifest.horizons.clone(),
             recovered: self.recovered.clone(),
+            findings: self.findings.count() as u64,
         }
     }
 
@@ -384,7 +450,9 @@ impl Store {
     fn opened(&self, tenant: &Tenant, selection: &Selection, opening: &Opening<'_>) -> Result<Opened<'_>, SelectError> {
         let check = |view: &View| Opened::check(view, tenant, selection, opening);
         let (view, heads) = self.heads().find(asked(tenant, selection), opening, check)?;
-        Ok(Opened::new((view, &self.stats), tenant, selection, heads, opening)?)
+        let opened = Opened::new((view, &self.stats), tenant, selection, heads, opening)?;
+        opened.warn(self.findings.warnings(tenant, selection.range));
+        Ok(opened)
     }
 
     fn heads(&self) -> Heads<'_> {
@@ -478,7 +546,9 @@ impl Select for TenantView<'_> {
     fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
         let mut budget = Budget::partial(selection.samples_max);
         let series = self.read(selection, &mut budget)?;
-        Ok(Partial { series, warnings: budget.into_gaps() })
+        let mut warnings = self.store.findings.warnings(self.tenant, selection.range);
+        warnings.extend(budget.into_gaps());
+        Ok(Partial { series, warnings })
     }
 
     fn open<'a>(
@@ -564,24 +634,63 @@ struct Found {
     blocks: Blocks,
     sources: SourceTable,
     journal: Journal,
-    findings: Vec<String>,
+    met: Met,
+}
+
+/// What opening met before the journal was replayed, one sentence each.
+struct Met {
+    /// The manifest's, with whether samples may be missing for it.
+    manifest: (Vec<String>, bool),
+    blocks: Vec<String>,
+    journal: Vec<String>,
+    /// The end of the journal, when a record is lost there.
+    last: Option<String>,
+}
+
+impl Met {
+    /// What is lost. Blocks that cannot be read are met by whoever reads them.
+    fn lost(&self, blocks: &Blocks, last: TimeRange) -> Vec<NewFinding> {
+        let (told, is_lost) = &self.manifest;
+        let told = told.iter().filter(|_| *is_lost).cloned();
+        let mut lost: Vec<NewFinding> = told.map(|told| NewFinding::silent(told, TimeRange::ALL)).collect();
+        lost.extend(blocks.failures().filter_map(|(id, error)| {
+            let meta = blocks.metas().find(|meta| meta.id == id)?;
+            let range = TimeRange { start_ms: meta.time_min.saturating_sub(1), end_ms: meta.time_max };
+            let (problem, tenant) = (block_failure(id, error), Some(meta.tenant.clone()));
+            Some(NewFinding { problem, tenant, range, silent: false })
+        }));
+        lost.extend(self.last.iter().map(|told| NewFinding::silent(told.clone(), last)));
+        lost
+    }
+
+    /// Adds what replay did not meet again.
+    fn add_to(self, recovered: &mut Recovered) {
+        let mut all = [self.manifest.0, self.blocks, self.journal].concat();
+        all.retain(|finding| !recovered.findings.contains(finding));
+        recovered.findings.splice(0..0, all);
+    }
 }
 
 fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<Found, Error> {
     disk.create_dir_all(directory)?;
     let lock = disk.lock(directory)?;
     snapshot::finish_rollback(&**disk, directory)?;
-    let manifest = Manifest::open(&**disk, directory)?;
+    let (manifest, told) = Manifest::open(&**disk, directory)?;
     let blocks = Blocks::open(&**disk, directory, &manifest);
     let sources = read_windows(&manifest, directory)?;
-    let mut findings: Vec<String> = block_failures(&blocks);
-    let (journal, torn) = open_journal(disk, directory, options, &manifest)?;
-    findings.extend(torn);
-    Ok(Found { lock, manifest, blocks, sources, journal, findings })
+    let (journal, bad, last) = open_journal(disk, directory, options, &manifest)?;
+    // More than the sentence that says which file was read: it names what no manifest does.
+    let is_lost = told.len() > 1;
+    let met = Met { manifest: (told, is_lost), blocks: block_failures(&blocks), journal: bad, last };
+    Ok(Found { lock, manifest, blocks, sources, journal, met })
 }
 
 fn block_failures(blocks: &Blocks) -> Vec<String> {
-    blocks.failures().map(|(id, error)| format!("block {}: {error}", id.0)).collect()
+    blocks.failures().map(|(id, error)| block_failure(id, error)).collect()
+}
+
+fn block_failure(id: BlockId, error: &Error) -> String {
+    format!("block {}: {error}", id.0)
 }
 
 fn read_windows(manifest: &Manifest, directory: &Path) -> Result<SourceTable, Error> {
@@ -600,7 +709,7 @@ fn open_journal(
     directory: &Path,
     options: &Options,
     manifest: &Manifest,
-) -> Result<(Journal, Vec<String>), Error> {
+) -> Result<(Journal, Vec<String>, Option<String>), Error> {
     // The hasher's keys are the standard library's source of random numbers.
     let random = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8) as u32;
     let options = ogive_journal::Options {
@@ -613,7 +722,9 @@ fn open_journal(
         format!("{}: the last {bytes} bytes, from {offset} on, are torn and left out", path.display())
     };
     let torn = recovery.torn.map(told);
-    Ok((journal, torn.into_iter().chain(recovery.corruptions.iter().map(ToString::to_string)).collect()))
+    let last = torn.clone().filter(|_| recovery.torn_is_whole).map(|told| format!("{told}: a record, which was bad"));
+    let torn = last.clone().or(torn);
+    Ok((journal, torn.into_iter().chain(recovery.corruptions.iter().map(ToString::to_string)).collect(), last))
 }
 
 /// The oldest samples that are taken: what was dropped does not come back.

@@ -3,18 +3,20 @@
 //! Invariants: a tombstone is in the manifest before its deletion is acknowledged, and until every block that could hold
 //! what it deletes was written without; it is meant for blocks that had arrived when it was made, so what arrives
 //! later for the same times stays.
-//! Limits: [`TOMBSTONES_MAX`], `MATCHERS_MAX`.
+//! Limits: [`TOMBSTONES_MAX`], `MATCHERS_MAX`, `TOMBSTONES_BYTES_MAX`: [`check_room`] before anything is done.
 
 use ogive_model::{HistogramColumn, Kind, Labels, MatchOp, Matcher, SeriesData, Tenant, TimeRange};
 
-use crate::BlockMeta;
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
 use crate::manifest::{get_tenant, put_tenant};
+use crate::{BlockMeta, Error};
 
 /// 4,096 deletions that are not carried out: each block is looked at once for each of them.
 pub const TOMBSTONES_MAX: usize = 4096;
 /// 256 matchers in one selector: far more than one writes.
-const MATCHERS_MAX: usize = 256;
+pub(crate) const MATCHERS_MAX: usize = 256;
+/// 16 MiB of selectors wait in all: each change of the manifest writes them again.
+pub(crate) const TOMBSTONES_BYTES_MAX: usize = 16 << 20;
 
 /// A deletion; see the module.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,6 +123,33 @@ impl Tombstone {
     }
 }
 
+/// Whether deletions by `selectors` can be kept beside those that are `waiting`.
+///
+/// # Errors
+/// [`Error::Refused`] when they never can be, [`Error::TooManyDeletions`] when they can be later.
+pub(crate) fn check_room(waiting: &[Tombstone], selectors: &[Vec<Matcher>]) -> Result<(), Error> {
+    if let Some(many) = selectors.iter().map(Vec::len).find(|count| *count > MATCHERS_MAX) {
+        let problem = format!("a deletion of {many} matchers where at most {MATCHERS_MAX} can be; select with fewer");
+        return Err(Error::Refused { problem });
+    }
+    let text_bytes = |matchers: &[Matcher]| -> usize {
+        matchers.iter().map(|matcher| matcher.name.len() + matcher.value.len() + MATCHER_BYTES).sum()
+    };
+    let new: usize = selectors.iter().map(|matchers| text_bytes(matchers)).sum();
+    if new > TOMBSTONES_BYTES_MAX {
+        let problem = format!("selectors of {new} bytes where at most {TOMBSTONES_BYTES_MAX} can be; select with less");
+        return Err(Error::Refused { problem });
+    }
+    let held: usize = waiting.iter().map(|tombstone| text_bytes(&tombstone.matchers)).sum();
+    if waiting.len() + selectors.len() > TOMBSTONES_MAX || held + new > TOMBSTONES_BYTES_MAX {
+        return Err(Error::TooManyDeletions { limit: TOMBSTONES_MAX });
+    }
+    Ok(())
+}
+
+/// What a matcher takes beside its texts: how it matches, and two lengths of up to 4 bytes.
+const MATCHER_BYTES: usize = 9;
+
 fn rows(times: &[i64], range: TimeRange) -> std::ops::Range<usize> {
     let from = times.partition_point(|time| *time <= range.start_ms);
     from..times.partition_point(|time| *time <= range.end_ms).max(from)
@@ -140,4 +169,28 @@ pub(crate) fn is_empty(data: &SeriesData) -> bool {
 /// Leaves of a series only what it is.
 pub(crate) fn clear(data: &mut SeriesData) {
     (data.floats, data.histograms, data.texts) = Default::default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_checked_at_each_limit_and_one_above() {
+        let matcher = |bytes: usize| Matcher::new("a", MatchOp::Equal, "x".repeat(bytes)).unwrap();
+        let few = vec![matcher(1); MATCHERS_MAX];
+        check_room(&[], std::slice::from_ref(&few)).unwrap();
+        let many = [few, vec![matcher(1)]].concat();
+        assert!(matches!(check_room(&[], &[many]), Err(Error::Refused { .. })));
+        let (tenant, range) = (Tenant::default(), TimeRange::ALL);
+        let waiting = Tombstone { generation: 1, tenant, matchers: vec![matcher(1)], range };
+        let selector = || vec![matcher(1)];
+        check_room(&vec![waiting.clone(); TOMBSTONES_MAX - 1], &[selector()]).unwrap();
+        let above = check_room(&vec![waiting.clone(); TOMBSTONES_MAX], &[selector()]);
+        assert!(matches!(above, Err(Error::TooManyDeletions { .. })));
+        let most = TOMBSTONES_BYTES_MAX - MATCHER_BYTES - 1;
+        check_room(&[], &[vec![matcher(most)]]).unwrap();
+        assert!(matches!(check_room(&[], &[vec![matcher(most + 1)]]), Err(Error::Refused { .. })));
+        assert!(matches!(check_room(&[waiting], &[vec![matcher(most)]]), Err(Error::TooManyDeletions { .. })));
+    }
 }

@@ -32,6 +32,9 @@ pub(crate) struct Scrub {
     /// Print what was found as JSON.
     #[arg(long)]
     json: bool,
+    /// Do not scrub: show what the running server found and lost, and take note of it, so that answers warn of it no more.
+    #[arg(long, conflicts_with_all = ["data", "rate"])]
+    acknowledge: bool,
 }
 
 /// Runs the command.
@@ -39,10 +42,39 @@ pub(crate) fn run(options: &Scrub) -> anyhow::Result<ExitCode> {
     if !options.data.is_empty() {
         return show(&stopped(&options.data)?, options.json);
     }
+    if options.acknowledge {
+        return Ok(acknowledge(options).unwrap_or_else(|failure| failure.report()));
+    }
     match running(options) {
         Ok(data) => show(&data?, options.json),
         Err(failure) => Ok(failure.report()),
     }
+}
+
+fn acknowledge(options: &Scrub) -> Result<ExitCode, Failure> {
+    let found = known(&options.server)?;
+    // Those that are shown and none that comes meanwhile.
+    if let Some(up_to) = found.iter().filter_map(|finding| finding["id"].as_u64()).max() {
+        options.server.post("/v1/findings/acknowledge", &json!({"up_to": up_to}))?;
+    }
+    if options.json {
+        println!("{}", json!({"acknowledged": found}));
+    } else {
+        found.iter().for_each(|finding| println!("{}", sentence(finding)));
+        println!("{} findings acknowledged", found.len());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a server found and nobody has acknowledged.
+pub(crate) fn known(server: &Server) -> Result<Vec<Value>, Failure> {
+    let answer: Value = serde_json::from_str(&server.get("/v1/findings", &[])?).unwrap_or_default();
+    Ok(answer["data"]["findings"].as_array().cloned().unwrap_or_default())
+}
+
+/// A finding in a line.
+pub(crate) fn sentence(finding: &Value) -> String {
+    format!("finding {}: {}", finding["id"], finding["problem"].as_str().unwrap_or_default())
 }
 
 fn stopped(directories: &[PathBuf]) -> anyhow::Result<Value> {

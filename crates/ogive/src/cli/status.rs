@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use super::client::Server;
 use super::format::thousands;
+use super::scrub::{known, sentence};
 
 /// Shows what a server holds and counted.
 #[derive(clap::Args, Debug)]
@@ -37,6 +38,13 @@ pub(crate) fn run(options: &Status) -> anyhow::Result<ExitCode> {
             _ => value.to_string(),
         };
         println!("{name:width$}  {shown}");
+    }
+    if figures.get("unacknowledged_findings").and_then(serde_json::Value::as_u64).is_some_and(|count| count > 0) {
+        match known(&options.server) {
+            Ok(found) => found.iter().for_each(|finding| println!("{}", sentence(finding))),
+            Err(failure) => return Ok(failure.report()),
+        }
+        println!("`ogive scrub --acknowledge` takes note of these findings");
     }
     Ok(ExitCode::SUCCESS)
 }

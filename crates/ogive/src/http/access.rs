@@ -72,6 +72,8 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/disks", Read, Admin),
     ("/v1/disks/replace", Admin, Admin),
     ("/v1/scrub", Read, Admin),
+    ("/v1/findings", Read, Read),
+    ("/v1/findings/acknowledge", Admin, Admin),
     ("/v1/snapshots", Read, Admin),
     ("/v1/snapshots/clone", Admin, Admin),
     ("/v1/snapshots/{name}", Admin, Admin),

@@ -26,6 +26,7 @@ pub(super) fn enabled(app: &App) -> Result<(), ApiError> {
 fn refused(refusal: Refusal) -> ApiError {
     match refusal {
         Refusal::DiskFull(message) => ApiError::disk_full(message),
+        Refusal::TooLarge(message) => ApiError::bad_data(message),
         other => ApiError::unavailable(other.to_string()),
     }
 }

@@ -263,6 +263,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/disks", get(upkeep::disks))
         .route("/v1/disks/replace", post(upkeep::replace))
         .route("/v1/scrub", get(upkeep::scrub).post(upkeep::start_scrub))
+        .route("/v1/findings", get(upkeep::findings))
+        .route("/v1/findings/acknowledge", post(upkeep::acknowledge))
         .route("/v1/snapshots", get(upkeep::snapshots).post(upkeep::create_snapshot))
         .route("/v1/snapshots/clone", post(upkeep::clone_snapshot))
         .route("/v1/snapshots/{name}", axum::routing::delete(upkeep::delete_snapshot))

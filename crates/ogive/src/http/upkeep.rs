@@ -18,7 +18,7 @@ use super::App;
 use super::ask::blocking;
 use super::error::{ApiError, json as json_answer};
 use crate::upkeep::{ASKED_RATE, FILL_RATE, ScrubTotals, Upkeep, WorkState, absolute};
-use ogive_store::{SnapshotInfo, Store};
+use ogive_store::{SnapshotInfo, Store, StoredFinding};
 
 #[derive(serde::Deserialize)]
 pub(super) struct Replace {
@@ -72,6 +72,40 @@ fn scrubs(upkeep: &Upkeep) -> Value {
         "work": work(&upkeep.scrub.work.state()), "last": last,
         "bytes_total": bytes, "errors_total": errors, "healed_total": healed, "completed_time_ms": completed_ms,
     })
+}
+
+/// What was found to be bad or lost and is not acknowledged.
+pub(super) async fn findings(State(app): State<App>) -> Result<Response, ApiError> {
+    with_store(&app, |_, store| Ok((StatusCode::OK, json!({"findings": known(store)})))).await
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct Acknowledge {
+    /// The number of the last finding that somebody has taken note of.
+    up_to: u64,
+}
+
+/// Forgets the findings up to a number: who asks has seen them.
+pub(super) async fn acknowledge(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
+    let Acknowledge { up_to } = read(&headers, &body)?;
+    with_store(&app, move |_, store| {
+        let acknowledged = store.acknowledge(up_to)?;
+        Ok((StatusCode::OK, json!({"acknowledged": acknowledged, "findings": known(store)})))
+    })
+    .await
+}
+
+fn known(store: &Store) -> Vec<Value> {
+    let document = |finding: StoredFinding| {
+        let StoredFinding { id, found_ms, problem, tenant, range, silent } = finding;
+        // All times have no bounds that a client could use.
+        let bound = |bound: i64| Some(bound).filter(|bound| ![i64::MIN, i64::MAX].contains(bound));
+        json!({
+            "id": id, "found_ms": found_ms, "problem": problem, "tenant": tenant.as_ref().map(ogive_model::Tenant::as_str),
+            "start_ms": bound(range.start_ms), "end_ms": bound(range.end_ms), "warns": silent,
+        })
+    };
+    store.findings().into_iter().map(document).collect()
 }
 
 /// What a scrub found.
@@ -200,7 +234,12 @@ fn document(upkeep: &Upkeep) -> Value {
     // What no directory had right when the store was opened, or has not now.
     let problems = upkeep.store().map(|store| {
         let status = store.status();
-        [status.recovered.findings, status.block_failures].concat()
+        let mut problems = [status.recovered.findings, status.block_failures].concat();
+        let earlier = store.findings().into_iter().map(|finding| finding.problem);
+        problems.extend(earlier);
+        let mut told = std::collections::HashSet::new();
+        problems.retain(|problem| told.insert(problem.clone()));
+        problems
     });
     json!({
         "disks": members, "epoch": upkeep.mirror.epoch(), "filling": filling,

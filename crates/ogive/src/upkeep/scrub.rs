@@ -102,15 +102,14 @@ impl Upkeep {
     pub(super) fn scrub_with(&self, rate: &Arc<AtomicU64>, work: &Work) -> anyhow::Result<()> {
         let mut pacer = Pacer::new(self.clock, Arc::clone(rate), Arc::clone(&self.ending));
         let mut before = 0;
-        let scrubbed = self.store()?.scrub(&mut |done, total| {
+        let now_ms = self.clock.wall() / 1_000_000;
+        let scrubbed = self.store()?.scrub(now_ms, &mut |done, total| {
             work.progress(done, total);
             let more = done - before;
             before = done;
             pacer.spend(more).map_err(|ended| DiskError::Mirror { problem: ended.to_string() })
         })?;
-        for finding in &scrubbed.findings {
-            eprintln!("ogive: scrub: {finding}");
-        }
+        crate::storage::tell_findings("scrub", &scrubbed.findings);
         let mut last = self.scrub.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.0.bytes += scrubbed.bytes;
         last.0.errors += scrubbed.found;

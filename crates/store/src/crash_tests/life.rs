@@ -528,7 +528,8 @@ impl Life {
             self.disks[*at].flip_bit(&root(*at).join(path), *bit);
         }
         self.verify(false);
-        let scrubbed = self.store().scrub(&mut |_, _| Ok(())).unwrap_or_else(|error| panic!("{}: {error}", self.story));
+        let scrubbed =
+            self.store().scrub(BEGIN_MS, &mut |_, _| Ok(())).unwrap_or_else(|error| panic!("{}: {error}", self.story));
         assert_eq!(scrubbed.found, scrubbed.healed, "{}: {:?}", self.story, scrubbed.findings);
         let bytes = |at: usize| blocks(&self.disks[at], at).into_values().collect::<Vec<_>>();
         assert!(bytes(0) == bytes(1), "{}: a copy is still bad: {places:?}", self.story);

@@ -87,6 +87,16 @@ impl Judged {
     }
 }
 
+/// What a record of the journal came to.
+#[derive(Default)]
+pub(crate) struct Restored {
+    pub(crate) samples: u64,
+    /// Samples that cannot be applied now.
+    pub(crate) lost: u64,
+    /// The first and the last time of its samples, milliseconds.
+    pub(crate) span: Option<(i64, i64)>,
+}
+
 /// See the module.
 pub(crate) struct Core {
     sources: SourceTable,
@@ -341,14 +351,19 @@ impl Core {
         }
     }
 
-    /// Takes a record of the journal. Gives the number of its samples, and how many of them cannot be applied now.
-    pub(crate) fn restore_record(&mut self, frame: &[u8]) -> Result<(u64, u64), Bad> {
+    /// Takes a record of the journal.
+    pub(crate) fn restore_record(&mut self, frame: &[u8]) -> Result<Restored, Bad> {
         if let Some((tenant, series)) = wire::decode_definitions(frame)? {
             self.restore_series(&tenant, &series);
             self.open.bytes += frame.len();
-            return Ok((0, 0));
+            return Ok(Restored::default());
         }
-        Ok(self.restore(Batch::decode(frame)?, frame.len()))
+        let batch = Batch::decode(frame)?;
+        let times = batch.samples.iter().flatten().map(Sample::time_ms);
+        let span = times
+            .fold(None, |span, time| Some(span.map_or((time, time), |(a, b): (i64, i64)| (a.min(time), b.max(time)))));
+        let (samples, lost) = self.restore(batch, frame.len());
+        Ok(Restored { samples, lost, span })
     }
 
     /// Takes a batch from the journal into the open group: everything in it was accepted. Gives the number of its

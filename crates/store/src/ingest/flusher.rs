@@ -134,7 +134,9 @@ impl Flusher {
     }
 
     fn write(&mut self) -> Flushed {
-        let written = self.write_pending();
+        // More goes from the journal than blocks take.
+        let ledger = Arc::clone(&self.ledger);
+        let written = ledger.reserve().spend(|| self.write_pending());
         match &written {
             Ok(_) => {
                 self.stats.flushes.add(1);

@@ -31,6 +31,7 @@ mod queue;
 pub(crate) mod recall;
 pub(crate) mod registry;
 pub(crate) mod shard;
+pub(crate) mod spans;
 pub(crate) mod stats;
 mod table;
 pub(crate) mod writer;
@@ -170,6 +171,8 @@ pub struct Options {
     pub tenant_limits: TenantLimits,
     /// Bytes of a journal segment.
     pub segment_bytes: u64,
+    /// Bytes of the disk that are kept for what makes room when it is full; 0 for none.
+    pub reserve_bytes: u64,
     /// Stands at the head of the journal's records; see its format. `None` for a random one.
     pub journal_mark: Option<u32>,
     /// The journal says when batches arrived, to the millisecond: for replays of what was recorded.
@@ -208,6 +211,7 @@ impl Default for Options {
             series_max: 2_000_000,
             tenant_limits: TenantLimits::default(),
             segment_bytes: ogive_journal::SEGMENT_BYTES_MAX,
+            reserve_bytes: 0,
             journal_mark: None,
             journal_arrivals: false,
             observer: None,

@@ -168,4 +168,6 @@ pub struct Status {
     pub horizons: Vec<Horizon>,
     /// What the start found.
     pub recovered: Recovered,
+    /// Findings that nobody has acknowledged.
+    pub findings: u64,
 }

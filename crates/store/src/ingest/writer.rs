@@ -11,16 +11,19 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use ogive_journal::{Error as DiskError, Journal, Position};
+use ogive_journal::{CORRUPTIONS_MAX, Error as DiskError, Journal, Position};
 use ogive_model::sequence::Seen;
-use ogive_model::{Batch, Reason, SeriesId, Verdict, wire};
+use ogive_model::{Batch, Reason, SeriesDef, SeriesId, Verdict, wire};
 
-use crate::ingest::core::Judged;
+use crate::findings::NewFinding;
 pub(crate) use crate::ingest::core::{Core, Mark, ids_of};
+use crate::ingest::core::{Judged, Restored};
 use crate::ingest::registry::Limits;
 use crate::ingest::shard::HeadSize;
+use crate::ingest::spans::Spans;
 use crate::ingest::stats::Recovered;
 use crate::ingest::{Clock, Observer, Queue, Refusal, Refused, Reply, Stamps, Step};
+use crate::reserve::Reserve;
 use crate::sway::sway;
 
 /// 8 MiB of labels go into one record of definitions: a quarter of what a frame may have.
@@ -85,6 +88,8 @@ pub(crate) struct Writer {
     /// Asks for a flush.
     pub(crate) want_flush: Box<dyn Fn() + Send>,
     pub(crate) synced_ns: u64,
+    /// Its space is not for batches.
+    pub(crate) reserve: Arc<Reserve>,
 }
 
 impl Writer {
@@ -208,6 +213,9 @@ impl Writer {
                 Err(error) => return Err((reply, Refusal::TooLarge(error.to_string()))),
             }
         }
+        if self.reserve.is_lent() {
+            return Err((reply, Refusal::DiskFull));
+        }
         let appended = self.journal.reopen().and_then(|()| self.arrive()).and_then(|()| self.define(&batch, judged));
         if let Err(error) = appended.and_then(|()| self.journal.append(&frame).map(|_| ())) {
             self.core.stats.journal_failures.add(1);
@@ -247,7 +255,10 @@ impl Writer {
             let mut bytes = 0;
             let fits = |number: &&u32| {
                 let def = core.registry.undefined(**number);
-                bytes += def.map_or(0, |def| def.labels.memory_bytes() + def.meta.unit.len());
+                // 32: what the reader counts for a label beside its bytes.
+                let of =
+                    |def: &SeriesDef| def.labels.memory_bytes() + 32 * def.labels.iter().count() + def.meta.unit.len();
+                bytes += def.map_or(0, of);
                 bytes <= DEFINITIONS_BYTES_MAX
             };
             // At least one: the largest that there can be has some 2 MiB.
@@ -326,27 +337,32 @@ impl Writer {
     }
 
     /// Applies what the journal holds from `from` on. `relieve` is called with each mark when the heads are full,
-    /// and must have made them durable as a block when it returns.
+    /// and must have made them durable as a block when it returns. With what was recovered, what is lost, and which times
+    /// the segments hold.
     pub(crate) fn replay(
         &mut self,
         from: Position,
         mut relieve: impl FnMut(Mark) -> Result<(), crate::Error>,
-    ) -> Result<Recovered, crate::Error> {
-        let mut recovered = Recovered::default();
+    ) -> Result<(Recovered, Vec<NewFinding>, Spans), crate::Error> {
+        let (mut recovered, mut spans) = (Recovered::default(), Spans::new(self.journal.segments()));
+        // Records that are not lost and say nothing, by position.
+        let mut useless = Vec::new();
         let core = &mut self.core;
         core.registry.tick(self.clock.now_ns());
         let limits = core.registry.limit(Limits::NONE);
         core.registry.replay(true);
         let replay = self.journal.replay::<crate::Error>(from, |position, frame| {
             match core.restore_record(frame) {
-                Ok((samples, lost)) => {
+                Ok(Restored { samples, lost, span }) => {
                     recovered.samples += samples;
+                    span.into_iter().for_each(|span| spans.add(position, span));
                     if lost > 0 {
-                        recovered.findings.push(format!("journal record {}: {lost} samples do not fit", position.0));
+                        useless.push((position.0, format!("journal record {}: {lost} samples do not fit", position.0)));
                     }
                 }
-                Err(error) => recovered.findings.push(format!("journal record {}: {error}", position.0)),
+                Err(error) => useless.push((position.0, format!("journal record {}: {error}", position.0))),
             }
+            useless.truncate(CORRUPTIONS_MAX);
             if core.open.bytes >= GROUP_BYTES_MAX {
                 core.apply_and_wait();
                 if self.size.is_half_full(self.head_bytes_max) {
@@ -359,13 +375,21 @@ impl Writer {
         core.registry.limit(limits);
         core.registry.replay(false);
         (recovered.batches, recovered.bytes) = (replay.records, replay.bytes);
-        recovered.findings.extend(replay.corruptions.iter().map(ToString::to_string));
+        let bad = replay.corruptions.iter().map(|bad| (bad.lost, bad.to_string()));
+        let lost: Vec<_> = useless.into_iter().map(|(at, told)| ((at, at + 1), told)).chain(bad).collect();
+        let finding = |(lost, told): &((u64, u64), String)| NewFinding {
+            // A bad header of a segment costs no record.
+            silent: lost.0 < lost.1,
+            ..NewFinding::silent(told.clone(), spans.around(*lost))
+        };
+        let found = lost.iter().map(finding).collect();
+        recovered.findings.extend(lost.into_iter().map(|(_, told)| told));
         core.stats.journal_bytes.set(self.journal.bytes());
         core.stats.journal_durable.set(self.journal.durable().0);
         if let Some(observer) = &self.observer {
             observer.recovered(core.sources());
         }
-        Ok(recovered)
+        Ok((recovered, found, spans))
     }
 }
 
