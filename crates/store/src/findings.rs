@@ -28,8 +28,7 @@ pub const FINDINGS_MAX: usize = 1000;
 const PROBLEM_BYTES_MAX: usize = 2 << 10;
 /// 3 findings stand in one answer in words.
 const WARNINGS_MAX: usize = 3;
-/// An hour before and behind the samples beside a lost record: as far ahead of the clock as a sample may be, and later than
-/// senders usually are.
+/// An hour before and behind the samples beside a lost record: senders are seldom later than others by more.
 pub(crate) const MARGIN_MS: i64 = 3_600_000;
 
 /// A finding that nobody has acknowledged.

@@ -157,8 +157,11 @@ fn a_block_whose_series_cannot_be_read_hides_them_and_is_counted() {
     // The series pages stand behind the one chunk, and its first byte is their first chunk's place.
     let bytes = disk.read(&path).unwrap();
     let footer = bytes.len() - 168;
-    let pages = u64::from_le_bytes(bytes[footer + 28..footer + 36].try_into().unwrap());
-    disk.flip_bit(&path, pages as usize * 8);
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (pages, end) = (number(footer + 28), number(footer + 124) + number(footer + 132));
+    // Its twin too: see docs/formats/block.md.
+    let distance = bytes.len() - 4_448 - end;
+    [pages, pages + distance].into_iter().for_each(|at| disk.flip_bit(&path, at * 8));
     let store = open_with(&disk, options());
     assert_eq!(submit(&store, batch(2, &[], &[id("a")], 1.0)), Err(Refusal::UnknownSeries(vec![0])));
     assert_eq!(store.status().recall_failures, 1);

@@ -1,7 +1,7 @@
 //! Whether a sample can be stored at all: rules that look at nothing but the sample, its series and the time.
 
 use ogive_hist::Count;
-use ogive_model::wire::TEXT_SAMPLE_BYTES_MAX;
+use ogive_model::wire::{BINS_MAX, TEXT_SAMPLE_BYTES_MAX};
 use ogive_model::{Kind, Reason, Sample, Value};
 
 /// 1970: nothing was measured before, and a time below it is a unit that was mistaken.
@@ -21,6 +21,9 @@ pub(crate) fn check(sample: &Sample, kind: Kind, wall_ns: i64) -> Result<(), Rea
     if sample.start_ns.is_some_and(|start| start < TIME_NS_MIN || (start != 0 && start >= sample.time_ns)) {
         return Err(Reason::StartInvalid);
     }
+    if bins_max(&sample.value) > BINS_MAX {
+        return Err(Reason::HistogramInvalid);
+    }
     match (&sample.value, kind) {
         (Value::Float(_), Kind::Float) => Ok(()),
         (Value::Histogram(histogram), Kind::Histogram) => {
@@ -31,6 +34,15 @@ pub(crate) fn check(sample: &Sample, kind: Kind, wall_ns: i64) -> Result<(), Rea
         (Value::Text(text), Kind::Text) if text.len() > TEXT_SAMPLE_BYTES_MAX => Err(Reason::TextTooLarge),
         (Value::Text(_), Kind::Text) => Ok(()),
         _ => Err(Reason::KindConflict),
+    }
+}
+
+/// Bins on that side of a histogram that has more: what a replay would not read is not taken.
+fn bins_max(value: &Value) -> usize {
+    match value {
+        Value::Histogram(histogram) => histogram.negative.indexes().len().max(histogram.positive.indexes().len()),
+        Value::FloatHistogram(histogram) => histogram.negative.indexes().len().max(histogram.positive.indexes().len()),
+        Value::Float(_) | Value::Text(_) => 0,
     }
 }
 
@@ -92,5 +104,28 @@ mod tests {
         histogram.positive.add(1_000_000, 1);
         histogram.recount();
         assert_eq!(check(&histogram), Err(Reason::HistogramInvalid));
+    }
+
+    /// OTLP takes more buckets than a frame's reader: the sample was acknowledged, and a start lost it.
+    #[test]
+    fn a_histogram_has_as_many_bins_as_a_replay_reads() {
+        let of = |bins: usize| {
+            let mut histogram = Histogram::<u64>::new(ogive_hist::Scheme::Exp2 { scale: 20 });
+            histogram.positive = (0..bins as i32).map(|index| (index, 1)).collect();
+            histogram.recount();
+            Value::Histogram(Box::new(histogram))
+        };
+        assert_eq!(at(NOW, of(BINS_MAX), Kind::Histogram), Ok(()));
+        assert_eq!(at(NOW, of(BINS_MAX + 1), Kind::Histogram), Err(Reason::HistogramInvalid));
+        let meta = ogive_model::SeriesMeta {
+            kind: Kind::Histogram,
+            temporality: ogive_model::Temporality::Delta,
+            unit: String::new(),
+            width_ms: 0,
+        };
+        let series = vec![ogive_model::SeriesDef::new([("__name__", "h")], meta)];
+        let samples = vec![Ok(Sample { series: 0, time_ns: NOW, start_ns: None, value: of(BINS_MAX) })];
+        let batch = ogive_model::Batch { series, samples, ..ogive_model::Batch::default() };
+        assert_eq!(ogive_model::Batch::decode(&batch.encode().unwrap()).unwrap(), batch);
     }
 }
