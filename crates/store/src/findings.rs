@@ -166,7 +166,7 @@ fn warning(StoredFinding { id, problem, .. }: &StoredFinding) -> String {
 impl State {
     fn add(&mut self, found_ms: i64, found: NewFinding) {
         let NewFinding { mut problem, tenant, range, silent } = found;
-        problem.truncate(problem.floor_char_boundary(PROBLEM_BYTES_MAX));
+        cut(&mut problem, PROBLEM_BYTES_MAX);
         let known = |one: &&mut StoredFinding| one.problem == problem;
         if let Some(before) = self.all.iter_mut().find(known) {
             // Met again, perhaps with less beside it to tell the range from.
@@ -180,7 +180,7 @@ impl State {
             last.widen(tenant.as_ref(), range, silent);
             const MORE: &str = "; more was found and is not described";
             if !last.problem.ends_with(MORE) {
-                last.problem.truncate(last.problem.floor_char_boundary(PROBLEM_BYTES_MAX - MORE.len()));
+                cut(&mut last.problem, PROBLEM_BYTES_MAX - MORE.len());
                 last.problem.push_str(MORE);
             }
         }
@@ -199,6 +199,12 @@ impl StoredFinding {
         self.silent |= silent;
         *self != before
     }
+}
+
+/// Cuts a text to at most `bytes`, between two letters.
+fn cut(text: &mut String, bytes: usize) {
+    let end = (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.truncate(end.unwrap_or(0));
 }
 
 const SILENT: u8 = 1;
