@@ -36,9 +36,9 @@ impl Ledger {
     }
 
     /// With a reserve of up to `bytes` for its changes.
-    pub(crate) fn with_reserve(self, bytes: u64) -> Self {
+    pub(crate) fn with_reserve(self, bytes: u64) -> Arc<Self> {
         let reserve = Arc::new(Reserve::new(Arc::clone(&self.disk), &self.directory, bytes));
-        Self { reserve, ..self }
+        Arc::new(Self { reserve, ..self })
     }
 
     /// The space for what makes room.

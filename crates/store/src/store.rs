@@ -80,7 +80,6 @@ impl Store {
         let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
         let from = manifest.replay_from;
         let ledger = Ledger::new(disk, directory, manifest, blocks).with_reserve(options.reserve_bytes);
-        let ledger = Arc::new(ledger);
         let (bell, keeper) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
         let oldest = oldest_of(&options, &ledger);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
@@ -107,9 +106,8 @@ impl Store {
             want_flush: Box::new(move || ring.ring(None)),
             reserve: Arc::clone(ledger.reserve()),
         };
-        let next = writer.journal.next().0;
         let (mut recovered, mut lost, spans) = writer.replay(from, |mark| flusher.relieve(mark))?;
-        lost.extend(met.lost(&ledger.view().blocks, spans.around((next, next))));
+        lost.extend(met.lost(&ledger.view().blocks, spans.around((writer.journal.next().0, 0))));
         met.add_to(&mut recovered);
         findings.note(now_ms, lost);
 
