@@ -1,6 +1,8 @@
 //! Conditions on labels.
 
-use crate::pattern;
+use std::sync::Arc;
+
+use crate::pattern::Pattern;
 
 /// How a matcher compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,7 +19,8 @@ pub enum MatchOp {
 
 /// One condition: a label that is not there has the empty value.
 ///
-/// The regular expression is compiled once, when the matcher is made, by a linear-time engine.
+/// The regular expression is read once, when the matcher is made: a list of texts becomes a set, any other is compiled by a linear-time
+/// engine.
 #[derive(Clone, Debug)]
 pub struct Matcher {
     /// The label's name.
@@ -26,7 +29,7 @@ pub struct Matcher {
     pub op: MatchOp,
     /// The value or the pattern, as written.
     pub value: String,
-    regex: Option<regex::Regex>,
+    pattern: Option<Arc<Pattern>>,
 }
 
 impl PartialEq for Matcher {
@@ -36,26 +39,44 @@ impl PartialEq for Matcher {
 }
 
 impl Matcher {
-    /// 1 MiB for a compiled program: far above hand-written patterns, far below what would hurt.
-    pub const PROGRAM_BYTES_MAX: usize = pattern::PROGRAM_BYTES_MAX;
-
     /// A matcher; compiles `value` when `op` asks for it.
     ///
     /// # Errors
-    /// The engine's message when the pattern is wrong or larger than [`Matcher::PROGRAM_BYTES_MAX`].
+    /// Go's message when the pattern is wrong, and one of its kind when its program is larger than
+    /// [`program_bytes_max`](crate::pattern::program_bytes_max).
     pub fn new(name: impl Into<String>, op: MatchOp, value: impl Into<String>) -> Result<Self, String> {
         let (name, value) = (name.into(), value.into());
-        let regex = match op {
+        let pattern = match op {
             MatchOp::Equal | MatchOp::NotEqual => None,
-            MatchOp::Regex | MatchOp::NotRegex => Some(pattern::anchored(&value)?),
+            MatchOp::Regex | MatchOp::NotRegex => Some(Arc::new(Pattern::parse(&value)?)),
         };
-        Ok(Self { name, op, value, regex })
+        Ok(Self { name, op, value, pattern })
+    }
+
+    /// A matcher that a store has kept: also with a pattern that [`Matcher::new`] refuses today and took once, which means what it meant.
+    ///
+    /// # Errors
+    /// As [`Matcher::new`], when the pattern never was one.
+    pub fn from_stored(name: impl Into<String>, op: MatchOp, value: impl Into<String>) -> Result<Self, String> {
+        let (name, value) = (name.into(), value.into());
+        let refused = match Self::new(name.clone(), op, value.clone()) {
+            Ok(matcher) => return Ok(matcher),
+            Err(refused) => refused,
+        };
+        let pattern = Pattern::of_engine(&value).map_err(|_| refused)?;
+        Ok(Self { name, op, value, pattern: Some(Arc::new(pattern)) })
+    }
+
+    /// The values that fulfil the condition, ascending, when it is `=~` with a list of them.
+    #[must_use]
+    pub fn listed(&self) -> Option<Vec<&str>> {
+        self.pattern.as_ref().filter(|_| self.op == MatchOp::Regex)?.listed()
     }
 
     /// Whether a label of `value` fulfils the condition.
     #[must_use]
     pub fn matches(&self, value: &str) -> bool {
-        let matched = self.regex.as_ref().map_or_else(|| value == self.value, |regex| regex.is_match(value));
+        let matched = self.pattern.as_ref().map_or_else(|| value == self.value, |pattern| pattern.matches(value));
         matched == matches!(self.op, MatchOp::Equal | MatchOp::Regex)
     }
 
@@ -77,6 +98,15 @@ mod tests {
         assert!(check(MatchOp::NotEqual, "a", "b") && !check(MatchOp::NotEqual, "a", "a"));
         assert!(check(MatchOp::Regex, "a|b.", "bc") && !check(MatchOp::Regex, "a|b", "xa"));
         assert!(check(MatchOp::NotRegex, "a.*", "ba") && !check(MatchOp::NotRegex, "a.*", "a\nb"));
+    }
+
+    #[test]
+    fn what_was_stored_once_is_read_for_ever() {
+        assert!(Matcher::new("l", MatchOp::Regex, "(?x) a b").is_err());
+        assert!(Matcher::from_stored("l", MatchOp::Regex, "(?x) a b").unwrap().matches("ab"));
+        assert!(Matcher::from_stored("l", MatchOp::NotRegex, "a|b").unwrap().matches("c"));
+        assert!(Matcher::from_stored("l", MatchOp::Equal, "(").unwrap().matches("("));
+        assert!(Matcher::from_stored("l", MatchOp::Regex, "(").is_err());
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Tombstone {
                 tag => return Err(cursor.broken(format!("{tag} is no way to match"))),
             };
             let (name, value) = (cursor.text()?, cursor.text()?);
-            matchers.push(Matcher::new(name, op, value).map_err(|error| cursor.broken(error))?);
+            matchers.push(Matcher::from_stored(name, op, value).map_err(|error| cursor.broken(error))?);
         }
         Ok(Self { generation, tenant, matchers, range })
     }
