@@ -226,8 +226,11 @@ impl<C: Count> Histogram<C> {
     pub fn buckets(&self) -> impl DoubleEndedIterator<Item = Bucket<C>> + '_ {
         let bins = |positive: bool| {
             let closed = self.scheme.closed(positive);
+            let custom = matches!(self.scheme, Scheme::Custom { .. });
             move |(index, count): (i32, C)| {
                 let (lo, hi) = self.scheme.bounds(positive, index);
+                // The first custom bin holds everything to its bound, minus infinity too.
+                let closed = if custom && index == 0 { Closed::Both } else { closed };
                 Bucket { lo, hi, count, closed }
             }
         };

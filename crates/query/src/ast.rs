@@ -3,12 +3,14 @@
 //! Invariants: every node holds the byte range of the text that it was read from; children lie inside
 //! their parents (a selector's modifiers belong to the selector). The parser has checked all types.
 
+mod chain;
 mod duration;
 mod operator;
 mod span;
 
 use ogive_model::Matcher;
 
+pub use chain::Chain;
 pub use duration::{DurationError, DurationExpr, DurationKind, DurationOp, DurationScope};
 pub use operator::{AggregateOp, BinaryOp, UnaryOp};
 pub use span::Span;
@@ -317,7 +319,17 @@ impl Expr {
             _ => {}
         }
         self.durations_mut().into_iter().for_each(DurationExpr::erase_spans);
-        self.children_mut().into_iter().for_each(Self::erase_spans);
+        let mut waiting = self.children_mut();
+        while let Some(node) = waiting.pop() {
+            node.span = Span::default();
+            match &mut node.kind {
+                ExprKind::MatrixSelector(matrix) => matrix.selector_span = Span::default(),
+                ExprKind::Call(call) => call.name_span = Span::default(),
+                _ => {}
+            }
+            node.durations_mut().into_iter().for_each(DurationExpr::erase_spans);
+            waiting.extend(node.children_mut());
+        }
     }
 }
 
@@ -325,10 +337,16 @@ impl Binary {
     /// Scalar when both operands are, else a vector.
     #[must_use]
     pub fn value_type(&self) -> ValueType {
-        if self.left.value_type() == ValueType::Scalar && self.right.value_type() == ValueType::Scalar {
-            ValueType::Scalar
-        } else {
-            ValueType::Vector
+        let mut binary = self;
+        loop {
+            if binary.matching.is_some() || binary.right.value_type() != ValueType::Scalar {
+                return ValueType::Vector;
+            }
+            match &binary.left.kind {
+                ExprKind::Binary(left) => binary = left,
+                _ if binary.left.value_type() == ValueType::Scalar => return ValueType::Scalar,
+                _ => return ValueType::Vector,
+            }
         }
     }
 }

@@ -18,13 +18,19 @@ impl Checker<'_> {
         if let ExprKind::Call(call) = &expr.kind {
             return self.call(call, expr.span);
         }
+        if let Some(chain) = expr.chain() {
+            self.node(chain.base)?;
+            return chain.links.into_iter().try_for_each(|(binary, span)| {
+                self.node(&binary.right)?;
+                self.binary(binary, span)
+            });
+        }
         for child in expr.children() {
             self.node(child)?;
         }
         match &expr.kind {
             ExprKind::VectorSelector(selector) => self.selector(selector, expr.span),
             ExprKind::MatrixSelector(matrix) => self.selector(&matrix.selector, matrix.selector_span),
-            ExprKind::Binary(binary) => self.binary(binary, expr.span),
             ExprKind::Unary(_, inner) => match inner.value_type() {
                 ValueType::Scalar | ValueType::Vector => Ok(()),
                 other => self.fail(
@@ -51,7 +57,11 @@ impl Checker<'_> {
                     .iter()
                     .try_for_each(|parameter| self.expect(parameter, wanted, "aggregation parameter"))
             }
-            ExprKind::Number(_) | ExprKind::String(_) | ExprKind::Paren(_) | ExprKind::Call(_) => Ok(()),
+            ExprKind::Number(_)
+            | ExprKind::String(_)
+            | ExprKind::Paren(_)
+            | ExprKind::Call(_)
+            | ExprKind::Binary(_) => Ok(()),
         }
     }
 
@@ -72,7 +82,7 @@ impl Checker<'_> {
         }
         let scalars = [&binary.left, &binary.right].iter().filter(|e| e.value_type() == ValueType::Scalar).count();
         if scalars == 2 && op.is_comparison() && !binary.return_bool {
-            return self.fail(span, "comparisons between scalars must use BOOL modifier");
+            return self.fail(self.operator_span(binary), "comparisons between scalars must use BOOL modifier");
         }
         if scalars == 2 && matches!(op, BinaryOp::TrimUpper | BinaryOp::TrimLower) {
             return self.fail(span, format!("operator {:?} not allowed for Scalar operations", op.text()));
@@ -81,6 +91,14 @@ impl Checker<'_> {
             return self.fail(span, format!("set operator {:?} not allowed in binary scalar expression", op.text()));
         }
         Ok(())
+    }
+
+    /// Where the operator stands: behind the left operand and what is between.
+    fn operator_span(&self, binary: &Binary) -> Span {
+        let end = binary.left.span.end as usize;
+        let between = &self.text[end..binary.right.span.start as usize];
+        let start = end + between.find(|c: char| !c.is_whitespace()).unwrap_or(0);
+        Span::new(start, start + binary.op.text().len())
     }
 
     fn call(&self, call: &Call, span: Span) -> Result<(), ParseError> {

@@ -2,7 +2,7 @@
 //!
 //! Invariants: names strictly ascend; `arguments_min` is at most the number of types; when more arguments than types
 //! are allowed, the last type repeats. Source of the names and types: the function reference of Prometheus 3;
-//! `histogram_distance`, `histogram_max`, `histogram_min`, `histogram_modes`, `histogram_quantile_bounds` and `presence` are
+//! `histogram_distance`, `histogram_fraction_bounds`, `histogram_max`, `histogram_min`, `histogram_modes`, `histogram_quantile_bounds` and `presence` are
 //! Ogive's own.
 
 use crate::ast::ValueType;
@@ -85,7 +85,8 @@ pub static FUNCTIONS: &[Function] = &[
     // Not in Prometheus: the third argument names the figure.
     optional("histogram_distance", &[Vector, Vector, Text], 2, Vector),
     fixed("histogram_fraction", &[Scalar, Scalar, Vector], Vector),
-    // Not in Prometheus, the next three.
+    // Not in Prometheus, the next four.
+    fixed("histogram_fraction_bounds", &[Scalar, Scalar, Vector], Vector),
     fixed("histogram_max", &[Vector], Vector),
     fixed("histogram_min", &[Vector], Vector),
     fixed("histogram_modes", &[Vector], Vector),
@@ -167,6 +168,6 @@ mod tests {
             assert!(function.arguments_max.is_none_or(|max| max >= function.arguments.len()), "{}", function.name);
             assert_eq!(find(function.name), Some(function));
         }
-        assert_eq!(FUNCTIONS.len(), 96);
+        assert_eq!(FUNCTIONS.len(), 97);
     }
 }

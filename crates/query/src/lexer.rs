@@ -1,8 +1,9 @@
 //! Text to tokens.
 //!
-//! Invariants: token spans ascend and do not overlap; the last token is `End`, at the end of the text.
+//! Invariants: token spans ascend and do not overlap; the last token is `End`, at the end of the text, or `Wrong`, at what is no token.
+//! The parser meets the latter in its turn: what is wrong before it comes first.
 //! Limits: the text's length is checked by `parse` before it comes here.
-//! Failure: the first wrong byte ends the work with its position; nothing panics.
+//! Failure: the first wrong byte ends the work with its position and Prometheus' words; nothing panics.
 
 mod number;
 mod string;
@@ -34,6 +35,8 @@ pub(crate) enum TokenKind {
     Symbol(Symbol),
     /// No more text.
     End,
+    /// What follows is no token, and why.
+    Wrong(ParseError),
 }
 
 macro_rules! symbols {
@@ -62,15 +65,15 @@ symbols! {
 }
 
 /// All tokens of `text`.
-pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, ParseError> {
-    let mut lexer = Lexer { text, at: 0, in_brackets: false };
+pub(crate) fn tokens(text: &str) -> Vec<Token> {
+    let mut lexer = Lexer { text, at: 0, in_brackets: false, in_braces: false, open: 0 };
     let mut out = Vec::new();
     loop {
-        let token = lexer.next()?;
-        let end = token.kind == TokenKind::End;
+        let token = lexer.next().unwrap_or_else(|error| Token { span: error.span, kind: TokenKind::Wrong(error) });
+        let end = matches!(token.kind, TokenKind::End | TokenKind::Wrong(_));
         out.push(token);
         if end {
-            return Ok(out);
+            return out;
         }
     }
 }
@@ -80,6 +83,10 @@ struct Lexer<'a> {
     at: usize,
     /// In `[..]` a colon stands between range and step; elsewhere it belongs to names.
     in_brackets: bool,
+    /// In `{..}` stand matchers alone.
+    in_braces: bool,
+    /// Parentheses that are open.
+    open: usize,
 }
 
 impl Lexer<'_> {
@@ -92,7 +99,10 @@ impl Lexer<'_> {
     }
 
     fn kind(&mut self) -> Result<TokenKind, ParseError> {
-        let Some(first) = self.rest().chars().next() else { return Ok(TokenKind::End) };
+        let Some(first) = self.rest().chars().next() else { return self.end() };
+        if self.in_braces {
+            return self.in_braces(first);
+        }
         let dot_number = first == '.' && self.rest()[1..].starts_with(|c: char| c.is_ascii_digit());
         if first.is_ascii_digit() || dot_number {
             return self.number();
@@ -105,15 +115,72 @@ impl Lexer<'_> {
             return self.string(first);
         }
         let Some(&(text, symbol)) = Symbol::ALL.iter().find(|(text, _)| self.rest().starts_with(text)) else {
-            return Err(self.error(self.at, self.at + first.len_utf8(), format!("unexpected character: {first:?}")));
+            return Err(match first {
+                '!' => self.unexpected("character after '!':", self.rest()[1..].chars().next()),
+                _ => self.unexpected("character:", Some(first)),
+            });
         };
-        self.at += text.len();
         match symbol {
+            Symbol::BracketOpen if self.in_brackets => return Err(self.unexpected("left bracket", Some(first))),
+            Symbol::BracketClose if !self.in_brackets => return Err(self.unexpected("right bracket", Some(first))),
+            Symbol::ParenClose if self.open == 0 => return Err(self.unexpected("right parenthesis", Some(first))),
+            Symbol::BraceClose => return Err(self.unexpected("character:", Some(first))),
+            Symbol::Match => return Err(self.unexpected("character after '=':", Some('~'))),
+            Symbol::NotMatch => return Err(self.unexpected("character after '!':", Some('~'))),
             Symbol::BracketOpen => self.in_brackets = true,
             Symbol::BracketClose => self.in_brackets = false,
+            Symbol::ParenOpen => self.open += 1,
+            Symbol::ParenClose => self.open -= 1,
+            Symbol::BraceOpen => self.in_braces = true,
             _ => {}
         }
+        self.at += text.len();
         Ok(TokenKind::Symbol(symbol))
+    }
+
+    /// The end of the text, where nothing may be open.
+    fn end(&self) -> Result<TokenKind, ParseError> {
+        let message = if self.in_braces {
+            "unexpected end of input inside braces"
+        } else if self.open > 0 {
+            "unclosed left parenthesis"
+        } else if self.in_brackets {
+            "unclosed left bracket"
+        } else {
+            return Ok(TokenKind::End);
+        };
+        Err(self.error(self.at, self.at, message))
+    }
+
+    /// A token between braces, which begins with `first`.
+    fn in_braces(&mut self, first: char) -> Result<TokenKind, ParseError> {
+        if is_name_start(first) {
+            let rest = self.rest();
+            self.at += rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+            return Ok(TokenKind::Identifier);
+        }
+        if matches!(first, '"' | '\'' | '`') {
+            return self.string(first);
+        }
+        let symbols =
+            [Symbol::NotEqual, Symbol::Match, Symbol::NotMatch, Symbol::Assign, Symbol::Comma, Symbol::BraceClose];
+        let Some(symbol) = symbols.into_iter().find(|symbol| self.rest().starts_with(symbol.text())) else {
+            return Err(match first {
+                '{' => self.unexpected("left brace", Some(first)),
+                '!' => self.unexpected("character after '!' inside braces:", self.rest()[1..].chars().next()),
+                _ => self.unexpected("character inside braces:", Some(first)),
+            });
+        };
+        self.in_braces = symbol != Symbol::BraceClose;
+        self.at += symbol.text().len();
+        Ok(TokenKind::Symbol(symbol))
+    }
+
+    /// The error at this place, about a character; none is the end of the text.
+    fn unexpected(&self, what: &str, c: Option<char>) -> ParseError {
+        let shown = c.map_or_else(|| "end of input".to_owned(), |c| format!("{c:?}"));
+        let length = self.rest().chars().next().map_or(0, char::len_utf8);
+        self.error(self.at, self.at + length, format!("unexpected {what} {shown}"))
     }
 
     fn skip_blanks(&mut self) {
@@ -162,15 +229,14 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<TokenKind> {
-        tokens(text).unwrap().into_iter().map(|token| token.kind).collect()
+        tokens(text).into_iter().map(|token| token.kind).collect()
     }
 
     #[test]
     fn symbols_take_the_longest_text() {
         use Symbol::*;
-        let expected =
-            [LessOrEqual, TrimUpper, Less, GreaterOrEqual, TrimLower, Greater, Match, NotMatch, Equal, Assign];
-        let got = kinds("<= </ < >= >/ > =~ !~ == =");
+        let expected = [LessOrEqual, TrimUpper, Less, GreaterOrEqual, TrimLower, Greater, Equal, Assign, NotEqual];
+        let got = kinds("<= </ < >= >/ > == = !=");
         let expected: Vec<_> = expected.into_iter().map(TokenKind::Symbol).chain([TokenKind::End]).collect();
         assert_eq!(got, expected);
         for (at, (text, symbol)) in Symbol::ALL.iter().enumerate() {
@@ -183,11 +249,7 @@ mod tests {
     #[test]
     fn colons_belong_to_names_outside_brackets() {
         let spans = |text: &str| {
-            tokens(text)
-                .unwrap()
-                .iter()
-                .map(|t| text[t.span.start as usize..t.span.end as usize].to_owned())
-                .collect::<Vec<_>>()
+            tokens(text).iter().map(|t| text[t.span.start as usize..t.span.end as usize].to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(spans("a:b:c [5m:step()]"), ["a:b:c", "[", "5m", ":", "step", "(", ")", "]", ""]);
     }
@@ -199,7 +261,8 @@ mod tests {
 
     #[test]
     fn wrong_characters_are_refused_with_their_place() {
-        let error = tokens("a +\n é").unwrap_err();
+        let found = kinds("a +\n é");
+        let Some(TokenKind::Wrong(error)) = found.last() else { panic!("{found:?}") };
         assert_eq!((error.line, error.column), (2, 2));
     }
 }

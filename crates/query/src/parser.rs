@@ -1,8 +1,9 @@
 //! Tokens to a syntax tree: a Pratt parser.
 //!
 //! Invariants: every tree that `parse` returns has passed the type checks of `check`; its height is at most
-//! [`DEPTH_MAX`], so that walking it by recursion is safe.
-//! Limits: [`TEXT_BYTES_MAX`], [`DEPTH_MAX`].
+//! [`DEPTH_MAX`], so that walking it by recursion is safe. A run of operators that bind from the left (`a or b or c`) counts as one level, as
+//! whoever walks a tree takes it link by link ([`Chain`](crate::ast::Chain)).
+//! Limits: [`TEXT_BYTES_MAX`], [`DEPTH_MAX`], [`OPERATORS_MAX`].
 //! Failure: the first wrong token ends the work with its position; nothing panics.
 //!
 //! Strength of the operators, from the weakest: `or`; `and unless`; comparisons and trims; `+ -`; `* / % atan2`;
@@ -19,8 +20,12 @@ use crate::ast::{Expr, ExprKind, Number, Span, UnaryOp};
 use crate::check::check;
 use crate::lexer::{Symbol, Token, TokenKind, tokens};
 
-/// 256 KiB: dashboards send generated queries of tens of KiB; ten times that is still read in milliseconds.
-pub const TEXT_BYTES_MAX: usize = 256 * 1024;
+/// 2 MiB: a dashboard's variable with tens of thousands of values in one matcher is some hundreds of KiB, and a MiB of them must have an
+/// answer.
+pub const TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// 8,192 binary operators: generated queries join some hundreds of selectors; each operand is a look-up of its own.
+pub const OPERATORS_MAX: usize = 8_192;
 
 /// 128 nodes on the longest way from the root to a leaf: hand-written queries stay below 20, and reading a query of that
 /// depth takes less than 512 KiB of stack in a debug build, a quarter of a 2 MiB thread.
@@ -32,20 +37,21 @@ pub(crate) const NOT_NAMES: [&str; 6] = ["atan2", "bool", "on", "ignoring", "gro
 /// The tree of a query.
 ///
 /// # Errors
-/// What is wrong and where; also for a text longer than [`TEXT_BYTES_MAX`] or nested deeper than [`DEPTH_MAX`].
+/// What is wrong and where; also for a text longer than [`TEXT_BYTES_MAX`], nested deeper than [`DEPTH_MAX`] or with more operators than
+/// [`OPERATORS_MAX`].
 pub fn parse(text: &str) -> Result<Expr, ParseError> {
     if text.len() > TEXT_BYTES_MAX {
         let message = format!("the query has {} bytes, above the limit of {TEXT_BYTES_MAX}", text.len());
         return Err(ParseError::new(text, Span::default(), message));
     }
-    let tokens = tokens(text)?;
-    if tokens.len() == 1 {
+    let tokens = tokens(text);
+    if tokens[0].kind == TokenKind::End {
         return Err(ParseError::new(text, Span::default(), "no expression found in input"));
     }
-    let mut parser = Parser { text, tokens, at: 0, depth: 0 };
+    let mut parser = Parser { text, tokens, at: 0, depth: 0, operators: 0, aggregations: 0 };
     let node = parser.expression(0)?;
     if parser.peek().kind != TokenKind::End {
-        return Err(parser.unexpected("an operator or the end of the query"));
+        return Err(parser.unexpected("", ""));
     }
     check(text, &node.expr)?;
     Ok(node.expr)
@@ -57,6 +63,10 @@ struct Parser<'a> {
     at: usize,
     /// Calls of `expression` that have not returned.
     depth: usize,
+    /// Binary operators so far.
+    operators: usize,
+    /// Aggregations whose parentheses are open.
+    aggregations: usize,
 }
 
 /// An expression with the height of its tree.
@@ -104,7 +114,7 @@ impl Parser<'_> {
             TokenKind::Symbol(Symbol::ParenOpen) => return self.paren(),
             TokenKind::Symbol(Symbol::BraceOpen) => return self.selector(None),
             TokenKind::Identifier => return self.named(),
-            TokenKind::Symbol(_) | TokenKind::End => return Err(self.unexpected("an expression")),
+            TokenKind::Symbol(_) | TokenKind::End | TokenKind::Wrong(_) => return Err(self.unexpected("", "")),
         };
         self.at += 1;
         self.node(0, kind, span)
@@ -134,7 +144,7 @@ impl Parser<'_> {
             return self.call();
         }
         if NOT_NAMES.iter().any(|keyword| word.eq_ignore_ascii_case(keyword)) {
-            return Err(self.unexpected("an expression"));
+            return Err(self.unexpected("", ""));
         }
         self.at += 1;
         self.selector(Some(span))
@@ -165,7 +175,7 @@ impl Parser<'_> {
     /// This token, and goes on to the next; stays at the end.
     fn take(&mut self) -> Token {
         let token = self.peek().clone();
-        if token.kind != TokenKind::End {
+        if !matches!(token.kind, TokenKind::End | TokenKind::Wrong(_)) {
             self.at += 1;
         }
         token
@@ -179,8 +189,13 @@ impl Parser<'_> {
     }
 
     fn expect(&mut self, symbol: Symbol) -> Result<Span, ParseError> {
+        self.expect_in(symbol, "", "")
+    }
+
+    /// As [`Parser::expect`]; says where it was expected, and what else could stand there.
+    fn expect_in(&mut self, symbol: Symbol, place: &str, expected: &str) -> Result<Span, ParseError> {
         let span = self.peek().span;
-        if self.took(symbol) { Ok(span) } else { Err(self.unexpected(&format!("{:?}", symbol.text()))) }
+        if self.took(symbol) { Ok(span) } else { Err(self.unexpected(place, expected)) }
     }
 
     /// Whether the next token is the keyword, in any case.
@@ -204,21 +219,88 @@ impl Parser<'_> {
         self.tokens[self.at.saturating_sub(1)].span
     }
 
-    fn unexpected(&self, expected: &str) -> ParseError {
+    /// What Prometheus says of the token at this place; `place` and `expected` may be empty.
+    fn unexpected(&self, place: &str, expected: &str) -> ParseError {
         let token = self.peek();
-        let found = match &token.kind {
-            TokenKind::End => "end of input".to_owned(),
-            TokenKind::String(value) => format!("string {value:?}"),
-            TokenKind::Identifier => format!("identifier {:?}", self.word(token.span)),
-            TokenKind::Number(_) => format!("number {:?}", self.word(token.span)),
-            TokenKind::Duration(_) => format!("duration {:?}", self.word(token.span)),
-            TokenKind::Symbol(symbol) => format!("{:?}", symbol.text()),
-        };
-        self.error(token.span, format!("unexpected {found}, expected {expected}"))
+        if let TokenKind::Wrong(error) = &token.kind {
+            return error.clone();
+        }
+        // An aggregation is what Prometheus' parser falls back to from anything inside it.
+        let place = if place.is_empty() && self.aggregations > 0 { "aggregation" } else { place };
+        let part = |word: &str, text: &str| if text.is_empty() { String::new() } else { format!("{word} {text}") };
+        let (place, expected) = (part(" in", place), part(", expected", expected));
+        self.error(token.span, format!("unexpected {}{place}{expected}", self.described(token)))
+    }
+
+    /// A token as Prometheus names it in errors.
+    fn described(&self, token: &Token) -> String {
+        let text = self.word(token.span);
+        match &token.kind {
+            TokenKind::End | TokenKind::Wrong(_) => "end of input".to_owned(),
+            TokenKind::String(_) => format!("string {}", shortened(text)),
+            TokenKind::Identifier => described_word(text),
+            TokenKind::Number(_) => format!("number {}", shortened(text)),
+            TokenKind::Duration(_) => format!("duration {}", shortened(text)),
+            TokenKind::Symbol(symbol) => match symbol {
+                Symbol::Assign
+                | Symbol::ParenOpen
+                | Symbol::ParenClose
+                | Symbol::BraceOpen
+                | Symbol::BraceClose
+                | Symbol::BracketOpen
+                | Symbol::BracketClose
+                | Symbol::Comma
+                | Symbol::Colon => format!("{text:?}"),
+                _ => format!("<op:{text}>"),
+            },
+        }
     }
 
     fn error(&self, span: Span, message: impl Into<String>) -> ParseError {
         ParseError::new(self.text, span, message)
+    }
+}
+
+/// Words that mean something by themselves in Prometheus' grammar.
+const KEYWORDS: [&str; 13] = [
+    "anchored",
+    "bool",
+    "by",
+    "fill",
+    "fill_left",
+    "fill_right",
+    "group_left",
+    "group_right",
+    "ignoring",
+    "offset",
+    "on",
+    "smoothed",
+    "without",
+];
+
+/// A word as Prometheus names it in errors.
+fn described_word(word: &str) -> String {
+    let lower = word.to_ascii_lowercase();
+    if named_number(word).is_some() {
+        format!("number {word:?}")
+    } else if matches!(&*lower, "and" | "or" | "unless" | "atan2") {
+        format!("<op:{word}>")
+    } else if call::aggregate_op(word).is_some() {
+        format!("<aggr:{word}>")
+    } else if KEYWORDS.contains(&&*lower) {
+        format!("<{word}>")
+    } else if word.contains(':') {
+        format!("metric identifier {word:?}")
+    } else {
+        format!("identifier {word:?}")
+    }
+}
+
+/// A quoted text, of a long one its start.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(10) {
+        Some((end, _)) => format!("{:?}...", &text[..end]),
+        None => format!("{text:?}"),
     }
 }
 

@@ -10,7 +10,7 @@ use std::fmt::{self, Display, Formatter, Write};
 use ogive_model::{METRIC_NAME, MatchOp, Matcher};
 
 use crate::ast::{
-    Aggregate, At, Binary, Call, Cardinality, Edges, Expr, ExprKind, Matching, Number, Subquery, TimeShift,
+    Aggregate, At, Binary, Call, Cardinality, Chain, Edges, Expr, ExprKind, Matching, Number, Subquery, TimeShift,
     VectorSelector,
 };
 use crate::lexer::{is_plain_label, is_plain_metric};
@@ -37,17 +37,15 @@ impl Display for Expr {
                 window(subquery, out)
             }
             ExprKind::Unary(op, inner) => write!(out, "{}{inner}", op.text()),
-            ExprKind::Binary(binary) => write!(out, "{binary}"),
+            ExprKind::Binary(_) => {
+                let Some(Chain { base, links }) = self.chain() else { return Ok(()) };
+                write!(out, "{base}")?;
+                links.iter().try_for_each(|(binary, _)| write!(out, " {} {}", binary.operator(), binary.right))
+            }
             ExprKind::Aggregate(aggregate) => write!(out, "{aggregate}"),
             ExprKind::Call(call) => write!(out, "{call}"),
             ExprKind::Paren(inner) => write!(out, "({inner})"),
         }
-    }
-}
-
-impl Display for Binary {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {} {}", self.left, self.operator(), self.right)
     }
 }
 

@@ -76,12 +76,17 @@ pub struct QueryResult {
 }
 
 /// What a query read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryStats {
     /// Series, each time that the store was asked.
     pub series_read: usize,
     /// Samples of those.
     pub samples_read: usize,
+    /// Samples that its instants looked at: one counts in each window that holds it, a histogram as its bins and 8. 0 unless
+    /// [`EngineOptions::step_stats`](crate::EngineOptions::step_stats).
+    pub samples_looked_at: u64,
+    /// The same of each instant; without those of subqueries' own instants.
+    pub samples_by_step: Vec<u64>,
     /// Width of the coarsest cells of rollups among them, milliseconds; 0 when samples were read as they came.
     pub rollup_ms: u32,
 }

@@ -161,3 +161,195 @@ fn presence_counts_histogram_cells() {
     assert_eq!(found.len(), 6);
     assert!(found.iter().all(|one| float(&one.value) == 0.75), "{found:?}");
 }
+
+/// A metric that was a number to 50 s and is a histogram from 60 s on.
+fn changed(floats: Temporality, histograms: Temporality) -> Fixed {
+    let labels = [("__name__", "m_total"), ("job", "a")];
+    let mut one = series(&labels, Kind::Float, floats);
+    let mut two = series(&labels, Kind::Histogram, histograms);
+    let mut histogram = Histogram::log_linear();
+    for step in 1..=5_i64 {
+        one.floats.times.push(step * 10_000);
+        one.floats.values.push(step as f64);
+        histogram.record(0.5);
+        two.histograms.times.push(50_000 + step * 10_000);
+        let value = if histograms == Temporality::Delta { one_cell() } else { histogram.clone() };
+        two.histograms.values.push(HistogramValue::Integer(value));
+    }
+    for one in [&mut one, &mut two] {
+        one.meta.width_ms = 10_000;
+    }
+    Fixed(vec![one, two])
+}
+
+fn one_cell() -> Histogram {
+    let mut cell = Histogram::log_linear();
+    cell.record(0.5);
+    cell
+}
+
+/// A sender moved from classic counters to native histograms. Where the two kinds were declared with different temporalities, range
+/// functions failed ("same labelset"), and the range itself was two series. They are one, whoever asks.
+#[test]
+fn a_series_that_changed_its_kind_is_one() {
+    use Temporality::{Cumulative, Delta, Gauge};
+    for (floats, histograms) in
+        [(Gauge, Cumulative), (Cumulative, Cumulative), (Cumulative, Delta), (Delta, Cumulative), (Delta, Delta)]
+    {
+        let store = changed(floats, histograms);
+        let what = format!("{floats:?}, {histograms:?}");
+        let one = |query: &str, seconds: i64| {
+            let found = vector(instant(&store, query, seconds));
+            assert_eq!(found.len(), 1, "{query} of {what}: {found:?}");
+            found[0].value.clone()
+        };
+        let twice = "count_over_time(m_total[2m]) + count_over_time(m_total[2m])";
+        assert_eq!(float(&one("count_over_time(m_total[2m])", 100)), 10.0, "{what}");
+        assert_eq!(float(&one(twice, 100)), 20.0, "{what}");
+        assert_eq!(float(&one("count_over_time(m_total[100s:10s])", 100)), 10.0, "{what}");
+        assert_eq!(float(&one("changes(m_total[2m])", 50)), 4.0, "{what}");
+        assert_eq!(float(&one("m_total", 50)), 5.0, "{what}");
+        assert!(matches!(one("m_total", 60), ogive_query::value::Point::Histogram(_)), "{what}");
+        for query in ["rate(m_total[2m])", "sum_over_time(m_total[2m])", "avg_over_time(m_total[2m])"] {
+            let mixed = instant(&store, query, 100);
+            assert_eq!(mixed.warnings.len(), 1, "{query} of {what}: {:?}", mixed.warnings);
+            assert!(mixed.warnings[0].contains("mix of histograms and floats for metric name \"m_total\""), "{what}");
+            assert!(vector(mixed).is_empty(), "{query} of {what}");
+        }
+        // Windows of one kind are answered as what it is.
+        let increase = |seconds: i64| one("increase(m_total[40s])", seconds);
+        let expected = if floats == Delta { 2.0 + 3.0 + 4.0 + 5.0 } else { 4.0 };
+        assert_close(float(&increase(50)), expected);
+        assert!(
+            matches!(increase(100), ogive_query::value::Point::Histogram(found) if (found.count - 4.0).abs() < 1e-9),
+            "{what}"
+        );
+        let info = instant(&store, "max_over_time(m_total[2m])", 100);
+        assert!(
+            info.infos.iter().any(|info| info.contains("ignored histograms in a range")),
+            "{what}: {:?}",
+            info.infos
+        );
+        match instant(&store, "m_total[2m]", 100).value {
+            ogive_query::Value::Matrix(found) => {
+                assert_eq!((found.len(), found[0].floats.len(), found[0].histograms.len()), (1, 5, 5), "{what}");
+            }
+            other => panic!("{other:?}"),
+        }
+        let range = common::engine().range(&store, "last_over_time(m_total[20s])", 10_000, 100_000, 10_000).unwrap();
+        let ogive_query::Value::Matrix(found) = range.value else { panic!("no matrix") };
+        assert_eq!((found.len(), found[0].floats.len(), found[0].histograms.len()), (1, 5, 5), "{what}");
+    }
+}
+
+/// Interpolating from exponential to custom buckets was taken for a counter's reset.
+#[test]
+fn smoothed_histograms_that_do_not_mix_have_no_value_and_a_warning() {
+    let mut one = series(&[("__name__", "m")], Kind::Histogram, Temporality::Cumulative);
+    for (at, scheme) in
+        [Scheme::exp2(0).unwrap(), Scheme::Custom { bounds: vec![1.0, 2.0].into() }].into_iter().enumerate()
+    {
+        let mut histogram = Histogram::new(scheme);
+        histogram.record(0.5);
+        one.histograms.times.push((at as i64 + 1) * 60_000);
+        one.histograms.values.push(HistogramValue::Integer(histogram));
+    }
+    let found = instant(&Fixed(vec![one]), "m smoothed", 90);
+    let warning = "PromQL warning: vector contains a mix of histograms with exponential and custom buckets schemas for metric name \"m\" (1:1)";
+    assert_eq!(found.warnings, [warning]);
+    assert!(vector(found).is_empty());
+}
+
+/// `a or b or ..` of 129 operands was refused. Runs as long as the text allows are answered, on the stack of any thread.
+#[test]
+fn long_runs_of_operators_have_an_answer() {
+    let mut one = series(&[("__name__", "m")], Kind::Float, Temporality::Gauge);
+    one.floats.times.push(10_000);
+    one.floats.values.push(1.0);
+    let store = Fixed(vec![one]);
+    for length in [129, ogive_query::OPERATORS_MAX] {
+        let sum = format!("m{}", " + m".repeat(length));
+        assert_eq!(float(&vector(instant(&store, &sum, 10))[0].value), length as f64 + 1.0);
+        let or = format!("n{} or m", " or n".repeat(length - 1));
+        assert_eq!(vector(instant(&store, &or, 10)).len(), 1);
+        let numbers = format!("1{}", " + 1".repeat(length));
+        let ogive_query::Value::Scalar { value, .. } = instant(&store, &numbers, 10).value else { panic!("no scalar") };
+        assert_eq!(value, length as f64 + 1.0);
+        // What begins a run and does not depend on the instant is evaluated once.
+        let fixed = format!("m @ 10{} + m", " + m @ 10".repeat(length - 1));
+        let range = common::engine().range(&store, &fixed, 10_000, 30_000, 10_000).unwrap();
+        let ogive_query::Value::Matrix(found) = range.value else { panic!("no matrix") };
+        assert_eq!(found[0].floats, [10_000, 20_000, 30_000].map(|time| (time, length as f64 + 1.0)));
+    }
+}
+
+#[test]
+fn bounds_of_fractions_hold_the_raw_share_and_the_estimate() {
+    let recorded = record(320);
+    for (lower, upper) in
+        [(0.0, 0.0137), (0.0137, f64::INFINITY), (0.001, 0.1234), (0.0101, 0.0102), (-1.0, 1e9), (0.5, 0.1)]
+    {
+        let text = |value: f64| if value.is_infinite() { "+Inf".to_owned() } else { value.to_string() };
+        let arguments = format!("{}, {}, {MERGED}", text(lower), text(upper));
+        let found = vector(instant(&recorded.store, &format!("histogram_fraction_bounds({arguments})"), 310));
+        let estimates = vector(instant(&recorded.store, &format!("histogram_fraction({arguments})"), 310));
+        assert_eq!((found.len(), estimates.len()), (4, 2));
+        for estimate in &estimates {
+            let route = route_of(&estimate.labels);
+            let edge = |bound: &str| {
+                let one = |labels: &ogive_model::Labels| labels.get("route") == route && labels.get("bound") == bound;
+                float(&found.iter().find(|sample| one(&sample.labels)).unwrap().value)
+            };
+            let sorted = recorded.sorted(route, 10, 310);
+            let inside = sorted.iter().filter(|value| lower < **value && **value <= upper).count();
+            let share = inside as f64 / sorted.len() as f64;
+            let (least, most, estimate) = (edge("lower"), edge("upper"), float(&estimate.value));
+            let holds = |value: f64| least - 1e-12 <= value && value <= most + 1e-12;
+            assert!(
+                holds(share) && holds(estimate),
+                "{lower}..{upper}: {share} or {estimate} is not in {least}..={most}"
+            );
+            assert!(most - least < 0.1, "{lower}..{upper}: {least}..={most}");
+        }
+    }
+    // At edges of bins, and beyond the extremes, there is nothing to doubt.
+    let found = vector(instant(&recorded.store, &format!("histogram_fraction_bounds(0.001, 0.01, {MERGED})"), 310));
+    assert_eq!(float(&found[0].value), float(&found[2].value));
+    let counts = [("0.1", 5.0), ("0.5", 5.0), ("1", 9.0), ("+Inf", 10.0)];
+    let bucket = |(le, count): (&str, f64)| {
+        let mut one = series(&[("__name__", "h_bucket"), ("le", le)], Kind::Float, Temporality::Cumulative);
+        one.floats.times.push(10_000);
+        one.floats.values.push(count);
+        one
+    };
+    let store = Fixed(counts.map(bucket).to_vec());
+    let check = |arguments: &str, expected: [f64; 2]| {
+        let found = vector(instant(&store, &format!("histogram_fraction_bounds({arguments}, h_bucket)"), 10));
+        assert_eq!([float(&found[0].value), float(&found[1].value)], expected, "{arguments}");
+    };
+    check("0.1, 1", [0.4, 0.4]);
+    check("0.1, 0.7", [0.0, 0.4]);
+    check("0.7, 2", [0.0, 0.5]);
+    check("0.2, 0.7", [0.0, 0.4]);
+    check("-Inf, 0.05", [0.0, 0.5]);
+    check("-Inf, +Inf", [1.0, 1.0]);
+    check("1, 0.1", [0.0, 0.0]);
+}
+
+/// A gauge that is written each 10 s and fades: the known spacing is what is expected, also when most neighbours are missing.
+#[test]
+fn presence_falls_as_a_fade_goes_on() {
+    let of_each = |keep: usize, width_ms: u32| {
+        let mut one = series(&[("__name__", "up")], Kind::Float, Temporality::Gauge);
+        one.meta.width_ms = width_ms;
+        for step in (1..=60_i64).step_by(keep) {
+            one.floats.times.push(step * 10_000);
+            one.floats.values.push(1.0);
+        }
+        float(&vector(instant(&Fixed(vec![one]), "presence(up[10m])", 600))[0].value)
+    };
+    let shares: Vec<f64> = [1, 2, 3, 6, 30].into_iter().map(|keep| of_each(keep, 10_000)).collect();
+    assert_eq!(shares, [1.0, 0.5, 20.0 / 60.0, 10.0 / 60.0, 2.0 / 60.0]);
+    // Nobody knows it: it is guessed, and a regular fade passes for the rule.
+    assert_eq!(of_each(3, 0), 1.0);
+}

@@ -12,21 +12,74 @@ use ogive_model::Labels;
 use super::annotate::{self, Operation};
 use super::evaluator::Evaluator;
 use super::histogram::{Hist, Keep, add, divide, equal, scale, subtract, trim};
+use super::invariant::is_invariant;
 use super::matching::{Signatures, Steps, signature};
 use super::rows::{Grid, Output, Row, SAME_LABELSET, merged, without_metadata};
-use crate::ast::{Binary, BinaryOp, Cardinality, Matching, Span};
+use crate::ast::{Binary, BinaryOp, Cardinality, Chain, Expr, Matching, Span};
 use crate::value::Point;
 use crate::{Annotation, Error};
 
 impl Evaluator<'_> {
-    /// The value of a binary expression at `span`.
-    pub(crate) fn binary(&mut self, binary: &Binary, span: Span, grid: Grid) -> Result<Output, Error> {
-        let trims = matches!(binary.op, BinaryOp::TrimUpper | BinaryOp::TrimLower);
+    /// The value of a binary expression: of the run of operators that ends in it, one after the other. What begins the run and is the
+    /// same at every instant is evaluated at one of them.
+    pub(crate) fn chain(&mut self, expr: &Expr, grid: Grid) -> Result<Output, Error> {
+        let Some(Chain { base, links }) = expr.chain() else {
+            return Err(Error::evaluate("no binary expression"));
+        };
+        let mut once = 0;
+        if (grid.count > 1 || self.ranged) && is_invariant(base) {
+            once = links.iter().take_while(|(binary, _)| is_invariant(&binary.right)).count();
+        }
         let needed = self.bins_needed;
-        self.bins_needed |= trims;
-        let sides = self.eval(&binary.left, grid).and_then(|left| Ok((left, self.eval(&binary.right, grid)?)));
+        let outcome = self.run(base, &links, once, grid);
         self.bins_needed = needed;
-        match sides? {
+        outcome
+    }
+
+    /// The first `once` links at one instant, the others at all.
+    fn run(&mut self, base: &Expr, links: &[(&Binary, Span)], once: usize, grid: Grid) -> Result<Output, Error> {
+        // Whoever trims looks at the bins of everything below it.
+        let trims = |(binary, _): &(&Binary, Span)| matches!(binary.op, BinaryOp::TrimUpper | BinaryOp::TrimLower);
+        let (needed, last_trim) = (self.bins_needed, links.iter().rposition(trims));
+        let needs = |at: usize| needed || last_trim.is_some_and(|last| at <= last);
+        self.bins_needed = needs(0);
+        let mut left = if once > 0 {
+            let single = Grid::single(grid.start);
+            let ranged = std::mem::replace(&mut self.ranged, false);
+            let mut value = self.eval(base, single);
+            for (at, link) in links[..once].iter().enumerate() {
+                self.bins_needed = needs(at);
+                value = value.and_then(|left| self.linked(left, *link, single));
+            }
+            self.ranged = ranged;
+            self.repeated(value?, grid.count)?
+        } else {
+            self.eval(base, grid)?
+        };
+        for (at, link) in links.iter().enumerate().skip(once) {
+            self.bins_needed = needs(at);
+            left = self.linked(left, *link, grid)?;
+        }
+        Ok(left)
+    }
+
+    /// What an operator makes of what stands before it and its right operand.
+    fn linked(&mut self, left: Output, (binary, span): (&Binary, Span), grid: Grid) -> Result<Output, Error> {
+        self.check_cancelled()?;
+        let right = self.eval(&binary.right, grid)?;
+        self.operated(binary, span, left, right, grid)
+    }
+
+    /// The value of one operator over its operands.
+    fn operated(
+        &mut self,
+        binary: &Binary,
+        span: Span,
+        left: Output,
+        right: Output,
+        grid: Grid,
+    ) -> Result<Output, Error> {
+        match (left, right) {
             (Output::Scalar(left), Output::Scalar(right)) => {
                 let apply = |(a, b)| scalar_operation(binary.op, a, b);
                 Ok(Output::Scalar(left.into_iter().zip(right).map(apply).collect()))

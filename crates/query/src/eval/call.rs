@@ -1,11 +1,10 @@
 //! Function calls.
 
-use ogive_model::SeriesData;
-
 use super::annotate;
 use super::evaluator::Evaluator;
 use super::functions::{self, RangeKernel, Site};
 use super::invariant;
+use super::looked::Looked;
 use super::parallel::Read;
 use super::rollups;
 use super::rows::{Cell, Grid, Output, Row};
@@ -31,6 +30,7 @@ impl<'a> Evaluator<'a> {
             "histogram_quantile"
             | "histogram_quantiles"
             | "histogram_fraction"
+            | "histogram_fraction_bounds"
             | "histogram_modes"
             | "histogram_quantile_bounds"
             | "histogram_distance" => {
@@ -206,7 +206,11 @@ impl<'a> Evaluator<'a> {
         }
         let grid_of_windows = if invariant::is_invariant(range) { Grid::single(grid.start) } else { grid };
         check_edges(range, name)?;
-        let asked = Asked { kernel, name, span: matrix_span(&call.arguments[0]), parameters: &parameters, grid };
+        // The samples of a subquery were looked at by what made them.
+        let is_stored = matches!(range.unparenthesised().kind, ExprKind::MatrixSelector(_));
+        let looked = self.looked.clone().filter(|_| is_stored);
+        let span = matrix_span(&call.arguments[0]);
+        let asked = Asked { kernel, name, span, parameters: &parameters, grid, looked };
         let (windows, source) = match &range.unparenthesised().kind {
             ExprKind::MatrixSelector(matrix) => {
                 let (windows, read) = self.windows(matrix, name, grid_of_windows)?;
@@ -214,8 +218,7 @@ impl<'a> Evaluator<'a> {
                     Source::Held(fetched) => (windows, self.stored(fetched)?),
                     Source::Open(set) => {
                         let start_times = self.options.start_times;
-                        let alike = |a: &SeriesData, b: &SeriesData| a.meta.temporality == b.meta.temporality;
-                        let read = Read { alike, hinted: self.detects(), samples_max: self.options.samples_max };
+                        let read = Read { hinted: self.detects(), samples_max: self.options.samples_max };
                         let evaluate =
                             |series, notes: &mut Annotations| asked.row(windows, columns(series, start_times), notes);
                         return self.each_evaluated(&*set, &read, &evaluate, sink);
@@ -302,43 +305,75 @@ struct Asked<'p> {
     span: Span,
     parameters: &'p [Vec<f64>],
     grid: Grid,
+    looked: Option<Looked>,
 }
 
 impl Asked<'_> {
     /// The answer for one series; None when it is blank.
     fn row(&self, windows: Windows, series: RangeSeries, notes: &mut Annotations) -> Result<Option<Row>, Error> {
-        let Self { kernel, name, span, parameters, grid } = *self;
+        let Self { name, span, grid, .. } = *self;
         let mut site = Site { span, notes };
         if !rollups::windows_are_exact(&series, windows, name, grid) {
             site.note(annotate::from_rollup(span, series.labels.metric_name(), series.rollup_ms));
         }
-        let kernel = functions::rolled_kernel(name).filter(|_| !series.aggregates.is_empty()).unwrap_or(kernel);
-        let merged =
-            if series.delta { super::delta::merged_cells(windows, &series, name, grid, &mut site) } else { None };
-        let cells = if let Some(cells) = merged {
-            cells
+        if let Some(looked) = &self.looked {
+            looked.windows(windows, &series, grid);
+        }
+        let differ = series.floats_delta != series.histograms_delta;
+        let cells = if differ && super::delta::merges(name) {
+            self.cells_of_parts(windows, &series, &mut site)?
         } else {
-            // Other functions look at each cell by itself, with float counts.
-            let floats = (!series.cells.is_empty()).then(|| super::delta::with_floats(&series));
-            let series = floats.as_ref().unwrap_or(&series);
-            let mut at = vec![0.0; parameters.len()];
-            let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
-            for (step, window) in windows.of(series, grid).enumerate() {
-                for (value, column) in at.iter_mut().zip(parameters) {
-                    *value = column[step];
-                }
-                let cell = window.map_or(Ok(None), |window| kernel(&window, &at, &mut site));
-                cells.push(cell?);
-            }
-            let metric = series.labels.metric_name();
-            let counter = matches!(name, "rate" | "increase");
-            if counter && !metric.is_empty() && cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
-                note_suspicious_name(metric, &mut site);
-            }
-            cells
+            self.cells(windows, &series, &mut site)?
         };
         let row = Row { labels: series.labels, drop_name: series.drop_name, cells };
         Ok((!row.is_blank()).then_some(row))
+    }
+
+    /// The answers of a series whose floats and histograms are both cells, or both not, where that matters.
+    fn cells(&self, windows: Windows, series: &RangeSeries, site: &mut Site<'_>) -> Result<Vec<Cell>, Error> {
+        let Self { kernel, name, parameters, grid, .. } = *self;
+        if series.floats_delta
+            && series.histograms_delta
+            && let Some(cells) = super::delta::merged_cells(windows, series, name, grid, site)
+        {
+            return Ok(cells);
+        }
+        let kernel = functions::rolled_kernel(name).filter(|_| !series.aggregates.is_empty()).unwrap_or(kernel);
+        // Other functions look at each cell by itself, with float counts.
+        let floats = (!series.cells.is_empty()).then(|| super::delta::with_floats(series));
+        let series = floats.as_ref().unwrap_or(series);
+        let mut at = vec![0.0; parameters.len()];
+        let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
+        for (step, window) in windows.of(series, grid).enumerate() {
+            for (value, column) in at.iter_mut().zip(parameters) {
+                *value = column[step];
+            }
+            let cell = window.map_or(Ok(None), |window| kernel(&window, &at, site));
+            cells.push(cell?);
+        }
+        let metric = series.labels.metric_name();
+        let counter = matches!(name, "rate" | "increase");
+        if counter && !metric.is_empty() && cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
+            note_suspicious_name(metric, site);
+        }
+        Ok(cells)
+    }
+
+    /// The answers of a series of which one kind is cells and the other is not: each kind is answered as what it is, and a window that
+    /// holds both has no answer.
+    fn cells_of_parts(&self, windows: Windows, series: &RangeSeries, site: &mut Site<'_>) -> Result<Vec<Cell>, Error> {
+        let (floats, histograms) = series.parts();
+        let floats = self.cells(windows, &floats, site)?;
+        let histograms = self.cells(windows, &histograms, site)?;
+        let mut cells = Vec::with_capacity(self.grid.count);
+        for ((window, float), histogram) in windows.of(series, self.grid).zip(floats).zip(histograms) {
+            let mixed = window.is_some_and(|window| !window.floats.is_empty() && !window.histograms.is_empty());
+            if mixed {
+                site.note(annotate::mixed_floats_histograms(site.span, series.labels.metric_name()));
+            }
+            cells.push(if mixed { None } else { float.or(histogram) });
+        }
+        Ok(cells)
     }
 }
 

@@ -19,6 +19,11 @@ use super::rows::{Cell, Grid};
 use super::window::{RangeSeries, Window, Windows};
 use crate::value::Point;
 
+/// Whether a function merges cells, so that it matters whether samples are cells.
+pub(crate) fn merges(function: &str) -> bool {
+    matches!(function, "rate" | "increase" | "sum_over_time" | "irate")
+}
+
 /// The answer of a function that merges cells; None when it is not one.
 pub(crate) fn merged_cells(
     windows: Windows,

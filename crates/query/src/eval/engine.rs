@@ -28,6 +28,8 @@ pub struct EngineOptions {
     pub delayed_name_removal: bool,
     /// Start times of samples decide where counters were reset.
     pub start_times: bool,
+    /// Count what each instant looks at.
+    pub step_stats: bool,
     /// Threads that evaluate the series of one selector; the answer does not depend on them.
     pub threads: usize,
 }
@@ -46,6 +48,7 @@ impl Default for EngineOptions {
             instants_max: 2_000_000,
             delayed_name_removal: false,
             start_times: true,
+            step_stats: false,
             threads: 1,
         }
     }

@@ -6,6 +6,7 @@ use ogive_model::{Labels, Select};
 
 use super::engine::EngineOptions;
 use super::invariant;
+use super::looked::Looked;
 use super::matching::Steps;
 use super::rows::{Grid, Output, Row, SAME_LABELSET, merged, without_metadata};
 use super::selectors::{self, Fetched};
@@ -29,6 +30,13 @@ pub(crate) struct Frame {
     pub(crate) step: i64,
 }
 
+impl Frame {
+    /// Its instants.
+    fn grid(&self) -> Grid {
+        if self.step > 0 { Grid::new(self.start, self.end, self.step) } else { Grid::single(self.start) }
+    }
+}
+
 /// Evaluation of one query.
 pub(crate) struct Evaluator<'a> {
     pub(crate) options: &'a EngineOptions,
@@ -48,6 +56,8 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) cancelled: &'a (dyn Fn() -> bool + Sync),
     notes: Annotations,
     pub(crate) stats: QueryStats,
+    /// What its instants look at, when that is asked for.
+    pub(crate) looked: Option<Looked>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -59,7 +69,7 @@ impl<'a> Evaluator<'a> {
         cancelled: &'a (dyn Fn() -> bool + Sync),
     ) -> Self {
         let (mut seen, mut shared) = (HashSet::new(), HashSet::new());
-        find_shared(expr, &mut seen, &mut shared);
+        expr.nodes().for_each(|node| find_shared(node, &mut seen, &mut shared));
         Self {
             shared,
             options,
@@ -72,11 +82,15 @@ impl<'a> Evaluator<'a> {
             cancelled,
             notes: Annotations::new(),
             stats: QueryStats::default(),
+            looked: options.step_stats.then(|| Looked::new(frame.grid())),
         }
     }
 
     /// What was remarked and counted.
-    pub(crate) fn finish(self) -> (Annotations, QueryStats) {
+    pub(crate) fn finish(mut self) -> (Annotations, QueryStats) {
+        if let Some(looked) = &self.looked {
+            (self.stats.samples_looked_at, self.stats.samples_by_step) = looked.counts();
+        }
         (self.notes, self.stats)
     }
 
@@ -155,7 +169,7 @@ impl<'a> Evaluator<'a> {
             ExprKind::Paren(inner) => self.eval(inner, grid),
             ExprKind::VectorSelector(selector) => self.instant_selector(selector, expr.span, grid),
             ExprKind::Unary(op, inner) => self.unary(*op, inner, grid),
-            ExprKind::Binary(binary) => self.binary(binary, expr.span, grid),
+            ExprKind::Binary(_) => self.chain(expr, grid),
             ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, expr.span, grid),
             ExprKind::Call(call) => self.call(call, expr.span, grid),
             ExprKind::MatrixSelector(_) | ExprKind::Subquery(_) => {
@@ -184,7 +198,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn repeated(&self, once: Output, count: usize) -> Result<Output, Error> {
+    pub(crate) fn repeated(&self, once: Output, count: usize) -> Result<Output, Error> {
         Ok(match once {
             Output::Scalar(values) => Output::Scalar(vec![values[0]; count]),
             Output::Text(text) => Output::Text(text),
@@ -249,7 +263,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The matchers of selectors in `expr` that occur more than once.
+/// Puts the matchers of the selector that `expr` is into `shared` when they were `seen` before.
 fn find_shared(expr: &Expr, seen: &mut HashSet<String>, shared: &mut HashSet<String>) {
     let selector = match &expr.kind {
         ExprKind::VectorSelector(selector) => Some(selector),
@@ -261,7 +275,6 @@ fn find_shared(expr: &Expr, seen: &mut HashSet<String>, shared: &mut HashSet<Str
     {
         shared.insert(key);
     }
-    expr.children().into_iter().for_each(|child| find_shared(child, seen, shared));
 }
 
 /// `offset` and `@`, resolved.

@@ -64,7 +64,10 @@ impl Evaluator<'_> {
             ExprKind::Subquery(subquery) => Some(self.shift(&subquery.shift)?),
             _ => None,
         };
-        for child in expr.children() {
+        let chain = expr.chain();
+        let operands = chain
+            .map(|chain| std::iter::once(chain.base).chain(chain.links.iter().map(|link| &link.0.right)).collect());
+        for child in operands.unwrap_or_else(|| expr.children()) {
             let Some(inner) = self.selector_shift(child)? else { continue };
             return Ok(Some(match own {
                 Some(own) if inner.at.is_none() => Shift { offset: inner.offset + own.offset, at: own.at },
@@ -129,7 +132,10 @@ impl<'a> Sources<'a> {
 
     /// The newest info series of each metric about `labels` at `step`.
     fn about(&self, labels: &Labels, step: usize) -> Result<Vec<&'a Row>, Error> {
-        let Some(metrics) = self.by_identity.get(&identity(labels)) else { return Ok(Vec::new()) };
+        let identity = identity(labels);
+        // What does not say what it is about has no info series, even where one is about nothing.
+        let metrics = if identity.is_empty() { None } else { self.by_identity.get(&identity) };
+        let Some(metrics) = metrics else { return Ok(Vec::new()) };
         let mut out = Vec::new();
         for rows in metrics.values() {
             let mut newest: Option<(f64, &Row)> = None;

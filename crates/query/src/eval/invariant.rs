@@ -24,14 +24,24 @@ const TIME_DEPENDENT: [&str; 16] = [
 
 /// Whether the value of `expr` is the same at every instant.
 pub(crate) fn is_invariant(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Number(_) | ExprKind::String(_) => true,
-        ExprKind::VectorSelector(selector) => selector.shift.at.is_some(),
-        ExprKind::MatrixSelector(matrix) => matrix.selector.shift.at.is_some(),
-        ExprKind::Subquery(subquery) => subquery.shift.at.is_some(),
-        ExprKind::Call(call) if TIME_DEPENDENT.contains(&call.function.name) => false,
-        _ => expr.children().into_iter().all(is_invariant),
+    let mut waiting = vec![expr];
+    while let Some(node) = waiting.pop() {
+        let decided = match &node.kind {
+            ExprKind::Number(_) | ExprKind::String(_) => true,
+            ExprKind::VectorSelector(selector) => selector.shift.at.is_some(),
+            ExprKind::MatrixSelector(matrix) => matrix.selector.shift.at.is_some(),
+            ExprKind::Subquery(subquery) => subquery.shift.at.is_some(),
+            ExprKind::Call(call) if TIME_DEPENDENT.contains(&call.function.name) => false,
+            _ => {
+                waiting.extend(node.children());
+                continue;
+            }
+        };
+        if !decided {
+            return false;
+        }
     }
+    true
 }
 
 /// Whether the instant of an inner selector decides, however deep: then evaluating once saves work.

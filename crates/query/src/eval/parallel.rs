@@ -8,11 +8,12 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ogive_model::{Opening, SeriesData, SeriesSet, TimeRange};
+use ogive_model::{Opening, SeriesSet, TimeRange};
 
 use super::evaluator::Evaluator;
+use super::joined::{JoinedSeries, joined};
 use super::rows::Row;
-use super::selectors::{hint_resets, one_a_label_set};
+use super::selectors::hint_resets;
 use super::stream::RowSink;
 use crate::ast::VectorSelector;
 use crate::{Annotations, Error};
@@ -25,12 +26,10 @@ const WAVE: usize = 64;
 const SERIES_MIN: usize = 8;
 
 /// What one series comes to.
-pub(crate) type Evaluate<'e> = dyn Fn(SeriesData, &mut Annotations) -> Result<Option<Row>, Error> + Sync + 'e;
+pub(crate) type Evaluate<'e> = dyn Fn(JoinedSeries, &mut Annotations) -> Result<Option<Row>, Error> + Sync + 'e;
 
 /// Which series are read, and how.
 pub(crate) struct Read {
-    /// The series of one label set become one where this allows it.
-    pub(crate) alike: fn(&SeriesData, &SeriesData) -> bool,
     /// Cumulative histograms are compared with their predecessors.
     pub(crate) hinted: bool,
     /// Most samples that may be read, a histogram counting as [`super::selectors::value_size`].
@@ -131,7 +130,7 @@ impl Share {
         evaluate: &Evaluate<'_>,
         held: &AtomicUsize,
     ) -> Result<(), Error> {
-        for mut one in one_a_label_set(set.take(number)?, read.alike) {
+        for mut one in joined(set.take(number)?) {
             let size = super::selectors::size(&one);
             // ORDERING: Relaxed; a sum that guards no other memory.
             let before = held.fetch_add(size, Ordering::Relaxed);
@@ -142,7 +141,7 @@ impl Share {
             self.samples += one.floats.times.len() + one.histograms.times.len();
             self.rollup_ms = self.rollup_ms.max(one.rollup_ms);
             if read.hinted {
-                hint_resets(&mut one);
+                hint_resets(&mut one.data);
             }
             self.rows.extend(evaluate(one, &mut self.notes)?);
         }

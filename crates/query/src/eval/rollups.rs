@@ -61,9 +61,9 @@ pub(crate) fn windows_are_exact(series: &RangeSeries, windows: Windows, function
     let histograms = !series.histogram_times.is_empty();
     let is_right = match use_of(function) {
         None => false,
-        Some(RollupUse::Together) => !histograms || series.delta,
+        Some(RollupUse::Together) => !histograms || series.histograms_delta,
         Some(RollupUse::Numbers) => !histograms,
-        Some(RollupUse::Last) => !histograms && !series.delta,
+        Some(RollupUse::Last) => !histograms && !series.floats_delta,
     };
     is_right
         && match windows.resolution() {

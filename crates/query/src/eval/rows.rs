@@ -72,7 +72,8 @@ impl Row {
     }
 }
 
-fn point_size(point: &Point) -> usize {
+/// Samples that a point counts as.
+pub(crate) fn point_size(point: &Point) -> usize {
     match point {
         Point::Float(_) => 1,
         Point::Histogram(histogram) => histogram_size(histogram),

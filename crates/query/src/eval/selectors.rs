@@ -8,11 +8,12 @@ use std::sync::Arc;
 use ogive_hist::CounterReset;
 use ogive_model::{HistogramValue, Resolution, Selection, SeriesData, SeriesSet, TimeRange};
 
-use super::annotate;
+use super::annotate::{self, Operation};
 use super::evaluator::{Evaluator, Shift};
 use super::histogram::{
-    Hist, Incompatible, add, detect_reset, is_stale, is_stale_histogram, scale, subtract, to_float,
+    Hist, Incompatible, add, detect_reset, is_custom, is_stale, is_stale_histogram, scale, subtract, to_float,
 };
+use super::joined::{JoinedSeries, joined};
 use super::parallel::Read;
 use super::rollups;
 use super::rows::{Cell, Grid, Output, Row, histogram_size};
@@ -23,7 +24,7 @@ use crate::ast::{Edges, Span, VectorSelector};
 use crate::value::Point;
 
 /// Series with their samples in a window, shared by all nodes that read the same.
-pub(crate) type Fetched = Arc<Vec<SeriesData>>;
+pub(crate) type Fetched = Arc<Vec<JoinedSeries>>;
 
 /// 1 Mi samples, 16 MiB: a selector that occurs several times is read once when it has no more, and each time a series at a time when
 /// it has.
@@ -124,12 +125,12 @@ impl<'a> Evaluator<'a> {
         let mut all = Vec::with_capacity(set.count());
         for number in 0..set.count() {
             self.check_cancelled()?;
-            for mut series in one_a_label_set(set.take(number)?, |a, b| a.meta.temporality == b.meta.temporality) {
+            for mut series in joined(set.take(number)?) {
                 self.stats.rollup_ms = self.stats.rollup_ms.max(series.rollup_ms);
                 self.stats.series_read += 1;
                 self.stats.samples_read += series.floats.times.len() + series.histograms.times.len();
                 if self.detects() {
-                    hint_resets(&mut series);
+                    hint_resets(&mut series.data);
                 }
                 all.push(series);
             }
@@ -212,7 +213,8 @@ impl<'a> Evaluator<'a> {
             let start_ms = window.start_ms.saturating_sub(coarsest - lookback);
             (coarsest > lookback).then_some(TimeRange { start_ms, ..window })
         };
-        let evaluate = |series: &SeriesData, notes: &mut Annotations| {
+        let looked = self.looked.clone();
+        let evaluate = |series: &JoinedSeries, notes: &mut Annotations| {
             let lookback = lookback.max(i64::from(series.rollup_ms));
             let cells = instant_cells(series, grid, shift, lookback, give);
             if !rollups::instants_are_exact(series, resolution) {
@@ -220,24 +222,22 @@ impl<'a> Evaluator<'a> {
                 notes.add(annotate::from_rollup(Span::default(), metric, series.rollup_ms));
             }
             let row = Row { labels: series.labels.clone(), drop_name: false, cells };
+            if let Some(looked) = &looked {
+                looked.row(grid, &row);
+            }
             (!row.is_blank()).then_some(row)
         };
         let mut source = self.source(selector, window, resolution)?;
         if let Some(window) = wider(source.rollup_ms()) {
             source = self.source(selector, window, resolution)?;
         }
-        let mut fetched = match source {
+        let fetched = match source {
             Source::Open(set) => {
-                // Samples at an instant are samples, whether they are cells or not: the newest of either kind counts.
-                let read = Read { alike: |_, _| true, hinted: self.detects(), samples_max: usize::MAX };
+                let read = Read { hinted: self.detects(), samples_max: usize::MAX };
                 return self.each_evaluated(&*set, &read, &|series, notes| Ok(evaluate(&series, notes)), sink);
             }
             Source::Held(fetched) => fetched,
         };
-        if fetched.windows(2).any(|pair| pair[0].labels == pair[1].labels) {
-            // As above.
-            fetched = Arc::new(one_a_label_set(fetched.to_vec(), |_, _| true));
-        }
         for series in fetched.iter() {
             self.check_cancelled()?;
             if let Some(row) = evaluate(series, self.notes_mut()) {
@@ -262,7 +262,8 @@ impl<'a> Evaluator<'a> {
             let samples = Smoothing::new(series);
             let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
             for time in grid.times() {
-                let (cell, problem) = samples.at(shift.apply(time), lookback);
+                let (cell, problem, reconciled) = samples.at(shift.apply(time), lookback);
+                reconciled.note(span, self.notes_mut());
                 match problem {
                     Some(Problem::Mixed) => {
                         self.note(annotate::mixed_floats_histograms(span, series.labels.metric_name()));
@@ -282,25 +283,6 @@ impl<'a> Evaluator<'a> {
         self.check_size(&rows)?;
         Ok(rows)
     }
-}
-
-/// A store keeps floats and histograms of one label set as two series; here they are one, where `alike` allows it.
-pub(crate) fn one_a_label_set(series: Vec<SeriesData>, alike: fn(&SeriesData, &SeriesData) -> bool) -> Vec<SeriesData> {
-    let mut out: Vec<SeriesData> = Vec::with_capacity(series.len());
-    for one in series {
-        match out.last_mut() {
-            Some(last) if last.labels == one.labels && alike(last, &one) => {
-                if last.floats.times.is_empty() {
-                    last.floats = one.floats;
-                }
-                if last.histograms.times.is_empty() {
-                    last.histograms = one.histograms;
-                }
-            }
-            _ => out.push(one),
-        }
-    }
-    out
 }
 
 /// Moves `cursor` past all times at or before `reference`; the index of the last of them.
@@ -431,15 +413,16 @@ impl Smoothing {
         }
     }
 
-    fn at(&self, time: i64, lookback: i64) -> (Cell, Option<Problem>) {
+    fn at(&self, time: i64, lookback: i64) -> (Cell, Option<Problem>, Reconciled) {
+        let nothing = Reconciled::default();
         let floats = around(&self.floats, time, lookback);
         let histograms = around(&self.histograms, time, lookback);
         match (floats.is_empty(), histograms.is_empty()) {
-            (false, false) => (None, Some(Problem::Mixed)),
-            (false, true) => (smoothed_float(floats, time).map(Point::Float), None),
+            (false, false) => (None, Some(Problem::Mixed), nothing),
+            (false, true) => (smoothed_float(floats, time).map(Point::Float), None, nothing),
             (true, _) => match smoothed_histogram(histograms, time) {
-                Ok(value) => (value.map(Point::Histogram), None),
-                Err(problem) => (None, Some(problem)),
+                Ok((value, reconciled)) => (value.map(Point::Histogram), None, reconciled),
+                Err(problem) => (None, Some(problem), nothing),
             },
         }
     }
@@ -462,19 +445,20 @@ fn smoothed_float(samples: &[(i64, f64)], time: i64) -> Option<f64> {
     }
 }
 
-fn smoothed_histogram(samples: &[(i64, Arc<Hist>)], time: i64) -> Result<Option<Arc<Hist>>, Problem> {
+/// The histogram at `time`; also what had to be reconciled for it.
+fn smoothed_histogram(samples: &[(i64, Arc<Hist>)], time: i64) -> Result<(Option<Arc<Hist>>, Reconciled), Problem> {
     let next = samples.partition_point(|sample| sample.0 < time);
     match (next.checked_sub(1).map(|index| &samples[index]), samples.get(next)) {
-        (_, Some((at, value))) if *at == time => Ok(Some(value.clone())),
+        (_, Some((at, value))) if *at == time => Ok((Some(value.clone()), Reconciled::default())),
         (Some((from, before)), Some((to, after))) => {
-            let counter = after.reset != CounterReset::Gauge;
+            let counter = before.reset != CounterReset::Gauge || after.reset != CounterReset::Gauge;
             match interpolate_histogram((*from, before), (*to, after), time, counter) {
-                Ok((value, _)) => Ok(Some(Arc::new(value))),
+                Ok((value, reconciled)) => Ok((Some(Arc::new(value)), reconciled)),
                 Err(why) => Err(Problem::Schemes(why)),
             }
         }
-        (Some((_, value)), None) => Ok(Some(value.clone())),
-        (None, _) => Ok(None),
+        (Some((_, value)), None) => Ok((Some(value.clone()), Reconciled::default())),
+        (None, _) => Ok((None, Reconciled::default())),
     }
 }
 
@@ -484,27 +468,48 @@ pub(crate) fn interpolate_float(before: (i64, f64), after: (i64, f64), time: i64
     from + (after.1 - from) * (time - before.0) as f64 / (after.0 - before.0) as f64
 }
 
-/// As [`interpolate_float`]. Also whether custom bounds had to go.
+/// The operations for which custom bounds had to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reconciled {
+    subtraction: bool,
+    addition: bool,
+}
+
+impl Reconciled {
+    /// Says so about the expression at `span`.
+    pub(crate) fn note(self, span: Span, notes: &mut Annotations) {
+        let both = [(self.subtraction, Operation::Subtraction), (self.addition, Operation::Addition)];
+        for (_, operation) in both.into_iter().filter(|(found, _)| *found) {
+            notes.add(annotate::reconciled_bounds(span, operation));
+        }
+    }
+}
+
+/// As [`interpolate_float`]. Also what had to be reconciled.
 pub(crate) fn interpolate_histogram(
     before: (i64, &Hist),
     after: (i64, &Hist),
     time: i64,
     counter: bool,
-) -> Result<(Hist, bool), Incompatible> {
+) -> Result<(Hist, Reconciled), Incompatible> {
     if time == before.0 {
-        return Ok((before.1.clone(), false));
+        return Ok((before.1.clone(), Reconciled::default()));
     }
     if time == after.0 {
-        return Ok((after.1.clone(), false));
+        return Ok((after.1.clone(), Reconciled::default()));
+    }
+    // Before resets are looked for: histograms that do not mix look like one.
+    if is_custom(before.1) != is_custom(after.1) {
+        return Err(Incompatible::ExponentialCustom);
     }
     let share = (time - before.0) as f64 / (after.0 - before.0) as f64;
     let mut value = after.1.clone();
     if counter && detect_reset(after.1, before.1) {
         scale(&mut value, share);
-        return Ok((value, false));
+        return Ok((value, Reconciled::default()));
     }
     let difference = subtract(&mut value, before.1)?;
     scale(&mut value, share);
     let sum = add(&mut value, before.1)?;
-    Ok((value, difference.reconciled || sum.reconciled))
+    Ok((value, Reconciled { subtraction: difference.reconciled, addition: sum.reconciled }))
 }

@@ -7,10 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ogive_hist::{CounterReset, Histogram};
-use ogive_model::{Aggregate, HistogramValue, Labels, Resolution, SeriesData, Temporality, TimeRange};
+use ogive_model::{Aggregate, HistogramValue, Labels, Resolution, SeriesData, TimeRange};
 
 use super::evaluator::{Evaluator, Shift};
 use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
+use super::joined::JoinedSeries;
 use super::rollups;
 use super::rows::Grid;
 use super::selectors::{Fetched, size};
@@ -23,8 +24,10 @@ use crate::value::{Point, Series};
 pub(crate) struct RangeSeries {
     pub(crate) labels: Labels,
     pub(crate) drop_name: bool,
-    /// Samples are cells: what happened in an interval, not since some start.
-    pub(crate) delta: bool,
+    /// Floats are cells: what happened in an interval, not since some start.
+    pub(crate) floats_delta: bool,
+    /// Histograms are cells.
+    pub(crate) histograms_delta: bool,
     /// Milliseconds that a cell covers; 0 when it is not known.
     pub(crate) width_ms: u32,
     pub(crate) float_times: Vec<i64>,
@@ -57,7 +60,7 @@ pub(crate) struct Windows {
 
 /// The series of a range vector. Stored ones are brought to columns one by one, as they are asked for.
 pub(crate) enum RangeSource {
-    Stored { series: std::vec::IntoIter<SeriesData>, start_times: bool },
+    Stored { series: std::vec::IntoIter<JoinedSeries>, start_times: bool },
     Rows(std::vec::IntoIter<RangeSeries>),
 }
 
@@ -69,6 +72,24 @@ impl Iterator for RangeSource {
             Self::Stored { series, start_times } => series.next().map(|series| columns(series, *start_times)),
             Self::Rows(rows) => rows.next(),
         }
+    }
+}
+
+impl RangeSeries {
+    /// The floats alone and the histograms alone, each as if it were all there is.
+    pub(crate) fn parts(&self) -> (Self, Self) {
+        let (mut floats, mut histograms) = (self.clone(), self.clone());
+        floats.histogram_times.clear();
+        floats.histograms.clear();
+        floats.histogram_starts.clear();
+        floats.cells.clear();
+        floats.histograms_delta = floats.floats_delta;
+        histograms.float_times.clear();
+        histograms.floats.clear();
+        histograms.float_starts.clear();
+        histograms.aggregates.clear();
+        histograms.floats_delta = histograms.histograms_delta;
+        (floats, histograms)
     }
 }
 
@@ -210,7 +231,7 @@ impl Evaluator<'_> {
 
     /// The series that were read, one after the other as columns.
     pub(crate) fn stored(&self, fetched: Fetched) -> Result<RangeSource, Error> {
-        self.check_samples(fetched.iter().map(size).sum())?;
+        self.check_samples(fetched.iter().map(|series| size(series)).sum())?;
         let series = Arc::try_unwrap(fetched).unwrap_or_else(|shared| (*shared).clone()).into_iter();
         Ok(RangeSource::Stored { series, start_times: self.options.start_times })
     }
@@ -248,6 +269,9 @@ impl Evaluator<'_> {
         let (windows, source) = self.range_vector(expr, "", grid)?;
         let mut out = Vec::new();
         for series in source {
+            if let Some(looked) = &self.looked {
+                looked.windows(windows, &series, grid);
+            }
             let Some(window) = windows.of(&series, grid).next().flatten() else { continue };
             let found = samples_of(&window);
             if !(found.floats.is_empty() && found.histograms.is_empty()) {
@@ -277,8 +301,9 @@ fn samples_of(window: &Window<'_>) -> Series {
 }
 
 /// The columns of a stored series without staleness markers.
-pub(crate) fn columns(series: SeriesData, start_times: bool) -> RangeSeries {
-    let SeriesData { labels, meta, mut floats, mut histograms, rollup_ms, .. } = series;
+pub(crate) fn columns(series: JoinedSeries, start_times: bool) -> RangeSeries {
+    let JoinedSeries { data, floats_delta, histograms_delta } = series;
+    let SeriesData { labels, meta, mut floats, mut histograms, rollup_ms, .. } = data;
     if floats.values.iter().any(|value| is_stale(*value)) {
         let keep: Vec<bool> = floats.values.iter().map(|value| !is_stale(*value)).collect();
         retain(&mut floats.times, &keep);
@@ -292,8 +317,7 @@ pub(crate) fn columns(series: SeriesData, start_times: bool) -> RangeSeries {
         retain(&mut histograms.values, &keep);
         retain(&mut histograms.starts, &keep);
     }
-    let delta = meta.temporality == Temporality::Delta;
-    let exact = delta && histograms.values.iter().all(|value| matches!(value, HistogramValue::Integer(_)));
+    let exact = histograms_delta && histograms.values.iter().all(|value| matches!(value, HistogramValue::Integer(_)));
     let (mut values, mut cells) = (Vec::new(), Vec::new());
     for value in histograms.values {
         match value {
@@ -307,7 +331,8 @@ pub(crate) fn columns(series: SeriesData, start_times: bool) -> RangeSeries {
     RangeSeries {
         labels,
         drop_name: false,
-        delta,
+        floats_delta,
+        histograms_delta,
         width_ms: meta.width_ms,
         float_starts: starts(floats.starts, &floats.times),
         aggregates: floats.aggregates,
@@ -332,7 +357,8 @@ pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> RangeSeries {
     let mut out = RangeSeries {
         labels: row.labels,
         drop_name: row.drop_name,
-        delta: false,
+        floats_delta: false,
+        histograms_delta: false,
         width_ms: 0,
         float_times: Vec::new(),
         floats: Vec::new(),

@@ -1,6 +1,6 @@
 //! Binary operators: their strength and what may stand between operator and right operand.
 
-use super::{Node, Parser, named_number};
+use super::{Node, OPERATORS_MAX, Parser, named_number};
 use crate::ParseError;
 use crate::ast::{Binary, BinaryOp, Cardinality, ExprKind, Matching, Span, ValueType};
 use crate::lexer::{Symbol, TokenKind};
@@ -52,8 +52,8 @@ fn symbol_op(symbol: Symbol) -> Option<BinaryOp> {
 struct Modifiers {
     return_bool: bool,
     matching: Matching,
-    /// Where the first of them stands.
-    span: Option<Span>,
+    /// There was something.
+    any: bool,
 }
 
 impl Parser<'_> {
@@ -74,11 +74,16 @@ impl Parser<'_> {
 
     /// The operation of `left` with what follows the operator at this place.
     pub(super) fn binary(&mut self, left: Node, op: BinaryOp) -> Result<Node, ParseError> {
+        self.operators += 1;
+        if self.operators > OPERATORS_MAX {
+            let message = format!("the query has more than {OPERATORS_MAX} binary operators");
+            return Err(self.error(self.peek().span, message));
+        }
         let op_span = self.take().span;
         let modifiers = self.modifiers()?;
         let right = self.expression(if op == BinaryOp::Power { POWER_STRENGTH } else { strength(op) + 1 })?;
         let vectors = [&left.expr, &right.expr].iter().all(|side| side.value_type() == ValueType::Vector);
-        self.check_modifiers(op, op_span, &modifiers, vectors)?;
+        self.check_modifiers(op, (op_span, left.expr.span), &modifiers, vectors)?;
         let mut matching = modifiers.matching;
         if op.is_set() {
             matching.cardinality = Cardinality::ManyToMany;
@@ -91,11 +96,13 @@ impl Parser<'_> {
             right: right.expr,
         };
         let span = binary.left.span.to(binary.right.span);
-        self.node(left.height.max(right.height), ExprKind::Binary(Box::new(binary)), span)
+        // What goes on with a run is no deeper than the run.
+        let run = matches!(binary.left.kind, ExprKind::Binary(_));
+        let below = if run { (left.height - 1).max(right.height) } else { left.height.max(right.height) };
+        self.node(below, ExprKind::Binary(Box::new(binary)), span)
     }
 
     fn modifiers(&mut self) -> Result<Modifiers, ParseError> {
-        let first = self.peek().span;
         let start = self.at;
         let return_bool = self.took_keyword("bool");
         let mut matching = Matching {
@@ -114,7 +121,7 @@ impl Parser<'_> {
             self.grouping(&mut matching)?;
         }
         self.fills(&mut matching)?;
-        Ok(Modifiers { return_bool, matching, span: (self.at > start).then_some(first) })
+        Ok(Modifiers { return_bool, matching, any: self.at > start })
     }
 
     fn grouping(&mut self, matching: &mut Matching) -> Result<(), ParseError> {
@@ -159,13 +166,13 @@ impl Parser<'_> {
 
     fn fill_value(&mut self) -> Result<f64, ParseError> {
         self.expect(Symbol::ParenOpen)?;
-        let value = self.signed_number("a number to fill with")?;
+        let value = self.signed_number("fill", "number")?;
         self.expect(Symbol::ParenClose)?;
         Ok(value)
     }
 
     /// A number with at most one sign; durations count as seconds.
-    pub(super) fn signed_number(&mut self, expected: &str) -> Result<f64, ParseError> {
+    pub(super) fn signed_number(&mut self, place: &str, expected: &str) -> Result<f64, ParseError> {
         let negative = self.took(Symbol::Minus);
         if !negative {
             self.took(Symbol::Plus);
@@ -173,8 +180,10 @@ impl Parser<'_> {
         let token = self.peek().clone();
         let value = match token.kind {
             TokenKind::Number(value) | TokenKind::Duration(value) => value,
-            TokenKind::Identifier => named_number(self.word(token.span)).ok_or_else(|| self.unexpected(expected))?,
-            _ => return Err(self.unexpected(expected)),
+            TokenKind::Identifier => {
+                named_number(self.word(token.span)).ok_or_else(|| self.unexpected(place, expected))?
+            }
+            _ => return Err(self.unexpected(place, expected)),
         };
         self.at += 1;
         Ok(if negative { -value } else { value })
@@ -185,8 +194,16 @@ impl Parser<'_> {
         self.at_keyword(keyword) && self.peek_after(1) == &TokenKind::Symbol(Symbol::ParenOpen)
     }
 
-    fn check_modifiers(&self, op: BinaryOp, op_span: Span, found: &Modifiers, vectors: bool) -> Result<(), ParseError> {
-        let Some(span) = found.span else { return Ok(()) };
+    fn check_modifiers(
+        &self,
+        op: BinaryOp,
+        (op_span, span): (Span, Span),
+        found: &Modifiers,
+        vectors: bool,
+    ) -> Result<(), ParseError> {
+        if !found.any {
+            return Ok(());
+        }
         let matching = &found.matching;
         let filled = matching.fill_left.is_some() || matching.fill_right.is_some();
         let grouped = matching.cardinality != Cardinality::OneToOne;
@@ -197,7 +214,7 @@ impl Parser<'_> {
             && let Some(label) = matching.labels.iter().find(|label| matching.include.contains(label))
         {
             let message = format!("label {label:?} must not occur in ON and GROUP clause at once");
-            return Err(self.error(span, message));
+            return Err(self.error(op_span, message));
         }
         if !vectors && (!matching.labels.is_empty() || matching.on || grouped) {
             return Err(self.error(span, "vector matching only allowed between instant vectors"));

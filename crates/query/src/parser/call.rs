@@ -35,7 +35,9 @@ impl Parser<'_> {
     pub(super) fn aggregate(&mut self, op: AggregateOp) -> Result<Node, ParseError> {
         let start = self.take().span;
         let mut grouping = self.group_by()?;
+        self.aggregations += 1;
         let arguments = self.arguments()?;
+        self.aggregations -= 1;
         if grouping.is_none() {
             grouping = self.group_by()?;
         }
@@ -104,12 +106,13 @@ impl Parser<'_> {
 
     /// `(a, b, "c d")`: names of labels; a comma may follow the last one.
     pub(super) fn label_list(&mut self) -> Result<Vec<String>, ParseError> {
-        self.expect(Symbol::ParenOpen)?;
+        const PLACE: &str = "grouping opts";
+        self.expect_in(Symbol::ParenOpen, PLACE, "\"(\"")?;
         let mut labels = Vec::new();
         while !self.took(Symbol::ParenClose) {
-            labels.push(self.label_name()?);
+            labels.push(self.label_name(PLACE, "label")?);
             if !self.took(Symbol::Comma) {
-                self.expect(Symbol::ParenClose)?;
+                self.expect_in(Symbol::ParenClose, PLACE, "\",\" or \")\"")?;
                 break;
             }
         }

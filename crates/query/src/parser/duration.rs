@@ -12,8 +12,12 @@ const POWER_STRENGTH: u8 = 3;
 
 impl Parser<'_> {
     /// The duration of a range or of a step: any arithmetic.
-    pub(super) fn range_duration(&mut self) -> Result<DurationExpr, ParseError> {
-        let duration = self.duration_expression(0)?;
+    pub(super) fn range_duration(
+        &mut self,
+        place: &'static str,
+        expected: &'static str,
+    ) -> Result<DurationExpr, ParseError> {
+        let duration = self.duration_expression(0).map_err(|error| self.placed(error, place, expected))?;
         if duration.is_constant() {
             duration.positive_ms(NO_SCOPE).map_err(|error| self.error(error.span, error.message))?;
         }
@@ -22,11 +26,18 @@ impl Parser<'_> {
 
     /// The duration of an offset: arithmetic only in parentheses, since `x offset 5m + 2` adds 2 to the values.
     pub(super) fn offset_duration(&mut self) -> Result<DurationExpr, ParseError> {
-        let duration = self.offset_operand()?;
+        let expected = "number, duration, step(), or range()";
+        let duration = self.offset_operand().map_err(|error| self.placed(error, "offset", expected))?;
         if duration.is_constant() {
             duration.signed_ms(NO_SCOPE).map_err(|error| self.error(error.span, error.message))?;
         }
         Ok(duration)
+    }
+
+    /// An error about an unexpected token, with the place where it stands.
+    fn placed(&self, error: ParseError, place: &str, expected: &str) -> ParseError {
+        let is_about_token = error.span == self.peek().span && error.message.starts_with("unexpected ");
+        if is_about_token { self.unexpected(place, expected) } else { error }
     }
 
     fn offset_operand(&mut self) -> Result<DurationExpr, ParseError> {
@@ -78,7 +89,7 @@ impl Parser<'_> {
                 Ok(DurationExpr { kind: DurationKind::Paren(Box::new(inner)), span })
             }
             TokenKind::Identifier => self.duration_call(),
-            _ => Err(self.unexpected("a duration")),
+            _ => Err(self.unexpected("", "")),
         }
     }
 
@@ -100,7 +111,7 @@ impl Parser<'_> {
                 let op = if name == "min_of" { DurationOp::MinOf } else { DurationOp::MaxOf };
                 DurationKind::Binary(op, Box::new(left), Box::new(right))
             }
-            _ => return Err(self.unexpected("a duration")),
+            _ => return Err(self.unexpected("", "")),
         };
         let span = start.to(self.expect(Symbol::ParenClose)?);
         Ok(DurationExpr { kind, span })

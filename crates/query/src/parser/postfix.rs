@@ -8,6 +8,11 @@ use crate::lexer::{Symbol, TokenKind};
 /// Instants beyond this many milliseconds do not fit i64: the bound of `@` in Prometheus.
 const AT_MS_MAX: f64 = i64::MAX as f64;
 
+/// What a range may be, as errors say it; and a step, which may be missing; and where that stands.
+const UNITS: &str = "number, duration, step(), or range()";
+const UNITS_OR_END: &str = "number, duration, step(), range(), or \"]\"";
+const STEP: &str = "subquery selector";
+
 impl Parser<'_> {
     /// The expression with everything that belongs to it behind it.
     pub(super) fn postfix(&mut self, mut node: Node) -> Result<Node, ParseError> {
@@ -30,15 +35,15 @@ impl Parser<'_> {
 
     fn bracket(&mut self, node: Node) -> Result<Node, ParseError> {
         self.expect(Symbol::BracketOpen)?;
-        let range = self.range_duration()?;
+        let range = self.range_duration("subquery or range selector", UNITS)?;
         if self.took(Symbol::Colon) {
             let closed = self.peek().kind == TokenKind::Symbol(Symbol::BracketClose);
-            let step = if closed { None } else { Some(self.range_duration()?) };
-            let span = node.expr.span.to(self.expect(Symbol::BracketClose)?);
+            let step = if closed { None } else { Some(self.range_duration(STEP, UNITS_OR_END)?) };
+            let span = node.expr.span.to(self.expect_in(Symbol::BracketClose, STEP, "\"]\"")?);
             let subquery = Subquery { expr: node.expr, range, step, shift: TimeShift::default() };
             return self.node(node.height, ExprKind::Subquery(Box::new(subquery)), span);
         }
-        let end = self.expect(Symbol::BracketClose)?;
+        let end = self.expect_in(Symbol::BracketClose, "subquery or range", "\":\" or \"]\"")?;
         let selector_span = node.expr.span;
         let ExprKind::VectorSelector(selector) = node.expr.kind else {
             return Err(self.error(selector_span.to(end), "ranges only allowed for vector selectors"));
@@ -93,7 +98,7 @@ impl Parser<'_> {
             }
         }
         let start = self.peek().span;
-        let seconds = self.signed_number("a timestamp, start() or end()")?;
+        let seconds = self.signed_number("@", "timestamp")?;
         let millis = (seconds * 1000.0).round();
         if millis.is_nan() || millis.abs() >= AT_MS_MAX {
             let message = format!("timestamp out of bounds for @ modifier: {seconds}");

@@ -7,6 +7,9 @@ use crate::ParseError;
 use crate::ast::{Edges, ExprKind, Span, TimeShift, VectorSelector};
 use crate::lexer::{Symbol, TokenKind};
 
+/// Between braces, as errors call it.
+const PLACE: &str = "label matching";
+
 impl Parser<'_> {
     /// The selector whose name, if any, was just read.
     pub(super) fn selector(&mut self, name_span: Option<Span>) -> Result<Node, ParseError> {
@@ -43,7 +46,7 @@ impl Parser<'_> {
                 matchers.push(self.matcher()?);
             }
             if !self.took(Symbol::Comma) {
-                self.expect(Symbol::BraceClose)?;
+                self.expect_in(Symbol::BraceClose, PLACE, "\",\" or \"}\"")?;
                 break;
             }
         }
@@ -52,30 +55,27 @@ impl Parser<'_> {
 
     fn matcher(&mut self) -> Result<Matcher, ParseError> {
         let start = self.peek().span;
-        if self.peek().kind == TokenKind::Identifier && self.word(start).contains(':') {
-            return Err(self.unexpected("a label name"));
-        }
-        let label = self.label_name()?;
+        let label = self.label_name(PLACE, "identifier or \"}\"")?;
         let op = match self.peek().kind {
             TokenKind::Symbol(Symbol::Assign) => MatchOp::Equal,
             TokenKind::Symbol(Symbol::NotEqual) => MatchOp::NotEqual,
             TokenKind::Symbol(Symbol::Match) => MatchOp::Regex,
             TokenKind::Symbol(Symbol::NotMatch) => MatchOp::NotRegex,
-            _ => return Err(self.unexpected("a label matching operator")),
+            _ => return Err(self.unexpected(PLACE, "label matching operator")),
         };
         self.at += 1;
-        let TokenKind::String(value) = self.peek().kind.clone() else { return Err(self.unexpected("a string")) };
+        let TokenKind::String(value) = self.peek().kind.clone() else { return Err(self.unexpected(PLACE, "string")) };
         self.at += 1;
         Matcher::new(label, op, value).map_err(|error| self.error(start.to(self.last_span()), error))
     }
 
-    /// A label's name: an identifier or a quoted text.
-    pub(super) fn label_name(&mut self) -> Result<String, ParseError> {
+    /// A label's name: an identifier or a quoted text. `place` and `expected` are for the error.
+    pub(super) fn label_name(&mut self, place: &str, expected: &str) -> Result<String, ParseError> {
         let token = self.peek().clone();
         let name = match token.kind {
             TokenKind::Identifier => self.word(token.span).to_owned(),
             TokenKind::String(name) if !name.is_empty() => name,
-            _ => return Err(self.unexpected("a label name")),
+            _ => return Err(self.unexpected(place, expected)),
         };
         self.at += 1;
         Ok(name)

@@ -1,7 +1,7 @@
 //! Trees, places and error texts.
 
 use super::*;
-use crate::ast::{AggregateOp, At, BinaryOp, Cardinality, Edges};
+use crate::ast::{AggregateOp, At, BinaryOp, Cardinality, Edges, ValueType};
 
 /// The tree with a parenthesis around every binary and unary operation.
 fn grouped(expr: &Expr) -> String {
@@ -51,12 +51,12 @@ fn keywords_may_be_names() {
 fn matching_has_its_parts() {
     let tree = parse("a == bool on(x, y) group_right(z) fill_left(0x10) b").unwrap();
     let ExprKind::Binary(binary) = tree.kind else { panic!("not binary") };
-    let matching = binary.matching.unwrap();
+    let matching = binary.matching.clone().unwrap();
     assert_eq!((binary.op, binary.return_bool), (BinaryOp::Equal, true));
     assert_eq!((matching.cardinality, matching.on, matching.labels.len()), (Cardinality::OneToMany, true, 2));
     assert_eq!((matching.include, matching.fill_left, matching.fill_right), (vec!["z".to_owned()], Some(16.0), None));
     let ExprKind::Binary(binary) = parse("a and b").unwrap().kind else { panic!("not binary") };
-    assert_eq!(binary.matching.unwrap().cardinality, Cardinality::ManyToMany);
+    assert_eq!(binary.matching.clone().unwrap().cardinality, Cardinality::ManyToMany);
     let ExprKind::Binary(binary) = parse("a + 1").unwrap().kind else { panic!("not binary") };
     assert_eq!(binary.matching, None);
 }
@@ -89,19 +89,19 @@ fn wrong_queries_say_what_and_where() {
         assert_eq!((error.column, error.message.as_str()), (column, message), "{text}");
     };
     check("", 1, "no expression found in input");
-    check("a +", 4, "unexpected end of input, expected an expression");
-    check("a b", 3, "unexpected identifier \"b\", expected an operator or the end of the query");
-    check("a + on", 5, "unexpected identifier \"on\", expected an expression");
-    check("{a:b=\"c\"}", 2, "unexpected identifier \"a:b\", expected a label name");
+    check("a +", 4, "unexpected end of input");
+    check("a b", 3, "unexpected identifier \"b\"");
+    check("a + on", 5, "unexpected <on>");
+    check("{a:b=\"c\"}", 3, "unexpected character inside braces: ':'");
     check("foo(1)", 1, "unknown function with name \"foo\"");
     check("{}", 1, "vector selector must contain at least one non-empty matcher");
     check("x{__name__=\"y\"}", 1, "metric name must not be set twice: \"x\" or \"y\"");
-    check("1 == 1", 1, "comparisons between scalars must use BOOL modifier");
+    check("1 == 1", 3, "comparisons between scalars must use BOOL modifier");
     check("1 + bool x", 3, "bool modifier can only be used on comparison operators");
     check("1 and x", 1, "set operator \"and\" not allowed in binary scalar expression");
-    check("a and on(x) group_left b", 7, "no grouping allowed for \"and\" operation");
-    check("a + on(x) group_left(x) b", 5, "label \"x\" must not occur in ON and GROUP clause at once");
-    check("a + on(x) 1", 5, "vector matching only allowed between instant vectors");
+    check("a and on(x) group_left b", 1, "no grouping allowed for \"and\" operation");
+    check("a + on(x) group_left(x) b", 3, "label \"x\" must not occur in ON and GROUP clause at once");
+    check("a + on(x) 1", 1, "vector matching only allowed between instant vectors");
     check("a[5m] + 1", 1, "binary expression must contain only scalar and instant vector types");
     check("rate(x)", 6, "expected type range vector in call to function \"rate\", got instant vector");
     check("rate()", 1, "expected 1 argument(s) in call to \"rate\", got 0");
@@ -124,6 +124,60 @@ fn wrong_queries_say_what_and_where() {
     assert!(parse("info(x, {a=~\".*\"})").is_ok());
 }
 
+/// Texts and columns of Prometheus 3, from its grammar.
+#[test]
+fn unexpected_tokens_are_named_as_in_prometheus() {
+    let check = |text: &str, column: usize, message: &str| {
+        let error = parse(text).expect_err(text);
+        assert_eq!((error.column, error.message.as_str()), (column, message), "{text}");
+    };
+    check("sum(", 5, "unclosed left parenthesis");
+    check("((1)", 5, "unclosed left parenthesis");
+    check("(1))", 4, "unexpected right parenthesis ')'");
+    check("a[5m", 5, "unclosed left bracket");
+    check("a]", 2, "unexpected right bracket ']'");
+    check("a{", 3, "unexpected end of input inside braces");
+    check("a}", 2, "unexpected character: '}'");
+    check("a ? b", 3, "unexpected character: '?'");
+    check("a ! b", 3, "unexpected character after '!': ' '");
+    check("a =~ b", 3, "unexpected character after '=': '~'");
+    check("*1", 1, "unexpected <op:*>");
+    check("a or or or", 11, "unexpected end of input");
+    check("a b or", 3, "unexpected identifier \"b\"");
+    check("a + (or and)", 12, "unexpected \")\"");
+    check("a = b", 3, "unexpected \"=\"");
+    check("a \"x\"", 3, "unexpected string \"\\\"x\\\"\"");
+    check("a 'a long text'", 3, "unexpected string \"'a long te\"...");
+    check("a 5m", 3, "unexpected duration \"5m\"");
+    check("a 1", 3, "unexpected number \"1\"");
+    check("a a:b", 3, "unexpected metric identifier \"a:b\"");
+    check("sum(a b)", 7, "unexpected identifier \"b\" in aggregation");
+    check("rate(a b)", 8, "unexpected identifier \"b\"");
+    check("sum(a) by b", 11, "unexpected identifier \"b\" in grouping opts, expected \"(\"");
+    check("sum(a) by (1)", 12, "unexpected number \"1\" in grouping opts, expected label");
+    check("sum(a) by (a b)", 14, "unexpected identifier \"b\" in grouping opts, expected \",\" or \")\"");
+    check("a{b}", 4, "unexpected \"}\" in label matching, expected label matching operator");
+    check("a{b=c}", 5, "unexpected identifier \"c\" in label matching, expected string");
+    check("a{b==\"c\"}", 5, "unexpected \"=\" in label matching, expected string");
+    check("a{=\"c\"}", 3, "unexpected \"=\" in label matching, expected identifier or \"}\"");
+    check("a{b=\"c\" d}", 9, "unexpected identifier \"d\" in label matching, expected \",\" or \"}\"");
+    check("a{1}", 3, "unexpected character inside braces: '1'");
+    check("a{{", 3, "unexpected left brace '{'");
+    check("a offset b", 10, "unexpected identifier \"b\" in offset, expected number, duration, step(), or range()");
+    check("a @ b", 5, "unexpected identifier \"b\" in @, expected timestamp");
+    check(
+        "a[b]",
+        3,
+        "unexpected identifier \"b\" in subquery or range selector, expected number, duration, step(), or range()",
+    );
+    check("a[5m b]", 6, "unexpected identifier \"b\" in subquery or range, expected \":\" or \"]\"");
+    check("a[5m:5m b]", 9, "unexpected identifier \"b\" in subquery selector, expected \"]\"");
+    // What is wrong first comes first.
+    check("a b ?", 3, "unexpected identifier \"b\"");
+    let error = parse("1 +\n  +* é").unwrap_err();
+    assert_eq!(error.to_string(), "2:4: parse error: unexpected <op:*>");
+}
+
 #[test]
 fn text_and_depth_hold_at_their_limit_and_not_above() {
     let long = |bytes: usize| parse(&format!("1{}", " ".repeat(bytes - 1)));
@@ -133,9 +187,8 @@ fn text_and_depth_hold_at_their_limit_and_not_above() {
     let message = Err(format!("the query is nested deeper than {DEPTH_MAX} levels"));
     let parens = |n: usize| deep(format!("{}1{}", "(".repeat(n), ")".repeat(n)));
     let signs = |n: usize| deep(format!("{}1", "-".repeat(n)));
-    let chain = |n: usize| deep(format!("1{}", "+1".repeat(n)));
     let powers = |n: usize| deep(format!("1{}", "^1".repeat(n)));
-    for shape in [&parens as &dyn Fn(usize) -> Result<Expr, String>, &signs, &chain, &powers] {
+    for shape in [&parens as &dyn Fn(usize) -> Result<Expr, String>, &signs, &powers] {
         assert!(shape(DEPTH_MAX - 1).is_ok());
         assert_eq!(shape(DEPTH_MAX), message);
         assert_eq!(shape(20_000), message);
@@ -145,4 +198,30 @@ fn text_and_depth_hold_at_their_limit_and_not_above() {
     for (open, close) in [("(", ")"), ("-", ""), ("1+", ""), ("", "+1"), ("1^", "")] {
         assert_eq!(durations(open, close), message);
     }
+}
+
+/// A generated query of 129 alternatives, `a or b or ..`, was refused as nested too deep: the parser counted each operator of a run
+/// as a level. A run is none, however long, up to the limit of operators; what stands in parentheses still is.
+#[test]
+fn a_run_of_operators_is_no_nesting() {
+    let run = |op: &str, n: usize| format!("x0{}", (1..=n).map(|at| format!(" {op} x{at}")).collect::<String>());
+    for op in ["or", "and", "+", "*", "==", "> bool"] {
+        for length in [129, 1_000, OPERATORS_MAX] {
+            let text = run(op, length);
+            let tree = parse(&text).unwrap_or_else(|error| panic!("{length} times {op}: {error}"));
+            assert_eq!(tree.to_string(), text);
+            assert_eq!(tree.nodes().count(), 2 * length + 1);
+        }
+        let error = parse(&run(op, OPERATORS_MAX + 1)).unwrap_err();
+        assert!(error.message.contains("more than 8192 binary operators"), "{error}");
+    }
+    let nested = |n: usize| format!("{}x{}", "(x or ".repeat(n), ")".repeat(n));
+    assert!(parse(&nested(60)).is_ok());
+    assert!(parse(&nested(200)).unwrap_err().message.contains("nested deeper"));
+    let numbers = run("+", 300).replace('x', "");
+    assert_eq!(parse(&numbers).unwrap().value_type(), ValueType::Scalar);
+    assert_eq!(parse(&format!("y + {numbers}")).unwrap().value_type(), ValueType::Vector);
+    // A long one is broken into lines without going further in than a text may nest.
+    let pretty = parse(&run("or", 2_000)).unwrap().pretty();
+    assert_eq!(parse(&pretty).unwrap().to_string(), run("or", 2_000));
 }

@@ -5,7 +5,8 @@
 
 use std::fmt::Write;
 
-use crate::ast::{Binary, Expr, ExprKind, Subquery};
+use crate::DEPTH_MAX;
+use crate::ast::{Chain, Expr, ExprKind, Subquery};
 
 /// 100 bytes, as in Prometheus.
 const LINE_CHARS_MAX: usize = 100;
@@ -18,21 +19,25 @@ impl Expr {
     }
 
     fn pretty_at(&self, depth: usize) -> String {
-        let margin = "  ".repeat(depth);
+        if let Some(chain) = self.chain() {
+            return broken_chain(&chain, depth);
+        }
+        let margin = margin(depth);
         let text = self.to_string();
         if text.len() <= LINE_CHARS_MAX {
             return margin + &text;
         }
         match &self.kind {
-            ExprKind::Number(_) | ExprKind::String(_) | ExprKind::VectorSelector(_) | ExprKind::MatrixSelector(_) => {
-                margin + &text
-            }
+            ExprKind::Number(_)
+            | ExprKind::String(_)
+            | ExprKind::VectorSelector(_)
+            | ExprKind::MatrixSelector(_)
+            | ExprKind::Binary(_) => margin + &text,
             ExprKind::Subquery(subquery) => broken_subquery(subquery, depth),
             ExprKind::Unary(op, inner) => {
                 let inner = inner.pretty_at(depth);
                 format!("{margin}{}{}", op.text(), inner.trim_start())
             }
-            ExprKind::Binary(binary) => broken_binary(binary, depth),
             ExprKind::Aggregate(aggregate) => {
                 let inside = aggregate.parameter.iter().chain([&aggregate.expr]);
                 format!("{margin}{}({}\n{margin})", aggregate.head(), lines(inside, depth + 1))
@@ -51,10 +56,32 @@ fn lines<'a>(parts: impl Iterator<Item = &'a Expr>, depth: usize) -> String {
     parts.join(",")
 }
 
-fn broken_binary(binary: &Binary, depth: usize) -> String {
-    let mut out = binary.left.pretty_at(depth + 1);
-    write!(out, "\n{}{}\n", "  ".repeat(depth), binary.operator()).expect("writes to memory");
-    out + &binary.right.pretty_at(depth + 1)
+/// What stands before a part `depth` levels in; runs of operators longer than a text may nest go no further.
+fn margin(depth: usize) -> String {
+    "  ".repeat(depth.min(DEPTH_MAX))
+}
+
+/// A run of operators: each of them is one level further in than the one behind it. As much of its start as fits a line is one.
+fn broken_chain(chain: &Chain<'_>, depth: usize) -> String {
+    let links = &chain.links;
+    let mut line = chain.base.to_string();
+    let mut fit = 0;
+    for (binary, _) in links {
+        let longer = format!("{line} {} {}", binary.operator(), binary.right);
+        if longer.len() > LINE_CHARS_MAX {
+            break;
+        }
+        line = longer;
+        fit += 1;
+    }
+    let level = |links_before: usize| depth + links.len() - links_before;
+    let mut out = if fit > 0 { margin(level(fit)) + &line } else { chain.base.pretty_at(level(0)) };
+    for (at, (binary, _)) in links.iter().enumerate().skip(fit) {
+        let level = level(at + 1);
+        write!(out, "\n{}{}\n", margin(level), binary.operator()).expect("writes to memory");
+        out += &binary.right.pretty_at(level + 1);
+    }
+    out
 }
 
 fn broken_subquery(subquery: &Subquery, depth: usize) -> String {

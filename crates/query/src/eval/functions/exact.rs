@@ -1,4 +1,4 @@
-//! `histogram_quantile_bounds`, `histogram_min`, `histogram_max` and `presence`: what is known for certain, where Prometheus
+//! `histogram_quantile_bounds`, `histogram_fraction_bounds`, `histogram_min`, `histogram_max` and `presence`: what is known for certain, where Prometheus
 //! has an estimate or nothing.
 
 use super::Site;
@@ -7,7 +7,9 @@ use crate::Error;
 use crate::ast::Call;
 use crate::eval::annotate;
 use crate::eval::evaluator::Evaluator;
-use crate::eval::histogram::{ClassicBucket, Hist, classic_bounds, quantile_bounds};
+use crate::eval::histogram::{
+    ClassicBucket, Hist, classic_bounds, classic_fraction_bounds, fraction_bounds, quantile_bounds,
+};
 use crate::eval::rows::{Cell, Grid, Row, merged};
 use crate::eval::window::Window;
 use crate::value::Point;
@@ -20,6 +22,19 @@ impl Evaluator<'_> {
     pub(super) fn bounds_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let quantiles = self.quantiles(&call.arguments[0], grid)?;
         let answers = self.answered(&call.arguments[1], grid, &mut Bounds { quantiles })?;
+        self.edges(answers)
+    }
+
+    /// The shares between which each fraction lies: two rows a histogram.
+    pub(super) fn fraction_bounds_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
+        let lower = self.scalar(&call.arguments[0], grid)?;
+        let upper = self.scalar(&call.arguments[1], grid)?;
+        let answers = self.answered(&call.arguments[2], grid, &mut FractionBounds { lower, upper })?;
+        self.edges(answers)
+    }
+
+    /// The rows of a lower and an upper answer, told apart by a label.
+    fn edges(&self, answers: Vec<Vec<Row>>) -> Result<Vec<Row>, Error> {
         let rows = ["lower", "upper"].into_iter().zip(answers).flat_map(|(edge, rows)| {
             rows.into_iter().map(move |row| Row { labels: row.labels.with(EDGE, edge), ..row })
         });
@@ -72,6 +87,29 @@ impl Question for Bounds {
 
     fn classic(&mut self, step: usize, buckets: &mut Vec<ClassicBucket>, _: &str, out: &mut [f64], _: &mut Site<'_>) {
         (out[0], out[1]) = classic_bounds(self.quantiles[step], buckets).unwrap_or((f64::NAN, f64::NAN));
+    }
+}
+
+/// The shares between which fractions lie.
+struct FractionBounds {
+    lower: Vec<f64>,
+    upper: Vec<f64>,
+}
+
+impl Question for FractionBounds {
+    fn answers(&self) -> usize {
+        2
+    }
+
+    fn native(&mut self, step: usize, histogram: &Hist, metric: &str, out: &mut [f64], site: &mut Site<'_>) {
+        (out[0], out[1]) = fraction_bounds(self.lower[step], self.upper[step], histogram);
+        if histogram.sum.is_some_and(f64::is_nan) && !out[0].is_nan() {
+            site.note(annotate::fraction_without_nan(site.span, metric));
+        }
+    }
+
+    fn classic(&mut self, step: usize, buckets: &mut Vec<ClassicBucket>, _: &str, out: &mut [f64], _: &mut Site<'_>) {
+        (out[0], out[1]) = classic_fraction_bounds(self.lower[step], self.upper[step], buckets);
     }
 }
 

@@ -136,9 +136,7 @@ fn between(window: &Window<'_>, index: usize, time: i64, counter: bool, site: &m
     let (before, after) = ((times[index], &*values[index]), (times[index + 1], &*values[index + 1]));
     match interpolate_histogram(before, after, time, counter) {
         Ok((value, reconciled)) => {
-            if reconciled {
-                site.note(annotate::reconciled_bounds(site.span, Operation::Subtraction));
-            }
+            reconciled.note(site.span, site.notes);
             Some(value)
         }
         Err(why) => {

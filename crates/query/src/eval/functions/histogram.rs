@@ -28,6 +28,7 @@ impl Evaluator<'_> {
             "histogram_quantile" => return self.quantile_call(call, grid),
             "histogram_quantiles" => return self.quantiles_call(call, grid),
             "histogram_fraction" => return self.fraction_call(call, grid),
+            "histogram_fraction_bounds" => return self.fraction_bounds_call(call, grid),
             "histogram_modes" => return self.modes_call(call, grid),
             "histogram_distance" => return self.distance_call(call, grid),
             "histogram_quantile_bounds" => return self.bounds_call(call, grid),

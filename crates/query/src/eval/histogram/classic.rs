@@ -161,6 +161,29 @@ pub(crate) fn classic_fraction(lower: f64, upper: f64, buckets: &mut Vec<Classic
     (rank_of(buckets, upper, total) - rank_of(buckets, lower, total)) / total
 }
 
+/// The least and the greatest share of samples between `lower` and `upper` that the buckets leave possible.
+pub(crate) fn classic_fraction_bounds(lower: f64, upper: f64, buckets: &mut Vec<ClassicBucket>) -> (f64, f64) {
+    if lower.is_nan() || upper.is_nan() || !sort_and_join(buckets) {
+        return (f64::NAN, f64::NAN);
+    }
+    make_monotonic(buckets);
+    let total = buckets[buckets.len() - 1].count;
+    if total <= 0.0 || total.is_nan() {
+        return (f64::NAN, f64::NAN);
+    }
+    if lower >= upper {
+        return (0.0, 0.0);
+    }
+    let rank = |value: f64| {
+        let below = buckets.partition_point(|bucket| bucket.upper <= value);
+        let least = below.checked_sub(1).map_or(0.0, |last| buckets[last].count);
+        let is_edge =
+            value == f64::NEG_INFINITY || below.checked_sub(1).is_some_and(|last| buckets[last].upper == value);
+        (least, if is_edge { least } else { buckets.get(below).map_or(least, |bucket| bucket.count) })
+    };
+    statistics::shares(rank(lower), rank(upper), total)
+}
+
 fn rank_of(buckets: &[ClassicBucket], value: f64, total: f64) -> f64 {
     let mut rank = 0.0;
     let mut below = f64::NEG_INFINITY;

@@ -17,9 +17,9 @@ mod trim;
 
 pub(crate) use arithmetic::{Combined, Incompatible, add, divide, scale, subtract};
 pub(crate) use buckets::{Bucket, ascending, is_custom};
-pub(crate) use classic::{ClassicBucket, classic_bounds, classic_fraction, classic_quantile};
+pub(crate) use classic::{ClassicBucket, classic_bounds, classic_fraction, classic_fraction_bounds, classic_quantile};
 pub(crate) use reset::{detect_reset, equal};
-pub(crate) use statistics::{NanNote, count_below, fraction, quantile, quantile_bounds, variance};
+pub(crate) use statistics::{NanNote, count_below, fraction, fraction_bounds, quantile, quantile_bounds, variance};
 pub(crate) use sum::{HistogramMean, HistogramSum};
 pub(crate) use text::text;
 pub(crate) use trim::{Keep, trim};

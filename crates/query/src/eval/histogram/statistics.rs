@@ -175,6 +175,45 @@ pub(crate) fn fraction(lower: f64, upper: f64, histogram: &Hist) -> (f64, bool) 
     ((rank(upper) - rank(lower)) / total, left_out)
 }
 
+/// The least and the greatest share of samples between `lower` and `upper` that the bins leave possible.
+pub(crate) fn fraction_bounds(lower: f64, upper: f64, histogram: &Hist) -> (f64, f64) {
+    let total = histogram.count - histogram.nan;
+    if total == 0.0 || lower.is_nan() || upper.is_nan() {
+        return (f64::NAN, f64::NAN);
+    }
+    if lower >= upper {
+        return (0.0, 0.0);
+    }
+    shares(rank_bounds(histogram, lower), rank_bounds(histogram, upper), total)
+}
+
+/// What the least and the greatest ranks of two values leave possible for the share between them.
+pub(super) fn shares(lower: (f64, f64), upper: (f64, f64), total: f64) -> (f64, f64) {
+    let share = |samples: f64| (samples / total).clamp(0.0, 1.0);
+    (share(upper.0 - lower.1), share(upper.1 - lower.0))
+}
+
+/// How many samples are below `value`, at least and at most. A sample at a bin's edge belongs to its bin.
+fn rank_bounds(histogram: &Hist, value: f64) -> (f64, f64) {
+    if histogram.min.is_some_and(|min| value < min) {
+        return (0.0, 0.0);
+    }
+    let all = buckets::in_bins(histogram);
+    if histogram.max.is_some_and(|max| value >= max) {
+        return (all, all);
+    }
+    let (mut least, mut most) = (0.0, 0.0);
+    for bucket in buckets::ascending(histogram) {
+        if bucket.upper <= value {
+            least += bucket.count;
+        }
+        if bucket.lower < value || bucket.upper <= value {
+            most += bucket.count;
+        }
+    }
+    (least, most)
+}
+
 /// How many samples are below `value`; `ranked` when it lies above all bins.
 fn rank_of(histogram: &Hist, value: f64, ranked: f64) -> f64 {
     if histogram.min.is_some_and(|min| value < min) {

@@ -1,0 +1,54 @@
+//! Left-deep runs of binary operators: `a or b or c or ..`.
+//!
+//! Generated queries chain thousands of operands. Such a run is no nesting: whatever walks a tree takes it link by link, so that the
+//! stack that a query needs follows from its nesting alone.
+
+use super::{Binary, Expr, ExprKind, Number, Span};
+
+/// `base op right op right ..`, the operators bound from the left.
+pub struct Chain<'a> {
+    /// The first operand, which is no binary expression itself.
+    pub base: &'a Expr,
+    /// The operators with their right operands, in the order of evaluation, and the span of everything up to each.
+    pub links: Vec<(&'a Binary, Span)>,
+}
+
+impl Expr {
+    /// The run of operators that ends in this node; None when it is no binary expression.
+    #[must_use]
+    pub fn chain(&self) -> Option<Chain<'_>> {
+        let (mut base, mut links) = (self, Vec::new());
+        while let ExprKind::Binary(binary) = &base.kind {
+            links.push((&**binary, base.span));
+            base = &binary.left;
+        }
+        links.reverse();
+        (!links.is_empty()).then_some(Chain { base, links })
+    }
+
+    /// This node and all below it; parents come before their children, and siblings in their order.
+    pub fn nodes(&self) -> impl Iterator<Item = &Self> {
+        let mut waiting = vec![self];
+        std::iter::from_fn(move || {
+            let next = waiting.pop()?;
+            waiting.extend(next.children().into_iter().rev());
+            Some(next)
+        })
+    }
+
+    /// A node that stands for nothing, in place of one that was taken out.
+    const fn nothing() -> Self {
+        Self { kind: ExprKind::Number(Number { value: 0.0, duration: false }), span: Span { start: 0, end: 0 } }
+    }
+}
+
+impl Drop for Binary {
+    /// Takes a run apart link by link: dropping each inside the one above would need a stack as deep as the run is long.
+    fn drop(&mut self) {
+        let mut left = std::mem::replace(&mut self.left, Expr::nothing());
+        while let ExprKind::Binary(binary) = &mut left.kind {
+            let below = std::mem::replace(&mut binary.left, Expr::nothing());
+            left = below;
+        }
+    }
+}

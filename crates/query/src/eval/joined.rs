@@ -1,0 +1,71 @@
+//! Floats and histograms of one label set as one series.
+//!
+//! A store keeps the two kinds as series of their own (docs/decisions/kind-in-identity.md); everything that reads samples for a query
+//! takes them through here, so that a metric that changed its kind stays one series in each answer.
+//!
+//! Invariant: whether samples are cells is known for each kind by itself, as one sender may have declared the floats and another the
+//! histograms.
+
+use std::ops::Deref;
+
+use ogive_model::{Kind, SeriesData, Temporality};
+
+/// The samples of one label set, of either kind.
+#[derive(Clone, Debug)]
+pub(crate) struct JoinedSeries {
+    pub(crate) data: SeriesData,
+    /// Floats are cells.
+    pub(crate) floats_delta: bool,
+    /// Histograms are cells.
+    pub(crate) histograms_delta: bool,
+}
+
+impl Deref for JoinedSeries {
+    type Target = SeriesData;
+
+    fn deref(&self) -> &SeriesData {
+        &self.data
+    }
+}
+
+impl From<SeriesData> for JoinedSeries {
+    fn from(data: SeriesData) -> Self {
+        let delta = data.meta.temporality == Temporality::Delta;
+        Self { data, floats_delta: delta, histograms_delta: delta }
+    }
+}
+
+impl JoinedSeries {
+    /// Takes the samples of `other`, which has the same labels and is of another kind.
+    fn join(&mut self, other: SeriesData) {
+        let delta = other.meta.temporality == Temporality::Delta;
+        let data = &mut self.data;
+        match other.meta.kind {
+            Kind::Float => {
+                data.floats = other.floats;
+                self.floats_delta = delta;
+            }
+            Kind::Histogram => {
+                data.histograms = other.histograms;
+                self.histograms_delta = delta;
+            }
+            Kind::Text => return,
+        }
+        data.rollup_ms = data.rollup_ms.max(other.rollup_ms);
+        if other.meta.width_ms > 0 {
+            data.meta.width_ms = other.meta.width_ms;
+        }
+    }
+}
+
+/// The series of one label set after the other, each once; texts are nothing that a query sees. `series` has equal labels side by side.
+pub(crate) fn joined(series: Vec<SeriesData>) -> Vec<JoinedSeries> {
+    let mut out: Vec<JoinedSeries> = Vec::with_capacity(series.len());
+    for one in series.into_iter().filter(|one| one.meta.kind != Kind::Text) {
+        match out.last_mut() {
+            Some(last) if last.labels == one.labels => last.join(one),
+            _ => out.push(one.into()),
+        }
+    }
+    out
+}
