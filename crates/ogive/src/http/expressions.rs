@@ -19,19 +19,39 @@ use super::ask::ask;
 use super::error::{ApiError, success};
 use super::params::Params;
 
+/// 400 levels: a run of operators is as deep in JSON as it is long, and readers of JSON give up at some hundreds to a thousand.
+const TREE_DEPTH_MAX: usize = 400;
+
 pub(super) async fn format(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    read(&app, params, |expr| json!(expr.pretty())).await
+    read(&app, params, |expr| Some(json!(expr.pretty()))).await
 }
 
 pub(super) async fn parse(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    read(&app, params, tree).await
+    read(&app, params, |expr| shallow(expr).then(|| tree(expr))).await
+}
+
+/// Whether no node is deeper than a tree of JSON may be.
+fn shallow(expr: &Expr) -> bool {
+    let mut waiting = vec![(expr, 1)];
+    while let Some((node, depth)) = waiting.pop() {
+        if depth > TREE_DEPTH_MAX {
+            return false;
+        }
+        waiting.extend(node.children().into_iter().map(|child| (child, depth + 1)));
+    }
+    true
 }
 
 /// An expression may be a megabyte long: it is read where queries are, within their limits.
-async fn read(app: &App, params: Params, show: fn(&Expr) -> Value) -> Result<Response, ApiError> {
+async fn read(app: &App, params: Params, show: fn(&Expr) -> Option<Value>) -> Result<Response, ApiError> {
     let shown = ask(app, None, move |_, _| {
         let wrong = |error: ParseError| ApiError::bad_data(format!("invalid parameter \"query\": {error}"));
-        Ok(show(&ogive_query::parse(params.need("query")?).map_err(wrong)?))
+        let deep = || {
+            ApiError::bad_data(format!(
+                "invalid parameter \"query\": its tree is deeper than {TREE_DEPTH_MAX} levels, more than is shown; ask for parts of it"
+            ))
+        };
+        show(&ogive_query::parse(params.need("query")?).map_err(wrong)?).ok_or_else(deep)
     });
     Ok(success(&shown.await?))
 }
@@ -246,6 +266,17 @@ mod tests {
         check("round(a)", json!(["vector", "scalar"]), 1).await;
         check("minute()", json!(["vector"]), 1).await;
         check("label_join(a, \"b\", \"c\", \"d\", \"e\")", json!(["vector", "string", "string", "string"]), -1).await;
+    }
+
+    #[tokio::test]
+    async fn a_tree_is_shown_to_its_depth_and_no_deeper() {
+        let server = Server::new();
+        let run = |operands: usize| vec!["x"; operands].join("%2B");
+        let ask = async |operands: usize| server.get(&format!("/api/v1/parse_query?query={}", run(operands))).await;
+        assert_eq!(ask(TREE_DEPTH_MAX).await.0, StatusCode::OK);
+        let (status, body) = ask(TREE_DEPTH_MAX + 1).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert!(body["error"].as_str().unwrap().contains("deeper than 400 levels"), "{body}");
     }
 
     #[tokio::test]

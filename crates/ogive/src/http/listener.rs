@@ -12,6 +12,7 @@
 //! Failure: what is wrong with one connection ends that connection.
 
 mod connection;
+mod targets;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use super::compression;
 use super::error::ApiError;
 use crate::web::{LoginFailure, Web};
 use connection::{Arriving, Connection, Sending};
+use targets::Targets;
 
 /// 800 of the 1,024 open files that a process usually may have; the rest is the store's.
 const CONNECTIONS_MAX: usize = 800;
@@ -216,7 +218,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             compression::service(answers).oneshot(request)
         })
     };
-    let mut served = std::pin::pin!(door.builder.serve_connection(TokioIo::new(stream), service));
+    let mut served = std::pin::pin!(door.builder.serve_connection(TokioIo::new(Targets::new(stream)), service));
     let mut first = std::pin::pin!(first);
     let (mut waits, mut told) = (true, false);
     loop {

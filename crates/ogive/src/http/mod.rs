@@ -30,6 +30,7 @@ mod listener;
 mod live;
 mod metadata;
 mod metrics;
+mod multipart;
 pub(crate) mod otlp;
 mod page;
 pub(crate) mod params;

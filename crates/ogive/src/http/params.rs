@@ -1,4 +1,5 @@
-//! Parameters of a request, from its query string and, for POST, its form.
+//! Parameters of a request, from its query string and, for POST, its form: `application/x-www-form-urlencoded` or
+//! `multipart/form-data`.
 //!
 //! Limits: [`FORM_BYTES_MAX`] for a form; a query string is limited by the HTTP layer.
 
@@ -9,9 +10,10 @@ use ogive_model::Tenant;
 use super::App;
 use super::body;
 use super::error::ApiError;
+use super::multipart;
 
-/// 1 MiB: a hand-written or generated expression, not data.
-const FORM_BYTES_MAX: usize = 1 << 20;
+/// 6 MiB: the longest expression, each byte of which may be written as three.
+const FORM_BYTES_MAX: usize = 3 * ogive_query::TEXT_BYTES_MAX;
 
 /// The header that names a tenant, as Grafana Mimir and Loki have it.
 pub(super) const TENANT_HEADER: &str = "x-scope-orgid";
@@ -40,14 +42,21 @@ impl FromRequest<App> for Params {
         params.tenant = tenant(request.headers())?.unwrap_or_default();
         if request.method() == Method::POST {
             let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-            if !kind.is_empty() && !kind.starts_with("application/x-www-form-urlencoded") {
+            let (kind, essence) = (kind.to_owned(), kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase());
+            let is_multipart = essence == "multipart/form-data";
+            if !is_multipart && !essence.is_empty() && essence != "application/x-www-form-urlencoded" {
                 return Err(ApiError::unsupported(format!(
-                    "content type {kind:?}; send application/x-www-form-urlencoded"
+                    "content type {kind:?}; send application/x-www-form-urlencoded or multipart/form-data"
                 )));
             }
             let form = body::form(app, request, FORM_BYTES_MAX).await?;
+            let pairs = if is_multipart {
+                multipart::fields(&kind, &form.bytes).map_err(ApiError::bad_data)?
+            } else {
+                Self::parse(&form.bytes).pairs
+            };
             // A form's values win, as in Go's `FormValue`.
-            params.pairs.splice(0..0, Self::parse(&form.bytes).pairs);
+            params.pairs.splice(0..0, pairs);
         }
         Ok(params)
     }

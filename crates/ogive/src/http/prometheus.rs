@@ -28,11 +28,11 @@ pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Resp
     let stats = Stats::asked(&app, &params);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let stats = stats.map(|stats| stats.begin(app));
-        let engine = with_lookback(&app.engine, lookback);
+        let engine = with_options(&app.engine, lookback, stats.is_some());
         let store = Views::of(app, &params);
         let told = Told { store: &store, resolution, cancel };
         let result = engine.instant_until(&told, &query, time_ms, &|| cancel.is_set())?;
-        let stats = stats.map(|stats| stats.end(app, &result));
+        let stats = stats.map(|stats| stats.end(app, &result, (time_ms, 1)));
         Ok(prometheus_json::answer(&limited(result, limit), stats.as_ref()))
     });
     Ok(json(StatusCode::OK, answer.await?))
@@ -46,11 +46,11 @@ pub(super) async fn query_range(State(app): State<App>, params: Params) -> Resul
     let stats = Stats::asked(&app, &params);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let stats = stats.map(|stats| stats.begin(app));
-        let engine = with_lookback(&app.engine, lookback);
+        let engine = with_options(&app.engine, lookback, stats.is_some());
         let store = Views::of(app, &params);
         let told = Told { store: &store, resolution, cancel };
         let result = engine.range_until(&told, &query, range, &|| cancel.is_set())?;
-        let stats = stats.map(|stats| stats.end(app, &result));
+        let stats = stats.map(|stats| stats.end(app, &result, (range.0, range.2)));
         Ok(prometheus_json::answer(&limited(result, limit), stats.as_ref()))
     });
     Ok(json(StatusCode::OK, answer.await?))
@@ -81,11 +81,10 @@ pub(super) fn range(params: &Params) -> Result<(i64, i64, i64), ApiError> {
     Ok((start, end, step))
 }
 
-fn with_lookback(engine: &Engine, lookback_ms: Option<i64>) -> Engine {
-    match lookback_ms {
-        Some(lookback_ms) if lookback_ms > 0 => Engine::new(EngineOptions { lookback_ms, ..engine.options().clone() }),
-        _ => engine.clone(),
-    }
+fn with_options(engine: &Engine, lookback_ms: Option<i64>, step_stats: bool) -> Engine {
+    let mut options = EngineOptions { step_stats, ..engine.options().clone() };
+    options.lookback_ms = lookback_ms.filter(|lookback| *lookback > 0).unwrap_or(options.lookback_ms);
+    Engine::new(options)
 }
 
 /// The first `limit` elements, with a warning when that leaves some out.

@@ -315,6 +315,21 @@ mod tests {
         );
     }
 
+    /// The rules of custom buckets as Prometheus has them: the first holds its lower edge, minus infinity, too; no other does.
+    #[test]
+    fn the_first_custom_bucket_is_closed_at_both_ends() {
+        let check = |bounds: &[f64], values: &[f64], expected: &str| {
+            let mut histogram = Histogram::<u64>::new(ogive_hist::Scheme::Custom { bounds: bounds.to_vec().into() });
+            values.iter().for_each(|value| histogram.record(*value));
+            let body = text(|out| histogram_point(out, 0, &histogram.to_float()));
+            let buckets = body.split_once("\"buckets\":").unwrap().1;
+            assert_eq!(buckets, format!("{expected}}}]"));
+        };
+        check(&[1.0, 2.0], &[0.5, 1.5, 9.0], r#"[[3,"-Inf","1","1"],[0,"1","2","1"],[0,"2","+Inf","1"]]"#);
+        check(&[-1.0, 2.0], &[-3.0, 0.0], r#"[[3,"-Inf","-1","1"],[0,"-1","2","1"]]"#);
+        check(&[1.0, 2.0], &[1.5], r#"[[0,"1","2","1"]]"#);
+    }
+
     fn empty() -> QueryResult {
         let stats = ogive_query::QueryStats::default();
         QueryResult { value: Value::Vector(Vec::new()), warnings: Vec::new(), infos: Vec::new(), stats }

@@ -1,9 +1,10 @@
 //! What was found, written down.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use ogive_hist::{Count, Histogram, Scheme};
-use ogive_model::{HistogramValue, METRIC_NAME};
+use ogive_model::{HistogramValue, Labels, METRIC_NAME};
 use ogive_protocol::families::{FamilyKind, FamilyValue, INSTANCE, put_family};
 
 use super::super::prometheus_json;
@@ -39,6 +40,7 @@ pub(super) fn text(found: &[Last], cells: usize) -> String {
         writeln!(out, "# {cells} series of delta cells are left out: a scraper would miss those between its scrapes; read them with remote read")
             .expect("writes to memory");
     }
+    let stored = Stored::of(found);
     // A name has one type in a text, that of what comes first.
     for same in found.chunk_by(|a, b| a.labels.metric_name() == b.labels.metric_name()) {
         put_type(&mut out, same[0].labels.metric_name(), same[0].kind);
@@ -46,8 +48,8 @@ pub(super) fn text(found: &[Last], cells: usize) -> String {
             match &last.value {
                 Value::Float(value) => put_sample(&mut out, last, "", None, *value),
                 Value::Histogram(value) => match &**value {
-                    HistogramValue::Integer(histogram) => put_classic(&mut out, last, histogram),
-                    HistogramValue::Float(histogram) => put_classic(&mut out, last, histogram),
+                    HistogramValue::Integer(histogram) => put_classic(&mut out, last, histogram, &stored),
+                    HistogramValue::Float(histogram) => put_classic(&mut out, last, histogram, &stored),
                 },
             }
         }
@@ -67,8 +69,45 @@ fn put_type(out: &mut String, name: &str, kind: FamilyKind) {
     writeln!(out, "# TYPE {name} {kind}").expect("writes to memory");
 }
 
-/// Buckets with what is at or below their bound, the sum and the count.
-fn put_classic<C: Count>(out: &mut String, last: &Last, histogram: &Histogram<C>) {
+/// The endings of the series that a classic histogram is.
+const PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
+
+/// Which parts of which classic histograms a page has as series of their own: a sender that writes both kinds, or a view that was asked for
+/// by its name. Made of the native histogram they would be there twice.
+struct Stored(HashSet<(&'static str, Labels)>);
+
+impl Stored {
+    fn of(found: &[Last]) -> Self {
+        let part = |last: &Last| {
+            let name = last.labels.metric_name();
+            let (ending, base) = PARTS.iter().find_map(|ending| Some((*ending, name.strip_suffix(ending)?)))?;
+            Some((ending, without_bound(&last.labels).with(METRIC_NAME, base)))
+        };
+        Self(found.iter().filter(|last| matches!(last.value, Value::Float(_))).filter_map(part).collect())
+    }
+
+    fn has(&self, ending: &'static str, histogram: &Labels) -> bool {
+        self.0.contains(&(ending, without_bound(histogram)))
+    }
+}
+
+fn without_bound(labels: &Labels) -> Labels {
+    labels.filtered(|name| name != BOUND)
+}
+
+/// Buckets with what is at or below their bound, the sum and the count; but not those that are `stored`.
+fn put_classic<C: Count>(out: &mut String, last: &Last, histogram: &Histogram<C>, stored: &Stored) {
+    if !stored.has("_bucket", &last.labels) {
+        put_buckets(out, last, histogram);
+    }
+    for (ending, value) in [("_sum", histogram.sum_or_estimate()), ("_count", histogram.count.to_f64())] {
+        if !stored.has(ending, &last.labels) {
+            put_sample(out, last, ending, None, value);
+        }
+    }
+}
+
+fn put_buckets<C: Count>(out: &mut String, last: &Last, histogram: &Histogram<C>) {
     let mut total = C::ZERO;
     let put = |out: &mut String, bound: f64, total: C| {
         let mut le = Vec::new();
@@ -92,8 +131,6 @@ fn put_classic<C: Count>(out: &mut String, last: &Last, histogram: &Histogram<C>
         }
     }
     put(out, f64::INFINITY, histogram.count);
-    put_sample(out, last, "_sum", None, histogram.sum_or_estimate());
-    put_sample(out, last, "_count", None, histogram.count.to_f64());
 }
 
 /// A line: the name with `ending`, labels, the bound of a bucket, the value and its time.

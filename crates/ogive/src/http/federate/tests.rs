@@ -81,6 +81,66 @@ async fn a_bound_stands_once_in_a_line() {
     assert!(page.contains("m_count{le=\"x\",instance=\"\"} 1 "), "{page}");
 }
 
+/// A sender of both kinds: its classic series were on the page, and made of its native histogram once more, with other bounds. A scraper
+/// takes nothing of a page that has a series twice.
+#[tokio::test]
+async fn each_series_is_on_a_page_once() {
+    let server = Server::new();
+    let now = 1_700_000_002_000_i64;
+    let float = |name: &str, le: Option<&str>| {
+        let mut labels = json!({"__name__": name, "job": "a"});
+        if let Some(le) = le {
+            labels["le"] = le.into();
+        }
+        json!({"labels": labels, "kind": "float", "temporality": "cumulative"})
+    };
+    let native = |name: &str| json!({"labels": {"__name__": name, "job": "a"}, "kind": "histogram", "temporality": "cumulative"});
+    let series = json!([
+        native("both"),
+        float("both_bucket", Some("1")),
+        float("both_bucket", Some("+Inf")),
+        float("both_sum", None),
+        float("both_count", None),
+        native("alone"),
+        native("changed"),
+        float("changed", None),
+    ]);
+    let histogram =
+        |series: u32| json!({"series": series, "time_ms": now, "histogram": {"bins": {"0.5": 4}, "sum": 2}});
+    let mut samples = vec![histogram(0), histogram(5), histogram(6)];
+    samples.extend((1..5).map(|at| json!({"series": at, "time_ms": now, "float": 4})));
+    samples.push(json!({"series": 7, "time_ms": now - 60_000, "float": 1}));
+    let (status, body) = server.batch(1, series, json!(samples)).await;
+    assert_eq!((status, &body["accepted"]), (StatusCode::OK, &json!(8)), "{body}");
+    for path in [
+        "/federate?match[]=%7Bjob=%22a%22%7D",
+        "/federate?match[]=%7B__name__=~%22.%2B%22%7D&match[]=alone_count&match[]=alone_bucket&match[]=both",
+    ] {
+        let (status, page) = server.get(path).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        let page = page.as_str().unwrap();
+        let mut names: Vec<&str> = page
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| line.rsplitn(3, ' ').last().unwrap())
+            .collect();
+        names.sort_unstable();
+        let before = names.len();
+        names.dedup();
+        assert_eq!(names.len(), before, "{page}");
+        for line in [
+            "both_bucket{job=\"a\",le=\"1\",instance=\"\"} 4",
+            "both_count{",
+            "alone_sum{",
+            "alone_count{",
+            "changed_count{",
+        ] {
+            assert!(page.contains(line), "{line} is not in {page}");
+        }
+        assert!(!page.contains("changed{"), "what the series was before: {page}");
+    }
+}
+
 #[test]
 fn who_would_rather_have_protobuf_gets_it() {
     let form = |accept: &str| {

@@ -150,3 +150,51 @@ async fn a_large_answer_goes_in_pieces_and_keeps_its_length() {
     drop(body);
     assert_eq!(room.available_permits(), 1_000);
 }
+
+/// `curl 'host/api/v1/query?query=up{job="x"}'` got a 400 without a word: the HTTP library takes no such address.
+#[tokio::test]
+async fn addresses_are_taken_as_they_are_typed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_end, ending) = watch::channel(false);
+    let echo = |request: Request<Body>| async move {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.unwrap();
+        let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).map(|(_, value)| value.into_owned()).collect();
+        format!("{}[{}]", pairs.join("&"), String::from_utf8_lossy(&body))
+    };
+    let router = Router::new().route("/q", get(echo).post(echo));
+    tokio::spawn(serve_through(Door { router, ..door(10, IDLE) }, vec![listener], ending));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let body = "a=\"<>\" GET /q?x=\" HTTP/1.1\r\n\r\n";
+    for (typed, read) in [
+        ("up{job=\"x\"}>0", "up{job=\"x\"}>0"),
+        ("up<1|`^\\é☃", "up<1|`^\\é☃"),
+        ("%7B%22%7D\"", "{\"}\""),
+        ("plain", "plain"),
+    ] {
+        let length = body.len();
+        let text = format!("POST /q?query={typed} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}");
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let expected = format!("{read}[{body}]");
+        let mut answer = Vec::new();
+        while !String::from_utf8_lossy(&answer).ends_with(&expected) {
+            let mut bytes = [0; 1024];
+            let read = stream.read(&mut bytes).await.unwrap();
+            assert!(read > 0, "{}", String::from_utf8_lossy(&answer));
+            answer.extend_from_slice(&bytes[..read]);
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    }
+    // What is no address at all is refused with a reason.
+    for head in ["GET /q?a b HTTP/1.1\r\nhost: x\r\n\r\n", "GET /q HTTP/1.1\r\nbad header\r\n\r\n"] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (status, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(status.starts_with("HTTP/1.1 400"), "{answer}");
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["errorType"], "bad_data");
+    }
+}

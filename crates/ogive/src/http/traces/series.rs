@@ -16,8 +16,7 @@ use crate::backend::Reader;
 pub(in crate::http) fn selectors(text: &str) -> Result<Vec<Vec<Matcher>>, ApiError> {
     let expr = ogive_query::parse(text)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
-    let mut found = Vec::new();
-    collect(&expr, &mut found);
+    let found: Vec<Vec<Matcher>> = expr.nodes().filter_map(matchers_of).collect();
     if found.is_empty() {
         return Err(ApiError::bad_data(
             "invalid parameter \"query\": it selects no series; give such as order_path_seconds{stage=\"total\"}",
@@ -26,11 +25,11 @@ pub(in crate::http) fn selectors(text: &str) -> Result<Vec<Vec<Matcher>>, ApiErr
     Ok(found)
 }
 
-fn collect(expr: &Expr, out: &mut Vec<Vec<Matcher>>) {
-    match &expr.kind {
-        ExprKind::VectorSelector(selector) => out.push(selector.matchers.clone()),
-        ExprKind::MatrixSelector(matrix) => out.push(matrix.selector.matchers.clone()),
-        _ => expr.children().into_iter().for_each(|child| collect(child, out)),
+fn matchers_of(node: &Expr) -> Option<Vec<Matcher>> {
+    match &node.kind {
+        ExprKind::VectorSelector(selector) => Some(selector.matchers.clone()),
+        ExprKind::MatrixSelector(matrix) => Some(matrix.selector.matchers.clone()),
+        _ => None,
     }
 }
 
