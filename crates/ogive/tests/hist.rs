@@ -63,6 +63,12 @@ fn bad_numbers_are_reported_with_their_line_and_skipped() {
     assert_eq!(output.status.code(), Some(1));
     let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
     assert_eq!(value["count"], 2);
+    let beyond = ogive(&["hist", "--json"], "1\n1e300\n-1e128\n2\n");
+    assert_eq!(beyond.status.code(), Some(1), "{}", err(&beyond));
+    let found: serde_json::Value = serde_json::from_str(out(&beyond)).unwrap();
+    assert_eq!((&found["count"], &found["max"]), (&2.into(), &2.0.into()), "{found}");
+    assert!(err(&beyond).contains("line 2: \"1e300\": beyond what a histogram counts"), "{}", err(&beyond));
+    assert!(err(&beyond).contains("line 3: \"-1e128\""), "{}", err(&beyond));
     for part in ["line 1: \"latency\"", "line 3: \"x7\"", "parsec", "line 4: \"nan\""] {
         assert!(err(&output).contains(part), "{part} is not in {}", err(&output));
     }
@@ -72,6 +78,28 @@ fn bad_numbers_are_reported_with_their_line_and_skipped() {
     let strict = ogive(&["hist", "--strict"], "1\nx\n2\n");
     assert_eq!((strict.status.code(), out(&strict)), (Some(1), ""));
     assert!(err(&strict).contains("line 2"));
+}
+
+/// `5 ms` was read as 5 without a unit, and a complaint about `ms`.
+#[test]
+fn a_unit_may_be_a_word_of_its_own() {
+    let check = |input: &str, sum: f64, unit: &str| {
+        let output = ogive(&["hist", "--json"], input);
+        assert_eq!((output.status.code(), err(&output)), (Some(0), ""), "{input}");
+        let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+        assert!((value["sum"].as_f64().unwrap() - sum).abs() <= 1e-12 * sum, "{input}: {value}");
+        assert!(out(&ogive(&["hist"], input)).contains(unit), "{input}");
+    };
+    check("5 ms\n7 ms", 0.012, "ms");
+    check("5 ms 7 us, 1.5 s", 1.505_007, "s");
+    check("1. KiB", 1024.0, "k");
+    check("3 k\n2 M", 2_003_000.0, "M");
+    // On its line: the unit of the next line is nobody's.
+    let output = ogive(&["hist", "--json"], "5\nms\n6 x\n");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("line 2: \"ms\"") && err(&output).contains("line 3: \"x\""), "{}", err(&output));
+    let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+    assert_eq!((&value["count"], &value["sum"]), (&2.into(), &11.0.into()));
 }
 
 #[test]
@@ -171,6 +199,29 @@ fn diff_says_how_much_slower_and_whether_it_is_chance() {
     let same = ogive(&["hist", "diff", &before, "-"], &numbers(1.0));
     assert_eq!(same.status.code(), Some(0), "{}", err(&same));
     assert!(out(&same).contains("within noise"), "{}", out(&same));
+    // A thousand numbers a tenth greater: more than twice the floor, less than three times.
+    let thousand = |factor: f64| -> String {
+        let value = |step: u32| factor * (f64::from(step * 619 % 1_000) / 300.0).exp();
+        (0..1_000_u32).map(|step| format!("{:.6}\n", value(step))).collect()
+    };
+    let small = file("small", &thousand(1.0));
+    let value = |arguments: &[&str], factor: f64| -> serde_json::Value {
+        let arguments = [&["hist", "diff", "--json", &small, "-"], arguments].concat();
+        let output = ogive(&arguments, &thousand(factor));
+        let value: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+        assert_eq!(output.status.code(), Some(i32::from(value["differ"] == true)), "{value}");
+        value
+    };
+    for factor in [1.0, 1.05, 1.1, 1.15, 1.2] {
+        for floors in ["2", "3", "2.5"] {
+            let found = value(&["--floors", floors], factor);
+            let times = found["times"].as_f64().unwrap();
+            assert_eq!(found["differ"], times > floors.parse::<f64>().unwrap(), "{factor}, {floors}: {found}");
+        }
+    }
+    assert_eq!(value(&[], 1.1)["differ"], true);
+    let shown = ogive(&["hist", "diff", &small, "-"], &thousand(1.1));
+    assert!(out(&shown).contains("greater than before; chance alone"), "{}", out(&shown));
     let bytes = ogive(&["hist", "diff", &before, "-"], "5KiB");
     assert!(
         bytes.status.code() == Some(1) && err(&bytes).contains("one file is in s, the other in B"),

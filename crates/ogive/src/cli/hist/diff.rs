@@ -13,15 +13,16 @@ use super::{Input, Tally, load, print, quantile, report};
 use crate::cli::EXIT_FINDING;
 use crate::cli::format::{human, thousands};
 
-/// Chance alone passes thrice the noise floor hardly ever, twice the floor about once in fifteen times.
-const FLOORS: f64 = 3.0;
+/// Chance alone passes twice the noise floor about once in fifteen times, three times the floor hardly ever.
+const FLOORS: f64 = 2.0;
 
 /// Compares the numbers of two files: how much slower (greater) those of the second are, and whether it is more than noise.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 The distance is the area between both distribution functions on a logarithmic axis: 0.049 when every number is 5 % greater.
 Its noise floor is what it is expected to be when nothing differs but the samples. As with diff, the exit code is 1 when the
-files differ: when the distance is more than three times the floor.
+files differ: when the distance is more than twice the floor. Chance alone passes twice the floor about once in fifteen times, and three
+times the floor hardly ever: --floors 3 is for who would rather miss a difference than see one that is not there.
 
   ogive hist diff before.txt after.txt --unit ms
   ogive hist diff --hlog monday.hlog tuesday.hlog")]
@@ -35,9 +36,19 @@ pub(super) struct Diff {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    /// By how many times its noise floor the distance shows a difference.
+    #[arg(long, default_value_t = FLOORS, value_parser = floors)]
+    floors: f64,
     /// Quantiles to compare, between 0 and 1.
     #[arg(long, short, value_delimiter = ',', default_value = "0.5,0.9,0.99,0.999", value_parser = quantile)]
     quantiles: Vec<f64>,
+}
+
+fn floors(text: &str) -> Result<f64, String> {
+    match text.trim().parse() {
+        Ok(floors) if (0.0..=1e6).contains(&floors) => Ok(floors),
+        _ => Err("it is a number from 0, such as 3".into()),
+    }
 }
 
 /// Runs the command.
@@ -59,17 +70,17 @@ pub(super) fn run(options: &Diff) -> anyhow::Result<ExitCode> {
         let empty = if sides[0].histogram.total() == 0 { &options.before } else { &options.after };
         bail!("{} holds no numbers: there is nothing to compare", empty.display());
     };
-    let text = if options.json { json(sides, &distance)? } else { text(sides, &distance, &options.quantiles) };
+    let text = if options.json { json(sides, &distance, options.floors)? } else { text(sides, &distance, options) };
     print(&text)?;
     let skipped = sides.iter().any(|tally| tally.skipped > 0);
-    Ok(if skipped || differ(&distance) { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
+    Ok(if skipped || differ(&distance, options.floors) { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
 }
 
 /// Whether the distance is beyond chance. Without one over ln x, the other must do.
-fn differ(distance: &Distance) -> bool {
+fn differ(distance: &Distance, floors: f64) -> bool {
     match &distance.log {
-        Some(log) => log.emd > FLOORS * log.noise,
-        None => distance.ks > FLOORS * distance.ks_noise,
+        Some(log) => log.emd > floors * log.noise,
+        None => distance.ks > floors * distance.ks_noise,
     }
 }
 
@@ -83,10 +94,13 @@ struct Report {
     ks: f64,
     ks_noise: f64,
     modes: [Option<usize>; 2],
+    /// How many times its noise floor the distance is, and from how many on it is a difference.
+    times: Option<f64>,
+    floors: f64,
     differ: bool,
 }
 
-fn json(sides: [&Tally; 2], distance: &Distance) -> anyhow::Result<String> {
+fn json(sides: [&Tally; 2], distance: &Distance, floors: f64) -> anyhow::Result<String> {
     let report = Report {
         counts: distance.samples,
         slower: distance.log.map(|log| log.slower()),
@@ -95,7 +109,9 @@ fn json(sides: [&Tally; 2], distance: &Distance) -> anyhow::Result<String> {
         ks: distance.ks,
         ks_noise: distance.ks_noise,
         modes: sides.map(|tally| modes(&tally.histogram)),
-        differ: differ(distance),
+        times: distance.log.map(|log| times(log.emd, log.noise)),
+        floors,
+        differ: differ(distance, floors),
     };
     Ok(serde_json::to_string(&report)? + "\n")
 }
@@ -104,7 +120,11 @@ fn modes(histogram: &Histogram) -> Option<usize> {
     histogram.modes().ok().map(|found| found.modes.len())
 }
 
-fn text(sides: [&Tally; 2], distance: &Distance, quantiles: &[f64]) -> String {
+fn times(distance: f64, noise: f64) -> f64 {
+    if noise > 0.0 { distance / noise } else { 0.0 }
+}
+
+fn text(sides: [&Tally; 2], distance: &Distance, options: &Diff) -> String {
     let dimension = sides[0].dimension.or(sides[1].dimension);
     let unit = dimension.map_or("", Dimension::base_unit);
     let mut out = format!("{:10}{:>12}{:>12}\n", "", "before", "after");
@@ -113,7 +133,7 @@ fn text(sides: [&Tally; 2], distance: &Distance, quantiles: &[f64]) -> String {
         writeln!(out, "{}", text.trim_end()).expect("writes to memory");
     };
     line("count", sides.map(|tally| thousands(tally.histogram.count)), String::new());
-    for q in quantiles {
+    for q in &options.quantiles {
         let found = sides.map(|tally| tally.finest().quantile(*q).map(|found| found.value));
         if let [Some(left), Some(right)] = found {
             let change = if left > 0.0 { format!("{:+.1} %", (right / left - 1.0) * 100.0) } else { String::new() };
@@ -124,7 +144,7 @@ fn text(sides: [&Tally; 2], distance: &Distance, quantiles: &[f64]) -> String {
     line("modes", sides.map(count), String::new());
     out.push('\n');
     match &distance.log {
-        Some(log) => verdict(&mut out, log, dimension == Some(Dimension::Time)),
+        Some(log) => verdict(&mut out, log, dimension == Some(Dimension::Time), options.floors),
         None => out.push_str("a side has no numbers above zero: there is no distance on a logarithmic axis\n"),
     }
     writeln!(out, "Kolmogorov-Smirnov {:.4}, noise floor {:.4}", distance.ks, distance.ks_noise)
@@ -132,11 +152,11 @@ fn text(sides: [&Tally; 2], distance: &Distance, quantiles: &[f64]) -> String {
     out
 }
 
-fn verdict(out: &mut String, log: &LogDistance, durations: bool) {
+fn verdict(out: &mut String, log: &LogDistance, durations: bool, limit: f64) {
     let (more, less) = if durations { ("slower", "faster") } else { ("greater", "less") };
     let (size, way) = (log.slower().abs() * 100.0, if log.shift < 0.0 { less } else { more });
-    let sentence = if log.emd <= FLOORS * log.noise {
-        "no difference is shown: the distance is within noise".to_owned()
+    let sentence = if log.emd <= limit * log.noise {
+        format!("no difference is shown: the distance is within noise, {limit} times the floor")
     } else if log.shift.abs() < log.emd / 2.0 {
         format!(
             "the shape differs: numbers moved by {:.1} % both ways, {size:.1} % {way} on the whole",
@@ -145,7 +165,16 @@ fn verdict(out: &mut String, log: &LogDistance, durations: bool) {
     } else {
         format!("after is {size:.1} % {way} than before")
     };
-    let floors = if log.noise > 0.0 { log.emd / log.noise } else { 0.0 };
-    writeln!(out, "{sentence}\ndistance {:.4}, noise floor {:.4}: {floors:.1} times the floor", log.emd, log.noise)
-        .expect("writes to memory");
+    let floors = times(log.emd, log.noise);
+    let chance = if log.emd > limit * log.noise && floors < 3.0 {
+        "; chance alone gives twice the floor about once in fifteen times"
+    } else {
+        ""
+    };
+    writeln!(
+        out,
+        "{sentence}{chance}\ndistance {:.4}, noise floor {:.4}: {floors:.1} times the floor",
+        log.emd, log.noise
+    )
+    .expect("writes to memory");
 }

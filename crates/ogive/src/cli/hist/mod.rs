@@ -40,7 +40,7 @@ const PROGRESS_BYTES: usize = 32 << 20;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Numbers stand one or more to a line, separated by spaces, commas or semicolons; # begins a comment.
-A number may carry a unit: ns us ms s m h d, B kB MB GB TB KiB MiB GiB TiB, or k M G T; 1m30.5s works too.
+A number may carry a unit: ns us ms s m h d, B kB MB GB TB KiB MiB GiB TiB, or k M G T; 5 ms and 1m30.5s work too.
 A number that cannot be read is reported with its line and skipped, and the exit code is then 1.
 
   ping -c 100 localhost | grep -o 'time=[0-9.]*' | cut -d= -f2 | ogive hist --unit ms
@@ -126,6 +126,9 @@ pub(super) struct Tally {
     bare: Unit,
     /// A unit was seen, and bare numbers beside it.
     bare_count: u64,
+    /// A number without a unit, and its line: the unit may be the next word.
+    waiting: Option<u64>,
+    waiting_text: Vec<u8>,
 }
 
 impl Tally {
@@ -140,7 +143,39 @@ impl Tally {
             strict: options.strict,
             bare,
             bare_count: 0,
+            waiting: None,
+            waiting_text: Vec::new(),
         }
+    }
+
+    /// Takes one word: a number, or the unit of the number before it on its line; false when reading must end.
+    fn word(&mut self, line: u64, token: &[u8]) -> bool {
+        let is_unit = || Unit::of(token).is_some();
+        if self.waiting == Some(line) && is_unit() {
+            self.waiting_text.extend_from_slice(token);
+            return self.end_word();
+        }
+        if !self.end_word() {
+            return false;
+        }
+        if token.len() < number::TOKEN_BYTES_MAX
+            && token.last().is_some_and(|last| last.is_ascii_digit() || *last == b'.')
+        {
+            self.waiting = Some(line);
+            self.waiting_text.clear();
+            self.waiting_text.extend_from_slice(token);
+            return true;
+        }
+        self.number(line, token)
+    }
+
+    /// Takes the number that waits for its unit; false when reading must end.
+    fn end_word(&mut self) -> bool {
+        let Some(line) = self.waiting.take() else { return true };
+        let text = std::mem::take(&mut self.waiting_text);
+        let goes_on = self.number(line, &text);
+        self.waiting_text = text;
+        goes_on
     }
 
     /// Takes one number; false when reading must end.
@@ -285,8 +320,10 @@ fn read(
     if options.hlog {
         return hlog::read(input, tally, |bytes| progress.add(bytes)).with_context(|| format!("cannot read {name}"));
     }
-    let each = |line, token: &[u8]| if merge { tally.base64(line, token) } else { tally.number(line, token) };
-    reader::tokens(input, token_max, each, |bytes| progress.add(bytes)).with_context(|| format!("cannot read {name}"))
+    let each = |line, token: &[u8]| if merge { tally.base64(line, token) } else { tally.word(line, token) };
+    let read = reader::tokens(input, token_max, each, |bytes| progress.add(bytes));
+    tally.end_word();
+    read.with_context(|| format!("cannot read {name}"))
 }
 
 fn style(options: &Hist, terminal: &Terminal, tally: &Tally) -> Style {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod arrow;
+mod bounds;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use ogive_hist::Histogram;
 use std::collections::BTreeMap;
 
 use self::answer::{Answer, Data, Series, go_float};
+use self::bounds::Bounds;
 use super::Terminal;
 use super::client::{Failure, Server};
 use super::format::{human, iso};
@@ -173,9 +175,20 @@ fn once(options: &Query, terminal: &Terminal) -> anyhow::Result<ExitCode> {
         Format::Arrow => arrow::file(&answer, &options.expr)?,
         Format::Csv => csv(&answer.data).into_bytes(),
         _ if options.plot => plot(&answer.data, unit, terminal)?.into_bytes(),
-        _ => show(&answer.data, unit, terminal)?.into_bytes(),
+        _ => show(&answer.data, &bounds(options)?, unit, terminal)?.into_bytes(),
     };
     put(options, &bytes)
+}
+
+/// The bounds of an instant's quantiles or shares, which the server has to be asked for.
+fn bounds(options: &Query) -> anyhow::Result<Bounds> {
+    let expr = if options.start.is_none() { Bounds::expression(&options.expr) } else { None };
+    let Some(expr) = expr else { return Ok(Bounds::default()) };
+    let mut params = vec![("query", &*expr), ("resolution", &*options.resolution)];
+    params.extend(options.time.as_deref().map(|time| ("time", time)));
+    // A server that knows none, such as Prometheus, still has given the values.
+    let Ok(body) = options.server.get("/api/v1/query", &params) else { return Ok(Bounds::default()) };
+    Ok(Bounds::of(serde_json::from_str(&body).context("the server's answer is not as documented")?))
 }
 
 /// To the file that was named, or to standard output.
@@ -197,7 +210,7 @@ fn put(options: &Query, bytes: &[u8]) -> anyhow::Result<ExitCode> {
 
 /// One chart of all numbers, and a heat map for each series of distributions.
 fn plot(data: &Data, unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
-    let Data::Matrix(series) = data else { return show(data, unit, terminal) };
+    let Data::Matrix(series) = data else { return show(data, &Bounds::default(), unit, terminal) };
     let mut numbers = Vec::new();
     let mut out = String::new();
     for one in series.iter().take(SERIES_SHOWN_MAX) {
@@ -283,21 +296,24 @@ fn name(metric: &BTreeMap<String, String>) -> String {
     if labels.is_empty() && !name.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(", ")) }
 }
 
-fn show(data: &Data, unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
+fn show(data: &Data, bounds: &Bounds, unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
     match data {
         Data::Scalar((_, value)) | Data::String((_, value)) => Ok(format!("{value}\n")),
         Data::Vector(series) | Data::Matrix(series) if series.is_empty() => Ok("no data\n".into()),
-        Data::Vector(series) => vector(series, unit, terminal),
+        Data::Vector(series) => vector(series, bounds, unit, terminal),
         Data::Matrix(series) => matrix(series, unit, terminal),
     }
 }
 
-fn vector(series: &[Series], unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
+fn vector(series: &[Series], bounds: &Bounds, unit: &str, terminal: &Terminal) -> anyhow::Result<String> {
     let mut out = String::new();
     let names: Vec<String> = series.iter().map(|series| name(&series.metric)).collect();
-    let floats = || series.iter().zip(&names).filter_map(|(series, name)| Some((name, &series.value.as_ref()?.1)));
-    let width = floats().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    floats().for_each(|(name, value)| out += &format!("{name:width$}  {value}\n"));
+    let floats = || series.iter().zip(&names).filter_map(|(one, name)| Some((one, name, &one.value.as_ref()?.1)));
+    let width = floats().map(|(_, name, _)| name.chars().count()).max().unwrap_or(0);
+    floats().for_each(|(one, name, value)| {
+        let bounds = bounds.text(&one.metric, terminal.unicode);
+        out += &format!("{name:width$}  {value}{bounds}\n");
+    });
     let distributions =
         series.iter().zip(&names).filter_map(|(series, name)| Some((name, &series.histogram.as_ref()?.1)));
     for (at, (name, distribution)) in distributions.enumerate() {
@@ -342,12 +358,17 @@ fn picture(name: &str, histogram: &Histogram<f64>, unit: &str, terminal: &Termin
         color: terminal.color,
         unit: unit.into(),
     };
-    let marks: Vec<(String, f64)> = [("p50", 0.5), ("p99", 0.99)]
+    let found: Vec<(&str, ogive_hist::Quantile)> = [("p50", 0.5), ("p99", 0.99)]
         .into_iter()
-        .filter_map(|(name, q)| Some((name.to_owned(), histogram.quantile(q)?.value)))
+        .filter_map(|(name, q)| Some((name, histogram.quantile(q)?)))
         .collect();
-    let figures: Vec<String> =
-        marks.iter().map(|(name, value)| format!("{name} {}", human(*value, &style.unit))).collect();
+    let marks: Vec<(String, f64)> = found.iter().map(|(name, found)| ((*name).to_owned(), found.value)).collect();
+    let dots = if terminal.unicode { "…" } else { ".." };
+    let figure = |(name, found): &(&str, ogive_hist::Quantile)| {
+        let [value, lo, hi] = [found.value, found.lo, found.hi].map(|value| human(value, &style.unit));
+        format!("{name} {value} ({lo} {dots} {hi})")
+    };
+    let figures: Vec<String> = found.iter().map(figure).collect();
     let mean = histogram.mean().map_or(String::new(), |mean| format!("  mean {}", human(mean, &style.unit)));
     format!(
         "{name}  count {}{mean}  {}\n{}\n",
@@ -391,7 +412,7 @@ mod tests {
 
     fn shown(body: &str) -> String {
         let answer: Answer = serde_json::from_str(body).unwrap();
-        show(&answer.data, "s", &terminal()).unwrap()
+        show(&answer.data, &Bounds::default(), "s", &terminal()).unwrap()
     }
 
     #[test]
