@@ -248,7 +248,9 @@ impl Run {
         for Figure { metric, unit, labels, time_ns, value } in self.figures {
             let labels: Vec<(&str, &str)> =
                 labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-            out.at(&metric, &unit, &labels, Temporality::Gauge, time_ns.unwrap_or(now_ns), value);
+            // What has a time of its own comes when somebody else measures it.
+            let width_ms = if time_ns.is_some() { 0 } else { out.width_ms() };
+            out.at(&metric, &unit, &labels, (Temporality::Gauge, width_ms), time_ns.unwrap_or(now_ns), value);
         }
         out.batch
     }
@@ -270,7 +272,12 @@ impl Samples<'_> {
         // A cell is told by its end.
         let end_ns = (self.now_ns.div_euclid(SECOND_NS) + 1) * SECOND_NS;
         let time_ns = if temporality == Temporality::Delta { end_ns } else { self.now_ns };
-        self.at(metric, unit, labels, temporality, time_ns, value);
+        self.at(metric, unit, labels, (temporality, self.width_ms()), time_ns, value);
+    }
+
+    /// How far apart the samples of a check are to be: one a run. A cell is a second at least.
+    fn width_ms(&self) -> u32 {
+        u32::try_from(self.check.period.as_millis()).unwrap_or(u32::MAX).max(WIDTH_MS)
     }
 
     fn at(
@@ -278,7 +285,7 @@ impl Samples<'_> {
         metric: &str,
         unit: &str,
         labels: &[(&str, &str)],
-        temporality: Temporality,
+        (temporality, width_ms): (Temporality, u32),
         time_ns: i64,
         value: Value,
     ) {
@@ -287,7 +294,7 @@ impl Samples<'_> {
             Value::Histogram(_) | Value::FloatHistogram(_) => Kind::Histogram,
             Value::Text(_) => Kind::Text,
         };
-        let width_ms = if temporality == Temporality::Delta { WIDTH_MS } else { 0 };
+        let width_ms = if kind == Kind::Text { 0 } else { width_ms };
         let meta = SeriesMeta { kind, temporality, unit: unit.into(), width_ms };
         let own = self.check.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let pairs = own.chain(labels.iter().copied()).chain([(METRIC_NAME, metric)]);

@@ -66,7 +66,7 @@ impl Scrape {
     ) -> Self {
         let client = Client::new(job.access.clone(), context.files, tls);
         let recorder = Recorder::default();
-        let cache = Cache::new(&view.target.labels);
+        let cache = Cache::new(&view.target.labels, view.target.interval);
         Self { accept: accept(&job.protocols), context, job, pool, view, client, recorder, cache }
     }
 
@@ -187,7 +187,12 @@ impl Scrape {
             tokio::task::block_in_place(|| decode(format, &answer.body))
         };
         let read = read.map_err(|error| Failure(explained(&error, format), Some(MALFORMED)))?;
-        let rules = Rules { job: &self.job, labels: &self.view.target.labels, tenant: &self.job.tenant };
+        let rules = Rules {
+            job: &self.job,
+            labels: &self.view.target.labels,
+            tenant: &self.job.tenant,
+            interval: self.view.target.interval,
+        };
         report.scraped = read.points.len() as u64;
         let round = self.cache.take(&rules, &read, time_ns).map_err(|sentence| Failure(sentence, Some("limit")))?;
         (report.scraped, report.kept, report.added) = (round.scraped, round.kept, round.added);
@@ -280,7 +285,7 @@ async fn store(
     cache: &mut Cache,
     (items, read): (Vec<Item>, Option<&Exposition<'_>>),
 ) {
-    let rules = Rules { job, labels: &target.labels, tenant: &job.tenant };
+    let rules = Rules { job, labels: &target.labels, tenant: &job.tenant, interval: target.interval };
     for chunk in items.chunks(BATCH_SAMPLES_MAX) {
         let mut chunk = chunk.to_vec();
         // Once more for what the store has forgotten, once for what it knows otherwise.

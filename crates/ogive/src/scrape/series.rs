@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
+use std::time::Duration;
 
 use ogive_hist::{Histogram, Scheme};
 use ogive_model::{
@@ -37,6 +38,8 @@ pub(super) struct Rules<'a> {
     /// The target's labels.
     pub(super) labels: &'a [(String, String)],
     pub(super) tenant: &'a Tenant,
+    /// Between two scrapes: how far apart its samples are to be.
+    pub(super) interval: Duration,
 }
 
 /// A series as it was seen.
@@ -153,8 +156,9 @@ impl Entry {
 }
 
 impl Cache {
-    pub(super) fn new(labels: &[(String, String)]) -> Self {
-        let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+    pub(super) fn new(labels: &[(String, String)], interval: Duration) -> Self {
+        let width_ms = milliseconds(interval);
+        let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms };
         let of = |name: &str| {
             let others = labels.iter().filter(|(label, _)| label != METRIC_NAME);
             let pairs = others.map(|(name, value)| (&**name, &**value)).chain([(METRIC_NAME, name)]);
@@ -446,8 +450,13 @@ fn declare(rules: &Rules<'_>, point: &Point<'_>, kind: Kind) -> Result<Option<Re
         return Ok(None);
     }
     check(&labels, rules.job)?;
-    let meta = SeriesMeta { kind, temporality: point.temporality, unit: String::new(), width_ms: 0 };
+    let width_ms = milliseconds(rules.interval);
+    let meta = SeriesMeta { kind, temporality: point.temporality, unit: String::new(), width_ms };
     Ok(Some(SeriesDef::new(labels.iter(), meta)))
+}
+
+fn milliseconds(interval: Duration) -> u32 {
+    u32::try_from(interval.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// Puts the target's labels beside those of a sample. Where both have one, `honors` says whose stays; the other's sample's is
