@@ -199,31 +199,35 @@ struct Join<'a> {
 }
 
 impl Join<'_> {
-    /// Two rows of one signature at one instant on the "one" side do not match uniquely.
+    /// Two rows of one signature at one instant on the "one" side do not match uniquely. Of all such pairs the first of the earliest
+    /// instant is told, as by who evaluates instant by instant.
     fn check_one_side(&self, many: &[Row], one: &[Row], numbers: &[usize]) -> Result<(), Error> {
         let fills = self.matching.fill_left.is_some() || self.matching.fill_right.is_some();
         let mut relevant = Steps::none(self.steps);
         many.iter().for_each(|row| relevant.fill(row));
         let mut seen: HashMap<usize, (Steps, Vec<&Row>)> = HashMap::new();
+        let mut first: Option<(usize, &Row, &Row)> = None;
         for (row, number) in one.iter().zip(numbers) {
             let (held, rows) = seen.entry(*number).or_insert_with(|| (Steps::none(self.steps), Vec::new()));
-            let clash = (0..self.steps)
+            let before = first.map_or(self.steps, |(step, ..)| step);
+            let clash = (0..before)
                 .find(|step| row.cells[*step].is_some() && held.get(*step) && (fills || relevant.get(*step)));
             if let Some(step) = clash {
                 let other = rows.iter().find(|other| other.cells[step].is_some()).map_or(row, |other| *other);
-                let side = if self.swapped { "left" } else { "right" };
-                let group = signature(&row.labels, self.matching);
-                let (row, other) = (braces(&row.labels), braces(&other.labels));
-                return Err(Error::evaluate(format!(
-                    "found duplicate series for the match group {} on the {side} hand-side of the operation: \
-                     [{row}, {other}];many-to-many matching not allowed: matching labels must be unique on one side",
-                    braces(&group)
-                )));
+                first = Some((step, row, other));
             }
             held.fill(row);
             rows.push(row);
         }
-        Ok(())
+        let Some((_, row, other)) = first else { return Ok(()) };
+        let side = if self.swapped { "left" } else { "right" };
+        let group = signature(&row.labels, self.matching);
+        let (row, other) = (braces(&row.labels), braces(&other.labels));
+        Err(Error::evaluate(format!(
+            "found duplicate series for the match group {} on the {side} hand-side of the operation: \
+             [{row}, {other}];many-to-many matching not allowed: matching labels must be unique on one side",
+            braces(&group)
+        )))
     }
 
     fn many_row(&mut self, row: &Row, ones: &[&Row], number: usize, fill: Option<f64>) -> Result<(), Error> {
