@@ -67,6 +67,12 @@ impl Matcher {
         Ok(Self { name, op, value, pattern: Some(Arc::new(pattern)) })
     }
 
+    /// Whether the condition is a compiled pattern, which takes memory that its text does not show.
+    #[must_use]
+    pub fn is_program(&self) -> bool {
+        self.pattern.as_ref().is_some_and(|pattern| matches!(**pattern, Pattern::Program(_)))
+    }
+
     /// The values that fulfil the condition, ascending, when it is `=~` with a list of them.
     #[must_use]
     pub fn listed(&self) -> Option<Vec<&str>> {

@@ -263,6 +263,12 @@ mod tests {
         }
         assert_eq!(Pattern::parse(r"b|a\.c").unwrap().listed(), Some(vec!["a.c", "b"]));
         assert_eq!(Pattern::parse("b.*|a").unwrap().listed(), None);
+        // What could take more than linear time is none the less read at once.
+        for text in
+            ["{".repeat(1 << 16), format!("[{}]", "[:".repeat(1 << 15)), "()".repeat(1 << 10), "(|)".repeat(1 << 10)]
+        {
+            let _ = Pattern::parse(&text);
+        }
         // A product that would grow too large is compiled.
         assert!(matches!(Pattern::parse(&"(a|b)".repeat(40)).unwrap(), Pattern::Program(_)));
     }

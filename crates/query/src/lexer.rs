@@ -36,7 +36,7 @@ pub(crate) enum TokenKind {
     /// No more text.
     End,
     /// What follows is no token, and why.
-    Wrong(ParseError),
+    Wrong(Box<ParseError>),
 }
 
 macro_rules! symbols {
@@ -64,13 +64,23 @@ symbols! {
     BracketOpen "[", BracketClose "]", Comma ",", Colon ":",
 }
 
+/// 262,144 tokens: as many as a long generated query has letters. They take some 10 MiB.
+pub(crate) const TOKENS_MAX: usize = 256 * 1024;
+
 /// All tokens of `text`.
 pub(crate) fn tokens(text: &str) -> Vec<Token> {
     let mut lexer = Lexer { text, at: 0, in_brackets: false, in_braces: false, open: 0 };
     let mut out = Vec::new();
     loop {
-        let token = lexer.next().unwrap_or_else(|error| Token { span: error.span, kind: TokenKind::Wrong(error) });
+        let token =
+            lexer.next().unwrap_or_else(|error| Token { span: error.span, kind: TokenKind::Wrong(Box::new(error)) });
         let end = matches!(token.kind, TokenKind::End | TokenKind::Wrong(_));
+        if out.len() == TOKENS_MAX && !end {
+            let message = format!("the query has more than {TOKENS_MAX} tokens");
+            let error = ParseError::new(text, token.span, message);
+            out.push(Token { span: token.span, kind: TokenKind::Wrong(Box::new(error)) });
+            return out;
+        }
         out.push(token);
         if end {
             return out;
@@ -257,6 +267,15 @@ mod tests {
     #[test]
     fn comments_and_blanks_are_skipped() {
         assert_eq!(kinds("# all\n\t1 # one\r\n#"), [TokenKind::Number(1.0), TokenKind::End]);
+    }
+
+    #[test]
+    fn tokens_hold_at_their_limit_and_not_above() {
+        let found = kinds(&"1 ".repeat(TOKENS_MAX));
+        assert_eq!((found.len(), found.last()), (TOKENS_MAX + 1, Some(&TokenKind::End)));
+        let found = kinds(&"1 ".repeat(TOKENS_MAX + 1));
+        let Some(TokenKind::Wrong(error)) = found.last() else { panic!("no error") };
+        assert!(error.message.contains("more than 262144 tokens"), "{error}");
     }
 
     #[test]

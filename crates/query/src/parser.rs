@@ -3,7 +3,7 @@
 //! Invariants: every tree that `parse` returns has passed the type checks of `check`; its height is at most
 //! [`DEPTH_MAX`], so that walking it by recursion is safe. A run of operators that bind from the left (`a or b or c`) counts as one level, as
 //! whoever walks a tree takes it link by link ([`Chain`](crate::ast::Chain)).
-//! Limits: [`TEXT_BYTES_MAX`], [`DEPTH_MAX`], [`OPERATORS_MAX`].
+//! Limits: [`TEXT_BYTES_MAX`], [`DEPTH_MAX`], [`OPERATORS_MAX`], [`PATTERNS_MAX`], and the lexer's `TOKENS_MAX`.
 //! Failure: the first wrong token ends the work with its position; nothing panics.
 //!
 //! Strength of the operators, from the weakest: `or`; `and unless`; comparisons and trims; `+ -`; `* / % atan2`;
@@ -23,6 +23,9 @@ use crate::lexer::{Symbol, Token, TokenKind, tokens};
 /// 2 MiB: a dashboard's variable with tens of thousands of values in one matcher is some hundreds of KiB, and a MiB of them must have an
 /// answer.
 pub const TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// 256 regular expressions that are no lists of values: hand-written queries have a dozen, and each may take a MiB compiled.
+pub const PATTERNS_MAX: usize = 256;
 
 /// 8,192 binary operators: generated queries join some hundreds of selectors; each operand is a look-up of its own.
 pub const OPERATORS_MAX: usize = 8_192;
@@ -48,7 +51,7 @@ pub fn parse(text: &str) -> Result<Expr, ParseError> {
     if tokens[0].kind == TokenKind::End {
         return Err(ParseError::new(text, Span::default(), "no expression found in input"));
     }
-    let mut parser = Parser { text, tokens, at: 0, depth: 0, operators: 0, aggregations: 0 };
+    let mut parser = Parser { text, tokens, at: 0, depth: 0, operators: 0, patterns: 0, aggregations: 0 };
     let node = parser.expression(0)?;
     if parser.peek().kind != TokenKind::End {
         return Err(parser.unexpected("", ""));
@@ -65,6 +68,8 @@ struct Parser<'a> {
     depth: usize,
     /// Binary operators so far.
     operators: usize,
+    /// Regular expressions so far that are no lists.
+    patterns: usize,
     /// Aggregations whose parentheses are open.
     aggregations: usize,
 }
@@ -223,7 +228,7 @@ impl Parser<'_> {
     fn unexpected(&self, place: &str, expected: &str) -> ParseError {
         let token = self.peek();
         if let TokenKind::Wrong(error) = &token.kind {
-            return error.clone();
+            return (**error).clone();
         }
         // An aggregation is what Prometheus' parser falls back to from anything inside it.
         let place = if place.is_empty() && self.aggregations > 0 { "aggregation" } else { place };

@@ -353,3 +353,27 @@ fn presence_falls_as_a_fade_goes_on() {
     // Nobody knows it: it is guessed, and a regular fade passes for the rule.
     assert_eq!(of_each(3, 0), 1.0);
 }
+
+/// Which pair is told depends on time first: the reference goes instant by instant.
+#[test]
+fn of_many_clashes_the_earliest_is_told() {
+    let one = |labels: &[(&str, &str)], times: &[i64]| {
+        let mut one = series(labels, Kind::Float, Temporality::Gauge);
+        one.floats.times.extend_from_slice(times);
+        one.floats.values.extend(times.iter().map(|_| 1.0));
+        one
+    };
+    // At 400 s those of job b clash, from 800 s on those of job a too.
+    let store = Fixed(vec![
+        one(&[("__name__", "left"), ("job", "a")], &[400_000, 800_000]),
+        one(&[("__name__", "right"), ("job", "a"), ("n", "1")], &[800_000]),
+        one(&[("__name__", "right"), ("job", "a"), ("n", "2")], &[800_000]),
+        one(&[("__name__", "right"), ("job", "b"), ("n", "1")], &[400_000, 800_000]),
+        one(&[("__name__", "right"), ("job", "b"), ("n", "2")], &[400_000, 800_000]),
+    ]);
+    let error = common::engine().range(&store, "left + on (job) right", 400_000, 800_000, 400_000).unwrap_err();
+    let message = "found duplicate series for the match group {job=\"b\"} on the right hand-side of the operation: \
+                   [{__name__=\"right\", job=\"b\", n=\"2\"}, {__name__=\"right\", job=\"b\", n=\"1\"}];many-to-many matching not \
+                   allowed: matching labels must be unique on one side";
+    assert_eq!(error.to_string(), message);
+}

@@ -69,7 +69,11 @@ fn posix(tail: &str) -> Result<Option<(usize, &str)>, String> {
         "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper",
         "word", "xdigit",
     ];
-    let Some(end) = tail.strip_prefix("[:").and_then(|behind| behind.find(":]")) else { return Ok(None) };
+    // No name is longer: a pattern of brackets is read in linear time.
+    const NAME_BYTES_MAX: usize = 32;
+    let Some(behind) = tail.strip_prefix("[:") else { return Ok(None) };
+    let near = &behind.as_bytes()[..behind.len().min(NAME_BYTES_MAX)];
+    let Some(end) = near.windows(2).position(|two| two == b":]") else { return Ok(None) };
     let class = &tail[..end + 4];
     let name = &class[2..class.len() - 2];
     if !NAMES.contains(&name.strip_prefix('^').unwrap_or(name)) {

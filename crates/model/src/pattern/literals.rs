@@ -8,8 +8,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{class, re2};
 
-/// 4 MiB of texts, four times the bytes of a list of a MiB: a product of lists (`(a|b)(c|d)..`) may grow beyond any bound.
-const TEXT_BYTES_MAX: usize = 4 << 20;
+/// 16 bytes of texts for each of the pattern, and 1 KiB: a product of lists (`(a|b)(c|d)..`) may grow beyond any bound, and a query may have
+/// many.
+const TEXT_BYTES_A_BYTE: usize = 16;
+const TEXT_BYTES_MIN: usize = 1024;
+
+/// 16 bytes for each text of a product: what making it costs beside its bytes.
+const TEXT_COST: usize = 16;
 
 /// 64 lists inside each other: reading them takes a frame of the stack each.
 const DEPTH_MAX: usize = 64;
@@ -53,7 +58,7 @@ pub(crate) struct Literals(Vec<Texts>);
 impl Literals {
     /// The list that `pattern`, which is valid, is; None when it is none.
     pub(super) fn parse(pattern: &str) -> Option<Self> {
-        let mut reader = Reader { rest: pattern, bytes: 0 };
+        let mut reader = Reader { rest: pattern, left: pattern.len() * TEXT_BYTES_A_BYTE + TEXT_BYTES_MIN };
         let mut found: HashMap<(Wild, Wild), HashSet<String>> = HashMap::new();
         loop {
             let before = reader.wild();
@@ -119,8 +124,8 @@ impl Texts {
 
 struct Reader<'p> {
     rest: &'p str,
-    /// Of the texts that were made.
-    bytes: usize,
+    /// Bytes that texts may still have.
+    left: usize,
 }
 
 impl Reader<'_> {
@@ -160,7 +165,9 @@ impl Reader<'_> {
                 }
                 Some(b'\\') => {
                     let is_class = |letter| matches!(letter, b'Q' | b'A' | b'z' | b'b' | b'B');
-                    if self.rest.bytes().nth(1).is_none_or(is_class) || class::escaped(self.rest).ok()?.is_some() {
+                    if self.rest.as_bytes().get(1).copied().is_none_or(is_class)
+                        || class::escaped(self.rest).ok()?.is_some()
+                    {
                         return None;
                     }
                     re2::character(self.rest).ok()?
@@ -171,10 +178,7 @@ impl Reader<'_> {
             if self.rest.starts_with(['*', '+', '?', '{']) {
                 return None;
             }
-            self.bytes = self.bytes.checked_add(texts.len() * c.len_utf8())?;
-            if self.bytes > TEXT_BYTES_MAX {
-                return None;
-            }
+            self.left = self.left.checked_sub(texts.len() * c.len_utf8())?;
             texts.iter_mut().for_each(|text| text.push(c));
         }
     }
@@ -212,11 +216,7 @@ impl Reader<'_> {
         let sum = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
         let count = texts.len().checked_mul(choices.len())?;
         let bytes = sum(texts).checked_mul(choices.len())?.checked_add(sum(choices).checked_mul(texts.len())?)?;
-        self.bytes = self.bytes.checked_add(bytes)?;
-        // An empty text takes room too.
-        if self.bytes > TEXT_BYTES_MAX || count > TEXT_BYTES_MAX / 16 {
-            return None;
-        }
+        self.left = self.left.checked_sub(bytes.checked_add(count.checked_mul(TEXT_COST)?)?)?;
         Some(texts.iter().flat_map(|text| choices.iter().map(move |choice| format!("{text}{choice}"))).collect())
     }
 }

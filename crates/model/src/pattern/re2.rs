@@ -3,6 +3,8 @@
 //! Invariant: what Go refuses is refused with Go's message; what it takes means here what it means there.
 //! Limits: [`REPEAT_MAX`], [`DEPTH_MAX`].
 
+use std::collections::HashSet;
+
 use super::class;
 
 /// 1,000 repetitions, also of repetitions together: RE2's limit.
@@ -18,7 +20,7 @@ pub(super) fn translated(pattern: &str) -> Result<String, String> {
         rest: pattern,
         out: String::with_capacity(pattern.len() + 16),
         groups: vec![Group::default()],
-        names: Vec::new(),
+        names: HashSet::new(),
         repeated: None,
     };
     while !translator.rest.is_empty() {
@@ -51,7 +53,7 @@ struct Translator<'p> {
     /// The open groups; the first is the pattern.
     groups: Vec<Group>,
     /// Of the groups that have one.
-    names: Vec<&'p str>,
+    names: HashSet<&'p str>,
     /// The text from a repetition on that was just read: another one may not follow.
     repeated: Option<&'p str>,
 }
@@ -140,10 +142,9 @@ impl<'p> Translator<'p> {
         if name.is_empty() || !name.bytes().all(is_word) {
             return Err(wrong("invalid named capture", &self.rest[..head + name.len() + 1]));
         }
-        if self.names.contains(&name) {
+        if !self.names.insert(name) {
             return Err(wrong("duplicate capture group name", name));
         }
-        self.names.push(name);
         // The engine's names do not begin with a digit: such a group has its number alone.
         let text = if name.as_bytes()[0].is_ascii_digit() { "(".to_owned() } else { format!("(?P<{name}>") };
         self.put(head + name.len() + 1, &text);
@@ -246,7 +247,11 @@ impl<'p> Translator<'p> {
 
 /// `{n}`, `{n,}` or `{n,m}` at the start of `rest`: its length, the least and the most. Numbers that are too large are just that.
 fn counts(rest: &str) -> Option<(usize, u32, Option<u32>)> {
-    let end = rest.find('}')?;
+    // No further than it could be one: a pattern of braces is read in linear time.
+    let end = rest.bytes().skip(1).position(|byte| !byte.is_ascii_digit() && byte != b',')? + 1;
+    if rest.as_bytes()[end] != b'}' {
+        return None;
+    }
     let number = |text: &str| {
         let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let zeros = text.len() > 1 && text.starts_with('0');

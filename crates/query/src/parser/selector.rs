@@ -2,7 +2,7 @@
 
 use ogive_model::{METRIC_NAME, MatchOp, Matcher};
 
-use super::{Node, Parser};
+use super::{Node, PATTERNS_MAX, Parser};
 use crate::ParseError;
 use crate::ast::{Edges, ExprKind, Span, TimeShift, VectorSelector};
 use crate::lexer::{Symbol, TokenKind};
@@ -66,7 +66,14 @@ impl Parser<'_> {
         self.at += 1;
         let TokenKind::String(value) = self.peek().kind.clone() else { return Err(self.unexpected(PLACE, "string")) };
         self.at += 1;
-        Matcher::new(label, op, value).map_err(|error| self.error(start.to(self.last_span()), error))
+        let matcher = Matcher::new(label, op, value).map_err(|error| self.error(start.to(self.last_span()), error))?;
+        self.patterns += usize::from(matcher.is_program());
+        if self.patterns > PATTERNS_MAX {
+            let message =
+                format!("the query has more than {PATTERNS_MAX} regular expressions; lists such as a|b|c are none");
+            return Err(self.error(start.to(self.last_span()), message));
+        }
+        Ok(matcher)
     }
 
     /// A label's name: an identifier or a quoted text. `place` and `expected` are for the error.

@@ -126,6 +126,14 @@ fn wrong_queries_say_what_and_where() {
 
 /// Texts and columns of Prometheus 3, from its grammar.
 #[test]
+fn patterns_hold_at_their_limit_and_not_above() {
+    let text = |count: usize| format!("x{{{}}}", "a=~\"b.c\",d=~\"e|f\",".repeat(count));
+    assert!(parse(&text(PATTERNS_MAX)).is_ok());
+    let error = parse(&text(PATTERNS_MAX + 1)).unwrap_err();
+    assert!(error.message.contains("more than 256 regular expressions"), "{error}");
+}
+
+#[test]
 fn unexpected_tokens_are_named_as_in_prometheus() {
     let check = |text: &str, column: usize, message: &str| {
         let error = parse(text).expect_err(text);
