@@ -558,3 +558,33 @@ fn what_its_sender_knows_to_be_refused_is_no_gap() {
     broker.deliveries[0].samples_refused(&[0], &entry, 1);
     assert_eq!((broker.deliveries[0].totals().gaps, broker.deliveries[0].totals().samples), (1, 1));
 }
+
+/// Whoever knew the source of another tenant's sender could use its numbers first, and its series by their identity: the broker
+/// answered the sender's batch as a duplicate, and completed a stranger's with the labels of the sender's series.
+#[test]
+fn one_tenant_uses_neither_numbers_nor_series_of_another() {
+    let mut broker = Broker::open(&SimulatedDisk::new(10)).unwrap();
+    let of = |tenant: &str, batch: Batch| Batch { tenant: Tenant::new(tenant).unwrap(), ..batch };
+    let mut append = |batch: Batch, is_group_over: bool| {
+        let appended = broker.spool.append(1, prepared(batch));
+        if is_group_over {
+            broker.spool.sync().unwrap();
+        }
+        appended
+    };
+    for (number, is_group_over) in [(0, false), (1, true)] {
+        for tenant in ["team-a", "team-b", "default"] {
+            let appended = append(of(tenant, batch(number)), is_group_over);
+            assert!(matches!(&appended, Ok(Appended::New(verdict)) if verdict.accepted == 1), "{tenant}: {appended:?}");
+            let again = append(of(tenant, batch(number)), is_group_over);
+            assert!(matches!(again, Ok(Appended::Duplicate(_))), "{tenant}: {again:?}");
+        }
+    }
+    let secret = def("secret");
+    let declaring = Batch { series: vec![Ok(secret.clone())], sequence: 9, ..batch(0) };
+    assert!(append(of("team-a", declaring), true).is_ok());
+    let naming =
+        Batch { series: vec![], known: vec![secret.id(&Tenant::new("team-a").unwrap())], sequence: 10, ..batch(0) };
+    assert_eq!(append(of("team-b", naming.clone()), true), Err(Refusal::Unknown(vec![0])));
+    assert!(append(of("team-a", naming), true).is_ok());
+}

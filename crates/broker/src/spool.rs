@@ -18,7 +18,7 @@ use ogive_journal::{
 };
 use ogive_model::sequence::{Seen, SourceTable};
 use ogive_model::wire::FRAME_BYTES_MAX;
-use ogive_model::{Batch, Reason, SeriesDef, SeriesId, SourceId, Verdict};
+use ogive_model::{Batch, Reason, SeriesDef, SeriesId, SourceId, Tenant, Verdict};
 
 use crate::board::{Board, Entry, SegmentState};
 use crate::record::{self, HEADER_BYTES};
@@ -66,10 +66,13 @@ pub enum Refusal {
     Failed(String),
 }
 
+/// What makes a batch one that came before: its tenant, its source and its number.
+type Identity = (Tenant, SourceId, u64);
+
 /// A batch with what its submitter worked out in advance.
 #[derive(Debug)]
 pub struct Prepared {
-    identity: (SourceId, u64),
+    identity: Identity,
     declared: Vec<(SeriesId, SeriesDef)>,
     known: Vec<SeriesId>,
     frame: Vec<u8>,
@@ -102,7 +105,7 @@ impl Prepared {
         let accepted = samples - rejected.len() as u64;
         let declared = batch.series.into_iter().flatten().map(|def| (def.id(&batch.tenant), def)).collect();
         Self {
-            identity: (batch.source, batch.sequence),
+            identity: (batch.tenant, batch.source, batch.sequence),
             declared,
             known: batch.known,
             frame,
@@ -151,7 +154,7 @@ pub struct Spool {
     seen: SourceTable,
     /// The open group.
     open: Vec<Entry>,
-    open_identities: HashSet<(SourceId, u64)>,
+    open_identities: HashSet<Identity>,
     segment_bytes: u64,
     /// Bytes of the active segment, about.
     active_bytes: u64,
@@ -233,10 +236,11 @@ impl Spool {
     /// [`Refusal`]. When [`Spool::is_poisoned`] then, the open group is lost: see [`Spool::abandon`].
     pub fn append(&mut self, arrival_ms: i64, batch: Prepared) -> Result<Appended, Refusal> {
         let Prepared { identity, declared, known, frame, verdict, samples } = batch;
-        if self.seen.seen(identity.0, identity.1) == Seen::Duplicate || self.open_identities.contains(&identity) {
+        let (tenant, source, sequence) = &identity;
+        if self.seen.seen(tenant, *source, *sequence) == Seen::Duplicate || self.open_identities.contains(&identity) {
             return Ok(Appended::Duplicate(Verdict { duplicate: samples, ..Verdict::default() }));
         }
-        let frame = self.whole(frame, &known)?;
+        let frame = self.whole(tenant, frame, &known)?;
         if verdict.accepted == 0 {
             // There is nothing in it that anybody would take.
             return Ok(Appended::New(verdict));
@@ -254,12 +258,13 @@ impl Spool {
     }
 
     /// The frame with every series declared that it only names.
-    fn whole(&mut self, frame: Vec<u8>, known: &[SeriesId]) -> Result<Vec<u8>, Refusal> {
+    fn whole(&mut self, tenant: &Tenant, frame: Vec<u8>, known: &[SeriesId]) -> Result<Vec<u8>, Refusal> {
         if known.is_empty() {
             return Ok(frame);
         }
-        let found: HashMap<SeriesId, Option<Arc<SeriesDef>>> =
-            known.iter().map(|id| (*id, self.registry.named(*id))).collect();
+        // An identity is of its tenant; a sender that names another's hears that nobody knows it.
+        let mut named = |id: SeriesId| self.registry.named(id).filter(|def| def.id(tenant) == id);
+        let found: HashMap<SeriesId, Option<Arc<SeriesDef>>> = known.iter().map(|id| (*id, named(*id))).collect();
         let indices = known.iter().enumerate().filter(|(_, id)| found[*id].is_none());
         let unknown: Vec<u32> = indices.map(|(at, _)| at as u32).collect();
         if !unknown.is_empty() {
@@ -318,8 +323,8 @@ impl Spool {
     }
 
     fn publish(&mut self) {
-        for (source, sequence) in self.open_identities.drain() {
-            self.seen.mark(source, sequence);
+        for (tenant, source, sequence) in self.open_identities.drain() {
+            self.seen.mark(&tenant, source, sequence);
         }
         let entries = std::mem::take(&mut self.open);
         let segments = self.states(&entries);

@@ -4,13 +4,14 @@
 //! called new or duplicate only when that is known. Numbers need not be contiguous (a sender may count by its clock); gaps stay open until
 //! [`Sequences::RUNS_MAX`] of them are, then the oldest gap is given up: what arrives in it later is
 //! [`Seen::TooOld`], an honest "cannot tell".
-//! Limits: [`Sequences::RUNS_MAX`] runs a source, [`SourceTable::SOURCES_MAX`] sources; the one that was
-//! silent longest makes room.
+//! A source is one of its tenant: whoever knows the source of another tenant's sender marks nothing of it.
+//! Limits: [`Sequences::RUNS_MAX`] runs a source, [`SourceTable::SOURCES_MAX`] sources; of the tenant that has most of them those that were
+//! silent longest make room.
 //! Format: [`SourceTable::to_bytes`] is versioned; docs/formats/manifest.md shows it.
 
 use std::collections::HashMap;
 
-use crate::SourceId;
+use crate::{SourceId, Tenant};
 
 /// What a sequence number is to its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,11 +87,21 @@ impl Sequences {
     }
 }
 
-/// The sequences of every source.
+/// Who gave a number to a batch: a source of a tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    /// None in tables of before tenants were told apart: what is marked there counts for every tenant.
+    tenant: Option<Tenant>,
+    source: SourceId,
+}
+
+/// The sequences of every source of every tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceTable {
-    sources: HashMap<SourceId, Source>,
+    sources: HashMap<Key, Source>,
     marks: u64,
+    /// Whether there may be sources that count for every tenant.
+    has_shared: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,29 +115,38 @@ impl SourceTable {
     /// 100,000 sources of about 100 bytes: 10 MiB; a process a minute for two months.
     pub const SOURCES_MAX: usize = 100_000;
     /// Version of the bytes of [`SourceTable::to_bytes`].
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
+    /// The version without tenants, which is read.
+    const VERSION_SHARED: u32 = 1;
 
-    /// What `(source, sequence)` is now.
+    /// What `(source, sequence)` of `tenant` is now.
     #[must_use]
-    pub fn seen(&self, source: SourceId, sequence: u64) -> Seen {
-        self.sources.get(&source).map_or(Seen::New, |known| known.sequences.seen(sequence))
+    pub fn seen(&self, tenant: &Tenant, source: SourceId, sequence: u64) -> Seen {
+        let of = |tenant: Option<Tenant>| {
+            self.sources.get(&Key { tenant, source }).map_or(Seen::New, |known| known.sequences.seen(sequence))
+        };
+        match of(Some(tenant.clone())) {
+            Seen::New if self.has_shared => of(None),
+            own => own,
+        }
     }
 
-    /// Marks `(source, sequence)`; forgets the source that was silent longest when there are too many.
-    pub fn mark(&mut self, source: SourceId, sequence: u64) {
-        if self.sources.len() >= Self::SOURCES_MAX && !self.sources.contains_key(&source) {
+    /// Marks `(source, sequence)` of `tenant`; forgets sources that were silent longest when there are too many.
+    pub fn mark(&mut self, tenant: &Tenant, source: SourceId, sequence: u64) {
+        let key = Key { tenant: Some(tenant.clone()), source };
+        if self.sources.len() >= Self::SOURCES_MAX && !self.sources.contains_key(&key) {
             self.forget_silent();
         }
         self.marks += 1;
-        let known = self.sources.entry(source).or_default();
+        let known = self.sources.entry(key).or_default();
         known.sequences.mark(sequence);
         known.last_mark = self.marks;
+        debug_assert!(self.sources.len() <= Self::SOURCES_MAX);
     }
 
-    /// What is marked of `source`, if it is remembered.
-    #[must_use]
-    pub fn of(&self, source: SourceId) -> Option<&Sequences> {
-        self.sources.get(&source).map(|known| &known.sequences)
+    /// Every source with what is marked of it, in no order. One that several tenants have comes as often.
+    pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Sequences)> {
+        self.sources.iter().map(|(key, source)| (key.source, &source.sequences))
     }
 
     /// Number of sources remembered.
@@ -149,26 +169,39 @@ impl SourceTable {
         self.sources.is_empty()
     }
 
-    /// Forgets the tenth that was silent longest: one pass over the table pays for thousands of new sources.
+    /// Forgets the half that was silent longest of the tenant that has most sources, a tenth of all at most: one pass over the table
+    /// pays for many new sources, and a tenant that makes ever new ones pushes out its own first.
     fn forget_silent(&mut self) {
-        let mut marks: Vec<u64> = self.sources.values().map(|source| source.last_mark).collect();
-        let tenth = marks.len() / 10;
-        let (_, threshold, _) = marks.select_nth_unstable(tenth);
+        let mut counts: HashMap<&Option<Tenant>, usize> = HashMap::new();
+        self.sources.keys().for_each(|key| *counts.entry(&key.tenant).or_default() += 1);
+        // By name where two have as many, so that a replay forgets the same.
+        let most = counts.iter().max_by_key(|(tenant, count)| (**count, **tenant)).map(|(tenant, _)| (*tenant).clone());
+        let most = most.filter(|_| counts.len() <= Self::SOURCES_MAX / 100);
+        // Of very many tenants none has much to give: then of all.
+        let gives = |key: &Key| most.as_ref().is_none_or(|most| key.tenant == *most);
+        let mut marks: Vec<u64> =
+            self.sources.iter().filter(|(key, _)| gives(key)).map(|(_, source)| source.last_mark).collect();
+        let forgotten = (marks.len() / 2).min(Self::SOURCES_MAX / 10);
+        let (_, threshold, _) = marks.select_nth_unstable(forgotten);
         let threshold = *threshold;
-        self.sources.retain(|_, source| source.last_mark > threshold);
+        self.sources.retain(|key, source| !gives(key) || source.last_mark > threshold);
     }
 
-    /// The table as bytes, little-endian: u32 version, u32 sources, then for each its id (u128), forgotten
-    /// below (u64), u32 runs and the runs (u64 first, u64 last). Sources stand in order of their last mark.
+    /// The table as bytes, little-endian: u32 version, u32 sources, then for each u8 length of its tenant's name and the name (none: it
+    /// counts for every tenant), its id (u128), forgotten below (u64), u32 runs and the runs (u64 first, u64 last). Sources stand
+    /// in order of their last mark.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut order: Vec<(&SourceId, &Source)> = self.sources.iter().collect();
+        let mut order: Vec<(&Key, &Source)> = self.sources.iter().collect();
         order.sort_by_key(|(_, source)| source.last_mark);
         let mut out = Vec::new();
         out.extend_from_slice(&Self::VERSION.to_le_bytes());
         out.extend_from_slice(&u32::try_from(order.len()).expect("SOURCES_MAX is below 2^32").to_le_bytes());
-        for (id, source) in order {
-            out.extend_from_slice(&id.0.to_le_bytes());
+        for (key, source) in order {
+            let tenant = key.tenant.as_ref().map_or("", Tenant::as_str);
+            out.push(u8::try_from(tenant.len()).expect("a tenant's name has 150 bytes at most"));
+            out.extend_from_slice(tenant.as_bytes());
+            out.extend_from_slice(&key.source.0.to_le_bytes());
             out.extend_from_slice(&source.sequences.forgotten_below.to_le_bytes());
             let runs = u32::try_from(source.sequences.runs.len()).expect("RUNS_MAX is below 2^32");
             out.extend_from_slice(&runs.to_le_bytes());
@@ -180,11 +213,12 @@ impl SourceTable {
         out
     }
 
-    /// Reads [`SourceTable::to_bytes`]; `None` when the bytes are anything else.
+    /// Reads [`SourceTable::to_bytes`], also of the version before tenants were told apart; `None` when the bytes are anything else.
     #[must_use]
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let mut out = Self::default();
-        if u32::from_le_bytes(take(&mut bytes)?) != Self::VERSION {
+        let version = u32::from_le_bytes(take(&mut bytes)?);
+        if !matches!(version, Self::VERSION | Self::VERSION_SHARED) {
             return None;
         }
         let sources = u32::from_le_bytes(take(&mut bytes)?) as usize;
@@ -192,7 +226,9 @@ impl SourceTable {
             return None;
         }
         for _ in 0..sources {
-            let id = SourceId(u128::from_le_bytes(take(&mut bytes)?));
+            let tenant = if version == Self::VERSION_SHARED { None } else { take_tenant(&mut bytes)? };
+            out.has_shared |= tenant.is_none();
+            let source = SourceId(u128::from_le_bytes(take(&mut bytes)?));
             let forgotten_below = u64::from_le_bytes(take(&mut bytes)?);
             let mut runs: Vec<(u64, u64)> = Vec::new();
             for _ in 0..u32::from_le_bytes(take(&mut bytes)?) {
@@ -204,9 +240,21 @@ impl SourceTable {
                 runs.push(run);
             }
             out.marks += 1;
-            out.sources.insert(id, Source { sequences: Sequences { forgotten_below, runs }, last_mark: out.marks });
+            let sequences = Sequences { forgotten_below, runs };
+            out.sources.insert(Key { tenant, source }, Source { sequences, last_mark: out.marks });
         }
         bytes.is_empty().then_some(out)
+    }
+}
+
+/// The tenant of a source; none of one that counts for every tenant.
+fn take_tenant(bytes: &mut &[u8]) -> Option<Option<Tenant>> {
+    let [length] = take(bytes)?;
+    let (name, rest) = bytes.split_at_checked(usize::from(length))?;
+    *bytes = rest;
+    match name {
+        b"" => Some(None),
+        name => Tenant::new(std::str::from_utf8(name).ok()?).ok().map(Some),
     }
 }
 
@@ -240,14 +288,22 @@ mod tests {
         }
 
         #[test]
-        fn bytes_come_back(marks in prop::collection::vec((0..5_u128, any::<u64>()), 0..200)) {
+        fn bytes_come_back(marks in prop::collection::vec((0..3_usize, 0..5_u128, any::<u64>()), 0..60)) {
+            let tenants = ["default", "team-a", "b"].map(|name| Tenant::new(name).unwrap());
             let mut table = SourceTable::default();
-            marks.iter().for_each(|(source, sequence)| table.mark(SourceId(*source), *sequence));
+            let mut set = BTreeSet::new();
+            for (tenant, source, sequence) in &marks {
+                table.mark(&tenants[*tenant], SourceId(*source), *sequence);
+                set.insert((*tenant, *source, *sequence));
+            }
             let bytes = table.to_bytes();
             let back = SourceTable::from_bytes(&bytes).unwrap();
             prop_assert_eq!(&back.to_bytes(), &bytes);
-            for (source, sequence) in marks {
-                prop_assert_eq!(back.seen(SourceId(source), sequence), Seen::Duplicate);
+            for (_, source, sequence) in marks {
+                for (at, tenant) in tenants.iter().enumerate() {
+                    let expected = if set.contains(&(at, source, sequence)) { Seen::Duplicate } else { Seen::New };
+                    prop_assert_eq!(back.seen(tenant, SourceId(source), sequence), expected);
+                }
             }
             for length in 0..bytes.len() {
                 prop_assert_eq!(SourceTable::from_bytes(&bytes[..length]), None);
@@ -278,13 +334,59 @@ mod tests {
 
     #[test]
     fn the_most_silent_sources_make_room() {
+        let tenant = Tenant::default();
         let mut table = SourceTable::default();
-        (0..SourceTable::SOURCES_MAX as u128).for_each(|source| table.mark(SourceId(source), 1));
-        table.mark(SourceId(0), 2);
-        table.mark(SourceId(u128::MAX), 1);
+        (0..SourceTable::SOURCES_MAX as u128).for_each(|source| table.mark(&tenant, SourceId(source), 1));
+        table.mark(&tenant, SourceId(0), 2);
+        table.mark(&tenant, SourceId(u128::MAX), 1);
         assert!(table.len() <= SourceTable::SOURCES_MAX);
-        assert_eq!(table.seen(SourceId(0), 1), Seen::Duplicate);
-        assert_eq!(table.seen(SourceId(u128::MAX), 1), Seen::Duplicate);
-        assert_eq!(table.seen(SourceId(1), 1), Seen::New);
+        assert_eq!(table.seen(&tenant, SourceId(0), 1), Seen::Duplicate);
+        assert_eq!(table.seen(&tenant, SourceId(u128::MAX), 1), Seen::Duplicate);
+        assert_eq!(table.seen(&tenant, SourceId(1), 1), Seen::New);
+    }
+
+    #[test]
+    fn a_tenant_with_ever_new_sources_makes_nobody_else_forgotten() {
+        let [quiet, loud] = ["quiet", "loud"].map(|name| Tenant::new(name).unwrap());
+        let mut table = SourceTable::default();
+        (0..100).for_each(|source| table.mark(&quiet, SourceId(source), 1));
+        (0..SourceTable::SOURCES_MAX as u128).for_each(|source| table.mark(&loud, SourceId(source), 1));
+        assert!(table.len() <= SourceTable::SOURCES_MAX);
+        assert!((0..100).all(|source| table.seen(&quiet, SourceId(source), 1) == Seen::Duplicate));
+        // Nobody is spared where each tenant has but one.
+        let tenants: Vec<Tenant> = (0..2_000).map(|at| Tenant::new(&format!("t{at}")).unwrap()).collect();
+        let marks = (0..20_000_u128).map(|source| (&tenants[source as usize % 2_000], SourceId(source)));
+        marks.for_each(|(tenant, source)| table.mark(tenant, source, 1));
+        assert!(table.len() <= SourceTable::SOURCES_MAX);
+    }
+
+    /// What was marked before tenants were told apart is known to each of them, so that what is sent again behind an update counts
+    /// once; what is marked now is not.
+    #[test]
+    fn a_table_of_before_counts_for_every_tenant() {
+        let mut bytes = vec![1, 0, 0, 0, 1, 0, 0, 0];
+        bytes.extend_from_slice(&7_u128.to_le_bytes());
+        for number in [3_u64, 5, 9] {
+            bytes.extend_from_slice(&number.to_le_bytes()[..]);
+            if number == 3 {
+                bytes.extend_from_slice(&1_u32.to_le_bytes());
+            }
+        }
+        let mut table = SourceTable::from_bytes(&bytes).unwrap();
+        let [one, two] = ["default", "team-b"].map(|name| Tenant::new(name).unwrap());
+        table.mark(&one, SourceId(7), 20);
+        let again = SourceTable::from_bytes(&table.to_bytes()).unwrap();
+        for table in [&table, &again] {
+            for tenant in [&one, &two] {
+                let seen = |sequence| table.seen(tenant, SourceId(7), sequence);
+                assert_eq!(
+                    (seen(2), seen(4), seen(5), seen(9)),
+                    (Seen::TooOld, Seen::New, Seen::Duplicate, Seen::Duplicate)
+                );
+            }
+            assert_eq!(table.seen(&one, SourceId(7), 20), Seen::Duplicate);
+            assert_eq!(table.seen(&two, SourceId(7), 20), Seen::New);
+        }
+        assert!(!again.to_bytes().is_empty() && SourceTable::from_bytes(&[3, 0, 0, 0, 0, 0, 0, 0]).is_none());
     }
 }

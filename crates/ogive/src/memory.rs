@@ -15,7 +15,7 @@ use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 #[derive(Default)]
 pub(crate) struct Memory {
     series: Mutex<BTreeMap<(Tenant, Kind, Labels), SeriesData>>,
-    seen: Mutex<BTreeMap<SourceId, Sequences>>,
+    seen: Mutex<BTreeMap<(Tenant, SourceId), Sequences>>,
     /// What to answer instead of taking batches.
     pub(crate) refusal: Mutex<Option<Refusal>>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Memory {
 impl Memory {
     fn apply(&self, batch: Batch) -> Verdict {
         let mut seen = self.seen.lock().unwrap();
-        let sequences = seen.entry(batch.source).or_default();
+        let sequences = seen.entry((batch.tenant.clone(), batch.source)).or_default();
         if sequences.seen(batch.sequence) == Seen::Duplicate {
             return Verdict { duplicate: batch.samples.len() as u64, ..Verdict::default() };
         }

@@ -118,14 +118,16 @@ impl Numbers {
 
 /// The numbers of requests without times that `sources` has.
 pub(crate) fn recalled(sources: &SourceTable) -> Vec<(SourceId, u64)> {
-    let each = (0..CONTENT_SOURCES).map(|at| SourceId(ARRIVAL | at));
-    let runs = each.filter_map(|source| Some((source, sources.of(source)?.runs())));
-    runs.flat_map(|(source, runs)| {
-        // Who numbers batches of their own from such a source makes long runs.
-        let from = |first: u64, last: u64| first.max(last.saturating_sub(ARRIVALS_MAX as u64 - 1));
-        runs.iter().flat_map(move |(first, last)| (from(*first, *last)..=*last).map(move |sequence| (source, sequence)))
-    })
-    .collect()
+    let is_arrival = |source: &SourceId| source.0 & !(CONTENT_SOURCES - 1) == ARRIVAL;
+    let each = sources.iter().filter(|(source, _)| is_arrival(source));
+    each.map(|(source, sequences)| (source, sequences.runs()))
+        .flat_map(|(source, runs)| {
+            // Who numbers batches of their own from such a source makes long runs.
+            let from = |first: u64, last: u64| first.max(last.saturating_sub(ARRIVALS_MAX as u64 - 1));
+            runs.iter()
+                .flat_map(move |(first, last)| (from(*first, *last)..=*last).map(move |sequence| (source, sequence)))
+        })
+        .collect()
 }
 
 /// What of a fingerprint is in a number: 8 bits of the source, 32 of the sequence.
@@ -180,6 +182,8 @@ impl Arrivals {
 
 #[cfg(test)]
 mod tests {
+    use ogive_model::Tenant;
+
     use super::*;
 
     const SECOND: i64 = 1_000_000_000;
@@ -235,8 +239,8 @@ mod tests {
         let before = Numbers::new();
         let content = |fingerprint: u128| Content { fingerprint, time_ns: None };
         let marked: Vec<_> = (0..300).map(|at| before.of_content(content(at << 64 | at), NOW + at as i64)).collect();
-        marked.iter().for_each(|(source, sequence)| table.mark(*source, *sequence));
-        table.mark(SourceId(1), 1);
+        marked.iter().for_each(|(source, sequence)| table.mark(&Tenant::default(), *source, *sequence));
+        table.mark(&Tenant::default(), SourceId(1), 1);
         let after = Numbers::recalling(recalled(&table));
         for (at, number) in (0..300).zip(marked) {
             assert_eq!(after.of_content(content(at << 64 | at), NOW + 10 * SECOND), number);
@@ -246,7 +250,7 @@ mod tests {
     #[test]
     fn of_a_long_run_the_end_is_recalled() {
         let mut table = SourceTable::default();
-        (0..ARRIVALS_MAX as u64 + 10).for_each(|sequence| table.mark(SourceId(ARRIVAL), sequence));
+        (0..ARRIVALS_MAX as u64 + 10).for_each(|sequence| table.mark(&Tenant::default(), SourceId(ARRIVAL), sequence));
         let recalled = recalled(&table);
         assert_eq!((recalled.len(), recalled[0]), (ARRIVALS_MAX, (SourceId(ARRIVAL), 10)));
     }

@@ -192,7 +192,7 @@ fn remote_read(server: &Server, tenant: &str) -> (u16, String) {
 /// What a stream says within some seconds while live cells arrive.
 fn stream(server: &Server, tenant: &str, path: &str) -> (u16, String) {
     let mut stream = server.connect();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nx-scope-orgid: {tenant}\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nx-scope-orgid: {tenant}\r\n\r\n").unwrap();
     let mut said = String::new();
     let mut bytes = [0; 4096];
     let mut last = 0;
@@ -293,5 +293,33 @@ fn what_a_tenant_brings_is_its_own_by_every_way() {
         for other in [B.0, "default"] {
             assert!(!get(&server, other, &asked).1.contains(&name), "{route} brings it to {other} too");
         }
+    }
+}
+
+/// Whoever knew the source of another tenant's sender could use its numbers first: the sender's batch was answered as a duplicate and
+/// never stored.
+#[test]
+fn numbers_of_one_tenant_suppress_nothing_of_another() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::try_start(data.path(), &["--listen", "127.0.0.1:0"]).unwrap();
+    let send = |tenant: &str| {
+        let samples = json!([{"series": 0, "time_ms": now_ms(), "float": 1}]);
+        let series = json!([{"labels": {"__name__": "of_a_sender"}, "kind": "float"}]);
+        let body = json!({"source": common::SOURCE, "sequence": 5, "series": series, "samples": samples});
+        let (status, said) = request(
+            &server,
+            tenant,
+            "POST /v1/batch",
+            &format!("\r\ncontent-type: {JSON}"),
+            body.to_string().as_bytes(),
+        );
+        assert_eq!(status, 200, "{said}");
+        serde_json::from_str::<Value>(&said).unwrap()
+    };
+    for tenant in ["thief", "owner", "default"] {
+        assert_eq!(send(tenant)["accepted"], 1, "{tenant}");
+        assert_eq!(send(tenant)["duplicate"], 1, "{tenant}");
+        let (_, said) = get(&server, tenant, "/api/v1/query?query=count(of_a_sender)");
+        assert!(said.contains("\"1\""), "{tenant}: {said}");
     }
 }

@@ -34,13 +34,20 @@ pub(crate) struct Mark {
     pub(crate) frozen: Receiver<Arc<Frozen>>,
 }
 
+/// What makes a batch one that came before: its tenant, its source and its number.
+type Identity = (Tenant, SourceId, u64);
+
+fn identity(batch: &Batch) -> Identity {
+    (batch.tenant.clone(), batch.source, batch.sequence)
+}
+
 /// Batches that will be durable with the next fsync.
 #[derive(Default)]
 pub(crate) struct Open {
     pub(crate) replies: Vec<(Reply, Verdict)>,
     pub(crate) stamps: Vec<Arc<dyn Stamps>>,
-    marks: Vec<(SourceId, u64)>,
-    pending: HashSet<(SourceId, u64)>,
+    marks: Vec<Identity>,
+    pending: HashSet<Identity>,
     placed: Vec<Placement>,
     pub(crate) bytes: usize,
     pub(crate) begun_ns: u64,
@@ -127,8 +134,12 @@ impl Core {
         &self.sources
     }
 
-    pub(crate) fn seen(&self, key: (SourceId, u64)) -> Seen {
-        if self.open.pending.contains(&key) { Seen::Duplicate } else { self.sources.seen(key.0, key.1) }
+    /// What the number of a batch is to its tenant.
+    pub(crate) fn seen(&self, batch: &Batch) -> Seen {
+        match self.open.pending.contains(&identity(batch)) {
+            true => Seen::Duplicate,
+            false => self.sources.seen(&batch.tenant, batch.source, batch.sequence),
+        }
     }
 
     /// The numbers of the series that a batch names by their identity.
@@ -270,8 +281,8 @@ impl Core {
 
     /// Takes the accepted samples of a batch, whose record is in the journal, into the open group.
     pub(crate) fn place(&mut self, batch: Batch, judged: &Judged, bytes: usize) {
-        let key = (batch.source, batch.sequence);
-        self.open.marks.push(key);
+        let key = identity(&batch);
+        self.open.marks.push(key.clone());
         self.open.pending.insert(key);
         self.open.bytes += bytes;
         judged.numbers().for_each(|number| self.registry.defined(number));
@@ -299,8 +310,8 @@ impl Core {
     /// Hands the open group, which is durable now, to the shards.
     pub(crate) fn hand_on(&mut self) {
         let open = std::mem::replace(&mut self.open, Open::of(self.shards.len()));
-        for (source, sequence) in open.marks {
-            self.sources.mark(source, sequence);
+        for (tenant, source, sequence) in open.marks {
+            self.sources.mark(&tenant, source, sequence);
         }
         let mut series: Vec<Vec<(u32, Arc<Owned>)>> = self.shards.iter().map(|_| Vec::new()).collect();
         for (slot, owned) in self.registry.keep() {
@@ -369,7 +380,7 @@ impl Core {
     /// Takes a batch from the journal into the open group: everything in it was accepted. Gives the number of its
     /// samples, and how many of them cannot be applied now.
     fn restore(&mut self, mut batch: Batch, bytes: usize) -> (u64, u64) {
-        if self.seen((batch.source, batch.sequence)) == Seen::Duplicate {
+        if self.seen(&batch) == Seen::Duplicate {
             return (0, 0);
         }
         let ids = ids_of(&batch);

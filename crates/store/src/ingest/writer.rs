@@ -166,7 +166,7 @@ impl Writer {
         stamps.iter().for_each(|stamps| stamps.stamp(Step::Taken));
         let batch = &submission.batch;
         let samples = batch.samples.len() as u64;
-        let verdict = match self.core.seen((batch.source, batch.sequence)) {
+        let verdict = match self.core.seen(batch) {
             Seen::Duplicate => Verdict { duplicate: samples, ..Verdict::default() },
             Seen::TooOld => {
                 let rejected = (0..samples as u32).map(|at| (at, Reason::SequenceTooOld)).collect();
