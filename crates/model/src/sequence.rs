@@ -159,7 +159,7 @@ impl SourceTable {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         // A place holds the id, the source and a byte of control; the least run list has 4 places of 16 bytes.
-        let place = size_of::<(SourceId, Source)>() + 1;
+        let place = size_of::<(Key, Source)>() + 1;
         (self.sources.capacity() * place + self.sources.len() * 64) as u64
     }
 

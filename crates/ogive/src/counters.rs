@@ -102,6 +102,8 @@ pub(crate) struct Counters {
     pub(crate) own_slow_dropped: Counter,
     /// Who was turned away.
     pub(crate) door: Doorkeeper,
+    /// What was done, on its way to the store.
+    pub(crate) audit: crate::audit::Pending,
 }
 
 /// Single measurements that merge into samples.

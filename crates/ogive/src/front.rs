@@ -6,7 +6,6 @@
 //! closes, requests under way are answered (up to [`DRAIN`]), then lines that have arrived and the last cells are handed over.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,10 +17,12 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::audit::{self, Entry};
 use crate::backend::Backend;
 use crate::checks::{self, Checks};
 use crate::cli::files::FILES;
 use crate::cli::read_file;
+use crate::cli::web::WebOptions;
 use crate::clock::AskKernel;
 use crate::counters::Counters;
 use crate::http::influx::Rules;
@@ -32,7 +33,7 @@ use crate::numbers::Numbers;
 use crate::observe::{Meters, Observer};
 use crate::scrape::{self, Scraping};
 use crate::upkeep::Upkeep;
-use crate::web::Web;
+use crate::web::{Hosts, Web};
 
 /// 5 s for requests under way: a large batch takes one, and whoever ends us waits ten at most.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
@@ -56,8 +57,10 @@ pub(crate) struct Options<'a> {
     /// Threads that serve connections, and bodies that are decoded at once.
     pub(crate) threads: Option<usize>,
     pub(crate) batch_series_max: usize,
-    /// The file of TLS, users and tokens.
-    pub(crate) web: Option<&'a Path>,
+    /// TLS, users, tokens and names.
+    pub(crate) web: &'a WebOptions,
+    /// The addresses at which it listens, as they were written.
+    pub(crate) listen_names: &'a [String],
     /// Which pages of other sites may read answers.
     pub(crate) cors: Option<&'a http::Cors>,
     pub(crate) otlp: &'a http::OtlpOptions,
@@ -107,7 +110,9 @@ impl Front {
         let fetching = Fetching::open(options)?;
         let listeners = runtime.block_on(listen(options.listen))?;
         let counters = Arc::<Counters>::default();
-        let web = Arc::new(Web::open(options.web, read_file, counters.clone())?);
+        let hosts = Hosts::new(&options.web.hosts, options.listen_names, read_file)?;
+        let web = Web::open(options.web.web_config.as_deref(), read_file, counters.clone())?;
+        let web = Arc::new(web.with_hosts(hosts));
         Ok(Self {
             urls: urls(&listeners, if web.tls().is_some() { "https" } else { "http" })?,
             lines: listen::bind(options.lines)?,
@@ -186,6 +191,9 @@ impl Ready {
         let in_the_runtime = runtime.enter();
         let signals = Signals::listen()?;
         let fetching = runtime.spawn(fetching.run(app.clone()));
+        let given = app.flags.0.iter().filter(|flag| !flag.is_default);
+        let given: Vec<String> = given.map(|flag| format!("{} = {}", flag.name, flag.values.join(","))).collect();
+        audit::note(&app, Entry::started(&given.join("\n")));
         drop(in_the_runtime);
         eprintln!("ogive: serving {} {what}", urls.join(" and "));
         runtime.block_on(until_signal(listeners, app, signals, end));
@@ -278,7 +286,11 @@ async fn until_signal(listeners: Vec<TcpListener>, app: http::App, signals: Sign
         let _ = end.send(true);
     });
     let (web, query_timeout) = (app.web.clone(), app.limits.query_timeout());
-    tokio::spawn(web.clone().watch(ending.clone()));
+    let told = app.clone();
+    let tell = move |path: &std::path::Path, action: &str, what: &str| {
+        audit::note(&told, Entry::config(path, action, what));
+    };
+    tokio::spawn(web.clone().watch(ending.clone(), tell));
     let served = http::serve(listeners, http::router(app), web, query_timeout, ending.clone());
     let late = async move {
         let _ = ending.wait_for(|ending| *ending).await;

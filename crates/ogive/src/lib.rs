@@ -4,6 +4,7 @@
 mod allocator;
 #[cfg(feature = "amqp")]
 mod amqp;
+mod audit;
 mod backend;
 mod broker;
 mod checks;

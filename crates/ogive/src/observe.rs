@@ -73,7 +73,12 @@ const HELP: [(&str, &str); 18] = [
 
 /// What a metric tells; empty for those that are not Ogive's own.
 pub(crate) fn help(metric: &str) -> &'static str {
-    HELP.iter().chain(&series::HELP).chain(&broker::HELP).find(|(name, _)| *name == metric).map_or("", |(_, help)| help)
+    HELP.iter()
+        .chain(&series::HELP)
+        .chain(&broker::HELP)
+        .chain(&crate::web::HELP)
+        .find(|(name, _)| *name == metric)
+        .map_or("", |(_, help)| help)
 }
 
 /// What the server measures.
@@ -322,7 +327,8 @@ fn counter_values(counters: &Counters) -> impl Iterator<Item = OwnValue> + '_ {
     let turned_away =
         turned_away.map(|(reason, count)| OwnValue::counter(TURNED_AWAY, &[("reason", reason)], count as f64));
     let folded = counters.total(|ledger| ledger.folded.get());
-    samples.chain(unreadable).chain(turned_away).chain([OwnValue::counter(
+    let door = counters.door.values();
+    samples.chain(unreadable).chain(turned_away).chain(door).chain([OwnValue::counter(
         "ogive_ingest_folded_samples_total",
         &[],
         folded as f64,

@@ -14,6 +14,7 @@ use crate::allocator;
 use crate::backend::{self, Backend};
 use crate::checks;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
+use crate::cli::web::WebOptions;
 use crate::clock::AskKernel;
 use crate::front::{self, Front, Role};
 use crate::http;
@@ -47,8 +48,8 @@ pub(crate) struct Options {
     /// Deletion may be asked for over HTTP.
     pub(crate) admin: bool,
     pub(crate) queries: QueryLimits,
-    /// The file of TLS, users and tokens.
-    pub(crate) web: Option<PathBuf>,
+    /// TLS, users, tokens and names.
+    pub(crate) web: WebOptions,
     /// Which pages of other sites may read answers.
     pub(crate) cors: Option<http::Cors>,
     pub(crate) otlp: http::OtlpOptions,
@@ -69,7 +70,8 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         listen: &options.listen,
         threads: options.listener_threads,
         batch_series_max: options.limits.limit_batch_series,
-        web: options.web.as_deref(),
+        web: &options.web,
+        listen_names: &options.flags.of("listen"),
         cors: options.cors.as_ref(),
         otlp: &options.otlp,
         lines: &options.lines,

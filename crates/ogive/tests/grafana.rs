@@ -147,7 +147,7 @@ struct Answer {
 fn ask(address: &str, head: &str, body: &[u8]) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    write!(stream, "{head}\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len())?;
+    write!(stream, "{head}\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len())?;
     stream.write_all(body)?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes)?;

@@ -21,7 +21,7 @@ impl Live {
     fn at(server: &Server, address: &str, after: Option<i64>) -> Self {
         let mut stream = server.connect();
         let after = after.map_or(String::new(), |second| format!("last-event-id: {second}\r\n"));
-        let head = format!("GET {address} HTTP/1.1\r\nhost: x\r\n{after}\r\n");
+        let head = format!("GET {address} HTTP/1.1\r\nhost: localhost\r\n{after}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         Self { lines: BufReader::new(stream).lines() }
     }
@@ -134,7 +134,7 @@ fn what_cells_do_not_hold_is_read_from_the_store() {
     assert_eq!(count("one"), "1", "a second that was there before the stream");
     assert_eq!(count("%7B__name__%3D~%22level%7Cone%22%7D"), "1", "numbers among them");
     let mut stream = server.connect();
-    stream.write_all(b"GET /v1/live?query=one HTTP/1.1\r\nhost: x\r\nlast-event-id: then\r\n\r\n").unwrap();
+    stream.write_all(b"GET /v1/live?query=one HTTP/1.1\r\nhost: localhost\r\nlast-event-id: then\r\n\r\n").unwrap();
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     assert!(lines.next().unwrap().contains("400"));
     eventually("streams that ended are followed no more", || (figure(&server, "live_series") == 0).then_some(()));

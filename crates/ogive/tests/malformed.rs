@@ -160,8 +160,10 @@ fn a_body_of_100_mb_is_refused_and_never_held() {
     let piece = vec![b' '; 1 << 20];
     // With its length declared.
     let mut stream = server.connect();
-    let head =
-        format!("POST /v1/batch HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", 100 << 20);
+    let head = format!(
+        "POST /v1/batch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        100 << 20
+    );
     stream.write_all(head.as_bytes()).unwrap();
     for _ in 0..100 {
         stream.write_all(&piece).unwrap();
@@ -171,7 +173,7 @@ fn a_body_of_100_mb_is_refused_and_never_held() {
     // In chunks of unknown sum.
     let mut stream = server.connect();
     stream
-        .write_all(b"POST /v1/batch HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n")
+        .write_all(b"POST /v1/batch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n")
         .unwrap();
     for _ in 0..100 {
         stream.write_all(b"100000\r\n").unwrap();
@@ -240,12 +242,12 @@ fn rude_connections_hurt_nobody() {
     let t = now_ms();
     // Half a body, then gone; half a head; bytes that are not HTTP.
     for bytes in [
-        &b"POST /v1/batch HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{\"source\""[..],
+        &b"POST /v1/batch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{\"source\""[..],
         b"POST /v1/batch HTTP/1.1\r\nhost",
         b"\x16\x03\x01\x02\x00\x01\x00",
-        b"POST /v1/batch HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-        b"POST /v1/batch HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n",
-        b"POST /v1/batch HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999999999999\r\n\r\n",
+        b"POST /v1/batch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /v1/batch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: -5\r\n\r\n",
+        b"POST /v1/batch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99999999999999999999\r\n\r\n",
     ] {
         let mut stream = server.connect();
         let _ = stream.write_all(bytes);

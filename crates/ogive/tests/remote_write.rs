@@ -126,7 +126,7 @@ fn write_2(server: &Server, body: &[u8]) -> (u16, String) {
     let mut stream = server.connect();
     let length = body.len();
     let head = format!(
-        "POST /api/v1/write HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-encoding: snappy{VERSION_2}\r\n\
+        "POST /api/v1/write HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-encoding: snappy{VERSION_2}\r\n\
          x-prometheus-remote-write-version: 2.0.0\r\ncontent-length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();

@@ -39,7 +39,9 @@ fn live_columns_arrive_each_second_and_end_with_the_server() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path());
     let mut stream = server.connect();
-    stream.write_all(b"GET /v1/live?query=ogive_hiccup_seconds&quantiles=0.5 HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /v1/live?query=ogive_hiccup_seconds&quantiles=0.5 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .unwrap();
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let mut times = Vec::new();
     let mut counted = 0;

@@ -297,7 +297,7 @@ fn a_certificate_is_replaced_while_serving() {
         .expect("openssl is there");
     let (mut input, mut output) = (kept.stdin.take().unwrap(), kept.stdout.take().unwrap());
     let mut ask = || {
-        input.write_all(b"GET /-/ready HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        input.write_all(b"GET /-/ready HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         let (mut bytes, mut said) = ([0; 1024], String::new());
         while !said.ends_with("is ready.\n") {
             let read = output.read(&mut bytes).unwrap();
@@ -317,6 +317,198 @@ fn a_certificate_is_replaced_while_serving() {
     kept.kill().unwrap();
     kept.wait().unwrap();
     drop(guarded.authority);
+}
+
+/// A web configuration that became empty, cut or unreadable turned TLS and login off within three seconds.
+#[test]
+fn a_file_that_was_emptied_or_cut_turns_nothing_off() {
+    let (token, entry) = new_token(&["--name", "reader", "--tenant", "team-a", "--allow", "read"]);
+    let text = format!("{TLS}tokens:\n{entry}");
+    let guarded = Guarded::new(&text);
+    let (path, login) = (guarded.file("web.yml"), bearer(&token));
+    let refused = || {
+        let (status, _, said) = guarded.curl("/v1/status", &["-H", &login]);
+        assert_eq!(status, 200, "{said}");
+        let figures: Value = serde_json::from_str(&said).unwrap();
+        figures["web_config_refused"].as_str().map(str::to_owned)
+    };
+    let cut_tenant = text.split_once("tenant:").map(|(before, _)| before.trim_end_matches(' ').to_owned());
+    let cuts =
+        [Some(String::new()), Some("{}\n".into()), Some(TLS.into()), Some(text[..TLS.len() / 2].into()), cut_tenant];
+    for cut in cuts.iter().flatten() {
+        std::fs::write(&path, cut).unwrap();
+        let why = eventually("the refusal", || refused());
+        assert!(why.contains("web.yml"), "{why}");
+        assert_eq!(guarded.status("/v1/status", &[]), 401, "{cut:?}");
+        let plain = Command::new("curl")
+            .args([
+                "-s",
+                "-o",
+                "/dev/null",
+                "-w",
+                "%{http_code}",
+                &format!("http://{}/v1/status", guarded.server.address),
+            ])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&plain.stdout), "400", "{cut:?}");
+        let metrics = guarded.curl("/metrics", &["-H", &login]).2;
+        assert!(metrics.contains("\nogive_web_config_refused 1\n"), "{cut:?}");
+        guarded.configure(&text);
+        eventually("what is in force", || refused().is_none().then_some(()));
+    }
+    std::fs::remove_file(&path).unwrap();
+    eventually("the refusal", || refused());
+    assert_eq!(guarded.status("/v1/status", &[]), 401);
+}
+
+/// A live stream went on for as long as its connection, whatever became of the token.
+#[test]
+fn a_stream_ends_with_its_token() {
+    use std::io::{Read, Write};
+    let (token, entry) = new_token(&["--name", "viewer", "--allow", "read"]);
+    let (_, other) = new_token(&["--name", "other", "--allow", "read"]);
+    let guarded = Guarded::new(&format!("tokens:\n{entry}{other}"));
+    let mut stream = guarded.server.connect();
+    stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    let head = format!(
+        "GET /v1/live?query=ogive_hiccup_seconds HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut said = String::new();
+    let mut until = |word: &str| {
+        let mut bytes = [0; 4096];
+        while !said.contains(word) {
+            let read = stream.read(&mut bytes).unwrap();
+            assert!(read > 0, "it ended before {word:?}: {said}");
+            said.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+    };
+    until("event: column");
+    guarded.configure(&format!("tokens:\n{other}"));
+    until("event: error\ndata: {\"error\":\"this token is not known here\"}");
+    until("0\r\n\r\n");
+}
+
+/// Any page could read from a server without a login by a name of its own, and make snapshots; and `Origin` was not looked at.
+#[test]
+fn names_and_pages_of_others_are_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--web-allow-host", "metrics.example.com,*.corp.example.com"];
+    let args = [&args[..], &["--web-external-url", "https://ogive.example.org/"]].concat();
+    let server = Server::try_start(data.path(), &args).unwrap();
+    let port = server.address.rsplit(':').next().unwrap().to_owned();
+    let snapshot = r#"{"name":"stolen"}"#;
+    let ask = |line: &str, host: &str, more: &str, body: &str| {
+        let mut stream = server.connect();
+        let head = format!(
+            "{line} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{more}content-length: {}\r\n\r\n",
+            body.len()
+        );
+        std::io::Write::write_all(&mut stream, format!("{head}{body}").as_bytes()).unwrap();
+        common::read_answer(&mut stream).unwrap()
+    };
+    let json_type = "content-type: application/json\r\n";
+    for host in [
+        "evil.example".to_owned(),
+        format!("evil.example:{port}"),
+        "ogive".into(),
+        "127.0.0.1.evil.example".into(),
+        "a b".into(),
+    ] {
+        for line in
+            ["GET /api/v1/query?query=1", "GET /v1/status", "GET /", "GET /metrics", "POST /api/v1/query?query=1"]
+        {
+            let (status, said) = ask(line, &host, "", "");
+            assert!(status == 421 && said.contains("--web-allow-host"), "{host} {line}: {status} {said}");
+        }
+        assert_eq!(ask("POST /v1/snapshots", &host, json_type, snapshot).0, 421, "{host}");
+        // Who brings something comes again instead of dropping it.
+        let (status, said) = ask("POST /v1/batch", &host, json_type, &one(1, "brought"));
+        assert!(status == 503 && said.contains("--web-allow-host"), "{host}: {status} {said}");
+        assert_eq!(ask("GET /-/ready", &host, "", "").0, 200, "{host}");
+    }
+    let own =
+        [format!("localhost:{port}"), "localhost".into(), server.address.clone(), "[::1]".into(), "10.2.3.4:80".into()];
+    for host in own.iter().map(String::as_str).chain(["metrics.example.com", "a.corp.example.com", "ogive.example.org"])
+    {
+        assert_eq!(ask("GET /api/v1/query?query=1", host, "", "").0, 200, "{host}");
+    }
+    for origin in ["http://evil.example", "null", "http://localhost:3000", "https://metrics.example.com.evil.example"] {
+        let more = format!("{json_type}origin: {origin}\r\n");
+        assert_eq!(ask("POST /v1/snapshots", "localhost", &more, snapshot).0, 403, "{origin}");
+        assert_eq!(ask("POST /v1/batch", "localhost", &more, &one(1, "brought")).0, 403, "{origin}");
+        assert_eq!(
+            ask("POST /write?db=x", "localhost", &format!("origin: {origin}\r\n"), "brought v=1").0,
+            403,
+            "{origin}"
+        );
+    }
+    for (sequence, origin) in
+        ["http://localhost", "https://ogive.example.org", "https://metrics.example.com"].iter().enumerate()
+    {
+        let more = format!("{json_type}origin: {origin}\r\n");
+        assert_eq!(ask("POST /v1/batch", "localhost", &more, &one(sequence as u64, "brought")).0, 200, "{origin}");
+    }
+    assert_eq!(ask("POST /v1/batch", "localhost", "", &one(9, "brought")).0, 415);
+    let (_, said) = ask("GET /v1/status", "localhost", "", "");
+    let figures: Value = serde_json::from_str(&said).unwrap();
+    assert!(figures["turned_away_host_total"].as_u64() >= Some(30), "{figures}");
+    assert!(figures["turned_away_origin_total"].as_u64() >= Some(12), "{figures}");
+}
+
+/// A server noted nowhere who changed what: snapshots, deletions and reloads left no trace, nor did a change in the file of checks.
+#[test]
+fn who_changed_what_is_stored() {
+    let (data, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (token, entry) = new_token(&["--name", "operator", "--allow", "read,admin"]);
+    let (_, other) = new_token(&["--name", "other", "--allow", "read"]);
+    let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    let check = |period: &str| {
+        let table = "name = 'edge'\nkind = 'redis'\ntarget = '127.0.0.1:1'\npassword = 'hunter2'\ntimeout = '1s'";
+        std::fs::write(path("checks.toml"), format!("[[check]]\n{table}\nperiod = '{period}'\n")).unwrap();
+    };
+    std::fs::write(path("web.yml"), format!("tokens:\n{entry}")).unwrap();
+    check("10s");
+    let args = [
+        "--listen",
+        "127.0.0.1:0",
+        "--enable-admin-api",
+        "--web-config",
+        &path("web.yml"),
+        "--checks",
+        &path("checks.toml"),
+    ];
+    let server = Server::try_start(data.path(), &args).unwrap_or_else(|said| panic!("no start: {said}"));
+    let login = format!("authorization: Bearer {token}");
+    let ask = |line: &str, more: &str, body: &str| {
+        let (status, said) = server.request(&format!("{line} HTTP/1.1\r\n{login}{more}"), body.as_bytes()).unwrap();
+        assert!((200..300).contains(&status), "{line}: {status} {said}");
+        said
+    };
+    let find = |words: &[&str]| {
+        let selector = common::form("{__name__=~\"ogive_audit|ogive_config_change\"}");
+        eventually(&format!("{words:?}"), || {
+            let said = ask(&format!("GET /v1/cells?match%5B%5D={selector}&start=0&end=9999999999"), "", "");
+            assert!(!said.contains("hunter2") && !said.contains(&token));
+            let cells: Value = serde_json::from_str(&said).unwrap();
+            let texts = cells["samples"].as_array()?.iter().filter_map(|sample| sample["text"].as_str());
+            texts.filter(|text| words.iter().all(|word| text.contains(word))).map(str::to_owned).next()
+        })
+    };
+    find(&["version", "enable-admin-api"]);
+    let json_type = "\r\ncontent-type: application/json";
+    ask("POST /v1/snapshots", json_type, r#"{"name":"before"}"#);
+    find(&["\"operator\" from 127.0.0.1", "POST /v1/snapshots", r#"{"name":"before"}"#, "answered 201"]);
+    ask("POST /api/v1/admin/tsdb/delete_series?match%5B%5D=nothing", "", "");
+    find(&["\"operator\"", "delete_series?match", "answered 204"]);
+    check("20s");
+    server.signal("HUP");
+    find(&["owner_uid=", "check.edge.period", "20s"]);
+    std::fs::write(path("web.yml"), format!("tokens:\n{entry}{other}")).unwrap();
+    find(&["owner_uid=", "+ token other"]);
+    std::fs::write(path("web.yml"), "").unwrap();
+    find(&["owner_uid=", "everybody in"]);
 }
 
 #[test]

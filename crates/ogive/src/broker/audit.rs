@@ -62,7 +62,7 @@ fn changed(app: &App, broker: &Broker, path: &Path, config: &Config) -> anyhow::
 }
 
 /// The keys with what everybody may see of their values.
-fn shown(flat: &[(String, String)]) -> Vec<(String, String)> {
+pub(crate) fn shown(flat: &[(String, String)]) -> Vec<(String, String)> {
     let is_secret = |key: &str| {
         // The name of a check may have dots in it, so every word may be the key.
         let mut words = key.split('.');
@@ -80,7 +80,7 @@ fn read(text: &str) -> Vec<(String, String)> {
 }
 
 /// One line for each key that differs; none when nothing does.
-fn differences(before: &[(String, String)], after: &[(String, String)]) -> Option<String> {
+pub(crate) fn differences(before: &[(String, String)], after: &[(String, String)]) -> Option<String> {
     let of =
         |all: &[(String, String)], key: &str| all.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
     let mut keys: Vec<&str> = before.iter().chain(after).map(|(key, _)| &**key).collect();

@@ -54,6 +54,14 @@ impl Link {
         };
         let (token, ca, chain, key) = (file(token_file)?, file(ca_file)?, file(cert_file)?, file(key_file)?);
         let token = token.map(|token| String::from_utf8_lossy(&token).trim().to_owned());
+        // Files that are being written, or were cut.
+        let is_empty = |text: &Option<Vec<u8>>| text.as_ref().is_some_and(|text| text.trim_ascii().is_empty());
+        let empty = token.as_ref().is_some_and(String::is_empty) || [&ca, &chain, &key].into_iter().any(is_empty);
+        anyhow::ensure!(
+            !empty,
+            "{}: one of its files for the token, authorities, certificate and key is empty",
+            destination.name
+        );
         let client = Client::new(&ClientOptions {
             token: token.as_deref(),
             ca_pem: ca.as_deref(),

@@ -5,7 +5,7 @@
 //! Failure: what keeps the broker from starting is one sentence on standard error and exit code 1. SIGINT and SIGTERM end it
 //! in order; what is in the spool is sent by the next start. A changed configuration that is wrong changes nothing.
 
-mod audit;
+pub(crate) mod audit;
 pub(crate) mod config;
 mod destination;
 mod link;
@@ -65,7 +65,8 @@ pub(crate) fn run(path: &Path, kernel: AskKernel) -> anyhow::Result<ExitCode> {
         listen: &listeners.listen,
         threads: None,
         batch_series_max: listeners.limit_batch_series,
-        web: listeners.web.web_config.as_deref(),
+        web: &listeners.web,
+        listen_names: &[],
         cors: listeners.web.web_cors_origin.as_ref(),
         otlp: &listeners.otlp,
         lines: &listeners.lines,
@@ -135,6 +136,9 @@ impl Running {
 
     /// Makes the destinations those of `config`. Nothing changes when one of them cannot be made.
     fn apply(&self, config: &Config) -> anyhow::Result<()> {
+        for before in self.broker.destinations() {
+            protects_as_much(&before.config, config)?;
+        }
         let links = config.destinations.iter().map(|one| Way::open(one, read_file).map(|link| (one.clone(), link)));
         let links: Vec<_> = links.collect::<anyhow::Result<_>>()?;
         let broker = &self.broker;
@@ -202,6 +206,23 @@ fn known_end(cursors: &Path) -> anyhow::Result<u64> {
         }
     }
     Ok(end)
+}
+
+/// A file that was cut is often still right, without what stands behind the cut: a destination keeps its token, its certificate and
+/// its authorities while the broker runs, and one of them stays.
+fn protects_as_much(before: &config::Destination, next: &Config) -> anyhow::Result<()> {
+    const HOW: &str = "a file that was cut looks like this; put it right, or start the broker anew if it is meant";
+    anyhow::ensure!(!next.destinations.is_empty(), "no destination is left; {HOW}");
+    let Some(after) = next.destinations.iter().find(|after| after.name == before.name) else { return Ok(()) };
+    for (key, was, is) in [
+        ("token-file", &before.token_file, &after.token_file),
+        ("ca-file", &before.ca_file, &after.ca_file),
+        ("cert-file", &before.cert_file, &after.cert_file),
+        ("key-file", &before.key_file, &after.key_file),
+    ] {
+        anyhow::ensure!(was.is_none() || is.is_some(), "{}: {key} is gone; {HOW}", before.name);
+    }
+    Ok(())
 }
 
 /// The first words of the keys that differ and that only a restart changes.

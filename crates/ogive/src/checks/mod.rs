@@ -37,6 +37,8 @@ use ogive_model::{Batch, Tenant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 
+use crate::audit::{Entry, note};
+use crate::broker::audit;
 use crate::cli::config_file;
 use crate::counters::Protocol;
 use crate::http::App;
@@ -67,21 +69,25 @@ pub(crate) struct Checks {
     files: Files,
     /// Where a reload reads them; none where somebody else owns the file.
     path: Option<PathBuf>,
+    /// Every key of that file with its value, to tell what differs.
+    flat: Flat,
 }
+
+type Flat = Vec<(String, String)>;
 
 impl Checks {
     /// The checks of tables that somebody else has read.
     pub(crate) fn open(config: &Config, files: Files) -> Self {
-        Self { config: config.clone(), files, path: None }
+        Self { config: config.clone(), files, path: None, flat: Flat::new() }
     }
 
     /// The checks of a file; none of no file.
     pub(crate) fn of(options: &CheckOptions, files: Files) -> anyhow::Result<Self> {
-        let config = match &options.checks {
+        let (config, flat) = match &options.checks {
             Some(path) => read(path, files).map_err(anyhow::Error::msg).context("cannot start the checks")?,
-            None => Config::default(),
+            None => Default::default(),
         };
-        Ok(Self { config, files, path: options.checks.clone() })
+        Ok(Self { config, files, path: options.checks.clone(), flat })
     }
 
     /// Runs them until the server ends. Called within the runtime: a signal is heard from then on, not from when this is polled.
@@ -94,7 +100,7 @@ impl Checks {
         }
     }
 
-    async fn run_and_reload(self, app: App, mut hangup: Signal) {
+    async fn run_and_reload(mut self, app: App, mut hangup: Signal) {
         let outbox = Outbox::new(app.clone(), Protocol::Check, Tenant::default());
         let sending = tokio::spawn(outbox.clone().run(app.ending.clone()));
         let mut ending = app.ending.clone();
@@ -108,9 +114,15 @@ impl Checks {
                     let (Some(path), files) = (self.path.clone(), self.files) else { continue };
                     // Megabytes of tables, or a disk that hangs: not on a thread that others wait for.
                     let reading = tokio::task::spawn_blocking(move || read(&path, files)).await;
+                    let path = self.path.as_deref().expect("it was just read");
                     match reading.unwrap_or_else(|error| Err(error.to_string())) {
-                        Ok(config) => {
+                        Ok((config, flat)) => {
                             work.become_of(config);
+                            let (before, after) = (audit::shown(&self.flat), audit::shown(&flat));
+                            if let Some(what) = audit::differences(&before, &after) {
+                                note(&app, Entry::config(path, "checks", &what));
+                            }
+                            self.flat = flat;
                             eprintln!("ogive: {} checks are in force", work.checks.len());
                         }
                         Err(error) => eprintln!("ogive: {error}; the checks stay as they were"),
@@ -125,9 +137,10 @@ impl Checks {
     }
 }
 
-fn read(path: &Path, files: Files) -> Result<Config, String> {
+fn read(path: &Path, files: Files) -> Result<(Config, Flat), String> {
     let text = config_file::text_by(files.read, path, FILE_BYTES_MAX)?;
-    Config::parse(&text).map_err(|error| format!("{}, {error}", path.display()))
+    let config = Config::parse(&text).map_err(|error| format!("{}, {error}", path.display()))?;
+    Ok((config, config_file::flat(&text)))
 }
 
 /// What every run can reach.

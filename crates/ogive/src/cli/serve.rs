@@ -153,7 +153,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
     }
     let (queries, otlp) = (*queries, options.otlp.clone());
     let admin = options.enable_admin_api;
-    let (web, lines, scrape) = (options.web.web_config.clone(), options.lines.clone(), options.scrape.clone());
+    let (web, lines, scrape) = (options.web.clone(), options.lines.clone(), options.scrape.clone());
     let options = server::Options {
         listen,
         data,

@@ -17,6 +17,8 @@ pub(crate) struct WebOptions {
     /// 'https?://(a|b)\.example\.com', or '.*' for all. None when it is left out (docs/web.md).
     #[arg(long, alias = "web.cors.origin", value_name = "REGEX", env = "OGIVE_WEB_CORS_ORIGIN", value_parser = crate::http::Cors::parse)]
     pub(crate) web_cors_origin: Option<crate::http::Cors>,
+    #[command(flatten)]
+    pub(crate) hosts: crate::web::HostOptions,
 }
 
 /// The bytes of a file, not many more than a configuration may have.

@@ -1,7 +1,8 @@
 //! What each route asks of whoever calls it, and whether they have it.
 //!
 //! Invariants: a request reaches its handler only when its sender may do what the table says; a route that is not in the table
-//! asks for everything. Behind a login that is bound to a tenant every handler sees that tenant, whatever the request says.
+//! asks for everything. Behind a login that is bound to a tenant every handler sees that tenant, whatever the request says. No page but
+//! the server's own makes a browser change anything, and none of another name reads from a server without TLS and login.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -12,9 +13,16 @@ use super::App;
 use super::body;
 use super::error::ApiError;
 use super::params::TENANT_HEADER;
-use crate::web::{Denied, Grant, LoginFailure, Need};
+use super::peer::{Asker, Peer};
+use crate::audit::{self, Entry};
+use crate::web::{Denied, Grant, Hosts, LoginFailure, Need};
 
 use Need::{Admin, Open, Read, Write};
+
+/// 1 MiB: the longest form of a command.
+const AUDITED_BYTES_MAX: usize = 1 << 20;
+/// 16 KiB of a command's body are noted: all of one in JSON.
+const AUDIT_BODY_BYTES: usize = 16 << 10;
 
 /// A route, what GET and HEAD need there, and what the other methods need.
 type Rule = (&'static str, Need, Need);
@@ -107,6 +115,7 @@ pub(super) async fn check(State(app): State<App>, mut request: Request, next: Ne
         _ => change,
     };
     match judge(&app, &mut request, need).await {
+        Ok(()) if need == Admin => audited(&app, request, next).await,
         Ok(()) => next.run(request).await,
         Err((why, error)) => {
             app.web.turned_away(why);
@@ -128,13 +137,19 @@ async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (Logi
     if need == Open {
         return Ok(());
     }
-    if is_foreign(request, need) {
-        let message = "a page of another site sent this; open Ogive's own page, or send it from a program";
-        return Err((LoginFailure::NotAllowed, ApiError::forbidden(message)));
+    judge_host(app, request, need).map_err(|error| (LoginFailure::Host, error))?;
+    if is_foreign(app.web.hosts(), request, need) {
+        let message = "a page of another site sent this; open Ogive's own page, send it from a program, or start the server with \
+            --web-external-url as browsers see it";
+        return Err((LoginFailure::Origin, ApiError::forbidden(message)));
     }
     let now_ms = app.clock.wall() / 1_000_000;
     let grant = match app.web.who(request.headers(), now_ms).await {
-        Ok(None) => return Ok(()),
+        Ok(None) => {
+            let asker = Asker::new(request.extensions(), None);
+            request.extensions_mut().insert(asker);
+            return Ok(());
+        }
         Ok(Some(grant)) => grant,
         Err(Denied { why: why @ LoginFailure::Busy, message }) => return Err((why, ApiError::busy(message))),
         Err(Denied { why, message }) => return Err((why, ApiError::unauthorized(message))),
@@ -148,14 +163,70 @@ async fn judge(app: &App, request: &mut Request, need: Need) -> Result<(), (Logi
         );
         return Err((LoginFailure::NotAllowed, ApiError::forbidden(message)));
     }
+    let asker = Asker::new(request.extensions(), Some(grant.name.clone()));
+    request.extensions_mut().insert(asker);
     bind(request, &grant).map_err(|error| (LoginFailure::Tenant, error))
 }
 
-/// Browsers say which pages make them ask, and add the login of their user by themselves: no page but ours may change
-/// anything with it.
-fn is_foreign(request: &Request, need: Need) -> bool {
-    let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
-    matches!(need, Write | Admin) && matches!(site, Some(b"cross-site" | b"same-site"))
+/// Answers a request that changes something, and notes who asked for it and what came of it.
+async fn audited(app: &App, request: Request, next: Next) -> Response {
+    let asker = request.extensions().get::<Asker>().cloned().unwrap_or_default();
+    let action = route_name(request.extensions().get());
+    let line = format!("{} {}", request.method(), request.uri());
+    let (parts, body) = request.into_parts();
+    let mut copy = Request::from_parts(parts.clone(), body);
+    *copy.extensions_mut() = parts.extensions.clone();
+    let bytes = match body::form(app, copy, AUDITED_BYTES_MAX).await {
+        Ok(held) => held.bytes,
+        Err(error) => return error.into_response(),
+    };
+    let told = String::from_utf8_lossy(&bytes[..bytes.len().min(AUDIT_BODY_BYTES)]).into_owned();
+    let response = next.run(Request::from_parts(parts, axum::body::Body::from(bytes))).await;
+    let what = format!("{line}\n{told}\nanswered {}", response.status().as_u16());
+    audit::note(app, Entry::asked(action, &asker.to_string(), &what));
+    response
+}
+
+/// The host that a request asks for: the address of HTTP/2, or the header.
+fn authority(request: &Request) -> Option<&str> {
+    let of_header = || request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    request.uri().authority().map(|authority| authority.as_str()).or_else(of_header).filter(|text| !text.is_empty())
+}
+
+/// Refuses a host that somebody else may own, where nothing else keeps a page of theirs from reading the answer.
+fn judge_host(app: &App, request: &Request, need: Need) -> Result<(), ApiError> {
+    if !app.web.is_open() {
+        return Ok(());
+    }
+    // Every one that is there: which of two is meant is for nobody to choose.
+    let of_headers = request.headers().get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
+    let of_address = request.uri().authority().map(|authority| authority.as_str());
+    let is_loopback = request.extensions().get::<Peer>().is_none_or(Peer::is_loopback);
+    let is_foreign = |host: &&str| !host.is_empty() && !app.web.hosts().takes(host, is_loopback);
+    let Some(host) = of_headers.chain(of_address).find(is_foreign) else { return Ok(()) };
+    let message = format!(
+        "this server does not answer for the host {host:?}; ask by its address, or start it with --web-allow-host and that name, with \
+         --web-external-url behind a proxy, or with a login (docs/web.md)"
+    );
+    // A sender keeps what it has, and sends it when the option is there: after a 4xx it would drop it.
+    Err(if need == Write { ApiError::unavailable(message) } else { ApiError::misdirected(message) })
+}
+
+/// Browsers say which page makes them ask, and add the login of their user by themselves: no page but ours may change anything with
+/// it. What they say in `Sec-Fetch-Site` no page can change; where it is not there, every request that is not a GET has an `Origin`.
+fn is_foreign(hosts: &Hosts, request: &Request, need: Need) -> bool {
+    if !matches!(need, Write | Admin) {
+        return false;
+    }
+    let mut origins = request.headers().get_all(header::ORIGIN).iter();
+    let is_own =
+        |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| hosts.is_own_page(origin, authority(request)));
+    match request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes) {
+        Some(b"same-origin" | b"none") => false,
+        None => !origins.all(is_own),
+        // A page of a name that was given may be of another site than the address that a proxy asks for.
+        Some(_) => request.headers().get(header::ORIGIN).is_none() || !origins.all(is_own),
+    }
 }
 
 /// Makes the request one of the tenant to which its sender is bound.
@@ -180,18 +251,33 @@ mod tests {
 
     #[test]
     fn a_page_of_another_site_changes_nothing() {
-        let from = |site: &str| {
-            Request::post("/v1/batch").header("sec-fetch-site", site).body(axum::body::Body::empty()).unwrap()
+        let is_foreign = |headers: &[(&str, &str)], need| {
+            let request = Request::post("/v1/batch").header("host", "localhost:6448");
+            let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            super::is_foreign(&Hosts::default(), &request.body(axum::body::Body::empty()).unwrap(), need)
         };
-        for site in ["cross-site", "same-site"] {
-            assert!(is_foreign(&from(site), Write) && is_foreign(&from(site), Admin));
-            assert!(!is_foreign(&from(site), Read));
+        let (site, origin) = ("sec-fetch-site", "origin");
+        for foreign in [
+            &[(site, "cross-site")][..],
+            &[(site, "same-site")],
+            &[(site, "cross-site"), (origin, "http://evil.example")],
+            &[(origin, "http://evil.example")],
+            &[(origin, "null")],
+            &[(origin, "http://localhost:3000")],
+            &[(origin, "http://localhost:6448"), (origin, "http://evil.example")],
+        ] {
+            assert!(is_foreign(foreign, Write) && is_foreign(foreign, Admin), "{foreign:?}");
+            assert!(!is_foreign(foreign, Read), "{foreign:?}");
         }
-        for site in ["same-origin", "none"] {
-            assert!(!is_foreign(&from(site), Admin), "{site}");
+        for own in [
+            &[][..],
+            &[(site, "same-origin")],
+            &[(site, "none")],
+            &[(site, "same-origin"), (origin, "https://behind.a.proxy")],
+            &[(origin, "http://localhost:6448")],
+        ] {
+            assert!(!is_foreign(own, Admin), "{own:?}");
         }
-        let program = Request::post("/v1/batch").body(axum::body::Body::empty()).unwrap();
-        assert!(!is_foreign(&program, Admin));
     }
 
     /// A route that is served and not in the table is the administrator's, which nobody notices before there is a login.

@@ -41,9 +41,12 @@ enum Form {
 
 impl Form {
     fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let kind = headers.get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
-        let kind = kind.as_deref().unwrap_or(JSON);
-        Self::named(kind).ok_or_else(|| {
+        // Without one a page of anybody could send it: browsers ask first only where a type is named that forms do not have.
+        let Some(kind) = headers.get(header::CONTENT_TYPE) else {
+            return Err(ApiError::unsupported(format!("no content type; send {JSON}, {FLAT_BUFFER} or {FRAMES}")));
+        };
+        let kind = String::from_utf8_lossy(kind.as_bytes());
+        Self::named(&kind).ok_or_else(|| {
             ApiError::unsupported(format!("content type {kind:?}; send {JSON}, {FLAT_BUFFER} or {FRAMES}"))
         })
     }

@@ -2,12 +2,14 @@
 //!
 //! Limits: [`BODY_BYTES_MAX`] as sent and again as unpacked, and no more than [`RATIO_MAX`] times what was sent; all bodies together hold at most
 //! [`Limits::INGEST_KIB`](super::Limits::INGEST_KIB), and all that they unfold to [`Limits::UNFOLDED_KIB`](super::Limits::UNFOLDED_KIB); a body
-//! that does not arrive within [`ARRIVAL`] is given up.
+//! that does not arrive within [`ARRIVAL`], or stands still for [`STALL`], is given up, and one that comes slowly gives way to others where
+//! there is no room for both ([`super::room`]).
 //! Failure: a body that is too large is read to its end and thrown away, within bounds, so that its sender sees the
 //! answer and not a broken connection.
 
 use std::future::poll_fn;
 use std::io::Read;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +25,10 @@ use ogive_protocol::snappy;
 
 use super::App;
 use super::error::ApiError;
+use super::peer::Peer;
+use super::room::{Arriving, RATE_MIN};
 use crate::counters::Protocol;
+use crate::web::Evicted;
 
 /// The largest frame is the largest body: 32 MiB.
 pub(super) const BODY_BYTES_MAX: usize = FRAME_BYTES_MAX;
@@ -35,8 +40,16 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// 60 s for 32 MiB is a line of 4.5 Mbit/s; who is slower sends smaller batches.
 pub(super) const ARRIVAL: Duration = Duration::from_secs(60);
 
+/// 20 s without a byte: longer than lost packets are sent again on a line that works.
+const STALL: Duration = Duration::from_secs(20);
+
 /// 256 KiB are made room for at once; more when it has come.
 const FIRST_BYTES: usize = 256 * 1024;
+
+/// What who came too slowly is told.
+const GAVE_WAY: &str =
+    "the body came slower than 16 KiB/s while there was no room for others; send it again, or in smaller parts";
+const _: () = assert!(RATE_MIN == 16 << 10);
 
 /// A packed stream may look back 8 MiB (zstd's own limit for a decoder is 128): `zstd -19` asks for that.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
@@ -110,16 +123,29 @@ impl Share {
         ApiError::busy("too many bytes of batches are under way; send this one again in a second")
     }
 
-    /// Takes as much as `bytes` need in all.
-    fn cover(&mut self, bytes: usize) -> Result<(), ApiError> {
+    /// As [`Share::cover`]; bodies that come slowly give way.
+    async fn cover_among(&mut self, bytes: usize, arriving: &Arriving) -> Result<(), ApiError> {
+        let Err(busy) = self.cover(bytes) else { return Ok(()) };
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        let Some(more) = kib.checked_sub(self.kib).filter(|more| *more > 0) else { return Ok(()) };
-        let permit = self.semaphore.clone().try_acquire_many_owned(more).map_err(|_| Self::busy())?;
+        let permit = arriving.others_give(kib.saturating_sub(self.kib)).await.ok_or(busy)?;
+        self.put(permit, kib);
+        Ok(())
+    }
+
+    fn put(&mut self, permit: OwnedSemaphorePermit, kib: u32) {
         match &mut self.permit {
             Some(held) => held.merge(permit),
             None => self.permit = Some(permit),
         }
         self.kib = kib;
+    }
+
+    /// Takes as much as `bytes` need in all.
+    fn cover(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        let Some(more) = kib.checked_sub(self.kib).filter(|more| *more > 0) else { return Ok(()) };
+        let permit = self.semaphore.clone().try_acquire_many_owned(more).map_err(|_| Self::busy())?;
+        self.put(permit, kib);
         Ok(())
     }
 }
@@ -155,13 +181,16 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
     let packing = Packing::of(request.headers())?;
     let declared = declared_length(request.headers());
     let waits = request.headers().contains_key(header::EXPECT);
+    let arriving = app.limits.ingest_kib.begin(client(&request));
     let mut stream = request.into_body().into_data_stream();
-    let mut held = Held { bytes: Vec::new(), share: Share::of(&app.limits.ingest_kib), packing };
+    let mut held = Held { bytes: Vec::new(), share: Share::of(&app.limits.ingest_kib.free_kib), packing };
     let arrived = match declared {
         Some(length) if length > BODY_BYTES_MAX => Err(too_large(length)),
-        _ => fill(&mut held, &mut stream, declared.unwrap_or(0), BODY_BYTES_MAX).await,
+        _ => fill(&mut held, &mut stream, declared.unwrap_or(0), BODY_BYTES_MAX, &arriving).await,
     };
+    drop(arriving);
     if let Err(error) = arrived {
+        count_evicted(app, &error);
         // Who waits for "100 Continue" has sent nothing yet.
         if !waits {
             drop(held);
@@ -176,9 +205,11 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
 /// Reads a form of at most `bytes_max`. Forms have a memory of their own, so that who asks and who brings do not hinder each
 /// other.
 pub(super) async fn form(app: &App, request: Request, bytes_max: usize) -> Result<Held, ApiError> {
-    let share = Share::of(&app.limits.forms_kib);
+    let share = Share::of(&app.limits.forms_kib.free_kib);
+    let arriving = app.limits.forms_kib.begin(client(&request));
     let mut held = Held { bytes: Vec::new(), share, packing: Packing::None };
-    match fill(&mut held, &mut request.into_body().into_data_stream(), 0, bytes_max).await {
+    let filled = fill(&mut held, &mut request.into_body().into_data_stream(), 0, bytes_max, &arriving).await;
+    match filled.inspect_err(|error| count_evicted(app, error)) {
         Ok(()) => Ok(held),
         Err(error) if error.status == axum::http::StatusCode::PAYLOAD_TOO_LARGE => {
             Err(ApiError::too_large(format!("the form is longer than {bytes_max} bytes")))
@@ -199,19 +230,40 @@ fn declared_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
+fn client(request: &Request) -> Option<IpAddr> {
+    request.extensions().get::<Peer>().map(Peer::address)
+}
+
+fn count_evicted(app: &App, error: &ApiError) {
+    if error.message == GAVE_WAY {
+        app.web.evicted(Evicted::Body);
+    }
+}
+
 /// What was declared must be free at the beginning; what is held is what has come, so that who declares much and sends nothing
 /// takes nothing from others.
-async fn fill(held: &mut Held, stream: &mut BodyDataStream, declared: usize, bytes_max: usize) -> Result<(), ApiError> {
-    held.share.has_room_for(declared)?;
+async fn fill(
+    held: &mut Held,
+    stream: &mut BodyDataStream,
+    declared: usize,
+    bytes_max: usize,
+    arriving: &Arriving,
+) -> Result<(), ApiError> {
+    if let Err(busy) = held.share.has_room_for(declared) {
+        let kib = u32::try_from(declared.div_ceil(1024)).unwrap_or(u32::MAX);
+        // Given back at once: it is taken as the body comes.
+        drop(arriving.others_give(kib).await.ok_or(busy)?);
+    }
     held.bytes.reserve(declared.min(FIRST_BYTES));
     let all = async {
-        while let Some(piece) = next(stream).await? {
+        while let Some(piece) = next_within(stream, arriving).await? {
             let length = held.bytes.len() + piece.len();
             if length > bytes_max {
                 return Err(too_large(length));
             }
-            held.share.cover(length)?;
+            held.share.cover_among(length, arriving).await?;
             held.bytes.extend_from_slice(&piece);
+            arriving.came(piece.len(), length);
         }
         Ok(())
     };
@@ -220,6 +272,18 @@ async fn fill(held: &mut Held, stream: &mut BodyDataStream, declared: usize, byt
         ..ApiError::bad_data(format!("the body did not arrive within {} s; send smaller batches", ARRIVAL.as_secs()))
     };
     tokio::time::timeout(ARRIVAL, all).await.map_err(|_| slow())?
+}
+
+/// The next piece, unless it takes too long or others need the room.
+async fn next_within(stream: &mut BodyDataStream, arriving: &Arriving) -> Result<Option<Bytes>, ApiError> {
+    tokio::select! {
+        piece = next(stream) => piece,
+        () = arriving.asked() => Err(ApiError::busy(GAVE_WAY)),
+        () = tokio::time::sleep(STALL) => Err(ApiError {
+            status: axum::http::StatusCode::REQUEST_TIMEOUT,
+            ..ApiError::bad_data(format!("no byte of the body came for {} s; send it again", STALL.as_secs()))
+        }),
+    }
 }
 
 async fn next(stream: &mut BodyDataStream) -> Result<Option<Bytes>, ApiError> {

@@ -4,7 +4,9 @@
 //! told so. Which of the two a client speaks is told by its first bytes: HTTP/2 without TLS begins with its preface ("prior
 //! knowledge", as gRPC clients do), with TLS they agree in the handshake; there is no upgrade from one to the other.
 //! Threads: one task accepts at each address, one serves each connection; HTTP/2 adds one for each stream.
-//! Limits: [`CONNECTIONS_MAX`] over all addresses; who comes then waits in the system's backlog. The head of the first
+//! Limits: [`CONNECTIONS_MAX`] over all addresses; who comes then gets the place of the connection that waits for its client longest
+//! ([`places`]), or waits in the system's backlog where all are at work; whoever asks for the health of the process is answered always.
+//! The head of the first
 //! request arrives within [`FIRST_HEAD`], each further one within [`NEXT_HEAD`] of the answer before; heads are bounded by
 //! [`HEAD_BYTES_MAX`] and [`HEADERS_MAX`], bodies in time by [`super::body::ARRIVAL`]. A connection on which no byte has moved for
 //! [`IDLE`] (or the longest query and a little) is closed. Answers that are not read yet hold [`ANSWERS_KIB_MAX`] together. HTTP/2: [`STREAMS_MAX`] and [`WINDOW_BYTES`]; a client that resets
@@ -12,6 +14,7 @@
 //! Failure: what is wrong with one connection ends that connection.
 
 mod connection;
+mod places;
 mod targets;
 
 use std::convert::Infallible;
@@ -21,7 +24,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::http::{Request, StatusCode};
+use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -38,12 +41,23 @@ use tower::ServiceExt;
 
 use super::compression;
 use super::error::ApiError;
-use crate::web::{LoginFailure, Web};
+use super::peer::Peer;
+use crate::web::{Evicted, LoginFailure, Web};
 use connection::{Arriving, Connection, Sending};
+use places::{InFlight, Limits, Places, Slot};
 use targets::Targets;
 
-/// 800 of the 1,024 open files that a process usually may have; the rest is the store's.
-const CONNECTIONS_MAX: usize = 800;
+/// 736, and with those of the reserve and those that are being ended 800 of the 1,024 open files that a process usually may have; the
+/// rest is the store's.
+const CONNECTIONS_MAX: usize = 736;
+/// 32 connections more when all others are at work: they are told of the health of the process alone.
+const RESERVE: usize = 32;
+/// 32 connections that made room and are being ended.
+const LEAVING_MAX: usize = 32;
+const _: () = assert!(CONNECTIONS_MAX + RESERVE + LEAVING_MAX == 800);
+
+/// What a connection of the reserve may ask for: the routes that need no login.
+const HEALTH: [&str; 4] = ["/-/ready", "/-/healthy", "/health", "/ping"];
 
 /// 150 s: longer than the longest query is by default, during which nothing moves.
 const IDLE: Duration = Duration::from_secs(150);
@@ -86,7 +100,7 @@ const NOT_PLAIN: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: application
 /// What all connections share.
 struct Door {
     router: Router,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     /// Kibibytes of answers that are not sent yet.
     answers_kib: Arc<Semaphore>,
     web: Arc<Web>,
@@ -105,7 +119,7 @@ pub(crate) async fn serve(
     ending: watch::Receiver<bool>,
 ) {
     let idle = IDLE.max(query_timeout + Duration::from_secs(30));
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::new(Limits { connections: CONNECTIONS_MAX, reserve: RESERVE, leaving: LEAVING_MAX });
     let answers_kib = Arc::new(Semaphore::new(ANSWERS_KIB_MAX));
     let door = Door { router, places, answers_kib, web, idle, first_head: FIRST_HEAD, builder: builder() };
     serve_through(door, listeners, ending).await;
@@ -155,16 +169,24 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut ending: watch::Recei
     while connections.join_next().await.is_some() {}
 }
 
-/// Waits for a place, then for a connection.
+/// Waits for a connection, then for its place.
 async fn next(listener: &TcpListener, door: &Door) -> Connection {
-    let place = door.places.clone().acquire_owned().await.expect("the semaphore is never closed");
+    let (stream, address) = loop {
+        match listener.accept().await {
+            Ok(accepted) => break accepted,
+            // The other side has gone already, or the process has no file left.
+            Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+        }
+    };
+    // Answers are written whole: waiting for more to send would only delay them.
+    let _ = stream.set_nodelay(true);
     loop {
-        if let Ok((stream, _)) = listener.accept().await {
-            // Answers are written whole: waiting for more to send would only delay them.
-            let _ = stream.set_nodelay(true);
+        if let Some((place, is_evicting)) = door.places.take(address.ip().to_canonical()) {
+            if is_evicting {
+                door.web.evicted(Evicted::Connection);
+            }
             return Connection::new(stream, door.idle, place);
         }
-        // The other side has gone already, or the process has no file left.
         tokio::time::sleep(ACCEPT_AGAIN).await;
     }
 }
@@ -172,14 +194,21 @@ async fn next(listener: &TcpListener, door: &Door) -> Connection {
 /// Serves one connection to its end.
 async fn connection(stream: Connection, door: Arc<Door>, ending: watch::Receiver<bool>) {
     let first = tokio::time::sleep(door.first_head);
-    let Some(tls) = door.web.tls() else { return converse(stream, &door, first, ending).await };
+    let (Ok(remote), Ok(local)) = (stream.stream().peer_addr(), stream.stream().local_addr()) else { return };
+    let (slot, mut peer) = (stream.slot(), Peer { remote, local, certificate: None });
+    let Some(tls) = door.web.tls() else { return converse(stream, (&door, slot, peer), first, ending).await };
     let mut first = Box::pin(first);
     let shaken = tokio::select! {
         shaken = shake(stream, tls) => shaken,
         () = first.as_mut() => Err(()),
+        () = slot.evicted() => return,
     };
     match shaken {
-        Ok(stream) => converse(stream, &door, first, ending).await,
+        Ok(stream) => {
+            let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            peer.certificate = shown.map(crate::web::certificate_name);
+            converse(stream, (&door, slot, peer), first, ending).await;
+        }
         Err(()) => door.web.turned_away(LoginFailure::Tls),
     }
 }
@@ -196,24 +225,27 @@ async fn shake(mut stream: Connection, tls: Arc<ServerConfig>) -> Result<TlsStre
     TlsAcceptor::from(tls).accept(stream).await.map_err(|_| ())
 }
 
-/// Answers requests until the connection ends. When `first` passes there has been one.
+/// Answers requests until the connection ends, or others need its place. When `first` passes there has been one.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
-    door: &Door,
+    (door, slot, peer): (&Door, Arc<Slot>, Peer),
     first: impl Future<Output = ()>,
     mut ending: watch::Receiver<bool>,
 ) {
     let asked = Arc::new(AtomicBool::new(false));
     let service = {
         let (asked, router, room) = (asked.clone(), door.router.clone(), door.answers_kib.clone());
-        service_fn(move |request: Request<Incoming>| {
+        let slot = slot.clone();
+        service_fn(move |mut request: Request<Incoming>| {
             // ORDERING: Relaxed; the flag guards no other memory, and who reads it late is only more patient.
             asked.store(true, Ordering::Relaxed);
-            let (router, room) = (router.clone(), room.clone());
+            request.extensions_mut().insert(peer.clone());
+            let (router, room, slot) = (router.clone(), room.clone(), slot.clone());
             // What an answer takes in memory is counted as it is made, and so below its compression.
             let answers = tower::service_fn(move |request| {
-                let (router, room) = (router.clone(), room.clone());
-                async move { Ok::<_, Infallible>(held(answer(router, request).await, &room)) }
+                let (router, room, slot) = (router.clone(), room.clone(), slot.clone());
+                let in_flight = slot.begin();
+                async move { Ok::<_, Infallible>(held(answer(router, request, slot).await, &room, in_flight)) }
             });
             compression::service(answers).oneshot(request)
         })
@@ -225,6 +257,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         tokio::select! {
             // What went wrong with a connection is its client's to know.
             _ = served.as_mut() => return,
+            () = slot.evicted() => return,
             () = first.as_mut(), if waits => {
                 // ORDERING: Relaxed; see above.
                 if !asked.load(Ordering::Relaxed) {
@@ -240,24 +273,29 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     }
 }
 
-async fn answer(router: Router, request: Request<Incoming>) -> Response {
+async fn answer(router: Router, request: Request<Incoming>, slot: Arc<Slot>) -> Response {
+    if slot.is_reserve && !HEALTH.contains(&request.uri().path()) {
+        let mut response = ApiError::unavailable("all connections are at work; ask again in a second").into_response();
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        return response;
+    }
     if request.headers().len() > HEADERS_MAX {
         let message = format!("the request has more than {HEADERS_MAX} headers; send fewer");
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         return ApiError { status, ..ApiError::bad_data(message) }.into_response();
     }
-    let request = request.map(|body| Body::new(Arriving::new(body)));
+    let request = request.map(|body| Body::new(Arriving::new(body, slot)));
     router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }
 
 /// The answer with its share of the memory for answers, until it is sent. Who asks for much and does not read it is told to come back.
-fn held(response: Response, room: &Arc<Semaphore>) -> Response {
+fn held(response: Response, room: &Arc<Semaphore>, in_flight: InFlight) -> Response {
     let bytes = response.body().size_hint().exact().unwrap_or(0);
     let kib = usize::try_from(bytes.div_ceil(1024)).unwrap_or(usize::MAX);
     // The largest answer may go alone.
     let share = kib.min(ANSWERS_KIB_MAX) as u32;
     match room.clone().try_acquire_many_owned(share) {
-        Ok(share) => response.map(|body| Body::new(Sending::new(body, share))),
+        Ok(share) => response.map(|body| Body::new(Sending::new(body, share, in_flight))),
         Err(_) => ApiError::busy("too many answers wait to be read; ask again in a second").into_response(),
     }
 }

@@ -95,16 +95,7 @@ fn exposition(app: &App, form: Form) -> String {
     let counters = &app.counters;
     for (name, text, value) in [
         ("ogive_queries_timed_out_total", "Queries that took longer than they may.", counters.queries_timed_out.get()),
-        (
-            "ogive_web_config_reloads_total",
-            "Web configurations that came into force while the server went on.",
-            counters.door.reloads.get(),
-        ),
-        (
-            "ogive_web_config_reload_failures_total",
-            "Changed web configurations that could not be taken.",
-            counters.door.reloads_failed.get(),
-        ),
+        ("ogive_audit_lost_total", "Entries of the audit that the store did not take.", counters.audit.lost.get()),
         ("ogive_own_lost_total", "Own cells that the store did not take.", counters.own_lost.get()),
         (
             "ogive_own_slow_dropped_total",
@@ -119,6 +110,7 @@ fn exposition(app: &App, form: Form) -> String {
     for (reason, value) in counters.door.failures() {
         out.line(format_args!("{TURNED_AWAY}{{reason=\"{reason}\"}} {value}"));
     }
+    own_values(&mut out, &counters.door.values());
     for (name, text, value) in counters.statsd.figures() {
         let name = format!("ogive_{name}");
         out.family(&name, "counter", text);

@@ -35,6 +35,7 @@ pub(crate) mod otlp;
 mod page;
 pub(crate) mod params;
 mod parts;
+mod peer;
 mod place;
 mod prometheus;
 mod prometheus_json;
@@ -42,11 +43,13 @@ mod query_stats;
 mod remote_read;
 mod remote_write;
 mod resolution;
+mod room;
 mod rows;
 mod shape;
 mod sources;
 mod state;
 mod status;
+mod streams;
 mod subscribe;
 mod targets;
 #[cfg(test)]
@@ -83,6 +86,8 @@ use error::ApiError;
 use ogive_probe::Clock;
 use ogive_protocol::remote_write::Known;
 use place::Places;
+use room::Room;
+use streams::Streams;
 
 /// What every handler can reach; cloning shares it.
 pub(crate) type App = Arc<Shared>;
@@ -130,6 +135,13 @@ pub(crate) struct Shared {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flags(pub(crate) Vec<Flag>);
 
+impl Flags {
+    /// The values of the option `name`.
+    pub(crate) fn of(&self, name: &str) -> Vec<String> {
+        self.0.iter().filter(|flag| flag.name == name).flat_map(|flag| flag.values.clone()).collect()
+    }
+}
+
 /// One option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flag {
@@ -143,13 +155,13 @@ pub(crate) struct Flag {
 /// What may go on at once.
 pub(crate) struct Limits {
     /// Kibibytes of request bodies that are being read or decoded.
-    ingest_kib: Arc<Semaphore>,
+    ingest_kib: Arc<Room>,
     /// Kibibytes of what bodies unfolded to, until the store has it.
     unfolded_kib: Arc<Semaphore>,
     /// Bodies that are being read into batches.
     reading: Arc<Semaphore>,
     /// Kibibytes of forms that are being read.
-    forms_kib: Arc<Semaphore>,
+    forms_kib: Arc<Room>,
     /// The longest that a query may take, and what it may take when it says nothing.
     query_timeout: Duration,
     /// Queries that run.
@@ -157,7 +169,7 @@ pub(crate) struct Limits {
     /// Queries that run or wait.
     queries_asked: Arc<Semaphore>,
     /// Live streams.
-    streams: Arc<Semaphore>,
+    streams: Arc<Streams>,
 }
 
 impl Limits {
@@ -196,13 +208,13 @@ impl Limits {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             query_timeout,
-            forms_kib: semaphore(Self::FORMS_KIB),
-            ingest_kib: semaphore(Self::INGEST_KIB as usize),
+            forms_kib: Room::new(Self::FORMS_KIB),
+            ingest_kib: Room::new(Self::INGEST_KIB as usize),
             unfolded_kib: semaphore(Self::UNFOLDED_KIB),
             reading: semaphore(Self::READING),
             queries: Places::new(),
             queries_asked: semaphore(Self::QUERIES_ASKED),
-            streams: semaphore(Self::STREAMS),
+            streams: Streams::new(Self::STREAMS),
         }
     }
 }

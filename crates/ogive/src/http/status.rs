@@ -39,12 +39,16 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
         out.insert(name.into(), counters.total(|ledger| ledger.sums()[at].1).into());
     }
     for (name, value) in [
+        ("audit_lost_total", counters.audit.lost.get()),
         ("own_lost_total", counters.own_lost.get()),
         ("own_slow_dropped_total", counters.own_slow_dropped.get()),
         ("web_config_reload_failures_total", counters.door.reloads_failed.get()),
         ("queries_timed_out_total", counters.queries_timed_out.get()),
     ] {
         out.insert(name.into(), value.into());
+    }
+    if let Some(why) = app.web.refused() {
+        out.insert("web_config_refused".into(), why.into());
     }
     let turned_away = counters.door.failures().filter(|(_, count)| *count > 0);
     out.extend(turned_away.map(|(reason, count)| (format!("turned_away_{reason}_total"), count.into())));

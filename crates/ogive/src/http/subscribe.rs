@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -26,6 +27,8 @@ use super::cells;
 use super::error::ApiError;
 use super::live::{Events, SECOND_MS, event, last_event};
 use super::params::Params;
+use super::peer::Asker;
+use super::streams::Guard;
 use crate::live::SECONDS;
 
 /// 200,000 cells of two minutes: 1,600 series each second, 16 bytes each of what was sent.
@@ -43,7 +46,12 @@ const LATENESS_MS: i64 = 250;
 /// Cells that are written a minute after their end are corrections; who waits longer reads the store.
 const LATENESS_MS_MAX: i64 = 60_000;
 
-pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
+pub(super) async fn get(
+    State(app): State<App>,
+    asker: Option<Extension<Asker>>,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, ApiError> {
     let matchers = params.all("match[]").chain(params.all("match")).map(selector).collect::<Result<Vec<_>, _>>()?;
     if matchers.is_empty() {
         return Err(ApiError::bad_data("no match[] parameter provided; give a selector such as {ogive_cell=\"1s\"}"));
@@ -56,16 +64,14 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
         )));
     }
     let after = last_event(&headers)?;
-    let place = app.limits.streams.clone().try_acquire_owned();
-    let place = place.map_err(|_| ApiError::busy("too many streams are open; close one or try again later"))?;
+    let guard = Guard::new(&app, asker, &headers, &params.tenant);
     // 64 events: cells of a second come at once.
     let (sender, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
-        let _place = place;
-        let tenant = params.tenant.clone();
+        let (tenant, last) = (params.tenant.clone(), sender.clone());
         let subscription =
             Subscription { app, matchers, tenant, lateness_ms, sent: BTreeMap::new(), due_ns: 0, sender };
-        subscription.run(after).await;
+        guard.run(last, subscription.run(after)).await;
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
     Ok((StatusCode::OK, headers, Body::from_stream(Events::new(receiver))).into_response())

@@ -21,14 +21,19 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The words, without the white space around those of a file.
+    /// The words, without the white space around those of a file, which is not empty.
     pub(crate) async fn words(&self, files: Files) -> Result<String, String> {
         match self {
             Self::Here(words) => Ok(words.clone()),
             Self::In(path) => {
                 let text = String::from_utf8(files.read(path).await?);
                 let text = text.map_err(|_| "a file with a secret is not UTF-8")?;
-                Ok(text.trim().to_owned())
+                let words = text.trim();
+                // One that is being written, or was cut: an empty login would be sent in its place.
+                if words.is_empty() {
+                    return Err(format!("{}: the file is empty, and a secret should be in it", path.display()));
+                }
+                Ok(words.to_owned())
             }
         }
     }

@@ -26,6 +26,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::audit::{Entry, note};
 use crate::http::App;
 use crate::outgoing::Files;
 use config::Config;
@@ -112,7 +113,12 @@ impl Scraping {
             let done = match read(&self.paths, self.files) {
                 Ok(config) => {
                     config.warnings.iter().for_each(|warning| eprintln!("ogive: {warning}"));
+                    let before = jobs.by_name();
                     jobs.become_of(config).await;
+                    let what = changes(&before, &jobs.by_name());
+                    if let Some(path) = self.paths.first().filter(|_| !what.is_empty()) {
+                        note(&jobs.context.app, Entry::config(path, "scrape", &what));
+                    }
                     eprintln!("ogive: {} scrape jobs are in force", jobs.pools.len());
                     Ok(())
                 }
@@ -147,7 +153,23 @@ struct Jobs {
     pools: BTreeMap<String, Pool>,
 }
 
+/// A line for each job that is new, gone or different; what differs in it may be secret.
+fn changes(before: &BTreeMap<String, Arc<config::Job>>, after: &BTreeMap<String, Arc<config::Job>>) -> String {
+    let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let line = |name: &&String| match (before.get(*name), after.get(*name)) {
+        (Some(before), Some(after)) if before == after => None,
+        (None, _) => Some(format!("+ job {name}\n")),
+        (_, None) => Some(format!("- job {name}\n")),
+        _ => Some(format!("~ job {name}\n")),
+    };
+    names.iter().filter_map(line).collect()
+}
+
 impl Jobs {
+    fn by_name(&self) -> BTreeMap<String, Arc<config::Job>> {
+        self.pools.iter().map(|(name, pool)| (name.clone(), pool.job.clone())).collect()
+    }
+
     async fn become_of(&mut self, config: Config) {
         self.context.app.scrape.tell(&config.jobs);
         let wanted: BTreeMap<String, config::Job> =

@@ -15,6 +15,7 @@ use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 
 use super::login::{Allow, Grant, Rules, Token, User};
+use super::protection::{Bounds, Protection};
 use super::{Current, ReadFile, tls};
 use crate::http::params::time_ms;
 
@@ -107,11 +108,36 @@ pub(super) fn fingerprint(path: &Path, read_file: ReadFile) -> [u8; 32] {
     context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
+/// What `file` protects.
+fn protection(file: &File, bytes: &[u8]) -> Protection {
+    let grants = file.basic_auth_grants.as_ref();
+    let user = |name: &String| {
+        let grant = grants.and_then(|grants| grants.get(name));
+        let tenant = grant.is_some_and(|grant| grant.tenant.is_some());
+        (name.clone(), Bounds { tenant, allow: grant.is_some_and(|grant| grant.allow.is_some()), expires: true })
+    };
+    let token = |entry: &TokenEntry| {
+        let bounds = Bounds { tenant: entry.tenant.is_some(), allow: true, expires: entry.expires.is_some() };
+        (entry.name.clone(), bounds)
+    };
+    let tls = file.tls_server_config.as_ref();
+    Protection {
+        whole: bytes.ends_with(b"\n"),
+        tls: tls.is_some(),
+        tls_limits: tls.map(tls::Section::limits).unwrap_or_default(),
+        clients: tls.map(tls::Section::client_certificates).unwrap_or_default(),
+        users: file.basic_auth_users.iter().flat_map(BTreeMap::keys).map(user).collect(),
+        tokens: file.tokens.iter().flatten().map(token).collect(),
+    }
+}
+
 /// Reads and judges all of it.
 pub(super) fn load(path: &Path, read_file: ReadFile) -> anyhow::Result<Current> {
     // Before the reading: what changes meanwhile is read again.
     let made_of = fingerprint(path, read_file);
-    let file = parse(path, &read(path, read_file)?)?;
+    let bytes = read(path, read_file)?;
+    let file = parse(path, &bytes)?;
+    let protection = protection(&file, &bytes);
     let what = |what: &str| format!("{}: {what}", path.display());
     let http = file.http_server_config.unwrap_or_default();
     let tls = match &file.tls_server_config {
@@ -127,7 +153,7 @@ pub(super) fn load(path: &Path, read_file: ReadFile) -> anyhow::Result<Current> 
         users: users.with_context(|| what("basic_auth_users"))?,
         tokens: tokens(file.tokens.unwrap_or_default()).with_context(|| what("tokens"))?,
     };
-    Ok(Current { rules: Arc::new(rules), tls, headers: Arc::new(headers), made_of })
+    Ok(Current { rules: Arc::new(rules), tls, headers: Arc::new(headers), protection, made_of })
 }
 
 fn headers(given: BTreeMap<String, String>) -> anyhow::Result<HeaderMap> {

@@ -1,6 +1,9 @@
 //! How many were turned away, and why.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::counters::Counter;
+use crate::own_value::OwnValue;
 
 /// Why somebody is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +26,14 @@ pub(crate) enum LoginFailure {
     Tenant,
     /// Too many passwords were being checked.
     Busy,
+    /// A page of another site made a browser ask.
+    Origin,
+    /// They asked for a host that the server does not answer for.
+    Host,
 }
 
 impl LoginFailure {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Tls,
         Self::Missing,
         Self::Malformed,
@@ -36,6 +43,8 @@ impl LoginFailure {
         Self::NotAllowed,
         Self::Tenant,
         Self::Busy,
+        Self::Origin,
+        Self::Host,
     ];
 
     /// The value of the label `reason`.
@@ -50,6 +59,8 @@ impl LoginFailure {
             Self::NotAllowed => "not_allowed",
             Self::Tenant => "tenant",
             Self::Busy => "busy",
+            Self::Origin => "origin",
+            Self::Host => "host",
         }
     }
 }
@@ -62,12 +73,76 @@ pub(crate) struct Doorkeeper {
     pub(crate) reloads: Counter,
     /// New configurations that could not be taken.
     pub(crate) reloads_failed: Counter,
+    /// The file is not what is in force.
+    is_refused: AtomicBool,
+    evicted: [Counter; Evicted::ALL.len()],
 }
+
+/// What made room for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evicted {
+    /// A connection on which nobody asked, or whose client did not go on.
+    Connection,
+    /// A body that arrived too slowly.
+    Body,
+    /// A live stream.
+    Stream,
+}
+
+impl Evicted {
+    const ALL: [Self; 3] = [Self::Connection, Self::Body, Self::Stream];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::Body => "body",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+/// Their metrics and what they mean.
+pub(crate) const HELP: [(&str, &str); 4] = [
+    (
+        "ogive_web_config_refused",
+        "1 while the web configuration's file is not what is in force: it is wrong, or protects less.",
+    ),
+    ("ogive_web_config_reloads_total", "Web configurations that came into force while the server went on."),
+    ("ogive_web_config_reload_failures_total", "Changed web configurations that could not be taken."),
+    ("ogive_evicted_total", "Connections, bodies and live streams that were ended to make room for others, by what."),
+];
 
 impl Doorkeeper {
     pub(crate) fn turned_away(&self, why: LoginFailure) {
         let at = LoginFailure::ALL.iter().position(|known| *known == why).expect("ALL has every reason");
         self.failures[at].add(1);
+    }
+
+    /// Notes whether the file is not what is in force.
+    pub(crate) fn set_refused(&self, is_refused: bool) {
+        // ORDERING: Relaxed; a figure that is read on its own.
+        self.is_refused.store(is_refused, Ordering::Relaxed);
+    }
+
+    pub(crate) fn evicted(&self, what: Evicted) {
+        let at = Evicted::ALL.iter().position(|known| *known == what).expect("ALL has everything");
+        self.evicted[at].add(1);
+    }
+
+    /// Figures beside those of who was turned away.
+    pub(crate) fn values(&self) -> Vec<OwnValue> {
+        // ORDERING: Relaxed; as in `set_refused`.
+        let is_refused = f64::from(u8::from(self.is_refused.load(Ordering::Relaxed)));
+        let mut out = vec![
+            OwnValue::gauge("ogive_web_config_refused", &[], "", is_refused),
+            OwnValue::counter("ogive_web_config_reloads_total", &[], self.reloads.get() as f64),
+            OwnValue::counter("ogive_web_config_reload_failures_total", &[], self.reloads_failed.get() as f64),
+        ];
+        let evicted = Evicted::ALL.iter().zip(&self.evicted);
+        out.extend(evicted.map(|(what, count)| {
+            OwnValue::counter("ogive_evicted_total", &[("what", what.name())], count.get() as f64)
+        }));
+        out
     }
 
     /// `(reason, how often)` for every reason.

@@ -14,6 +14,9 @@ use subtle::ConstantTimeEq;
 use super::failures::LoginFailure;
 use super::passwords::Passwords;
 
+/// 72 bytes: what bcrypt looks at. Of longer ones it would take any that begin alike.
+const PASSWORD_BYTES_MAX: usize = 72;
+
 /// What a route asks of whoever calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
@@ -126,9 +129,13 @@ fn denied(why: LoginFailure, message: impl Into<String>) -> Denied {
 }
 
 impl Rules {
+    /// Whether nobody has to say who they are.
+    pub(super) fn is_empty(&self) -> bool {
+        self.users.is_empty() && self.tokens.is_empty()
+    }
+
     pub(super) fn challenges(&self) -> Vec<&'static str> {
-        let basic =
-            (!self.users.is_empty() || !self.tokens.is_empty()).then_some("Basic realm=\"ogive\", charset=\"UTF-8\"");
+        let basic = (!self.is_empty()).then_some("Basic realm=\"ogive\", charset=\"UTF-8\"");
         let bearer = (!self.tokens.is_empty()).then_some("Bearer realm=\"ogive\"");
         basic.into_iter().chain(bearer).collect()
     }
@@ -148,7 +155,7 @@ impl Rules {
         now_ms: i64,
         passwords: &Passwords,
     ) -> Result<Option<Grant>, Denied> {
-        if self.users.is_empty() && self.tokens.is_empty() {
+        if self.is_empty() {
             return Ok(None);
         }
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
@@ -205,6 +212,13 @@ impl Rules {
     }
 
     async fn user(&self, name: &str, password: &str, passwords: &Passwords) -> Result<Grant, Denied> {
+        // Whatever comes behind them would not be looked at.
+        if password.len() > PASSWORD_BYTES_MAX || password.contains('\0') {
+            let message = format!(
+                "a password has {PASSWORD_BYTES_MAX} bytes at most, none of them 0: bcrypt looks at no more; choose a shorter one"
+            );
+            return Err(denied(LoginFailure::Password, message));
+        }
         let user = self.users.iter().find(|user| user.grant.name == name);
         let is_right = passwords.check(name, password, user.map(|user| &*user.hash)).await;
         let busy = || denied(LoginFailure::Busy, "too many passwords are being checked; try again in a second");

@@ -1,7 +1,8 @@
 //! Who may connect, who may ask, and for whom: TLS, login and tenants, one configuration for every listener of HTTP and gRPC.
 //!
 //! Invariants: a configuration is taken whole or not at all; what is wrong with a new one leaves the old one in force, says
-//! so once, and is counted. Connections that are open go on under the TLS of their beginning; each request is judged by the
+//! so, and is counted and shown for as long as it is so. A running server gives up no protection ([`protection`]): a file that was
+//! emptied or cut, or cannot be read, turns nothing off. A changed file is taken when two looks found the same. Connections that are open go on under the TLS of their beginning; each request is judged by the
 //! login that is in force when it comes.
 //! Threads: one task looks at the files each [`LOOK_AGAIN`]; passwords are checked on blocking threads.
 //! Limits: [`config::FILE_BYTES_MAX`] and the numbers beside it.
@@ -9,8 +10,10 @@
 
 mod config;
 mod failures;
+mod hosts;
 mod login;
 mod passwords;
+mod protection;
 mod tls;
 
 use std::io;
@@ -23,13 +26,17 @@ use tokio::sync::watch;
 
 use crate::counters::Counters;
 pub(crate) use config::token_hash;
-pub(crate) use failures::{Doorkeeper, LoginFailure};
+pub(crate) use failures::{Doorkeeper, Evicted, HELP, LoginFailure};
+pub(crate) use hosts::{HostOptions, Hosts};
 pub(crate) use login::{Allow, Denied, Grant, Need};
 use passwords::Passwords;
-pub(crate) use tls::certificates;
+pub(crate) use tls::{certificate_name, certificates};
 
-/// 2 s: a certificate that was replaced is in force before who replaced it looks.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// 1 s, and a file that stands still for two looks is taken: a certificate that was replaced is in force before who replaced it
+/// looks, and nothing is taken while it is written.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// 10 minutes until it is said again that the file is not what is in force.
+const SAY_AGAIN: u32 = 600;
 
 /// How files are read: the disk is given, not reached for.
 pub(crate) type ReadFile = fn(&Path) -> io::Result<Vec<u8>>;
@@ -40,8 +47,26 @@ struct Current {
     rules: Arc<login::Rules>,
     tls: Option<Arc<rustls::ServerConfig>>,
     headers: Arc<HeaderMap>,
+    protection: protection::Protection,
     /// The bytes that it was made of, to tell whether they changed.
     made_of: [u8; 32],
+}
+
+/// What looks at the files found, beside what is in force.
+#[derive(Default)]
+struct Found {
+    /// Changed bytes that the last look saw for the first time.
+    fresh: Option<[u8; 32]>,
+    /// What cannot be taken.
+    refused: Option<Refused>,
+}
+
+/// A configuration that is not taken.
+struct Refused {
+    made_of: [u8; 32],
+    why: String,
+    /// Looks since it was last said.
+    looks: u32,
 }
 
 /// The configuration in force.
@@ -49,9 +74,10 @@ pub(crate) struct Web {
     path: Option<PathBuf>,
     read_file: ReadFile,
     current: RwLock<Arc<Current>>,
-    /// The bytes of the last configuration that was refused: each is told once.
-    refused: Mutex<Option<[u8; 32]>>,
+    /// What the last looks found.
+    found: Mutex<Found>,
     passwords: Passwords,
+    hosts: Hosts,
     counters: Arc<Counters>,
 }
 
@@ -66,10 +92,32 @@ impl Web {
             path: path.map(Path::to_owned),
             read_file,
             current: RwLock::new(Arc::new(current)),
-            refused: Mutex::default(),
+            found: Mutex::default(),
             passwords: Passwords::default(),
+            hosts: Hosts::default(),
             counters,
         })
+    }
+
+    /// Answers under the names of `hosts`.
+    pub(crate) fn with_hosts(self, hosts: Hosts) -> Self {
+        Self { hosts, ..self }
+    }
+
+    /// The names under which it answers.
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.hosts
+    }
+
+    /// Whether neither a login nor TLS keeps pages of others from reading what the server answers.
+    pub(crate) fn is_open(&self) -> bool {
+        let current = self.current();
+        current.tls.is_none() && current.rules.is_empty()
+    }
+
+    /// Counts what was ended to make room.
+    pub(crate) fn evicted(&self, what: Evicted) {
+        self.counters.door.evicted(what);
     }
 
     /// Whether the configuration at `path` can be taken.
@@ -107,33 +155,83 @@ impl Web {
         self.counters.door.turned_away(why);
     }
 
-    /// Takes the files as they are now, if they changed. True when a new configuration came into force.
+    /// Why the files as they are now are not in force, while they are not.
+    pub(crate) fn refused(&self) -> Option<String> {
+        self.found().refused.as_ref().map(|refused| refused.why.clone())
+    }
+
+    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the files as they are now, if they changed and the look before found the same. True when a new configuration came into
+    /// force.
     pub(crate) fn look(&self) -> bool {
         let Some(path) = &self.path else { return false };
         let made_of = config::fingerprint(path, self.read_file);
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if made_of == self.current().made_of || *refused == Some(made_of) {
+        let mut found = self.found();
+        if made_of == self.current().made_of {
+            if found.refused.take().is_some() {
+                self.counters.door.set_refused(false);
+                eprintln!("ogive: {} is again what is in force", path.display());
+            }
+            found.fresh = None;
             return false;
         }
-        match config::load(path, self.read_file) {
-            Ok(next) => {
-                *refused = None;
+        if let Some(refused) = found.refused.as_mut().filter(|refused| refused.made_of == made_of) {
+            refused.looks += 1;
+            if refused.looks.is_multiple_of(SAY_AGAIN) {
+                eprintln!("ogive: the web configuration before is still in force: {}", refused.why);
+            }
+            return false;
+        }
+        if found.fresh != Some(made_of) {
+            found.fresh = Some(made_of);
+            return false;
+        }
+        match self.load_again(path, made_of) {
+            Ok(None) => false,
+            Ok(Some(next)) => {
+                *found = Found::default();
+                self.counters.door.set_refused(false);
                 eprintln!("ogive: {} is in force as it is now", path.display());
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
                 self.counters.door.reloads.add(1);
                 true
             }
             Err(error) => {
-                *refused = Some(made_of);
-                eprintln!("ogive: the web configuration before stays in force: {error:#}");
+                let why = format!("{error:#}");
+                eprintln!("ogive: the web configuration before stays in force: {why}");
+                *found = Found { fresh: None, refused: Some(Refused { made_of, why, looks: 0 }) };
                 self.counters.door.reloads_failed.add(1);
+                self.counters.door.set_refused(true);
                 false
             }
         }
     }
 
+    /// The configuration of the files with these bytes; none when they have changed meanwhile.
+    fn load_again(&self, path: &Path, made_of: [u8; 32]) -> anyhow::Result<Option<Current>> {
+        let next = config::load(path, self.read_file)?;
+        if next.made_of != made_of || config::fingerprint(path, self.read_file) != made_of {
+            return Ok(None);
+        }
+        if let Some(lost) = self.current().protection.lost_in(&next.protection) {
+            anyhow::bail!(
+                "{}: {lost}; a file that was emptied or cut looks like this. Put it right, or start the server anew if it is meant",
+                path.display()
+            );
+        }
+        Ok(Some(next))
+    }
+
     /// Looks again and again, until the server ends.
-    pub(crate) async fn watch(self: Arc<Self>, mut ending: watch::Receiver<bool>) {
+    /// What came of a change goes to `tell`, with the file.
+    pub(crate) async fn watch(
+        self: Arc<Self>,
+        mut ending: watch::Receiver<bool>,
+        tell: impl Fn(&Path, &str, &str) + Send + 'static,
+    ) {
         if self.path.is_none() {
             return;
         }
@@ -142,8 +240,15 @@ impl Web {
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
                 _ = ending.wait_for(|ending| *ending) => return,
             }
-            let web = self.clone();
-            let _ = tokio::task::spawn_blocking(move || web.look()).await;
+            let (web, before) = (self.clone(), self.current());
+            let was_refused = self.refused();
+            let is_taken = tokio::task::spawn_blocking(move || web.look()).await.unwrap_or(false);
+            let Some(path) = &self.path else { return };
+            match self.refused() {
+                _ if is_taken => tell(path, "web", &before.protection.changes_to(&self.current().protection)),
+                Some(why) if was_refused.as_ref() != Some(&why) => tell(path, "web_refused", &why),
+                _ => {}
+            }
         }
     }
 }

@@ -154,6 +154,19 @@ fn who_somebody_is_decides_what_they_may() {
     assert_eq!(web.challenges().len(), 2);
 }
 
+/// bcrypt looks at 72 bytes: of a longer password every one that began alike was right.
+#[test]
+fn a_password_counts_to_its_last_byte() {
+    let (longest, longer) = ("p".repeat(72), "p".repeat(73));
+    let hash = bcrypt::hash(&longest, 4).unwrap();
+    let web = Files::new(&format!("basic_auth_users:\n  alice: {hash}\n")).open().unwrap();
+    let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
+    assert!(said(&web, &basic(&format!("alice:{longest}")), 0).is_ok());
+    for wrong in [longer.as_str(), &format!("{longest}\0{longest}"), &longest[1..]] {
+        assert_eq!(said(&web, &basic(&format!("alice:{wrong}")), 0), Err(LoginFailure::Password), "{wrong:?}");
+    }
+}
+
 #[test]
 fn nobody_has_to_say_who_they_are_without_users_and_tokens() {
     let web = Files::new("").open().unwrap();
@@ -163,31 +176,88 @@ fn nobody_has_to_say_who_they_are_without_users_and_tokens() {
     assert_eq!(runtime.block_on(web.who(&headers, 0)), Ok(None));
 }
 
-/// A new configuration comes into force when it is right, and one that is not leaves the old one, and is told once.
+/// Looks as often as it takes: a change is taken when two looks found the same.
+fn look_twice(web: &Web) -> bool {
+    assert!(!web.look(), "the first look only remembers");
+    web.look()
+}
+
+/// A new configuration comes into force when it is right, and one that is not leaves the old one, and is reported.
 #[test]
 fn a_changed_file_is_taken_when_it_is_right() {
     let token = |text: &str| format!("tokens: [{{name: a, sha256: {}, allow: [read]}}]\n", token_hash(text));
     let files = Files::new(&token("first"));
     let web = files.open().unwrap();
-    assert!(!web.look(), "nothing changed");
+    assert!(!look_twice(&web), "nothing changed");
     assert!(said(&web, "Bearer first", 0).is_ok());
     files.write("web.yml", "tokens: [");
-    assert!(!web.look() && !web.look());
+    assert!(!look_twice(&web) && !web.look());
     assert!(said(&web, "Bearer first", 0).is_ok());
+    assert!(web.refused().is_some_and(|why| why.contains("web.yml")));
     assert_eq!((web.counters.door.reloads.get(), web.counters.door.reloads_failed.get()), (0, 1));
+    files.write("web.yml", &token("first"));
+    assert!(!web.look() && web.refused().is_none(), "it is again what is in force");
     files.write("web.yml", &token("second"));
-    assert!(web.look());
+    assert!(look_twice(&web) && web.refused().is_none());
     assert_eq!(said(&web, "Bearer first", 0), Err(LoginFailure::Token));
     assert!(said(&web, "Bearer second", 0).is_ok());
     // A file that it names counts too.
-    files.write("web.yml", "tls_server_config: {cert_file: cert.pem, key_file: key.pem}");
-    assert!(web.look() && web.tls().is_some());
+    let with_tls = token("second") + "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n";
+    files.write("web.yml", &with_tls);
+    assert!(look_twice(&web) && web.tls().is_some());
     let other = rcgen::generate_simple_self_signed(["other".to_owned()]).unwrap();
     files.write("cert.pem", &other.cert.pem());
-    assert!(!web.look(), "the key is still that of the certificate before");
+    assert!(!look_twice(&web), "the key is still that of the certificate before");
     files.write("key.pem", &other.signing_key.serialize_pem());
-    assert!(web.look());
+    assert!(look_twice(&web));
     std::fs::remove_file(files.0.path().join("web.yml")).unwrap();
-    assert!(!web.look() && web.tls().is_some(), "what is gone leaves the old one in force");
+    assert!(!look_twice(&web) && web.tls().is_some(), "what is gone leaves the old one in force");
     assert_eq!((web.counters.door.reloads.get(), web.counters.door.reloads_failed.get()), (3, 3));
+}
+
+/// A web configuration that somebody emptied, or that was cut while it was written, turned TLS and login off within three
+/// seconds. A running server gives nothing up now, wherever the file is cut: only a start does.
+#[test]
+fn a_file_that_is_cut_anywhere_opens_nothing() {
+    let mut text = format!(
+        "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n  min_version: TLS13\n  client_ca_file: cert.pem\n  \
+         client_auth_type: RequireAndVerifyClientCert\nbasic_auth_users:\n  alice: {}\nbasic_auth_grants:\n  alice:\n    tenant: team-a\n    \
+         allow: [read]\ntokens:\n",
+        bcrypt::hash("wonder", 4).unwrap()
+    );
+    for name in ["one", "two"] {
+        let sha256 = token_hash(name);
+        text += &format!(
+            "- name: {name}\n  sha256: {sha256}\n  allow: [read]\n  tenant: team-a\n  expires: 2027-01-31T00:00:00Z\n"
+        );
+    }
+    let files = Files::new(&text);
+    let web = files.open().unwrap();
+    let before = web.current().protection.clone();
+    let mut refused = 0;
+    for length in 0..text.len() {
+        files.write("web.yml", &text[..length]);
+        let taken = look_twice(&web);
+        refused += u32::from(!taken);
+        let now = web.current().protection.clone();
+        assert_eq!(before.lost_in(&now), None, "cut at {length}");
+        assert!(web.tls().is_some() && !web.current().rules.challenges().is_empty(), "cut at {length}");
+        if taken {
+            // A start puts back what was there.
+            files.write("web.yml", &text);
+            assert!(look_twice(&web), "cut at {length}");
+        }
+    }
+    assert!(refused > 100, "{refused}");
+    for gone in ["", "\n", "# nothing\n", "{}\n", "http_server_config: {}\n"] {
+        files.write("web.yml", gone);
+        assert!(!look_twice(&web), "{gone:?}");
+        assert!(web.refused().unwrap().contains("turn TLS off"), "{gone:?}");
+    }
+    let path = files.0.path().join("web.yml");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    web.look();
+    web.look();
+    assert!(web.refused().unwrap().contains("cannot read") && web.tls().is_some());
 }

@@ -19,6 +19,7 @@ use serde::Deserialize;
 
 use super::ReadFile;
 use super::config::{beside, read};
+use super::protection::ClientCertificates;
 
 /// `tls_server_config`.
 #[derive(Debug, Default, Deserialize)]
@@ -40,6 +41,26 @@ impl Section {
     /// The files that it names.
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
         [&self.cert_file, &self.key_file, &self.client_ca_file].into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// How strictly it demands certificates of clients.
+    pub(super) fn client_certificates(&self) -> ClientCertificates {
+        match self.client_auth_type.as_deref() {
+            Some("RequireAndVerifyClientCert") => ClientCertificates::Checked,
+            Some("RequireAnyClientCert" | "RequireClientCert") => ClientCertificates::Needed,
+            _ => ClientCertificates::Optional,
+        }
+    }
+
+    /// The keys that are given and without which more would be accepted.
+    pub(super) fn limits(&self) -> Vec<&'static str> {
+        let all = [
+            ("client_allowed_sans", self.client_allowed_sans.as_ref().is_some_and(|sans| !sans.is_empty())),
+            ("min_version", self.min_version.is_some()),
+            ("cipher_suites", self.cipher_suites.is_some()),
+            ("curve_preferences", self.curve_preferences.is_some()),
+        ];
+        all.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
     }
 
     /// What a server needs of it. `config` is the file in which it stands.
@@ -181,6 +202,17 @@ pub(crate) fn certificates(pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'sta
     let all = all.map_err(|error| anyhow::anyhow!("{error}"))?;
     ensure!(!all.is_empty(), "no certificate in PEM");
     Ok(all)
+}
+
+/// How a client's certificate is named: by its first name, or by its beginning where it has none that can be read.
+pub(crate) fn certificate_name(certificate: &CertificateDer<'_>) -> Arc<str> {
+    let entity = webpki::EndEntityCert::try_from(certificate).ok();
+    let name =
+        entity.and_then(|entity| entity.valid_dns_names().chain(entity.valid_uri_names()).next().map(str::to_owned));
+    let hash = ring::digest::digest(&ring::digest::SHA256, certificate);
+    let hash: String = hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    // The hash beside it: authorities may vouch for a name twice.
+    name.map_or_else(|| format!("sha256:{hash}"), |name| format!("{name} (sha256:{hash})")).into()
 }
 
 /// Judges the certificates of clients.

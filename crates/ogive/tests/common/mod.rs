@@ -209,7 +209,7 @@ pub fn form(text: &str) -> String {
 pub fn request_at(address: &str, head: &str, body: &[u8]) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    let head = format!("{head}\r\nhost: x\r\nconnection: close\r\n");
+    let head = format!("{head}\r\nhost: localhost\r\nconnection: close\r\n");
     stream.write_all(format!("{head}content-length: {}\r\n\r\n", body.len()).as_bytes())?;
     stream.write_all(body)?;
     read_answer(&mut stream)

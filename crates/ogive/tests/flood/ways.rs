@@ -126,7 +126,7 @@ impl Http {
     pub(crate) fn post(&mut self, head: &str, body: &[u8]) -> (u16, String) {
         let (path, headers) = head.split_once("\r\n").unwrap();
         let length = body.len();
-        let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\n{headers}\r\ncontent-length: {length}\r\n\r\n");
+        let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\ncontent-length: {length}\r\n\r\n");
         self.stream.get_mut().write_all(&[head.as_bytes(), body].concat()).unwrap();
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,19 +14,35 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
 use super::super::body::ARRIVAL;
+use super::places::{InFlight, Place, Slot};
 
 /// A connection with its place among those that may be.
 pub(super) struct Connection {
     stream: TcpStream,
     sleep: Pin<Box<Sleep>>,
     idle: Duration,
-    _place: OwnedSemaphorePermit,
+    place: Place,
 }
 
 impl Connection {
     /// Fails to read and write when no byte has moved for `idle`.
-    pub(super) fn new(stream: TcpStream, idle: Duration, place: OwnedSemaphorePermit) -> Self {
-        Self { stream, sleep: Box::pin(tokio::time::sleep(idle)), idle, _place: place }
+    pub(super) fn new(stream: TcpStream, idle: Duration, place: Place) -> Self {
+        Self { stream, sleep: Box::pin(tokio::time::sleep(idle)), idle, place }
+    }
+
+    /// What others see of it.
+    pub(super) fn slot(&self) -> Arc<Slot> {
+        self.place.slot.clone()
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Notes whether the client takes what is written.
+    fn written<T>(&mut self, context: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.place.slot.set_unread(moved.is_pending());
+        self.judge(context, moved)
     }
 
     /// Waits for bytes and looks at them; they stay there.
@@ -37,6 +54,7 @@ impl Connection {
     fn judge<T>(&mut self, context: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if moved.is_ready() {
             let idle = self.idle;
+            self.place.slot.moved();
             self.sleep.as_mut().set(tokio::time::sleep(idle));
             return moved;
         }
@@ -57,7 +75,7 @@ impl AsyncRead for Connection {
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         let moved = Pin::new(&mut self.stream).poll_write(context, from);
-        self.judge(context, moved)
+        self.written(context, moved)
     }
 
     fn poll_write_vectored(
@@ -66,7 +84,7 @@ impl AsyncWrite for Connection {
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let moved = Pin::new(&mut self.stream).poll_write_vectored(context, from);
-        self.judge(context, moved)
+        self.written(context, moved)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -89,14 +107,15 @@ pub(super) struct Sending {
     /// Of what the body gave, the part that waits.
     rest: Bytes,
     _share: OwnedSemaphorePermit,
+    _in_flight: InFlight,
 }
 
 /// 64 KiB: what HTTP/1.1 writes at once, too.
 const PIECE: usize = 64 * 1024;
 
 impl Sending {
-    pub(super) fn new(body: Body, share: OwnedSemaphorePermit) -> Self {
-        Self { body, rest: Bytes::new(), _share: share }
+    pub(super) fn new(body: Body, share: OwnedSemaphorePermit, in_flight: InFlight) -> Self {
+        Self { body, rest: Bytes::new(), _share: share, _in_flight: in_flight }
     }
 }
 
@@ -142,11 +161,27 @@ pub(super) struct Arriving {
     body: Incoming,
     /// Begins with the first look at a body that is not there yet.
     deadline: Option<Pin<Box<Sleep>>>,
+    slot: Arc<Slot>,
+    /// Its connection knows that the next bytes are waited for.
+    waits: bool,
 }
 
 impl Arriving {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self { body, deadline: None }
+    pub(super) fn new(body: Incoming, slot: Arc<Slot>) -> Self {
+        Self { body, deadline: None, slot, waits: false }
+    }
+
+    fn set_waits(&mut self, waits: bool) {
+        if waits != self.waits {
+            self.slot.body_waits(waits);
+            self.waits = waits;
+        }
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.set_waits(false);
     }
 }
 
@@ -158,7 +193,9 @@ impl HttpBody for Arriving {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        self.set_waits(frame.is_pending());
+        if let Poll::Ready(frame) = frame {
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let deadline = || Box::pin(tokio::time::sleep(ARRIVAL + Duration::from_secs(5)));

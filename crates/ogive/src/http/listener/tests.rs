@@ -15,7 +15,7 @@ fn open_web() -> Arc<Web> {
 fn door(places: usize, idle: Duration) -> Door {
     Door {
         router: Router::new(),
-        places: Arc::new(Semaphore::new(places)),
+        places: Places::new(Limits { connections: places, reserve: 0, leaving: 1 }),
         answers_kib: Arc::new(Semaphore::new(ANSWERS_KIB_MAX)),
         web: open_web(),
         idle,
@@ -24,8 +24,13 @@ fn door(places: usize, idle: Duration) -> Door {
     }
 }
 
+fn in_flight() -> InFlight {
+    let places = Places::new(Limits { connections: 1, reserve: 0, leaving: 0 });
+    places.take(std::net::Ipv4Addr::LOCALHOST.into()).unwrap().0.slot.begin()
+}
+
 #[tokio::test]
-async fn one_more_than_the_limit_waits_until_one_goes() {
+async fn one_more_than_the_limit_waits_while_all_are_at_work() {
     let listeners = [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
     let door = door(1, IDLE);
     let first_address = listeners[0].local_addr().unwrap();
@@ -33,10 +38,72 @@ async fn one_more_than_the_limit_waits_until_one_goes() {
     let _clients =
         [TcpStream::connect(first_address).await.unwrap(), TcpStream::connect(second_address).await.unwrap()];
     let first = next(&listeners[0], &door).await;
-    let soon = Duration::from_millis(50);
-    assert!(tokio::time::timeout(soon, next(&listeners[1], &door)).await.is_err(), "the limit is over all addresses");
-    drop(first);
-    assert!(tokio::time::timeout(Duration::from_secs(60), next(&listeners[1], &door)).await.is_ok());
+    let working = first.slot().begin();
+    let mut second = std::pin::pin!(next(&listeners[1], &door));
+    let soon = Duration::from_millis(200);
+    assert!(tokio::time::timeout(soon, second.as_mut()).await.is_err(), "the limit is over all addresses");
+    // Idle, it gives its place to the other and ends.
+    drop(working);
+    let _second = tokio::time::timeout(Duration::from_secs(60), second).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), first.slot().evicted()).await.unwrap();
+    assert_eq!(door.places.taken(), 1);
+}
+
+/// 800 connections that said nothing closed the door to everybody, health checks among them, for 20 s and more.
+#[tokio::test]
+async fn connections_that_say_nothing_keep_nobody_out() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_end, ending) = watch::channel(false);
+    let door = Door { router: Router::new().route("/-/ready", get(|| async { "ready" })), ..door(8, IDLE) };
+    tokio::spawn(serve_through(door, vec![listener], ending));
+    let mut silent = Vec::new();
+    for said in
+        [&b""[..], b"GET / HTT", b"PRI * HTTP", b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n"].repeat(10)
+    {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        silent.push(stream);
+    }
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /-/ready HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).await.unwrap();
+        assert!(said.ends_with("ready"), "{said:?}");
+    }
+}
+
+/// With every connection at work, whoever asks for the health of the process is answered all the same, and nobody else.
+#[tokio::test]
+async fn health_is_answered_while_all_are_at_work() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_end, ending) = watch::channel(false);
+    let router = Router::new()
+        .route("/-/ready", get(|| async { "ready" }))
+        .route("/slow", get(|| async { std::future::pending::<&str>().await }));
+    let places = Places::new(Limits { connections: 2, reserve: 2, leaving: 1 });
+    tokio::spawn(serve_through(Door { router, places: places.clone(), ..door(0, IDLE) }, vec![listener], ending));
+    let ask = async |path: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    };
+    let _slow = [ask("/slow").await, ask("/slow").await];
+    // Until both are at work, a third takes the place of one that has not said what it wants.
+    for _ in 0..1_200 {
+        if places.at_work() == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for (path, expected) in [("/-/ready", "200 OK"), ("/other", "503 Service"), ("/-/ready", "200 OK")] {
+        let mut said = String::new();
+        ask(path).await.read_to_string(&mut said).await.unwrap();
+        assert!(said.starts_with(&format!("HTTP/1.1 {expected}")), "{path}: {said:?}");
+    }
 }
 
 async fn read_byte(connection: &mut Connection) -> io::Result<usize> {
@@ -124,7 +191,7 @@ async fn a_connection_that_asks_nothing_ends_and_one_that_asked_stays() {
 #[test]
 fn answers_that_nobody_reads_are_bounded_together() {
     let room = Arc::new(Semaphore::new(3));
-    let of = |bytes: usize| held(vec![0_u8; bytes].into_response(), &room);
+    let of = |bytes: usize| held(vec![0_u8; bytes].into_response(), &room, in_flight());
     let (first, second) = (of(1024), of(1025));
     assert_eq!((first.status(), second.status()), (StatusCode::OK, StatusCode::OK));
     assert_eq!(of(1).status(), StatusCode::TOO_MANY_REQUESTS);
@@ -136,7 +203,7 @@ fn answers_that_nobody_reads_are_bounded_together() {
 async fn a_large_answer_goes_in_pieces_and_keeps_its_length() {
     let bytes: Vec<u8> = (0..200_000_u32).map(|at| at as u8).collect();
     let room = Arc::new(Semaphore::new(1_000));
-    let mut body = held(bytes.clone().into_response(), &room).into_body();
+    let mut body = held(bytes.clone().into_response(), &room, in_flight()).into_body();
     let mut found = Vec::new();
     while !body.is_end_stream() {
         assert_eq!(body.size_hint().exact(), Some((bytes.len() - found.len()) as u64));

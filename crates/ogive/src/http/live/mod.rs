@@ -5,7 +5,7 @@
 //! one is sent again as it is, so that a reader who applies every event has what the store has.
 //! Threads: one small task a stream; a reader that is slow makes its own task wait and misses nothing until it is
 //! [`BEHIND_MS_MAX`] behind, then seconds are left out.
-//! Limits: [`Limits::STREAMS`](super::Limits::STREAMS) streams. A second is read when it has closed, [`LATENESS_MS`] after its end unless configured; its closing is waited
+//! Limits: [`Limits::STREAMS`](super::Limits::STREAMS) streams; one more takes the place of another ([`super::streams`]). A second is read when it has closed, [`LATENESS_MS`] after its end unless configured; its closing is waited
 //! for [`CLOSING`] at the most. What came late to a stream that the store answers is looked for after twenty times what looking took.
 //! Failure: a wrong expression is an `error` event and the end of the stream.
 
@@ -17,6 +17,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -31,6 +32,8 @@ use super::error::ApiError;
 use super::groups::Choice;
 use super::heatmap::quantiles;
 use super::params::Params;
+use super::peer::Asker;
+use super::streams::Guard;
 use crate::live::{Answer, Heard, Known, LATENESS_MS, Reading, SECONDS};
 use seconds::{Second, Seconds};
 
@@ -48,7 +51,12 @@ pub(super) const SECOND_MS: i64 = 1_000;
 /// 10 s until seconds that were too much to read are asked for again.
 const PAUSE_NS: i64 = 10_000_000_000;
 
-pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
+pub(super) async fn get(
+    State(app): State<App>,
+    asker: Option<Extension<Asker>>,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, ApiError> {
     let after = last_event(&headers)?;
     let wanted = Wanted {
         query: params.need("query")?.to_owned(),
@@ -61,17 +69,12 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
         choice: Choice::of(&params)?,
         fit: false,
     };
-    let place = app
-        .limits
-        .streams
-        .clone()
-        .try_acquire_owned()
-        .map_err(|_| ApiError::busy("too many live streams are open; close one or try again later"))?;
+    let guard = Guard::new(&app, asker, &headers, &wanted.tenant);
     // 4 events: what one slow write may leave waiting.
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
-        let _place = place;
-        ColumnStream::new(app, wanted).await.run(after, &sender).await;
+        let work = async { ColumnStream::new(app, wanted).await.run(after, &sender).await };
+        guard.run(sender.clone(), work).await;
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
     Ok((StatusCode::OK, headers, Body::from_stream(Events(receiver))).into_response())

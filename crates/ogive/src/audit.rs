@@ -1,0 +1,136 @@
+//! Who did what to the server, as texts in the series [`METRIC`] and [`CONFIG_METRIC`] of the tenant `default`, like all data.
+//!
+//! Format: the first line is who asked: a user or token, a client's certificate, an address, or for a file its owner and when it was
+//! written; each further line is what was asked or what differs. The label `action` names it.
+//! Invariants: nothing secret is in it; an entry that the store does not take now is tried again for [`TRIES`] seconds, then
+//! counted as lost, and it has been on standard error from the beginning.
+//! Limits: [`WAITING_MAX`] entries wait; [`TEXT_BYTES_MAX`] of one.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ogive_export::Measured;
+use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
+use tokio::sync::oneshot;
+
+use crate::cli::broker::owner;
+use crate::counters::Counter;
+use crate::http::App;
+
+/// What was asked of the server.
+pub(crate) const METRIC: &str = "ogive_audit";
+/// What changed in a configuration.
+pub(crate) const CONFIG_METRIC: &str = "ogive_config_change";
+/// 256 entries wait: an administrator's script, not a flood.
+const WAITING_MAX: usize = 256;
+/// 5 minutes, a second between: a store that is busy for longer is asked for nothing.
+const TRIES: u32 = 300;
+/// 64 KiB of one entry; the rest is counted.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// Entries on their way to the store.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    waiting: AtomicUsize,
+    /// Those that the store did not take.
+    pub(crate) lost: Counter,
+}
+
+/// Something that somebody did.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    metric: &'static str,
+    labels: Vec<(&'static str, String)>,
+    text: String,
+}
+
+impl Entry {
+    /// `who` asked for `action`.
+    pub(crate) fn asked(action: &str, who: &str, what: &str) -> Self {
+        Self { metric: METRIC, labels: vec![("action", action.to_owned())], text: format!("{who}\n{what}") }
+    }
+
+    /// The file at `path` became another configuration.
+    pub(crate) fn config(path: &Path, action: &str, what: &str) -> Self {
+        let labels = vec![("action", action.to_owned()), ("file", path.display().to_string())];
+        Self { metric: CONFIG_METRIC, labels, text: format!("{}\n{what}", owner(path)) }
+    }
+
+    /// The server began with these options.
+    pub(crate) fn started(what: &str) -> Self {
+        let labels = vec![("action", "start".to_owned()), ("file", "command line".to_owned())];
+        Self { metric: CONFIG_METRIC, labels, text: format!("version {}\n{what}", env!("CARGO_PKG_VERSION")) }
+    }
+
+    fn series(&self) -> Option<SeriesDef> {
+        let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+        let labels = self.labels.iter().map(|(name, value)| (*name, value.as_str()));
+        SeriesDef::new(labels.chain([(METRIC_NAME, self.metric)]), meta).ok()
+    }
+
+    fn bounded_text(&self) -> String {
+        if self.text.len() <= TEXT_BYTES_MAX {
+            return self.text.clone();
+        }
+        let end = (0..=TEXT_BYTES_MAX).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
+        format!("{}\nand {} bytes more", &self.text[..end], self.text.len() - end)
+    }
+}
+
+/// Stores an entry, in the background. Called within the runtime.
+pub(crate) fn note(app: &App, entry: Entry) {
+    let line: Vec<&str> = entry.text.lines().take(3).collect();
+    let action = entry.labels.first().map_or("", |(_, action)| action);
+    eprintln!("ogive: audit: {action}: {}", line.join("; "));
+    let pending = &app.counters.audit;
+    // ORDERING: Relaxed; a bound that a few may pass at once.
+    if pending.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+        pending.waiting.fetch_sub(1, Ordering::Relaxed);
+        pending.lost.add(1);
+        return;
+    }
+    let time_ns = app.clock.wall();
+    let app = app.clone();
+    tokio::spawn(async move {
+        let mut is_stored = false;
+        for _ in 0..TRIES {
+            is_stored = stored(&app, &entry, time_ns).await;
+            if is_stored || *app.ending.borrow() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        if !is_stored {
+            app.counters.audit.lost.add(1);
+        }
+        // ORDERING: Relaxed; see above.
+        app.counters.audit.waiting.fetch_sub(1, Ordering::Relaxed);
+    });
+}
+
+async fn stored(app: &App, entry: &Entry, time_ns: i64) -> bool {
+    let Some(series) = entry.series() else { return false };
+    let (source, sequence) = app.numbers.next();
+    let value = Measured { series, time_ns, value: Value::Text(entry.bounded_text()) };
+    let batch = Measured::batch(source, sequence, Tenant::default(), vec![value]);
+    let way = app.meters.ingest.begin_made();
+    let (sender, receiver) = oneshot::channel();
+    let submitted = app.backend.submit(batch, None, way.steps(), Box::new(move |outcome| drop(sender.send(outcome))));
+    submitted.is_ok() && matches!(receiver.await, Ok(Ok(verdict)) if verdict.rejected.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_has_its_bound() {
+        let of = |bytes: usize| Entry::asked("a", "b", &"ä".repeat(bytes / 2));
+        let small = of(100).bounded_text();
+        assert!(small.starts_with("b\nä") && !small.contains("more"));
+        let large = of(TEXT_BYTES_MAX * 2).bounded_text();
+        assert!(large.len() <= TEXT_BYTES_MAX + 30 && large.ends_with("bytes more"), "{}", large.len());
+        assert_eq!(of(1).series().unwrap().labels.get("action"), "a");
+    }
+}
