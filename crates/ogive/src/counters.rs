@@ -40,6 +40,8 @@ pub(crate) enum Protocol {
     Otlp,
     /// OpenTelemetry logs.
     OtlpLogs,
+    /// OpenTelemetry traces.
+    OtlpTraces,
     /// StatsD and DogStatsD.
     Statsd,
     /// Graphite's plain text.
@@ -62,6 +64,7 @@ impl Protocol {
         Self::RemoteWrite,
         Self::Otlp,
         Self::OtlpLogs,
+        Self::OtlpTraces,
         Self::Statsd,
         Self::Graphite,
         Self::Influx,
@@ -78,6 +81,7 @@ impl Protocol {
             Self::RemoteWrite => "remote_write",
             Self::Otlp => "otlp",
             Self::OtlpLogs => "otlp_logs",
+            Self::OtlpTraces => "otlp_traces",
             Self::Statsd => "statsd",
             Self::Graphite => "graphite",
             Self::Influx => "influx",

@@ -120,7 +120,7 @@ impl Front {
             meters: Arc::default(),
             reading: options.threads.unwrap_or(Limits::READING),
             batch_series_max: options.batch_series_max,
-            otlp: http::Otlp::new(options.otlp.decoder()),
+            otlp: http::Otlp::new(options.otlp.decoder(), options.otlp.slow_span_ns()),
             influx: Rules {
                 names: options.lines.line_names,
                 db_label: options.lines.influx_db_label.clone(),

@@ -85,9 +85,9 @@ pub fn batch_json(bytes: &[u8]) {
     }
 }
 
-/// OTLP's JSON as the protobuf message of metrics and of logs that it stands for, where it is one.
+/// OTLP's JSON as the protobuf message of metrics, of logs and of traces that it stands for, where it is one.
 #[must_use]
-pub fn otlp_json(bytes: &[u8]) -> [Option<Vec<u8>>; 2] {
+pub fn otlp_json(bytes: &[u8]) -> [Option<Vec<u8>>; 3] {
     http::otlp::of_json(bytes)
 }
 

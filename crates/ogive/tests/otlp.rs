@@ -48,6 +48,41 @@ fn assert_all_is_there(server: &Server, job: &str, temporality: &str) {
     assert_number(server, &fraction("0.001"), share(2.0));
 }
 
+/// OTLP's traces were answered with 405. Each span counts once, though its sender sends everything twice, and the slow one is a slow trace.
+fn spans_of(protocol: &str) {
+    const SPANS: usize = 120;
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let begin = (common::now_ms() - 60_000).to_string() + "000000";
+    let mut client = Client::start("otel_spans.py", &[protocol, &server.address, &SPANS.to_string(), &begin]);
+    client.wait_for("sent");
+    let trace_id = client.finish().pop().expect("the id of the slow one's trace");
+    let labels = format!("job=\"spans-{protocol}\",span_name=\"GET /a\",span_kind=\"SPAN_KIND_SERVER\"");
+    let count = |more: &str| format!("histogram_count(sum(sum_over_time(traces_span_seconds{{{labels}{more}}}[1h])))");
+    assert_number(&server, &count(""), (SPANS + 1) as f64);
+    assert_number(&server, &count(",status_code=\"STATUS_CODE_ERROR\""), (SPANS / 10) as f64);
+    let fast = format!("histogram_fraction(0, 0.01, sum(sum_over_time(traces_span_seconds{{{labels}}}[1h])))");
+    assert_number(&server, &fast, SPANS as f64 / (SPANS + 1) as f64);
+    let (_, status) = server.get("/v1/status");
+    // The slow one is a sample of its own as well.
+    let figures = ["accepted", "duplicate"].map(|name| status[format!("otlp_traces_{name}_total")].as_u64().unwrap());
+    assert_eq!(figures, [SPANS as u64 + 2, SPANS as u64 + 1], "{status}");
+    let (_, found) = server.get(&format!("/v1/traces?query={}", form(&format!("traces_span_seconds{{{labels}}}"))));
+    let traces = found["data"]["traces"].as_array().unwrap();
+    assert_eq!(traces.len(), 1, "{found}");
+    assert!(traces[0].to_string().contains(&trace_id) && traces[0].to_string().contains("half way"), "{found}");
+}
+
+#[test]
+fn spans_over_http() {
+    spans_of("http");
+}
+
+#[test]
+fn spans_over_grpc() {
+    spans_of("grpc");
+}
+
 /// How many log records of `job` are stored.
 fn logs(server: &Server, labels: &str) -> usize {
     let query = form(&format!("log{{{labels},severity=\"WARN\"}}"));

@@ -29,7 +29,7 @@ pub(crate) fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sende
         numbers: Numbers::new(),
         metadata: Arc::new(Metadata::new(backend, clock)),
         written: Known::default(),
-        otlp: Otlp::new(ogive_protocol::otlp::Options::default()),
+        otlp: Otlp::new(ogive_protocol::otlp::Options::default(), 1_000_000_000),
         influx: super::influx::Rules { db_label: "db".into(), ..Default::default() },
         ending,
         admin: false,

@@ -115,6 +115,11 @@ impl<'a> Resource<'a> {
         self.message
     }
 
+    /// The service, as the label `job` has it.
+    pub(super) fn job(&self) -> &str {
+        &self.job
+    }
+
     /// The labels that stand in every series' set.
     pub(super) fn ours<'s>(&'s self, name: &'s str) -> [(&'s str, &'s str); 3] {
         // One that is not known leaves its name to the attributes.

@@ -1,6 +1,6 @@
-//! OTLP, the protocol of OpenTelemetry: metrics and logs.
+//! OTLP, the protocol of OpenTelemetry: metrics, logs and traces.
 //!
-//! Format: github.com/open-telemetry/opentelemetry-proto, `collector/{metrics,logs}/v1` and what they name, as protobuf; the JSON form is
+//! Format: github.com/open-telemetry/opentelemetry-proto, `collector/{metrics,logs,trace}/v1` and what they name, as protobuf; the JSON form is
 //! brought into it before (the binary knows JSON). Unknown fields are skipped, as protobuf wants it. What becomes of what:
 //! docs/otlp.md.
 //! Invariants: nothing is converted; each point has its own verdict, so that what breaks a rule spoils only itself. A point whose
@@ -15,6 +15,8 @@ mod logs;
 mod metrics;
 mod names;
 mod points;
+mod span_table;
+mod spans;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +27,10 @@ pub use labels::Options;
 pub use logs::read as read_logs;
 pub use metrics::read as read_metrics;
 pub use names::Translation;
+pub use span_table::{OPERATIONS_MAX, Reserved, SPANS_MAX, SpanTable};
+pub use spans::{
+    FOLDED as SPANS_FOLDED, SLOW_MAX as SPANS_SLOW_MAX, SlowSpan, SpanNotes, SpanRules, read as read_spans,
+};
 
 use crate::remote_write::{Declared, Known};
 

@@ -61,12 +61,39 @@ pub(crate) static METRICS: Schema = Schema(&[many("resourceMetrics", 1, Message(
 /// `ExportLogsServiceRequest`.
 pub(crate) static LOGS: Schema = Schema(&[many("resourceLogs", 1, Message(&RESOURCE_LOGS))]);
 
+/// `ExportTraceServiceRequest`.
+pub(crate) static TRACES: Schema = Schema(&[many("resourceSpans", 1, Message(&RESOURCE_SPANS))]);
+
 static RESOURCE_METRICS: Schema =
     Schema(&[one("resource", 1, Message(&RESOURCE)), many("scopeMetrics", 2, Message(&SCOPE_METRICS))]);
 static SCOPE_METRICS: Schema = Schema(&[one("scope", 1, Message(&SCOPE)), many("metrics", 2, Message(&METRIC))]);
 static RESOURCE_LOGS: Schema =
     Schema(&[one("resource", 1, Message(&RESOURCE)), many("scopeLogs", 2, Message(&SCOPE_LOGS))]);
 static SCOPE_LOGS: Schema = Schema(&[one("scope", 1, Message(&SCOPE)), many("logRecords", 2, Message(&LOG_RECORD))]);
+static RESOURCE_SPANS: Schema =
+    Schema(&[one("resource", 1, Message(&RESOURCE)), many("scopeSpans", 2, Message(&SCOPE_SPANS))]);
+static SCOPE_SPANS: Schema = Schema(&[one("scope", 1, Message(&SCOPE)), many("spans", 2, Message(&SPAN))]);
+static SPAN: Schema = Schema(&[
+    one("traceId", 1, Hex),
+    one("spanId", 2, Hex),
+    one("name", 5, Text),
+    one("kind", 6, Enum(SPAN_KINDS)),
+    one("startTimeUnixNano", 7, Fixed64),
+    one("endTimeUnixNano", 8, Fixed64),
+    many("events", 11, Message(&EVENT)),
+    one("status", 15, Message(&STATUS)),
+]);
+static EVENT: Schema = Schema(&[one("timeUnixNano", 1, Fixed64), one("name", 2, Text)]);
+static STATUS: Schema = Schema(&[one("message", 2, Text), one("code", 3, Enum(STATUS_CODES))]);
+const SPAN_KINDS: &[(&str, u64)] = &[
+    ("SPAN_KIND_UNSPECIFIED", 0),
+    ("SPAN_KIND_INTERNAL", 1),
+    ("SPAN_KIND_SERVER", 2),
+    ("SPAN_KIND_CLIENT", 3),
+    ("SPAN_KIND_PRODUCER", 4),
+    ("SPAN_KIND_CONSUMER", 5),
+];
+const STATUS_CODES: &[(&str, u64)] = &[("STATUS_CODE_UNSET", 0), ("STATUS_CODE_OK", 1), ("STATUS_CODE_ERROR", 2)];
 static RESOURCE: Schema = Schema(&[many("attributes", 1, Message(&KEY_VALUE))]);
 static SCOPE: Schema =
     Schema(&[one("name", 1, Text), one("version", 2, Text), many("attributes", 3, Message(&KEY_VALUE))]);

@@ -1,4 +1,4 @@
-//! OTLP, the protocol of OpenTelemetry: metrics and logs over HTTP (protobuf and JSON) and gRPC.
+//! OTLP, the protocol of OpenTelemetry: metrics, logs and traces over HTTP (protobuf and JSON) and gRPC.
 //!
 //! Format: opentelemetry.io/docs/specs/otlp; what becomes of what is in docs/otlp.md.
 //! Invariants: the answer comes after the samples are durable; each sample is counted once, whatever becomes of it; an answer is in the
@@ -10,12 +10,15 @@
 mod grpc;
 mod json;
 mod options;
+mod slow;
+
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{SourceId, Tenant};
-use ogive_protocol::otlp::{self as protocol, Context, Read};
+use ogive_protocol::otlp::{self as protocol, Context, Read, SpanNotes, SpanRules, SpanTable};
 use ogive_protocol::parts::Layout;
 use serde_json::json as object;
 
@@ -41,11 +44,15 @@ const RETRY_DISK_SECONDS: u64 = 5;
 pub(crate) struct Otlp {
     /// Names and labels.
     options: protocol::Options,
+    /// The spans that came lately, and what is usual for them.
+    spans: Arc<SpanTable>,
+    /// A span that takes so long is slow.
+    slow_span_ns: u64,
 }
 
 impl Otlp {
-    pub(crate) fn new(options: protocol::Options) -> Self {
-        Self { options }
+    pub(crate) fn new(options: protocol::Options, slow_span_ns: u64) -> Self {
+        Self { options, spans: Arc::default(), slow_span_ns }
     }
 }
 
@@ -54,6 +61,7 @@ impl Otlp {
 enum Signal {
     Metrics,
     Logs,
+    Traces,
 }
 
 impl Signal {
@@ -61,6 +69,7 @@ impl Signal {
         match self {
             Self::Metrics => Protocol::Otlp,
             Self::Logs => Protocol::OtlpLogs,
+            Self::Traces => Protocol::OtlpTraces,
         }
     }
 
@@ -68,6 +77,7 @@ impl Signal {
         match self {
             Self::Metrics => Layout::OtlpMetrics,
             Self::Logs => Layout::OtlpLogs,
+            Self::Traces => Layout::OtlpTraces,
         }
     }
 
@@ -76,6 +86,7 @@ impl Signal {
         match self {
             Self::Metrics => &json::METRICS,
             Self::Logs => &json::LOGS,
+            Self::Traces => &json::TRACES,
         }
     }
 
@@ -84,6 +95,7 @@ impl Signal {
         match self {
             Self::Metrics => "rejectedDataPoints",
             Self::Logs => "rejectedLogRecords",
+            Self::Traces => "rejectedSpans",
         }
     }
 }
@@ -113,6 +125,10 @@ impl Form {
 
 pub(super) async fn metrics(State(app): State<App>, request: Request) -> Response {
     post(app, Signal::Metrics, request).await
+}
+
+pub(super) async fn traces(State(app): State<App>, request: Request) -> Response {
+    post(app, Signal::Traces, request).await
 }
 
 pub(super) async fn logs(State(app): State<App>, request: Request) -> Response {
@@ -271,14 +287,16 @@ enum Whose {
 
 /// The protobuf messages of metrics and of logs that `json` stands for, where it is one.
 #[cfg(any(test, feature = "fuzz"))]
-pub(crate) fn of_json(json: &[u8]) -> [Option<Vec<u8>>; 2] {
-    [&json::METRICS, &json::LOGS].map(|schema| json::protobuf(json, schema).ok())
+pub(crate) fn of_json(json: &[u8]) -> [Option<Vec<u8>>; 3] {
+    [&json::METRICS, &json::LOGS, &json::TRACES].map(|schema| json::protobuf(json, schema).ok())
 }
 
 /// What a message holds, and its room in memory.
 struct Found {
     read: Read,
     unfolded: Unfolded,
+    /// Of a request of spans.
+    spans: Option<SpanNotes>,
 }
 
 impl Message {
@@ -311,11 +329,19 @@ impl Message {
             now_ns: self.app.clock.wall(),
         };
         let read = match self.signal {
-            Signal::Metrics => protocol::read_metrics(self.bytes(), &context),
-            Signal::Logs => protocol::read_logs(self.bytes(), &context),
+            Signal::Metrics => protocol::read_metrics(self.bytes(), &context).map(|read| (read, None)),
+            Signal::Logs => protocol::read_logs(self.bytes(), &context).map(|read| (read, None)),
+            Signal::Traces => {
+                let Otlp { spans, slow_span_ns, .. } = &self.app.otlp;
+                let rules = SpanRules { table: spans.clone(), slow_ns: *slow_span_ns, text: &slow::text };
+                protocol::read_spans(self.bytes(), &context, &rules).map(|(read, notes)| (read, Some(notes)))
+            }
         };
         match read {
-            Ok(read) => Ok(Ok(Found { read, unfolded })),
+            Ok((_, Some(notes))) if notes.in_flight > 0 => {
+                Err(ApiError::busy("another request is storing some of these spans; send them again in a second"))
+            }
+            Ok((read, spans)) => Ok(Ok(Found { read, unfolded, spans })),
             Err(error @ ogive_protocol::Error::TooLarge { .. }) => Ok(Err(TooMuch::new(error.to_string()))),
             Err(error) => Err(ApiError::bad_data(format!("the body is not an OTLP request: {error}"))),
         }
@@ -329,7 +355,9 @@ impl Message {
         for attempt in 1..=ATTEMPTS {
             if found.read.batch.samples.is_empty() {
                 self.count_unrecorded(unrecorded);
-                return Ok(Taken::Done(Outcome::default()));
+                let points = u64::from(found.read.points);
+                found.spans.take().into_iter().for_each(|notes| count_spans(&app, notes));
+                return Ok(Taken::Done(Outcome { points, ..Outcome::default() }));
             }
             let frame = match parts::framed(&app, &found.read.batch) {
                 Ok(frame) => frame,
@@ -382,7 +410,7 @@ const ATTEMPTS: usize = 3;
 
 /// No outcome when the number is older than the table of sequences remembers.
 async fn store(message: &Message, found: Found, frame: Vec<u8>, way: &OnTheWay) -> Result<Option<Outcome>, Refusal> {
-    let Found { mut read, unfolded } = found;
+    let Found { mut read, unfolded, spans } = found;
     let app = &message.app;
     let batch = std::mem::take(&mut read.batch);
     let verdict = stored_within(app, message.signal.protocol(), batch, frame, way, Some(unfolded)).await?;
@@ -392,8 +420,22 @@ async fn store(message: &Message, found: Found, frame: Vec<u8>, way: &OnTheWay) 
     if verdict.folded == 0 && verdict.rejected.is_empty() {
         app.written.remember(&read.declared);
     }
+    spans.into_iter().for_each(|notes| count_spans(app, notes));
     let (rejected, first) = read.rejected(&verdict.rejected);
     Ok(Some(Outcome { points: u64::from(read.points), rejected, first }))
+}
+
+/// The request's spans are stored: they are known from now on, and those that became no sample are counted.
+fn count_spans(app: &App, notes: SpanNotes) {
+    let SpanNotes { reserved, duplicate, folded, slow_left_out, .. } = notes;
+    reserved.stored();
+    let ledger = app.counters.of(Protocol::OtlpTraces);
+    ledger.received.add(duplicate);
+    ledger.duplicate.add(duplicate);
+    ledger.folded.add(folded);
+    if slow_left_out > 0 {
+        ledger.unreadable("slow_trace_limit", slow_left_out);
+    }
 }
 
 fn succeeded(signal: Signal, form: Form, (rejected, sentence): &Partial) -> Response {

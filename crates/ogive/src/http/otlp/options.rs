@@ -19,6 +19,9 @@ pub(crate) struct Options {
     /// Make name, version and attributes of OTLP's scopes labels (otel_scope_*) of every series.
     #[arg(long, env = "OGIVE_OTLP_SCOPE_LABELS")]
     otlp_scope_labels: bool,
+    /// A span of OTLP that takes so long is kept as a slow trace; sooner when it is unusual for its operation (docs/otlp.md).
+    #[arg(long, value_name = "MS", default_value_t = 1_000, env = "OGIVE_OTLP_SLOW_SPAN_MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    otlp_slow_span_ms: u64,
 }
 
 /// See [`Translation`].
@@ -37,6 +40,11 @@ enum Strategy {
 }
 
 impl Options {
+    /// How long a span may take that is not slow whatever is usual.
+    pub(crate) fn slow_span_ns(&self) -> u64 {
+        self.otlp_slow_span_ms * 1_000_000
+    }
+
     /// As the decoder takes them.
     pub(crate) fn decoder(&self) -> otlp::Options {
         let (escape, suffixes) = match self.otlp_translation {

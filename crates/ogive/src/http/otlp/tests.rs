@@ -56,6 +56,73 @@ async fn both_forms_at_all_addresses_are_one() {
     }
 }
 
+/// Each begins ten seconds behind the one before.
+fn span(at: usize, name: &str, took_ms: u64) -> Value {
+    let start = TIME + at as u64 * 10_000_000_000;
+    json!({
+        "traceId": "0123456789abcdef0123456789abcdef", "spanId": format!("{at:016x}"), "name": name, "kind": 2,
+        "startTimeUnixNano": start.to_string(), "endTimeUnixNano": (start + took_ms * 1_000_000).to_string(),
+        "status": {"code": "STATUS_CODE_ERROR"}, "events": [{"timeUnixNano": (start + 1).to_string(), "name": "began"}],
+    })
+}
+
+fn traced(spans: &[Value]) -> String {
+    let attributes = json!([{"key": "service.name", "value": {"stringValue": "cart"}}]);
+    json!({"resourceSpans": [{"resource": {"attributes": attributes}, "scopeSpans": [{"spans": spans}]}]}).to_string()
+}
+
+#[tokio::test]
+async fn spans_are_counted_once_and_slow_ones_are_kept() {
+    let server = Server::new();
+    let ledger = server.app.counters.of(Protocol::OtlpTraces);
+    let bad = json!({"traceId": "", "spanId": "", "startTimeUnixNano": "1", "endTimeUnixNano": "2"});
+    let text = traced(&[span(1, "GET /", 5), span(2, "GET /", 1_500), bad.clone()]);
+    let (status, answer) = bytes_of(send(&server, "/v1/traces", JSON, text.clone()).await).await;
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!((status, &answer["partialSuccess"]["rejectedSpans"]), (StatusCode::OK, &json!("1")), "{answer}");
+    // Two spans, and the text of the slow one.
+    assert_eq!((ledger.received.get(), ledger.accepted.get(), ledger.rejected_total()), (4, 3, 1));
+    // The same in other company, at the other addresses and in the other form.
+    let text = traced(&[span(2, "GET /", 1_500), span(3, "GET /", 5)]);
+    let protobuf = json::protobuf(text.as_bytes(), &json::TRACES).unwrap();
+    let (status, _) = bytes_of(send(&server, "/api/v1/otlp/v1/traces", PROTOBUF, protobuf).await).await;
+    assert_eq!((status, ledger.accepted.get(), ledger.duplicate.get()), (StatusCode::OK, 4, 1));
+    // What the store refuses may come again.
+    *server.memory.refusal.lock().unwrap() = Some(Refusal::DiskFull("full".into()));
+    let text = traced(&[span(4, "GET /", 5)]);
+    assert_eq!(bytes_of(send(&server, "/v1/traces", JSON, text.clone()).await).await.0.as_u16(), 503);
+    *server.memory.refusal.lock().unwrap() = None;
+    assert_eq!(bytes_of(send(&server, "/v1/traces", JSON, text).await).await.0, StatusCode::OK);
+    // The store of these tests refuses every identity as well.
+    assert_eq!((ledger.accepted.get(), ledger.duplicate.get(), ledger.refused_total()), (5, 1, 2));
+
+    let (_, found) = server.get("/v1/traces?query=traces_span_seconds&start=1699999000&end=1700001000").await;
+    let traces = found["data"]["traces"].as_array().unwrap();
+    assert_eq!(traces.len(), 1, "{found}");
+    for word in ["0123456789abcdef0123456789abcdef/0000000000000002", "began", "STATUS_CODE_ERROR", "cart"] {
+        assert!(traces[0].to_string().contains(word), "{word}: {found}");
+    }
+    let query = "/api/v1/query?query=histogram_count(sum(sum_over_time(traces_span_seconds[1h])))&time=1700000100";
+    assert_eq!(server.get(query).await.1["data"]["result"][0]["value"][1], "4");
+}
+
+#[tokio::test]
+async fn operations_without_end_are_one() {
+    let server = Server::new();
+    let many = protocol::OPERATIONS_MAX + 5;
+    let spans: Vec<Value> = (1..=many).map(|at| span(at, &format!("GET /{at}"), 1)).collect();
+    let (status, _) = bytes_of(send(&server, "/v1/traces", JSON, traced(&spans)).await).await;
+    let ledger = server.app.counters.of(Protocol::OtlpTraces);
+    assert_eq!((status, ledger.accepted.get(), ledger.folded.get()), (StatusCode::OK, many as u64, 5));
+    let of = |name: &str| {
+        let labels = form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>();
+        format!(
+            "/api/v1/query?query=histogram_count(sum_over_time(traces_span_seconds%7Bspan_name%3D%22{labels}%22%7D%5B1d%5D))&time=1700050000"
+        )
+    };
+    assert_eq!(server.get(&of(protocol::SPANS_FOLDED)).await.1["data"]["result"][0]["value"][1], "5");
+}
+
 #[tokio::test]
 async fn a_part_that_is_rejected_is_told_in_a_success() {
     let server = Server::new();
