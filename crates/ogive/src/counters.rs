@@ -59,7 +59,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
