@@ -371,7 +371,7 @@ fn plan(turn: &mut Turn, marked: &Marked, raw: &[SeriesData], existing: &Existin
             Kind::Histogram => {
                 let (cells, unfit) = align::histograms(&series.histograms, series.meta.temporality, windows);
                 marked.counts.unfit.add(unfit);
-                let cells = cells.into_iter().map(|(end, value)| (end, Cell::Histogram(value))).collect();
+                let cells = cells.into_iter().map(|(end, value)| (end, Cell::Histogram(Box::new(value)))).collect();
                 plan_series(turn, marked, (series, None), cells, (existing, windows), &mut out);
             }
         }
@@ -385,7 +385,7 @@ fn plan(turn: &mut Turn, marked: &Marked, raw: &[SeriesData], existing: &Existin
 #[derive(Clone, Debug)]
 enum Cell {
     Number(f64),
-    Histogram(HistogramValue),
+    Histogram(Box<HistogramValue>),
 }
 
 /// What makes a stored cell the one that it is to be.
@@ -435,7 +435,7 @@ fn stored_cells(series: &SeriesData) -> BTreeMap<i64, Cell> {
     let numbers =
         series.floats.times.iter().zip(&series.floats.values).map(|(end, value)| (*end, Cell::Number(*value)));
     let histograms = series.histograms.times.iter().zip(&series.histograms.values);
-    numbers.chain(histograms.map(|(end, value)| (*end, Cell::Histogram(value.clone())))).collect()
+    numbers.chain(histograms.map(|(end, value)| (*end, Cell::Histogram(Box::new(value.clone()))))).collect()
 }
 
 fn step(cell: Cell, before: Option<&Cell>, is_additive: bool) -> Step {
@@ -453,7 +453,7 @@ fn step(cell: Cell, before: Option<&Cell>, is_additive: bool) -> Step {
             std::cmp::Ordering::Greater => Step::Write(Value::Float(value)),
             std::cmp::Ordering::Less => Step::Rewrite,
         },
-        (Cell::Histogram(value), None) => Step::Write(histogram(value)),
+        (Cell::Histogram(value), None) => Step::Write(histogram(*value)),
         (Cell::Histogram(value), Some(Cell::Histogram(before))) => {
             if align::is_equal(&value, before) {
                 return Step::Nothing;
