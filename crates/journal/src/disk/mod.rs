@@ -21,7 +21,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Finding};
 
-pub use mirror::{MIRROR_FILE, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, Pace, Progress, fill_new};
+pub use mirror::{
+    MIRROR_FILE, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, Pace, Progress, added_members, fill_new,
+};
 pub use real::{LOCK_FILE, RealDisk};
 pub use simulated::{Faults, SimulatedDisk};
 pub use verified::{BadCopy, Piece, Verified, heal_from, read_twinned, read_verified, scrub_piece};
@@ -57,6 +59,11 @@ pub trait Disk: Send + Sync {
 
     /// Whether `path` is there and a directory.
     fn is_directory(&self, path: &Path) -> Result<bool, Error>;
+
+    /// Where `path` lies when every link in what is there of it is followed.
+    fn real_path(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
 
     /// Full paths of a directory's files and directories, ascending.
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>, Error>;

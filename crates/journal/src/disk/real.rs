@@ -81,6 +81,18 @@ impl Disk for RealDisk {
         }
     }
 
+    fn real_path(&self, path: &Path) -> PathBuf {
+        // What is not there yet has no links.
+        let there = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
+        match there {
+            Some((above, real)) => match path.strip_prefix(above) {
+                Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+                _ => real,
+            },
+            None => path.to_owned(),
+        }
+    }
+
     fn remove(&self, path: &Path) -> Result<(), Error> {
         std::fs::remove_file(path).map_err(|error| failure("remove", path, error))
     }

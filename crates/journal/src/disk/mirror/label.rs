@@ -26,6 +26,18 @@ const _: () = assert!(
     HEADER_BYTES + 16 + 8 + 8 + 4 + MEMBERS_MAX * (8 + 2 + PATH_BYTES_MAX) + 4 + HISTORY_MAX * 16 <= RECORD_BYTES
 );
 
+/// Set in the id of a member that was added while the mirror was in use: it is found again where it was then.
+const ADDED: u64 = 1 << 63;
+
+/// A drawn number as a member's id.
+pub(super) const fn member_id(drawn: u64, is_added: bool) -> u64 {
+    if is_added { drawn | ADDED } else { drawn & !ADDED }
+}
+
+pub(super) const fn is_added(id: u64) -> bool {
+    id & ADDED != 0
+}
+
 /// What a label says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Label {
@@ -115,6 +127,11 @@ impl Label {
             let _ = disk.replace(&path, &label.encode());
         }
         Ok(Some(label))
+    }
+
+    /// As [`Label::read`], without writing anything; `None` when it cannot be read.
+    pub(super) fn peek(disk: &dyn Disk, directory: &Path) -> Option<Self> {
+        Self::decode(&disk.read(&directory.join(MIRROR_FILE)).ok()?)
     }
 
     /// Makes this the label of `directory`, durably.

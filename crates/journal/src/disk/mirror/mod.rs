@@ -27,7 +27,7 @@ use crate::{Error, Finding};
 use file::{Handles, MirrorFile};
 use label::Label;
 pub use label::MIRROR_FILE;
-pub use open::{Member, MirrorOptions, fill_new};
+pub use open::{Member, MirrorOptions, added_members, fill_new};
 pub use rebuild::{Pace, Progress};
 
 /// How a member is.

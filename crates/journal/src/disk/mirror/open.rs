@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::label::{Label, MEMBERS_MAX};
+use super::label::{Label, MEMBERS_MAX, is_added, member_id};
 use super::{Counts, MIRROR_FILE, MemberState, MirrorDisk, Shared, Slot, State};
 use crate::{DirectoryLock, Disk, Error, LOCK_FILE};
 
@@ -106,6 +106,16 @@ fn check_members(members: &[Member]) -> Result<(), Error> {
         return refuse(format!("a mirror has 1 to {MEMBERS_MAX} directories, not {}", members.len()));
     }
     for (at, member) in members.iter().enumerate() {
+        let real = member.disk.real_path(&member.root);
+        let others = || members[..at].iter().map(|other| (other, other.disk.real_path(&other.root)));
+        if let Some((other, _)) =
+            others().find(|(_, other)| *other != real && (other.starts_with(&real) || real.starts_with(other)))
+        {
+            let (one, other) = (member.root.display(), other.root.display());
+            return refuse(format!(
+                "{one} and {other} are one inside of the other; name directories beside each other"
+            ));
+        }
         if members[..at].iter().any(|other| other.root == member.root) {
             return refuse(format!("{} is named twice; name each directory once", member.root.display()));
         }
@@ -120,6 +130,7 @@ fn check_members(members: &[Member]) -> Result<(), Error> {
 /// [`Error::Mirror`] when the directory is not empty; the work's, and then the label stays.
 pub fn fill_new<T, E: From<Error>>(target: &Member, drawn: u64, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let (disk, root) = (&*target.disk, &target.root);
+    refuse_used(target, None)?;
     let _lock = match look(target)? {
         Found::Lost(error) => return Err(error.into()),
         Found::Empty(lock) => lock,
@@ -134,6 +145,53 @@ pub fn fill_new<T, E: From<Error>>(target: &Member, drawn: u64, work: impl FnOnc
     disk.remove(&root.join(MIRROR_FILE))?;
     disk.sync_dir(root)?;
     Ok(done)
+}
+
+/// The directories that were added to the mirror of `members` while it was in use, and that are not among them.
+#[must_use]
+pub fn added_members(members: &[Member]) -> Vec<PathBuf> {
+    let labels: Vec<Label> = members.iter().filter_map(|member| Label::peek(&*member.disk, &member.root)).collect();
+    let Some(best) = labels.iter().max_by_key(|label| label.epoch) else { return Vec::new() };
+    let is_here = |id: u64| labels.iter().any(|label| label.member == id);
+    let is_named = |path: &PathBuf| members.iter().any(|member| member.root == *path);
+    let added = best.current.iter().filter(|(id, path)| is_added(*id) && !is_here(*id) && !is_named(path));
+    added.map(|(_, path)| path.clone()).collect()
+}
+
+/// Refuses, before anything is written, a directory that cannot be filled: one that somebody uses, one inside of a data directory, and
+/// one that is not empty. That of the mirror `store` may hold what it held.
+pub(super) fn refuse_used(target: &Member, store: Option<u128>) -> Result<(), Error> {
+    let (disk, root) = (&*target.disk, &target.root);
+    let refuse = |problem: String| Err(Error::Mirror { problem });
+    let real = disk.real_path(root);
+    let is_data = |path: &&Path| [MIRROR_FILE, LOCK_FILE].iter().any(|name| disk.length(&path.join(name)).is_ok());
+    if let Some(above) = real.ancestors().skip(1).find(is_data) {
+        let (root, above) = (root.display(), above.display());
+        return refuse(format!("{root} is inside of the data directory {above}; name one that is outside of it"));
+    }
+    let empty = match disk.is_directory(root) {
+        Ok(true) => is_empty(disk, root)?,
+        Ok(false) if disk.length(root).is_ok() => return refuse(format!("{} is no directory", root.display())),
+        _ => return Ok(()),
+    };
+    // Without the file nobody has the lock.
+    if disk.length(&root.join(LOCK_FILE)).is_ok() {
+        match disk.lock(root) {
+            Err(Error::Locked { .. }) => {
+                return refuse(format!("{} is in use by a server; name a directory that nobody uses", root.display()));
+            }
+            locked => drop(locked?),
+        }
+    }
+    let label = Label::peek(disk, root);
+    if store.is_some() && label.as_ref().map(|label| label.store) == store {
+        return Ok(());
+    }
+    let is_labelled = disk.length(&root.join(MIRROR_FILE)).is_ok() && label.is_none_or(|label| label.epoch > 0);
+    if !empty || is_labelled {
+        return refuse(format!("{} is not empty; empty it or name another directory", root.display()));
+    }
+    Ok(())
 }
 
 /// Locks a directory and reads its label.
@@ -245,6 +303,11 @@ fn begin(members: &[Member], found: &[Found], options: &mut MirrorOptions) -> Re
     Ok(Label { store, member, epoch: 0, current: Vec::new(), history: Vec::new() })
 }
 
+/// An id for a member that was named.
+fn drawn(options: &mut MirrorOptions) -> u64 {
+    member_id((options.random)(), false)
+}
+
 /// The lock, the id, and why a member is not live.
 fn judge(
     label: &Label,
@@ -253,10 +316,10 @@ fn judge(
     options: &mut MirrorOptions,
 ) -> (Option<DirectoryLock>, u64, String) {
     match found {
-        Found::Lost(error) => (None, (options.random)(), error.to_string()),
-        Found::Empty(lock) if fresh => (Some(lock), (options.random)(), String::new()),
-        Found::Empty(lock) => (Some(lock), (options.random)(), "it is new and not yet filled".into()),
-        Found::Unlabelled(lock) => (Some(lock), (options.random)(), String::new()),
+        Found::Lost(error) => (None, drawn(options), error.to_string()),
+        Found::Empty(lock) if fresh => (Some(lock), drawn(options), String::new()),
+        Found::Empty(lock) => (Some(lock), drawn(options), "it is new and not yet filled".into()),
+        Found::Unlabelled(lock) => (Some(lock), drawn(options), String::new()),
         Found::Labelled(lock, own) => {
             let is_current = own.epoch == label.epoch && label.current.iter().any(|(id, _)| *id == own.member);
             let why = match is_current {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use super::label::MEMBERS_MAX;
-use super::open::{Found, look};
+use super::label::{MEMBERS_MAX, is_added, member_id};
+use super::open::{Found, look, refuse_used};
 use super::{Counts, Label, MIRROR_FILE, Member, MemberState, MirrorDisk, Slot, State};
 use crate::disk::LOCK_FILE;
 use crate::{Disk, Error};
@@ -277,11 +277,18 @@ impl MirrorDisk {
         Ok(())
     }
 
-    /// Makes the place of a member that is to be filled.
-    fn begin_rebuild(&self, old: Option<&Path>, new: Member) -> Result<usize, Error> {
+    /// Whether [`MirrorDisk::rebuild`] could begin now. Nothing is written.
+    ///
+    /// # Errors
+    /// As of a rebuild.
+    pub fn check_target(&self, old: Option<&Path>, new: &Member) -> Result<(), Error> {
+        self.check_new(&self.0.read(), old, new).map(|_| ())
+    }
+
+    /// The place of `new`, if it has one.
+    fn check_new(&self, state: &State, old: Option<&Path>, new: &Member) -> Result<Option<usize>, Error> {
         let refuse = |problem: String| Err(Error::Mirror { problem });
         let path = new.root.display().to_string();
-        let mut state = self.0.write();
         if let Some(old) = old
             && !state.slots.iter().any(|slot| slot.root == old && !slot.gone)
         {
@@ -297,6 +304,30 @@ impl MirrorDisk {
         if known.is_none() && old.is_none() && state.slots.iter().filter(|slot| !slot.gone).count() >= MEMBERS_MAX {
             return refuse(format!("a mirror has at most {MEMBERS_MAX} directories"));
         }
+        let real = new.disk.real_path(&new.root);
+        let others = state.slots.iter().enumerate().filter(|(at, slot)| !slot.gone && Some(*at) != known);
+        for (_, slot) in others {
+            let other = slot.disk.real_path(&slot.root);
+            if other != real && (other.starts_with(&real) || real.starts_with(&other)) {
+                let other = slot.root.display();
+                return refuse(format!(
+                    "{path} holds {other}, which is in use, or is inside of it; name one beside it"
+                ));
+            }
+        }
+        // What holds its own lock was looked at when it was opened.
+        if !known.is_some_and(|at| state.slots[at].lock.is_some()) {
+            refuse_used(new, Some(state.label.store))?;
+        }
+        Ok(known)
+    }
+
+    /// Makes the place of a member that is to be filled.
+    fn begin_rebuild(&self, old: Option<&Path>, new: Member) -> Result<usize, Error> {
+        let refuse = |problem: String| Err(Error::Mirror { problem });
+        let path = new.root.display().to_string();
+        let mut state = self.0.write();
+        let known = self.check_new(&state, old, &new)?;
         let held = known.and_then(|at| state.slots[at].lock.take());
         let lock = match held {
             Some(lock) => lock,
@@ -309,7 +340,8 @@ impl MirrorDisk {
                 }
             },
         };
-        let id = (state.random)();
+        let was_added = known.map_or(old.is_none(), |at| is_added(state.slots[at].id));
+        let id = member_id((state.random)(), was_added);
         let unfilled = Label { member: id, epoch: 0, current: Vec::new(), history: Vec::new(), ..state.label.clone() };
         unfilled.write(&*new.disk, &new.root)?;
         if let Some(at) = known {

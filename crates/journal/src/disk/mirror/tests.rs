@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::disk::random::Random;
-use crate::{Faults, SimulatedDisk, read_verified};
+use crate::{Faults, RealDisk, SimulatedDisk, read_verified};
 
 fn member(name: &str, disk: &SimulatedDisk) -> Member {
     Member { root: name.into(), disk: Arc::new(disk.clone()) }
@@ -309,4 +309,67 @@ fn many_healed_pieces_are_told_in_a_few_sentences() {
     }
     mirror.check();
     assert!(told.lock().unwrap().is_empty());
+}
+
+/// A directory that was refused kept a stray `LOCK`, and one inside of a live data directory was taken.
+#[test]
+fn a_directory_that_cannot_be_filled_is_refused_and_left_as_it_was() {
+    let top = tempfile::tempdir().unwrap();
+    let real = |name: &str| Member { root: top.path().join(name), disk: Arc::new(RealDisk) };
+    let open = |name: &str, seed| MirrorDisk::open(vec![real(name)], options(seed)).unwrap().0;
+    let (live, other) = (open("live", 3), open("other", 7));
+    std::fs::create_dir(top.path().join("full")).unwrap();
+    std::fs::write(top.path().join("full/file"), b"mine").unwrap();
+    std::os::unix::fs::symlink(top.path().join("live"), top.path().join("link")).unwrap();
+    let all = || {
+        let mut found = Vec::new();
+        let mut open = vec![top.path().to_owned()];
+        while let Some(directory) = open.pop() {
+            for path in RealDisk.list(&directory).unwrap() {
+                open.extend(path.symlink_metadata().unwrap().is_dir().then(|| path.clone()));
+                found.push(path);
+            }
+        }
+        found
+    };
+    let before = all();
+    let check = |target: &str, why: &str| {
+        let cloned = fill_new(&real(target), 9, || Ok::<_, Error>(())).unwrap_err().to_string();
+        assert!(cloned.contains(why), "{target}: {cloned}");
+        let filled = live.rebuild(None, real(target), &mut |_| {}, &mut |_| Ok(())).unwrap_err().to_string();
+        assert!(live.check_target(None, &real(target)).is_err(), "{target}");
+        assert_eq!(all(), before, "{target} {filled}");
+    };
+    for inside in ["live/new", "live/new/deep", "link/new", "other/new"] {
+        check(inside, "inside of the data directory");
+    }
+    check("other", "in use");
+    check("link", "in use");
+    check("full", "not empty");
+    check("full/file", "no directory");
+    assert!(live.check_target(None, &real("live/..")).is_err(), "it holds the data directory");
+    drop(other);
+    // Nobody uses it, and it is a store all the same.
+    check("other", "not empty");
+    let nested = MirrorDisk::open(vec![real("new"), real("new/inside")], options(4)).err().unwrap().to_string();
+    assert!(nested.contains("inside of the other"), "{nested}");
+    assert_eq!(all(), before);
+}
+
+/// A directory that is added while the mirror is in use is found again at the next start, wherever it is; those that were named are not.
+#[test]
+fn a_directory_that_was_added_is_known_to_the_others() {
+    let (a, b, c) = (SimulatedDisk::new(1), SimulatedDisk::new(2), SimulatedDisk::new(3));
+    let (mirror, _) = open_two(&a, &b, 1).unwrap();
+    put(&mirror, "/a/x", b"one").unwrap();
+    fill(&mirror, "/c", &c);
+    put(&mirror, "/a/y", b"two").unwrap();
+    drop(mirror);
+    assert_eq!(tree(&c, "/c"), tree(&a, "/a"));
+    let named = |all: &[(&str, &SimulatedDisk)]| all.iter().map(|(path, disk)| member(path, disk)).collect::<Vec<_>>();
+    assert_eq!(added_members(&named(&[("/a", &a)])), [PathBuf::from("/c")]);
+    assert_eq!(added_members(&named(&[("/b", &b), ("/c", &c)])), [PathBuf::new(); 0]);
+    let all = named(&[("/a", &a), ("/b", &b), ("/c", &c)]);
+    let (mirror, stale) = MirrorDisk::open(all, options(5)).unwrap();
+    assert_eq!((states(&mirror), stale), (vec![MemberState::Live; 3], vec![]));
 }
