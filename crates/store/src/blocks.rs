@@ -196,11 +196,11 @@ impl Blocks {
         Ok(())
     }
 
-    /// Adds the label sets of the series of `selection` in blocks of one resolution, without what `tombstones` delete.
+    /// Adds the label sets of the series of `selection` that are `wanted` in blocks of one resolution, without what `tombstones` delete.
     pub(crate) fn label_sets(
         &self,
         (tenant, resolution_ms): (&Tenant, u32),
-        selection: &Selection,
+        (selection, wanted): (&Selection, &dyn Fn(Kind, Temporality) -> bool),
         tombstones: &[Tombstone],
         first: &mut First<Labels>,
     ) -> Result<(), Error> {
@@ -208,8 +208,7 @@ impl Blocks {
             let deleted: Vec<&Tombstone> = tombstones.iter().filter(|one| one.concerns(&live.meta)).collect();
             // As in `read`: what is left can only be told from the samples.
             let asked = Selection { labels_only: deleted.is_empty(), ..selection.clone() };
-            let all: &dyn Fn(Kind, Temporality) -> bool = &|_, _| true;
-            live.readable()?.each_selected(&asked, all, &mut Budget::new(usize::MAX), |mut data| {
+            live.readable()?.each_selected(&asked, wanted, &mut Budget::new(usize::MAX), |mut data| {
                 deleted.iter().for_each(|tombstone| tombstone.strip(&mut data, resolution_ms));
                 let is_gone = !deleted.is_empty() && tombstone::is_empty(&data);
                 is_gone || first.add(&data.labels)

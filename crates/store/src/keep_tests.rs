@@ -32,7 +32,7 @@ fn rest(rig: &Rig, steps_max: u64) {
 
 fn keep(age: Option<u64>, ages: &[(u32, u64)], bytes: Option<u64>) -> Keep {
     let ages = ages.iter().map(|(resolution, age)| (*resolution, Duration::from_secs(*age))).collect();
-    Keep { age: age.map(Duration::from_secs), ages, bytes }
+    Keep { age: age.map(Duration::from_secs), ages, bytes, ..Keep::default() }
 }
 
 fn retention(default: Keep) -> Retention {
@@ -69,6 +69,31 @@ fn what_retention_drops_is_not_made_again() {
     rig.clock.advance(2 * DAY as u64 * SECOND_NS);
     rest(&rig, 100);
     assert_eq!(rig.metas(), []);
+}
+
+/// The wall clock jumps a month ahead, while the store is open and while it is not. Nothing goes by that alone.
+#[test]
+fn a_clock_that_jumps_drops_nothing_until_it_is_confirmed() {
+    let mut rig = Rig::new(700, Options { retention: retention(keep(Some(960), &[], None)), ..options() });
+    let month_ns = 30 * 86_400 * SECOND_NS as i64;
+    rig.send(vec![gauge(600)]);
+    rig.flush();
+    rest(&rig, 100);
+    rig.clock.set(month_ns);
+    rest(&rig, 100);
+    rig.restart(false);
+    rest(&rig, 100);
+    let status = rig.store().status();
+    assert_eq!((status.drops, status.drops_held, status.retention_lag_ms), (0, true, 30 * 86_400_000));
+    assert_eq!(rig.send(vec![gauge(601)]).accepted, 1, "what has the time of before is not beyond retention");
+    let wall_ms = crate::Clock::wall_ns(&*rig.clock) / 1_000_000;
+    [1, 2].into_iter().for_each(|source| rig.store().witness(source, wall_ms));
+    rest(&rig, 100);
+    let status = rig.store().status();
+    assert_eq!((status.drops > 0, status.drops_held, status.retention_lag_ms), (true, false, 0));
+    rig.clock.set(month_ns);
+    assert_eq!(rig.store().believe_clock(), 30 * 86_400_000);
+    assert_eq!(rig.store().status().retention_lag_ms, 0);
 }
 
 /// What happens to a store.

@@ -12,6 +12,7 @@ mod keep;
 mod ledger;
 mod opened;
 mod order;
+mod retention_clock;
 mod roll;
 mod sway;
 mod view;
@@ -59,7 +60,7 @@ pub use ingest::{Clock, Followed, Follower, ManualClock, Observer, Options, Refu
 pub use ingest::{Stamps, Step, TenantLimits, Watch};
 pub use manifest::Manifest;
 pub use merge::{Clash, merge};
-pub use retention::{Keep, Retention};
+pub use retention::{Class, Keep, Retention};
 pub use scrub::{Scrubbed, scrub};
 pub use snapshot::SnapshotInfo;
 pub use store::{Store, TenantView};

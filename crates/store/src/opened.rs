@@ -80,7 +80,8 @@ impl<'a> Opened<'a> {
         let mut rollup_ms = 0;
         let held = |range| heads.iter().any(|head| head.holds(range));
         for group in view.groups(tenant, selection, &held) {
-            for piece in group.pieces {
+            let wanted = |kind, temporality| group.wants(kind, temporality);
+            for piece in &group.pieces {
                 let part = Selection { range: piece.range, ..selection.clone() };
                 for number in view.blocks.numbers(tenant, piece.resolution_ms, piece.range) {
                     let place = asked.len();
@@ -90,7 +91,7 @@ impl<'a> Opened<'a> {
                     };
                     let block = view.blocks.numbered(number).1;
                     block
-                        .and_then(|block| block.each_matching(&part, &group.wanted, (&mut budget, opening), each))
+                        .and_then(|block| block.each_matching(&part, &wanted, (&mut budget, opening), each))
                         .or_else(|error| budget.miss(error, || "all samples of its block".into()))?;
                     finding.join()?;
                 }
@@ -116,18 +117,21 @@ impl<'a> Opened<'a> {
         opening: &Opening<'_>,
     ) -> Result<(), Error> {
         let [with, without] = [true, false].map(|held| view.groups(tenant, selection, &|_| held));
-        let ([group], [other]) = (&with[..], &without[..]) else { return Ok(()) };
-        for piece in group.pieces.iter().filter(|_| group.pieces == other.pieces) {
-            let part = Selection { range: piece.range, ..selection.clone() };
-            for number in view.blocks.numbers(tenant, piece.resolution_ms, piece.range) {
-                let counted = view
-                    .blocks
-                    .numbered(number)
-                    .1
-                    .and_then(|block| block.check_matching(&part, &group.wanted, opening));
-                // Of what cannot be read the series are told that it is of.
-                if let Err(error @ Error::Selection(_)) = counted {
-                    return Err(error);
+        if with.len() != without.len() {
+            return Ok(());
+        }
+        for (group, _) in with.iter().zip(&without).filter(|(group, other)| group.pieces == other.pieces) {
+            let wanted = |kind, temporality| group.wants(kind, temporality);
+            for piece in &group.pieces {
+                let part = Selection { range: piece.range, ..selection.clone() };
+                for number in view.blocks.numbers(tenant, piece.resolution_ms, piece.range) {
+                    let block = view.blocks.numbered(number).1;
+                    // Of what cannot be read the series are told that it is of.
+                    if let Err(error @ Error::Selection(_)) =
+                        block.and_then(|block| block.check_matching(&part, &wanted, opening))
+                    {
+                        return Err(error);
+                    }
                 }
             }
         }

@@ -84,7 +84,7 @@ pub fn list(disk: &dyn Disk, directory: &Path) -> Result<Vec<SnapshotInfo>, Erro
     Ok(found)
 }
 
-fn read(disk: &dyn Disk, directory: &Path, name: &str) -> Result<SnapshotInfo, Error> {
+pub(crate) fn read(disk: &dyn Disk, directory: &Path, name: &str) -> Result<SnapshotInfo, Error> {
     let path = path_of(directory, name).join(SNAPSHOT_FILE);
     let mut info = read_frame(disk, &path, SNAPSHOT_MAGIC, parse_info)?;
     name.clone_into(&mut info.name);
@@ -348,24 +348,28 @@ pub(crate) fn read_frame<T>(
     let length = (0..file.copies()).filter_map(|copy| file.copy_length(copy).ok()).max().unwrap_or(0);
     // A file that somebody else made long is not read into memory: its end is not what was written.
     let length = length.min(FRAME_BYTES_MAX as u64 + 20);
-    let read = ogive_journal::read_verified(&*file, 0..length, |bytes, path| {
-        let corrupt = |Broken { offset, problem }: Broken| Error::Corrupt {
-            path: path.to_owned(),
-            offset: offset as u64,
-            problem,
-        };
-        let mut cursor = Cursor::new(bytes);
-        let mut header = || Ok((cursor.take(8)? == magic, cursor.u32()?, cursor.u32()?, cursor.u32()?));
-        let (known, version, length, checksum) = header().map_err(corrupt)?;
-        let body = cursor.rest();
-        let found = crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), body);
-        if !known || version != VERSION || body.len() != length as usize || found != checksum {
-            let problem = format!("checksum {found:08x} where {checksum:08x} was written");
-            return Err(corrupt(Broken { offset: 0, problem }));
-        }
-        parse(&mut Cursor::new(body)).map_err(corrupt)
-    });
-    Ok(read?.value)
+    Ok(ogive_journal::read_verified(&*file, 0..length, |bytes, path| parse_frame(bytes, path, magic, &parse))?.value)
+}
+
+/// What the bytes of a file hold that [`frame`] made.
+pub(crate) fn parse_frame<T>(
+    bytes: &[u8],
+    path: &Path,
+    magic: [u8; 8],
+    parse: &dyn Fn(&mut Cursor<'_>) -> Result<T, Broken>,
+) -> Result<T, Error> {
+    let corrupt =
+        |Broken { offset, problem }: Broken| Error::Corrupt { path: path.to_owned(), offset: offset as u64, problem };
+    let mut cursor = Cursor::new(bytes);
+    let mut header = || Ok((cursor.take(8)? == magic, cursor.u32()?, cursor.u32()?, cursor.u32()?));
+    let (known, version, length, checksum) = header().map_err(corrupt)?;
+    let body = cursor.rest();
+    let found = crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), body);
+    if !known || version != VERSION || body.len() != length as usize || found != checksum {
+        let problem = format!("checksum {found:08x} where {checksum:08x} was written");
+        return Err(corrupt(Broken { offset: 0, problem }));
+    }
+    parse(&mut Cursor::new(body)).map_err(corrupt)
 }
 
 #[cfg(test)]

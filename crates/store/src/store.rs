@@ -36,7 +36,8 @@ use crate::keep::{self, Keeper};
 use crate::ledger::Ledger;
 use crate::merge::{self, Clash, merge_telling};
 use crate::opened::Opened;
-use crate::retention::Oldest;
+use crate::retention::{Class, Oldest};
+use crate::retention_clock::RetentionClock;
 use crate::scrub::{self, Scrubbed, Scrubber};
 use crate::snapshot::{self, SnapshotInfo};
 use crate::sway::sway;
@@ -58,6 +59,7 @@ pub struct Store {
     stats: Arc<Stats>,
     findings: Findings,
     recovered: Recovered,
+    retention_clock: Arc<RetentionClock>,
     head_bytes_max: u64,
     threads: Vec<JoinHandle<()>>,
     shard_threads: Vec<JoinHandle<()>>,
@@ -81,13 +83,17 @@ impl Store {
         let from = manifest.replay_from;
         let ledger = Ledger::new(disk, directory, manifest, blocks).with_reserve(options.reserve_bytes);
         let (bell, keeper) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
-        let oldest = oldest_of(&options, &ledger);
+        let (retention_clock, finding) =
+            RetentionClock::open(ledger.disk(), directory, &ledger.view().manifest, &clock);
+        findings.extend(finding);
+        let retention_clock = Arc::new(retention_clock);
+        let oldest = oldest_of(&options, &ledger, &retention_clock);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
             (0..options.shards.max(1)).map(|number| shard::start(number, Arc::clone(&size))).unzip();
         let mut core = Core::new(sources, limits(&options), &shards, (&stats, &size, &oldest));
         core.registry.tick(clock.now_ns());
         core.registry.remember(Recall::of(&ledger.view().blocks));
-        let keeping = Keeper::new(&ledger, (&keeper, &bell), &stats, &clock, &oldest, &options);
+        let keeping = Keeper::new(&ledger, (&keeper, &bell), &stats, &clock, (&oldest, &retention_clock), &options);
         let mut flusher = Flusher::new(&ledger, &shards, &queue, &stats, &clock, (&options, &keeper));
         let ring = Arc::clone(&bell);
         let mut writer = Writer {
@@ -130,6 +136,7 @@ impl Store {
             stats,
             findings,
             recovered,
+            retention_clock,
             head_bytes_max,
             threads,
             shard_threads,
@@ -246,6 +253,18 @@ impl Store {
         let (answer, done) = std::sync::mpsc::channel();
         self.keeper.ring(Some(answer));
         done
+    }
+
+    /// A source outside of this process brought data of `time_ms`, on its own clock: what confirms the wall clock.
+    pub fn witness(&self, source: u128, time_ms: i64) {
+        self.retention_clock.witness(source, time_ms);
+    }
+
+    /// An operator says that the wall clock is right: retention goes by it from now on. Gives how far it was doubted, milliseconds.
+    pub fn believe_clock(&self) -> i64 {
+        let lag_ms = self.retention_clock.believe();
+        self.keeper.ring(None);
+        lag_ms
     }
 
     /// Makes the snapshot `name`: exactly what was acknowledged before, and what is acknowledged meanwhile.
@@ -433,6 +452,9 @@ impl Store {
             recall_failures: self.stats.recall_failures.get(),
             read_clashes: self.stats.read_clashes.get(),
             written_clashes: self.stats.written_clashes.get(),
+            retention_clock_ms: self.retention_clock.now_ms(),
+            retention_lag_ms: self.retention_clock.lag_ms(),
+            drops_held: self.stats.drops_held.get() > 0,
             horizons: view.manifest.horizons.clone(),
             recovered: self.recovered.clone(),
             findings: self.findings.count() as u64,
@@ -608,6 +630,8 @@ impl Drop for Store {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+        // Else the next start takes an earlier time for the present, and catches up with it.
+        let _ = self.retention_clock.save(self.ledger.disk(), self.ledger.directory(), true);
         self.shards.clear();
         for thread in self.shard_threads.drain(..) {
             let _ = thread.join();
@@ -726,11 +750,13 @@ fn open_journal(
 }
 
 /// The oldest samples that are taken: what was dropped does not come back.
-fn oldest_of(options: &Options, ledger: &Ledger) -> Arc<Oldest> {
-    let oldest = Oldest::new(options.retention.clone());
-    let manifest = &ledger.view().manifest;
-    let raw = manifest.horizons.iter().filter(|horizon| horizon.resolution_ms == 0);
-    raw.for_each(|horizon| oldest.raise(&horizon.tenant, horizon.until_ms));
+fn oldest_of(options: &Options, ledger: &Ledger, clock: &Arc<RetentionClock>) -> Arc<Oldest> {
+    let oldest = Oldest::new(options.retention.clone(), Arc::clone(clock));
+    for horizon in &ledger.view().manifest.horizons {
+        if let Some(class) = Class::ALL.into_iter().find(|class| class.horizon() == horizon.resolution_ms) {
+            oldest.raise(&horizon.tenant, class, horizon.until_ms);
+        }
+    }
     Arc::new(oldest)
 }
 

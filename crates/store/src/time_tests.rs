@@ -338,7 +338,7 @@ fn late_data_of_any_age_lands_in_blocks_of_its_own_window_and_few_blocks_stay() 
 
 fn keep(age: Option<u64>, ages: &[(u32, u64)], bytes: Option<u64>) -> Retention {
     let ages = ages.iter().map(|(resolution, age)| (*resolution, Duration::from_secs(*age))).collect();
-    let default = Keep { age: age.map(Duration::from_secs), ages, bytes };
+    let default = Keep { age: age.map(Duration::from_secs), ages, bytes, ..Keep::default() };
     Retention { default, ..Retention::default() }
 }
 
@@ -367,6 +367,77 @@ fn what_is_too_old_goes_is_refused_and_stays_gone() {
     rig.restart(true);
     assert_eq!(rig.send(at(360)).rejected, [(0, Reason::BeyondRetention)]);
     assert_eq!(rig.all()[0].floats.values, [400.0, 599.0]);
+}
+
+/// Second-fine numbers were kept for two hours, and with them went logs, the records of gaps and the audit. Texts now go in a time of
+/// their own: logs when all data or they are named, gaps and audit only when they are named.
+#[test]
+fn texts_stay_for_a_time_of_their_own() {
+    let mut rig = Rig::new(600, Options { retention: keep(None, &[(0, 300)], None), ..options() });
+    let text = |name: &str| def(name, Kind::Text, Temporality::Gauge);
+    let names = ["log", "ogive_config_change", "ogive_gap"];
+    let write = |rig: &mut Rig, second: i64| {
+        let texts = names.map(|name| (text(name), second, Value::Text(format!("{name} at {second}"))));
+        let number = (gauge("number"), second, Value::Float(second as f64));
+        rig.send(texts.into_iter().chain([number]).collect()).rejected
+    };
+    for second in [310, 330, 590] {
+        assert_eq!(write(&mut rig, second), []);
+        rig.flush();
+    }
+    rig.clock.advance(120 * SECOND as u64);
+    rig.settle();
+    let held = |rig: &Rig| {
+        let of = |data: SeriesData| {
+            let times = [data.floats.times, data.texts.times].concat();
+            let seconds: Vec<i64> = times.iter().map(|time| (time - EPOCH_MS) / 1000).collect();
+            (data.labels.metric_name().to_owned(), seconds)
+        };
+        // Cells of ten seconds stand for the numbers that are gone.
+        rig.all().into_iter().map(of).collect::<Vec<_>>()
+    };
+    let all = vec![310, 330, 590];
+    let expected = |texts: &[(&str, &Vec<i64>)]| {
+        let texts = texts.iter().map(|(name, seconds)| ((*name).to_owned(), (*seconds).clone()));
+        texts.filter(|(_, seconds)| !seconds.is_empty()).collect::<Vec<_>>()
+    };
+    let texts = |rig: &Rig| held(rig).into_iter().filter(|(name, _)| name != "number").collect::<Vec<_>>();
+    assert_eq!(texts(&rig), expected(&[("log", &all), ("ogive_config_change", &all), ("ogive_gap", &all)]));
+    let raw = rig.read(TimeRange::ALL, Resolution::Width(0));
+    assert_eq!(raw.iter().find(|data| data.meta.kind == Kind::Float).unwrap().floats.values, [590.0]);
+    assert_eq!(
+        rig.store().label_sets(&[], TimeRange { start_ms: EPOCH_MS, end_ms: EPOCH_MS + 340_000 }, 9).unwrap().len(),
+        4
+    );
+    // Late texts are taken where late numbers are not.
+    assert_eq!(write(&mut rig, 331), [(3, Reason::BeyondRetention)]);
+    rig.flush();
+    rig.settle();
+    let late = vec![310, 330, 331, 590];
+    assert_eq!(texts(&rig), expected(&[("log", &late), ("ogive_config_change", &late), ("ogive_gap", &late)]));
+    // All data, so logs too, and gaps by name.
+    rig.options.retention = keep(Some(300), &[], None);
+    rig.options.retention.default.texts.insert(crate::Class::Gaps, Duration::from_secs(400));
+    rig.restart(true);
+    rig.clock.advance(100 * SECOND as u64);
+    rig.settle();
+    assert_eq!(
+        texts(&rig),
+        expected(&[("log", &vec![590]), ("ogive_config_change", &late), ("ogive_gap", &vec![590])])
+    );
+    let drops = rig.store().status().drops;
+    rig.settle();
+    assert_eq!((rig.store().status().drops, rig.store().status().drop_failures), (drops, 0), "it is at rest");
+    rig.options.retention = keep(Some(1), &[], None);
+    rig.options
+        .retention
+        .default
+        .texts
+        .extend([(crate::Class::Gaps, Duration::from_secs(1)), (crate::Class::Audit, Duration::from_secs(1))]);
+    rig.restart(true);
+    rig.clock.advance(100 * SECOND as u64);
+    rig.settle();
+    assert_eq!(rig.metas(), []);
 }
 
 #[test]

@@ -289,6 +289,40 @@ fn a_snapshot_holds_what_was_acknowledged_and_nothing_later() {
     assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..80).collect());
 }
 
+/// A snapshot was removed while a scrub looked at it, and the scrub counted an error, or ended with one, at whatever file it stood.
+#[test]
+fn a_snapshot_that_goes_under_a_scrub_is_no_finding() {
+    let mut ended = 0;
+    for at in 0..200 {
+        let disk = SimulatedDisk::new(4);
+        let store = open(Arc::new(disk.clone()), "/s");
+        (0..20).for_each(|n| assert!(send(&store, n)));
+        store.flush().unwrap();
+        (20..40).for_each(|n| assert!(send(&store, n)));
+        store.snapshot("going", 1).unwrap();
+        store.snapshot("staying", 2).unwrap();
+        // So that the store has none of the snapshot's files itself.
+        let all = || vec![ogive_model::Matcher::new("__name__", ogive_model::MatchOp::NotEqual, "").unwrap()];
+        store.delete(&ogive_model::Tenant::default(), &[all()], TimeRange::ALL).unwrap();
+        store.settle();
+        let mut looks = 0;
+        let mut pace = |_, _| {
+            looks += 1;
+            if looks == at {
+                snapshot::delete(&disk, Path::new("/s"), "going").unwrap();
+            }
+            Ok(())
+        };
+        let found = store.scrub(&mut pace).unwrap();
+        assert_eq!(found.findings, [], "removed at look {at}");
+        if looks < at {
+            ended = at;
+            break;
+        }
+    }
+    assert!(ended > 20, "{ended} looks");
+}
+
 #[test]
 fn a_scrub_looks_at_what_was_acknowledged_since_the_start() {
     let disk = SimulatedDisk::new(1);

@@ -43,7 +43,16 @@ type Wanted = fn(Kind, Temporality) -> bool;
 pub(crate) struct Group {
     /// Ascending.
     pub(crate) pieces: Vec<Piece>,
-    pub(crate) wanted: Wanted,
+    wanted: Wanted,
+    /// Texts are another group's.
+    without_texts: bool,
+}
+
+impl Group {
+    /// Whether it answers for series of a kind.
+    pub(crate) fn wants(&self, kind: Kind, temporality: Temporality) -> bool {
+        (self.wanted)(kind, temporality) && !(self.without_texts && kind == Kind::Text)
+    }
 }
 
 impl Manifest {
@@ -102,11 +111,19 @@ impl View {
         range: TimeRange,
         first: &mut First<Labels>,
     ) -> Result<(), Error> {
-        for piece in self.finest(tenant, range) {
-            let (matchers, range, resolution) = (matchers.to_vec(), piece.range, Resolution::Finest);
-            let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution };
-            let of = (tenant, piece.resolution_ms);
-            self.blocks.label_sets(of, &selection, &self.manifest.tombstones, first)?;
+        let of = |range| Selection {
+            matchers: matchers.to_vec(),
+            range,
+            samples_max: usize::MAX,
+            labels_only: true,
+            resolution: Resolution::Finest,
+        };
+        for group in self.groups(tenant, &of(range), &|_| true) {
+            let wanted = |kind, temporality| group.wants(kind, temporality);
+            for piece in &group.pieces {
+                let asked = (tenant, piece.resolution_ms);
+                self.blocks.label_sets(asked, (&of(piece.range), &wanted), &self.manifest.tombstones, first)?;
+            }
         }
         Ok(())
     }
@@ -119,8 +136,20 @@ impl View {
         selection: &Selection,
         held: &dyn Fn(TimeRange) -> bool,
     ) -> Vec<Group> {
+        let mut groups = self.groups_of_all(tenant, selection, held);
+        // Texts have no rollups, and stay where numbers as they came are gone.
+        if self.manifest.horizon(tenant, 0) > selection.range.start_ms {
+            groups.iter_mut().for_each(|group| group.without_texts = true);
+            let pieces = vec![Piece { range: selection.range, resolution_ms: 0 }];
+            groups.push(Group { pieces, wanted: texts, without_texts: false });
+        }
+        groups
+    }
+
+    fn groups_of_all(&self, tenant: &Tenant, selection: &Selection, held: &dyn Fn(TimeRange) -> bool) -> Vec<Group> {
         let finest = self.finest(tenant, selection.range);
-        let all = |pieces| vec![Group { pieces, wanted: any }];
+        let group = |pieces, wanted| Group { pieces, wanted, without_texts: false };
+        let all = |pieces| vec![group(pieces, any)];
         let (wanted, others): (Wanted, Wanted) = match selection.resolution {
             _ if selection.labels_only => return all(finest),
             Resolution::Finest => return all(finest),
@@ -147,7 +176,7 @@ impl View {
             // No rollup serves: one reading is for both.
             return all(finest);
         }
-        vec![Group { pieces, wanted }, Group { pieces: finest, wanted: others }]
+        vec![group(pieces, wanted), group(finest, others)]
     }
 
     fn finest(&self, tenant: &Tenant, range: TimeRange) -> Vec<Piece> {
@@ -202,7 +231,8 @@ impl View {
         for piece in &group.pieces {
             let part = Selection { range: piece.range, ..selection.clone() };
             let tombstones = &self.manifest.tombstones;
-            let read = self.blocks.read((tenant, piece.resolution_ms), &part, &group.wanted, tombstones, budget)?;
+            let wanted = |kind, temporality| group.wants(kind, temporality);
+            let read = self.blocks.read((tenant, piece.resolution_ms), &part, &wanted, tombstones, budget)?;
             found = merge_telling(vec![found, read], |labels, clash| budget.clash(labels, clash));
         }
         Ok(found)
@@ -211,6 +241,10 @@ impl View {
 
 fn any(_: Kind, _: Temporality) -> bool {
     true
+}
+
+fn texts(kind: Kind, _: Temporality) -> bool {
+    kind == Kind::Text
 }
 
 /// Series whose rollups hold what all samples of a cell come to.

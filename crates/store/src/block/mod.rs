@@ -31,6 +31,7 @@ pub use writer::{write, write_as};
 
 use ogive_model::Tenant;
 
+use crate::retention::Classes;
 use crate::window::Window;
 
 /// Identity of a block in its store. Ids rise in the order of writing and are never used again.
@@ -62,8 +63,16 @@ pub struct BlockMeta {
     pub arrived: u64,
     /// Deletions up to this generation are carried out in it, or are not meant for it.
     pub cleaned: u64,
-    /// Of a rollup: it holds everything finer of its window that arrived up to this generation.
+    /// Of a rollup: it holds everything finer of its window that arrived up to this generation. Of raw samples: the classes
+    /// that retention has dropped from it.
     pub rolled: u64,
+}
+
+impl BlockMeta {
+    /// What retention has dropped from it.
+    pub(crate) const fn dropped(&self) -> Classes {
+        Classes::from_stored(if self.resolution_ms == 0 { self.rolled } else { 0 })
+    }
 }
 
 /// How the names of block files end.

@@ -22,7 +22,7 @@ use crate::ingest::registry::Slot;
 use crate::ingest::shard::{Group, HeadSize, ToShard};
 use crate::ingest::stats::Stats;
 use crate::ingest::{Limits, Registry, Reply, Stamps};
-use crate::retention::Oldest;
+use crate::retention::{Class, Oldest};
 
 /// A journal position at which the heads were parted.
 pub(crate) struct Mark {
@@ -188,11 +188,13 @@ impl Core {
         places.extend(known.iter().map(|number| self.place_at(*number, false)));
         let mut verdict = Verdict::default();
         // What the journal holds was accepted when it came.
-        let oldest_ms = if wall_ns == i64::MAX { i64::MIN } else { self.oldest.of(&batch.tenant, wall_ns) };
+        let oldest_ms = if wall_ns == i64::MAX { [i64::MIN; Class::ALL.len()] } else { self.oldest.of(&batch.tenant) };
         let Batch { tenant, series, samples, .. } = batch;
         for (sample, at) in samples.iter_mut().zip(0..) {
             let judged = match sample {
-                Ok(sample) if sample.time_ms() <= oldest_ms => Err(Reason::BeyondRetention),
+                Ok(sample) if sample.time_ms() <= oldest_ms[self.class_of(sample, series, known) as usize] => {
+                    Err(Reason::BeyondRetention)
+                }
                 Ok(sample) => {
                     let judged = self.judge_one(sample, tenant, series, ids, &mut places, wall_ns);
                     // Points of several series that are equal would count once where they meet.
@@ -215,6 +217,19 @@ impl Core {
             }
         }
         Judged { places, verdict }
+    }
+
+    /// By what retention a sample is kept.
+    fn class_of(&self, sample: &Sample, series: &[Result<SeriesDef, Bad>], known: &[u32]) -> Class {
+        if !matches!(sample.value, Value::Text(_)) {
+            return Class::Numbers;
+        }
+        let index = sample.series as usize;
+        let labels = match series.get(index) {
+            Some(def) => def.as_ref().ok().map(|def| &def.labels),
+            None => known.get(index - series.len()).map(|number| self.registry.labels(*number)),
+        };
+        labels.map_or(Class::Logs, |labels| Class::of(labels, Kind::Text))
     }
 
     fn place_at(&self, number: u32, folded: bool) -> Place {

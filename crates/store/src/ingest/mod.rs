@@ -89,6 +89,9 @@ pub trait Observer: Send + Sync {
     fn flush(&self, _ns: u64) {}
     /// A flush failed; it is tried again, and what it would have written stays in the journal.
     fn flush_failed(&self, _error: &crate::Error) {}
+    /// The wall clock is so far ahead of the time that retention goes by, and nothing is dropped by it until it is confirmed; 0: it is
+    /// no longer.
+    fn clock_doubted(&self, _lag_ms: i64) {}
     /// The journal was replayed: what is marked now was stored before this start.
     fn recovered(&self, _sources: &SourceTable) {}
 }

@@ -12,7 +12,7 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use ogive_hist::Scheme;
-use ogive_model::{Kind, Reason, SeriesDef, SeriesId, Temporality, Tenant};
+use ogive_model::{Kind, Labels, Reason, SeriesDef, SeriesId, Temporality, Tenant};
 
 use crate::ingest::TenantLimits;
 use crate::ingest::head::Owned;
@@ -222,6 +222,10 @@ impl Registry {
 
     pub(crate) fn tenant(&self, number: u32) -> &Tenant {
         &self.known(number).owned.tenant
+    }
+
+    pub(crate) fn labels(&self, number: u32) -> &Labels {
+        &self.known(number).owned.def.labels
     }
 
     /// The number of `def`, a series of `tenant` with the identity `id`; registers it when it is new.

@@ -58,6 +58,8 @@ pub(crate) struct Stats {
     pub(crate) recall_failures: Counter,
     pub(crate) read_clashes: Counter,
     pub(crate) written_clashes: Counter,
+    /// 1 while something would be dropped if the wall clock were believed.
+    pub(crate) drops_held: Counter,
     /// 1 while the last flush failed for want of space.
     pub(crate) flush_full: Counter,
 }
@@ -164,6 +166,12 @@ pub struct Status {
     pub read_clashes: u64,
     /// The same, in blocks that were made of several: such a part is gone.
     pub written_clashes: u64,
+    /// The time that retention goes by, milliseconds since 1970.
+    pub retention_clock_ms: i64,
+    /// How far the wall clock is ahead of it and not confirmed, milliseconds.
+    pub retention_lag_ms: i64,
+    /// Whether something would be dropped if the wall clock were believed.
+    pub drops_held: bool,
     /// What was dropped of each tenant and resolution, up to when.
     pub horizons: Vec<Horizon>,
     /// What the start found.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use ogive_model::{Kind, Labels, SeriesData, SeriesMeta, Tenant, TimeRange};
 
 use crate::block::Walk;
+use crate::retention::Classes;
 use crate::tombstone::{Tombstone, is_empty};
 use crate::window::{Ladder, Window};
 use crate::{Block, BlockId, BlockMeta, Error, merge};
@@ -48,11 +49,11 @@ pub(crate) fn plan(
     if rules.fan < 2 {
         return None;
     }
-    let mut groups: BTreeMap<(&Tenant, u32), Vec<&BlockMeta>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&Tenant, u32, Classes), Vec<&BlockMeta>> = BTreeMap::new();
     for meta in blocks.iter().filter(|meta| meta.window.length_ms > 0 && !apart(meta)) {
-        groups.entry((&meta.tenant, meta.resolution_ms)).or_default().push(meta);
+        groups.entry((&meta.tenant, meta.resolution_ms, meta.dropped())).or_default().push(meta);
     }
-    groups.iter().find_map(|((_, resolution), group)| {
+    groups.iter().find_map(|((_, resolution, _), group)| {
         rules.ladder.lengths(*resolution).into_iter().find_map(|length| plan_step(group, length, rules, &whole))
     })
 }
@@ -116,8 +117,8 @@ struct Open<'a> {
 pub(crate) struct Pieces<'a> {
     sources: Vec<Open<'a>>,
     piece_ms: i64,
-    /// Series of this kind are passed over.
-    without: Option<Kind>,
+    /// Series that it says yes to are passed over.
+    without: &'a dyn Fn(&Labels, Kind) -> bool,
     stop: &'a dyn Fn() -> bool,
     /// Hears of what cannot be kept.
     clash: &'a dyn Fn(merge::Clash),
@@ -134,7 +135,7 @@ impl<'a> Pieces<'a> {
     pub(crate) fn new(
         sources: Vec<Source<'a>>,
         piece_ms: i64,
-        without: Option<Kind>,
+        without: &'a dyn Fn(&Labels, Kind) -> bool,
         (stop, clash): (&'a dyn Fn() -> bool, &'a dyn Fn(merge::Clash)),
     ) -> Result<Self, Error> {
         let open = |source: Source<'a>| {
@@ -149,7 +150,7 @@ impl<'a> Pieces<'a> {
     fn find(&mut self) -> Result<Option<(Labels, SeriesMeta, Vec<usize>)>, Error> {
         let mut least: Option<(Labels, SeriesMeta, Vec<usize>)> = None;
         for (at, source) in self.sources.iter_mut().enumerate() {
-            while source.walk.series()?.is_some_and(|def| Some(def.meta.kind) == self.without) {
+            while source.walk.series()?.is_some_and(|def| (self.without)(&def.labels, def.meta.kind)) {
                 source.walk.advance();
             }
             let Some(def) = source.walk.series()? else { continue };
@@ -332,7 +333,7 @@ mod tests {
                 Some(Block::open(&disk, &directory.join(block::file_name(meta.id))).unwrap())
             };
             let several: Vec<Block> = sources.iter().zip(0..).filter_map(|(source, id)| write(id, source.iter().cloned().map(Ok).collect())).collect();
-            let series = Pieces::new(several.iter().map(source).collect(), piece_ms, None, (&|| false, &|_| ())).unwrap().collect();
+            let series = Pieces::new(several.iter().map(source).collect(), piece_ms, &|_, _| false, (&|| false, &|_| ())).unwrap().collect();
             let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false, resolution: Default::default() };
             let ask = |block: &Block| block.select(&all, &mut Budget::new(usize::MAX)).unwrap();
             let expected = merge(several.iter().map(ask).collect());
@@ -357,7 +358,7 @@ mod tests {
         let open = |id| Block::open(&disk, &directory.join(block::file_name(BlockId(id)))).unwrap();
         let (good, bad) = (open(0), open(1));
         let merge = |stop: &dyn Fn() -> bool| {
-            let pieces = Pieces::new(vec![source(&good), source(&bad)], HOUR, None, (stop, &|_| ())).unwrap();
+            let pieces = Pieces::new(vec![source(&good), source(&bad)], HOUR, &|_, _| false, (stop, &|_| ())).unwrap();
             block::write(&disk, directory, BlockId(2), pieces)
         };
         assert!(matches!(merge(&|| false), Err(Error::Corrupt { path: named, .. }) if named == path));

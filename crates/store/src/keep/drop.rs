@@ -1,6 +1,7 @@
 //! Dropping: what is older than its tenant keeps, or more.
 //!
-//! Invariants: whole blocks go, and with them the horizon of their resolution rises: at and below it nothing of that
+//! Invariants: of raw samples numbers, logs, gaps and audit go each in their time: a block of which something stays is written anew
+//! with that alone, else whole blocks go; and with them the horizon of their resolution rises: at and below it nothing of that
 //! resolution is shown or taken any more. Nothing goes before its rollup, where there is to be one, holds it.
 //! - By age: blocks whose window ended longer ago than the tenant keeps, up to the first that waits for its rollup.
 //! - By size: the earliest window of the resolution that has the most bytes, again and again; never a window that is open.
@@ -9,37 +10,55 @@ use std::collections::BTreeMap;
 
 use ogive_model::Tenant;
 
-use crate::BlockMeta;
 use crate::manifest::{Horizon, Manifest};
-use crate::retention::Retention;
+use crate::retention::{Class, Classes, Retention};
 use crate::view::ends_by;
+use crate::{BlockId, BlockMeta};
 
-/// What should go: blocks of a tenant in one resolution whose windows end at or before `until_ms`.
+/// What should go: classes from the blocks of a tenant in one resolution whose windows end at or before `until_ms`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) tenant: Tenant,
     pub(crate) resolution_ms: u32,
     pub(crate) until_ms: i64,
+    pub(crate) classes: Classes,
 }
 
 impl Job {
-    /// Whether a block is among those that go.
+    /// Whether something of a block is among what goes.
     pub(crate) fn takes(&self, meta: &BlockMeta) -> bool {
-        meta.tenant == self.tenant && meta.resolution_ms == self.resolution_ms && ends_by(meta.window, self.until_ms)
+        meta.tenant == self.tenant
+            && meta.resolution_ms == self.resolution_ms
+            && ends_by(meta.window, self.until_ms)
+            && !self.classes.without(meta.dropped()).is_empty()
     }
 
-    /// Takes the blocks out of a manifest and raises the horizon; tells how many blocks and bytes went.
-    pub(crate) fn apply(&self, manifest: &mut Manifest) -> (u64, u64) {
-        let gone: Vec<BlockMeta> = manifest.blocks.extract_if(.., |meta| self.takes(meta)).collect();
-        let of = |one: &&mut Horizon| one.tenant == self.tenant && one.resolution_ms == self.resolution_ms;
+    /// Takes what goes out of a manifest and raises the horizons; tells how many blocks and bytes went. `left` are the blocks
+    /// that hold what stays of one, by its id; one of those that [`Job::takes`] and that is not there stays as it is.
+    pub(crate) fn apply(&self, manifest: &mut Manifest, left: &[(BlockId, Option<BlockMeta>)]) -> (u64, u64) {
+        let bytes = |manifest: &Manifest| manifest.blocks.iter().map(|meta| meta.bytes).sum::<u64>();
+        let (before, mut gone) = (bytes(manifest), 0);
+        for (id, stays) in left {
+            manifest.blocks.retain(|meta| meta.id != *id);
+            gone += u64::from(stays.is_none());
+            manifest.blocks.extend(stays.clone());
+        }
+        for class in self.classes.each() {
+            let resolution_ms = if self.resolution_ms > 0 { self.resolution_ms } else { class.horizon() };
+            self.raise(manifest, resolution_ms);
+        }
+        (gone, before.saturating_sub(bytes(manifest)))
+    }
+
+    fn raise(&self, manifest: &mut Manifest, resolution_ms: u32) {
+        let of = |one: &&mut Horizon| one.tenant == self.tenant && one.resolution_ms == resolution_ms;
         match manifest.horizons.iter_mut().find(of) {
             Some(horizon) => horizon.until_ms = horizon.until_ms.max(self.until_ms),
             None => {
-                let Self { tenant, resolution_ms, until_ms } = self.clone();
+                let Self { tenant, until_ms, .. } = self.clone();
                 manifest.horizons.push(Horizon { tenant, resolution_ms, until_ms });
             }
         }
-        (gone.len() as u64, gone.iter().map(|meta| meta.bytes).sum())
     }
 }
 
@@ -57,8 +76,23 @@ pub(crate) struct Bounds<'a> {
 impl Bounds<'_> {
     /// Up to where the data of a tenant in one resolution is too old; `None` when it is kept for ever.
     pub(crate) fn until_ms(&self, tenant: &Tenant, resolution_ms: u32) -> Option<i64> {
-        let age = self.retention.of(tenant).age_ms(resolution_ms)?;
-        Some(self.floor(self.now_ms.saturating_sub(age).min(self.closed_ms)))
+        Some(self.behind(self.retention.of(tenant).age_ms(resolution_ms)?))
+    }
+
+    /// As [`Bounds::until_ms`], of a class of raw samples.
+    fn until_of(&self, tenant: &Tenant, class: Class) -> Option<i64> {
+        Some(self.behind(self.retention.of(tenant).class_age_ms(class)?))
+    }
+
+    fn behind(&self, age_ms: i64) -> i64 {
+        self.floor(self.now_ms.saturating_sub(age_ms).min(self.closed_ms))
+    }
+
+    /// The classes that are too old in a block of raw samples.
+    pub(crate) fn too_old(&self, meta: &BlockMeta) -> Classes {
+        let is_too_old =
+            |class: &Class| self.until_of(&meta.tenant, *class).is_some_and(|until| ends_by(meta.window, until));
+        Class::ALL.into_iter().filter(is_too_old).collect()
     }
 
     /// The last place at or before `time_ms` where a horizon may stand.
@@ -68,7 +102,7 @@ impl Bounds<'_> {
 }
 
 /// What should go next. `is_held` tells of a block whether the next coarser rollup holds what is in it, or is not to be.
-pub(crate) fn plan(blocks: &[BlockMeta], bounds: &Bounds<'_>, is_held: impl Fn(&BlockMeta) -> bool) -> Option<Job> {
+pub(crate) fn plan(blocks: &[&BlockMeta], bounds: &Bounds<'_>, is_held: impl Fn(&BlockMeta) -> bool) -> Option<Job> {
     let mut groups: BTreeMap<(&Tenant, u32), Vec<&BlockMeta>> = BTreeMap::new();
     for meta in blocks {
         groups.entry((&meta.tenant, meta.resolution_ms)).or_default().push(meta);
@@ -76,15 +110,48 @@ pub(crate) fn plan(blocks: &[BlockMeta], bounds: &Bounds<'_>, is_held: impl Fn(&
     let by_age = groups.iter().find_map(|((tenant, resolution_ms), group)| {
         let too_old = bounds.until_ms(tenant, *resolution_ms)?;
         // A block that waits for its rollup keeps what is later, not what is before it.
-        let waiting = group.iter().filter(|meta| ends_by(meta.window, too_old) && !is_held(meta));
+        let waiting = group
+            .iter()
+            .filter(|meta| ends_by(meta.window, too_old) && !meta.dropped().holds(Class::Numbers) && !is_held(meta));
         let until_ms = waiting.map(|meta| bounds.floor(meta.window.start_ms)).fold(too_old, i64::min);
-        let goes = group.iter().any(|meta| ends_by(meta.window, until_ms));
-        goes.then(|| Job { tenant: (*tenant).clone(), resolution_ms: *resolution_ms, until_ms })
+        some(group, Job { tenant: (*tenant).clone(), resolution_ms: *resolution_ms, until_ms, classes: NUMBERS })
     });
-    by_age.or_else(|| by_size(&groups, bounds).filter(|job| blocks.iter().filter(|meta| job.takes(meta)).all(&is_held)))
+    let by_size = || {
+        by_size(&groups, bounds).filter(|job| blocks.iter().filter(|meta| job.takes(meta)).all(|meta| is_held(meta)))
+    };
+    by_age.or_else(|| texts_by_age(&groups, bounds)).or_else(by_size)
 }
 
-fn by_size(groups: &BTreeMap<(&Tenant, u32), Vec<&BlockMeta>>, bounds: &Bounds<'_>) -> Option<Job> {
+/// The numbers alone: all that rollups hold.
+const NUMBERS: Classes = Classes::from_stored(1);
+const _: () = assert!(NUMBERS.holds(Class::Numbers));
+
+type Groups<'a> = BTreeMap<(&'a Tenant, u32), Vec<&'a BlockMeta>>;
+
+/// The job, if there is something that it takes.
+fn some(group: &[&BlockMeta], job: Job) -> Option<Job> {
+    group.iter().any(|meta| job.takes(meta)).then_some(job)
+}
+
+fn texts_by_age(groups: &Groups<'_>, bounds: &Bounds<'_>) -> Option<Job> {
+    let raw = groups.iter().filter(|((_, resolution_ms), _)| *resolution_ms == 0);
+    raw.flat_map(|group| Class::ALL[1..].iter().map(move |class| (group, *class))).find_map(
+        |(((tenant, _), group), class)| {
+            let until_ms = bounds.until_of(tenant, class)?;
+            some(
+                group,
+                Job { tenant: (*tenant).clone(), resolution_ms: 0, until_ms, classes: [class].into_iter().collect() },
+            )
+        },
+    )
+}
+
+/// What goes for its size: gaps and audit are small and stay.
+fn of_size(resolution_ms: u32) -> Classes {
+    if resolution_ms > 0 { NUMBERS } else { [Class::Numbers, Class::Logs].into_iter().collect() }
+}
+
+fn by_size(groups: &Groups<'_>, bounds: &Bounds<'_>) -> Option<Job> {
     let bytes = |group: &[&BlockMeta]| group.iter().map(|meta| meta.bytes).sum::<u64>();
     let mut tenants: Vec<&Tenant> = groups.keys().map(|key| key.0).collect();
     tenants.dedup();
@@ -95,10 +162,13 @@ fn by_size(groups: &BTreeMap<(&Tenant, u32), Vec<&BlockMeta>>, bounds: &Bounds<'
             return None;
         }
         let ((_, resolution_ms), group) = own().max_by_key(|(_, group)| bytes(group))?;
-        let ends = group.iter().filter(|meta| meta.window.length_ms > 0).map(|meta| meta.window.end_ms());
+        let classes = of_size(*resolution_ms);
+        let has_some = |meta: &&&BlockMeta| meta.window.length_ms > 0 && !classes.without(meta.dropped()).is_empty();
+        let ends = group.iter().filter(has_some).map(|meta| meta.window.end_ms());
         // Up to the next place where a horizon may stand.
         let until_ms = bounds.floor(ends.min()?.saturating_add(bounds.step_ms - 1));
-        (until_ms <= bounds.closed_ms).then(|| Job { tenant: tenant.clone(), resolution_ms: *resolution_ms, until_ms })
+        let job = || Job { tenant: tenant.clone(), resolution_ms: *resolution_ms, until_ms, classes };
+        (until_ms <= bounds.closed_ms).then(job)
     })
 }
 
@@ -121,7 +191,8 @@ mod tests {
     fn planned(blocks: &[BlockMeta], keep: Keep, now: i64) -> Option<(u32, i64, Vec<u64>)> {
         let retention = Retention { default: keep, tenants: HashMap::new() };
         let (now_ms, closed_ms, step_ms) = (now * HOUR, now * HOUR - 1, 2 * HOUR);
-        let job = plan(blocks, &Bounds { retention: &retention, now_ms, closed_ms, step_ms }, |meta| meta.id.0 < 90)?;
+        let all: Vec<&BlockMeta> = blocks.iter().collect();
+        let job = plan(&all, &Bounds { retention: &retention, now_ms, closed_ms, step_ms }, |meta| meta.id.0 < 90)?;
         let gone = blocks.iter().filter(|meta| job.takes(meta)).map(|meta| meta.id.0).collect();
         Some((job.resolution_ms, job.until_ms / HOUR, gone))
     }
@@ -152,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_block_that_waits_for_its_rollup_keeps_what_is_later_and_not_what_is_before_it() {
-        let keep = || Keep { age: Some(Duration::from_secs(3600)), ..Keep::default() };
+        let keep = || Keep { ages: BTreeMap::from([(0, Duration::from_secs(3600))]), ..Keep::default() };
         let waiting = of(90, 1, 8, 2, 0);
         let blocks = [of(0, 1, 2, 2, 0), of(1, 1, 6, 2, 0), waiting.clone(), of(2, 1, 10, 2, 0)];
         assert_eq!(planned(&blocks, keep(), 100), Some((0, 6, vec![0, 1])));
@@ -162,9 +233,9 @@ mod tests {
     #[test]
     fn a_horizon_only_rises() {
         let mut manifest = Manifest { blocks: vec![of(0, 10, 2, 2, 0), of(1, 10, 4, 2, 0)], ..Manifest::default() };
-        let job = |until| Job { tenant: Tenant::default(), resolution_ms: 0, until_ms: until * HOUR };
-        assert_eq!(job(2).apply(&mut manifest), (1, 10));
-        assert_eq!(job(0).apply(&mut manifest), (0, 0));
+        let job = |until| Job { tenant: Tenant::default(), resolution_ms: 0, until_ms: until * HOUR, classes: NUMBERS };
+        assert_eq!(job(2).apply(&mut manifest, &[(BlockId(0), None)]), (1, 10));
+        assert_eq!(job(0).apply(&mut manifest, &[]), (0, 0));
         assert_eq!(manifest.horizon(&Tenant::default(), 0), 2 * HOUR);
         assert_eq!(manifest.blocks.len(), 1);
     }

@@ -16,18 +16,19 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use ogive_model::{Kind, Selection, TimeRange};
+use ogive_model::{Kind, Labels, Selection, TimeRange};
 
 use crate::bell::Bell;
 use crate::block;
 use crate::codec::dictionary::Effort;
 use crate::ingest::stats::{Counter, Stats};
-use crate::ingest::{Clock, Options, flusher};
+use crate::ingest::{Clock, Observer, Options, flusher};
 use crate::keep::compact::{Pieces, Rules, Source};
 use crate::keep::drop::Bounds;
 use crate::keep::rollup::{Due, Known, Made};
 use crate::ledger::Ledger;
-use crate::retention::{Oldest, Retention};
+use crate::retention::{Class, Classes, Oldest, Retention};
+use crate::retention_clock::{NOTABLE_MS, RetentionClock};
 use crate::roll::roll;
 use crate::sway::sway;
 use crate::view::View;
@@ -62,6 +63,10 @@ pub(crate) struct Keeper {
     rollups: Vec<u32>,
     retention: Retention,
     oldest: Arc<Oldest>,
+    retention_clock: Arc<RetentionClock>,
+    observer: Option<Arc<dyn Observer>>,
+    /// Whether somebody was told that the wall clock is ahead of the retention's.
+    is_doubted: bool,
     /// Blocks of jobs that failed.
     left_alone: HashSet<BlockId>,
     known: Known,
@@ -91,7 +96,7 @@ impl Keeper {
         (bell, flusher): (&Arc<Bell<Wish>>, &Arc<Bell<flusher::Wish>>),
         stats: &Arc<Stats>,
         clock: &Arc<dyn Clock>,
-        oldest: &Arc<Oldest>,
+        (oldest, retention_clock): (&Arc<Oldest>, &Arc<RetentionClock>),
         options: &Options,
     ) -> Self {
         Self {
@@ -106,6 +111,9 @@ impl Keeper {
             rollups: options.rollups.clone(),
             retention: options.retention.clone(),
             oldest: Arc::clone(oldest),
+            retention_clock: Arc::clone(retention_clock),
+            observer: options.observer.clone(),
+            is_doubted: false,
             left_alone: HashSet::new(),
             known: Known::default(),
             try_again_ns: i64::MAX,
@@ -122,6 +130,7 @@ impl Keeper {
                 self.known.try_again();
             }
             while !bell.is_closed() && self.work() {}
+            self.look_at_the_clock();
             for answer in answers {
                 let _ = answer.send(());
             }
@@ -137,7 +146,7 @@ impl Keeper {
             Job::Cut(meta) => self.cut(&view, meta),
             Job::Erase(meta) => self.erase(&view, meta),
             Job::RollUp(due) => self.roll_up(&view, due),
-            Job::Drop(job) => self.drop_blocks(job),
+            Job::Drop(job) => self.drop_blocks(&view, job),
             Job::Compact(job) => self.compact(&view, job),
             Job::Pack(meta) => self.pack(&view, meta),
             Job::Forget => self.forget(),
@@ -167,6 +176,25 @@ impl Keeper {
             }
         }
         true
+    }
+
+    /// Writes down how late it is, and tells when the wall clock is ahead of what is known of the time.
+    fn look_at_the_clock(&mut self) {
+        // It is tried again at the next look.
+        let _ = self.retention_clock.save(self.ledger.disk(), self.ledger.directory(), false);
+        let lag_ms = self.retention_clock.lag_ms();
+        let is_doubted = lag_ms >= NOTABLE_MS;
+        let view = self.ledger.view();
+        let bounds = self.bounds_at(self.clock.wall_ns().div_euclid(1_000_000));
+        let blocks: Vec<&BlockMeta> = view.manifest.blocks.iter().collect();
+        let held = is_doubted && drop::plan(&blocks, &bounds, |_| true).is_some();
+        self.stats.drops_held.set(u64::from(held));
+        if is_doubted != self.is_doubted {
+            self.is_doubted = is_doubted;
+            if let Some(observer) = &self.observer {
+                observer.clock_doubted(if is_doubted { lag_ms } else { 0 });
+            }
+        }
     }
 
     fn counters(&self, job: &Job) -> (&Counter, &Counter) {
@@ -200,7 +228,8 @@ impl Keeper {
         if let Some(due) = made.due(&self.rollups, (wall_ms, closed_ms), &self.known) {
             return Some(Job::RollUp(due));
         }
-        if let Some(job) = drop::plan(&manifest.blocks, &bounds, |meta| made.holds(meta, &self.known)) {
+        let blocks: Vec<&BlockMeta> = manifest.blocks.iter().filter(|meta| !alone(meta)).collect();
+        if let Some(job) = drop::plan(&blocks, &bounds, |meta| made.holds(meta, &self.known)) {
             return Some(Job::Drop(job));
         }
         let rules = Rules { ladder: self.ladder, fan: self.fan, closed_ms };
@@ -217,7 +246,10 @@ impl Keeper {
 
     /// What retention keeps now.
     fn bounds(&self) -> Bounds<'_> {
-        let now_ms = self.clock.wall_ns().div_euclid(1_000_000);
+        self.bounds_at(self.retention_clock.now_ms())
+    }
+
+    fn bounds_at(&self, now_ms: i64) -> Bounds<'_> {
         let closed_ms = now_ms.saturating_sub(self.lateness.as_millis() as i64);
         let step_ms = self.rollups.last().map_or(0, |coarsest| i64::from(*coarsest)).max(self.ladder.base_ms());
         Bounds { retention: &self.retention, now_ms, closed_ms, step_ms }
@@ -301,7 +333,8 @@ impl Keeper {
             // What is gone from it is still in the rollups that were made of it: they are to be made again. The block
             // itself, if it is one, lacks cells now, and is to be made again too.
             let arrived = manifest.generation;
-            manifest.blocks.extend(written.map(|made| BlockMeta { window: meta.window, arrived, rolled: 0, ..made }));
+            let rolled = if meta.resolution_ms == 0 { meta.rolled } else { 0 };
+            manifest.blocks.extend(written.map(|made| BlockMeta { window: meta.window, arrived, rolled, ..made }));
         })
     }
 
@@ -312,25 +345,55 @@ impl Keeper {
         })
     }
 
-    fn drop_blocks(&self, job: &drop::Job) -> Done {
+    fn drop_blocks(&mut self, view: &View, job: &drop::Job) -> Done {
+        let mut view = Arc::new(view.clone());
         if job.resolution_ms == 0 {
             // What was accepted before the bound rose is in memory: it is to be in blocks before they are looked at.
-            self.oldest.raise(&job.tenant, job.until_ms);
+            job.classes.each().for_each(|class| self.oldest.raise(&job.tenant, class, job.until_ms));
             let (answer, flushed) = std::sync::mpsc::channel();
             self.flusher.ring(Some(answer));
             flushed.recv().map_err(|_| Error::Ending)??;
-            let view = self.ledger.view();
+            view = self.ledger.view();
             let made = Made::of(&view.manifest, (&self.rollups, self.ladder), self.bounds());
             let mut going = view.manifest.blocks.iter().filter(|meta| job.takes(meta));
-            if !going.all(|meta| made.holds(meta, &self.known)) {
+            if job.classes.holds(Class::Numbers) && !going.all(|meta| made.holds(meta, &self.known)) {
                 return Ok(());
             }
         }
+        let mut left = Vec::new();
+        let mut unread = Vec::new();
+        for meta in view.manifest.blocks.iter().filter(|meta| job.takes(meta)) {
+            match self.what_stays(&view, meta, job) {
+                Ok(stays) => left.push((meta.id, stays)),
+                Err(error) if matches!(error, Error::Ending) || error.is_full() => return Err(error),
+                // Others need not wait for one that cannot be read.
+                Err(_) => unread.push(meta.id),
+            }
+        }
+        if !unread.is_empty() {
+            self.stats.drop_failures.add(unread.len() as u64);
+            self.left_alone.extend(unread);
+            self.try_again_ns = self.try_again_ns.min(self.clock.wall_ns().saturating_add(TRY_AGAIN_NS));
+        }
         let (mut blocks, mut bytes) = (0, 0);
-        self.ledger.commit(None, |manifest| (blocks, bytes) = job.apply(manifest))?;
+        self.ledger.commit(None, |manifest| (blocks, bytes) = job.apply(manifest, &left))?;
         self.stats.dropped_blocks.add(blocks);
         self.stats.dropped_bytes.add(bytes);
+        // A start must not take an earlier time for the present than the one that this went by.
+        let _ = self.retention_clock.save(self.ledger.disk(), self.ledger.directory(), false);
         Ok(())
+    }
+
+    /// What is left of a block when a job is done, as a block of its own.
+    fn what_stays(&self, view: &View, meta: &BlockMeta, job: &drop::Job) -> Result<Option<BlockMeta>, Error> {
+        // What is too old by now goes with it: it is not written again for each class.
+        let gone = job.classes.with(meta.dropped()).with(self.bounds().too_old(meta));
+        if meta.resolution_ms > 0 || gone == Classes::ALL {
+            return Ok(None);
+        }
+        let without = |labels: &Labels, kind| gone.holds(Class::of(labels, kind));
+        let written = self.write_anew(view, &[meta], (meta.window.range(), self.effort(meta.window)), &without)?;
+        Ok(written.map(|made| BlockMeta { window: meta.window, rolled: gone.to_stored(), ..made }))
     }
 
     /// Makes a rollup, or makes it again.
@@ -357,7 +420,8 @@ impl Keeper {
         }
         let (stop, clash) = (|| self.bell.is_closed(), |clash| self.count(clash));
         let piece_ms = self.ladder.base_ms().max(i64::from(*resolution_ms));
-        let pieces = Pieces::new(sources, piece_ms, Some(Kind::Text), (&stop, &clash))?;
+        let without = |_: &Labels, kind| kind == Kind::Text;
+        let pieces = Pieces::new(sources, piece_ms, &without, (&stop, &clash))?;
         let rolled = pieces.filter_map(|piece| piece.map(|data| roll(data, *resolution_ms, &clash)).transpose());
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
@@ -394,17 +458,23 @@ impl Keeper {
     }
 
     /// Writes what `metas`, of one tenant and resolution, hold inside `range`, without what was deleted.
-    fn rewrite(
+    fn rewrite(&self, view: &View, metas: &[&BlockMeta], how: (TimeRange, Effort)) -> Result<Option<BlockMeta>, Error> {
+        self.write_anew(view, metas, how, &|_, _| false)
+    }
+
+    /// As [`Keeper::rewrite`], of the series that `without` does not say yes to.
+    fn write_anew(
         &self,
         view: &View,
         metas: &[&BlockMeta],
         (range, effort): (TimeRange, Effort),
+        without: &dyn Fn(&Labels, Kind) -> bool,
     ) -> Result<Option<BlockMeta>, Error> {
         let sources = metas.iter().map(|meta| self.source(view, meta, range)).collect::<Result<Vec<_>, Error>>()?;
         let resolution_ms = metas[0].resolution_ms;
         let (stop, clash) = (|| self.bell.is_closed(), |clash| self.count(clash));
         let piece_ms = self.ladder.base_ms().max(i64::from(resolution_ms));
-        let pieces = Pieces::new(sources, piece_ms, None, (&stop, &clash))?;
+        let pieces = Pieces::new(sources, piece_ms, without, (&stop, &clash))?;
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         let written = block::write_as(disk, directory, id, (resolution_ms, effort), pieces)?;
@@ -413,8 +483,8 @@ impl Keeper {
             tenant: metas[0].tenant.clone(),
             arrived: metas.iter().map(|meta| meta.arrived).max().unwrap_or(0),
             cleaned: view.manifest.generation,
-            // Rollups that become one are fresh.
-            rolled: if resolution_ms == 0 { 0 } else { view.manifest.generation },
+            // Rollups that become one are fresh; of raw samples the same was dropped from each.
+            rolled: if resolution_ms == 0 { metas[0].rolled } else { view.manifest.generation },
             ..written
         }))
     }

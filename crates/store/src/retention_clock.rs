@@ -1,0 +1,228 @@
+//! The time that retention goes by: the wall clock, as far as something beside it confirms it.
+//!
+//! Invariants: it is never ahead of the wall clock. Beyond the time that passes it moves on by the wall clock alone no faster than
+//! [`ALONE_FACTOR`] allows; further at once only when [`WITNESSES`] sources outside of this process bring data of that time, or an operator
+//! says so. So a wall clock that was set wrong drops little, however far it jumped, and a downtime is caught up with.
+//! Format: docs/formats/retention-clock.md. Threads: any number.
+//! Failure: a file that cannot be read, or is not there, is replaced by the time of the newest stored data.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ogive_journal::{Disk, Error as DiskError, Finding, scrub_piece};
+
+use crate::bytes::put_signed;
+use crate::ingest::Clock;
+use crate::snapshot::{frame, parse_frame, read_frame};
+use crate::{Error, Manifest};
+
+/// Name of the file in the store's directory.
+pub(crate) const RETENTION_CLOCK_FILE: &str = "RETENTION";
+const MAGIC: [u8; 8] = *b"OGIVERTN";
+
+/// 2: for each hour that passes the clock may be an hour ahead of it by itself. A downtime of a day is caught up with in a day, and a clock
+/// that is set forward by mistake drops an hour more for each hour that nobody sees it.
+const ALONE_FACTOR: u64 = 2;
+
+/// Two sources must bring data of a time: one sender alone may have a wrong clock too.
+const WITNESSES: usize = 2;
+
+/// 10 minutes: below it nobody needs to hear that the clock is behind the wall's, and this often the file is written.
+pub(crate) const NOTABLE_MS: i64 = 600_000;
+
+/// See the module.
+pub(crate) struct RetentionClock {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    at_ms: i64,
+    /// When that was, on the clock that never jumps.
+    looked_ns: u64,
+    /// Sources with the newest data, the newest first: the time of their data.
+    witnesses: Vec<(u128, i64)>,
+    saved_ms: Option<i64>,
+}
+
+impl RetentionClock {
+    /// The clock of `directory`, whose newest data is `manifest`'s; and what was wrong with its file.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        directory: &Path,
+        manifest: &Manifest,
+        clock: &Arc<dyn Clock>,
+    ) -> (Self, Option<String>) {
+        let wall_ms = clock.wall_ns().div_euclid(1_000_000);
+        let newest = manifest.blocks.iter().map(|meta| meta.time_max).max();
+        let (saved_ms, finding) =
+            match read_frame(disk, &directory.join(RETENTION_CLOCK_FILE), MAGIC, |cursor| cursor.signed()) {
+                Ok(saved) => (Some(saved), None),
+                Err(Error::Disk(DiskError::NotFound { .. })) => (None, None),
+                Err(error) => (None, Some(format!("{error}; retention goes by the newest data instead"))),
+            };
+        let at_ms = saved_ms.or(newest).unwrap_or(wall_ms).min(wall_ms);
+        let state = State { at_ms, looked_ns: clock.now_ns(), witnesses: Vec::new(), saved_ms };
+        (Self { clock: Arc::clone(clock), state: Mutex::new(state) }, finding)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Milliseconds since 1970; never ahead of the wall clock.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.look().0
+    }
+
+    /// How far the wall clock is ahead of it, milliseconds.
+    pub(crate) fn lag_ms(&self) -> i64 {
+        let (now_ms, wall_ms) = self.look();
+        wall_ms.saturating_sub(now_ms).max(0)
+    }
+
+    fn look(&self) -> (i64, i64) {
+        let (now_ns, wall_ms) = (self.clock.now_ns(), self.clock.wall_ns().div_euclid(1_000_000));
+        let mut state = self.lock();
+        let passed_ms = now_ns.saturating_sub(state.looked_ns).saturating_mul(ALONE_FACTOR) / 1_000_000;
+        let alone_ms = state.at_ms.saturating_add(i64::try_from(passed_ms).unwrap_or(i64::MAX));
+        let confirmed_ms = state.witnesses.get(WITNESSES - 1).map_or(i64::MIN, |(_, time_ms)| *time_ms);
+        let at_ms = alone_ms.max(confirmed_ms).min(wall_ms).max(state.at_ms);
+        // What is less than a millisecond counts with the next look.
+        if at_ms > state.at_ms || passed_ms > 0 {
+            (state.at_ms, state.looked_ns) = (at_ms, now_ns);
+        }
+        (at_ms.min(wall_ms), wall_ms)
+    }
+
+    /// A source outside of this process brought data of `time_ms`, on its own clock.
+    pub(crate) fn witness(&self, source: u128, time_ms: i64) {
+        let mut state = self.lock();
+        let all = &mut state.witnesses;
+        if all.len() == WITNESSES && all.iter().all(|(_, newest_ms)| time_ms <= *newest_ms) {
+            return;
+        }
+        match all.iter_mut().find(|(held, _)| *held == source) {
+            Some((_, newest_ms)) => *newest_ms = time_ms.max(*newest_ms),
+            None => all.push((source, time_ms)),
+        }
+        all.sort_by_key(|(source, time_ms)| (std::cmp::Reverse(*time_ms), *source));
+        all.truncate(WITNESSES);
+    }
+
+    /// An operator says that the wall clock is right. Gives how far this one was behind it.
+    pub(crate) fn believe(&self) -> i64 {
+        let lag_ms = self.lag_ms();
+        let mut state = self.lock();
+        state.at_ms = state.at_ms.max(self.clock.wall_ns().div_euclid(1_000_000));
+        lag_ms
+    }
+
+    /// Writes the file when it is [`NOTABLE_MS`] old, or in any case.
+    pub(crate) fn save(&self, disk: &dyn Disk, directory: &Path, in_any_case: bool) -> Result<(), Error> {
+        let now_ms = self.now_ms();
+        let is_due = |saved_ms: i64| now_ms.saturating_sub(saved_ms).abs() >= NOTABLE_MS;
+        if !in_any_case && !self.lock().saved_ms.is_none_or(is_due) {
+            return Ok(());
+        }
+        disk.replace(&directory.join(RETENTION_CLOCK_FILE), &encode(now_ms))?;
+        self.lock().saved_ms = Some(now_ms);
+        Ok(())
+    }
+}
+
+fn encode(at_ms: i64) -> Vec<u8> {
+    let mut body = Vec::new();
+    put_signed(&mut body, at_ms);
+    frame(MAGIC, &body)
+}
+
+/// Looks at every copy of the file of `directory`, and heals what is bad in one from another.
+pub(crate) fn scrub(disk: &dyn Disk, directory: &Path) -> Result<Vec<Finding>, Error> {
+    let file = match disk.open_read(&directory.join(RETENTION_CLOCK_FILE)) {
+        Err(DiskError::NotFound { .. }) => return Ok(Vec::new()),
+        file => file?,
+    };
+    let length = (0..file.copies()).filter_map(|copy| file.copy_length(copy).ok()).max().unwrap_or(0);
+    let check = |bytes: &[u8], path: &Path| parse_frame(bytes, path, MAGIC, &|cursor| cursor.signed()).map(|_| ());
+    let piece = scrub_piece(&*file, 0..length, check);
+    Ok(piece.bad.into_iter().map(|bad| Finding::of(bad, "retention clock", &(0..length))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use ogive_journal::SimulatedDisk;
+
+    use super::*;
+    use crate::ManualClock;
+
+    const HOUR: i64 = 3_600_000;
+    const HOUR_NS: i64 = HOUR * 1_000_000;
+    const NOW_MS: i64 = 1_700_000_000_000;
+
+    fn rig() -> (SimulatedDisk, Arc<ManualClock>, Arc<dyn Clock>) {
+        let disk = SimulatedDisk::new(1);
+        disk.create_dir_all(Path::new("/s")).unwrap();
+        let manual = Arc::new(ManualClock::new(NOW_MS * 1_000_000));
+        let clock: Arc<dyn Clock> = manual.clone();
+        (disk, manual, clock)
+    }
+
+    fn open(disk: &SimulatedDisk, clock: &Arc<dyn Clock>) -> RetentionClock {
+        let (opened, finding) = RetentionClock::open(disk, Path::new("/s"), &Manifest::default(), clock);
+        assert_eq!(finding, None);
+        opened
+    }
+
+    /// The wall clock jumped thirty days ahead, and all data was dropped within seconds.
+    #[test]
+    fn a_jump_counts_for_no_more_than_time_passes_until_it_is_confirmed() {
+        let (disk, manual, clock) = rig();
+        let trusted = open(&disk, &clock);
+        manual.advance(HOUR_NS as u64);
+        assert_eq!((trusted.now_ms(), trusted.lag_ms()), (NOW_MS + HOUR, 0));
+        manual.set(30 * 24 * HOUR_NS);
+        assert_eq!((trusted.now_ms(), trusted.lag_ms()), (NOW_MS + HOUR, 30 * 24 * HOUR));
+        manual.advance(HOUR_NS as u64);
+        assert_eq!(trusted.now_ms(), NOW_MS + 3 * HOUR, "twice as fast as time, by itself");
+        // One source is not enough, however often it says so; one with the old time is none.
+        let wall_ms = clock.wall_ns() / 1_000_000;
+        (0..3).for_each(|n| trusted.witness(7, wall_ms - n));
+        trusted.witness(8, NOW_MS);
+        assert_eq!(trusted.now_ms(), NOW_MS + 3 * HOUR);
+        trusted.witness(8, wall_ms + HOUR);
+        assert_eq!((trusted.now_ms(), trusted.lag_ms()), (wall_ms, 0));
+        // Set back it is not ahead of the wall clock.
+        manual.set(-40 * 24 * HOUR_NS);
+        assert_eq!(trusted.now_ms(), wall_ms - 40 * 24 * HOUR);
+    }
+
+    #[test]
+    fn it_is_kept_over_a_restart_and_an_operator_may_confirm() {
+        let (disk, manual, clock) = rig();
+        open(&disk, &clock).save(&disk, Path::new("/s"), true).unwrap();
+        manual.set(30 * 24 * HOUR_NS);
+        let trusted = open(&disk, &clock);
+        assert_eq!(trusted.now_ms(), NOW_MS);
+        assert_eq!((trusted.believe(), trusted.lag_ms()), (30 * 24 * HOUR, 0));
+        disk.flip_bit(&Path::new("/s").join(RETENTION_CLOCK_FILE), 170);
+        let manifest = Manifest {
+            blocks: vec![crate::BlockMeta { time_max: NOW_MS + 5, ..crate::testing::meta(0) }],
+            ..Manifest::default()
+        };
+        let (trusted, finding) = RetentionClock::open(&disk, Path::new("/s"), &manifest, &clock);
+        assert_eq!(trusted.now_ms(), NOW_MS + 5);
+        assert!(finding.unwrap().contains("newest data"));
+    }
+
+    /// The bytes that docs/formats/retention-clock.md shows.
+    #[test]
+    fn the_example_of_the_format_page_is_what_is_written_and_read() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let page = std::fs::read_to_string(root.join("docs/formats/retention-clock.md")).unwrap();
+        let kept = std::fs::read(root.join("vectors/retention/RETENTION")).unwrap();
+        assert_eq!(encode(NOW_MS), kept, "the format changed: its version must rise");
+        crate::testing::check_page(&page, &kept);
+    }
+}
