@@ -93,6 +93,24 @@ pub(crate) trait Backend: Send + Sync {
         Vec::new()
     }
 
+    /// The snapshots that may hold what [`Backend::delete`] with the same arguments deletes.
+    fn snapshots_holding(
+        &self,
+        _tenant: &Tenant,
+        _selectors: &[Vec<Matcher>],
+        _range: TimeRange,
+    ) -> Result<Vec<String>, Refusal> {
+        Ok(Vec::new())
+    }
+
+    /// Says in each of the snapshots what was deleted after it, or removes them.
+    fn after_deletion(&self, _snapshots: &[String], _what: &str, _remove: bool) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// A source outside of this process brought data of `time_ms`, on its own clock.
+    fn witness(&self, _source: u128, _time_ms: i64) {}
+
     /// Waits until what was deleted is gone.
     fn clean(&self) -> Result<(), Refusal> {
         Ok(())

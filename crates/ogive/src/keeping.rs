@@ -1,10 +1,9 @@
 //! What `ogive serve` is told about keeping: how long, how much, which rollups.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ogive_model::Tenant;
-use ogive_store::{Keep, Retention};
+use ogive_store::{Class, Keep, Retention};
 
 use crate::http::params::duration_ms;
 
@@ -30,22 +29,40 @@ fn of_tenant<T>(text: &str, rest: impl Fn(&str) -> Result<T, String>) -> Result<
     }
 }
 
-/// How long: of everything (no name), or by the width of cells in milliseconds (0: as they came).
-pub(crate) type Ages = Vec<(Option<u32>, Duration)>;
+/// Of what a time to keep is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Numbers of each width and logs, where they are not named.
+    All,
+    /// Numbers, by the width of cells in milliseconds (0: as they came).
+    Width(u32),
+    /// Texts of a class.
+    Texts(Class),
+}
 
-/// `30d`, or `1s=15d,1m=90d,1h=3y`, of one tenant or of all that are not named.
+/// How long each is kept.
+pub(crate) type Ages = Vec<(Kept, Duration)>;
+
+/// `30d`, or `1s=15d,1m=90d,1h=3y,logs=30d,gaps=1y,audit=5y`, of one tenant or of all that are not named.
 pub(crate) fn ages(text: &str) -> Result<Of<Ages>, String> {
     of_tenant(text, |text| text.split(',').map(age).collect())
 }
 
-fn age(text: &str) -> Result<(Option<u32>, Duration), String> {
-    let (width, age) = match text.split_once('=') {
-        Some((width, age)) => (Some(self::width(width)?), age),
-        None => (None, text),
+fn age(text: &str) -> Result<(Kept, Duration), String> {
+    let (kept, age) = match text.split_once('=') {
+        Some(("logs", age)) => (Kept::Texts(Class::Logs), age),
+        Some(("gaps", age)) => (Kept::Texts(Class::Gaps), age),
+        Some(("audit", age)) => (Kept::Texts(Class::Audit), age),
+        Some((width, age)) => (Kept::Width(self::width(width)?), age),
+        None => (Kept::All, text),
     };
+    if age == "ever" {
+        return Ok((kept, Duration::MAX));
+    }
     let millis = duration_ms(age).and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0);
-    let refuse = || format!("{age:?} is no time to keep data; give one such as 30d, or 1s=15d,1m=90d,1h=3y");
-    Ok((width, Duration::from_millis(millis.ok_or_else(refuse)?)))
+    let refuse =
+        || format!("{age:?} is no time to keep data; give one such as 30d, or 1s=15d,1m=90d,logs=30d,audit=ever");
+    Ok((kept, Duration::from_millis(millis.ok_or_else(refuse)?)))
 }
 
 /// Cells of a width; one second and below are samples as they came.
@@ -54,7 +71,9 @@ fn width(text: &str) -> Result<u32, String> {
         return Ok(0);
     }
     let millis = duration_ms(text).and_then(|millis| u32::try_from(millis).ok()).filter(|millis| *millis > 0);
-    let millis = millis.ok_or_else(|| format!("{text:?} is no width of cells; give raw, 1s, or one such as 1m"))?;
+    let millis = millis.ok_or_else(|| {
+        format!("{text:?} is no width of cells; give raw, 1s, or one such as 1m, or logs, gaps or audit for texts")
+    })?;
     Ok(if millis <= 1000 { 0 } else { millis })
 }
 
@@ -68,14 +87,17 @@ pub(crate) fn retention(ages: &[Of<Ages>], sizes: &[Of<u64>]) -> Retention {
     let mut retention = Retention::default();
     let named = ages.iter().map(|(tenant, _)| tenant).chain(sizes.iter().map(|(tenant, _)| tenant));
     let keep_of = |tenant: Option<&Tenant>| {
-        let mut keep = Keep { age: None, ages: BTreeMap::new(), bytes: None };
+        let mut keep = Keep::default();
         for (_, of) in ages.iter().filter(|(of, _)| of.as_ref() == tenant) {
-            for (width, age) in of {
-                match width {
-                    Some(width) => {
+            for (kept, age) in of {
+                match kept {
+                    Kept::All => keep.age = Some(*age),
+                    Kept::Width(width) => {
                         keep.ages.insert(*width, *age);
                     }
-                    None => keep.age = Some(*age),
+                    Kept::Texts(class) => {
+                        keep.texts.insert(*class, *age);
+                    }
                 }
             }
         }
@@ -140,6 +162,20 @@ mod tests {
         for wrong in ["", "0d", "-1d", "x", "1m=", "a b:1d", "1d,2"] {
             assert!(ages(wrong).is_err() || wrong == "1d,2", "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn texts_have_times_of_their_own() {
+        let of = |text: &str, class| {
+            let retention = retention(&[ages(text).unwrap()], &[]);
+            retention.of(&Tenant::default()).class_age_ms(class).map(|age| age as u64 / 1000 / DAY)
+        };
+        assert_eq!(Class::ALL.map(|class| of("1s=1d", class)), [Some(1), None, None, None]);
+        assert_eq!(Class::ALL.map(|class| of("2d", class)), [Some(2), Some(2), None, None]);
+        let named = "1s=1d,logs=3d,gaps=4d,audit=5d";
+        assert_eq!(Class::ALL.map(|class| of(named, class)), [Some(1), Some(3), Some(4), Some(5)]);
+        assert!(of("2d,logs=ever", Class::Logs) > Some(1_000_000));
+        assert!(ages("logs=").is_err() && ages("texts=1d").is_err_and(|error| error.contains("logs")));
     }
 
     #[test]

@@ -116,6 +116,18 @@ impl Observer for Heard {
         }
     }
 
+    fn clock_doubted(&self, lag_ms: i64) {
+        let seconds = lag_ms / 1000;
+        if seconds > 0 {
+            eprintln!(
+                "ogive: retention: the clock is {seconds} s ahead of what else is known of the time; nothing is dropped by it alone but an \
+                 hour for each hour that passes, until two senders bring data of that time or you run `ogive retention confirm`"
+            );
+        } else {
+            eprintln!("ogive: retention: the clock is confirmed, and data is dropped by it");
+        }
+    }
+
     fn recovered(&self, sources: &SourceTable) {
         *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = crate::numbers::recalled(sources);
     }
@@ -209,6 +221,24 @@ impl Backend for Embedded {
         self.3.clone()
     }
 
+    fn snapshots_holding(
+        &self,
+        tenant: &Tenant,
+        selectors: &[Vec<Matcher>],
+        range: TimeRange,
+    ) -> Result<Vec<String>, Refusal> {
+        self.0.snapshots_holding(tenant, selectors, range).map_err(refusal)
+    }
+
+    fn after_deletion(&self, snapshots: &[String], what: &str, remove: bool) -> Result<(), Refusal> {
+        let done = if remove { self.0.delete_snapshots(snapshots) } else { self.0.note_deletion(snapshots, what) };
+        done.map_err(refusal)
+    }
+
+    fn witness(&self, source: u128, time_ms: i64) {
+        self.0.witness(source, time_ms);
+    }
+
     fn clean(&self) -> Result<(), Refusal> {
         self.0.settle();
         match self.0.status().tombstones {
@@ -261,6 +291,9 @@ impl Backend for Embedded {
             ("drop_failures_total", status.drop_failures),
             ("dropped_blocks_total", status.dropped_blocks),
             ("dropped_bytes_total", status.dropped_bytes),
+            ("retention_clock_time_seconds", u64::try_from(status.retention_clock_ms / 1000).unwrap_or(0)),
+            ("retention_clock_lag_seconds", u64::try_from(status.retention_lag_ms / 1000).unwrap_or(0)),
+            ("retention_held", u64::from(status.drops_held)),
             ("deletions_pending", status.tombstones),
             ("deletion_rewrites_total", status.erasures),
             ("deletion_failures_total", status.erasure_failures),

@@ -76,6 +76,51 @@ fn an_end_in_order_leaves_nothing_to_replay_and_yesterday_is_rolled_up() {
     assert!(status == 400 && body["error"].as_str().unwrap().contains("resolution"), "{body}");
 }
 
+/// What was deleted came back with a snapshot, which nobody had named.
+#[test]
+fn a_deletion_names_the_snapshots_that_hold_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = start(directory.path(), &["--enable-admin-api"]);
+    gauges(&server, 0, now_ms() - 60_000, 0..5);
+    for name in ["one", "two"] {
+        assert_eq!(ogive(&server, &["snapshot", "create", name]).0, Some(0));
+    }
+    let (code, said) = ogive(&server, &["delete", "kept", "--yes", "--snapshots=refuse"]);
+    assert!(code == Some(2) && said.contains("one, two"), "{code:?} {said}");
+    assert_eq!(server.number("count(kept)"), Some(1.0), "nothing was deleted");
+    let (code, said) = ogive(&server, &["delete", "kept", "--yes", "--clean"]);
+    assert!(code == Some(0) && said.contains("one, two") && said.contains("bring it back"), "{code:?} {said}");
+    assert_eq!(server.number("count(kept)"), None);
+    let (_, said) = ogive(&server, &["snapshot", "delete", "two"]);
+    assert!(said.contains("two"), "{said}");
+    server.terminate();
+    let data = directory.path().to_str().unwrap().to_owned();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+    let rolled = command.args(["snapshot", "rollback", "one", "--data", &data, "--yes"]).output().unwrap();
+    let said = String::from_utf8_lossy(&rolled.stderr).into_owned();
+    assert!(rolled.status.success() && said.contains("1 deletions") && said.contains("kept"), "{said}");
+    let server = start(directory.path(), &["--enable-admin-api"]);
+    assert_eq!(server.number("count(kept)"), Some(1.0));
+    let (code, said) = ogive(&server, &["delete", "kept", "--yes", "--clean", "--snapshots", "--json"]);
+    assert!(code == Some(0) && said.contains(r#""snapshots_deleted":true"#) && said.contains(r#""one""#), "{said}");
+    let (_, listed) = ogive(&server, &["snapshot", "list"]);
+    assert!(!listed.contains("one"), "{listed}");
+}
+
+#[test]
+fn the_time_of_retention_is_shown_and_confirmed() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(directory.path(), &["--retention", "1s=1d,logs=30d,audit=ever"]);
+    let (code, said) = ogive(&server, &["retention", "show", "--json"]);
+    let shown: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &shown["held"]), (Some(0), &json!(false)), "{said}");
+    assert!((shown["clock_ms"].as_i64().unwrap() - now_ms()).abs() < 600_000, "{said}");
+    assert_eq!(ogive(&server, &["retention", "confirm"]).0, Some(0));
+    let (_, status) = server.get("/v1/status");
+    assert_eq!(status["retention_held"], 0);
+    assert_eq!(server.batch(SOURCE, 1, json!([]), json!([])).0, 200);
+}
+
 #[test]
 fn deletion_asks_first_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -89,7 +134,8 @@ fn deletion_asks_first_and_leaves_nothing() {
     assert!(code == Some(1) && said.contains("nothing was deleted"), "{code:?} {said}");
     assert_eq!(server.number("count(kept)"), Some(1.0));
     let (code, said) = ogive(&server, &["delete", "kept", "--yes", "--clean", "--json"]);
-    assert_eq!((code, said.trim()), (Some(0), r#"{"cleaned":true,"series":1}"#));
+    let expected = r#"{"cleaned":true,"series":1,"snapshots":[],"snapshots_deleted":false}"#;
+    assert_eq!((code, said.trim()), (Some(0), expected));
     assert_eq!(server.number("count(kept)"), None);
     let (_, status) = server.get("/v1/status");
     assert_eq!(status["deletions_pending"], 0);

@@ -160,6 +160,33 @@ fn a_directory_is_replaced_while_the_server_goes_on() {
 }
 
 #[test]
+fn a_directory_is_added_while_the_server_goes_on_and_found_again() {
+    let top = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| top.path().join(name));
+    let t = now_ms() - 600_000;
+    let mut server = Server::start_on(&[&a], &[]).unwrap();
+    (1..30).for_each(|n| assert_eq!(send(&server, n, t), 200));
+    let url = format!("http://{}", server.address);
+    let inside = a.join("inside");
+    let (code, _, err) = ogive(&["disk", "add", inside.to_str().unwrap(), "--server", &url]);
+    assert!(code == Some(2) && err.contains("inside of the data directory") && !inside.exists(), "{code:?} {err}");
+    let (code, _, err) = ogive(&["disk", "add", a.to_str().unwrap(), "--server", &url]);
+    assert!(code == Some(2) && err.contains("already"), "{code:?} {err}");
+    let (code, out, err) = ogive(&["disk", "add", b.to_str().unwrap(), "--server", &url]);
+    assert_eq!(code, Some(0), "{out} {err}");
+    assert_eq!(states(&server), ["live", "live"]);
+    (30..60).for_each(|n| assert_eq!(send(&server, n, t), 200));
+    server.kill();
+    // The options name the first alone, as before.
+    let mut server = Server::start_on(&[&a], &[]).unwrap();
+    assert_eq!((states(&server), count(&server)), (vec!["live".into(); 2], 59));
+    server.kill();
+    std::fs::remove_dir_all(&a).unwrap();
+    let server = Server::start_on(&[&b], &["--degraded"]).unwrap();
+    assert_eq!(count(&server), 59);
+}
+
+#[test]
 fn a_directory_that_is_removed_is_missed_and_kill_nine_loses_nothing() {
     let top = tempfile::tempdir().unwrap();
     let [a, b] = ["a", "b"].map(|name| top.path().join(name));

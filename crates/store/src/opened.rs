@@ -8,7 +8,7 @@
 //! found, so that too much is refused before all of it was looked at.
 //! Failure: a part that cannot be read is left out and told, as in an answer of parts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -378,6 +378,7 @@ impl SeriesSet for Opened<'_> {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.gaps().values().flatten().cloned().collect()
+        // Those of several label sets may be the same sentence.
+        self.gaps().values().flatten().cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
 }

@@ -9,16 +9,25 @@
 use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, Error as DiskError, Member, fill_new, segment_number};
+use ogive_model::{Matcher, Selection, Tenant, TimeRange};
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
 use crate::manifest::MANIFEST_FILE;
 use crate::store::JOURNAL_DIRECTORY;
-use crate::{Error, Manifest};
+use crate::{Block, Budget, Error, Manifest, Tombstone};
 
 /// Where the snapshots are in the store's directory.
 pub const SNAPSHOTS_DIRECTORY: &str = "snapshots";
 const SNAPSHOT_FILE: &str = "SNAPSHOT";
 const ROLLBACK_FILE: &str = "ROLLBACK";
+/// Deletions that came after the snapshot, and of which it may hold samples.
+const DELETED_FILE: &str = "DELETED";
+const DELETED_MAGIC: [u8; 8] = *b"OGIVEDEL";
+/// 1,000 deletions are named to who rolls back; further ones are counted.
+const DELETED_MAX: usize = 1000;
+/// 1,000 bytes of each: a thousand of them are far below what a frame may have.
+const DELETED_BYTES_MAX: usize = 1000;
+const _: () = assert!(DELETED_MAX * (DELETED_BYTES_MAX + 10) < FRAME_BYTES_MAX);
 const SNAPSHOT_MAGIC: [u8; 8] = *b"OGIVESNP";
 const ROLLBACK_MAGIC: [u8; 8] = *b"OGIVERBK";
 const VERSION: u32 = 1;
@@ -156,6 +165,96 @@ fn link_segments(disk: &dyn Disk, from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// The snapshots that may hold samples of `tenant` in `range` of series that one of `selectors` accepts, by name. What a snapshot's journal
+/// holds, or what of it cannot be read, is not looked through: it may.
+///
+/// # Errors
+/// The disk's.
+pub fn holding(
+    disk: &dyn Disk,
+    directory: &Path,
+    (tenant, selectors, range): (&Tenant, &[Vec<Matcher>], TimeRange),
+) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for info in list(disk, directory)? {
+        let inside = path_of(directory, &info.name);
+        match may_hold(disk, &inside, (tenant, selectors, range)) {
+            Ok(false) => {}
+            Ok(true) | Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => names.push(info.name),
+            // It was removed meanwhile.
+            Err(_) if read(disk, directory, &info.name).is_err() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(names)
+}
+
+fn may_hold(
+    disk: &dyn Disk,
+    inside: &Path,
+    (tenant, selectors, range): (&Tenant, &[Vec<Matcher>], TimeRange),
+) -> Result<bool, Error> {
+    for path in disk.list(&inside.join(JOURNAL_DIRECTORY))? {
+        if segment_number(&path).is_some() && disk.length(&path)? > SEGMENT_EMPTY_BYTES {
+            return Ok(true);
+        }
+    }
+    let Some((manifest, _)) = Manifest::read(disk, inside)? else { return Ok(false) };
+    for matchers in selectors {
+        let deletion = Tombstone { generation: u64::MAX, tenant: tenant.clone(), matchers: matchers.clone(), range };
+        for meta in manifest.blocks.iter().filter(|meta| deletion.concerns(meta)) {
+            let block = Block::open(disk, &Manifest::block_path(inside, meta.id))?;
+            let end_ms = range.end_ms.saturating_add(i64::from(meta.resolution_ms));
+            let selection = Selection {
+                matchers: matchers.clone(),
+                range: TimeRange { end_ms, ..range },
+                samples_max: usize::MAX,
+                labels_only: true,
+                resolution: Default::default(),
+            };
+            if !block.select(&selection, &mut Budget::new(usize::MAX))?.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Notes in the snapshot `name` that `what` was deleted after it was made.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn note_deletion(disk: &dyn Disk, directory: &Path, name: &str, what: &str) -> Result<(), Error> {
+    // What cannot be read any more is begun anew: that something was deleted is the point.
+    let (mut count, mut all) = deletions(disk, directory, name).unwrap_or_default();
+    count += 1;
+    let end = (0..=what.len().min(DELETED_BYTES_MAX)).rev().find(|end| what.is_char_boundary(*end)).unwrap_or(0);
+    all.push(what[..end].to_owned());
+    all.truncate(DELETED_MAX);
+    let mut body = Vec::new();
+    put_varint(&mut body, count);
+    put_varint(&mut body, all.len() as u64);
+    all.iter().for_each(|one| put_bytes(&mut body, one.as_bytes()));
+    Ok(disk.replace(&path_of(directory, name).join(DELETED_FILE), &frame(DELETED_MAGIC, &body))?)
+}
+
+/// How many deletions came after the snapshot `name` was made and concern it, and the first of them.
+///
+/// # Errors
+/// [`Error::Corrupt`], or the disk's.
+pub fn deletions(disk: &dyn Disk, directory: &Path, name: &str) -> Result<(u64, Vec<String>), Error> {
+    let parse = |cursor: &mut Cursor<'_>| {
+        let count = cursor.varint()?;
+        let listed = cursor.count(DELETED_MAX, "deletions")?;
+        let all = (0..listed).map(|_| cursor.text().map(str::to_owned)).collect::<Result<Vec<_>, Broken>>()?;
+        Ok((count, all))
+    };
+    match read_frame(disk, &path_of(directory, name).join(DELETED_FILE), DELETED_MAGIC, parse) {
+        Err(Error::Disk(DiskError::NotFound { .. })) => Ok((0, Vec::new())),
+        read => read,
+    }
+}
+
 /// Removes a snapshot; the files that nobody else has go with it.
 ///
 /// # Errors
@@ -203,7 +302,7 @@ pub fn clone_to(
         files.extend(disk.list(&inside)?);
         for path in files {
             let inner = path.strip_prefix(&inside).expect("it was listed there");
-            if disk.is_directory(&path)? || inner == Path::new(SNAPSHOT_FILE) {
+            if disk.is_directory(&path)? || inner == Path::new(SNAPSHOT_FILE) || inner == Path::new(DELETED_FILE) {
                 continue;
             }
             let from = path.strip_prefix(directory).expect("snapshots are inside");

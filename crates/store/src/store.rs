@@ -85,7 +85,6 @@ impl Store {
         let (bell, keeper) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
         let (retention_clock, finding) =
             RetentionClock::open(ledger.disk(), directory, &ledger.view().manifest, &clock);
-        findings.extend(finding);
         let retention_clock = Arc::new(retention_clock);
         let oldest = oldest_of(&options, &ledger, &retention_clock);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
@@ -115,6 +114,7 @@ impl Store {
         let (mut recovered, mut lost, spans) = writer.replay(from, |mark| flusher.relieve(mark))?;
         lost.extend(met.lost(&ledger.view().blocks, spans.around((writer.journal.next().0, 0))));
         met.add_to(&mut recovered);
+        recovered.findings.extend(finding);
         findings.note(now_ms, lost);
 
         let (ring, interval) = (Arc::clone(&bell), (options.flush_interval, options.flush_retry));
@@ -240,6 +240,37 @@ impl Store {
         })?;
         self.keeper.ring(None);
         Ok(())
+    }
+
+    /// The snapshots that may hold what [`Store::delete`] with the same arguments deletes.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn snapshots_holding(
+        &self,
+        tenant: &Tenant,
+        selectors: &[Vec<Matcher>],
+        range: TimeRange,
+    ) -> Result<Vec<String>, Error> {
+        snapshot::holding(self.ledger.disk(), self.ledger.directory(), (tenant, selectors, range))
+    }
+
+    /// Notes in the snapshots `names` that `what` was deleted after they were made, for whoever brings one back.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn note_deletion(&self, names: &[String], what: &str) -> Result<(), Error> {
+        let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
+        names.iter().try_for_each(|name| snapshot::note_deletion(disk, directory, name, what))
+    }
+
+    /// Removes the snapshots `names`.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when one is not there; the disk's.
+    pub fn delete_snapshots(&self, names: &[String]) -> Result<(), Error> {
+        let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
+        names.iter().try_for_each(|name| snapshot::delete(disk, directory, name))
     }
 
     /// Waits until nothing is left to be done to the blocks.

@@ -289,6 +289,44 @@ fn a_snapshot_holds_what_was_acknowledged_and_nothing_later() {
     assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..80).collect());
 }
 
+/// What was deleted "from the disk" came back with a snapshot, of which nobody heard.
+#[test]
+fn snapshots_that_hold_what_is_deleted_are_named() {
+    let disk = SimulatedDisk::new(4);
+    let store = open(Arc::new(disk.clone()), "/s");
+    (0..20).for_each(|n| assert!(send(&store, n)));
+    store.flush_whole().unwrap();
+    store.snapshot("blocks", 1).unwrap();
+    let all =
+        |name: &str| vec![vec![ogive_model::Matcher::new("__name__", ogive_model::MatchOp::Equal, name).unwrap()]];
+    let tenant = ogive_model::Tenant::default();
+    let holding = |name: &str, range| store.snapshots_holding(&tenant, &all(name), range).unwrap();
+    let at =
+        |n: i64| TimeRange { start_ms: WALL_NS / 1_000_000 + n * 1000 - 1, end_ms: WALL_NS / 1_000_000 + n * 1000 };
+    assert_eq!(holding("f", TimeRange::ALL), ["blocks"]);
+    assert_eq!((holding("f", at(7)), holding("f", at(90))), (vec!["blocks".to_owned()], vec![]));
+    assert_eq!(holding("none", TimeRange::ALL), [""; 0]);
+    assert_eq!(
+        store.snapshots_holding(&ogive_model::Tenant::new("other").unwrap(), &all("f"), TimeRange::ALL).unwrap(),
+        [""; 0]
+    );
+    (20..25).for_each(|n| assert!(send(&store, n)));
+    store.snapshot("journal", 2).unwrap();
+    assert_eq!(holding("f", TimeRange::ALL), ["blocks", "journal"], "nobody looks through a journal");
+    store.delete(&tenant, &all("f"), TimeRange::ALL).unwrap();
+    store.note_deletion(&["blocks".into()], "f").unwrap();
+    store.note_deletion(&["blocks".into()], "g").unwrap();
+    let noted = |name| snapshot::deletions(&disk, Path::new("/s"), name).unwrap();
+    assert_eq!((noted("blocks"), noted("journal").0), ((2, vec!["f".into(), "g".into()]), 0));
+    store.delete_snapshots(&["blocks".into()]).unwrap();
+    assert_eq!(holding("f", TimeRange::ALL), ["journal"]);
+    store.snapshot("after", 3).unwrap();
+    store.settle();
+    store.flush_whole().unwrap();
+    store.snapshot("clean", 4).unwrap();
+    assert!(!holding("f", TimeRange::ALL).contains(&"clean".to_owned()));
+}
+
 /// A snapshot was removed while a scrub looked at it, and the scrub counted an error, or ended with one, at whatever file it stood.
 #[test]
 fn a_snapshot_that_goes_under_a_scrub_is_no_finding() {
@@ -313,7 +351,7 @@ fn a_snapshot_that_goes_under_a_scrub_is_no_finding() {
             }
             Ok(())
         };
-        let found = store.scrub(&mut pace).unwrap();
+        let found = store.scrub(WALL_NS / 1_000_000, &mut pace).unwrap();
         assert_eq!(found.findings, [], "removed at look {at}");
         if looks < at {
             ended = at;

@@ -199,7 +199,14 @@ impl Spooling {
         meters: Arc<Meters>,
     ) -> anyhow::Result<(Self, std::thread::JoinHandle<()>)> {
         let (queue, commands) = sync_channel(QUEUE_BATCHES);
-        let writer = Writer { spool, broker: Arc::clone(&broker), meters, commands, problem: None };
+        let writer = Writer {
+            age_clock: age_clock(&broker),
+            spool,
+            broker: Arc::clone(&broker),
+            meters,
+            commands,
+            problem: None,
+        };
         let thread = std::thread::Builder::new().name("spool".into()).spawn(move || writer.run());
         Ok((Self { broker, queue }, thread.context("cannot start a thread")?))
     }
@@ -307,9 +314,46 @@ impl Reader for NoData<'_> {
     }
 }
 
+/// The time that `age-max` goes by: the wall clock, but by it alone no faster than twice the time that passes. So a clock that is set
+/// forward by mistake gives up an hour more for each hour that nobody sees it, not the spool, and a downtime is caught up with.
+struct AgeClock {
+    at_ms: i64,
+    looked_ns: u64,
+    is_told: bool,
+}
+
+/// 10 minutes ahead are worth a word.
+const NOTABLE_MS: i64 = 600_000;
+
+impl AgeClock {
+    /// From the newest batch of the spool on, which is not ahead of the wall clock.
+    fn new(newest_ms: Option<i64>, (now_ns, wall_ms): (u64, i64)) -> Self {
+        Self { at_ms: newest_ms.unwrap_or(wall_ms).min(wall_ms), looked_ns: now_ns, is_told: false }
+    }
+
+    /// Milliseconds since 1970; and whether it was not told yet that the wall clock is far ahead.
+    fn look(&mut self, (now_ns, wall_ms): (u64, i64)) -> (i64, bool) {
+        let passed_ms = now_ns.saturating_sub(self.looked_ns) / 1_000_000;
+        if passed_ms > 0 {
+            let alone_ms = self.at_ms.saturating_add(i64::try_from(passed_ms * 2).unwrap_or(i64::MAX));
+            (self.at_ms, self.looked_ns) = (alone_ms.min(wall_ms).max(self.at_ms), now_ns);
+        }
+        let is_far = wall_ms.saturating_sub(self.at_ms) >= NOTABLE_MS;
+        let tell = is_far && !self.is_told;
+        self.is_told = is_far;
+        (self.at_ms.min(wall_ms), tell)
+    }
+}
+
+fn age_clock(broker: &Broker) -> AgeClock {
+    let newest_ms = broker.around.board.segments().iter().filter_map(|segment| segment.arrival_last_ms).max();
+    AgeClock::new(newest_ms, broker.around.times())
+}
+
 /// Owns the spool.
 struct Writer {
     spool: Spool,
+    age_clock: AgeClock,
     broker: Arc<Broker>,
     meters: Arc<Meters>,
     commands: Receiver<Command>,
@@ -432,7 +476,14 @@ impl Writer {
 
     fn limit(&mut self) -> anyhow::Result<()> {
         let until = self.broker.around.clock.now() + TURN.as_nanos() as u64;
-        while let Some((segment, is_age)) = self.spool.excess(self.broker.around.now_ms(), self.broker.limits()) {
+        let (now_ms, tell) = self.age_clock.look(self.broker.around.times());
+        if tell && self.broker.limits().age_ms_max.is_some() {
+            eprintln!(
+                "ogive: spool: the clock is far ahead of the newest batches; by it alone age-max gives up an hour more for each hour \
+                 that passes, until it is caught up with"
+            );
+        }
+        while let Some((segment, is_age)) = self.spool.excess(now_ms, self.broker.limits()) {
             if segment.positions().end >= self.broker.around.board.end() {
                 self.spool.rotate()?;
             }
@@ -470,5 +521,27 @@ fn refusal(refused: SpoolRefusal) -> Refusal {
         SpoolRefusal::TooLarge(_) => Refusal::TooLarge(message),
         SpoolRefusal::DiskFull => Refusal::DiskFull(message),
         SpoolRefusal::Failed(_) => Refusal::Failed(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+    const HOUR_NS: u64 = 3_600_000_000_000;
+
+    /// The wall clock jumped thirty days ahead, and the whole spool was older than `age-max`.
+    #[test]
+    fn a_clock_that_jumps_ages_the_spool_no_faster_than_time_passes() {
+        let mut clock = AgeClock::new(Some(10 * HOUR), (0, 10 * HOUR));
+        assert_eq!(clock.look((HOUR_NS, 11 * HOUR)), (11 * HOUR, false));
+        assert_eq!(clock.look((HOUR_NS, 700 * HOUR)), (11 * HOUR, true));
+        assert_eq!(clock.look((2 * HOUR_NS, 701 * HOUR)), (13 * HOUR, false), "told once");
+        assert_eq!(clock.look((2 * HOUR_NS, 12 * HOUR)), (12 * HOUR, false), "never ahead of the wall clock");
+        // A broker that was down for a day goes on where its spool ends.
+        let mut late = AgeClock::new(Some(10 * HOUR), (0, 34 * HOUR));
+        assert_eq!(late.look((12 * HOUR_NS, 46 * HOUR)), (34 * HOUR, true));
+        assert_eq!(late.look((24 * HOUR_NS, 58 * HOUR)), (58 * HOUR, false));
     }
 }

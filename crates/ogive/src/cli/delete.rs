@@ -26,14 +26,38 @@ pub(crate) struct Delete {
     /// Do not ask.
     #[arg(long)]
     yes: bool,
-    /// Wait until the bytes are gone from the disk.
+    /// Wait until the bytes are gone from the disk. Snapshots keep theirs: see --snapshots.
     #[arg(long)]
     clean: bool,
+    /// Delete the snapshots that may hold any of it too; with =refuse delete nothing while there is one. They are named in any case.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_value = "keep", default_missing_value = "delete")]
+    snapshots: Snapshots,
     #[command(flatten)]
     server: Server,
     /// Print what was done as JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// What becomes of snapshots that may hold what is deleted.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Snapshots {
+    /// They stay, and are named.
+    Keep,
+    /// They are deleted, whole.
+    Delete,
+    /// Nothing is deleted while there is one.
+    Refuse,
+}
+
+impl Snapshots {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Delete => "delete",
+            Self::Refuse => "refuse",
+        }
+    }
 }
 
 /// Runs the command.
@@ -55,14 +79,32 @@ fn done(options: &Delete) -> Result<ExitCode, Failure> {
         eprintln!("ogive: nothing was deleted");
         return Ok(ExitCode::from(EXIT_FINDING));
     }
-    options.server.post_empty("/api/v1/admin/tsdb/delete_series", &params)?;
+    params.push(("snapshots", options.snapshots.as_str()));
+    let answer = options.server.post_empty("/api/v1/admin/tsdb/delete_series", &params)?;
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
+    let snapshots: Vec<&str> =
+        answer["data"]["snapshots"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).collect();
+    let is_deleted = answer["data"]["snapshots_deleted"] == true;
     if options.clean {
         options.server.post_empty("/api/v1/admin/tsdb/clean_tombstones", &[])?;
     }
     if options.json {
-        println!("{}", serde_json::json!({"series": count, "cleaned": options.clean}));
+        println!(
+            "{}",
+            serde_json::json!({
+                "series": count, "cleaned": options.clean, "snapshots": snapshots, "snapshots_deleted": is_deleted,
+            })
+        );
     } else {
         println!("deleted from {count} series");
+        let names = snapshots.join(", ");
+        match (snapshots.is_empty(), is_deleted) {
+            (true, _) => {}
+            (false, true) => println!("deleted the snapshots that may have held it: {names}"),
+            (false, false) => println!(
+                "these snapshots may still hold it, and bring it back: {names}; `ogive snapshot delete NAME` removes one, --snapshots all of them"
+            ),
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! `ogive disk`: the directories of a running server.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -24,6 +24,19 @@ pub(crate) enum Disk {
         #[command(flatten)]
         server: Server,
         /// Print the server's JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Fills DIR while the server goes on; from then on it holds everything, as the others do. The server finds it again at its next start.
+    Add {
+        /// An empty directory on the server's machine.
+        directory: PathBuf,
+        #[command(flatten)]
+        server: Server,
+        /// Bytes a second, such as 50MiB; 0 for as fast as it goes.
+        #[arg(long, value_name = "BYTES", default_value = "128MiB", value_parser = bytes)]
+        rate: u64,
+        /// Print the state at the end as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -70,23 +83,32 @@ pub(crate) fn run(command: &Disk) -> anyhow::Result<ExitCode> {
             Ok(data) => list(&data?, *json),
             Err(failure) => Ok(failure.report()),
         },
+        Disk::Add { directory, server, rate, json } => {
+            let request = json!({"path": absolute(directory)?, "rate": rate});
+            filled(server, ("/v1/disks/add", &request), directory, *json)
+        }
         Disk::Replace { old, new, server, rate, json } => {
             let request = json!({"old": absolute(old)?, "new": absolute(new)?, "rate": rate});
-            if let Err(failure) = server.post("/v1/disks/replace", &request) {
-                return Ok(failure.report());
-            }
-            match wait(server) {
-                Ok(data) => {
-                    let data = data?;
-                    if let Some(error) = data["filling"]["error"].as_str() {
-                        eprintln!("ogive: {} could not be filled: {error}", new.display());
-                        return Ok(ExitCode::from(EXIT_FINDING));
-                    }
-                    list(&data, *json)
-                }
-                Err(failure) => Ok(failure.report()),
-            }
+            filled(server, ("/v1/disks/replace", &request), new, *json)
         }
+    }
+}
+
+/// Asks for a directory to be filled, and waits until it is.
+fn filled(server: &Server, (path, request): (&str, &Value), new: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    if let Err(failure) = server.post(path, request) {
+        return Ok(failure.report());
+    }
+    match wait(server) {
+        Ok(data) => {
+            let data = data?;
+            if let Some(error) = data["filling"]["error"].as_str() {
+                eprintln!("ogive: {} could not be filled: {error}", new.display());
+                return Ok(ExitCode::from(EXIT_FINDING));
+            }
+            list(&data, json)
+        }
+        Err(failure) => Ok(failure.report()),
     }
 }
 

@@ -16,6 +16,7 @@ mod plot;
 mod progress;
 mod query;
 mod replay;
+mod retention;
 mod scrub;
 pub(crate) mod serve;
 mod snapshot;
@@ -63,6 +64,8 @@ enum Command {
     Delete(delete::Delete),
     #[command(subcommand)]
     Disk(disk::Disk),
+    #[command(subcommand)]
+    Retention(retention::Retention),
     Scrub(scrub::Scrub),
     #[command(subcommand)]
     Snapshot(snapshot::Snapshot),
@@ -161,6 +164,7 @@ pub fn run() -> ExitCode {
         Command::Query(options) => query::run(options, &terminal),
         Command::Status(options) => status::run(options),
         Command::Disk(command) => disk::run(command),
+        Command::Retention(command) => retention::run(command),
         Command::Scrub(options) => scrub::run(options),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Trace(options) => trace::run(options, &terminal),

@@ -31,8 +31,8 @@ pub(crate) struct Serve {
     /// between, each serves the same.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6448", env = "OGIVE_LISTEN", value_delimiter = ',', value_parser = address)]
     listen: Vec<SocketAddr>,
-    /// How long data is kept: 30d, or by resolution 1s=15d,1m=90d,1h=3y (1s is data as it came); TENANT:30d for one tenant
-    /// alone. For ever when it is left out.
+    /// How long data is kept: 30d, or by resolution 1s=15d,1m=90d,1h=3y (1s is numbers as they came), and logs=30d,gaps=1y,audit=5y
+    /// for texts; TENANT:30d for one tenant alone. For ever when it is left out, gaps and audit also when they are not named.
     #[arg(long, value_name = "TIME", env = "OGIVE_RETENTION", value_parser = keeping::ages)]
     retention: Vec<Of<Ages>>,
     /// Most bytes of a tenant's blocks, such as 50GiB; TENANT:1GiB for one tenant alone.

@@ -156,12 +156,22 @@ fn rollback(name: &str, data: &[PathBuf], yes: bool, json: bool) -> anyhow::Resu
     }
     let (mirror, _) = open_mirror(data, false).context("a rollback needs the server stopped")?;
     let kept = format!("before-rollback-{}", now_ms());
+    let (undone, deletions) = snapshot::deletions(&mirror, mirror.root(), name)?;
+    if undone > 0 {
+        eprintln!(
+            "ogive: {undone} deletions were made since {name}, and it brings back what they deleted; delete it again afterwards:"
+        );
+        deletions.iter().for_each(|what| eprintln!("ogive:   {what}"));
+    }
     if !yes && !agreed(name, &kept)? {
         bail!("nothing was changed");
     }
     snapshot::rollback(&mirror, mirror.root(), name, &kept, now_ms())?;
     if json {
-        println!("{}", json!({"rolled_back_to": name, "kept": kept}));
+        println!(
+            "{}",
+            json!({"rolled_back_to": name, "kept": kept, "undone_deletions": undone, "deletions": deletions})
+        );
     } else {
         println!("the store is what it was at {name}; what it was before is the snapshot {kept}");
     }

@@ -1,9 +1,10 @@
 //! `/api/v1/admin/tsdb/*`: deletion, as Prometheus has it. Only with `--enable-admin-api`.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use ogive_model::TimeRange;
+use ogive_model::{Matcher, TimeRange};
+use serde_json::json;
 
 use super::App;
 use super::ask::blocking;
@@ -44,8 +45,62 @@ pub(super) async fn delete_series(State(app): State<App>, params: Params) -> Res
     if range.start_ms >= range.end_ms {
         return Err(ApiError::bad_data("invalid parameter \"end\": end timestamp must not be before start time"));
     }
-    blocking("the request", move || app.backend.delete(&params.tenant, &selectors, range).map_err(refused)).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let snapshots = match params.get("snapshots") {
+        None => Snapshots::Name,
+        Some("keep") => Snapshots::Keep,
+        Some("delete") => Snapshots::Delete,
+        Some("refuse") => Snapshots::Refuse,
+        Some(other) => {
+            return Err(ApiError::bad_data(format!(
+                "invalid parameter \"snapshots\": {other:?}; give keep, delete or refuse"
+            )));
+        }
+    };
+    blocking("the request", move || deleted(&app, &params, (&selectors, range), snapshots)).await
+}
+
+/// What becomes of snapshots that may hold what is deleted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Snapshots {
+    /// They are named in a header, as nobody asked.
+    Name,
+    Keep,
+    Delete,
+    /// Nothing is deleted when there is one.
+    Refuse,
+}
+
+fn deleted(
+    app: &App,
+    params: &Params,
+    (selectors, range): (&[Vec<Matcher>], TimeRange),
+    snapshots: Snapshots,
+) -> Result<Response, ApiError> {
+    let backend = &app.backend;
+    let holding = || backend.snapshots_holding(&params.tenant, selectors, range).map_err(refused);
+    if snapshots == Snapshots::Refuse {
+        let names = holding()?;
+        if !names.is_empty() {
+            let names = names.join(", ");
+            return Err(ApiError::bad_data(format!(
+                "nothing was deleted: the snapshots {names} may hold it; delete them first, or ask with snapshots=delete or keep"
+            )));
+        }
+    }
+    backend.delete(&params.tenant, selectors, range).map_err(refused)?;
+    let names = holding()?;
+    let what = params.all("match[]").collect::<Vec<_>>().join(" and ");
+    backend.after_deletion(&names, &what, snapshots == Snapshots::Delete).map_err(refused)?;
+    if snapshots == Snapshots::Name {
+        let all = HeaderValue::from_str(&names.join(",")).map_err(|error| ApiError::unavailable(error.to_string()))?;
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        if !names.is_empty() {
+            response.headers_mut().insert("ogive-snapshots", all);
+        }
+        return Ok(response);
+    }
+    let is_deleted = snapshots == Snapshots::Delete;
+    Ok(super::upkeep::answer(StatusCode::OK, &json!({"snapshots": names, "snapshots_deleted": is_deleted})))
 }
 
 /// Waits until what was deleted is gone from the disk.

@@ -8,8 +8,9 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{Batch, Tenant, Verdict, wire};
+use ogive_model::{Batch, Sample, Tenant, Verdict, wire};
 use std::fmt::Write as _;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use tokio::sync::oneshot;
 
 use super::App;
@@ -311,6 +312,9 @@ pub(super) fn submitted(
         ledger.batch(samples, &Err(refusal.clone()));
         return Err(refusal);
     }
+    if let Some((source, time_ms)) = witness(protocol, &batch) {
+        app.backend.witness(source, time_ms);
+    }
     let (sender, receiver) = oneshot::channel();
     let counters = app.counters.clone();
     ledger.received.add(samples);
@@ -328,6 +332,25 @@ pub(super) fn submitted(
         return Err(refusal);
     }
     Ok(receiver)
+}
+
+/// Who sent a batch and the latest time in it, where that is the sender's: what is read from others or comes without times has this
+/// server's. Senders that give themselves no name are told apart by the `job` and the `instance` of their first series.
+fn witness(protocol: Protocol, batch: &Batch) -> Option<(u128, i64)> {
+    let time_ms = batch.samples.iter().flatten().map(Sample::time_ms).max()?;
+    match protocol {
+        Protocol::Batch => Some((batch.source.0, time_ms)),
+        Protocol::RemoteWrite | Protocol::Otlp => {
+            let labels = batch.series.iter().flatten().next().map(|def| &def.labels)?;
+            let names = ["job", "instance", "service.name", "service_name", "host", "host.name", "host_name"];
+            let name = names.map(|name| labels.get(name));
+            Some((
+                u128::from(BuildHasherDefault::<DefaultHasher>::default().hash_one((protocol.name(), name))),
+                time_ms,
+            ))
+        }
+        _ => None,
+    }
 }
 
 /// The status and the body that tell of it.

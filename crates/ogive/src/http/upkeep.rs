@@ -46,6 +46,62 @@ pub(super) async fn replace(State(app): State<App>, headers: HeaderMap, body: By
 }
 
 #[derive(serde::Deserialize)]
+pub(super) struct Add {
+    path: PathBuf,
+    /// Bytes a second; 0 is no bound.
+    rate: Option<u64>,
+}
+
+/// Begins to fill a directory that is one more.
+pub(super) async fn add(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
+    let Add { path, rate } = read(&headers, &body)?;
+    let own = upkeep(&app)?.clone();
+    blocking("the request", move || {
+        let began = own.add(&path, rate.unwrap_or(FILL_RATE));
+        began.map_err(|error| ApiError::bad_data(format!("{error:#}")))?;
+        Ok(answer(StatusCode::ACCEPTED, &document(&own)))
+    })
+    .await
+}
+
+/// The time that retention goes by.
+pub(super) async fn retention(State(app): State<App>) -> Result<Response, ApiError> {
+    with_store(&app, |_, store| Ok((StatusCode::OK, retention_document(store)))).await
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Confirm {
+    /// The server's clock is right.
+    confirm_clock: bool,
+}
+
+/// Somebody says that the clock is right.
+pub(super) async fn confirm_clock(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let Confirm { confirm_clock } = read(&headers, &body)?;
+    if !confirm_clock {
+        return Err(ApiError::bad_data("give {\"confirm_clock\": true} when the server's clock is right"));
+    }
+    with_store(&app, |_, store| {
+        let lag_ms = store.believe_clock();
+        eprintln!("ogive: retention: an operator confirmed the clock, which was {} s ahead", lag_ms / 1000);
+        Ok((StatusCode::OK, retention_document(store)))
+    })
+    .await
+}
+
+fn retention_document(store: &Store) -> Value {
+    let status = store.status();
+    json!({
+        "clock_ms": status.retention_clock_ms, "lag_ms": status.retention_lag_ms, "held": status.drops_held,
+    })
+}
+
+#[derive(serde::Deserialize)]
 pub(super) struct StartScrub {
     /// Bytes a second; 0 is no bound.
     rate: Option<u64>,

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use anyhow::{Context, bail};
-use ogive_journal::{Error as DiskError, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, RealDisk};
+use ogive_journal::{
+    Error as DiskError, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, RealDisk, added_members,
+};
 use ogive_probe::Clock;
 use ogive_store::{SnapshotInfo, Store};
 
@@ -78,8 +80,28 @@ impl Upkeep {
         {
             bail!("{} is in use and needs no filling", new.display());
         }
+        self.check_target(Some(&old), &new)?;
         let own = self.clone();
         self.filling.start("fill", move |work| own.fill(Some(&old).filter(|old| **old != new), &new, rate, work))
+    }
+
+    /// Fills `new`, at no more than `rate` bytes a second; from then on it holds everything as the others do. Returns when it has begun.
+    pub(crate) fn add(&self, new: &Path, rate: u64) -> anyhow::Result<()> {
+        let new = absolute(new)?;
+        if self.mirror.members().iter().any(|member| member.path == new) {
+            bail!(
+                "{} is a directory of this server already; `ogive disk replace` fills one that is out",
+                new.display()
+            );
+        }
+        self.check_target(None, &new)?;
+        let own = self.clone();
+        self.filling.start("fill", move |work| own.fill(None, &new, rate, work))
+    }
+
+    /// Refuses before anything is read or written what [`Upkeep::fill`] would refuse.
+    fn check_target(&self, old: Option<&Path>, new: &Path) -> anyhow::Result<()> {
+        Ok(self.mirror.check_target(old, &Member { root: new.to_owned(), disk: Arc::new(RealDisk) })?)
     }
 
     fn fill(&self, old: Option<&PathBuf>, new: &Path, rate: u64, work: &Work) -> anyhow::Result<()> {
@@ -119,10 +141,15 @@ impl Upkeep {
 
 /// Opens directories as one disk, with the ones that must be filled.
 pub(crate) fn open_mirror(directories: &[PathBuf], degraded: bool) -> anyhow::Result<(MirrorDisk, Vec<PathBuf>)> {
-    let members: Vec<Member> = directories
+    let mut members: Vec<Member> = directories
         .iter()
         .map(|path| Ok(Member { root: absolute(path)?, disk: Arc::new(RealDisk) }))
         .collect::<anyhow::Result<_>>()?;
+    // One that is not there keeps the mirror shut as one that was named does.
+    for root in added_members(&members).into_iter().filter(|root| root.is_dir()) {
+        eprintln!("ogive: disk: {} was added while the server ran, and is used with the others", root.display());
+        members.push(Member { root, disk: Arc::new(RealDisk) });
+    }
     let options = MirrorOptions {
         degraded,
         random: Box::new(drawn),

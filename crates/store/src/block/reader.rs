@@ -6,7 +6,7 @@
 //! Limits: in memory are the index (until [`Block::release_index`]) and what a selection returns, within its
 //! `samples_max` and one chunk.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,8 +37,9 @@ pub struct Budget {
     left: usize,
     limit: usize,
     /// `None` when a part that cannot be read ends the selection.
-    gaps: Option<Vec<String>>,
-    gaps_left_out: usize,
+    /// The first of them in their order, whatever order they are met in.
+    gaps: Option<BTreeSet<String>>,
+    has_more_gaps: bool,
     clashes: u64,
 }
 
@@ -46,18 +47,18 @@ impl Budget {
     /// `limit` samples.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { left: limit, limit, gaps: None, gaps_left_out: 0, clashes: 0 }
+        Self { left: limit, limit, gaps: None, has_more_gaps: false, clashes: 0 }
     }
 
     /// `limit` samples of what can be read: the rest is told by [`Budget::into_gaps`].
     #[must_use]
     pub const fn partial(limit: usize) -> Self {
-        Self { left: limit, limit, gaps: Some(Vec::new()), gaps_left_out: 0, clashes: 0 }
+        Self { left: limit, limit, gaps: Some(BTreeSet::new()), has_more_gaps: false, clashes: 0 }
     }
 
     /// What is left of `limit` samples; the rest as [`Budget::partial`].
     pub(crate) const fn partial_rest(limit: usize, left: usize) -> Self {
-        Self { left, limit, gaps: Some(Vec::new()), gaps_left_out: 0, clashes: 0 }
+        Self { left, limit, gaps: Some(BTreeSet::new()), has_more_gaps: false, clashes: 0 }
     }
 
     /// Samples that may still be read.
@@ -70,31 +71,33 @@ impl Budget {
     /// # Errors
     /// `error`, when the answer must be whole, or when it says that the answer is too large.
     pub(crate) fn miss(&mut self, error: Error, what: impl FnOnce() -> String) -> Result<(), Error> {
-        let gaps = match &mut self.gaps {
-            Some(gaps) if !matches!(error, Error::Selection(_)) => gaps,
-            _ => return Err(error),
-        };
-        if gaps.len() < GAPS_MAX {
-            gaps.push(format!("the answer is incomplete: {error}; without {}", what()));
-        } else {
-            self.gaps_left_out += 1;
+        if self.gaps.is_none() || matches!(error, Error::Selection(_)) {
+            return Err(error);
         }
+        self.tell(format!("the answer is incomplete: {error}; without {}", what()));
         Ok(())
+    }
+
+    /// Adds a sentence, if who asked wants to hear any. Two stores with the same data say the same, so it names nothing that follows
+    /// from the order in which that came.
+    fn tell(&mut self, sentence: String) {
+        let Some(gaps) = &mut self.gaps else { return };
+        gaps.insert(sentence);
+        if gaps.len() > GAPS_MAX {
+            gaps.pop_last();
+            self.has_more_gaps = true;
+        }
     }
 
     /// Notes what a series' parts could not be merged of.
     pub(crate) fn clash(&mut self, labels: &Labels, clash: Clash) {
         self.clashes += clash.cells.max(u64::from(clash.temporalities));
-        let Some(gaps) = &mut self.gaps else { return };
-        if gaps.len() >= GAPS_MAX {
-            self.gaps_left_out += 1;
-        } else if clash.cells > 0 {
-            let cells = clash.cells;
-            gaps.push(format!(
-                "the answer is incomplete: {cells} cells of {labels} came under histogram schemes that do not merge, and hold the parts of one of them"
+        if clash.cells > 0 {
+            self.tell(format!(
+                "the answer is incomplete: cells of {labels} came under histogram schemes that do not merge, and hold the parts of one of them"
             ));
         } else if clash.temporalities {
-            gaps.push(format!(
+            self.tell(format!(
                 "{labels} came with different temporalities and is read as one of them; delete the part that is wrong, or rename one"
             ));
         }
@@ -108,11 +111,8 @@ impl Budget {
     /// What could not be read, one sentence each.
     #[must_use]
     pub fn into_gaps(self) -> Vec<String> {
-        let mut gaps = self.gaps.unwrap_or_default();
-        if self.gaps_left_out > 0 {
-            gaps.push(format!("the answer is incomplete: {} more parts could not be read", self.gaps_left_out));
-        }
-        gaps
+        let more = self.has_more_gaps.then(|| "the answer is incomplete: more parts could not be read".to_owned());
+        self.gaps.unwrap_or_default().into_iter().chain(more).collect()
     }
 
     /// Takes `samples` off.
