@@ -83,15 +83,10 @@ impl Store {
         let from = manifest.replay_from;
         let ledger = Ledger::new(disk, directory, manifest, blocks).with_reserve(options.reserve_bytes);
         let (bell, keeper) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
-        let (retention_clock, finding) =
-            RetentionClock::open(ledger.disk(), directory, &ledger.view().manifest, &clock);
-        let retention_clock = Arc::new(retention_clock);
-        let oldest = oldest_of(&options, &ledger, &retention_clock);
+        let (oldest, retention_clock, finding) = retention_of(&options, &ledger, &clock);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
             (0..options.shards.max(1)).map(|number| shard::start(number, Arc::clone(&size))).unzip();
-        let mut core = Core::new(sources, limits(&options), &shards, (&stats, &size, &oldest));
-        core.registry.tick(clock.now_ns());
-        core.registry.remember(Recall::of(&ledger.view().blocks));
+        let core = core_of(Core::new(sources, limits(&options), &shards, (&stats, &size, &oldest)), &ledger, &clock);
         let keeping = Keeper::new(&ledger, (&keeper, &bell), &stats, &clock, (&oldest, &retention_clock), &options);
         let mut flusher = Flusher::new(&ledger, &shards, &queue, &stats, &clock, (&options, &keeper));
         let ring = Arc::clone(&bell);
@@ -125,7 +120,6 @@ impl Store {
         ];
         // What came to an end while no store was open.
         keeper.ring(None);
-        let head_bytes_max = options.head_bytes_max;
         Ok(Self {
             queue,
             shards,
@@ -137,7 +131,7 @@ impl Store {
             findings,
             recovered,
             retention_clock,
-            head_bytes_max,
+            head_bytes_max: options.head_bytes_max,
             threads,
             shard_threads,
             _lock: lock,
@@ -778,6 +772,24 @@ fn open_journal(
     let last = torn.clone().filter(|_| recovery.torn_is_whole).map(|told| format!("{told}: a record, which was bad"));
     let torn = last.clone().or(torn);
     Ok((journal, torn.into_iter().chain(recovery.corruptions.iter().map(ToString::to_string)).collect(), last))
+}
+
+/// What decides about samples, knowing the series of the newest blocks.
+fn core_of(mut core: Core, ledger: &Ledger, clock: &Arc<dyn Clock>) -> Core {
+    core.registry.tick(clock.now_ns());
+    core.registry.remember(Recall::of(&ledger.view().blocks));
+    core
+}
+
+/// What retention goes by, and what was wrong with its file.
+fn retention_of(
+    options: &Options,
+    ledger: &Ledger,
+    clock: &Arc<dyn Clock>,
+) -> (Arc<Oldest>, Arc<RetentionClock>, Option<String>) {
+    let (opened, finding) = RetentionClock::open(ledger.disk(), ledger.directory(), &ledger.view().manifest, clock);
+    let opened = Arc::new(opened);
+    (oldest_of(options, ledger, &opened), opened, finding)
 }
 
 /// The oldest samples that are taken: what was dropped does not come back.

@@ -222,6 +222,21 @@ impl Limits {
 /// 16 KiB for the body of a command (a scrub, a snapshot, a disk): a path and a number.
 const COMMAND_BYTES_MAX: usize = 16 * 1024;
 
+/// What is stored, and the care for it.
+fn upkeep_routes() -> Router<App> {
+    Router::new()
+        .route("/v1/disks", get(upkeep::disks))
+        .route("/v1/disks/add", post(upkeep::add))
+        .route("/v1/disks/replace", post(upkeep::replace))
+        .route("/v1/retention", get(upkeep::retention).post(upkeep::confirm_clock))
+        .route("/v1/scrub", get(upkeep::scrub).post(upkeep::start_scrub))
+        .route("/v1/findings", get(upkeep::findings))
+        .route("/v1/findings/acknowledge", post(upkeep::acknowledge))
+        .route("/v1/snapshots", get(upkeep::snapshots).post(upkeep::create_snapshot))
+        .route("/v1/snapshots/clone", post(upkeep::clone_snapshot))
+        .route("/v1/snapshots/{name}", axum::routing::delete(upkeep::delete_snapshot))
+}
+
 /// Every route.
 pub(crate) fn router(app: App) -> Router {
     Router::new()
@@ -275,16 +290,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/traces/columns", get(traces::columns))
         .route("/v1/status", get(status::get))
         .route("/v1/broker", get(status::broker))
-        .route("/v1/disks", get(upkeep::disks))
-        .route("/v1/disks/add", post(upkeep::add))
-        .route("/v1/disks/replace", post(upkeep::replace))
-        .route("/v1/retention", get(upkeep::retention).post(upkeep::confirm_clock))
-        .route("/v1/scrub", get(upkeep::scrub).post(upkeep::start_scrub))
-        .route("/v1/findings", get(upkeep::findings))
-        .route("/v1/findings/acknowledge", post(upkeep::acknowledge))
-        .route("/v1/snapshots", get(upkeep::snapshots).post(upkeep::create_snapshot))
-        .route("/v1/snapshots/clone", post(upkeep::clone_snapshot))
-        .route("/v1/snapshots/{name}", axum::routing::delete(upkeep::delete_snapshot))
+        .merge(upkeep_routes())
         .route("/metrics", get(metrics::get))
         .route("/-/healthy", get(status::healthy))
         .route("/-/ready", get(status::ready))
