@@ -492,7 +492,7 @@ fn who_changed_what_is_stored() {
             let said = ask(&format!("GET /v1/cells?match%5B%5D={selector}&start=0&end=9999999999"), "", "");
             assert!(!said.contains("hunter2") && !said.contains(&token));
             let cells: Value = serde_json::from_str(&said).unwrap();
-            let texts = cells["samples"].as_array()?.iter().filter_map(|sample| sample["text"].as_str());
+            let texts = cells["data"]["samples"].as_array()?.iter().filter_map(|sample| sample["text"].as_str());
             texts.filter(|text| words.iter().all(|word| text.contains(word))).map(str::to_owned).next()
         })
     };
