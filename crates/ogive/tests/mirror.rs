@@ -169,7 +169,7 @@ fn a_directory_is_added_while_the_server_goes_on_and_found_again() {
     let url = format!("http://{}", server.address);
     let inside = a.join("inside");
     let (code, _, err) = ogive(&["disk", "add", inside.to_str().unwrap(), "--server", &url]);
-    assert!(code == Some(2) && err.contains("inside of the data directory") && !inside.exists(), "{code:?} {err}");
+    assert!(code == Some(2) && err.contains("inside of it") && !inside.exists(), "{code:?} {err}");
     let (code, _, err) = ogive(&["disk", "add", a.to_str().unwrap(), "--server", &url]);
     assert!(code == Some(2) && err.contains("already"), "{code:?} {err}");
     let (code, out, err) = ogive(&["disk", "add", b.to_str().unwrap(), "--server", &url]);
