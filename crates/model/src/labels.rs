@@ -23,7 +23,9 @@ const LONG: usize = 0x60;
 /// Characters of the number of labels.
 const HEADER: usize = 2;
 const _: () = assert!(Labels::COUNT_MAX < 1 << 14);
-const _: () = assert!(Labels::VALUE_BYTES_MAX < 0x20 << 14 && Labels::NAME_BYTES_MAX < 0x20 << 14);
+/// Texts are shorter than these bytes: what a length of three characters can say.
+const TEXT_BYTES_END: usize = 0x20 << 14;
+const _: () = assert!(Labels::VALUE_BYTES_MAX < TEXT_BYTES_END && Labels::NAME_BYTES_MAX < TEXT_BYTES_END);
 
 /// A sorted label set; cloning shares it.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -82,8 +84,10 @@ impl Labels {
         let mut out = String::with_capacity(HEADER + all);
         put_bits(&mut out, pairs.len() >> 7);
         put_bits(&mut out, pairs.len());
+        assert!(pairs.len() < 1 << 14, "{} labels", pairs.len());
         for (name, value) in pairs {
             for text in [name.as_ref(), value.as_ref()] {
+                assert!(text.len() < TEXT_BYTES_END, "a label text of {} bytes", text.len());
                 match text.len() {
                     short if short < LONG => put_bits(&mut out, short),
                     long => {
@@ -143,7 +147,25 @@ impl Labels {
         Self::pack(&self.iter().filter(|(name, _)| keep(name)).collect::<Vec<_>>())
     }
 
+    /// As [`Labels::with`], of texts that nobody has measured.
+    ///
+    /// # Errors
+    /// [`Error::EmptyLabelName`], or [`Error::TooLarge`] past a limit.
+    pub fn try_with(&self, name: &str, value: &str) -> Result<Self, Error> {
+        if name.is_empty() {
+            return Err(Error::EmptyLabelName);
+        }
+        within("a label name's bytes", name.len(), Self::NAME_BYTES_MAX)?;
+        within("a label value's bytes", value.len(), Self::VALUE_BYTES_MAX)?;
+        let is_new = !value.is_empty() && self.get(name).is_empty();
+        within("the number of labels", self.len() + usize::from(is_new), Self::COUNT_MAX)?;
+        Ok(self.with(name, value))
+    }
+
     /// The set with `name` set to `value`, or taken away when `value` is empty.
+    ///
+    /// # Panics
+    /// When a text is longer than the form in memory can say, half a megabyte: of what comes from outside, [`Labels::try_with`].
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut pairs: Vec<(&str, &str)> = self.iter().filter(|pair| pair.0 != name).collect();
@@ -278,6 +300,23 @@ mod tests {
         assert!(Labels::new([("a", "v".repeat(Labels::VALUE_BYTES_MAX))]).is_ok());
         assert!(matches!(Labels::new([("a", "v".repeat(Labels::VALUE_BYTES_MAX + 1))]), Err(Error::TooLarge { .. })));
         assert!(matches!(Labels::new([("n".repeat(Labels::NAME_BYTES_MAX + 1), "v")]), Err(Error::TooLarge { .. })));
+    }
+
+    #[test]
+    fn a_set_from_another_keeps_the_limits() {
+        let text = |length: usize| "v".repeat(length);
+        let labels = Labels::new([("a", "1")]).unwrap();
+        assert_eq!(
+            labels.try_with("b", &text(Labels::VALUE_BYTES_MAX)).unwrap().get("b").len(),
+            Labels::VALUE_BYTES_MAX
+        );
+        assert!(matches!(labels.try_with("b", &text(Labels::VALUE_BYTES_MAX + 1)), Err(Error::TooLarge { .. })));
+        assert!(labels.try_with(&text(Labels::NAME_BYTES_MAX), "v").is_ok());
+        assert!(matches!(labels.try_with(&text(Labels::NAME_BYTES_MAX + 1), "v"), Err(Error::TooLarge { .. })));
+        assert!(matches!(labels.try_with("", "v"), Err(Error::EmptyLabelName)));
+        let most = Labels::new((0..Labels::COUNT_MAX).map(|i| (format!("l{i:04}"), "v"))).unwrap();
+        assert!(most.try_with("l0001", "w").is_ok() && most.try_with("new", "").is_ok());
+        assert!(matches!(most.try_with("new", "v"), Err(Error::TooLarge { .. })));
     }
 
     #[test]

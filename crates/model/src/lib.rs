@@ -5,6 +5,7 @@ mod error;
 pub mod exemplar;
 mod labels;
 mod matcher;
+mod memory;
 mod metadata;
 mod sample;
 mod select;
@@ -22,6 +23,7 @@ pub use error::Error;
 pub use exemplar::Exemplar;
 pub use labels::{Labels, METRIC_NAME};
 pub use matcher::{MatchOp, Matcher};
+pub use memory::{Charge, Memory, MemoryExceeded, MemoryScope};
 pub use metadata::MetricKind;
 pub use sample::{Sample, Value};
 pub use select::{

@@ -1,11 +1,11 @@
 //! Reading: what a store answers to whoever asks for series and their samples.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ogive_hist::Histogram;
 
-use crate::{Kind, Labels, Matcher, SeriesMeta};
+use crate::{Charge, Kind, Labels, Matcher, Memory, MemoryExceeded, SeriesDef, SeriesMeta};
 
 /// Sample times from after `start_ms` up to and including `end_ms`: left-open, as cells and PromQL ranges are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,6 +196,9 @@ pub enum SelectError {
         /// The limit.
         limit: usize,
     },
+    /// More memory would be held than may.
+    #[error(transparent)]
+    TooMuchMemory(#[from] MemoryExceeded),
     /// The caller no longer waits.
     #[error("the selection was cancelled before it was found")]
     Cancelled,
@@ -229,6 +232,12 @@ pub trait SeriesSet: Send + Sync {
     /// See [`SelectError`].
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError>;
 
+    /// What the series of a label set are that was not taken yet, ascending by kind.
+    ///
+    /// # Errors
+    /// See [`SelectError`].
+    fn describe(&self, number: usize) -> Result<Vec<SeriesDef>, SelectError>;
+
     /// Width of the coarsest cells that may be among the samples, milliseconds; 0 when none comes from a rollup.
     fn rollup_ms(&self) -> u32;
 
@@ -248,11 +257,27 @@ pub struct Opening<'c> {
     /// Told about how many series a part of the store has, before they are gathered. It may wait, for a place among those who gather
     /// many.
     pub counted: &'c (dyn Fn(usize) + Sync),
+    /// What the store holds for the caller is charged to it.
+    pub memory: Option<&'c Arc<Memory>>,
 }
 
 impl Opening<'_> {
     /// As many as there are, to the end.
-    pub const UNBOUNDED: Self = Self { series_max: usize::MAX, cancelled: &|| false, counted: &|_| () };
+    pub const UNBOUNDED: Self = Self { series_max: usize::MAX, cancelled: &|| false, counted: &|_| (), memory: None };
+
+    /// A charge of nothing to the caller's budget, to grow.
+    #[must_use]
+    pub fn held(&self) -> Charge {
+        self.memory.map(Memory::empty).unwrap_or_default()
+    }
+
+    /// Charges `bytes` to the caller's budget, when there is one.
+    ///
+    /// # Errors
+    /// [`SelectError::TooMuchMemory`].
+    pub fn charge(&self, bytes: usize) -> Result<Charge, SelectError> {
+        Ok(self.memory.map_or(Ok(Charge::default()), |memory| memory.charge(bytes))?)
+    }
 
     /// Fails when `found` label sets are more than may be.
     ///
@@ -271,6 +296,15 @@ pub struct ReadSeries {
     rollup_ms: u32,
     samples: usize,
     warnings: Vec<String>,
+    _held: Charge,
+}
+
+impl ReadSeries {
+    /// Them, and what is charged for them until they go.
+    #[must_use]
+    pub fn holding(self, held: Charge) -> Self {
+        Self { _held: held, ..self }
+    }
 }
 
 impl From<Partial> for ReadSeries {
@@ -285,7 +319,13 @@ impl From<Partial> for ReadSeries {
                 _ => sets.push(vec![one]),
             }
         }
-        Self { sets: sets.into_iter().map(Mutex::new).collect(), rollup_ms, samples, warnings: partial.warnings }
+        Self {
+            sets: sets.into_iter().map(Mutex::new).collect(),
+            rollup_ms,
+            samples,
+            warnings: partial.warnings,
+            _held: Charge::default(),
+        }
     }
 }
 
@@ -296,6 +336,11 @@ impl SeriesSet for ReadSeries {
 
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {
         Ok(std::mem::take(&mut *self.sets[number].lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn describe(&self, number: usize) -> Result<Vec<SeriesDef>, SelectError> {
+        let set = self.sets[number].lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(set.iter().map(|one| SeriesDef { labels: one.labels.clone(), meta: one.meta.clone() }).collect())
     }
 
     fn rollup_ms(&self) -> u32 {
@@ -341,7 +386,8 @@ pub trait Select: Send + Sync {
         Ok(Box::new(read))
     }
 
-    /// The first `limit` label sets, ascending, of the series that `matchers` accept and that have a sample in the range.
+    /// The first `limit` label sets, ascending, of the series that `matchers` accept and that have a sample in the range. What
+    /// they take stays charged to the opening's budget for as long as that lives.
     ///
     /// # Errors
     /// See [`SelectError`].
@@ -350,11 +396,13 @@ pub trait Select: Send + Sync {
         matchers: &[Matcher],
         range: TimeRange,
         limit: usize,
+        opening: &Opening<'_>,
     ) -> Result<BTreeSet<Labels>, SelectError> {
         let (matchers, resolution) = (matchers.to_vec(), Resolution::Finest);
         let all =
             self.select(&Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution })?;
         let all: BTreeSet<Labels> = all.into_iter().map(|one| one.labels).collect();
+        opening.check(all.len())?;
         Ok(all.into_iter().take(limit).collect())
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ogive_model::{Batch, Matcher, Select, SelectError, SourceId, Tenant, TimeRange, Verdict};
+use ogive_model::{Batch, Matcher, Opening, Select, SelectError, SourceId, Tenant, TimeRange, Verdict};
 pub(crate) use ogive_store::{Stamps, Step};
 
 use crate::allocator;
@@ -151,7 +151,12 @@ pub(crate) trait Backend: Send + Sync {
 /// One tenant's part of a store.
 pub(crate) trait Reader: Select {
     /// Label names of the series that `matchers` accept and that have samples in `range`, ascending.
-    fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError>;
+    fn label_names(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        opening: &Opening<'_>,
+    ) -> Result<Vec<String>, SelectError>;
 
     /// The first `limit` values of the label `name`, as [`Reader::label_names`].
     fn label_values(
@@ -160,5 +165,6 @@ pub(crate) trait Reader: Select {
         matchers: &[Matcher],
         range: TimeRange,
         limit: usize,
+        opening: &Opening<'_>,
     ) -> Result<Vec<String>, SelectError>;
 }

@@ -78,6 +78,7 @@ pub(crate) struct Options<'a> {
 pub(crate) struct Role {
     pub(crate) engine: ogive_query::Engine,
     pub(crate) query_timeout: Duration,
+    pub(crate) query_memory_bytes: usize,
     /// Deletion may be asked for over HTTP.
     pub(crate) admin: bool,
     pub(crate) upkeep: Option<Upkeep>,
@@ -150,7 +151,9 @@ impl Front {
             meters,
             clock,
             started_ns: clock.now(),
-            limits: Limits::new(role.query_timeout).with_reading(self.reading),
+            limits: Limits::new(role.query_timeout)
+                .with_reading(self.reading)
+                .with_query_memory(role.query_memory_bytes),
             batch_series_max: self.batch_series_max,
             numbers,
             metadata,

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use ogive_model::sequence::{Seen, Sequences};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, Matcher, Reason, Select, SelectError, Selection, SeriesData, SourceId, Tenant,
-    TimeRange, Value, Verdict,
+    Batch, HistogramValue, Kind, Labels, Matcher, Opening, Reason, Select, SelectError, Selection, SeriesData,
+    SourceId, Tenant, TimeRange, Value, Verdict,
 };
 
 use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
@@ -145,7 +145,7 @@ fn labels_only(matchers: &[Matcher], range: TimeRange) -> Selection {
 }
 
 impl Reader for Part<'_> {
-    fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+    fn label_names(&self, matchers: &[Matcher], range: TimeRange, _: &Opening<'_>) -> Result<Vec<String>, SelectError> {
         let found = self.select(&labels_only(matchers, range))?;
         let names: BTreeSet<&str> =
             found.iter().flat_map(|series| series.labels.iter().map(|(name, _)| name)).collect();
@@ -158,6 +158,7 @@ impl Reader for Part<'_> {
         matchers: &[Matcher],
         range: TimeRange,
         limit: usize,
+        _: &Opening<'_>,
     ) -> Result<Vec<String>, SelectError> {
         let found = self.select(&labels_only(matchers, range))?;
         let values: BTreeSet<&str> = found.iter().map(|series| series.labels.get(name)).collect();

@@ -362,7 +362,7 @@ fn kept_value(fact: &Fact) -> Option<OwnValue> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use ogive_model::{Matcher, MetricKind, Select, SelectError, Selection, SeriesData, TimeRange, Verdict};
+    use ogive_model::{Matcher, MetricKind, Opening, Select, SelectError, Selection, SeriesData, TimeRange, Verdict};
 
     use super::*;
     use crate::backend::{Reader, Refusal, Reply};
@@ -385,10 +385,17 @@ mod tests {
     }
 
     impl Reader for Empty {
-        fn label_names(&self, _: &[Matcher], _: TimeRange) -> Result<Vec<String>, SelectError> {
+        fn label_names(&self, _: &[Matcher], _: TimeRange, _: &Opening<'_>) -> Result<Vec<String>, SelectError> {
             Ok(Vec::new())
         }
-        fn label_values(&self, _: &str, _: &[Matcher], _: TimeRange, _: usize) -> Result<Vec<String>, SelectError> {
+        fn label_values(
+            &self,
+            _: &str,
+            _: &[Matcher],
+            _: TimeRange,
+            _: usize,
+            _: &Opening<'_>,
+        ) -> Result<Vec<String>, SelectError> {
             Ok(Vec::new())
         }
     }

@@ -89,6 +89,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let role = Role {
         engine: ogive_query::Engine::new(options.queries.engine()),
         query_timeout: Duration::from_secs(options.queries.query_timeout_s),
+        query_memory_bytes: options.queries.query_memory_bytes(),
         admin: options.admin,
         upkeep: Some(upkeep.clone()),
         flags: options.flags.clone(),

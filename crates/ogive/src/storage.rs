@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use ogive_journal::MemberState;
 use ogive_model::sequence::SourceTable;
-use ogive_model::{Batch, Matcher, SelectError, SourceId, Tenant, TimeRange};
+use ogive_model::{Batch, Matcher, Opening, SelectError, SourceId, Tenant, TimeRange};
 use ogive_probe::Clock;
 use ogive_store::{Observer, Options, Store, TenantLimits, TenantView};
 
@@ -168,8 +168,13 @@ impl From<ogive_store::Refusal> for Refusal {
 }
 
 impl Reader for TenantView<'_> {
-    fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        TenantView::label_names(self, matchers, range)
+    fn label_names(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        opening: &Opening<'_>,
+    ) -> Result<Vec<String>, SelectError> {
+        TenantView::label_names(self, matchers, range, opening)
     }
 
     fn label_values(
@@ -178,8 +183,9 @@ impl Reader for TenantView<'_> {
         matchers: &[Matcher],
         range: TimeRange,
         limit: usize,
+        opening: &Opening<'_>,
     ) -> Result<Vec<String>, SelectError> {
-        TenantView::label_values(self, name, matchers, range, limit)
+        TenantView::label_values(self, name, matchers, range, limit, opening)
     }
 }
 

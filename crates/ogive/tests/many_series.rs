@@ -5,10 +5,11 @@
 
 mod common;
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{JSON, SOURCE, Server, form, now_ms};
+use common::{JSON, PATIENCE, SOURCE, Server, form, now_ms, read_answer};
 use serde_json::json;
 
 /// Series of one batch.
@@ -116,6 +117,101 @@ fn lists(server: &Server, count: usize) {
     assert_eq!(found["data"].as_array().unwrap().len(), 1, "{found} of {count}");
 }
 
+/// What lists or reads everything that there is, from as many clients as there were places for small queries: each held one for as long
+/// as it took, built its answer whole, and four at once took gigabytes.
+fn listed(server: &Server, count: usize, end: i64) {
+    let paths = [
+        "/api/v1/series?match[]=many".to_owned(),
+        "/api/v1/label/id/values".to_owned(),
+        "/api/v1/status/tsdb".to_owned(),
+        "/v1/cells?match[]=many".to_owned(),
+        "/api/v1/metadata".to_owned(),
+        "/federate?match[]=many".to_owned(),
+        format!("/api/v1/query?query={}&time={}", form("last_over_time(many[2h])"), end),
+    ];
+    std::thread::scope(|scope| {
+        for _ in 0..5 {
+            scope.spawn(|| {
+                for path in &paths {
+                    let began = Instant::now();
+                    let (status, body) = patient(server, &format!("GET {path} HTTP/1.1"), "");
+                    println!("{:>8.1} ms  {status} {} bytes {path}", began.elapsed().as_secs_f64() * 1e3, body.len());
+                    // Too many of one client wait, or all together hold too much: it may come back.
+                    if status == 429 {
+                        continue;
+                    }
+                    assert_eq!(status, 200, "{path}: {}", &body[..body.len().min(300)]);
+                    if path.starts_with("/federate") {
+                        continue;
+                    }
+                    let body: serde_json::Value = serde_json::from_str(&body).expect("a whole answer");
+                    let all = [&body["data"], &body["data"]["series"], &body["data"]["result"]];
+                    let longest = all.iter().filter_map(|list| list.as_array()).map(Vec::len).max();
+                    assert!(longest.is_none_or(|length| length >= count), "{path}: {longest:?} of {count}");
+                }
+            });
+        }
+    });
+}
+
+/// One request, however long its answer takes.
+fn patient(server: &Server, head: &str, body: &str) -> (u16, String) {
+    let mut stream = server.connect();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!("{head}\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body.as_bytes()).unwrap();
+    read_answer(&mut stream).unwrap()
+}
+
+fn posted(server: &Server, path: &str, body: &str) -> (u16, serde_json::Value) {
+    let head = format!("POST {path} HTTP/1.1\r\ncontent-type: application/x-www-form-urlencoded");
+    let (status, said) = patient(server, &head, body);
+    (status, serde_json::from_str(&said).expect("JSON"))
+}
+
+/// Queries that make gigabytes of labels, rows and groups of what is stored: refused, with the option that bounds them.
+fn expanded(server: &Server, end: i64) {
+    let nested = |depth: usize, ids: &str| {
+        (0..depth).fold(format!("last_over_time({{__name__=~\".+\",id=~\"{ids}\"}}[2h])"), |inner, _| {
+            format!("label_replace({inner}, \"h\", \"${{1}}${{1}}x\", \"h\", \"(.*)\")")
+        })
+    };
+    let copies = |operator: &str| {
+        let copy = |at: usize| format!("label_replace({}, \"copy\", \"{at}\", \"\", \"\")", nested(13, ".|..|..."));
+        (0..40).map(copy).collect::<Vec<_>>().join(operator)
+    };
+    let or = copies(" or ");
+    let queries = [
+        or.clone(),
+        copies(" + on () group_left () "),
+        format!("sum without () ({or})"),
+        format!("count_values(\"v\", {or})"),
+        format!("sort_by_label_desc({or}, \"h\")"),
+        format!("topk(1e9, {or})"),
+        format!("avg_over_time(({or})[2h:1s])"),
+    ];
+    std::thread::scope(|scope| {
+        for query in &queries {
+            scope.spawn(move || {
+                let body = format!("time={end}&query={}", form(query));
+                let (status, said) = posted(server, "/api/v1/query", &body);
+                let why = said["error"].as_str().unwrap_or_default();
+                let is_named = why.contains("--query-memory-mib") || why.contains("--queries-memory-mib");
+                // Where one side matches twice it is refused for that.
+                let is_wrong = why.contains("duplicate series") || why.contains("multiple matches");
+                assert!([422, 429].contains(&status) && (is_named || is_wrong), "{status} {said}");
+            });
+        }
+    });
+    let too_long = nested(15, "7");
+    let (status, said) = posted(server, "/api/v1/query", &format!("time={end}&query={}", form(&too_long)));
+    assert!(status == 422 && said["error"].as_str().unwrap().contains("16384"), "{status} {said}");
+    let many: String = (0..10_000).map(|at| format!("match[]=m{at}&")).collect();
+    let (status, said) = posted(server, "/api/v1/series", &many);
+    assert!(status == 400 && said["error"].as_str().unwrap().contains("256"), "{status} {said}");
+}
+
 #[test]
 fn all_series_at_once_are_refused_and_neighbours_are_served() {
     let count = count();
@@ -166,6 +262,16 @@ fn unlimited(directory: &std::path::Path, count: usize, end: i64) {
     let (status, said) = timed(&server, &path);
     assert_eq!((status, &said["data"]["result"][0]["value"][1]), (200, &json!((count / 2).to_string())), "{said}");
     println!("{} MiB at most", server.memory_peak_kib() >> 10);
+    beside(&server, end, || listed(&server, count / 2, end));
+    println!("{} MiB at most after lists", server.memory_peak_kib() >> 10);
+    drop(server);
+    let bounded = [&arguments[..], &["--query-memory-mib", "8", "--queries-memory-mib", "20"]].concat();
+    let server = Server::try_start(directory, &bounded).unwrap();
+    beside(&server, end, || expanded(&server, end));
+    let peak = server.memory_peak_kib();
+    println!("{} MiB at most after what expands", peak >> 10);
+    // 40 times 1,000 series with 8 KiB of labels are 320 MiB of each query.
+    assert!(peak < memory_kib_max(count), "{} MiB", peak >> 10);
 }
 
 /// A figure of `/v1/status` in bytes.

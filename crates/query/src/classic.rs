@@ -15,11 +15,12 @@ mod bounds;
 use std::collections::BTreeSet;
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Opening, Partial,
-    ReadSeries, Select, SelectError, Selection, SeriesData, SeriesMeta, SeriesSet, TextColumn, TimeRange,
+    Charge, FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Opening,
+    Partial, ReadSeries, Select, SelectError, Selection, SeriesData, SeriesMeta, SeriesSet, TextColumn, TimeRange,
 };
 
 use crate::eval::histogram::{STALE_BITS, is_stale_histogram, to_float};
+use crate::eval::series_bytes;
 pub use bounds::BOUNDS_MAX;
 use bounds::Bounds;
 
@@ -54,7 +55,7 @@ pub struct ClassicViews<'a> {
 }
 
 /// How the store below is read: whole or not at all, or as far as it goes.
-type Read<'r> = dyn Fn(&Selection) -> Result<Partial, SelectError> + 'r;
+type Read<'r> = dyn FnMut(&Selection) -> Result<Partial, SelectError> + 'r;
 
 impl<'a> ClassicViews<'a> {
     /// Views of what `store` holds.
@@ -71,9 +72,12 @@ impl<'a> ClassicViews<'a> {
         if self.views(&selection.matchers, selection.range)?.is_empty() {
             return self.store.open(selection, opening);
         }
-        let made = ReadSeries::from(self.select_partial(selection)?);
+        let mut held = Charge::default();
+        let mut read = |selection: &Selection| read_all(self.store, selection, opening);
+        let made = self.with_views(selection, &mut read, (opening, &mut held))?;
+        let made = ReadSeries::from(made);
         opening.check(made.count())?;
-        Ok(Box::new(made))
+        Ok(Box::new(made.holding(held)))
     }
 
     /// The values of label `name` that views add for series that `matchers` accept. Of a metric's name, when `matchers` do not say
@@ -165,7 +169,7 @@ impl<'a> ClassicViews<'a> {
                 continue;
             }
             let same = Matcher::new(METRIC_NAME, MatchOp::Equal, name.as_str()).map_err(SelectError::Unavailable)?;
-            if self.store.label_sets(&[same], range, 1)?.is_empty() {
+            if self.store.label_sets(&[same], range, 1, &Opening::UNBOUNDED)?.is_empty() {
                 out.push(View { base: base.to_owned(), name, part });
             }
         }
@@ -173,13 +177,19 @@ impl<'a> ClassicViews<'a> {
     }
 
     /// What is stored, and the views.
-    fn with_views(&self, selection: &Selection, read: &Read<'_>) -> Result<Partial, SelectError> {
+    fn with_views(
+        &self,
+        selection: &Selection,
+        read: &mut Read<'_>,
+        (opening, held): (&Opening<'_>, &mut Charge),
+    ) -> Result<Partial, SelectError> {
         let mut found = read(selection)?;
         let stored = found.series.len();
+        held.absorb(opening.charge(found.series.iter().map(series_bytes).sum())?);
         let mut left = selection.samples_max;
         for view in self.views(&selection.matchers, selection.range)? {
             let asked = Asked { view: &view, selection, left };
-            let made = asked.series(read, &mut found.warnings)?;
+            let made = asked.series(read, &mut found.warnings, (opening, held))?;
             left -= made.iter().map(|one| one.floats.times.len()).sum::<usize>();
             found.series.extend(made);
         }
@@ -192,12 +202,15 @@ impl<'a> ClassicViews<'a> {
 
 impl Select for ClassicViews<'_> {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
-        let read = |selection: &Selection| Ok(Partial { series: self.store.select(selection)?, warnings: Vec::new() });
-        Ok(self.with_views(selection, &read)?.series)
+        let mut read =
+            |selection: &Selection| Ok(Partial { series: self.store.select(selection)?, warnings: Vec::new() });
+        let unbounded = (&Opening::UNBOUNDED, &mut Charge::default());
+        Ok(self.with_views(selection, &mut read, unbounded)?.series)
     }
 
     fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
-        self.with_views(selection, &|selection| self.store.select_partial(selection))
+        let unbounded = (&Opening::UNBOUNDED, &mut Charge::default());
+        self.with_views(selection, &mut |selection| self.store.select_partial(selection), unbounded)
     }
 
     fn open<'s>(
@@ -213,19 +226,41 @@ impl Select for ClassicViews<'_> {
         matchers: &[Matcher],
         range: TimeRange,
         limit: usize,
+        opening: &Opening<'_>,
     ) -> Result<BTreeSet<Labels>, SelectError> {
-        let mut found = self.store.label_sets(matchers, range, limit)?;
+        let mut found = self.store.label_sets(matchers, range, limit, opening)?;
         let selection = listing(matchers.to_vec(), range);
-        let read = |selection: &Selection| Ok(Partial { series: self.store.select(selection)?, warnings: Vec::new() });
+        let mut held = Charge::default();
+        let mut read = |selection: &Selection| read_all(self.store, selection, opening);
         for view in self.views(matchers, range)? {
             let asked = Asked { view: &view, selection: &selection, left: usize::MAX };
-            found.extend(asked.series(&read, &mut Vec::new())?.into_iter().map(|one| one.labels));
+            let made = asked.series(&mut read, &mut Vec::new(), (opening, &mut held))?;
+            found.extend(made.into_iter().map(|one| one.labels));
         }
+        // For as long as the budget lives, and with it the list.
+        held.keep();
         while found.len() > limit {
             found.pop_last();
         }
         Ok(found)
     }
+}
+
+/// All of a selection, opened so that what is too much is refused before it is read.
+fn read_all(store: &dyn Select, selection: &Selection, opening: &Opening<'_>) -> Result<Partial, SelectError> {
+    let set = store.open(selection, opening)?;
+    let mut reading = opening.charge(0)?;
+    let mut series = Vec::new();
+    for number in 0..set.count() {
+        if (opening.cancelled)() {
+            return Err(SelectError::Cancelled);
+        }
+        for one in set.take(number)? {
+            reading.grow(series_bytes(&one))?;
+            series.push(one);
+        }
+    }
+    Ok(Partial { series, warnings: set.warnings() })
 }
 
 /// A view in the making.
@@ -237,7 +272,12 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn series(&self, read: &Read<'_>, warnings: &mut Vec<String>) -> Result<Vec<SeriesData>, SelectError> {
+    fn series(
+        &self,
+        read: &mut Read<'_>,
+        warnings: &mut Vec<String>,
+        (opening, held): (&Opening<'_>, &mut Charge),
+    ) -> Result<Vec<SeriesData>, SelectError> {
         let matchers = of_base(&self.selection.matchers, &self.view.base);
         let listing = self.selection.labels_only;
         let wanted = literals(&self.selection.matchers, BOUND).map(|texts| Bounds::of_texts(&texts));
@@ -264,6 +304,11 @@ impl Asked<'_> {
         if !listing && samples.saturating_mul(rows) > self.left {
             return Err(SelectError::TooManySamples { limit: self.selection.samples_max });
         }
+        let _base = opening.charge(found.series.iter().map(series_bytes).sum())?;
+        let labels: usize =
+            found.series.iter().map(|one| size_of::<SeriesData>() + 64 + one.labels.memory_bytes()).sum();
+        let columns = if listing { 0 } else { samples.saturating_mul(3 * size_of::<i64>()) };
+        held.absorb(opening.charge(labels.saturating_add(columns).saturating_mul(rows))?);
         let made = found.series.iter().flat_map(|one| self.of(one, &bounds));
         let fits = |one: &SeriesData| self.selection.matchers.iter().all(|m| m.matches(one.labels.get(&m.name)));
         Ok(made.filter(fits).collect())

@@ -1,6 +1,6 @@
 //! What can go wrong with a query.
 
-use ogive_model::SelectError;
+use ogive_model::{MemoryExceeded, SelectError};
 
 use crate::ast::Span;
 
@@ -59,6 +59,9 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// Reject, or retry when it is the budget of all queries: more memory would be held than may.
+    #[error(transparent)]
+    TooMuchMemory(#[from] MemoryExceeded),
     /// Retry, or stop: the caller no longer waits.
     #[error("the query was cancelled before it had its answer")]
     Cancelled,
@@ -71,6 +74,7 @@ impl From<SelectError> for Error {
     fn from(error: SelectError) -> Self {
         match error {
             SelectError::TooManySeries { found, limit } => Self::TooManySeries { found, limit },
+            SelectError::TooMuchMemory(exceeded) => Self::TooMuchMemory(exceeded),
             SelectError::Cancelled => Self::Cancelled,
             error => Self::Select(error),
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ogive_hist::Histogram;
-use ogive_model::Labels;
+use ogive_model::{Labels, Memory};
 
 /// One value of a vector or of a series: a number or a distribution.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +73,26 @@ pub struct QueryResult {
     pub infos: Vec<String>,
     /// What it took.
     pub stats: QueryStats,
+    /// Its bytes, charged to the engine's budget for as long as the answer lives.
+    pub held: Held,
+}
+
+/// The budget of one query: what the answer takes stays charged in it. Says nothing about the answer, so all are equal.
+#[derive(Clone, Debug, Default)]
+pub struct Held(pub(crate) Option<Arc<Memory>>);
+
+impl Held {
+    /// Bytes that are charged for the answer.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |memory| memory.used())
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// What a query read.

@@ -3,7 +3,7 @@
 use ogive_hist::Histogram;
 use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Opening, Select, SelectError, Selection, SeriesData,
-    SeriesMeta, SeriesSet, Temporality, TextColumn,
+    SeriesDef, SeriesMeta, SeriesSet, Temporality, TextColumn,
 };
 use ogive_query::{Engine, EngineOptions, Error, QueryResult};
 
@@ -163,6 +163,10 @@ impl SeriesSet for Heavy<'_> {
 
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {
         self.0.take(number)
+    }
+
+    fn describe(&self, number: usize) -> Result<Vec<SeriesDef>, SelectError> {
+        self.0.describe(number)
     }
 
     fn rollup_ms(&self) -> u32 {

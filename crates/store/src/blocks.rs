@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ogive_journal::Disk;
-use ogive_model::{Kind, Labels, Matcher, Selection, SeriesData, Temporality, Tenant, TimeRange};
+use ogive_model::{Kind, Labels, Matcher, Opening, SelectError, Selection, SeriesData, Temporality, Tenant, TimeRange};
 
 use crate::first::First;
 use crate::manifest::Manifest;
@@ -22,6 +22,9 @@ use crate::{Block, BlockId, BlockMeta, Budget, Error};
 
 /// 256 MiB: the indexes of some three million series with nine labels each.
 pub const INDEX_BYTES_MAX: usize = 256 << 20;
+
+/// Who waits is asked each time so many series were looked at, and hears how many they are.
+const LOOK_EACH: usize = 1024;
 
 /// A block that the manifest names.
 struct Live {
@@ -202,8 +205,9 @@ impl Blocks {
         (tenant, resolution_ms): (&Tenant, u32),
         (selection, wanted): (&Selection, &dyn Fn(Kind, Temporality) -> bool),
         tombstones: &[Tombstone],
-        first: &mut First<Labels>,
+        (first, opening): (&mut First<Labels>, &Opening<'_>),
     ) -> Result<(), Error> {
+        let mut counted = 0;
         for live in self.live(tenant, selection.range).filter(|live| live.meta.resolution_ms == resolution_ms) {
             let deleted: Vec<&Tombstone> = tombstones.iter().filter(|one| one.concerns(&live.meta)).collect();
             // As in `read`: what is left can only be told from the samples.
@@ -211,8 +215,19 @@ impl Blocks {
             live.readable()?.each_selected(&asked, wanted, &mut Budget::new(usize::MAX), |mut data| {
                 deleted.iter().for_each(|tombstone| tombstone.strip(&mut data, resolution_ms));
                 let is_gone = !deleted.is_empty() && tombstone::is_empty(&data);
+                counted += 1;
+                if counted % LOOK_EACH == 0 {
+                    (opening.counted)(counted);
+                    if (opening.cancelled)() {
+                        return false;
+                    }
+                }
                 is_gone || first.add(&data.labels)
             })?;
+            if (opening.cancelled)() {
+                return Err(SelectError::Cancelled.into());
+            }
+            first.check()?;
         }
         self.trim(selection.range, INDEX_BYTES_MAX);
         Ok(())
@@ -367,9 +382,9 @@ mod tests {
             let names: BTreeSet<String> = of_m1.flat_map(|data| data.labels.iter().map(|(name, _)| name.to_owned())).collect();
             let m1 = [Matcher::new("__name__", MatchOp::Equal, "m1").unwrap()];
             for limit in [0, 1, values.len(), usize::MAX] {
-                let mut first = First::new(limit);
+                let mut first = First::new(limit, Default::default());
                 blocks.label_values((&Tenant::default(), &m1, TimeRange::ALL), "a", &mut first).unwrap();
-                prop_assert!(first.into_set().iter().eq(values.iter().take(limit)));
+                prop_assert!(first.into_set().unwrap().iter().eq(values.iter().take(limit)));
             }
             prop_assert_eq!(blocks.label_names(&Tenant::default(), &m1, TimeRange::ALL).unwrap(), names);
             blocks.trim(TimeRange { start_ms: i64::MAX, end_ms: i64::MAX }, 0);

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
-use ogive_model::{Labels, Matcher, Opening, SelectError, SeriesData, Tenant, TimeRange};
+use ogive_model::{Charge, Labels, Matcher, Opening, SelectError, SeriesData, Tenant, TimeRange};
 
 use crate::first::First;
 use crate::ingest::head::{Found, Give, KINDS, Listed, Listing, Page};
@@ -52,6 +52,7 @@ type Answer<P> = Sender<Option<P>>;
 struct Gathered {
     found: Vec<Found>,
     kinds: [usize; KINDS],
+    held: Charge,
 }
 
 impl Heads<'_> {
@@ -62,7 +63,7 @@ impl Heads<'_> {
         asked: Asked<'_>,
         opening: &Opening<'_>,
         check: impl FnOnce(&View) -> Result<(), Error>,
-    ) -> Result<(Arc<View>, Vec<Found>), SelectError> {
+    ) -> Result<(Arc<View>, Vec<Found>, Charge), SelectError> {
         let (mut view, mut all) = self.gather(asked, opening, GATHERED_FIRST)?;
         let counted = all.kinds.iter().sum::<usize>();
         if counted > all.found.len() {
@@ -72,7 +73,7 @@ impl Heads<'_> {
         }
         let mut found = all.found;
         found.sort_by(|a, b| (&a.def().labels, a.def().meta.kind).cmp(&(&b.def().labels, b.def().meta.kind)));
-        Ok((view, found))
+        Ok((view, found, all.held))
     }
 
     /// Counts what is asked for, and gathers the first `most` of it or a few more.
@@ -93,6 +94,7 @@ impl Heads<'_> {
             all.kinds.iter_mut().zip(page.kinds).for_each(|(all, more)| *all += more);
             // Series of one kind have as many label sets.
             opening.check(all.kinds.into_iter().max().unwrap_or(0))?;
+            all.held.absorb(opening.charge(page.found.iter().map(Found::memory_bytes).sum())?);
             all.found.extend(page.found);
             Ok(page.next)
         })
@@ -105,7 +107,7 @@ impl Heads<'_> {
         labels_only: bool,
         budget: &mut Budget,
     ) -> Result<(Arc<View>, Vec<SeriesData>), SelectError> {
-        let (view, found) = self.find(asked, &Opening::UNBOUNDED, |_| Ok(()))?;
+        let (view, found, _) = self.find(asked, &Opening::UNBOUNDED, |_| Ok(()))?;
         let data = found.iter().map(|found| found.data(asked.range, labels_only, budget));
         Ok((view, data.collect::<Result<Vec<SeriesData>, Error>>()?))
     }
@@ -114,15 +116,22 @@ impl Heads<'_> {
     pub(crate) fn each_labels<A>(
         self,
         asked: Asked<'_>,
+        opening: &Opening<'_>,
         begin: impl FnMut() -> A,
-        each: impl Fn(&mut A, &Labels),
+        each: impl Fn(&mut A, &Labels) -> Result<(), SelectError>,
     ) -> Result<(Arc<View>, A), SelectError> {
         let message = |request: &Arc<ReadRequest>, cursor, answer, _: &A| {
             let request = Arc::clone(request);
             ToShard::Read { request, cursor, give: Give::Definitions, answer }
         };
+        let mut counted = 0;
         self.walk(asked, message, begin, |all, page: Page| {
-            page.found.iter().for_each(|found| each(all, &found.def().labels));
+            if (opening.cancelled)() {
+                return Err(SelectError::Cancelled);
+            }
+            counted += page.found.len();
+            (opening.counted)(counted);
+            page.found.iter().try_for_each(|found| each(all, &found.def().labels))?;
             Ok(page.next)
         })
     }
@@ -132,16 +141,20 @@ impl Heads<'_> {
         self,
         (tenant, range): (&Tenant, TimeRange),
         listing: &Listing,
-        limit: usize,
+        (limit, opening): (usize, &Opening<'_>),
     ) -> Result<(Arc<View>, First<String>), SelectError> {
         let message = |request: &Arc<ReadRequest>, after, answer, _: &First<String>| {
             let (request, listing) = (Arc::clone(request), listing.clone());
             ToShard::List { request, listing, after, answer }
         };
-        let begin = || First::new(limit);
+        let begin = || First::new(limit, opening.held());
         self.walk(Asked { tenant, matchers: &[], range }, message, begin, |all, page: Listed| {
             // A page ascends, and the next one goes on behind it.
+            if (opening.cancelled)() {
+                return Err(SelectError::Cancelled);
+            }
             let goes_on = page.texts.iter().all(|text| all.add(text.as_str()));
+            all.check()?;
             Ok(page.next.filter(|_| goes_on).map(Some))
         })
     }

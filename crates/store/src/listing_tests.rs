@@ -138,16 +138,16 @@ impl Rig {
         let (tenant, expected) = (tenant(of), self.expected(of, matchers, range));
         let view = self.store.tenant(&tenant);
         for limit in LIMITS {
-            let found = view.label_sets(matchers, range, limit).unwrap();
+            let found = view.label_sets(matchers, range, limit, &Opening::UNBOUNDED).unwrap();
             assert!(found.iter().eq(expected.iter().take(limit)), "{limit}: {found:?} of {expected:?}");
         }
         if is_exact {
             let names: BTreeSet<&str> = expected.iter().flat_map(|one| one.iter().map(|pair| pair.0)).collect();
-            assert!(view.label_names(matchers, range).unwrap().iter().eq(names));
+            assert!(view.label_names(matchers, range, &Opening::UNBOUNDED).unwrap().iter().eq(names));
             for name in ["__name__", "a", "b", "c"] {
                 let values: BTreeSet<&str> = expected.iter().map(|one| one.get(name)).collect();
                 for limit in LIMITS {
-                    let found = view.label_values(name, matchers, range, limit).unwrap();
+                    let found = view.label_values(name, matchers, range, limit, &Opening::UNBOUNDED).unwrap();
                     let values = values.iter().filter(|value| !value.is_empty()).take(limit);
                     assert!(found.iter().eq(values), "{name} {limit}: {found:?}");
                 }
@@ -221,7 +221,7 @@ fn what_is_too_much_is_refused_before_it_is_gathered() {
         let hear = |series| counted.lock().unwrap().push(series);
         let (matchers, range, resolution) = (Vec::new(), TimeRange::ALL, Default::default());
         let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
-        let opening = Opening { series_max, cancelled: &|| false, counted: &hear };
+        let opening = Opening { series_max, cancelled: &|| false, counted: &hear, memory: None };
         let found = rig.store.tenant(&tenant).open(&selection, &opening).map(|set| set.count());
         (found, counted.into_inner().unwrap())
     };

@@ -3,7 +3,7 @@
 //! Invariants: a label set's samples are what [`crate::TenantView`] answers to the same selection, bit for bit: its parts meet in
 //! the same order.
 //! Threads: any number take at once; each label set is taken once.
-//! Limits: the samples of all that was taken count against the selection's `samples_max`. What heads hold is in memory from the
+//! Limits: what is found is charged to the budget of who opens it. The samples of all that was taken count against the selection's `samples_max`. What heads hold is in memory from the
 //! beginning as it lies there, not copied, and an entry of some 100 bytes for each series of each block. What matches is counted as it is
 //! found, so that too much is refused before all of it was looked at.
 //! Failure: a part that cannot be read is left out and told, as in an answer of parts.
@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ogive_model::{Kind, Labels, Opening, SelectError, Selection, SeriesData, SeriesSet, Tenant, TimeRange};
+use ogive_model::{
+    Charge, Kind, Labels, Memory, Opening, SelectError, Selection, SeriesData, SeriesDef, SeriesSet, Tenant, TimeRange,
+};
 
 use crate::block::Entry;
 use crate::blocks::INDEX_BYTES_MAX;
@@ -36,6 +38,9 @@ pub(crate) struct Opened<'a> {
     left: AtomicUsize,
     /// By label set, those of the opening under 0 and the others one further.
     gaps: Mutex<BTreeMap<usize, Vec<String>>>,
+    /// For what was found, charged to who opened it.
+    _held: Charge,
+    memory: Option<Arc<Memory>>,
 }
 
 struct Asked {
@@ -71,11 +76,11 @@ impl<'a> Opened<'a> {
         (view, stats): (Arc<View>, &'a Stats),
         tenant: &Tenant,
         selection: &Selection,
-        heads: Vec<Found>,
+        (heads, of_heads): (Vec<Found>, Charge),
         opening: &Opening<'_>,
     ) -> Result<Self, Error> {
         let mut budget = Budget::partial(selection.samples_max);
-        let mut finding = Finding { opening, found: Vec::new(), sets: Vec::new() };
+        let mut finding = Finding { opening, held: opening.charge(0)?, found: Vec::new(), sets: Vec::new() };
         let mut asked = Vec::new();
         let mut rollup_ms = 0;
         let held = |range| heads.iter().any(|head| head.holds(range));
@@ -87,6 +92,8 @@ impl<'a> Opened<'a> {
                     let place = asked.len();
                     let each = |labels: Labels, entry: Entry| {
                         rollup_ms = rollup_ms.max(piece.resolution_ms);
+                        let chunks = std::mem::size_of_val(&*entry.chunks);
+                        finding.held.grow(PART_BYTES + labels.memory_bytes() + chunks).map_err(SelectError::from)?;
                         finding.find(labels, entry.kind, Part::Block { number, asked: place, entry })
                     };
                     let block = view.blocks.numbered(number).1;
@@ -99,14 +106,30 @@ impl<'a> Opened<'a> {
             }
         }
         for head in heads {
+            // Its labels are those of the head.
+            finding.held.grow(PART_BYTES).map_err(SelectError::from)?;
             finding.find(head.def().labels.clone(), head.def().meta.kind, Part::Head(head))?;
         }
         finding.join()?;
+        finding.held.absorb(of_heads);
         view.blocks.trim(selection.range, INDEX_BYTES_MAX);
         let left = AtomicUsize::new(budget.left());
         let gaps = Mutex::new(BTreeMap::from([(0, budget.into_gaps())]));
         let (range, samples_max) = (selection.range, selection.samples_max);
-        Ok(Self { stats, view, asked, sets: finding.into_sets(), range, rollup_ms, samples_max, left, gaps })
+        let (sets, held) = finding.into_sets();
+        Ok(Self {
+            stats,
+            view,
+            asked,
+            sets,
+            range,
+            rollup_ms,
+            samples_max,
+            left,
+            gaps,
+            _held: held,
+            memory: opening.memory.cloned(),
+        })
     }
 
     /// Fails when a block alone has too much of a selection, where what heads hold has no say in which blocks are read.
@@ -282,10 +305,17 @@ type Parts = (Labels, Vec<(Kind, Part)>);
 /// blocks have them.
 struct Finding<'o> {
     opening: &'o Opening<'o>,
+    held: Charge,
     /// Those of the block that is being looked at.
     found: Vec<Parts>,
     sets: Vec<Parts>,
 }
+
+/// A time and a value.
+const ROW_BYTES: usize = 16;
+
+/// A label set with its list of parts, and one part.
+const PART_BYTES: usize = size_of::<Parts>() + size_of::<(Kind, Part)>();
 
 /// Who waits is asked each time so many series were found: some 200 us.
 const LOOK_EACH: usize = 256;
@@ -331,13 +361,13 @@ impl Finding<'_> {
         Ok(())
     }
 
-    fn into_sets(self) -> Vec<Set> {
+    fn into_sets(self) -> (Vec<Set>, Charge) {
         let set = |(labels, mut parts): Parts| {
             // Stable: parts of one kind stay in the order in which they merge.
             parts.sort_by_key(|part| part.0);
             Set { labels, parts: Mutex::new(parts) }
         };
-        self.sets.into_iter().map(set).collect()
+        (self.sets.into_iter().map(set).collect(), self.held)
     }
 }
 
@@ -349,6 +379,10 @@ impl SeriesSet for Opened<'_> {
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {
         let Set { labels, parts } = &self.sets[number];
         let parts = std::mem::take(&mut *parts.lock().unwrap_or_else(PoisonError::into_inner));
+        // While they are read; who takes them charges them from then on.
+        let rows = parts.iter().map(|part| part.1.rows_max()).fold(0, usize::saturating_add);
+        let bytes = rows.min(self.samples_max).saturating_mul(ROW_BYTES);
+        let _held = self.memory.as_ref().map(|memory| memory.charge(bytes)).transpose()?;
         // ORDERING: Relaxed; a sum that guards no other memory.
         let left = self.left.load(Ordering::Relaxed);
         let mut budget = Budget::partial_rest(self.samples_max, left);
@@ -363,6 +397,26 @@ impl SeriesSet for Opened<'_> {
             self.gaps().insert(number + 1, gaps);
         }
         Ok(data)
+    }
+
+    fn describe(&self, number: usize) -> Result<Vec<SeriesDef>, SelectError> {
+        let Set { labels, parts } = &self.sets[number];
+        let parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out: Vec<SeriesDef> = Vec::new();
+        for (kind, part) in parts.iter() {
+            if out.last().is_some_and(|last| last.meta.kind == *kind) {
+                continue;
+            }
+            let meta = match part {
+                Part::Head(head) => head.def().meta.clone(),
+                Part::Block { number, entry, .. } => {
+                    let block = self.view.blocks.numbered(*number).1?;
+                    block.blank(entry)?.meta
+                }
+            };
+            out.push(SeriesDef { labels: labels.clone(), meta });
+        }
+        Ok(out)
     }
 
     fn rollup_ms(&self) -> u32 {

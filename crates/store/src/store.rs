@@ -494,8 +494,8 @@ impl Store {
 
     fn opened(&self, tenant: &Tenant, selection: &Selection, opening: &Opening<'_>) -> Result<Opened<'_>, SelectError> {
         let check = |view: &View| Opened::check(view, tenant, selection, opening);
-        let (view, heads) = self.heads().find(asked(tenant, selection), opening, check)?;
-        let opened = Opened::new((view, &self.stats), tenant, selection, heads, opening)?;
+        let (view, heads, held) = self.heads().find(asked(tenant, selection), opening, check)?;
+        let opened = Opened::new((view, &self.stats), tenant, selection, (heads, held), opening)?;
         opened.warn(self.findings.warnings(tenant, selection.range));
         Ok(opened)
     }
@@ -522,18 +522,24 @@ impl TenantView<'_> {
     ///
     /// # Errors
     /// See [`SelectError`].
-    pub fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
+    pub fn label_names(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        opening: &Opening<'_>,
+    ) -> Result<Vec<String>, SelectError> {
         let (tenant, heads) = (self.tenant, self.store.heads());
         let (view, mut names) = if matchers.is_empty() {
-            let (view, names) = heads.list((tenant, range), &Listing::Names, usize::MAX)?;
-            (view, names.into_set())
+            let (view, names) = heads.list((tenant, range), &Listing::Names, (usize::MAX, opening))?;
+            (view, names.into_set()?)
         } else {
             let add = |all: &mut BTreeSet<String>, labels: &Labels| {
                 for (name, _) in labels.iter().filter(|(name, _)| !all.contains(*name)).collect::<Vec<_>>() {
                     all.insert(name.to_owned());
                 }
+                Ok(())
             };
-            heads.each_labels(Asked { tenant, matchers, range }, BTreeSet::new, add)?
+            heads.each_labels(Asked { tenant, matchers, range }, opening, BTreeSet::new, add)?
         };
         names.extend(view.blocks.label_names(tenant, matchers, range)?);
         Ok(names.into_iter().collect())
@@ -549,21 +555,23 @@ impl TenantView<'_> {
         matchers: &[Matcher],
         range: TimeRange,
         limit: usize,
+        opening: &Opening<'_>,
     ) -> Result<Vec<String>, SelectError> {
         let (tenant, heads) = (self.tenant, self.store.heads());
         let (view, mut values) = if matchers.is_empty() {
-            heads.list((tenant, range), &Listing::Values(name.to_owned()), limit)?
+            heads.list((tenant, range), &Listing::Values(name.to_owned()), (limit, opening))?
         } else {
             let add = |all: &mut First<String>, labels: &Labels| {
                 let value = labels.get(name);
                 if !value.is_empty() {
                     all.add(value);
                 }
+                all.check()
             };
-            heads.each_labels(Asked { tenant, matchers, range }, || First::new(limit), add)?
+            heads.each_labels(Asked { tenant, matchers, range }, opening, || First::new(limit, opening.held()), add)?
         };
         view.blocks.label_values((tenant, matchers, range), name, &mut values)?;
-        Ok(values.into_set().into_iter().collect())
+        Ok(values.into_set()?.into_iter().collect())
     }
 }
 
@@ -609,20 +617,23 @@ impl Select for TenantView<'_> {
         matchers: &[Matcher],
         range: TimeRange,
         limit: usize,
+        opening: &Opening<'_>,
     ) -> Result<BTreeSet<Labels>, SelectError> {
         let add = |all: &mut First<Labels>, labels: &Labels| {
             all.add(labels);
+            all.check()
         };
         let asked = Asked { tenant: self.tenant, matchers, range };
-        let (view, mut first) = self.store.heads().each_labels(asked, || First::new(limit), add)?;
-        view.label_sets(self.tenant, matchers, range, &mut first)?;
-        Ok(first.into_set())
+        let (view, mut first) =
+            self.store.heads().each_labels(asked, opening, || First::new(limit, opening.held()), add)?;
+        view.label_sets((self.tenant, matchers, range), &mut first, opening)?;
+        first.into_set()
     }
 
     fn histogram_names(&self, range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
         let asked = (self.tenant, range);
-        let (view, names) = self.store.heads().list(asked, &Listing::Histograms, usize::MAX)?;
-        let mut names = names.into_set();
+        let (view, names) = self.store.heads().list(asked, &Listing::Histograms, (usize::MAX, &Opening::UNBOUNDED))?;
+        let mut names = names.into_set()?;
         names.extend(view.blocks.histogram_names(self.tenant, range)?);
         Ok(names)
     }

@@ -543,7 +543,11 @@ fn series_that_ended_make_room_for_others() {
     assert_eq!(read(&store, "round_0").unwrap().floats.values, [1.0]);
     assert_eq!(read(&store, "always").unwrap().floats.values.len(), 12);
     assert_eq!(
-        store.tenant(&Tenant::default()).label_values("__name__", &[], TimeRange::ALL, usize::MAX).unwrap().len(),
+        store
+            .tenant(&Tenant::default())
+            .label_values("__name__", &[], TimeRange::ALL, usize::MAX, &Opening::UNBOUNDED)
+            .unwrap()
+            .len(),
         13
     );
 }
@@ -555,10 +559,16 @@ fn labels_come_from_heads_and_blocks() {
     assert_eq!(store.flush().unwrap().len(), 1);
     submit(&store, one(1, "in_head", 1.0)).unwrap();
     assert_eq!(
-        store.tenant(&Tenant::default()).label_values("__name__", &[], TimeRange::ALL, usize::MAX).unwrap(),
+        store
+            .tenant(&Tenant::default())
+            .label_values("__name__", &[], TimeRange::ALL, usize::MAX, &Opening::UNBOUNDED)
+            .unwrap(),
         ["in_block", "in_head"]
     );
-    assert_eq!(store.tenant(&Tenant::default()).label_names(&[], TimeRange::ALL).unwrap(), ["__name__"]);
+    assert_eq!(
+        store.tenant(&Tenant::default()).label_names(&[], TimeRange::ALL, &Opening::UNBOUNDED).unwrap(),
+        ["__name__"]
+    );
     let found = store.select(&Selection { labels_only: true, ..all() }).unwrap();
     assert!(found.len() == 2 && found.iter().all(|data| data.floats.times.is_empty()));
     let limited = store.select(&Selection { samples_max: 1, ..all() });
@@ -639,7 +649,13 @@ fn tenants_share_a_store_and_nothing_else() {
             let found = store.tenant(tenant).select(&all()).unwrap();
             assert_eq!(found.len(), 1, "{tenant}");
             assert_eq!(found[0].floats.values, [value, value + 10.0], "{tenant}");
-            assert_eq!(store.tenant(tenant).label_values("__name__", &[], TimeRange::ALL, usize::MAX).unwrap(), ["up"]);
+            assert_eq!(
+                store
+                    .tenant(tenant)
+                    .label_values("__name__", &[], TimeRange::ALL, usize::MAX, &Opening::UNBOUNDED)
+                    .unwrap(),
+                ["up"]
+            );
         }
         assert_eq!(store.tenant(&Tenant::new("c").unwrap()).select(&all()).unwrap(), []);
     };
@@ -703,12 +719,12 @@ fn lists_of_everything_are_those_of_the_series() {
                 all.into_iter().collect()
             };
             let names = of(&|one| one.labels.iter().map(|(name, _)| name.to_owned()).collect());
-            assert_eq!(view.label_names(&[], range).unwrap(), names, "{what} {tenant}");
+            assert_eq!(view.label_names(&[], range, &Opening::UNBOUNDED).unwrap(), names, "{what} {tenant}");
             for label in ["__name__", "site", "nothing"] {
                 let one = |one: &SeriesData| one.labels.get(label).to_owned();
                 let values = of(&|data| Some(one(data)).filter(|value| !value.is_empty()).into_iter().collect());
                 assert_eq!(
-                    view.label_values(label, &[], range, usize::MAX).unwrap(),
+                    view.label_values(label, &[], range, usize::MAX, &Opening::UNBOUNDED).unwrap(),
                     values,
                     "{what} {tenant} {label}"
                 );

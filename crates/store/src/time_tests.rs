@@ -9,8 +9,8 @@ use std::time::Duration;
 use ogive_hist::{Histogram, Scheme};
 use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::{
-    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Reason, Resolution, RollupUse, Sample, Select, Selection,
-    SeriesData, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
+    Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Opening, Reason, Resolution, RollupUse, Sample, Select,
+    Selection, SeriesData, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
 };
 use proptest::prelude::*;
 
@@ -405,10 +405,8 @@ fn texts_stay_for_a_time_of_their_own() {
     assert_eq!(texts(&rig), expected(&[("log", &all), ("ogive_config_change", &all), ("ogive_gap", &all)]));
     let raw = rig.read(TimeRange::ALL, Resolution::Width(0));
     assert_eq!(raw.iter().find(|data| data.meta.kind == Kind::Float).unwrap().floats.values, [590.0]);
-    assert_eq!(
-        rig.store().label_sets(&[], TimeRange { start_ms: EPOCH_MS, end_ms: EPOCH_MS + 340_000 }, 9).unwrap().len(),
-        4
-    );
+    let until = TimeRange { start_ms: EPOCH_MS, end_ms: EPOCH_MS + 340_000 };
+    assert_eq!(rig.store().label_sets(&[], until, 9, &Opening::UNBOUNDED).unwrap().len(), 4);
     // Late texts are taken where late numbers are not.
     assert_eq!(write(&mut rig, 331), [(3, Reason::BeyondRetention)]);
     rig.flush();

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use ogive_model::{
-    Kind, Labels, Matcher, Resolution, RollupUse, Selection, SeriesData, Temporality, Tenant, TimeRange,
+    Kind, Labels, Matcher, Opening, Resolution, RollupUse, Selection, SeriesData, Temporality, Tenant, TimeRange,
 };
 
 use crate::blocks::Blocks;
@@ -106,10 +106,9 @@ impl View {
     /// Adds the label sets of the series that `matchers` accept and that have a sample in `range` in a block.
     pub(crate) fn label_sets(
         &self,
-        tenant: &Tenant,
-        matchers: &[Matcher],
-        range: TimeRange,
+        (tenant, matchers, range): (&Tenant, &[Matcher], TimeRange),
         first: &mut First<Labels>,
+        opening: &Opening<'_>,
     ) -> Result<(), Error> {
         let of = |range| Selection {
             matchers: matchers.to_vec(),
@@ -122,7 +121,12 @@ impl View {
             let wanted = |kind, temporality| group.wants(kind, temporality);
             for piece in &group.pieces {
                 let asked = (tenant, piece.resolution_ms);
-                self.blocks.label_sets(asked, (&of(piece.range), &wanted), &self.manifest.tombstones, first)?;
+                self.blocks.label_sets(
+                    asked,
+                    (&of(piece.range), &wanted),
+                    &self.manifest.tombstones,
+                    (first, opening),
+                )?;
             }
         }
         Ok(())

@@ -80,6 +80,7 @@ pub(crate) fn run(path: &Path, kernel: AskKernel) -> anyhow::Result<ExitCode> {
     let role = Role {
         engine: ogive_query::Engine::default(),
         query_timeout: http::Limits::QUERY_TIMEOUT,
+        query_memory_bytes: http::Limits::QUERY_MEMORY_MIB << 20,
         admin: false,
         upkeep: None,
         flags: http::Flags::default(),

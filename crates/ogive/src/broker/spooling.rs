@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::Context;
 use ogive_broker::{Appended, Error as SpoolError, Limits, Prepared, Refusal as SpoolRefusal, Spool, Why};
 use ogive_journal::{Disk, Error as DiskError, RealDisk};
-use ogive_model::{Batch, Matcher, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Verdict};
+use ogive_model::{Batch, Matcher, Opening, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Verdict};
 
 use super::destination::{Around, Bell, Destination};
 use super::view;
@@ -305,11 +305,18 @@ impl Select for NoData<'_> {
 }
 
 impl Reader for NoData<'_> {
-    fn label_names(&self, _matchers: &[Matcher], _range: TimeRange) -> Result<Vec<String>, SelectError> {
+    fn label_names(&self, _: &[Matcher], _: TimeRange, _: &Opening<'_>) -> Result<Vec<String>, SelectError> {
         Err(self.word())
     }
 
-    fn label_values(&self, _: &str, _: &[Matcher], _: TimeRange, _: usize) -> Result<Vec<String>, SelectError> {
+    fn label_values(
+        &self,
+        _: &str,
+        _: &[Matcher],
+        _: TimeRange,
+        _: usize,
+        _: &Opening<'_>,
+    ) -> Result<Vec<String>, SelectError> {
         Err(self.word())
     }
 }

@@ -7,19 +7,114 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ogive_model::{
+    Charge, Matcher, Memory, Opening, Partial, Resolution, Select, Selection, SeriesData, SeriesDef, TimeRange,
+};
+use ogive_query::{Engine, EngineOptions, series_bytes};
+
 use super::App;
 use super::error::ApiError;
-use super::place::Place;
+use super::place::{Asked, Client, Place};
 
 /// Whether the work is still wanted, and its place among what runs.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Cancel {
     set: Arc<AtomicBool>,
+    /// What the work holds is charged to it.
+    memory: Arc<Memory>,
     /// Held by the work itself: what was cancelled still counts until it has ended.
     place: Option<Arc<Place>>,
 }
 
+/// Work that nobody bounds.
+impl Default for Cancel {
+    fn default() -> Self {
+        Self { set: Arc::default(), memory: Memory::unbounded(), place: None }
+    }
+}
+
 impl Cancel {
+    /// The budget of the work.
+    pub(super) const fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Leaves `bytes` charged for as long as the work and its answer live.
+    pub(super) fn hold(&self, bytes: usize) -> Result<(), ApiError> {
+        self.charge(bytes).map(Charge::keep)
+    }
+
+    /// Charges `bytes` until the charge goes.
+    pub(super) fn charge(&self, bytes: usize) -> Result<Charge, ApiError> {
+        Ok(self.memory.charge(bytes)?)
+    }
+
+    /// Hands the series of a selection to `each`, one after the other, each charged while it is looked at. What is missing from them is
+    /// returned, one sentence each.
+    pub(super) fn each_series(
+        &self,
+        store: &dyn Select,
+        selection: &Selection,
+        mut each: impl FnMut(SeriesData) -> Result<(), ApiError>,
+    ) -> Result<Vec<String>, ApiError> {
+        let set = self.opening(|opening| store.open(selection, opening))?;
+        self.fit(set.count(), set.samples_about());
+        for number in 0..set.count() {
+            self.check()?;
+            for series in set.take(number)? {
+                let _held = self.charge(series_bytes(&series))?;
+                each(series)?;
+            }
+        }
+        Ok(set.warnings())
+    }
+
+    /// All of a selection, charged until the charge goes.
+    pub(super) fn read(&self, store: &dyn Select, selection: &Selection) -> Result<(Partial, Charge), ApiError> {
+        let (mut series, mut held) = (Vec::new(), self.memory.empty());
+        let warnings = self.each_series(store, selection, |one| {
+            held.grow(series_bytes(&one))?;
+            series.push(one);
+            Ok(())
+        })?;
+        Ok((Partial { series, warnings }, held))
+    }
+
+    /// What the series are that `matchers` accept and that have samples in `range`, one after the other.
+    pub(super) fn each_definition(
+        &self,
+        store: &dyn Select,
+        (matchers, range): (&[Matcher], TimeRange),
+        mut each: impl FnMut(SeriesDef) -> Result<(), ApiError>,
+    ) -> Result<(), ApiError> {
+        let (matchers, resolution) = (matchers.to_vec(), Resolution::default());
+        let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution };
+        let set = self.opening(|opening| store.open(&selection, opening))?;
+        self.fit(set.count(), 0);
+        for number in 0..set.count() {
+            self.check()?;
+            set.describe(number)?.into_iter().try_for_each(&mut each)?;
+        }
+        whole(set.warnings())
+    }
+
+    /// The engine, within the budget of the work.
+    pub(super) fn engine(&self, app: &App) -> Engine {
+        Engine::new(EngineOptions { memory: Arc::clone(&self.memory), ..app.engine.options().clone() })
+    }
+
+    /// Opens or lists something of a store: it ends when the work does, waits for a place when it is much, and is charged to the work.
+    pub(super) fn opening<T>(&self, open: impl FnOnce(&Opening<'_>) -> T) -> T {
+        let gone = || self.is_set();
+        let counted = |series| self.fit(series, 0);
+        open(&Opening { series_max: usize::MAX, cancelled: &gone, counted: &counted, memory: Some(&self.memory) })
+    }
+
+    /// Fails when the work is not wanted any more.
+    pub(super) fn check(&self) -> Result<(), ApiError> {
+        if self.is_set() { Err(ApiError::timeout("the query was cancelled")) } else { Ok(()) }
+    }
+
     pub(super) fn is_set(&self) -> bool {
         // ORDERING: Relaxed; the flag guards no other memory, and a late reading only works a little longer.
         self.set.load(Ordering::Relaxed)
@@ -31,6 +126,11 @@ impl Cancel {
             place.fit(series, samples, || self.is_set());
         }
     }
+}
+
+/// Fails when something is missing from what was read.
+pub(super) fn whole(warnings: Vec<String>) -> Result<(), ApiError> {
+    warnings.into_iter().next().map_or(Ok(()), |missing| Err(ApiError::unavailable(missing)))
 }
 
 /// Tells the work to stop when it goes out of scope.
@@ -52,12 +152,9 @@ pub(super) async fn ask<T: Send + 'static>(
     let longest = app.limits.query_timeout;
     let wish = timeout_ms.map_or(longest, |ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
     let timeout = wish.min(longest);
-    let _asked = app
-        .limits
-        .queries_asked
-        .try_acquire()
-        .map_err(|_| ApiError::busy("too many queries wait already; try again in a second"))?;
-    match tokio::time::timeout(timeout, run(app, work)).await {
+    let asked = app.limits.queries.ask(Client::current());
+    let asked = asked.ok_or_else(|| ApiError::busy("too many queries wait already; try again in a second"))?;
+    match tokio::time::timeout(timeout, run(app, &asked, work)).await {
         Ok(answer) => answer,
         Err(_) => {
             app.counters.queries_timed_out.add(1);
@@ -71,9 +168,12 @@ pub(super) async fn ask<T: Send + 'static>(
 
 async fn run<T: Send + 'static>(
     app: &App,
+    asked: &Asked,
     work: impl FnOnce(&App, &Cancel) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let cancel = Cancel { place: Some(Arc::new(app.limits.queries.take().await)), ..Cancel::default() };
+    let place = Some(Arc::new(app.limits.queries.take(asked).await));
+    let memory = app.engine.options().memory.within(app.limits.query_memory_bytes);
+    let cancel = Cancel { set: Arc::default(), memory, place };
     let _stop = Stop(cancel.clone());
     let shared = app.clone();
     let worker = tokio::task::spawn_blocking(move || {

@@ -1,20 +1,23 @@
 //! What is stored: series, label names and label values.
 //!
 //! Format: as the Prometheus API; `match[]` may come several times, and a series is listed when one of them fits.
+//! Limits: [`SELECTORS_MAX`] of them. What is listed is charged to the memory of its query, and written while it is sent.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Matcher, Select, SelectError, Selection, SeriesData, Tenant, TimeRange};
+use ogive_model::{Matcher, Opening, Select as _, SelectError, SeriesDef, Tenant, TimeRange};
 use ogive_query::ast::ExprKind;
 
 use super::App;
 use super::ask::{Cancel, ask};
 use super::error::{ApiError, json};
 use super::params::Params;
+use super::pieces::{self, Written};
 use super::prometheus_json;
 use super::views::{Views, shown};
 use crate::backend::Reader;
@@ -25,45 +28,36 @@ pub(super) struct Wanted {
     pub(super) matchers: Vec<Vec<Matcher>>,
     range: TimeRange,
     pub(super) limit: usize,
-    pub(super) timeout_ms: Option<i64>,
     pub(super) tenant: Tenant,
     classic_views: bool,
 }
 
 impl Wanted {
     pub(super) fn new(params: &Params) -> Result<Self, ApiError> {
-        let mut matchers = Vec::new();
-        for text in params.all("match[]") {
-            matchers.push(selector(text)?);
-        }
+        let mut matchers = selectors(params)?;
         if matchers.is_empty() {
             matchers.push(Vec::new());
         }
         // The start is part of the range here, unlike in a selection.
         let start_ms = params.time("start")?.map_or(i64::MIN, |start| start - 1);
         let range = TimeRange { start_ms, end_ms: params.time("end")?.unwrap_or(i64::MAX) };
-        let (limit, timeout_ms) = (params.limit()?, params.duration("timeout")?);
-        Ok(Self { matchers, range, limit, timeout_ms, tenant: params.tenant.clone(), classic_views: shown(params) })
+        let limit = params.limit()?;
+        Ok(Self { matchers, range, limit, tenant: params.tenant.clone(), classic_views: shown(params) })
     }
 
     fn reader<'a>(&'a self, app: &'a App) -> Views<'a> {
         Views::over(app.backend.of(&self.tenant), self.classic_views)
     }
 
-    /// Hands every fitting series to `each`; a series that fits twice comes twice.
-    pub(super) fn each(&self, app: &App, cancel: &Cancel, mut each: impl FnMut(SeriesData)) -> Result<(), ApiError> {
-        for matchers in self.matchers(cancel) {
-            let matchers = matchers?.to_vec();
-            let selection = Selection {
-                matchers,
-                range: self.range,
-                samples_max: usize::MAX,
-                labels_only: true,
-                resolution: Default::default(),
-            };
-            self.reader(app).select(&selection)?.into_iter().for_each(&mut each);
-        }
-        Ok(())
+    /// Hands what every fitting series is to `each`; a series that fits twice comes twice.
+    pub(super) fn each(
+        &self,
+        app: &App,
+        cancel: &Cancel,
+        mut each: impl FnMut(SeriesDef) -> Result<(), ApiError>,
+    ) -> Result<(), ApiError> {
+        let reader = self.reader(app);
+        self.matchers.iter().try_for_each(|matchers| cancel.each_definition(&reader, (matchers, self.range), &mut each))
     }
 
     /// How many of a list are enough to tell whether there are more than the limit.
@@ -75,20 +69,30 @@ impl Wanted {
     fn union<T: Ord, Found: IntoIterator<Item = T>>(
         &self,
         cancel: &Cancel,
-        of: impl Fn(&[Matcher], TimeRange) -> Result<Found, SelectError>,
+        of: impl Fn(&[Matcher], &Opening<'_>) -> Result<Found, SelectError>,
     ) -> Result<BTreeSet<T>, ApiError> {
         let mut out = BTreeSet::new();
-        for matchers in self.matchers(cancel) {
-            out.extend(of(matchers?, self.range)?);
+        for matchers in &self.matchers {
+            cancel.check()?;
+            out.extend(cancel.opening(|opening| of(matchers, opening))?);
         }
         Ok(out)
     }
+}
 
-    fn matchers<'a>(&'a self, cancel: &'a Cancel) -> impl Iterator<Item = Result<&'a [Matcher], ApiError>> {
-        self.matchers.iter().map(|matchers| {
-            if cancel.is_set() { Err(ApiError::timeout("the query was cancelled")) } else { Ok(&**matchers) }
-        })
+/// 256: a hundred names of a federation's configuration and more. Each is looked up by itself, so that many thousands take minutes.
+pub(super) const SELECTORS_MAX: usize = 256;
+
+/// Every `match[]`.
+pub(super) fn selectors(params: &Params) -> Result<Vec<Vec<Matcher>>, ApiError> {
+    let given = params.all("match[]").count();
+    if given > SELECTORS_MAX {
+        return Err(ApiError::bad_data(format!(
+            "invalid parameter \"match[]\": {given} selectors, more than {SELECTORS_MAX}; join names in one, such as \
+             {{__name__=~\"a|b\"}}, or ask several times"
+        )));
     }
+    params.all("match[]").map(selector).collect()
 }
 
 /// The matchers of a plain selector.
@@ -105,23 +109,17 @@ pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Res
     if params.all("match[]").next().is_none() {
         return Err(ApiError::bad_data("no match[] parameter provided"));
     }
-    let wanted = Wanted::new(&params)?;
-    let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let reader = wanted.reader(app);
-        let found = wanted.union(cancel, |matchers, range| reader.label_sets(matchers, range, wanted.enough()))?;
-        Ok(list(found.iter(), wanted.limit, prometheus_json::labels))
-    });
-    Ok(json(StatusCode::OK, answer.await?))
+    listed(app, params, prometheus_json::labels, |wanted, reader, cancel| {
+        wanted.union(cancel, |matchers, opening| reader.label_sets(matchers, wanted.range, wanted.enough(), opening))
+    })
+    .await
 }
 
 pub(super) async fn labels(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let wanted = Wanted::new(&params)?;
-    let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let reader = wanted.reader(app);
-        let found = wanted.union(cancel, |matchers, range| reader.label_names(matchers, range))?;
-        Ok(list(found.iter(), wanted.limit, |out, name| prometheus_json::string(out, name)))
-    });
-    Ok(json(StatusCode::OK, answer.await?))
+    listed(app, params, put_text, |wanted, reader, cancel| {
+        wanted.union(cancel, |matchers, opening| reader.label_names(matchers, wanted.range, opening))
+    })
+    .await
 }
 
 pub(super) async fn label_values(
@@ -129,29 +127,72 @@ pub(super) async fn label_values(
     name: Result<Path<String>, PathRejection>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let (Path(name), wanted) = (name?, Wanted::new(&params)?);
-    let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
-        let reader = wanted.reader(app);
-        let found =
-            wanted.union(cancel, |matchers, range| reader.label_values(&name, matchers, range, wanted.enough()))?;
-        Ok(list(found.iter(), wanted.limit, |out, value| prometheus_json::string(out, value)))
-    });
-    Ok(json(StatusCode::OK, answer.await?))
+    let Path(name) = name?;
+    listed(app, params, put_text, move |wanted, reader, cancel| {
+        let (range, enough) = (wanted.range, wanted.enough());
+        wanted.union(cancel, |matchers, opening| reader.label_values(&name, matchers, range, enough, opening))
+    })
+    .await
 }
 
-/// The envelope around the first `limit` of the items.
-fn list<T>(items: impl ExactSizeIterator<Item = T>, limit: usize, each: impl Fn(&mut Vec<u8>, T)) -> Vec<u8> {
-    let truncated = items.len() > limit;
-    let mut out = b"{\"status\":\"success\",\"data\":[".to_vec();
-    for (at, item) in items.take(limit).enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        each(&mut out, item);
+fn put_text(out: &mut Vec<u8>, text: &String) {
+    prometheus_json::string(out, text);
+}
+
+/// The answer that lists what `find` gives.
+async fn listed<T: Ord + Send + Unpin + 'static>(
+    app: App,
+    params: Params,
+    put: fn(&mut Vec<u8>, &T),
+    find: impl FnOnce(&Wanted, &Views<'_>, &Cancel) -> Result<BTreeSet<T>, ApiError> + Send + 'static,
+) -> Result<Response, ApiError> {
+    let timeout_ms = params.duration("timeout")?;
+    let found = ask(&app, timeout_ms, move |app, cancel| {
+        // A megabyte of selectors is read here, not by the thread of the connection.
+        let wanted = Wanted::new(&params)?;
+        let found = find(&wanted, &wanted.reader(app), cancel)?;
+        Ok((List::new(found, wanted.limit, put), Arc::clone(cancel.memory())))
+    });
+    let (list, held) = found.await?;
+    Ok(json(StatusCode::OK, pieces::body(&app, list, held)))
+}
+
+/// The envelope around the first so many of the items.
+struct List<T> {
+    items: std::collections::btree_set::IntoIter<T>,
+    left: usize,
+    is_truncated: bool,
+    is_begun: bool,
+    put: fn(&mut Vec<u8>, &T),
+}
+
+impl<T> List<T> {
+    fn new(items: BTreeSet<T>, limit: usize, put: fn(&mut Vec<u8>, &T)) -> Self {
+        let is_truncated = items.len() > limit;
+        let (items, left) = (items.into_iter(), limit);
+        Self { items, left, is_truncated, is_begun: false, put }
     }
-    out.push(b']');
-    let warnings: &[String] = if truncated { &["results truncated due to limit".into()] } else { &[] };
-    prometheus_json::notes(&mut out, warnings, &[]);
-    out.extend_from_slice(b"}\n");
-    out
+}
+
+impl<T: Send + Unpin + 'static> Written for List<T> {
+    fn step(&mut self, out: &mut Vec<u8>) -> bool {
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        if is_first {
+            out.extend_from_slice(b"{\"status\":\"success\",\"data\":[");
+        }
+        let item = if self.left > 0 { self.items.next() } else { None };
+        if let Some(item) = item {
+            self.left -= 1;
+            if !is_first {
+                out.push(b',');
+            }
+            (self.put)(out, &item);
+            return true;
+        }
+        out.push(b']');
+        let warnings: &[String] = if self.is_truncated { &["results truncated due to limit".into()] } else { &[] };
+        prometheus_json::notes(out, warnings, &[]);
+        out.extend_from_slice(b"}\n");
+        false
+    }
 }

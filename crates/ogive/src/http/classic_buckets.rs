@@ -78,7 +78,8 @@ pub(super) fn read(
         // Differences of counters need their values as they are.
         resolution: Resolution::Finest,
     };
-    let partial = store.select_partial(&selection)?;
+    let (partial, held) = cancel.read(store, &selection)?;
+    held.keep();
     let mut out = Sources { warnings: partial.warnings, ..Sources::default() };
     let mut processes: BTreeMap<Labels, Vec<(Bound, SeriesData)>> = BTreeMap::new();
     for series in partial.series {

@@ -13,7 +13,8 @@ use std::sync::Mutex;
 use axum::http::StatusCode;
 use ogive_hist::{Count, Histogram};
 use ogive_model::{
-    Labels, Opening, Partial, Resolution, RollupUse, Select, SelectError, Selection, SeriesData, SeriesSet, Tenant,
+    Labels, Opening, Partial, Resolution, RollupUse, Select, SelectError, Selection, SeriesData, SeriesDef, SeriesSet,
+    Tenant,
 };
 use ogive_query::ast::{DurationScope, Expr};
 use ogive_query::value::Value;
@@ -240,7 +241,7 @@ fn evaluated(app: &App, wanted: &Wanted, grid: Grid, cancel: &Cancel) -> Result<
     let store = Told { store: &*own, resolution: wanted.resolution, cancel };
     let spy = Spy { store: &store, units: Mutex::default() };
     let range = (grid.start_ms, grid.end_ms, grid.step_ms);
-    let result = app.engine.range_until(&spy, &wanted.query, range, &|| cancel.is_set())?;
+    let result = cancel.engine(app).range_until(&spy, &wanted.query, range, &|| cancel.is_set())?;
     let Value::Matrix(series) = result.value else {
         return Err(ApiError::execution("the expression gives no series over time"));
     };
@@ -316,6 +317,10 @@ struct SpySet<'a> {
 impl SeriesSet for SpySet<'_> {
     fn count(&self) -> usize {
         self.set.count()
+    }
+
+    fn describe(&self, number: usize) -> Result<Vec<SeriesDef>, SelectError> {
+        self.set.describe(number)
     }
 
     fn take(&self, number: usize) -> Result<Vec<SeriesData>, SelectError> {

@@ -3,7 +3,7 @@
 use axum::extract::rejection::PathRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::SelectError;
+use ogive_model::{MemoryExceeded, MemoryScope, SelectError};
 
 /// Why a request failed. The types are those of the Prometheus API, so that its clients know them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,9 +135,21 @@ impl From<ogive_query::Error> for ApiError {
             Error::Parse(error) => Self::bad_data(format!("invalid parameter \"query\": {error}")),
             Error::NoRange(message) => Self::bad_data(format!("invalid parameter \"query\": {message}")),
             Error::Select(error) => error.into(),
+            Error::TooMuchMemory(exceeded) => exceeded.into(),
             Error::TooManySamples { .. } => Self::execution(format!("{error}; {}", Self::SAMPLES_HELP)),
             Error::TooManySeries { .. } => Self::execution(format!("{error} or raise the server's --query-series")),
             error => Self::execution(error.to_string()),
+        }
+    }
+}
+
+impl From<MemoryExceeded> for ApiError {
+    fn from(exceeded: MemoryExceeded) -> Self {
+        match exceeded.scope {
+            MemoryScope::Query => Self::execution(format!("{exceeded}, or raise the server's --query-memory-mib")),
+            MemoryScope::All => {
+                Self::busy(format!("{exceeded}; try again in a second, or raise the server's --queries-memory-mib"))
+            }
         }
     }
 }
@@ -149,6 +161,7 @@ impl From<SelectError> for ApiError {
             SelectError::TooManySeries { .. } => {
                 Self::execution(format!("{error} or raise the server's --query-series"))
             }
+            SelectError::TooMuchMemory(exceeded) => exceeded.into(),
             SelectError::Cancelled => Self::timeout(error.to_string()),
             error => Self::unavailable(error.to_string()),
         }

@@ -10,9 +10,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use ogive_model::exemplar::SUFFIX;
 use ogive_model::{Exemplar, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Selection, TimeRange};
+use ogive_query::series_bytes;
 
 use super::App;
-use super::ask::ask;
+use super::ask::{Cancel, ask, whole};
 use super::error::{ApiError, json};
 use super::params::Params;
 use super::prometheus_json;
@@ -40,7 +41,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
             if cancel.is_set() {
                 return Err(ApiError::timeout("the query was cancelled"));
             }
-            find(&*store, matchers, range, &mut found)?;
+            find(cancel, &*store, (matchers, range), &mut found)?;
         }
         Ok(answer(&found))
     });
@@ -48,7 +49,12 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
 }
 
 /// Finds the exemplars of the series that `matchers` select.
-fn find(store: &dyn Reader, matchers: &[Matcher], range: TimeRange, found: &mut Found) -> Result<(), ApiError> {
+fn find(
+    cancel: &Cancel,
+    store: &dyn Reader,
+    (matchers, range): (&[Matcher], TimeRange),
+    found: &mut Found,
+) -> Result<(), ApiError> {
     // Their series have the same labels but for the name.
     let mut theirs: Vec<Matcher> = matchers.iter().filter(|matcher| matcher.name != METRIC_NAME).cloned().collect();
     let name = matchers.iter().find(|matcher| matcher.name == METRIC_NAME && matcher.op == MatchOp::Equal);
@@ -64,14 +70,18 @@ fn find(store: &dyn Reader, matchers: &[Matcher], range: TimeRange, found: &mut 
         labels_only: false,
         resolution: Default::default(),
     };
-    for series in store.select(&selection)?.into_iter().filter(|series| series.meta.kind == Kind::Text) {
-        let Some(explained) = Exemplar::explained(&series.labels) else { continue };
+    let warnings = cancel.each_series(store, &selection, |series| {
+        let explained = Exemplar::explained(&series.labels).filter(|_| series.meta.kind == Kind::Text);
+        let Some(explained) = explained else { return Ok(()) };
         if matchers.iter().all(|matcher| matcher.matches(explained.get(&matcher.name))) {
+            // In the list, read, and in the answer.
+            cancel.hold(3 * series_bytes(&series))?;
             let texts = series.texts.times.into_iter().zip(series.texts.values);
             found.entry(explained).or_default().extend(texts);
         }
-    }
-    Ok(())
+        Ok(())
+    })?;
+    whole(warnings)
 }
 
 fn answer(found: &Found) -> Vec<u8> {

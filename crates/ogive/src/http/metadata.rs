@@ -18,27 +18,35 @@ use super::error::{self, ApiError};
 use super::params::Params;
 use crate::observe::help;
 
+/// An entry as a JSON object of three members, in its map and in the answer.
+const ENTRY_BYTES: usize = 1024;
+
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let mut wanted = Wanted::new(&params)?;
+    let timeout_ms = params.duration("timeout")?;
     let per_metric = params.number("limit_per_metric")?;
     let metric = params.get("metric").map(str::to_owned);
-    if let Some(metric) = &metric {
-        wanted.matchers = vec![vec![Matcher::new(METRIC_NAME, MatchOp::Equal, metric).map_err(ApiError::bad_data)?]];
-    }
-    let answer = ask(&app, wanted.timeout_ms, move |app, cancel| {
+    let answer = ask(&app, timeout_ms, move |app, cancel| {
+        let mut wanted = Wanted::new(&params)?;
+        if let Some(metric) = &metric {
+            let named = Matcher::new(METRIC_NAME, MatchOp::Equal, metric).map_err(ApiError::bad_data)?;
+            wanted.matchers = vec![vec![named]];
+        }
         let told = app.metadata.entries(&wanted.tenant, metric.as_deref());
         let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         wanted.each(app, cancel, |series| {
             let name = series.labels.metric_name();
             if told.contains_key(name) || told_as_part(name, |family| told.get(family).map(|entries| entries[0].kind)) {
-                return;
+                return Ok(());
             }
             let entry = json!({"type": type_of(&series.meta), "help": help(name), "unit": series.meta.unit});
             let entries = found.entry(name.to_owned()).or_default();
             if !entries.contains(&entry) {
+                cancel.hold(ENTRY_BYTES + 2 * name.len())?;
                 entries.push(entry);
             }
+            Ok(())
         })?;
+        cancel.hold(told.values().flatten().map(|entry| ENTRY_BYTES + 2 * entry.help.len()).sum())?;
         for (name, entries) in told {
             let object = |entry: &crate::metadata::Entry| json!({"type": entry.kind.as_str(), "help": entry.help, "unit": entry.unit});
             found.insert(name, entries.iter().map(object).collect());

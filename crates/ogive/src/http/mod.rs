@@ -36,6 +36,7 @@ mod page;
 pub(crate) mod params;
 mod parts;
 mod peer;
+mod pieces;
 mod place;
 mod prometheus;
 mod prometheus_json;
@@ -164,10 +165,10 @@ pub(crate) struct Limits {
     forms_kib: Arc<Room>,
     /// The longest that a query may take, and what it may take when it says nothing.
     query_timeout: Duration,
-    /// Queries that run.
-    queries: Places,
+    /// Bytes that one query may hold.
+    query_memory_bytes: usize,
     /// Queries that run or wait.
-    queries_asked: Arc<Semaphore>,
+    queries: Places,
     /// Live streams.
     streams: Arc<Streams>,
 }
@@ -186,8 +187,10 @@ impl Limits {
     pub(crate) const FORMS_KIB: usize = 32 * 1024;
     /// Queries that run or wait on a thread.
     pub(crate) const QUERIES: usize = place::SMALL + place::LARGE + place::WAITING;
-    /// 256 queries wait: a page of panels on a few dozen screens. More are told to come back.
-    pub(crate) const QUERIES_ASKED: usize = 256;
+    /// 1 GiB for what one query holds: a million series with their labels, some samples of each, and what an operator makes of them.
+    pub(crate) const QUERY_MEMORY_MIB: usize = 1024;
+    /// 2 GiB for what all queries hold together: two of the largest, or a great many usual ones.
+    pub(crate) const QUERIES_MEMORY_MIB: usize = 2048;
     /// 64 live streams: each costs one small query a second.
     pub(crate) const STREAMS: usize = 64;
 
@@ -197,6 +200,11 @@ impl Limits {
     /// So many bodies become batches at once.
     pub(crate) fn with_reading(self, bodies: usize) -> Self {
         Self { reading: Arc::new(Semaphore::new(bodies)), ..self }
+    }
+
+    /// One query may hold so many bytes.
+    pub(crate) fn with_query_memory(self, bytes: usize) -> Self {
+        Self { query_memory_bytes: bytes, ..self }
     }
 
     /// The longest that a query may take.
@@ -212,8 +220,8 @@ impl Limits {
             ingest_kib: Room::new(Self::INGEST_KIB as usize),
             unfolded_kib: semaphore(Self::UNFOLDED_KIB),
             reading: semaphore(Self::READING),
+            query_memory_bytes: Self::QUERY_MEMORY_MIB << 20,
             queries: Places::new(),
-            queries_asked: semaphore(Self::QUERIES_ASKED),
             streams: Streams::new(Self::STREAMS),
         }
     }
@@ -297,6 +305,7 @@ pub(crate) fn router(app: App) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .fallback(page::get)
         .layer(DefaultBodyLimit::max(COMMAND_BYTES_MAX))
+        .layer(axum::middleware::from_fn(place::carry))
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::check))
         .layer(axum::middleware::from_fn_with_state(app.clone(), cors::apply))
         .layer(axum::middleware::from_fn_with_state(app.clone(), measure))

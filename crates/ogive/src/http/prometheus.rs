@@ -2,6 +2,8 @@
 //!
 //! Limits: [`POINTS_MAX`] points a series, as in Prometheus.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -12,6 +14,7 @@ use super::App;
 use super::ask::ask;
 use super::error::{ApiError, json, success};
 use super::params::Params;
+use super::pieces;
 use super::prometheus_json;
 use super::query_stats::Stats;
 use super::resolution::{Told, resolution};
@@ -28,14 +31,15 @@ pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Resp
     let stats = Stats::asked(&app, &params);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let stats = stats.map(|stats| stats.begin(app));
-        let engine = with_options(&app.engine, lookback, stats.is_some());
+        let engine = with_options(&cancel.engine(app), lookback, stats.is_some());
         let store = Views::of(app, &params);
         let told = Told { store: &store, resolution, cancel };
         let result = engine.instant_until(&told, &query, time_ms, &|| cancel.is_set())?;
         let stats = stats.map(|stats| stats.end(app, &result, (time_ms, 1)));
-        Ok(prometheus_json::answer(&limited(result, limit), stats.as_ref()))
+        Ok((prometheus_json::Answer::new(limited(result, limit), stats), Arc::clone(cancel.memory())))
     });
-    Ok(json(StatusCode::OK, answer.await?))
+    let (answer, held) = answer.await?;
+    Ok(json(StatusCode::OK, pieces::body(&app, answer, held)))
 }
 
 pub(super) async fn query_range(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
@@ -46,14 +50,15 @@ pub(super) async fn query_range(State(app): State<App>, params: Params) -> Resul
     let stats = Stats::asked(&app, &params);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let stats = stats.map(|stats| stats.begin(app));
-        let engine = with_options(&app.engine, lookback, stats.is_some());
+        let engine = with_options(&cancel.engine(app), lookback, stats.is_some());
         let store = Views::of(app, &params);
         let told = Told { store: &store, resolution, cancel };
         let result = engine.range_until(&told, &query, range, &|| cancel.is_set())?;
         let stats = stats.map(|stats| stats.end(app, &result, (range.0, range.2)));
-        Ok(prometheus_json::answer(&limited(result, limit), stats.as_ref()))
+        Ok((prometheus_json::Answer::new(limited(result, limit), stats), Arc::clone(cancel.memory())))
     });
-    Ok(json(StatusCode::OK, answer.await?))
+    let (answer, held) = answer.await?;
+    Ok(json(StatusCode::OK, pieces::body(&app, answer, held)))
 }
 
 /// `start`, `end` and `step` in milliseconds, checked as Prometheus checks them.

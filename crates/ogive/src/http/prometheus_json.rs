@@ -5,34 +5,122 @@
 //! edges belong to the bucket. Buckets that count nothing are left out.
 
 use std::io::Write as _;
+use std::ops::Range;
 
 use ogive_hist::Histogram;
 use ogive_model::Labels;
 use ogive_query::value::{InstantSample, Point, QueryResult, Series, Value};
 
-/// The whole envelope of a query's answer, with `stats` inside its data when they were asked for.
-pub(crate) fn answer(result: &QueryResult, stats: Option<&serde_json::Value>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(4096);
-    out.extend_from_slice(br#"{"status":"success","data":{"resultType":""#);
-    let kind: &[u8] = match &result.value {
-        Value::Scalar { .. } => b"scalar",
-        Value::String { .. } => b"string",
-        Value::Vector(_) => b"vector",
-        Value::Matrix(_) => b"matrix",
-    };
-    out.extend_from_slice(kind);
-    out.extend_from_slice(br#"","result":"#);
-    value(&mut out, &result.value);
-    if let Some(stats) = stats {
-        write!(out, ",\"stats\":{stats}").expect("writes to memory");
+use super::pieces::Written;
+
+/// The envelope of a query's answer, with `stats` inside its data when they were asked for.
+pub(crate) struct Answer {
+    result: QueryResult,
+    stats: Option<serde_json::Value>,
+    at: At,
+}
+
+/// Where the writing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Head,
+    /// An element of the result, and of it a point: those of a series are its numbers and then its distributions.
+    Element(usize, usize),
+    Tail,
+}
+
+/// 64 points in a step: some kilobytes, unless they are distributions.
+const POINTS_STEP: usize = 64;
+
+impl Answer {
+    pub(crate) const fn new(result: QueryResult, stats: Option<serde_json::Value>) -> Self {
+        Self { result, stats, at: At::Head }
     }
-    out.push(b'}');
-    notes(&mut out, &result.warnings, &result.infos);
-    if result.stats.rollup_ms > 0 {
-        write!(out, ",\"resolution_ms\":{}", result.stats.rollup_ms).expect("writes to memory");
+
+    fn head(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"status":"success","data":{"resultType":""#);
+        let kind: &[u8] = match &self.result.value {
+            Value::Scalar { .. } => b"scalar",
+            Value::String { .. } => b"string",
+            Value::Vector(_) => b"vector",
+            Value::Matrix(_) => b"matrix",
+        };
+        out.extend_from_slice(kind);
+        out.extend_from_slice(br#"","result":["#);
+        self.at = At::Element(0, 0);
     }
-    out.extend_from_slice(b"}\n");
-    out
+
+    /// An element, or some points of one.
+    fn element(&mut self, out: &mut Vec<u8>, element: usize, point: usize) {
+        let next = At::Element(element + 1, 0);
+        self.at = match &self.result.value {
+            Value::Scalar { time_ms, value } => {
+                time(out, *time_ms);
+                out.extend_from_slice(b",\"");
+                number(out, *value);
+                out.push(b'"');
+                At::Tail
+            }
+            Value::String { time_ms, value } => {
+                time(out, *time_ms);
+                out.push(b',');
+                string(out, value);
+                At::Tail
+            }
+            Value::Vector(samples) => match samples.get(element) {
+                None => At::Tail,
+                Some(sample) => {
+                    separate(out, element);
+                    instant(out, sample);
+                    next
+                }
+            },
+            Value::Matrix(rows) => match rows.get(element) {
+                None => At::Tail,
+                Some(row) => {
+                    let from = point;
+                    if from == 0 {
+                        separate(out, element);
+                    }
+                    let to = from + POINTS_STEP;
+                    if series(out, row, from..to) { next } else { At::Element(element, to) }
+                }
+            },
+        };
+    }
+
+    fn tail(&self, out: &mut Vec<u8>) {
+        out.push(b']');
+        if let Some(stats) = &self.stats {
+            write!(out, ",\"stats\":{stats}").expect("writes to memory");
+        }
+        out.push(b'}');
+        notes(out, &self.result.warnings, &self.result.infos);
+        if self.result.stats.rollup_ms > 0 {
+            write!(out, ",\"resolution_ms\":{}", self.result.stats.rollup_ms).expect("writes to memory");
+        }
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+impl Written for Answer {
+    fn step(&mut self, out: &mut Vec<u8>) -> bool {
+        match self.at {
+            At::Head => self.head(out),
+            At::Element(element, point) => self.element(out, element, point),
+            At::Tail => {
+                self.tail(out);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn separate(out: &mut Vec<u8>, at: usize) {
+    if at > 0 {
+        out.push(b',');
+    }
 }
 
 /// `,"warnings":[..],"infos":[..]`, each only when there is one.
@@ -43,38 +131,6 @@ pub(crate) fn notes(out: &mut Vec<u8>, warnings: &[String], infos: &[String]) {
             serde_json::to_writer(&mut *out, texts).expect("texts are JSON");
         }
     }
-}
-
-fn value(out: &mut Vec<u8>, value: &Value) {
-    match value {
-        Value::Scalar { time_ms, value } => {
-            out.push(b'[');
-            time(out, *time_ms);
-            out.extend_from_slice(b",\"");
-            number(out, *value);
-            out.extend_from_slice(b"\"]");
-        }
-        Value::String { time_ms, value } => {
-            out.push(b'[');
-            time(out, *time_ms);
-            out.push(b',');
-            string(out, value);
-            out.push(b']');
-        }
-        Value::Vector(samples) => list(out, samples, instant),
-        Value::Matrix(rows) => list(out, rows, series),
-    }
-}
-
-fn list<T>(out: &mut Vec<u8>, items: &[T], each: impl Fn(&mut Vec<u8>, &T)) {
-    out.push(b'[');
-    for (at, item) in items.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        each(out, item);
-    }
-    out.push(b']');
 }
 
 fn instant(out: &mut Vec<u8>, sample: &InstantSample) {
@@ -93,18 +149,31 @@ fn instant(out: &mut Vec<u8>, sample: &InstantSample) {
     out.push(b'}');
 }
 
-fn series(out: &mut Vec<u8>, series: &Series) {
-    out.extend_from_slice(b"{\"metric\":");
-    labels(out, &series.labels);
-    if !series.floats.is_empty() {
-        out.extend_from_slice(b",\"values\":");
-        list(out, &series.floats, |out, (time, value)| float_point(out, *time, *value));
+/// Writes some of a series' points, its head before the first and its end behind the last; true when it has ended.
+fn series(out: &mut Vec<u8>, series: &Series, points: Range<usize>) -> bool {
+    if points.start == 0 {
+        out.extend_from_slice(b"{\"metric\":");
+        labels(out, &series.labels);
     }
-    if !series.histograms.is_empty() {
-        out.extend_from_slice(b",\"histograms\":");
-        list(out, &series.histograms, |out, (time, value)| histogram_point(out, *time, value));
+    let floats = series.floats.len();
+    let all = floats + series.histograms.len();
+    for point in points.start..points.end.min(all) {
+        if point < floats {
+            out.extend_from_slice(if point == 0 { b",\"values\":[" } else { b"," });
+            float_point(out, series.floats[point].0, series.floats[point].1);
+        } else {
+            out.extend_from_slice(if point == floats { b",\"histograms\":[" } else { b"," });
+            let (time_ms, value) = &series.histograms[point - floats];
+            histogram_point(out, *time_ms, value);
+        }
+        if point + 1 == floats || point + 1 == all {
+            out.push(b']');
+        }
     }
-    out.push(b'}');
+    if points.end >= all {
+        out.push(b'}');
+    }
+    points.end >= all
 }
 
 fn float_point(out: &mut Vec<u8>, time_ms: i64, value: f64) {
@@ -241,6 +310,13 @@ mod tests {
 
     use super::*;
 
+    /// All of an answer.
+    fn answer(result: QueryResult) -> String {
+        let (mut out, mut answer) = (Vec::new(), Answer::new(result, None));
+        while answer.step(&mut out) {}
+        String::from_utf8(out).unwrap()
+    }
+
     fn text(write: impl Fn(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
         write(&mut out);
@@ -305,7 +381,7 @@ mod tests {
             ..empty()
         };
         assert_eq!(
-            String::from_utf8(answer(&result, None)).unwrap(),
+            answer(result),
             concat!(
                 r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"a\"b"},"#,
                 r#""value":[1.500,"1.5"]},{"metric":{},"histogram":[1.500,{"count":"4","sum":"0","buckets":["#,
@@ -332,13 +408,40 @@ mod tests {
 
     fn empty() -> QueryResult {
         let stats = ogive_query::QueryStats::default();
-        QueryResult { value: Value::Vector(Vec::new()), warnings: Vec::new(), infos: Vec::new(), stats }
+        QueryResult {
+            value: Value::Vector(Vec::new()),
+            warnings: Vec::new(),
+            infos: Vec::new(),
+            stats,
+            held: Default::default(),
+        }
+    }
+
+    /// A series of many points is written in steps, and comes out as if it were written whole.
+    #[test]
+    fn series_are_the_same_whole_and_in_steps() {
+        for (floats, histograms) in [(0, 1), (1, 0), (POINTS_STEP, 0), (POINTS_STEP, 1), (3 * POINTS_STEP + 1, 70)] {
+            let series = Series {
+                labels: Labels::empty(),
+                floats: (0..floats).map(|at| (at as i64, 1.0)).collect(),
+                histograms: (0..histograms)
+                    .map(|at| (at as i64, Arc::new(Histogram::log_linear().to_float())))
+                    .collect(),
+            };
+            let body = answer(QueryResult { value: Value::Matrix(vec![series.clone(), series]), ..empty() });
+            let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+            for one in body["data"]["result"].as_array().unwrap() {
+                let length = |name: &str| one[name].as_array().map_or(0, Vec::len);
+                assert_eq!((length("values"), length("histograms")), (floats, histograms));
+            }
+            assert_eq!(body["data"]["result"].as_array().unwrap().len(), 2);
+        }
     }
 
     #[test]
     fn matrices_scalars_and_strings_are_as_documented() {
         let check = |value: Value, expected: &str| {
-            let body = String::from_utf8(answer(&QueryResult { value, ..empty() }, None)).unwrap();
+            let body = answer(QueryResult { value, ..empty() });
             assert_eq!(body, format!("{{\"status\":\"success\",\"data\":{expected}}}\n"));
         };
         check(Value::Scalar { time_ms: 1000, value: f64::NAN }, r#"{"resultType":"scalar","result":[1,"NaN"]}"#);

@@ -2,31 +2,26 @@
 //!
 //! Format: a snappy block with a `prometheus.ReadRequest` in; out, as the client would have it, one with a
 //! `prometheus.ReadResponse` or a stream of frames with chunks (docs/http.md).
-//! Threads: a stream is made on a blocking thread, [`FRAMES_WAITING`] ahead of its reader, a series at a time, for as long as a query may
+//! Threads: a stream is made on a blocking thread, some frames ahead of its reader, a series at a time, for as long as a query may
 //! take: the place of one is not a slow reader's for ever.
 //! Limits: [`BODY_BYTES_MAX`] for a request. [`SAMPLES_MAX`] for an answer of samples; a larger one is refused, never cut off.
-//! [`STREAM_SAMPLES_MAX`] for a stream, of which the server holds one series and [`FRAMES_WAITING`] frames.
+//! [`STREAM_SAMPLES_MAX`] for a stream, of which the server holds one series and some frames of 1 MiB.
 //! Failure: a stream that breaks after it began ends without its end, so that no reader takes it for whole.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
-
-use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures_core::Stream;
-use ogive_model::{Opening, Selection, Tenant};
+use ogive_model::{Selection, Tenant};
 use ogive_protocol::remote_read::{self, Answer, FRAME_BYTES_MAX, Query, frames};
 use ogive_protocol::snappy;
-use tokio::sync::mpsc::{self, error::TrySendError};
+use ogive_query::series_bytes;
 
 use super::App;
-use super::ask::{Cancel, ask};
+use super::ask::{Cancel, ask, whole};
 use super::body;
 use super::error::ApiError;
 use super::params;
+use super::pieces::{self, Out};
 
 /// 1 MiB: matchers, not data.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -34,10 +29,6 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 const SAMPLES_MAX: usize = 2_000_000;
 /// 50,000,000 samples of a stream: 144 series of a sample a second over four days. Only one series is held at a time.
 const STREAM_SAMPLES_MAX: usize = 50_000_000;
-/// 4 frames of 1 MiB: what one slow write may leave waiting.
-const FRAMES_WAITING: usize = 4;
-/// 5 ms until a full queue is looked at again: with four frames in it, up to 800 MiB a second.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
@@ -66,11 +57,17 @@ async fn samples(app: App, tenant: Tenant, queries: Vec<Query>) -> Result<Respon
         let mut answer = Answer::default();
         let mut samples_max = SAMPLES_MAX;
         for query in queries {
-            if cancel.is_set() {
-                return Err(cancelled());
-            }
-            let series = store.select(&selection(query, samples_max))?;
-            samples_max -= series.iter().map(|one| one.floats.times.len() + one.histograms.times.len()).sum::<usize>();
+            let mut series = Vec::new();
+            let mut left = samples_max;
+            let warnings = cancel.each_series(&*store, &selection(query, samples_max), |one| {
+                left -= (one.floats.times.len() + one.histograms.times.len()).min(left);
+                // Its message, its place in the answer and that packed.
+                cancel.hold(2 * series_bytes(&one))?;
+                series.push(one);
+                Ok(())
+            })?;
+            whole(warnings)?;
+            samples_max = left;
             answer.push(&series);
         }
         snappy::pack(answer.bytes()).map_err(|error| ApiError::execution(format!("{error}; narrow the time range")))
@@ -80,42 +77,23 @@ async fn samples(app: App, tenant: Tenant, queries: Vec<Query>) -> Result<Respon
     Ok((StatusCode::OK, headers, packed).into_response())
 }
 
-/// A frame, or why there are no more.
-type Piece = Result<Vec<u8>, ApiError>;
-
 /// Series after series. What goes wrong before the first frame has a status of its own.
 async fn stream(app: App, tenant: Tenant, queries: Vec<Query>) -> Result<Response, ApiError> {
-    let (sender, mut receiver) = mpsc::channel::<Piece>(FRAMES_WAITING);
-    tokio::spawn(async move {
-        let frames = sender.clone();
-        let told = ask(&app, None, move |app, cancel| tell(app, &tenant, queries, cancel, &frames)).await;
-        if let Err(error) = told {
-            // Nobody may listen any more.
-            let _ = sender.send(Err(error)).await;
-        }
-    });
-    let first = receiver.recv().await.transpose()?;
+    let body = pieces::stream(&app, None, move |app, cancel, out| tell(app, &tenant, queries, cancel, out)).await?;
     let headers = [(header::CONTENT_TYPE, "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse")];
-    Ok((StatusCode::OK, headers, Body::from_stream(Frames { first, receiver })).into_response())
+    Ok((StatusCode::OK, headers, body).into_response())
 }
 
 /// Sends the frames of every query.
-fn tell(
-    app: &App,
-    tenant: &Tenant,
-    queries: Vec<Query>,
-    cancel: &Cancel,
-    out: &mpsc::Sender<Piece>,
-) -> Result<(), ApiError> {
+fn tell(app: &App, tenant: &Tenant, queries: Vec<Query>, cancel: &Cancel, out: &Out) -> Result<(), ApiError> {
     let store = app.backend.of(tenant);
     for (at, query) in queries.into_iter().enumerate() {
-        let gone = || cancel.is_set();
-        let opening = Opening { series_max: usize::MAX, cancelled: &gone, counted: &|series| cancel.fit(series, 0) };
-        let set = store.open(&selection(query, STREAM_SAMPLES_MAX), &opening)?;
+        let set = cancel.opening(|opening| store.open(&selection(query, STREAM_SAMPLES_MAX), opening))?;
         cancel.fit(set.count(), set.samples_about());
         for number in 0..set.count() {
             let series = set.take(number)?;
-            let put = &mut |frame| send(out, frame, cancel);
+            let _held = cancel.charge(series.iter().map(series_bytes).sum())?;
+            let put = &mut |frame| out.send(frame).is_ok();
             if !frames(at, &series, FRAME_BYTES_MAX, put) || cancel.is_set() {
                 return Err(cancelled());
             }
@@ -128,41 +106,10 @@ fn tell(
     Ok(())
 }
 
-/// Waits until there is room for a frame; false when nobody wants it any more, or who reads is slower than the query may be.
-fn send(out: &mpsc::Sender<Piece>, frame: Vec<u8>, cancel: &Cancel) -> bool {
-    let mut piece = Ok(frame);
-    while !cancel.is_set() {
-        match out.try_send(piece) {
-            Ok(()) => return true,
-            Err(TrySendError::Full(back)) => piece = back,
-            Err(TrySendError::Closed(_)) => return false,
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
-    false
-}
-
-/// The frames as a body.
-struct Frames {
-    first: Option<Vec<u8>>,
-    receiver: mpsc::Receiver<Piece>,
-}
-
-impl Stream for Frames {
-    type Item = Result<Bytes, std::io::Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(first.into())));
-        }
-        let broken = |error: ApiError| std::io::Error::other(error.message);
-        self.receiver.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Bytes::from).map_err(broken)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use axum::body::Body;
     use axum::http::Request;
@@ -197,7 +144,7 @@ mod tests {
         assert_eq!(unread.status(), StatusCode::OK);
         let places = &server.app.limits.queries;
         let is_free = async {
-            while places.small.available_permits() < place::SMALL {
+            while places.free_small() < place::SMALL {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };

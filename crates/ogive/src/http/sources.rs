@@ -64,11 +64,14 @@ pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel:
         labels_only: false,
         resolution: span.resolution,
     };
-    let mut partial = store.select_partial(&selection)?;
+    let (mut partial, mut held) = cancel.read(store, &selection)?;
     if partial.series.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {
         selection.range.start_ms = span.from_ms.saturating_sub(LOOKBACK_MS);
-        partial = store.select_partial(&selection)?;
+        drop((partial, held));
+        (partial, held) = cancel.read(store, &selection)?;
     }
+    // Their cells take about as much, for as long as there is an answer to be made of them.
+    held.keep();
     let mut out = Sources { warnings: partial.warnings, ..Sources::default() };
     let mut units = Units::default();
     for series in partial.series {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use axum::extract::State;
 use axum::response::Response;
-use ogive_model::{Resolution, Selection, TimeRange};
+use ogive_model::TimeRange;
 use serde_json::{Value, json};
 
 use super::App;
@@ -65,12 +65,15 @@ pub(super) async fn storage(State(app): State<App>, params: Params) -> Result<Re
     };
     let now_ms = app.clock.wall().div_euclid(1_000_000);
     let range = TimeRange { start_ms: now_ms - ACTIVE_MS, end_ms: i64::MAX };
-    let data = ask(&app, params.duration("timeout")?, move |app, _| {
-        let (matchers, resolution) = (Vec::new(), Resolution::default());
-        let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution };
-        let series = app.backend.of(&params.tenant).select(&selection)?;
+    let data = ask(&app, params.duration("timeout")?, move |app, cancel| {
+        let store = app.backend.of(&params.tenant);
+        let series = cancel.opening(|opening| store.label_sets(&[], range, usize::MAX, opening))?;
         let mut counts = Counts::default();
-        series.iter().for_each(|series| counts.add(series.labels.iter()));
+        for labels in &series {
+            cancel.check()?;
+            cancel.hold(counts.add(labels.iter()) * ENTRY_BYTES)?;
+        }
+        cancel.hold(counts.of_pair.len() * NAME_BYTES + counts.bytes)?;
         Ok(counts.answer(top, range, fact(app, "samples_head") as u64))
     });
     Ok(success(&data.await?))
@@ -80,21 +83,34 @@ pub(super) async fn storage(State(app): State<App>, params: Params) -> Result<Re
 #[derive(Default)]
 struct Counts<'a> {
     series: u64,
+    /// Of all pairs.
+    bytes: usize,
     of_metric: HashMap<&'a str, u64>,
     of_pair: HashMap<(&'a str, &'a str), u64>,
     values: BTreeMap<&'a str, HashSet<&'a str>>,
 }
 
+/// Entries of the maps for one pair, with their empty places.
+const ENTRY_BYTES: usize = 160;
+
+/// A pair as a text beside its count, while the greatest are looked for.
+const NAME_BYTES: usize = 48;
+
 impl<'a> Counts<'a> {
-    fn add(&mut self, labels: impl Iterator<Item = (&'a str, &'a str)>) {
+    /// Counts the labels of a series; how many of its pairs are new is returned.
+    fn add(&mut self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
+        let before = self.of_pair.len();
         self.series += 1;
         for (name, value) in labels {
             if name == ogive_model::METRIC_NAME {
                 *self.of_metric.entry(value).or_default() += 1;
             }
             *self.of_pair.entry((name, value)).or_default() += 1;
-            self.values.entry(name).or_default().insert(value);
+            if self.values.entry(name).or_default().insert(value) {
+                self.bytes += name.len() + value.len();
+            }
         }
+        self.of_pair.len() - before
     }
 
     fn answer(&self, top: usize, range: TimeRange, samples: u64) -> Value {

@@ -44,6 +44,7 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
         ("own_slow_dropped_total", counters.own_slow_dropped.get()),
         ("web_config_reload_failures_total", counters.door.reloads_failed.get()),
         ("queries_timed_out_total", counters.queries_timed_out.get()),
+        ("query_memory_bytes", app.engine.options().memory.used() as u64),
     ] {
         out.insert(name.into(), value.into());
     }

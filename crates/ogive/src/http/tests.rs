@@ -436,7 +436,7 @@ async fn a_query_that_takes_too_long_is_ended() {
     assert_eq!((status, &body["errorType"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("timeout")), "{body}");
     assert_eq!(server.app.counters.queries_timed_out.get(), 1);
     for _ in 0..6_000 {
-        if server.app.limits.queries.small.available_permits() == super::place::SMALL {
+        if server.app.limits.queries.free_small() == super::place::SMALL {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;

@@ -79,18 +79,24 @@ impl Select for Views<'_> {
         matchers: &[Matcher],
         range: TimeRange,
         limit: usize,
+        opening: &Opening<'_>,
     ) -> Result<BTreeSet<Labels>, SelectError> {
         if self.shown {
-            ClassicViews::new(&*self.reader).label_sets(matchers, range, limit)
+            ClassicViews::new(&*self.reader).label_sets(matchers, range, limit, opening)
         } else {
-            self.reader.label_sets(matchers, range, limit)
+            self.reader.label_sets(matchers, range, limit, opening)
         }
     }
 }
 
 impl Reader for Views<'_> {
-    fn label_names(&self, matchers: &[Matcher], range: TimeRange) -> Result<Vec<String>, SelectError> {
-        let stored = self.reader.label_names(matchers, range)?;
+    fn label_names(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        opening: &Opening<'_>,
+    ) -> Result<Vec<String>, SelectError> {
+        let stored = self.reader.label_names(matchers, range, opening)?;
         self.joined(stored, |views| views.label_names(matchers, range))
     }
 
@@ -100,8 +106,9 @@ impl Reader for Views<'_> {
         matchers: &[Matcher],
         range: TimeRange,
         limit: usize,
+        opening: &Opening<'_>,
     ) -> Result<Vec<String>, SelectError> {
-        let stored = self.reader.label_values(name, matchers, range, limit)?;
+        let stored = self.reader.label_values(name, matchers, range, limit, opening)?;
         let mut all = self.joined(stored, |views| views.label_values(name, matchers, range))?;
         all.truncate(limit);
         Ok(all)

@@ -1,12 +1,14 @@
 //! `absent` and `absent_over_time`: one where nothing is.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use ogive_model::{Labels, METRIC_NAME, MatchOp, Matcher};
+use ogive_model::{Labels, METRIC_NAME, MatchOp, Matcher, Memory};
 
 use super::call::check_edges;
 use super::evaluator::Evaluator;
-use super::rows::{Cell, Grid, Row};
+use super::functions::with_label;
+use super::rows::{Grid, Row};
 use crate::Error;
 use crate::ast::{Call, Expr, ExprKind};
 use crate::value::Point;
@@ -15,7 +17,7 @@ impl Evaluator<'_> {
     pub(crate) fn absent(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let rows = self.vector(&call.arguments[0], grid)?;
         let found = (0..grid.count).map(|step| rows.iter().any(|row| row.cells[step].is_some())).collect();
-        Ok(missing(&call.arguments[0], found, false))
+        missing(&self.memory, &call.arguments[0], found, false)
     }
 
     pub(crate) fn absent_over_time(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
@@ -28,29 +30,30 @@ impl Evaluator<'_> {
                 *found |= window.is_some();
             }
         }
-        Ok(missing(&call.arguments[0], found, true))
+        missing(&self.memory, &call.arguments[0], found, true)
     }
 }
 
 /// One row of ones where nothing was found; none when something was everywhere.
-fn missing(argument: &Expr, found: Vec<bool>, drop_name: bool) -> Vec<Row> {
-    let cells: Vec<Cell> = found.into_iter().map(|found| (!found).then_some(Point::Float(1.0))).collect();
-    let row = Row { labels: labels_of(argument), drop_name, cells };
-    if row.is_blank() { Vec::new() } else { vec![row] }
+fn missing(memory: &Arc<Memory>, argument: &Expr, found: Vec<bool>, drop_name: bool) -> Result<Vec<Row>, Error> {
+    let count = found.len();
+    let cells = found.into_iter().map(|found| (!found).then_some(Point::Float(1.0)));
+    let row = Row::new(memory, labels_of(argument)?, drop_name, count, cells)?;
+    Ok(if row.is_blank() { Vec::new() } else { vec![row] })
 }
 
 /// The labels that a selector asks for with one `=` and nothing else.
-fn labels_of(argument: &Expr) -> Labels {
+fn labels_of(argument: &Expr) -> Result<Labels, Error> {
     let matchers: &[Matcher] = match &argument.unparenthesised().kind {
         ExprKind::VectorSelector(selector) => &selector.matchers,
         ExprKind::MatrixSelector(matrix) => &matrix.selector.matchers,
-        _ => return Labels::empty(),
+        _ => return Ok(Labels::empty()),
     };
     let mut labels = Labels::empty();
     let mut seen = HashSet::new();
     for matcher in matchers.iter().filter(|matcher| matcher.name != METRIC_NAME) {
         let first = matcher.op == MatchOp::Equal && seen.insert(&matcher.name);
-        labels = labels.with(&matcher.name, if first { &matcher.value } else { "" });
+        labels = with_label(&labels, &matcher.name, if first { &matcher.value } else { "" })?;
     }
-    labels
+    Ok(labels)
 }

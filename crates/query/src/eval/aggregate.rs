@@ -4,31 +4,42 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ogive_hist::CounterReset;
-use ogive_model::{Labels, METRIC_NAME};
+use ogive_model::{Charge, Labels, METRIC_NAME, Memory};
 
 use super::annotate::{self, Operation};
 use super::call::text_argument;
 use super::evaluator::Evaluator;
-use super::functions::Site;
+use super::functions::{Site, with_label};
 use super::histogram::{Hist, HistogramMean, HistogramSum, text};
 use super::kernel::{self, FloatMean, FloatSum, fixed};
+use super::memory::SAMPLE_BYTES;
 use super::rows::{Cell, Grid, Output, Row};
 use crate::Error;
 use crate::ast::{Aggregate, AggregateOp, Span};
 use crate::value::Point;
 
+/// An entry of the map of groups with its empty places, and the head of what it leads to.
+const GROUP_BYTES: usize = 128;
+
 /// The indexes of `rows` by group, groups in the order of their first rows.
-pub(crate) fn groups(rows: &[Row], aggregate: &Aggregate) -> Vec<Vec<usize>> {
+pub(crate) fn groups(
+    memory: &Arc<Memory>,
+    rows: &[Row],
+    aggregate: &Aggregate,
+) -> Result<(Vec<Vec<usize>>, Charge), Error> {
+    let mut held = memory.charge(0)?;
     let mut out: Vec<Vec<usize>> = Vec::new();
     let mut at: HashMap<Labels, usize> = HashMap::new();
     for (index, row) in rows.iter().enumerate() {
+        // A group's labels take no more than those of its first row.
+        held.grow(GROUP_BYTES + row.labels.memory_bytes())?;
         let group = *at.entry(group_labels(&row.labels, aggregate)).or_insert_with(|| {
             out.push(Vec::new());
             out.len() - 1
         });
         out[group].push(index);
     }
-    out
+    Ok((out, held))
 }
 
 fn group_labels(labels: &Labels, aggregate: &Aggregate) -> Labels {
@@ -46,19 +57,20 @@ impl Evaluator<'_> {
     /// The value of an aggregation at `span`.
     pub(crate) fn aggregate(&mut self, aggregate: &Aggregate, span: Span, grid: Grid) -> Result<Output, Error> {
         let parameter = match (&aggregate.parameter, aggregate.op) {
-            (None, _) | (_, AggregateOp::CountValues) => Vec::new(),
-            (Some(parameter), _) => self.scalar(parameter, grid)?,
+            (None, _) | (_, AggregateOp::CountValues) => None,
+            (Some(parameter), _) => Some(self.scalar(parameter, grid)?),
         };
+        let parameter = parameter.as_deref().unwrap_or_default();
         let out = match aggregate.op {
             AggregateOp::CountValues => {
                 let rows = self.vector(&aggregate.expr, grid)?;
-                count_values(aggregate, &rows, grid)?
+                count_values(&self.memory, aggregate, &rows, grid)?
             }
             AggregateOp::TopK | AggregateOp::BottomK | AggregateOp::LimitK | AggregateOp::LimitRatio => {
                 let rows = self.vector(&aggregate.expr, grid)?;
-                self.picked_rows(aggregate, span, rows, &parameter, grid)?
+                self.picked_rows(aggregate, span, rows, parameter, grid)?
             }
-            _ => self.folded(aggregate, &parameter, grid)?,
+            _ => self.folded(aggregate, parameter, grid)?,
         };
         self.check_size(&out)?;
         Ok(Output::Vector(out))
@@ -73,31 +85,39 @@ impl Evaluator<'_> {
         let mut groups: Vec<Fold> = Vec::new();
         let mut at: HashMap<Labels, usize> = HashMap::new();
         let mut held = 0;
+        let memory = Arc::clone(&self.memory);
         self.each_row(&aggregate.expr, grid, &mut |evaluator, row| {
             let labels = group_labels(&row.labels, aggregate);
-            let index = *at.entry(labels.clone()).or_insert_with(|| {
-                groups.push(Fold { labels, drop_name: false, totals: vec![Total::default(); grid.count] });
-                groups.len() - 1
-            });
+            let index = match at.get(&labels) {
+                Some(index) => *index,
+                None => {
+                    at.insert(labels.clone(), groups.len());
+                    groups.push(Fold::new(&memory, labels, grid)?);
+                    groups.len() - 1
+                }
+            };
             let group = &mut groups[index];
             group.drop_name |= row.drop_name;
             let metric = row.labels.metric_name();
             let mut site = evaluator.site(span);
+            let before = held;
             for (total, cell) in group.totals.iter_mut().zip(&row.cells) {
                 if let Some(point) = cell {
                     held += total.add(aggregate.op, point, metric, &mut site);
                 }
             }
+            group.held.grow((held - before) * SAMPLE_BYTES)?;
             evaluator.check_samples(held)
         })?;
         let mut site = self.site(span);
         let mut out = Vec::with_capacity(groups.len());
-        for Fold { labels, drop_name, totals } in groups {
+        for Fold { labels, drop_name, totals, held } in groups {
             let finish = |(step, total): (usize, Total)| {
                 total.finish(aggregate.op, parameter.get(step).copied().unwrap_or(0.0), &mut site)
             };
-            let cells = totals.into_iter().enumerate().map(finish).collect();
-            let row = Row { labels, drop_name, cells };
+            let cells = totals.into_iter().enumerate().map(finish);
+            let row = Row::new(&memory, labels, drop_name, grid.count, cells)?;
+            drop(held);
             if !row.is_blank() {
                 out.push(row);
             }
@@ -129,6 +149,15 @@ struct Fold {
     drop_name: bool,
     /// One an instant.
     totals: Vec<Total>,
+    held: Charge,
+}
+
+impl Fold {
+    fn new(memory: &Arc<Memory>, labels: Labels, grid: Grid) -> Result<Self, Error> {
+        let totals = grid.count.saturating_mul(size_of::<Total>());
+        let held = memory.charge(totals.saturating_add(GROUP_BYTES + labels.memory_bytes()))?;
+        Ok(Self { labels, drop_name: false, totals: vec![Total::default(); grid.count], held })
+    }
 }
 
 /// What the points of one group at one instant come to so far.
@@ -315,7 +344,7 @@ impl Total {
 }
 
 /// One row for each value that occurs, with how often it does.
-fn count_values(aggregate: &Aggregate, rows: &[Row], grid: Grid) -> Result<Vec<Row>, Error> {
+fn count_values(memory: &Arc<Memory>, aggregate: &Aggregate, rows: &[Row], grid: Grid) -> Result<Vec<Row>, Error> {
     let label = aggregate.parameter.as_ref().map_or("", text_argument);
     if label.is_empty() {
         return Err(Error::evaluate(format!("invalid label name {label:?}")));
@@ -333,11 +362,15 @@ fn count_values(aggregate: &Aggregate, rows: &[Row], grid: Grid) -> Result<Vec<R
                 Some(Point::Float(value)) => fixed(*value),
                 Some(Point::Histogram(histogram)) => text(histogram),
             };
-            let labels = group_labels(&row.labels.with(label, &value), &grouping);
-            let index = *at.entry(labels.clone()).or_insert_with(|| {
-                out.push(Row { labels, drop_name: false, cells: vec![None; grid.count] });
-                out.len() - 1
-            });
+            let labels = group_labels(&with_label(&row.labels, label, &value)?, &grouping);
+            let index = match at.get(&labels) {
+                Some(index) => *index,
+                None => {
+                    at.insert(labels.clone(), out.len());
+                    out.push(Row::blank(memory, labels, false, grid.count)?);
+                    out.len() - 1
+                }
+            };
             match &mut out[index].cells[step] {
                 Some(Point::Float(count)) => *count += 1.0,
                 cell => *cell = Some(Point::Float(1.0)),

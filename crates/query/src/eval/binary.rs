@@ -7,17 +7,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ogive_hist::CounterReset;
-use ogive_model::Labels;
+use ogive_model::{Charge, Labels, Memory};
 
 use super::annotate::{self, Operation};
 use super::evaluator::Evaluator;
+use super::functions::with_label;
 use super::histogram::{Hist, Keep, add, divide, equal, scale, subtract, trim};
 use super::invariant::is_invariant;
 use super::matching::{Signatures, Steps, signature};
+use super::memory::Numbers;
 use super::rows::{Grid, Output, Row, SAME_LABELSET, merged, without_metadata};
 use crate::ast::{Binary, BinaryOp, Cardinality, Chain, Expr, Matching, Span};
 use crate::value::Point;
 use crate::{Annotation, Error};
+
+/// The head of a list of flags, one an instant, and its entry in a map.
+const FLAGS_BYTES: usize = 64;
 
 impl Evaluator<'_> {
     /// The value of a binary expression: of the run of operators that ends in it, one after the other. What begins the run and is the
@@ -81,8 +86,9 @@ impl Evaluator<'_> {
     ) -> Result<Output, Error> {
         match (left, right) {
             (Output::Scalar(left), Output::Scalar(right)) => {
-                let apply = |(a, b)| scalar_operation(binary.op, a, b);
-                Ok(Output::Scalar(left.into_iter().zip(right).map(apply).collect()))
+                let apply = |(a, b): (&f64, &f64)| scalar_operation(binary.op, *a, *b);
+                let numbers = Numbers::new(&self.memory, grid.count, left.iter().zip(&*right).map(apply))?;
+                Ok(Output::Scalar(numbers))
             }
             (Output::Vector(rows), Output::Scalar(numbers)) => self.with_scalar(binary, rows, &numbers, false, span),
             (Output::Scalar(numbers), Output::Vector(rows)) => self.with_scalar(binary, rows, &numbers, true, span),
@@ -91,7 +97,7 @@ impl Evaluator<'_> {
                     return Err(Error::evaluate("an operator between vectors has no matching"));
                 };
                 let rows = if binary.op.is_set() {
-                    set_operation(binary.op, left, right, matching, grid.count)?
+                    set_operation(&self.memory, binary.op, left, right, matching, grid.count)?
                 } else {
                     self.matched(binary, matching, left, right, span, grid.count)?
                 };
@@ -112,6 +118,7 @@ impl Evaluator<'_> {
         span: Span,
     ) -> Result<Output, Error> {
         let op = binary.op;
+        let _notes = self.memory.charge(numbers.len() * size_of::<Option<Annotation>>())?;
         let mut told = vec![None; numbers.len()];
         for row in &mut rows {
             for ((cell, number), told) in row.cells.iter_mut().zip(numbers).zip(&mut told) {
@@ -141,10 +148,16 @@ impl Evaluator<'_> {
     ) -> Result<Vec<Row>, Error> {
         let swapped = matching.cardinality == Cardinality::OneToMany;
         let (many, one) = if swapped { (right, left) } else { (left, right) };
-        let mut signatures = Signatures::default();
-        let many_numbers = signatures.of(&many, matching);
-        let one_numbers = signatures.of(&one, matching);
+        let memory = Arc::clone(&self.memory);
+        let mut signatures = Signatures::new(&memory)?;
+        let many_numbers = signatures.of(&many, matching)?;
+        let one_numbers = signatures.of(&one, matching)?;
+        // Flags of each row or signature at each instant, three times; and a remark for each instant.
+        let flags = (many.len() + one.len()).saturating_mul(3 * FLAGS_BYTES + steps / 2);
+        let held = memory.charge(flags.saturating_add(steps * size_of::<Option<Annotation>>()))?;
         let mut join = Join {
+            held,
+            memory: &memory,
             binary,
             matching,
             swapped,
@@ -181,6 +194,8 @@ impl Evaluator<'_> {
 
 /// One join of two vectors. "one" is the side whose signatures are unique, "many" the other.
 struct Join<'a> {
+    held: Charge,
+    memory: &'a Arc<Memory>,
     binary: &'a Binary,
     matching: &'a Matching,
     /// The "one" side is the left.
@@ -233,7 +248,7 @@ impl Join<'_> {
     fn many_row(&mut self, row: &Row, ones: &[&Row], number: usize, fill: Option<f64>) -> Result<(), Error> {
         let mut found = Steps::none(self.steps);
         for other in ones {
-            let target = self.target(&row.labels, &other.labels);
+            let target = self.target(&row.labels, &other.labels)?;
             for step in 0..self.steps {
                 if let (Some(many), Some(one)) = (&row.cells[step], &other.cells[step]) {
                     self.pair(many, one, number, target, step)?;
@@ -243,7 +258,7 @@ impl Join<'_> {
         }
         if let Some(fill) = fill {
             let labels = signature(&row.labels, self.matching);
-            let target = self.target(&row.labels, &labels);
+            let target = self.target(&row.labels, &labels)?;
             for step in 0..self.steps {
                 if let (Some(many), false) = (&row.cells[step], found.get(step)) {
                     self.pair(many, &Point::Float(fill), number, target, step)?;
@@ -256,7 +271,7 @@ impl Join<'_> {
     /// Pairs the instants of a "one" row that found nothing with a number.
     fn unmatched_one(&mut self, row: &Row, number: usize, fill: f64) -> Result<(), Error> {
         let labels = signature(&row.labels, self.matching);
-        let target = self.target(&labels, &row.labels);
+        let target = self.target(&labels, &row.labels)?;
         for step in 0..self.steps {
             if let (Some(one), false) = (&row.cells[step], self.matched[number].get(step)) {
                 self.pair(&Point::Float(fill), one, number, target, step)?;
@@ -267,13 +282,15 @@ impl Join<'_> {
 
     /// Index of the row of results of a pair of rows. A comparison that filters keeps a name that an operator below
     /// it had marked to go, as Prometheus does when names go late.
-    fn target(&mut self, many: &Labels, one: &Labels) -> usize {
-        let labels = result_labels(many, one, self.binary, self.matching, self.delayed);
+    fn target(&mut self, many: &Labels, one: &Labels) -> Result<usize, Error> {
+        let labels = result_labels(many, one, self.binary, self.matching, self.delayed)?;
         let drop_name = self.binary.return_bool;
-        *self.at.entry(labels.clone()).or_insert_with(|| {
-            self.out.push(Row { labels, drop_name, cells: vec![None; self.steps] });
-            self.out.len() - 1
-        })
+        if let Some(target) = self.at.get(&labels) {
+            return Ok(*target);
+        }
+        self.out.push(Row::blank(self.memory, labels.clone(), drop_name, self.steps)?);
+        self.at.insert(labels, self.out.len() - 1);
+        Ok(self.out.len() - 1)
     }
 
     fn pair(&mut self, many: &Point, one: &Point, number: usize, target: usize, step: usize) -> Result<(), Error> {
@@ -298,6 +315,9 @@ impl Join<'_> {
                 return Err(Error::evaluate(message));
             }
         } else {
+            if !self.inserted.contains_key(&(number, target)) {
+                self.held.grow(FLAGS_BYTES + self.steps / 8)?;
+            }
             let inserted = self.inserted.entry((number, target)).or_insert_with(|| Steps::none(self.steps));
             if inserted.replace(step) {
                 let message = "multiple matches for labels: grouping labels must ensure unique matches";
@@ -309,12 +329,11 @@ impl Join<'_> {
             (false, true) => value,
             (false, false) => return Ok(()),
         };
-        let place = &mut self.out[target].cells[step];
-        if place.is_some() {
+        let row = &mut self.out[target];
+        if row.cells[step].is_some() {
             return Err(Error::evaluate(SAME_LABELSET));
         }
-        *place = Some(cell);
-        Ok(())
+        row.put(step, Some(cell))
     }
 }
 
@@ -324,7 +343,13 @@ fn braces(labels: &Labels) -> String {
     format!("{{{}}}", pairs.join(", "))
 }
 
-fn result_labels(many: &Labels, one: &Labels, binary: &Binary, matching: &Matching, delayed: bool) -> Labels {
+fn result_labels(
+    many: &Labels,
+    one: &Labels,
+    binary: &Binary,
+    matching: &Matching,
+    delayed: bool,
+) -> Result<Labels, Error> {
     let mut labels = if changes_meaning(binary.op) || (binary.return_bool && !delayed) {
         without_metadata(many)
     } else {
@@ -334,9 +359,9 @@ fn result_labels(many: &Labels, one: &Labels, binary: &Binary, matching: &Matchi
         labels = labels.filtered(|name| matching.labels.iter().any(|label| label == name) == matching.on);
     }
     for name in &matching.include {
-        labels = labels.with(name, one.get(name));
+        labels = with_label(&labels, name, one.get(name))?;
     }
-    labels
+    Ok(labels)
 }
 
 /// Whether what comes out is no longer the metric that went in.
@@ -346,15 +371,17 @@ const fn changes_meaning(op: BinaryOp) -> bool {
 }
 
 fn set_operation(
+    memory: &Arc<Memory>,
     op: BinaryOp,
     left: Vec<Row>,
     right: Vec<Row>,
     matching: &Matching,
     steps: usize,
 ) -> Result<Vec<Row>, Error> {
-    let mut signatures = Signatures::default();
-    let left_numbers = signatures.of(&left, matching);
-    let right_numbers = signatures.of(&right, matching);
+    let mut signatures = Signatures::new(memory)?;
+    let left_numbers = signatures.of(&left, matching)?;
+    let right_numbers = signatures.of(&right, matching)?;
+    let _flags = memory.charge(signatures.count().saturating_mul(FLAGS_BYTES + steps / 8))?;
     let present = |rows: &[Row], numbers: &[usize]| {
         let mut present = vec![Steps::none(steps); signatures.count()];
         rows.iter().zip(numbers).for_each(|(row, number)| present[*number].fill(row));

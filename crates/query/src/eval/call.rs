@@ -1,13 +1,18 @@
 //! Function calls.
 
+use std::sync::Arc;
+
+use ogive_model::Memory;
+
 use super::annotate;
 use super::evaluator::Evaluator;
 use super::functions::{self, RangeKernel, Site};
 use super::invariant;
 use super::looked::Looked;
+use super::memory::Numbers;
 use super::parallel::Read;
 use super::rollups;
-use super::rows::{Cell, Grid, Output, Row};
+use super::rows::{Grid, Output, Row};
 use super::selectors::{Give, Source};
 use super::stream::RowSink;
 use super::window::{RangeSeries, Windows, columns};
@@ -63,8 +68,8 @@ impl<'a> Evaluator<'a> {
             "clamp" | "clamp_max" | "clamp_min" => self.clamped(call, grid)?,
             "round" => self.rounded(call, grid)?,
             "vector" => {
-                let cells = self.scalar(&call.arguments[0], grid)?.into_iter().map(|v| Some(Point::Float(v))).collect();
-                vec![Row { labels: ogive_model::Labels::empty(), drop_name: false, cells }]
+                let values = self.scalar(&call.arguments[0], grid)?;
+                vec![self.unlabelled(grid, values.iter().copied())?]
             }
             "timestamp" => self.sample_times(call, grid, Give::Time)?,
             "start_timestamp" => self.sample_times(call, grid, Give::Start)?,
@@ -77,12 +82,13 @@ impl<'a> Evaluator<'a> {
         Ok(Output::Vector(rows))
     }
 
-    fn scalar_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<f64>, Error> {
+    fn scalar_call(&mut self, call: &Call, grid: Grid) -> Result<Numbers, Error> {
         let seconds = |millis: i64| millis as f64 / 1000.0;
         let frame = self.frame;
-        let constant = |value: f64| Ok(vec![value; grid.count]);
+        let memory = Arc::clone(&self.memory);
+        let constant = |value: f64| Numbers::constant(&memory, grid.count, value);
         match call.function.name {
-            "time" => Ok(grid.times().map(seconds).collect()),
+            "time" => Numbers::new(&memory, grid.count, grid.times().map(seconds)),
             "pi" => constant(std::f64::consts::PI),
             "start" => constant(seconds(frame.start)),
             "end" => constant(seconds(frame.end)),
@@ -90,13 +96,13 @@ impl<'a> Evaluator<'a> {
             "step" => constant(seconds(frame.step)),
             "scalar" => {
                 let rows = self.vector(&call.arguments[0], grid)?;
-                Ok((0..grid.count).map(|step| only_float(&rows, step)).collect())
+                Numbers::new(&memory, grid.count, (0..grid.count).map(|step| only_float(&rows, step)))
             }
             name => {
                 let left = self.scalar(&call.arguments[0], grid)?;
                 let right = self.scalar(&call.arguments[1], grid)?;
                 let choose = if name == "max_of" { functions::greater } else { functions::lesser };
-                Ok(left.into_iter().zip(right).map(|(a, b)| choose(a, b)).collect())
+                Numbers::new(&memory, grid.count, left.iter().zip(&*right).map(|(a, b)| choose(*a, *b)))
             }
         }
     }
@@ -125,15 +131,21 @@ impl<'a> Evaluator<'a> {
         if let Some(argument) = call.arguments.first() {
             return self.mapped(argument, grid, |value, _| Some(part(Moment::at(value as i64)) as f64));
         }
-        let cells = grid.times().map(|time| Some(Point::Float(part(Moment::at(time.div_euclid(1000))) as f64)));
-        Ok(vec![Row { labels: ogive_model::Labels::empty(), drop_name: false, cells: cells.collect() }])
+        let parts = grid.times().map(|time| part(Moment::at(time.div_euclid(1000))) as f64);
+        Ok(vec![self.unlabelled(grid, parts)?])
+    }
+
+    /// A row without labels.
+    fn unlabelled(&self, grid: Grid, values: impl Iterator<Item = f64>) -> Result<Row, Error> {
+        let cells = values.map(|value| Some(Point::Float(value)));
+        Row::new(&self.memory, ogive_model::Labels::empty(), false, grid.count, cells)
     }
 
     fn clamped(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let bound = |evaluator: &mut Self, index: usize| evaluator.scalar(&call.arguments[index], grid);
         let (low, high) = match call.function.name {
-            "clamp_min" => (bound(self, 1)?, vec![f64::INFINITY; grid.count]),
-            "clamp_max" => (vec![f64::NEG_INFINITY; grid.count], bound(self, 1)?),
+            "clamp_min" => (bound(self, 1)?, Numbers::constant(&self.memory, grid.count, f64::INFINITY)?),
+            "clamp_max" => (Numbers::constant(&self.memory, grid.count, f64::NEG_INFINITY)?, bound(self, 1)?),
             _ => (bound(self, 1)?, bound(self, 2)?),
         };
         self.mapped(&call.arguments[0], grid, |value, step| {
@@ -145,7 +157,7 @@ impl<'a> Evaluator<'a> {
     fn rounded(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let nearest = match call.arguments.get(1) {
             Some(argument) => self.scalar(argument, grid)?,
-            None => vec![1.0; grid.count],
+            None => Numbers::constant(&self.memory, grid.count, 1.0)?,
         };
         self.mapped(&call.arguments[0], grid, |value, step| {
             // Multiplying by the inverse keeps decimal steps such as 0.1 accurate.
@@ -210,7 +222,8 @@ impl<'a> Evaluator<'a> {
         let is_stored = matches!(range.unparenthesised().kind, ExprKind::MatrixSelector(_));
         let looked = self.looked.clone().filter(|_| is_stored);
         let span = matrix_span(&call.arguments[0]);
-        let asked = Asked { kernel, name, span, parameters: &parameters, grid, looked };
+        let memory = Arc::clone(&self.memory);
+        let asked = Asked { memory: &memory, kernel, name, span, parameters: &parameters, grid, looked };
         let (windows, source) = match &range.unparenthesised().kind {
             ExprKind::MatrixSelector(matrix) => {
                 let (windows, read) = self.windows(matrix, name, grid_of_windows)?;
@@ -271,8 +284,9 @@ impl<'a> Evaluator<'a> {
         }
         let mut rows = self.vector(&call.arguments[0], grid)?;
         for row in &mut rows {
-            let Some(value) = functions::replaced(&regex, row.labels.get(source), replacement) else { continue };
-            relabel(row, target, &value);
+            self.check_cancelled()?;
+            let Some(value) = functions::replaced(&regex, row.labels.get(source), replacement)? else { continue };
+            relabel(row, target, &value)?;
         }
         super::rows::merged(rows)
     }
@@ -285,9 +299,10 @@ impl<'a> Evaluator<'a> {
         }
         let mut rows = self.vector(&call.arguments[0], grid)?;
         for row in &mut rows {
+            self.check_cancelled()?;
             let values: Vec<&str> = sources.iter().map(|source| row.labels.get(source)).collect();
-            let value = values.join(separator);
-            relabel(row, target, &value);
+            let value = functions::joined(&values, separator)?;
+            relabel(row, target, &value)?;
         }
         super::rows::merged(rows)
     }
@@ -300,10 +315,11 @@ impl<'a> Evaluator<'a> {
 
 /// A range function with its other arguments, and when it is asked for.
 struct Asked<'p> {
+    memory: &'p Arc<Memory>,
     kernel: RangeKernel,
     name: &'static str,
     span: Span,
-    parameters: &'p [Vec<f64>],
+    parameters: &'p [Numbers],
     grid: Grid,
     looked: Option<Looked>,
 }
@@ -311,7 +327,7 @@ struct Asked<'p> {
 impl Asked<'_> {
     /// The answer for one series; None when it is blank.
     fn row(&self, windows: Windows, series: RangeSeries, notes: &mut Annotations) -> Result<Option<Row>, Error> {
-        let Self { name, span, grid, .. } = *self;
+        let Self { memory, name, span, grid, .. } = *self;
         let mut site = Site { span, notes };
         if !rollups::windows_are_exact(&series, windows, name, grid) {
             site.note(annotate::from_rollup(span, series.labels.metric_name(), series.rollup_ms));
@@ -320,60 +336,71 @@ impl Asked<'_> {
             looked.windows(windows, &series, grid);
         }
         let differ = series.floats_delta != series.histograms_delta;
-        let cells = if differ && super::delta::merges(name) {
-            self.cells_of_parts(windows, &series, &mut site)?
+        let mut row = Row::reserved(memory, series.labels.clone(), series.drop_name, grid.count)?;
+        if differ && super::delta::merges(name) {
+            self.cells_of_parts(windows, &series, (&mut row, &mut site))?;
         } else {
-            self.cells(windows, &series, &mut site)?
-        };
-        let row = Row { labels: series.labels, drop_name: series.drop_name, cells };
+            self.cells(windows, &series, (&mut row, &mut site))?;
+        }
         Ok((!row.is_blank()).then_some(row))
     }
 
-    /// The answers of a series whose floats and histograms are both cells, or both not, where that matters.
-    fn cells(&self, windows: Windows, series: &RangeSeries, site: &mut Site<'_>) -> Result<Vec<Cell>, Error> {
+    /// Adds the answers of a series whose floats and histograms are both cells, or both not, where that matters.
+    fn cells(
+        &self,
+        windows: Windows,
+        series: &RangeSeries,
+        (row, site): (&mut Row, &mut Site<'_>),
+    ) -> Result<(), Error> {
         let Self { kernel, name, parameters, grid, .. } = *self;
         if series.floats_delta
             && series.histograms_delta
-            && let Some(cells) = super::delta::merged_cells(windows, series, name, grid, site)
+            && super::delta::merged_cells(windows, series, name, grid, (row, site))?
         {
-            return Ok(cells);
+            return Ok(());
         }
         let kernel = functions::rolled_kernel(name).filter(|_| !series.aggregates.is_empty()).unwrap_or(kernel);
         // Other functions look at each cell by itself, with float counts.
         let floats = (!series.cells.is_empty()).then(|| super::delta::with_floats(series));
         let series = floats.as_ref().unwrap_or(series);
         let mut at = vec![0.0; parameters.len()];
-        let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
         for (step, window) in windows.of(series, grid).enumerate() {
             for (value, column) in at.iter_mut().zip(parameters) {
                 *value = column[step];
             }
             let cell = window.map_or(Ok(None), |window| kernel(&window, &at, site));
-            cells.push(cell?);
+            row.push(cell?)?;
         }
         let metric = series.labels.metric_name();
         let counter = matches!(name, "rate" | "increase");
-        if counter && !metric.is_empty() && cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
+        if counter && !metric.is_empty() && row.cells.iter().any(|cell| matches!(cell, Some(Point::Float(_)))) {
             note_suspicious_name(metric, site);
         }
-        Ok(cells)
+        Ok(())
     }
 
-    /// The answers of a series of which one kind is cells and the other is not: each kind is answered as what it is, and a window that
-    /// holds both has no answer.
-    fn cells_of_parts(&self, windows: Windows, series: &RangeSeries, site: &mut Site<'_>) -> Result<Vec<Cell>, Error> {
+    /// Adds the answers of a series of which one kind is cells and the other is not: each kind is answered as what it is, and a window
+    /// that holds both has no answer.
+    fn cells_of_parts(
+        &self,
+        windows: Windows,
+        series: &RangeSeries,
+        (row, site): (&mut Row, &mut Site<'_>),
+    ) -> Result<(), Error> {
+        let blank = || Row::reserved(self.memory, series.labels.clone(), false, self.grid.count);
         let (floats, histograms) = series.parts();
-        let floats = self.cells(windows, &floats, site)?;
-        let histograms = self.cells(windows, &histograms, site)?;
-        let mut cells = Vec::with_capacity(self.grid.count);
-        for ((window, float), histogram) in windows.of(series, self.grid).zip(floats).zip(histograms) {
+        let (mut of_floats, mut of_histograms) = (blank()?, blank()?);
+        self.cells(windows, &floats, (&mut of_floats, site))?;
+        self.cells(windows, &histograms, (&mut of_histograms, site))?;
+        let answers = of_floats.cells.into_iter().zip(of_histograms.cells);
+        for (window, (float, histogram)) in windows.of(series, self.grid).zip(answers) {
             let mixed = window.is_some_and(|window| !window.floats.is_empty() && !window.histograms.is_empty());
             if mixed {
                 site.note(annotate::mixed_floats_histograms(site.span, series.labels.metric_name()));
             }
-            cells.push(if mixed { None } else { float.or(histogram) });
+            row.push(if mixed { None } else { float.or(histogram) })?;
         }
-        Ok(cells)
+        Ok(())
     }
 }
 
@@ -390,11 +417,12 @@ pub(crate) fn keeps_name(function: &str) -> bool {
 }
 
 /// Sets a label. A name that is set stays, whatever happened to the one before.
-fn relabel(row: &mut Row, target: &str, value: &str) {
-    row.labels = row.labels.with(target, value);
+fn relabel(row: &mut Row, target: &str, value: &str) -> Result<(), Error> {
+    row.relabel(functions::with_label(&row.labels, target, value)?)?;
     if target == ogive_model::METRIC_NAME {
         row.drop_name = false;
     }
+    Ok(())
 }
 
 /// The text of an argument, which the parser has found to be one.

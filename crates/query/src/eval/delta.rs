@@ -15,8 +15,9 @@ use super::annotate;
 use super::functions::{self, Site};
 use super::histogram::{Hist, scale};
 use super::kernel::{FloatSum, kahan_add};
-use super::rows::{Cell, Grid};
+use super::rows::{Grid, Row};
 use super::window::{RangeSeries, Window, Windows};
+use crate::Error;
 use crate::value::Point;
 
 /// Whether a function merges cells, so that it matters whether samples are cells.
@@ -24,19 +25,19 @@ pub(crate) fn merges(function: &str) -> bool {
     matches!(function, "rate" | "increase" | "sum_over_time" | "irate")
 }
 
-/// The answer of a function that merges cells; None when it is not one.
+/// Adds the answer of a function that merges cells to `row`; false when it is not one.
 pub(crate) fn merged_cells(
     windows: Windows,
     series: &RangeSeries,
     function: &str,
     grid: Grid,
-    site: &mut Site<'_>,
-) -> Option<Vec<Cell>> {
+    (row, site): (&mut Row, &mut Site<'_>),
+) -> Result<bool, Error> {
     let per_second = match function {
         "rate" => true,
         "increase" | "sum_over_time" => false,
-        "irate" => return Some(last_cells(windows, series, grid)),
-        _ => return None,
+        "irate" => return last_cells(windows, series, grid, row),
+        _ => return Ok(false),
     };
     let mut slow: Option<RangeSeries> = None;
     let mut merge = Merge::new(&series.cells);
@@ -44,11 +45,10 @@ pub(crate) fn merged_cells(
         slow = Some(with_floats(series));
     }
     let source = slow.as_ref().unwrap_or(series);
-    let sum = functions::range_kernel("sum_over_time")?;
-    let mut cells = Vec::with_capacity(grid.count);
+    let Some(sum) = functions::range_kernel("sum_over_time") else { return Ok(false) };
     for window in windows.of(source, grid) {
         let Some(window) = window else {
-            cells.push(None);
+            row.push(None)?;
             continue;
         };
         let merged = match &mut merge {
@@ -61,14 +61,14 @@ pub(crate) fn merged_cells(
             None => sum(&window, &[], site).ok().flatten(),
         };
         let seconds = if per_second { window.seconds() } else { 1.0 };
-        cells.push(merged.map(|point| gauge(point, seconds)));
+        row.push(merged.map(|point| gauge(point, seconds)))?;
     }
-    Some(cells)
+    Ok(true)
 }
 
 /// The newest cell of each window by the seconds that it covers (the distance to the one before when its width is not
 /// known).
-fn last_cells(windows: Windows, series: &RangeSeries, grid: Grid) -> Vec<Cell> {
+fn last_cells(windows: Windows, series: &RangeSeries, grid: Grid, row: &mut Row) -> Result<bool, Error> {
     let floats = with_floats(series);
     let cell = |window: Window<'_>| {
         let (times, point) = if window.float_times().last() > window.histogram_times().last() {
@@ -83,7 +83,8 @@ fn last_cells(windows: Windows, series: &RangeSeries, grid: Grid) -> Vec<Cell> {
         };
         Some(gauge(point, millis as f64 / 1000.0))
     };
-    windows.of(&floats, grid).map(|window| window.and_then(cell)).collect()
+    windows.of(&floats, grid).try_for_each(|window| row.push(window.and_then(cell)))?;
+    Ok(true)
 }
 
 /// A merge by seconds; what it is now is no counter.

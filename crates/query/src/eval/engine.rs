@@ -1,12 +1,17 @@
 //! Whole queries.
 
-use ogive_model::Select;
+use std::sync::Arc;
+
+use ogive_model::{Memory, MemoryScope, Select};
 
 use super::evaluator::{Evaluator, Frame, TIME_MS_MAX};
 use super::rows::{Grid, Output, Row, merged, without_metadata};
 use crate::ast::{Expr, ExprKind, ValueType};
-use crate::value::{InstantSample, Point, QueryResult, QueryStats, Series, Value};
+use crate::value::{InstantSample, Point, QueryResult, Series, Value};
 use crate::{Error, Level, parse};
+
+/// 1 GiB.
+const MEMORY_BYTES: usize = 1 << 30;
 
 /// How an [`Engine`] evaluates.
 #[derive(Clone, Debug)]
@@ -30,6 +35,8 @@ pub struct EngineOptions {
     pub start_times: bool,
     /// Count what each instant looks at.
     pub step_stats: bool,
+    /// What queries hold is charged to it: their labels, samples, rows, groups and answers.
+    pub memory: Arc<Memory>,
     /// Threads that evaluate the series of one selector; the answer does not depend on them.
     pub threads: usize,
 }
@@ -37,7 +44,8 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     /// 5 min of lookback and 1 min between a subquery's instants are Prometheus' own. 50,000,000 points of 16
     /// bytes are 800 MB, the most that one value may take, and 20,000,000 samples at once a third of that; 1,000,000 series are a whole large installation.
-    /// 2,000,000 instants are 23 days of seconds, and 32 MB a series.
+    /// 2,000,000 instants are 23 days of seconds, and 32 MB a series. 1 GiB of memory holds one such value
+    /// and what it is made of.
     fn default() -> Self {
         Self {
             lookback_ms: 5 * 60 * 1000,
@@ -49,6 +57,7 @@ impl Default for EngineOptions {
             delayed_name_removal: false,
             start_times: true,
             step_stats: false,
+            memory: Memory::new(MemoryScope::Query, MEMORY_BYTES),
             threads: 1,
         }
     }
@@ -147,7 +156,8 @@ impl Engine {
         let mut evaluator = Evaluator::new(&self.options, store, &expr, frame, cancelled);
         let grid = Grid::new(start_ms, end_ms, step_ms);
         evaluator.check_samples(grid.count)?;
-        let series = evaluator.sliced(&expr, grid, &|output, slice| self.matrix(output, slice))?;
+        let memory = Arc::clone(&evaluator.memory);
+        let series = evaluator.sliced(&expr, grid, &|output, slice| self.matrix(output, slice, &memory))?;
         Ok(finish(Value::Matrix(series), evaluator, query))
     }
 
@@ -162,9 +172,10 @@ impl Engine {
             Output::Vector(rows) => Value::Vector(
                 self.cleaned(rows)?
                     .into_iter()
-                    .filter_map(|mut row| {
-                        let value = row.cells.swap_remove(0)?;
-                        Some(InstantSample { labels: row.labels, time_ms, value })
+                    .filter_map(|row| {
+                        let (labels, mut cells, held) = row.into_parts();
+                        held.keep();
+                        Some(InstantSample { labels, time_ms, value: cells.swap_remove(0)? })
                     })
                     .collect(),
             ),
@@ -175,18 +186,18 @@ impl Engine {
     fn cleaned(&self, mut rows: Vec<Row>) -> Result<Vec<Row>, Error> {
         rows.retain(|row| !row.is_blank());
         for row in rows.iter_mut().filter(|row| row.drop_name) {
-            row.labels = without_metadata(&row.labels);
+            row.relabel(without_metadata(&row.labels))?;
         }
         merged(rows)
     }
 
-    fn matrix(&self, output: Output, grid: Grid) -> Result<Vec<Series>, Error> {
+    fn matrix(&self, output: Output, grid: Grid, memory: &Arc<Memory>) -> Result<Vec<Series>, Error> {
         let rows = match output {
             Output::Vector(rows) => self.cleaned(rows)?,
             Output::Text(_) => Vec::new(),
             Output::Scalar(values) => {
-                let cells = values.into_iter().map(|value| Some(Point::Float(value))).collect();
-                vec![Row { labels: ogive_model::Labels::empty(), drop_name: false, cells }]
+                let cells = values.iter().map(|value| Some(Point::Float(*value)));
+                vec![Row::new(memory, ogive_model::Labels::empty(), false, grid.count, cells)?]
             }
         };
         let mut series: Vec<Series> = rows.into_iter().map(|row| series_of(row, grid)).collect();
@@ -204,8 +215,14 @@ fn check_times<const N: usize>(times: [i64; N]) -> Result<(), Error> {
 }
 
 fn series_of(row: Row, grid: Grid) -> Series {
-    let mut series = Series { labels: row.labels, floats: Vec::new(), histograms: Vec::new() };
-    for (time, cell) in grid.times().zip(row.cells) {
+    let (labels, cells, held) = row.into_parts();
+    // The answer takes no more than the row did.
+    held.keep();
+    let floats = cells.iter().filter(|cell| matches!(cell, Some(Point::Float(_)))).count();
+    let histograms = cells.iter().flatten().count() - floats;
+    let (floats, histograms) = (Vec::with_capacity(floats), Vec::with_capacity(histograms));
+    let mut series = Series { labels, floats, histograms };
+    for (time, cell) in grid.times().zip(cells) {
         match cell {
             None => {}
             Some(Point::Float(value)) => series.floats.push((time, value)),
@@ -216,6 +233,7 @@ fn series_of(row: Row, grid: Grid) -> Series {
 }
 
 fn finish(value: Value, evaluator: Evaluator<'_>, query: &str) -> QueryResult {
-    let (notes, stats): (_, QueryStats) = evaluator.finish();
-    QueryResult { value, warnings: notes.texts(Level::Warning, query), infos: notes.texts(Level::Info, query), stats }
+    let (notes, stats, held) = evaluator.finish();
+    let (warnings, infos) = (notes.texts(Level::Warning, query), notes.texts(Level::Info, query));
+    QueryResult { value, warnings, infos, stats, held }
 }

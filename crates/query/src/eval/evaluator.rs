@@ -1,23 +1,28 @@
 //! One query: dispatch over the nodes, limits, annotations and statistics.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use ogive_model::{Labels, Select};
+use ogive_model::{Labels, Memory, Select};
 
 use super::engine::EngineOptions;
 use super::invariant;
 use super::looked::Looked;
 use super::matching::Steps;
+use super::memory::Numbers;
 use super::rows::{Grid, Output, Row, SAME_LABELSET, merged, without_metadata};
 use super::selectors::{self, Fetched};
 use crate::ast::{At, DurationError, DurationExpr, DurationScope, Expr, ExprKind, TimeShift, UnaryOp};
 use crate::eval::histogram::scale;
-use crate::value::{Point, QueryStats};
+use crate::value::{Held, Point, QueryStats};
 use crate::{Annotation, Annotations, Error};
 
 /// 73 million years either side of 1970: a quarter of i64, so that 128 nested windows of at most 292 years each are added
 /// and subtracted without a check.
 pub(crate) const TIME_MS_MAX: i64 = i64::MAX / 4;
+
+/// An entry of a map of labels with flags.
+const SEEN_BYTES: usize = 96;
 
 /// The instants that the whole query asks for.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +46,8 @@ impl Frame {
 pub(crate) struct Evaluator<'a> {
     pub(crate) options: &'a EngineOptions,
     pub(crate) store: &'a dyn Select,
+    /// What it holds is charged to it.
+    pub(crate) memory: Arc<Memory>,
     pub(crate) frame: Frame,
     /// What was read already, by selector and window: the same selector often occurs twice.
     pub(crate) read: HashMap<String, Fetched>,
@@ -74,6 +81,8 @@ impl<'a> Evaluator<'a> {
             shared,
             options,
             store,
+            // The bound is that of the budget around it: this one gives back what the answer took, when that goes.
+            memory: options.memory.within(usize::MAX),
             frame,
             read: HashMap::new(),
             detect_resets: false,
@@ -86,12 +95,12 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What was remarked and counted.
-    pub(crate) fn finish(mut self) -> (Annotations, QueryStats) {
+    /// What was remarked and counted, and what the answer is charged to.
+    pub(crate) fn finish(mut self) -> (Annotations, QueryStats, Held) {
         if let Some(looked) = &self.looked {
             (self.stats.samples_looked_at, self.stats.samples_by_step) = looked.counts();
         }
-        (self.notes, self.stats)
+        (self.notes, self.stats, Held(Some(self.memory)))
     }
 
     /// Remarks something.
@@ -164,7 +173,7 @@ impl<'a> Evaluator<'a> {
             return self.repeated(once?, grid.count);
         }
         match &expr.kind {
-            ExprKind::Number(number) => Ok(Output::Scalar(vec![number.value; grid.count])),
+            ExprKind::Number(number) => Ok(Output::Scalar(Numbers::constant(&self.memory, grid.count, number.value)?)),
             ExprKind::String(text) => Ok(Output::Text(text.clone())),
             ExprKind::Paren(inner) => self.eval(inner, grid),
             ExprKind::VectorSelector(selector) => self.instant_selector(selector, expr.span, grid),
@@ -189,7 +198,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The numbers of `expr`, which the parser has found to be a scalar.
-    pub(crate) fn scalar(&mut self, expr: &Expr, grid: Grid) -> Result<Vec<f64>, Error> {
+    pub(crate) fn scalar(&mut self, expr: &Expr, grid: Grid) -> Result<Numbers, Error> {
         match self.eval(expr, grid)? {
             Output::Scalar(values) => Ok(values),
             Output::Vector(_) | Output::Text(_) => {
@@ -200,14 +209,16 @@ impl<'a> Evaluator<'a> {
 
     pub(crate) fn repeated(&self, once: Output, count: usize) -> Result<Output, Error> {
         Ok(match once {
-            Output::Scalar(values) => Output::Scalar(vec![values[0]; count]),
+            Output::Scalar(values) => Output::Scalar(Numbers::constant(&self.memory, count, values[0])?),
             Output::Text(text) => Output::Text(text),
-            Output::Vector(mut rows) => {
-                for row in &mut rows {
-                    row.cells = vec![row.cells[0].clone(); count];
-                }
-                self.check_size(&rows)?;
-                Output::Vector(rows)
+            Output::Vector(rows) => {
+                let size: usize = rows.iter().map(Row::samples).sum();
+                self.check_samples(size.saturating_mul(count))?;
+                let repeated = rows.into_iter().map(|row| {
+                    let cells = std::iter::repeat_n(&row.cells[0], count).cloned();
+                    Row::new(&self.memory, row.labels.clone(), row.drop_name, count, cells)
+                });
+                Output::Vector(repeated.collect::<Result<_, Error>>()?)
             }
         })
     }
@@ -218,7 +229,10 @@ impl<'a> Evaluator<'a> {
             return Ok(output);
         }
         match output {
-            Output::Scalar(values) => Ok(Output::Scalar(values.into_iter().map(|value| -value).collect())),
+            Output::Scalar(values) => {
+                let negative = values.iter().map(|value| -value);
+                Numbers::new(&self.memory, values.len(), negative).map(Output::Scalar)
+            }
             Output::Text(text) => Ok(Output::Text(text)),
             Output::Vector(mut rows) => {
                 for point in rows.iter_mut().flat_map(|row| row.cells.iter_mut().flatten()) {
@@ -240,6 +254,10 @@ impl<'a> Evaluator<'a> {
         }
         row.labels = without_metadata(&row.labels);
         let filled = Steps::filled(&row);
+        if !seen.contains_key(&row.labels) {
+            // For as long as the query runs: it streams its rows once.
+            self.memory.charge(SEEN_BYTES + row.labels.memory_bytes() + row.cells.len() / 8)?.keep();
+        }
         match seen.get_mut(&row.labels) {
             None => {
                 seen.insert(row.labels.clone(), filled);

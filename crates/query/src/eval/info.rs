@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ogive_model::{Labels, METRIC_NAME, MatchOp, Matcher};
+use ogive_model::{Labels, METRIC_NAME, MatchOp, Matcher, Memory};
 
 use super::evaluator::{Evaluator, Shift};
+use super::functions::with_label;
 use super::matching::Steps;
-use super::rows::{Cell, Grid, Row, SAME_LABELSET};
+use super::rows::{Grid, Row, SAME_LABELSET};
 use super::selectors::Give;
 use crate::Error;
 use crate::ast::{Call, Edges, Expr, ExprKind, TimeShift, VectorSelector};
@@ -35,7 +36,13 @@ impl Evaluator<'_> {
         };
         let infos = self.picked_at(&selector, shift, grid, Give::Time)?;
         let sources = Sources::of(&infos);
-        let mut out = Combined { rows: Vec::new(), at: HashMap::new(), filled: Vec::new(), steps: grid.count };
+        let mut out = Combined {
+            memory: std::sync::Arc::clone(&self.memory),
+            rows: Vec::new(),
+            at: HashMap::new(),
+            filled: Vec::new(),
+            steps: grid.count,
+        };
         for row in &rows {
             self.check_cancelled()?;
             // An info series is not about itself.
@@ -175,11 +182,12 @@ fn enriched(labels: &Labels, sources: &Sources<'_>, choice: &Choice, step: usize
             }
         }
     }
-    Ok(Some(added.into_iter().fold(labels.clone(), |labels, (name, value)| labels.with(name, value))))
+    added.into_iter().try_fold(labels.clone(), |labels, (name, value)| with_label(&labels, name, value)).map(Some)
 }
 
 /// Rows by their final labels.
 struct Combined {
+    memory: std::sync::Arc<Memory>,
     rows: Vec<Row>,
     at: HashMap<Labels, usize>,
     filled: Vec<Steps>,
@@ -188,16 +196,18 @@ struct Combined {
 
 impl Combined {
     fn put(&mut self, labels: Labels, drop_name: bool, step: usize, point: &Point) -> Result<(), Error> {
-        let index = *self.at.entry(labels.clone()).or_insert_with(|| {
-            let cells: Vec<Cell> = vec![None; self.steps];
-            self.rows.push(Row { labels, drop_name, cells });
-            self.filled.push(Steps::none(self.steps));
-            self.rows.len() - 1
-        });
+        let index = match self.at.get(&labels) {
+            Some(index) => *index,
+            None => {
+                self.rows.push(Row::blank(&self.memory, labels.clone(), drop_name, self.steps)?);
+                self.filled.push(Steps::none(self.steps));
+                self.at.insert(labels, self.rows.len() - 1);
+                self.rows.len() - 1
+            }
+        };
         if self.filled[index].replace(step) {
             return Err(Error::evaluate(SAME_LABELSET));
         }
-        self.rows[index].cells[step] = Some(point.clone());
-        Ok(())
+        self.rows[index].put(step, Some(point.clone()))
     }
 }

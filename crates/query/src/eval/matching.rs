@@ -1,10 +1,12 @@
 //! Vector matching: which rows of two sides belong together.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use ogive_model::{Labels, METRIC_NAME};
+use ogive_model::{Charge, Labels, METRIC_NAME, Memory};
 
 use super::rows::Row;
+use crate::Error;
 use crate::ast::Matching;
 
 /// The labels that decide about a match.
@@ -14,20 +16,30 @@ pub(crate) fn signature(labels: &Labels, matching: &Matching) -> Labels {
 }
 
 /// Numbers for signatures; equal signatures have one number on both sides.
-#[derive(Default)]
 pub(crate) struct Signatures {
     numbers: HashMap<Labels, usize>,
+    held: Charge,
 }
 
+/// An entry of a map of label sets, its empty places included, and a row's number.
+const ENTRY_BYTES: usize = 64;
+
 impl Signatures {
+    /// None yet; what they take is charged to `memory`.
+    pub(crate) fn new(memory: &Arc<Memory>) -> Result<Self, Error> {
+        Ok(Self { numbers: HashMap::new(), held: memory.charge(0)? })
+    }
+
     /// The number of each row's signature.
-    pub(crate) fn of(&mut self, rows: &[Row], matching: &Matching) -> Vec<usize> {
-        rows.iter()
-            .map(|row| {
-                let next = self.numbers.len();
-                *self.numbers.entry(signature(&row.labels, matching)).or_insert(next)
-            })
-            .collect()
+    pub(crate) fn of(&mut self, rows: &[Row], matching: &Matching) -> Result<Vec<usize>, Error> {
+        let mut out = Vec::with_capacity(rows.len());
+        for row in rows {
+            // A signature takes no more than what it is of.
+            self.held.grow(ENTRY_BYTES + row.labels.memory_bytes())?;
+            let next = self.numbers.len();
+            out.push(*self.numbers.entry(signature(&row.labels, matching)).or_insert(next));
+        }
+        Ok(out)
     }
 
     /// How many there are.

@@ -14,7 +14,8 @@
 //!
 //! Invariants: rows hold one cell for each instant of their grid; row order is that of the store until an
 //! operator gives another.
-//! Limits: samples read, points held by one intermediate value, and a cancel check once a series.
+//! Limits: samples read, points held by one intermediate value, bytes held by the whole query (charged before they are allocated: rows with
+//! their labels, what was read, groups, answers), and a cancel check once a series.
 //! Failure: [`Error`](crate::Error); what is only doubtful becomes an annotation.
 
 mod absent;
@@ -33,6 +34,7 @@ mod joined;
 pub(crate) mod kernel;
 mod looked;
 mod matching;
+mod memory;
 mod parallel;
 mod rollups;
 mod rows;
@@ -45,3 +47,4 @@ mod window;
 
 pub use engine::{Engine, EngineOptions};
 pub(crate) use kernel::{general, general_to, utc_text};
+pub use memory::series_bytes;

@@ -6,12 +6,14 @@
 //! Limits: [`WAVE`] series a thread are evaluated before their rows go on, so that no more than those wait.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ogive_model::{Opening, SeriesSet, TimeRange};
+use ogive_model::{Memory, Opening, SeriesSet, TimeRange};
 
 use super::evaluator::Evaluator;
 use super::joined::{JoinedSeries, joined};
+use super::memory::series_bytes;
 use super::rows::Row;
 use super::selectors::hint_resets;
 use super::stream::RowSink;
@@ -55,7 +57,12 @@ impl<'a> Evaluator<'a> {
         window: TimeRange,
         resolution: ogive_model::Resolution,
     ) -> Result<Box<dyn SeriesSet + 'a>, Error> {
-        let opening = Opening { series_max: self.options.series_max, cancelled: self.cancelled, ..Opening::UNBOUNDED };
+        let opening = Opening {
+            series_max: self.options.series_max,
+            cancelled: self.cancelled,
+            memory: Some(&self.memory),
+            ..Opening::UNBOUNDED
+        };
         Ok(self.store.open(&self.selection(selector, window, resolution), &opening)?)
     }
 
@@ -70,14 +77,14 @@ impl<'a> Evaluator<'a> {
         let count = set.count();
         let threads = self.options.threads.clamp(1, count.div_ceil(SERIES_MIN).max(1));
         let held = AtomicUsize::new(0);
-        let cancelled = self.cancelled;
+        let (cancelled, memory) = (self.cancelled, Arc::clone(&self.memory));
         let share = |numbers: Range<usize>| {
             let mut share = Share::default();
             let outcome = numbers.into_iter().try_for_each(|number| {
                 if cancelled() {
                     return Err(Error::Cancelled);
                 }
-                share.take(set, (number, read), evaluate, &held)
+                share.take(set, (number, read), evaluate, (&held, &memory))
             });
             share.error = outcome.err();
             share
@@ -128,7 +135,7 @@ impl Share {
         set: &dyn SeriesSet,
         (number, read): (usize, &Read),
         evaluate: &Evaluate<'_>,
-        held: &AtomicUsize,
+        (held, memory): (&AtomicUsize, &Arc<Memory>),
     ) -> Result<(), Error> {
         for mut one in joined(set.take(number)?) {
             let size = super::selectors::size(&one);
@@ -137,6 +144,7 @@ impl Share {
             if before.saturating_add(size) > read.samples_max {
                 return Err(Error::TooManySamples { limit: read.samples_max });
             }
+            let _held = memory.charge(series_bytes(&one))?;
             self.series += 1;
             self.samples += one.floats.times.len() + one.histograms.times.len();
             self.rollup_ms = self.rollup_ms.max(one.rollup_ms);

@@ -1,9 +1,11 @@
 //! Intermediate values: instants, and rows with one cell for each.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use ogive_model::{Labels, METRIC_NAME};
+use ogive_model::{Charge, Labels, METRIC_NAME, Memory};
 
+use super::memory::{Numbers, SAMPLE_BYTES};
 use crate::value::Point;
 use crate::{Error, eval::histogram::Hist};
 
@@ -49,8 +51,8 @@ impl Grid {
     }
 }
 
-/// One series of an intermediate value.
-#[derive(Clone, Debug)]
+/// One series of an intermediate value. What it takes is charged to its query.
+#[derive(Debug)]
 pub(crate) struct Row {
     /// Labels.
     pub(crate) labels: Labels,
@@ -58,9 +60,67 @@ pub(crate) struct Row {
     pub(crate) drop_name: bool,
     /// One an instant.
     pub(crate) cells: Vec<Cell>,
+    held: Charge,
 }
 
+/// A row, and 64 bytes for its entry in the maps in which operators look rows up.
+const ROW_BYTES: usize = size_of::<Row>() + 64;
+
 impl Row {
+    /// Of `count` cells or fewer.
+    pub(crate) fn new(
+        memory: &Arc<Memory>,
+        labels: Labels,
+        drop_name: bool,
+        count: usize,
+        cells: impl IntoIterator<Item = Cell>,
+    ) -> Result<Self, Error> {
+        let mut row = Self::reserved(memory, labels, drop_name, count)?;
+        cells.into_iter().try_for_each(|cell| row.push(cell))?;
+        Ok(row)
+    }
+
+    /// Without cells, and with room for `count` of them.
+    pub(crate) fn reserved(memory: &Arc<Memory>, labels: Labels, drop_name: bool, count: usize) -> Result<Self, Error> {
+        let cells = count.saturating_mul(size_of::<Cell>());
+        let held = memory.charge(cells.saturating_add(ROW_BYTES + labels.memory_bytes()))?;
+        Ok(Self { labels, drop_name, cells: Vec::with_capacity(count), held })
+    }
+
+    /// Of `count` cells that hold nothing.
+    pub(crate) fn blank(memory: &Arc<Memory>, labels: Labels, drop_name: bool, count: usize) -> Result<Self, Error> {
+        let mut row = Self::reserved(memory, labels, drop_name, count)?;
+        row.cells.resize(count, None);
+        Ok(row)
+    }
+
+    /// Adds a cell.
+    pub(crate) fn push(&mut self, cell: Cell) -> Result<(), Error> {
+        self.held.grow(added(&cell, self.cells.last()))?;
+        debug_assert!(self.cells.len() < self.cells.capacity(), "cells that nobody charged");
+        self.cells.push(cell);
+        Ok(())
+    }
+
+    /// Sets the cell of an instant.
+    pub(crate) fn put(&mut self, step: usize, cell: Cell) -> Result<(), Error> {
+        self.held.grow(added(&cell, step.checked_sub(1).and_then(|before| self.cells.get(before))))?;
+        self.cells[step] = cell;
+        Ok(())
+    }
+
+    /// Gives it other labels.
+    pub(crate) fn relabel(&mut self, labels: Labels) -> Result<(), Error> {
+        self.held.grow(labels.memory_bytes().saturating_sub(self.labels.memory_bytes()))?;
+        self.labels = labels;
+        Ok(())
+    }
+
+    /// Its labels and cells, and what is charged for them.
+    pub(crate) fn into_parts(self) -> (Labels, Vec<Cell>, Charge) {
+        (self.labels, self.cells, self.held)
+    }
+
     /// Number of cells that hold something; a histogram counts as one sample for each bin and one for itself.
     pub(crate) fn samples(&self) -> usize {
         self.cells.iter().flatten().map(point_size).sum()
@@ -69,6 +129,15 @@ impl Row {
     /// Whether no cell holds anything.
     pub(crate) fn is_blank(&self) -> bool {
         self.cells.iter().all(Option::is_none)
+    }
+}
+
+/// Bytes of a cell's histogram, unless it shares that of the one before.
+fn added(cell: &Cell, before: Option<&Cell>) -> usize {
+    match (cell, before) {
+        (Some(Point::Histogram(one)), Some(Some(Point::Histogram(other)))) if Arc::ptr_eq(one, other) => 0,
+        (Some(Point::Histogram(one)), _) => SAMPLE_BYTES * histogram_size(one),
+        _ => 0,
     }
 }
 
@@ -89,7 +158,7 @@ pub(crate) fn histogram_size(histogram: &Hist) -> usize {
 #[derive(Debug)]
 pub(crate) enum Output {
     /// One number an instant.
-    Scalar(Vec<f64>),
+    Scalar(Numbers),
     /// Rows.
     Vector(Vec<Row>),
     /// A text.
@@ -120,12 +189,11 @@ pub(crate) fn merged(rows: Vec<Row>) -> Result<Vec<Row>, Error> {
             out.push(row);
             continue;
         };
-        for (cell, other) in out[index].cells.iter_mut().zip(row.cells) {
-            match (&cell, other) {
-                (_, None) => {}
-                (None, other) => *cell = other,
-                (Some(_), Some(_)) => return Err(Error::evaluate(SAME_LABELSET)),
+        for (step, other) in row.cells.into_iter().enumerate().filter(|(_, other)| other.is_some()) {
+            if out[index].cells[step].is_some() {
+                return Err(Error::evaluate(SAME_LABELSET));
             }
+            out[index].put(step, other)?;
         }
     }
     Ok(out)
@@ -144,10 +212,10 @@ mod tests {
 
     #[test]
     fn rows_merge_unless_they_overlap() {
-        let row = |cells: &[Option<f64>]| Row {
-            labels: Labels::empty(),
-            drop_name: false,
-            cells: cells.iter().map(|cell| cell.map(Point::Float)).collect(),
+        let memory = Memory::unbounded();
+        let row = |cells: &[Option<f64>]| {
+            let points = cells.iter().map(|cell| cell.map(Point::Float));
+            Row::new(&memory, Labels::empty(), false, cells.len(), points).unwrap()
         };
         let out = merged(vec![row(&[Some(1.0), None]), row(&[None, Some(2.0)])]).unwrap();
         assert_eq!(out.len(), 1);

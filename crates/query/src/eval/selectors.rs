@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use ogive_hist::CounterReset;
-use ogive_model::{HistogramValue, Resolution, Selection, SeriesData, SeriesSet, TimeRange};
+use ogive_model::{Charge, HistogramValue, Memory, Resolution, Selection, SeriesData, SeriesSet, TimeRange};
 
 use super::annotate::{self, Operation};
 use super::evaluator::{Evaluator, Shift};
@@ -14,7 +14,8 @@ use super::histogram::{
     Hist, Incompatible, add, detect_reset, is_custom, is_stale, is_stale_histogram, scale, subtract, to_float,
 };
 use super::joined::{JoinedSeries, joined};
-use super::parallel::Read;
+use super::memory::series_bytes;
+use super::parallel;
 use super::rollups;
 use super::rows::{Cell, Grid, Output, Row, histogram_size};
 use super::stream::RowSink;
@@ -24,7 +25,13 @@ use crate::ast::{Edges, Span, VectorSelector};
 use crate::value::Point;
 
 /// Series with their samples in a window, shared by all nodes that read the same.
-pub(crate) type Fetched = Arc<Vec<JoinedSeries>>;
+pub(crate) type Fetched = Arc<Read>;
+
+/// What was read, and what is charged for it.
+pub(crate) struct Read {
+    pub(crate) series: Vec<JoinedSeries>,
+    pub(crate) held: Charge,
+}
 
 /// 1 Mi samples, 16 MiB: a selector that occurs several times is read once when it has no more, and each time a series at a time when
 /// it has.
@@ -40,7 +47,7 @@ impl Source<'_> {
     /// Width of the coarsest cells that may be among the samples; 0 when there are none.
     fn rollup_ms(&self) -> i64 {
         match self {
-            Self::Held(fetched) => fetched.iter().map(|series| series.rollup_ms).max().unwrap_or(0).into(),
+            Self::Held(fetched) => fetched.series.iter().map(|series| series.rollup_ms).max().unwrap_or(0).into(),
             Self::Open(set) => set.rollup_ms().into(),
         }
     }
@@ -122,6 +129,7 @@ impl<'a> Evaluator<'a> {
 
     /// All series of `set`.
     fn held(&mut self, set: &dyn SeriesSet) -> Result<Fetched, Error> {
+        let mut held = self.memory.charge(set.count() * size_of::<SeriesData>())?;
         let mut all = Vec::with_capacity(set.count());
         for number in 0..set.count() {
             self.check_cancelled()?;
@@ -132,11 +140,12 @@ impl<'a> Evaluator<'a> {
                 if self.detects() {
                     hint_resets(&mut series.data);
                 }
+                held.grow(series_bytes(&series))?;
                 all.push(series);
             }
         }
         set.warnings().into_iter().for_each(|warning| self.note_gap(warning));
-        Ok(Arc::new(all))
+        Ok(Arc::new(Read { series: all, held }))
     }
 
     /// Remarks that something is missing from what the store gave.
@@ -213,19 +222,18 @@ impl<'a> Evaluator<'a> {
             let start_ms = window.start_ms.saturating_sub(coarsest - lookback);
             (coarsest > lookback).then_some(TimeRange { start_ms, ..window })
         };
-        let looked = self.looked.clone();
-        let evaluate = |series: &JoinedSeries, notes: &mut Annotations| {
+        let (memory, looked) = (Arc::clone(&self.memory), self.looked.clone());
+        let evaluate = |series: &JoinedSeries, notes: &mut Annotations| -> Result<Option<Row>, Error> {
             let lookback = lookback.max(i64::from(series.rollup_ms));
-            let cells = instant_cells(series, grid, shift, lookback, give);
+            let row = instant_row(&memory, series, grid, shift, lookback, give)?;
             if !rollups::instants_are_exact(series, resolution) {
                 let metric = series.labels.metric_name();
                 notes.add(annotate::from_rollup(Span::default(), metric, series.rollup_ms));
             }
-            let row = Row { labels: series.labels.clone(), drop_name: false, cells };
             if let Some(looked) = &looked {
                 looked.row(grid, &row);
             }
-            (!row.is_blank()).then_some(row)
+            Ok((!row.is_blank()).then_some(row))
         };
         let mut source = self.source(selector, window, resolution)?;
         if let Some(window) = wider(source.rollup_ms()) {
@@ -233,14 +241,14 @@ impl<'a> Evaluator<'a> {
         }
         let fetched = match source {
             Source::Open(set) => {
-                let read = Read { hinted: self.detects(), samples_max: usize::MAX };
-                return self.each_evaluated(&*set, &read, &|series, notes| Ok(evaluate(&series, notes)), sink);
+                let read = parallel::Read { hinted: self.detects(), samples_max: usize::MAX };
+                return self.each_evaluated(&*set, &read, &|series, notes| evaluate(&series, notes), sink);
             }
             Source::Held(fetched) => fetched,
         };
-        for series in fetched.iter() {
+        for series in &fetched.series {
             self.check_cancelled()?;
-            if let Some(row) = evaluate(series, self.notes_mut()) {
+            if let Some(row) = evaluate(series, self.notes_mut())? {
                 sink(self, row)?;
             }
         }
@@ -256,11 +264,12 @@ impl<'a> Evaluator<'a> {
             end_ms: shift.apply(grid.end()).saturating_add(lookback),
         };
         let fetched = self.fetch(selector, window, Resolution::Finest)?;
-        let mut rows = Vec::with_capacity(fetched.len());
-        for series in fetched.iter() {
+        let mut rows = Vec::with_capacity(fetched.series.len());
+        for series in &fetched.series {
             self.check_cancelled()?;
+            let _held = self.memory.charge(series_bytes(series))?;
             let samples = Smoothing::new(series);
-            let mut cells: Vec<Cell> = Vec::with_capacity(grid.count);
+            let mut row = Row::reserved(&self.memory, series.labels.clone(), false, grid.count)?;
             for time in grid.times() {
                 let (cell, problem, reconciled) = samples.at(shift.apply(time), lookback);
                 reconciled.note(span, self.notes_mut());
@@ -273,9 +282,8 @@ impl<'a> Evaluator<'a> {
                     }
                     None => {}
                 }
-                cells.push(cell);
+                row.push(cell)?;
             }
-            let row = Row { labels: series.labels.clone(), drop_name: false, cells };
             if !row.is_blank() {
                 rows.push(row);
             }
@@ -293,10 +301,17 @@ fn advance(times: &[i64], cursor: &mut usize, reference: i64) -> Option<usize> {
     cursor.checked_sub(1)
 }
 
-fn instant_cells(series: &SeriesData, grid: Grid, shift: Shift, lookback: i64, give: Give) -> Vec<Cell> {
+fn instant_row(
+    memory: &Arc<Memory>,
+    series: &SeriesData,
+    grid: Grid,
+    shift: Shift,
+    lookback: i64,
+    give: Give,
+) -> Result<Row, Error> {
     let (mut float_cursor, mut histogram_cursor) = (0, 0);
     let mut converted: Option<(usize, Arc<Hist>)> = None;
-    let mut cells = Vec::with_capacity(grid.count);
+    let mut row = Row::reserved(memory, series.labels.clone(), false, grid.count)?;
     for time in grid.times() {
         let reference = shift.apply(time);
         let float = advance(&series.floats.times, &mut float_cursor, reference);
@@ -305,7 +320,7 @@ fn instant_cells(series: &SeriesData, grid: Grid, shift: Shift, lookback: i64, g
         let histogram_time = histogram.map(|index| series.histograms.times[index]);
         let newest = float_time.max(histogram_time);
         let Some(found) = newest.filter(|found| *found > reference.saturating_sub(lookback)) else {
-            cells.push(None);
+            row.push(None)?;
             continue;
         };
         let cell = if histogram_time == newest {
@@ -315,9 +330,9 @@ fn instant_cells(series: &SeriesData, grid: Grid, shift: Shift, lookback: i64, g
             let index = float.expect("its time was found");
             float_cell(series, index, found, give)
         };
-        cells.push(cell);
+        row.push(cell)?;
     }
-    cells
+    Ok(row)
 }
 
 fn float_cell(series: &SeriesData, index: usize, time: i64, give: Give) -> Cell {

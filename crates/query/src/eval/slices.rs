@@ -6,7 +6,7 @@
 //!
 //! Failed attempts read at most the limit each; together they cost about as much as the slices that succeed.
 
-use ogive_model::SelectError;
+use ogive_model::{MemoryScope, SelectError};
 
 use super::evaluator::Evaluator;
 use super::rows::{Grid, Output, histogram_size};
@@ -41,7 +41,11 @@ impl Evaluator<'_> {
 
 /// Whether less at a time would help.
 const fn is_too_much(error: &Error) -> bool {
-    matches!(error, Error::TooManySamples { .. } | Error::Select(SelectError::TooManySamples { .. }))
+    match error {
+        Error::TooManySamples { .. } | Error::Select(SelectError::TooManySamples { .. }) => true,
+        Error::TooMuchMemory(exceeded) => matches!(exceeded.scope, MemoryScope::Query),
+        _ => false,
+    }
 }
 
 fn halves(grid: Grid) -> [Grid; 2] {

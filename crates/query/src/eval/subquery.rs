@@ -2,7 +2,7 @@
 
 use super::evaluator::Evaluator;
 use super::rows::{Grid, Output, Row};
-use super::window::{RangeSource, Windows, from_subquery, row_columns};
+use super::window::{RangeSeries, RangeSource, Windows, from_subquery, row_columns};
 use crate::Error;
 use crate::ast::Subquery;
 use crate::value::Point;
@@ -30,14 +30,20 @@ impl Evaluator<'_> {
         let rows = match output? {
             Output::Vector(rows) => rows,
             Output::Scalar(values) => {
-                let cells = values.into_iter().map(|value| Some(Point::Float(value))).collect();
-                vec![Row { labels: ogive_model::Labels::empty(), drop_name: false, cells }]
+                let cells = values.iter().map(|value| Some(Point::Float(*value)));
+                vec![Row::new(&self.memory, ogive_model::Labels::empty(), false, inner.count, cells)?]
             }
             Output::Text(_) => Vec::new(),
         };
         self.check_size(&rows)?;
-        let series = rows.into_iter().map(|row| row_columns(row, inner)).collect();
-        Ok(from_subquery(series, range_ms, shift))
+        let mut held = self.memory.charge(rows.len() * size_of::<RangeSeries>())?;
+        let mut series = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (one, of_row) = row_columns(row, inner);
+            held.absorb(of_row);
+            series.push(one);
+        }
+        Ok(from_subquery((series, held), range_ms, shift))
     }
 }
 

@@ -40,8 +40,10 @@ impl Evaluator<'_> {
             check_count(parameter, (least, most))?;
         }
         let mut order: Vec<usize> = Vec::new();
+        let _flags = self.memory.charge(rows.len().saturating_mul(grid.count + size_of::<Vec<bool>>()))?;
         let mut keep: Vec<Vec<bool>> = vec![vec![false; grid.count]; rows.len()];
-        for group in groups(&rows, aggregate) {
+        let (groups, _held) = groups(&self.memory, &rows, aggregate)?;
+        for group in groups {
             self.check_cancelled()?;
             for step in 0..grid.count {
                 let present = group.iter().copied().filter(|index| rows[*index].cells[step].is_some());

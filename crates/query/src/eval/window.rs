@@ -7,13 +7,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ogive_hist::{CounterReset, Histogram};
-use ogive_model::{Aggregate, HistogramValue, Labels, Resolution, SeriesData, TimeRange};
+use ogive_model::{Aggregate, Charge, HistogramValue, Labels, Resolution, SeriesData, TimeRange};
 
 use super::evaluator::{Evaluator, Shift};
 use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
 use super::joined::JoinedSeries;
+use super::memory::SAMPLE_BYTES;
 use super::rollups;
-use super::rows::Grid;
+use super::rows::{Grid, histogram_size};
 use super::selectors::{Fetched, size};
 use crate::Error;
 use crate::ast::{Edges, Expr, ExprKind, MatrixSelector};
@@ -60,8 +61,8 @@ pub(crate) struct Windows {
 
 /// The series of a range vector. Stored ones are brought to columns one by one, as they are asked for.
 pub(crate) enum RangeSource {
-    Stored { series: std::vec::IntoIter<JoinedSeries>, start_times: bool },
-    Rows(std::vec::IntoIter<RangeSeries>),
+    Stored { series: std::vec::IntoIter<JoinedSeries>, start_times: bool, _held: Charge },
+    Rows { rows: std::vec::IntoIter<RangeSeries>, _held: Charge },
 }
 
 impl Iterator for RangeSource {
@@ -69,8 +70,8 @@ impl Iterator for RangeSource {
 
     fn next(&mut self) -> Option<RangeSeries> {
         match self {
-            Self::Stored { series, start_times } => series.next().map(|series| columns(series, *start_times)),
-            Self::Rows(rows) => rows.next(),
+            Self::Stored { series, start_times, .. } => series.next().map(|series| columns(series, *start_times)),
+            Self::Rows { rows, .. } => rows.next(),
         }
     }
 }
@@ -110,6 +111,15 @@ pub(crate) struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
+    /// The histograms as limits count them.
+    fn histogram_bins(&self) -> usize {
+        let at = |index: usize| match self.series.histograms.get(index) {
+            Some(histogram) => histogram_size(histogram),
+            None => 8 + self.series.cells[index].positive.len() + self.series.cells[index].negative.len(),
+        };
+        self.histograms.clone().map(at).sum()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.floats.is_empty() && self.histograms.is_empty()
     }
@@ -231,9 +241,15 @@ impl Evaluator<'_> {
 
     /// The series that were read, one after the other as columns.
     pub(crate) fn stored(&self, fetched: Fetched) -> Result<RangeSource, Error> {
-        self.check_samples(fetched.iter().map(|series| size(series)).sum())?;
-        let series = Arc::try_unwrap(fetched).unwrap_or_else(|shared| (*shared).clone()).into_iter();
-        Ok(RangeSource::Stored { series, start_times: self.options.start_times })
+        self.check_samples(fetched.series.iter().map(|series| size(series)).sum())?;
+        let (series, held) = match Arc::try_unwrap(fetched) {
+            Ok(read) => (read.series, read.held),
+            Err(shared) => {
+                let held = self.memory.charge(shared.held.bytes())?;
+                (shared.series.clone(), held)
+            }
+        };
+        Ok(RangeSource::Stored { series: series.into_iter(), start_times: self.options.start_times, _held: held })
     }
 
     /// The windows of a matrix selector, and which samples are in any of them.
@@ -273,6 +289,8 @@ impl Evaluator<'_> {
                 looked.windows(windows, &series, grid);
             }
             let Some(window) = windows.of(&series, grid).next().flatten() else { continue };
+            let points = window.floats.len() + window.histogram_bins();
+            self.memory.charge(size_of::<Series>() + series.labels.memory_bytes() + points * SAMPLE_BYTES)?.keep();
             let found = samples_of(&window);
             if !(found.floats.is_empty() && found.histograms.is_empty()) {
                 out.push(found);
@@ -353,15 +371,18 @@ fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
 }
 
 /// A row as the samples of a range vector, and the instants of its cells.
-pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> RangeSeries {
+pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> (RangeSeries, Charge) {
+    let drop_name = row.drop_name;
+    let (labels, cells, held) = row.into_parts();
+    let floats = cells.iter().filter(|cell| matches!(cell, Some(Point::Float(_)))).count();
     let mut out = RangeSeries {
-        labels: row.labels,
-        drop_name: row.drop_name,
+        labels,
+        drop_name,
         floats_delta: false,
         histograms_delta: false,
         width_ms: 0,
-        float_times: Vec::new(),
-        floats: Vec::new(),
+        float_times: Vec::with_capacity(floats),
+        floats: Vec::with_capacity(floats),
         float_starts: Vec::new(),
         histogram_times: Vec::new(),
         histograms: Vec::new(),
@@ -370,7 +391,7 @@ pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> RangeSeries {
         rollup_ms: 0,
         cells: Vec::new(),
     };
-    for (time, cell) in grid.times().zip(row.cells) {
+    for (time, cell) in grid.times().zip(cells) {
         match cell {
             None => {}
             Some(Point::Float(value)) => {
@@ -387,11 +408,15 @@ pub(crate) fn row_columns(row: super::rows::Row, grid: Grid) -> RangeSeries {
             }
         }
     }
-    out
+    (out, held)
 }
 
 /// A range vector over the rows of a subquery.
-pub(crate) fn from_subquery(series: Vec<RangeSeries>, range_ms: i64, shift: Shift) -> (Windows, RangeSource) {
+pub(crate) fn from_subquery(
+    (series, held): (Vec<RangeSeries>, Charge),
+    range_ms: i64,
+    shift: Shift,
+) -> (Windows, RangeSource) {
     let windows = Windows { range_ms, shift, edges: Edges::Plain, before: 0, after: 0, resolution: Resolution::Finest };
-    (windows, RangeSource::Rows(series.into_iter()))
+    (windows, RangeSource::Rows { rows: series.into_iter(), _held: held })
 }

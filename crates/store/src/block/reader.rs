@@ -496,9 +496,9 @@ impl Block {
     /// # Errors
     /// [`Error::Corrupt`] or the disk's.
     pub fn label_values(&self, name: &str, matchers: &[Matcher]) -> Result<Vec<String>, Error> {
-        let mut all = First::new(usize::MAX);
+        let mut all = First::new(usize::MAX, Default::default());
         self.add_label_values(name, matchers, &mut all)?;
-        Ok(all.into_set().into_iter().collect())
+        Ok(all.into_set()?.into_iter().collect())
     }
 
     /// As [`Block::label_values`], those that are among the first.

@@ -634,6 +634,11 @@ impl Found {
         &self.owned.def
     }
 
+    /// What an answer holds of it: its samples and labels lie in the head.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.sources.capacity() * size_of::<Parts>()
+    }
+
     /// A time at or before its first sample and one at or behind its last.
     pub(crate) fn span(&self) -> Option<(i64, i64)> {
         let first = self.sources.iter().filter_map(Parts::first).min();

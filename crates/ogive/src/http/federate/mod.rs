@@ -13,14 +13,13 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{
-    HistogramValue, Kind, Labels, Matcher, MetricKind, Select as _, Selection, SeriesData, Temporality, Tenant,
-    TimeRange,
+    HistogramValue, Kind, Labels, Matcher, MetricKind, Selection, SeriesData, Temporality, Tenant, TimeRange,
 };
 use ogive_protocol::families::FamilyKind;
 
 use super::App;
-use super::ask::{Cancel, ask};
-use super::catalog::selector;
+use super::ask::{Cancel, ask, whole};
+use super::catalog::selectors;
 use super::error::ApiError;
 use super::params::Params;
 use super::views::Views;
@@ -45,6 +44,20 @@ struct Last {
 enum Value {
     Float(f64),
     Histogram(Box<HistogramValue>),
+}
+
+impl Last {
+    /// Bytes that it takes here, in the list in order, and in the page, where a bucket is a line with all labels.
+    fn memory_bytes(&self) -> usize {
+        let lines = match &self.value {
+            Value::Float(_) => 1,
+            Value::Histogram(value) => match &**value {
+                HistogramValue::Integer(one) => 8 + one.positive.len() + one.negative.len(),
+                HistogramValue::Float(one) => 8 + one.positive.len() + one.negative.len(),
+            },
+        };
+        3 * size_of::<Self>() + (1 + 2 * lines) * (64 + self.labels.memory_bytes())
+    }
 }
 
 /// What is written, and how.
@@ -94,7 +107,7 @@ impl Form {
 }
 
 pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
-    let selectors: Vec<_> = params.all("match[]").map(selector).collect::<Result<_, _>>()?;
+    let selectors = selectors(&params)?;
     if selectors.is_empty() {
         return Err(ApiError::bad_data("no match[] parameter provided"));
     }
@@ -129,15 +142,19 @@ fn found(
         }
         let range = TimeRange { start_ms: now_ms - LOOKBACK_MS, end_ms: now_ms };
         let (samples_max, resolution) = (SAMPLES_MAX, Default::default());
-        for series in store.select(&Selection { matchers, range, samples_max, labels_only: false, resolution })? {
+        let selection = Selection { matchers, range, samples_max, labels_only: false, resolution };
+        let warnings = cancel.each_series(&store, &selection, |series| {
             cells += usize::from(series.meta.temporality == Temporality::Delta && series.meta.kind != Kind::Text);
-            let Some(last) = last(app, &params.tenant, series) else { continue };
+            let Some(last) = last(app, &params.tenant, series) else { return Ok(()) };
+            cancel.hold(last.memory_bytes())?;
             // What is a number and a distribution under the same labels is what came last.
             match all.get(&last.labels) {
                 Some(other) if other.time_ms > last.time_ms => {}
                 _ => drop(all.insert(last.labels.clone(), last)),
             }
-        }
+            Ok(())
+        })?;
+        whole(warnings)?;
     }
     let mut all: Vec<Last> = all.into_values().collect();
     all.sort_by(|a, b| (a.labels.metric_name(), a.kind, &a.labels).cmp(&(b.labels.metric_name(), b.kind, &b.labels)));

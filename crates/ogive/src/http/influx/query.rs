@@ -213,9 +213,10 @@ async fn stored(app: &App, tenant: &Tenant) -> Result<BTreeSet<String>, ApiError
     if label.is_empty() {
         return Ok(BTreeSet::new());
     }
-    ask(app, None, move |app, _| {
+    ask(app, None, move |app, cancel| {
         let range = TimeRange { start_ms: i64::MIN, end_ms: i64::MAX };
-        let values = app.backend.of(&tenant).label_values(&label, &[], range, usize::MAX)?;
+        let store = app.backend.of(&tenant);
+        let values = cancel.opening(|opening| store.label_values(&label, &[], range, usize::MAX, opening))?;
         Ok(values.into_iter().collect())
     })
     .await

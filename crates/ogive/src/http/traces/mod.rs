@@ -143,7 +143,7 @@ impl Wanted {
     }
 
     fn read(&self, store: &dyn Reader, cancel: &Cancel) -> Result<(Traces, BTreeMap<Labels, Labels>), ApiError> {
-        let series = series::wanted(store, &self.selectors, self.range)?;
+        let series = series::wanted((cancel, store), &self.selectors, self.range)?;
         let mut out = Traces { series: series.len(), ..Traces::default() };
         if series.is_empty() {
             return Ok((out, BTreeMap::new()));
@@ -168,7 +168,7 @@ impl Wanted {
         })?;
         self.cut(&mut out);
         let named = out.list.iter().map(|read| read.found.labels.clone()).collect();
-        Ok((out, series::explained(store, &named, self.range)?))
+        Ok((out, series::explained((cancel, store), &named, self.range)?))
     }
 
     fn take(&self, out: &mut Traces, read: Read) {
@@ -207,7 +207,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let range = TimeRange { start_ms: start_ms.saturating_sub(step_ms), end_ms };
         let store = app.backend.of(&params.tenant);
-        let series = series::wanted(&*store, &selectors, range)?;
+        let series = series::wanted((cancel, &*store), &selectors, range)?;
         let (mut counts, mut examined, mut complete) = (BTreeMap::<i64, u64>::new(), 0, true);
         let mut each = |found: Found| {
             if examined == EXAMINED_MAX {

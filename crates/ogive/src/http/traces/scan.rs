@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use ogive_model::{Labels, Matcher, SelectError, Selection, SeriesData, TimeRange};
+use ogive_model::{Charge, Labels, Matcher, SelectError, Selection, SeriesData, TimeRange};
+use ogive_query::series_bytes;
 
 use super::super::ask::Cancel;
 use super::super::error::ApiError;
@@ -52,13 +53,14 @@ pub(super) fn backwards(
             labels_only: false,
             resolution: Default::default(),
         };
-        let found = match store.select(&selection) {
+        let (found, _held) = match read(cancel, store, &selection) {
             Err(SelectError::TooManySamples { .. }) if width_ms > 1 => {
                 width_ms = (width_ms / 4).max(1);
                 continue;
             }
-            found => newest_first(found?, series),
+            read => read?,
         };
+        let found = newest_first(found, series);
         if found.len() < WINDOW_SAMPLES_MAX / 8 {
             width_ms = width_ms.saturating_mul(4);
         }
@@ -70,6 +72,22 @@ pub(super) fn backwards(
         end_ms = start_ms;
     }
     Ok(())
+}
+
+/// All of a window, charged until its texts were handed on.
+fn read(cancel: &Cancel, store: &dyn Reader, selection: &Selection) -> Result<(Vec<SeriesData>, Charge), SelectError> {
+    let set = cancel.opening(|opening| store.open(selection, opening))?;
+    let (mut found, mut held) = (Vec::new(), cancel.memory().empty());
+    for number in 0..set.count() {
+        for one in set.take(number)? {
+            held.grow(series_bytes(&one))?;
+            found.push(one);
+        }
+    }
+    match set.warnings().into_iter().next() {
+        Some(missing) => Err(SelectError::Unavailable(missing)),
+        None => Ok((found, held)),
+    }
 }
 
 fn newest_first(found: Vec<SeriesData>, series: &BTreeSet<Labels>) -> Vec<Found> {

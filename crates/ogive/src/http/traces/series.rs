@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ogive_export::trace_series;
-use ogive_model::{Kind, Labels, METRIC_NAME, MatchOp, Matcher, Selection, SeriesData, TimeRange};
+use ogive_model::{Kind, Labels, METRIC_NAME, MatchOp, Matcher, SeriesDef, TimeRange};
 use ogive_query::ast::{Expr, ExprKind};
 
+use super::super::ask::Cancel;
 use super::super::error::ApiError;
 use crate::backend::Reader;
 
@@ -38,24 +39,30 @@ fn matcher(name: &str, op: MatchOp, value: &str) -> Result<Matcher, ApiError> {
     Matcher::new(name, op, value).map_err(wide)
 }
 
-fn named(store: &dyn Reader, matchers: Vec<Matcher>, range: TimeRange) -> Result<Vec<SeriesData>, ApiError> {
-    Ok(store.select(&Selection {
-        matchers,
-        range,
-        samples_max: usize::MAX,
-        labels_only: true,
-        resolution: Default::default(),
-    })?)
+/// What the series are; charged for as long as the answer lives.
+fn named(
+    (cancel, store): (&Cancel, &dyn Reader),
+    matchers: &[Matcher],
+    range: TimeRange,
+) -> Result<Vec<SeriesDef>, ApiError> {
+    let mut found = Vec::new();
+    cancel.each_definition(store, (matchers, range), |series| {
+        cancel.hold(size_of::<SeriesDef>() + series.labels.memory_bytes())?;
+        found.push(series);
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// The series of texts that are wanted in `range`: those that are selected, and those that explain selected histograms.
 /// Without selectors all that are called as slow traces are.
 pub(super) fn wanted(
-    store: &dyn Reader,
+    (cancel, store): (&Cancel, &dyn Reader),
     selectors: &[Vec<Matcher>],
     range: TimeRange,
 ) -> Result<BTreeSet<Labels>, ApiError> {
-    let slow = named(store, vec![matcher(METRIC_NAME, MatchOp::Regex, &format!(".+{}", trace_series::SLOW))?], range)?;
+    let slow =
+        named((cancel, store), &[matcher(METRIC_NAME, MatchOp::Regex, &format!(".+{}", trace_series::SLOW))?], range)?;
     let slow = slow.into_iter().filter(|series| series.meta.kind == Kind::Text).map(|series| series.labels);
     let slow: BTreeSet<Labels> = slow.collect();
     if selectors.is_empty() {
@@ -63,7 +70,7 @@ pub(super) fn wanted(
     }
     let mut out = BTreeSet::new();
     for matchers in selectors {
-        for series in named(store, matchers.clone(), range)? {
+        for series in named((cancel, store), matchers, range)? {
             match series.meta.kind {
                 Kind::Text => {
                     out.insert(series.labels);
@@ -98,7 +105,7 @@ fn escape(text: &str) -> String {
 
 /// The histogram that each of these series of slow traces explains, if it has a cell in the range.
 pub(super) fn explained(
-    store: &dyn Reader,
+    (cancel, store): (&Cancel, &dyn Reader),
     slow: &BTreeSet<Labels>,
     range: TimeRange,
 ) -> Result<BTreeMap<Labels, Labels>, ApiError> {
@@ -106,7 +113,7 @@ pub(super) fn explained(
     let names: BTreeSet<&str> = slow.iter().map(Labels::metric_name).collect();
     for name in names {
         for metric in trace_series::metric_names(name).into_iter().flatten() {
-            let found = named(store, vec![matcher(METRIC_NAME, MatchOp::Equal, &metric)?], range)?;
+            let found = named((cancel, store), &[matcher(METRIC_NAME, MatchOp::Equal, &metric)?], range)?;
             let found = found.into_iter().filter(|series| series.meta.kind == Kind::Histogram);
             let found: BTreeSet<Labels> = found.map(|series| series.labels).collect();
             for labels in slow.iter().filter(|labels| labels.metric_name() == name) {

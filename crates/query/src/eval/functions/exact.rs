@@ -3,6 +3,7 @@
 
 use super::Site;
 use super::histogram::Question;
+use super::with_label;
 use crate::Error;
 use crate::ast::Call;
 use crate::eval::annotate;
@@ -10,6 +11,7 @@ use crate::eval::evaluator::Evaluator;
 use crate::eval::histogram::{
     ClassicBucket, Hist, classic_bounds, classic_fraction_bounds, fraction_bounds, quantile_bounds,
 };
+use crate::eval::memory::Numbers;
 use crate::eval::rows::{Cell, Grid, Row, merged};
 use crate::eval::window::Window;
 use crate::value::Point;
@@ -36,9 +38,12 @@ impl Evaluator<'_> {
     /// The rows of a lower and an upper answer, told apart by a label.
     fn edges(&self, answers: Vec<Vec<Row>>) -> Result<Vec<Row>, Error> {
         let rows = ["lower", "upper"].into_iter().zip(answers).flat_map(|(edge, rows)| {
-            rows.into_iter().map(move |row| Row { labels: row.labels.with(EDGE, edge), ..row })
+            rows.into_iter().map(move |mut row| {
+                row.relabel(with_label(&row.labels, EDGE, edge)?)?;
+                Ok(row)
+            })
         });
-        let rows = self.nameless(rows.collect())?;
+        let rows = self.nameless(rows.collect::<Result<Vec<Row>, Error>>()?)?;
         merged(rows)
     }
 
@@ -73,7 +78,7 @@ impl Evaluator<'_> {
 
 /// The edges between which quantiles lie.
 struct Bounds {
-    quantiles: Vec<f64>,
+    quantiles: Numbers,
 }
 
 impl Question for Bounds {
@@ -92,8 +97,8 @@ impl Question for Bounds {
 
 /// The shares between which fractions lie.
 struct FractionBounds {
-    lower: Vec<f64>,
-    upper: Vec<f64>,
+    lower: Numbers,
+    upper: Numbers,
 }
 
 impl Question for FractionBounds {

@@ -1,10 +1,11 @@
 //! `histogram_*` functions: over native histograms, and over classic ones made of `le` series.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use ogive_model::{Labels, METRIC_NAME};
+use ogive_model::{Charge, Labels, METRIC_NAME, Memory};
 
-use super::Site;
+use super::{Site, with_label};
 use crate::Error;
 use crate::annotations::Repairs;
 use crate::ast::{Call, Expr};
@@ -15,6 +16,7 @@ use crate::eval::histogram::{
     ClassicBucket, Hist, NanNote, classic_fraction, classic_quantile, fraction, quantile, variance,
 };
 use crate::eval::kernel::{open_metrics, parse_float};
+use crate::eval::memory::Numbers;
 use crate::eval::rows::{Cell, Grid, Row, merged};
 use crate::value::Point;
 
@@ -71,16 +73,20 @@ impl Evaluator<'_> {
         let mut question = Quantiles { quantiles, grid };
         let answers = self.answered(&call.arguments[0], grid, &mut question)?;
         let labelled_rows = answers.into_iter().zip(&question.quantiles);
-        let rows =
-            labelled_rows.flat_map(|(rows, q)| rows.into_iter().flat_map(|row| labelled(row, label, q))).collect();
+        let mut rows = Vec::new();
+        for (of_quantile, q) in labelled_rows {
+            for row in of_quantile {
+                rows.extend(labelled(&self.memory, row, label, q)?);
+            }
+        }
         let rows = self.nameless(rows)?;
         merged(rows)
     }
 
     /// The quantiles of an argument; those outside 0 to 1 are told.
-    pub(super) fn quantiles(&mut self, argument: &Expr, grid: Grid) -> Result<Vec<f64>, Error> {
+    pub(super) fn quantiles(&mut self, argument: &Expr, grid: Grid) -> Result<Numbers, Error> {
         let quantiles = self.scalar(argument, grid)?;
-        for q in &quantiles {
+        for q in &*quantiles {
             if !(0.0..=1.0).contains(q) {
                 self.note(annotate::invalid_quantile(argument.span, *q));
             }
@@ -104,12 +110,13 @@ impl Evaluator<'_> {
     ) -> Result<Vec<Vec<Row>>, Error> {
         let span = argument.unparenthesised().span;
         let delayed = self.options.delayed_name_removal;
-        let mut found = Histograms { native: Vec::new(), classic: Vec::new(), at: HashMap::new(), delayed };
+        let memory = Arc::clone(&self.memory);
+        let held = memory.charge(0)?;
+        let mut found = Histograms { held, native: Vec::new(), classic: Vec::new(), at: HashMap::new(), delayed };
         self.each_row(argument, grid, &mut |evaluator, row| {
-            found.take(row, question, &mut evaluator.site(span));
-            Ok(())
+            found.take(&memory, row, question, &mut evaluator.site(span))
         })?;
-        Ok(found.finish(question, grid.count, &mut self.site(span)))
+        found.finish(&memory, question, grid.count, &mut self.site(span))
     }
 }
 
@@ -129,7 +136,7 @@ pub(super) trait Question {
 
 /// Quantiles, each of them one number an instant.
 struct Quantiles {
-    quantiles: Vec<Vec<f64>>,
+    quantiles: Vec<Numbers>,
     grid: Grid,
 }
 
@@ -177,8 +184,8 @@ impl Question for Quantiles {
 
 /// Shares of samples between two bounds.
 struct Fractions {
-    lower: Vec<f64>,
-    upper: Vec<f64>,
+    lower: Numbers,
+    upper: Numbers,
 }
 
 impl Question for Fractions {
@@ -200,18 +207,21 @@ impl Question for Fractions {
 }
 
 /// One row a value of the label: quantiles that vary from instant to instant spread over several rows.
-fn labelled(row: Row, label: &str, quantiles: &[f64]) -> Vec<Row> {
+fn labelled(memory: &Arc<Memory>, row: Row, label: &str, quantiles: &[f64]) -> Result<Vec<Row>, Error> {
     let mut rows: Vec<(u64, Row)> = Vec::new();
     for (step, cell) in row.cells.iter().enumerate() {
         let q = quantiles[step];
-        let at = rows.iter().position(|(bits, _)| *bits == q.to_bits()).unwrap_or_else(|| {
-            let labels = row.labels.with(label, &open_metrics(q));
-            rows.push((q.to_bits(), Row { labels, drop_name: row.drop_name, cells: vec![None; row.cells.len()] }));
-            rows.len() - 1
-        });
-        rows[at].1.cells[step] = cell.clone();
+        let at = match rows.iter().position(|(bits, _)| *bits == q.to_bits()) {
+            Some(at) => at,
+            None => {
+                let labels = with_label(&row.labels, label, &open_metrics(q))?;
+                rows.push((q.to_bits(), Row::blank(memory, labels, row.drop_name, row.cells.len())?));
+                rows.len() - 1
+            }
+        };
+        rows[at].1.put(step, cell.clone())?;
     }
-    rows.into_iter().map(|(_, row)| row).collect()
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
 /// A classic histogram: rows of one label set but for the bound.
@@ -220,6 +230,16 @@ struct Classic {
     metric: String,
     drop_name: bool,
     rows: Vec<(f64, Vec<Cell>)>,
+    held: Charge,
+}
+
+/// A classic histogram without its rows, and its entry in a map.
+const CLASSIC_BYTES: usize = size_of::<Classic>() + 64;
+
+/// What the answers about one histogram take.
+fn answers_bytes(question: &dyn Question, steps: usize) -> usize {
+    let each = steps.saturating_mul(size_of::<Cell>()).saturating_add(size_of::<Vec<Cell>>());
+    each.saturating_mul(question.answers()).saturating_add(size_of::<Native>())
 }
 
 /// The answers about one series of native histograms.
@@ -228,10 +248,13 @@ struct Native {
     drop_name: bool,
     /// For each answer one cell an instant.
     answers: Vec<Vec<Cell>>,
+    held: Charge,
 }
 
 /// A vector split into native histograms, which are answered as they come, and classic ones, which come in parts.
 struct Histograms {
+    /// For the keys of `at`.
+    held: Charge,
     native: Vec<Native>,
     classic: Vec<Classic>,
     /// Index of a classic histogram by its labels without the bound.
@@ -245,41 +268,62 @@ impl Histograms {
         if self.delayed { labels.metric_name().to_owned() } else { String::new() }
     }
 
-    fn take(&mut self, row: Row, question: &mut dyn Question, site: &mut Site<'_>) {
-        self.take_native(&row, question, site);
-        let floats: Vec<Cell> =
-            row.cells.into_iter().map(|cell| cell.filter(|point| matches!(point, Point::Float(_)))).collect();
-        if floats.iter().all(Option::is_none) {
-            return;
+    fn take(
+        &mut self,
+        memory: &Arc<Memory>,
+        row: Row,
+        question: &mut dyn Question,
+        site: &mut Site<'_>,
+    ) -> Result<(), Error> {
+        self.take_native(memory, &row, question, site)?;
+        let drop_name = row.drop_name;
+        let (labels, mut floats, of_row) = row.into_parts();
+        for cell in floats.iter_mut().filter(|cell| matches!(cell, Some(Point::Histogram(_)))) {
+            *cell = None;
         }
-        let text = row.labels.get(BOUND);
+        if floats.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let text = labels.get(BOUND);
         let Some(bound) = parse_float(text) else {
-            site.note(annotate::bad_bucket_label(site.span, &self.named(&row.labels), text));
-            return;
+            site.note(annotate::bad_bucket_label(site.span, &self.named(&labels), text));
+            return Ok(());
         };
-        let key = row.labels.filtered(|name| name != BOUND);
+        let key = labels.filtered(|name| name != BOUND);
         let delayed = self.delayed;
         let index = match self.at.get(&key) {
             Some(index) => *index,
             None => {
+                self.held.grow(2 * (CLASSIC_BYTES + key.memory_bytes()))?;
                 self.classic.push(Classic {
+                    held: Charge::default(),
                     labels: key.filtered(|name| delayed || name != METRIC_NAME),
                     metric: self.named(&key),
-                    drop_name: row.drop_name,
+                    drop_name,
                     rows: Vec::new(),
                 });
                 self.at.insert(key, self.classic.len() - 1);
                 self.classic.len() - 1
             }
         };
+        self.classic[index].held.absorb(of_row);
         self.classic[index].rows.push((bound, floats));
+        Ok(())
     }
 
-    fn take_native(&mut self, row: &Row, question: &mut dyn Question, site: &mut Site<'_>) {
+    fn take_native(
+        &mut self,
+        memory: &Arc<Memory>,
+        row: &Row,
+        question: &mut dyn Question,
+        site: &mut Site<'_>,
+    ) -> Result<(), Error> {
         if !row.cells.iter().any(|cell| matches!(cell, Some(Point::Histogram(_)))) {
-            return;
+            return Ok(());
         }
-        let mut answers = vec![Vec::with_capacity(row.cells.len()); question.answers()];
+        let held = memory.charge(answers_bytes(question, row.cells.len()) + row.labels.memory_bytes())?;
+        let mut answers: Vec<Vec<Cell>> =
+            (0..question.answers()).map(|_| Vec::with_capacity(row.cells.len())).collect();
         let mut out = vec![0.0; question.answers()];
         let metric = row.labels.metric_name();
         for (step, cell) in row.cells.iter().enumerate() {
@@ -290,11 +334,18 @@ impl Histograms {
                 answers.iter_mut().for_each(|cells| cells.push(None));
             }
         }
-        self.native.push(Native { labels: row.labels.clone(), drop_name: row.drop_name, answers });
+        self.native.push(Native { labels: row.labels.clone(), drop_name: row.drop_name, answers, held });
+        Ok(())
     }
 
     /// The rows of each answer.
-    fn finish(mut self, question: &mut dyn Question, steps: usize, site: &mut Site<'_>) -> Vec<Vec<Row>> {
+    fn finish(
+        mut self,
+        memory: &Arc<Memory>,
+        question: &mut dyn Question,
+        steps: usize,
+        site: &mut Site<'_>,
+    ) -> Result<Vec<Vec<Row>>, Error> {
         for index in 0..self.native.len() {
             let Some(classic) = self.at.get(&self.native[index].labels) else { continue };
             if drop_conflicts(&mut self.native[index], &mut self.classic[*classic]) {
@@ -302,22 +353,25 @@ impl Histograms {
                 site.note(annotate::mixed_classic_native(site.span, &metric));
             }
         }
-        let mut out: Vec<Vec<Row>> = vec![Vec::new(); question.answers()];
+        let mut out: Vec<Vec<Row>> = (0..question.answers()).map(|_| Vec::new()).collect();
         let mut put = |labels: &Labels, drop_name: bool, answers: Vec<Vec<Cell>>| {
             for (rows, cells) in out.iter_mut().zip(answers) {
-                let row = Row { labels: labels.clone(), drop_name, cells };
+                let row = Row::new(memory, labels.clone(), drop_name, steps, cells)?;
                 if !row.is_blank() {
                     rows.push(row);
                 }
             }
+            Ok::<(), Error>(())
         };
-        for Native { labels, drop_name, answers } in self.native {
-            put(&labels, drop_name, answers);
+        for Native { labels, drop_name, answers, held } in self.native {
+            put(&labels, drop_name, answers)?;
+            drop(held);
         }
         for classic in self.classic {
-            put(&classic.labels, classic.drop_name, classic.answers(question, steps, site));
+            let _held = memory.charge(answers_bytes(question, steps))?;
+            put(&classic.labels, classic.drop_name, classic.answers(question, steps, site))?;
         }
-        out
+        Ok(out)
     }
 }
 

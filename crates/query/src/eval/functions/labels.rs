@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use ogive_model::Labels;
 use regex::Regex;
 
+use crate::Error;
 use crate::eval::kernel::natural_less;
 
 /// By the values of `names` in natural order, then by all labels.
@@ -32,12 +33,55 @@ pub(crate) fn anchored_regex(pattern: &str) -> Result<Regex, String> {
     ogive_model::pattern::anchored(pattern)
 }
 
+/// 4 MiB while a value is made: 256 references to the longest value that there is.
+const EXPANSION_BYTES_MAX: usize = 256 * Labels::VALUE_BYTES_MAX;
+
 /// `replacement` with `$1`, `${1}` and `$name` standing for what the groups matched; None when `value` does not match.
-pub(crate) fn replaced(regex: &Regex, value: &str, replacement: &str) -> Option<String> {
-    let captures = regex.captures(value)?;
+pub(crate) fn replaced(regex: &Regex, value: &str, replacement: &str) -> Result<Option<String>, Error> {
+    let Some(captures) = regex.captures(value) else { return Ok(None) };
+    // Before it is made: each reference stands for the whole value at most.
+    let references = replacement.bytes().filter(|byte| *byte == b'$').count();
+    let most = references.saturating_mul(value.len()).saturating_add(replacement.len());
+    if most > EXPANSION_BYTES_MAX {
+        return Err(too_long(format_args!("of up to {most} bytes")));
+    }
     let mut out = String::new();
     captures.expand(replacement, &mut out);
-    Some(out)
+    check_value(&out)?;
+    Ok(Some(out))
+}
+
+/// `values` with `separator` between them.
+pub(crate) fn joined(values: &[&str], separator: &str) -> Result<String, Error> {
+    let separators = separator.len().saturating_mul(values.len().saturating_sub(1));
+    let bytes = values.iter().map(|value| value.len()).fold(separators, usize::saturating_add);
+    if bytes > Labels::VALUE_BYTES_MAX {
+        return Err(too_long(format_args!("of {bytes} bytes")));
+    }
+    Ok(values.join(separator))
+}
+
+/// Fails when a label cannot have the value.
+pub(crate) fn check_value(value: &str) -> Result<(), Error> {
+    let bytes = value.len();
+    if bytes > Labels::VALUE_BYTES_MAX { Err(too_long(format_args!("of {bytes} bytes"))) } else { Ok(()) }
+}
+
+fn too_long(what: std::fmt::Arguments<'_>) -> Error {
+    let limit = Labels::VALUE_BYTES_MAX;
+    Error::evaluate(format!("the query makes a label value {what}, above the limit of {limit}; make a shorter one"))
+}
+
+/// `labels` with one set, or taken away by an empty value.
+pub(crate) fn with_label(labels: &Labels, name: &str, value: &str) -> Result<Labels, Error> {
+    check_value(value)?;
+    let refused = |error: ogive_model::Error| match error {
+        ogive_model::Error::TooLarge { what, found, limit } => Error::evaluate(format!(
+            "the query makes a label set in which {what} would be {found}, above the limit of {limit}"
+        )),
+        error => Error::evaluate(error.to_string()),
+    };
+    labels.try_with(name, value).map_err(refused)
 }
 
 #[cfg(test)]
@@ -56,7 +100,22 @@ mod tests {
     #[test]
     fn groups_are_inserted_and_patterns_match_whole_values() {
         let regex = anchored_regex("(.*)-value-(.*)").unwrap();
-        assert_eq!(replaced(&regex, "source-value-10", "$1-value-$2").as_deref(), Some("source-value-10"));
-        assert_eq!(replaced(&anchored_regex("alue").unwrap(), "value", "x"), None);
+        let made = replaced(&regex, "source-value-10", "$1-value-$2").unwrap();
+        assert_eq!(made.as_deref(), Some("source-value-10"));
+        assert_eq!(replaced(&anchored_regex("alue").unwrap(), "value", "x").unwrap(), None);
+    }
+
+    #[test]
+    fn values_end_at_their_limit_and_are_refused_one_above() {
+        let (all, limit) = (anchored_regex("(?s)(.*)").unwrap(), Labels::VALUE_BYTES_MAX);
+        let half = "v".repeat(limit / 2);
+        assert_eq!(replaced(&all, &half, "$1$1").unwrap().unwrap().len(), limit);
+        assert!(replaced(&all, &half, "${1}${1}x").unwrap_err().to_string().contains("16385 bytes"));
+        assert!(replaced(&all, &half, &"$1".repeat(1 << 19)).unwrap_err().to_string().contains("up to"));
+        assert_eq!(joined(&[&half, &half], "").unwrap().len(), limit);
+        assert!(joined(&[&half, &half], ",").unwrap_err().to_string().contains("16385 bytes"));
+        let labels = Labels::new((0..Labels::COUNT_MAX).map(|at| (format!("l{at}"), "v"))).unwrap();
+        assert!(with_label(&labels, "l1", &half).is_ok());
+        assert!(with_label(&labels, "one_more", "v").unwrap_err().to_string().contains("above the limit of 128"));
     }
 }

@@ -11,7 +11,7 @@ mod scalars;
 mod shape;
 
 pub(crate) use extended::extended_floats;
-pub(crate) use labels::{anchored_regex, by_labels, by_value, replaced};
+pub(crate) use labels::{anchored_regex, by_labels, by_value, joined, replaced, with_label};
 pub(crate) use scalars::{date_part, float_map, greater, lesser};
 
 use crate::ast::Span;

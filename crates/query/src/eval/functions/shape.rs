@@ -13,7 +13,7 @@ use crate::ast::{Call, Expr};
 use crate::eval::annotate;
 use crate::eval::call::text_argument;
 use crate::eval::evaluator::Evaluator;
-use crate::eval::rows::{Cell, Grid, Row, merged, without_metadata};
+use crate::eval::rows::{Grid, Row, merged, without_metadata};
 use crate::value::Point;
 
 impl Evaluator<'_> {
@@ -49,18 +49,18 @@ impl Evaluator<'_> {
     pub(super) fn distance_call(&mut self, call: &Call, grid: Grid) -> Result<Vec<Row>, Error> {
         let figure = figure(call.arguments.get(2))?;
         let left = self.histogram_side(&call.arguments[0], grid)?;
-        let right: HashMap<Labels, Vec<Cell>> =
-            self.histogram_side(&call.arguments[1], grid)?.into_iter().map(|row| (row.labels, row.cells)).collect();
+        let right: HashMap<Labels, Row> =
+            self.histogram_side(&call.arguments[1], grid)?.into_iter().map(|row| (row.labels.clone(), row)).collect();
         let mut rows = Vec::new();
-        for Row { labels, cells, .. } in left {
-            let Some(others) = right.get(&labels) else { continue };
-            let distances = cells.iter().zip(others).map(|(cell, other)| match (cell, other) {
+        for row in left {
+            let Some(others) = right.get(&row.labels) else { continue };
+            let distances = row.cells.iter().zip(&others.cells).map(|(cell, other)| match (cell, other) {
                 (Some(Point::Histogram(left)), Some(Point::Histogram(right))) => {
                     left.distance(right).and_then(|found| figure(&found)).map(Point::Float)
                 }
                 _ => None,
             });
-            let row = Row { cells: distances.collect(), labels, drop_name: false };
+            let row = Row::new(&self.memory, row.labels.clone(), false, grid.count, distances)?;
             if !row.is_blank() {
                 rows.push(row);
             }
@@ -72,7 +72,7 @@ impl Evaluator<'_> {
     fn histogram_side(&mut self, expr: &Expr, grid: Grid) -> Result<Vec<Row>, Error> {
         let mut rows = self.vector(expr, grid)?;
         for row in &mut rows {
-            row.labels = without_metadata(&row.labels);
+            row.relabel(without_metadata(&row.labels))?;
             row.drop_name = false;
             row.cells
                 .iter_mut()
