@@ -36,6 +36,7 @@ mod process;
 mod recorder;
 #[cfg(feature = "tracing")]
 mod spans;
+mod socket;
 mod stopwatch;
 mod system;
 mod threads;
@@ -52,6 +53,7 @@ pub use process::ProcessMemory;
 pub use recorder::{Recorder, SparseWriter, Writer, snapshot_all};
 #[cfg(feature = "tracing")]
 pub use spans::{SpanCell, SpanLayer};
+pub use socket::socket_drops;
 pub use stopwatch::{Stopwatch, TickStopwatch};
 pub use system::{SystemClock, allowed_cpus, pin_to_cpu};
 pub use threads::cpu_ns as thread_cpu_ns;

@@ -1,7 +1,8 @@
 //! Datagrams, many at once.
 //!
 //! Invariants: a datagram that is longer than [`DATAGRAM_BYTES_MAX`] is cut there, and its last line, which is not whole, is
-//! counted as such. What the kernel dropped because nobody read is counted too.
+//! counted as such. What the kernel dropped because nobody read is counted too, within [`PATIENCE`] of silence, whether or not
+//! another datagram comes.
 //! Threads: one for each socket. Told to stop, it takes what has already arrived and ends.
 //! Limits: [`DATAGRAMS`] at a time.
 
@@ -19,6 +20,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, recvmmsg, se
 
 use super::address::Socket;
 use super::intake::Intake;
+use ogive_probe::socket_drops;
 use ogive_protocol::lines::Fault;
 
 /// 64 KiB: more than any datagram over IP has.
@@ -92,7 +94,10 @@ impl Receiver {
         let mut headers = MultiHeaders::<()>::preallocate(DATAGRAMS, Some(cmsg_space!(u32)));
         let received = match recvmmsg(self.socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None) {
             Ok(received) => received,
-            Err(Errno::EAGAIN | Errno::EINTR) => return false,
+            Err(Errno::EAGAIN | Errno::EINTR) => {
+                self.look_for_drops(intake);
+                return false;
+            }
             Err(error) => {
                 // An error that was kept for the socket, such as an ICMP answer; the next call is without it.
                 intake.lost("socket", 1);
@@ -112,11 +117,22 @@ impl Receiver {
                 take(intake, bytes, is_cut);
             }
         }
+        self.note_drops(dropped, intake);
+        true
+    }
+
+    /// Asks the socket: what the kernel dropped after the last datagram in the queue comes with no datagram.
+    fn look_for_drops(&mut self, intake: &dyn Intake) {
+        if let Some(dropped) = socket_drops((*self.socket).as_fd()) {
+            self.note_drops(dropped, intake);
+        }
+    }
+
+    fn note_drops(&mut self, dropped: u32, intake: &dyn Intake) {
         if dropped != self.dropped {
             intake.lost("kernel_dropped", u64::from(dropped.wrapping_sub(self.dropped)));
             self.dropped = dropped;
         }
-        true
     }
 }
 
