@@ -17,6 +17,7 @@ use ogive_export::{Cells, Measured, Turn, random_source};
 use ogive_model::{Batch, SeriesDef, SourceId, Tenant, Value};
 use ogive_probe::{Clock, HiccupMeter, Recorder};
 
+use crate::allocator;
 use crate::backend::{self, Backend, Fact};
 use crate::broker;
 use crate::clock::AskKernel;
@@ -76,6 +77,7 @@ pub(crate) fn help(metric: &str) -> &'static str {
     HELP.iter()
         .chain(&series::HELP)
         .chain(&broker::HELP)
+        .chain(&allocator::HELP)
         .chain(&crate::web::HELP)
         .find(|(name, _)| *name == metric)
         .map_or("", |(_, help)| help)

@@ -72,10 +72,10 @@ fn a_slow_clock_source_is_a_finding() {
     let out = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{out}");
     let last = out.lines().last().unwrap();
-    assert!(
-        last.starts_with("finding: Do not trust") && last.contains("hpet") && last.contains("administrator"),
-        "{out}"
-    );
+    // Where the counter passes the cross-checks, Ogive keeps it; every other program waits for the slow source.
+    let begins = ["finding: Do not trust", "finding: Trust Ogive's own readings"];
+    assert!(begins.iter().any(|begin| last.starts_with(begin)), "{out}");
+    assert!(last.contains("hpet") && last.contains("administrator"), "{out}");
     assert!(out.contains("OS clock source        hpet (available: tsc kvm-clock hpet)"), "{out}");
     assert!(out.contains("CLOCK_MONOTONIC") && out.contains("std::time::Instant"), "{out}");
 }

@@ -269,7 +269,7 @@ fn nesting_is_bounded() {
         ("functions", format!("{}1", "abs(".repeat(50_000))),
         ("subqueries", format!("x{}", "[1h:1s]".repeat(20_000))),
         ("comparisons", vec!["x"; 50_000].join(" > bool ")),
-        ("matchers", format!("x{{{}}}", "a=\"b\",".repeat(50_000))),
+        ("matchers", format!("x{{{}}}", "a=\"b\",".repeat(300_000))),
         ("a string without end", format!("\"{}", "a".repeat(900_000))),
         ("comments", "#\n".repeat(200_000)),
         ("a million bytes of nothing", "\0".repeat(300_000)),

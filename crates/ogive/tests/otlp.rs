@@ -266,7 +266,7 @@ fn what_is_made_to_hurt_is_refused() {
         "{\"arrayValue\":{\"values\":[".repeat(100_000)
     );
     for (path, kind, body, status, word) in [
-        ("/v1/metrics", "application/json", many.as_bytes(), 413, "limit"),
+        ("/v1/metrics", "application/json", many.as_bytes(), 400, "1000000 of 1000000 were rejected"),
         ("/v1/logs", "application/json", deep.as_bytes(), 400, "recursion"),
         ("/v1/metrics", "application/x-protobuf", &[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f][..], 400, "ends in the middle"),
     ] {
@@ -278,5 +278,9 @@ fn what_is_made_to_hurt_is_refused() {
     let peak = server.memory_peak_kib();
     assert!(peak < MEMORY_KIB_MAX, "the server held {} MiB", peak >> 10);
     let (_, status) = server.get("/v1/status");
-    assert_eq!(status["otlp_unreadable_total"], 2, "{status}");
+    assert_eq!(
+        (&status["otlp_unreadable_total"], &status["otlp_rejected_total"]),
+        (&1.into(), &1_000_000.into()),
+        "{status}"
+    );
 }

@@ -38,6 +38,7 @@ enum Body {
     RemoteWrite,
     Metrics,
     Logs,
+    Traces,
     Lines,
 }
 
@@ -76,6 +77,8 @@ const CASES: &[(&str, Case)] = &[
     ("/api/v1/scrape_pools", Whole("/api/v1/scrape_pools")),
     ("/v1/status", Whole("/v1/status")),
     ("/v1/disks", Whole("/v1/disks")),
+    ("/v1/retention", Whole("/v1/retention")),
+    ("/v1/findings", Whole("/v1/findings")),
     ("/v1/scrub", Whole("/v1/scrub")),
     ("/v1/snapshots", Whole("/v1/snapshots")),
     ("/metrics", Whole("/metrics")),
@@ -88,6 +91,8 @@ const CASES: &[(&str, Case)] = &[
     ("/v1/logs", Takes(Body::Logs)),
     ("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", Takes(Body::Metrics)),
     ("/opentelemetry.proto.collector.logs.v1.LogsService/Export", Takes(Body::Logs)),
+    ("/api/v1/otlp/v1/traces", Takes(Body::Traces)),
+    ("/opentelemetry.proto.collector.trace.v1.TraceService/Export", Takes(Body::Traces)),
     ("/write", Takes(Body::Lines)),
     ("/api/v2/write", Takes(Body::Lines)),
     ("/query", Other),
@@ -99,6 +104,8 @@ const CASES: &[(&str, Case)] = &[
     ("/api/v1/admin/tsdb/delete_series", Other),
     ("/api/v1/admin/tsdb/clean_tombstones", Other),
     ("/v1/disks/replace", Other),
+    ("/v1/disks/add", Other),
+    ("/v1/findings/acknowledge", Other),
     ("/v1/snapshots/clone", Other),
     ("/v1/snapshots/{name}", Other),
 ];
@@ -270,6 +277,10 @@ fn body(kind: Body, name: &str) -> (String, Vec<u8>) {
             "gauge": {"dataPoints": [{"timeUnixNano": format!("{t}000000"), "asDouble": 1}]}}]}]}]})),
         Body::Logs => json(json!({"resourceLogs": [{"scopeLogs": [{"scope": {"name": name}, "logRecords": [
             {"timeUnixNano": format!("{t}000000"), "body": {"stringValue": "said"}}]}]}]})),
+        Body::Traces => json(json!({"resourceSpans": [{"scopeSpans": [{"spans": [{"name": name,
+            // Each name is another span.
+            "traceId": format!("{:0>32}", name.trim_start_matches(|letter: char| !letter.is_ascii_digit())),
+            "spanId": "00000000000000a1", "startTimeUnixNano": format!("{}000000", t - 5), "endTimeUnixNano": format!("{t}000000")}]}]}]})),
         Body::Lines => (String::new(), format!("{name} value=1 {t}000000\n").into_bytes()),
     }
 }
@@ -286,6 +297,7 @@ fn what_a_tenant_brings_is_its_own_by_every_way() {
         assert!([200, 204].contains(&status), "{route}: {status} {said}");
         let selector = match kind {
             Body::Logs => format!("log{{otel_scope_name=\"{name}\"}}"),
+            Body::Traces => format!("traces_span_seconds{{span_name=\"{name}\"}}"),
             _ => name.clone(),
         };
         let asked = format!("/v1/cells?match[]={}&START&END", form(&selector));

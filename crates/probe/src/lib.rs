@@ -34,9 +34,9 @@ mod memory;
 mod os;
 mod process;
 mod recorder;
+mod socket;
 #[cfg(feature = "tracing")]
 mod spans;
-mod socket;
 mod stopwatch;
 mod system;
 mod threads;
@@ -51,9 +51,9 @@ pub use error::Error;
 pub use hiccup::{CpuMeter, HiccupMeter, SLEEP_NS};
 pub use process::ProcessMemory;
 pub use recorder::{Recorder, SparseWriter, Writer, snapshot_all};
+pub use socket::socket_drops;
 #[cfg(feature = "tracing")]
 pub use spans::{SpanCell, SpanLayer};
-pub use socket::socket_drops;
 pub use stopwatch::{Stopwatch, TickStopwatch};
 pub use system::{SystemClock, allowed_cpus, pin_to_cpu};
 pub use threads::cpu_ns as thread_cpu_ns;

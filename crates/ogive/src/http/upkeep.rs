@@ -11,12 +11,14 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use ogive_journal::{MemberState, MirrorStatus};
+use ogive_model::Tenant;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::App;
 use super::ask::blocking;
 use super::error::{ApiError, json as json_answer};
+use super::params;
 use crate::upkeep::{ASKED_RATE, FILL_RATE, ScrubTotals, Upkeep, WorkState, absolute};
 use ogive_store::{SnapshotInfo, Store, StoredFinding};
 
@@ -130,9 +132,10 @@ fn scrubs(upkeep: &Upkeep) -> Value {
     })
 }
 
-/// What was found to be bad or lost and is not acknowledged.
-pub(super) async fn findings(State(app): State<App>) -> Result<Response, ApiError> {
-    with_store(&app, |_, store| Ok((StatusCode::OK, json!({"findings": known(store)})))).await
+/// What was found to be bad or lost and is not acknowledged; who is bound to a tenant sees what concerns it or all.
+pub(super) async fn findings(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let tenant = params::tenant(&headers)?;
+    with_store(&app, move |_, store| Ok((StatusCode::OK, json!({"findings": known(store, tenant.as_ref())})))).await
 }
 
 #[derive(serde::Deserialize)]
@@ -146,22 +149,24 @@ pub(super) async fn acknowledge(State(app): State<App>, headers: HeaderMap, body
     let Acknowledge { up_to } = read(&headers, &body)?;
     with_store(&app, move |_, store| {
         let acknowledged = store.acknowledge(up_to)?;
-        Ok((StatusCode::OK, json!({"acknowledged": acknowledged, "findings": known(store)})))
+        Ok((StatusCode::OK, json!({"acknowledged": acknowledged, "findings": known(store, None)})))
     })
     .await
 }
 
-fn known(store: &Store) -> Vec<Value> {
+fn known(store: &Store, tenant: Option<&Tenant>) -> Vec<Value> {
     let document = |finding: StoredFinding| {
         let StoredFinding { id, found_ms, problem, tenant, range, silent } = finding;
         // All times have no bounds that a client could use.
         let bound = |bound: i64| Some(bound).filter(|bound| ![i64::MIN, i64::MAX].contains(bound));
         json!({
-            "id": id, "found_ms": found_ms, "problem": problem, "tenant": tenant.as_ref().map(ogive_model::Tenant::as_str),
+            "id": id, "found_ms": found_ms, "problem": problem, "tenant": tenant.as_ref().map(Tenant::as_str),
             "start_ms": bound(range.start_ms), "end_ms": bound(range.end_ms), "warns": silent,
         })
     };
-    store.findings().into_iter().map(document).collect()
+    let concerns =
+        |finding: &StoredFinding| tenant.is_none() || finding.tenant.is_none() || finding.tenant.as_ref() == tenant;
+    store.findings().into_iter().filter(concerns).map(document).collect()
 }
 
 /// What a scrub found.
