@@ -337,7 +337,7 @@ fn a_file_that_was_emptied_or_cut_turns_nothing_off() {
         [Some(String::new()), Some("{}\n".into()), Some(TLS.into()), Some(text[..TLS.len() / 2].into()), cut_tenant];
     for cut in cuts.iter().flatten() {
         std::fs::write(&path, cut).unwrap();
-        let why = eventually("the refusal", || refused());
+        let why = eventually("the refusal", &refused);
         assert!(why.contains("web.yml"), "{why}");
         assert_eq!(guarded.status("/v1/status", &[]), 401, "{cut:?}");
         let plain = Command::new("curl")
@@ -358,7 +358,7 @@ fn a_file_that_was_emptied_or_cut_turns_nothing_off() {
         eventually("what is in force", || refused().is_none().then_some(()));
     }
     std::fs::remove_file(&path).unwrap();
-    eventually("the refusal", || refused());
+    eventually("the refusal", refused);
     assert_eq!(guarded.status("/v1/status", &[]), 401);
 }
 

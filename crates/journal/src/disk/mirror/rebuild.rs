@@ -316,7 +316,7 @@ impl MirrorDisk {
             }
         }
         // What holds its own lock was looked at when it was opened.
-        if !known.is_some_and(|at| state.slots[at].lock.is_some()) {
+        if known.is_none_or(|at| state.slots[at].lock.is_none()) {
             refuse_used(new, Some(state.label.store))?;
         }
         Ok(known)
