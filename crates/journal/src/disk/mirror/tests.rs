@@ -368,7 +368,7 @@ fn a_directory_that_was_added_is_known_to_the_others() {
     assert_eq!(tree(&c, "/c"), tree(&a, "/a"));
     let named = |all: &[(&str, &SimulatedDisk)]| all.iter().map(|(path, disk)| member(path, disk)).collect::<Vec<_>>();
     assert_eq!(added_members(&named(&[("/a", &a)])), [PathBuf::from("/c")]);
-    assert_eq!(added_members(&named(&[("/b", &b), ("/c", &c)])), [PathBuf::new(); 0]);
+    assert!(added_members(&named(&[("/b", &b), ("/c", &c)])).is_empty());
     let all = named(&[("/a", &a), ("/b", &b), ("/c", &c)]);
     let (mirror, stale) = MirrorDisk::open(all, options(5)).unwrap();
     assert_eq!((states(&mirror), stale), (vec![MemberState::Live; 3], vec![]));
