@@ -135,6 +135,7 @@ pub(super) async fn label_values(
     .await
 }
 
+#[allow(clippy::ptr_arg, reason = "it is passed where a writer of any item is")]
 fn put_text(out: &mut Vec<u8>, text: &String) {
     prometheus_json::string(out, text);
 }
