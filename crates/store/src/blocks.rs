@@ -102,7 +102,7 @@ impl Blocks {
     /// What the blocks of `tenant` hold of the selection, merged in the order of their arrival; ascending by (labels, kind).
     ///
     /// # Errors
-    /// [`SelectError::TooManySamples`](ogive_model::SelectError::TooManySamples), [`Error::Corrupt`], or the disk's.
+    /// [`SelectError::TooManySamples`], [`Error::Corrupt`], or the disk's.
     pub fn select(
         &self,
         tenant: &Tenant,

@@ -1,8 +1,8 @@
 //! Manifest: which blocks are live, and from where the journal must be replayed.
 //!
 //! Invariants: block ids are distinct and below `next_block`; a block that no manifest names does not exist, whatever
-//! files lie about; bytes that are written can be read again: [`Manifest::to_file`] decodes them before anything is
-//! touched. How they come to the disk, twice, is in [`crate::manifest_files`].
+//! files lie about; bytes that are written can be read again: `Manifest::to_file` decodes them before anything is
+//! touched. How they come to the disk, twice, is in `manifest_files`.
 //! Format: docs/formats/manifest.md.
 //! Limits: `BLOCKS_MAX`, `HORIZONS_MAX`, [`TOMBSTONES_MAX`], `BODY_BYTES_MAX`; who changes a manifest and the reader both
 //! keep to them.

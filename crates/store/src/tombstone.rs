@@ -3,7 +3,7 @@
 //! Invariants: a tombstone is in the manifest before its deletion is acknowledged, and until every block that could hold
 //! what it deletes was written without; it is meant for blocks that had arrived when it was made, so what arrives
 //! later for the same times stays.
-//! Limits: [`TOMBSTONES_MAX`], `MATCHERS_MAX`, `TOMBSTONES_BYTES_MAX`: [`check_room`] before anything is done.
+//! Limits: [`TOMBSTONES_MAX`], `MATCHERS_MAX`, `TOMBSTONES_BYTES_MAX`: `check_room` before anything is done.
 
 use ogive_model::{HistogramColumn, Kind, Labels, MatchOp, Matcher, SeriesData, Tenant, TimeRange};
 

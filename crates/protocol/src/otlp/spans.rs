@@ -64,7 +64,7 @@ pub struct SlowSpan<'a> {
     pub end_ns: u64,
     /// What it passed.
     pub limit_ns: u64,
-    /// Its events between start and end, in the order of their times: [`POINTS_MAX`] at most.
+    /// Its events between start and end, in the order of their times: `POINTS_MAX` at most.
     pub points: Vec<(&'a str, u64)>,
 }
 
