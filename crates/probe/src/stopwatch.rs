@@ -83,7 +83,7 @@ impl TickStopwatch {
 }
 
 impl Writer {
-    /// As [`Writer::timed`] with unordered ends: less than half its cost, for operations above 200 ns ([`TickStopwatch`] says
+    /// As [`Writer::timed`] with unordered ends: it costs less, for operations above 200 ns ([`TickStopwatch`] says
     /// why).
     #[inline]
     pub fn timed_unordered<R>(&self, clock: Clock, operation: impl FnOnce() -> R) -> R {
