@@ -150,7 +150,7 @@ impl Reader<'_> {
     }
 }
 
-fn is_test_only(attributes: &[syn::Attribute]) -> bool {
+pub(crate) fn is_test_only(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let tokens = match &attribute.meta {
             syn::Meta::List(list) => list.tokens.to_string(),

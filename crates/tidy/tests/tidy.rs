@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ogive_tidy::dependencies::Graph;
+use ogive_tidy::modules;
 use ogive_tidy::source::{self, FILE_LINES_MAX, FUNCTION_LINES_MAX};
 
 /// Where `unsafe` may stand: a prefix of the path, and why.
@@ -92,4 +93,20 @@ fn files_stay_below_a_thousand_lines() {
         }
     }
     none(&findings);
+}
+
+#[test]
+fn files_do_not_depend_on_each_other_in_cycles() {
+    let arrows = modules::arrows(&source::files(&ogive_tidy::root())).unwrap();
+    let mut found = BTreeSet::new();
+    for cycle in modules::cycles(&arrows) {
+        let inside = |file: &&String| cycle.contains(&file.as_str());
+        for file in &cycle {
+            let targets: Vec<&String> = arrows[*file].iter().filter(inside).collect();
+            println!("{file} -> {targets:?}");
+            found.insert((*file).to_owned());
+        }
+        println!("-- a cycle of {} files\n", cycle.len());
+    }
+    none(&against("cycles.txt", &found));
 }
