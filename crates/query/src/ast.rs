@@ -7,6 +7,7 @@ mod chain;
 mod duration;
 mod operator;
 mod span;
+mod value_type;
 
 use ogive_model::Matcher;
 
@@ -14,34 +15,9 @@ pub use chain::Chain;
 pub use duration::{DurationError, DurationExpr, DurationKind, DurationOp, DurationScope};
 pub use operator::{AggregateOp, BinaryOp, UnaryOp};
 pub use span::Span;
+pub use value_type::ValueType;
 
 use crate::functions::Function;
-
-/// What an expression evaluates to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ValueType {
-    /// One number.
-    Scalar,
-    /// A text.
-    String,
-    /// An instant vector.
-    Vector,
-    /// A range vector.
-    Matrix,
-}
-
-impl ValueType {
-    /// As error messages name it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-            Self::String => "string",
-            Self::Vector => "instant vector",
-            Self::Matrix => "range vector",
-        }
-    }
-}
 
 /// A node.
 #[derive(Clone, Debug, PartialEq)]

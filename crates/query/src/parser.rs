@@ -16,7 +16,7 @@ mod postfix;
 mod selector;
 
 use crate::ParseError;
-use crate::ast::{Expr, ExprKind, Number, Span, UnaryOp};
+use crate::ast::{AggregateOp, Expr, ExprKind, Number, Span, UnaryOp};
 use crate::check::check;
 use crate::lexer::{Symbol, Token, TokenKind, tokens};
 
@@ -29,6 +29,9 @@ pub const PATTERNS_MAX: usize = 256;
 
 /// 8,192 binary operators: generated queries join some hundreds of selectors; each operand is a look-up of its own.
 pub const OPERATORS_MAX: usize = 8_192;
+
+/// A sign binds weaker than `^` and stronger than all other binary operators.
+const UNARY_STRENGTH: u8 = 6;
 
 /// 128 nodes on the longest way from the root to a leaf: hand-written queries stay below 20, and reading a query of that
 /// depth takes less than 512 KiB of stack in a debug build, a quarter of a 2 MiB thread.
@@ -105,7 +108,7 @@ impl Parser<'_> {
             }
         };
         self.at += 1;
-        let inner = self.expression(binary::UNARY_STRENGTH)?;
+        let inner = self.expression(UNARY_STRENGTH)?;
         let span = start.to(inner.expr.span);
         self.node(inner.height, ExprKind::Unary(op, Box::new(inner.expr)), span)
     }
@@ -140,7 +143,7 @@ impl Parser<'_> {
             self.at += 1;
             return self.node(0, ExprKind::Number(Number { value, duration: false }), span);
         }
-        if let Some(op) = call::aggregate_op(word)
+        if let Some(op) = AggregateOp::from_name(word)
             && self.aggregate_follows()
         {
             return self.aggregate(op);
@@ -290,7 +293,7 @@ fn described_word(word: &str) -> String {
         format!("number {word:?}")
     } else if matches!(&*lower, "and" | "or" | "unless" | "atan2") {
         format!("<op:{word}>")
-    } else if call::aggregate_op(word).is_some() {
+    } else if AggregateOp::from_name(word).is_some() {
         format!("<aggr:{word}>")
     } else if KEYWORDS.contains(&&*lower) {
         format!("<{word}>")

@@ -155,6 +155,12 @@ impl AggregateOp {
         Self::LimitRatio,
     ];
 
+    /// The aggregation of that name, in any case.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|op| name.eq_ignore_ascii_case(op.name()))
+    }
+
     /// As it is written.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ogive_model::{Labels, METRIC_NAME, MatchOp, Matcher, Memory};
 
-use super::call::check_edges;
+use super::arguments::check_edges;
 use super::evaluator::Evaluator;
 use super::functions::with_label;
 use super::rows::{Grid, Row};

@@ -7,7 +7,7 @@ use ogive_hist::CounterReset;
 use ogive_model::{Charge, Labels, METRIC_NAME, Memory};
 
 use super::annotate::{self, Operation};
-use super::call::text_argument;
+use super::arguments::text_argument;
 use super::evaluator::Evaluator;
 use super::functions::{Site, with_label};
 use super::histogram::{Hist, HistogramMean, HistogramSum, text};

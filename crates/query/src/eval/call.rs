@@ -5,7 +5,8 @@ use std::sync::Arc;
 use ogive_model::Memory;
 
 use super::annotate;
-use super::evaluator::Evaluator;
+use super::arguments::{check_edges, keeps_name, matrix_span, text_argument};
+use super::evaluator::{Evaluator, RowSink};
 use super::functions::{self, RangeKernel, Site};
 use super::invariant;
 use super::looked::Looked;
@@ -14,17 +15,11 @@ use super::parallel::Read;
 use super::rollups;
 use super::rows::{Grid, Output, Row};
 use super::selectors::{Give, Source};
-use super::stream::RowSink;
 use super::window::{RangeSeries, Windows, columns};
-use crate::ast::{Call, Edges, Expr, ExprKind, Span, ValueType};
+use crate::ast::{Call, Expr, ExprKind, Span, ValueType};
 use crate::eval::kernel::Moment;
 use crate::value::Point;
 use crate::{Annotations, Error};
-
-/// Functions that may look at samples outside of their window, as `anchored` selectors give them.
-const ANCHORED: [&str; 5] = ["changes", "delta", "increase", "rate", "resets"];
-/// The same for `smoothed`.
-const SMOOTHED: [&str; 3] = ["delta", "increase", "rate"];
 
 impl<'a> Evaluator<'a> {
     /// The value of a call at `span`.
@@ -411,11 +406,6 @@ fn note_suspicious_name(metric: &str, site: &mut Site<'_>) {
     }
 }
 
-/// Whether a range function gives samples on as they are, so that they are still that metric's.
-pub(crate) fn keeps_name(function: &str) -> bool {
-    matches!(function, "last_over_time" | "first_over_time")
-}
-
 /// Sets a label. A name that is set stays, whatever happened to the one before.
 fn relabel(row: &mut Row, target: &str, value: &str) -> Result<(), Error> {
     row.relabel(functions::with_label(&row.labels, target, value)?)?;
@@ -423,35 +413,6 @@ fn relabel(row: &mut Row, target: &str, value: &str) -> Result<(), Error> {
         row.drop_name = false;
     }
     Ok(())
-}
-
-/// The text of an argument, which the parser has found to be one.
-pub(crate) fn text_argument(expr: &Expr) -> &str {
-    match &expr.unparenthesised().kind {
-        ExprKind::String(text) => text,
-        _ => "",
-    }
-}
-
-/// Where remarks about a range vector stand. The samples of a subquery have no place in the text: they are told at its
-/// start, as Prometheus does.
-fn matrix_span(argument: &Expr) -> Span {
-    let argument = argument.unparenthesised();
-    if matches!(argument.kind, ExprKind::Subquery(_)) { Span::default() } else { argument.span }
-}
-
-pub(crate) fn check_edges(range: &Expr, name: &str) -> Result<(), Error> {
-    let ExprKind::MatrixSelector(matrix) = &range.unparenthesised().kind else { return Ok(()) };
-    let (edges, allowed): (&str, &[&str]) = match matrix.selector.edges {
-        Edges::Plain => return Ok(()),
-        Edges::Anchored => ("anchored", &ANCHORED),
-        Edges::Smoothed => ("smoothed", &SMOOTHED),
-    };
-    if allowed.contains(&name) {
-        return Ok(());
-    }
-    let allowed = allowed.join(", ");
-    Err(Error::evaluate(format!("{edges} modifier can only be used with: {allowed} - not with {name}")))
 }
 
 fn first_float(row: &Row) -> f64 {

@@ -5,21 +5,18 @@ use std::sync::Arc;
 
 use ogive_model::{Labels, Memory, Select};
 
-use super::engine::EngineOptions;
+use super::fetched::{Fetched, matchers_key};
 use super::invariant;
 use super::looked::Looked;
 use super::matching::Steps;
 use super::memory::Numbers;
+use super::options::EngineOptions;
 use super::rows::{Grid, Output, Row, SAME_LABELSET, merged, without_metadata};
-use super::selectors::{self, Fetched};
+use super::shift::Shift;
 use crate::ast::{At, DurationError, DurationExpr, DurationScope, Expr, ExprKind, TimeShift, UnaryOp};
 use crate::eval::histogram::scale;
 use crate::value::{Held, Point, QueryStats};
 use crate::{Annotation, Annotations, Error};
-
-/// 73 million years either side of 1970: a quarter of i64, so that 128 nested windows of at most 292 years each are added
-/// and subtracted without a check.
-pub(crate) const TIME_MS_MAX: i64 = i64::MAX / 4;
 
 /// An entry of a map of labels with flags.
 const SEEN_BYTES: usize = 96;
@@ -41,6 +38,9 @@ impl Frame {
         if self.step > 0 { Grid::new(self.start, self.end, self.step) } else { Grid::single(self.start) }
     }
 }
+
+/// What takes the rows.
+pub(crate) type RowSink<'s, 'a> = dyn FnMut(&mut Evaluator<'a>, Row) -> Result<(), Error> + 's;
 
 /// Evaluation of one query.
 pub(crate) struct Evaluator<'a> {
@@ -288,26 +288,10 @@ fn find_shared(expr: &Expr, seen: &mut HashSet<String>, shared: &mut HashSet<Str
         ExprKind::MatrixSelector(matrix) => Some(&matrix.selector),
         _ => None,
     };
-    if let Some(key) = selector.map(selectors::matchers_key)
+    if let Some(key) = selector.map(matchers_key)
         && !seen.insert(key.clone())
     {
         shared.insert(key);
-    }
-}
-
-/// `offset` and `@`, resolved.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shift {
-    /// Milliseconds back.
-    pub(crate) offset: i64,
-    /// The instant that replaces the instants of the grid.
-    pub(crate) at: Option<i64>,
-}
-
-impl Shift {
-    /// The instant that a node reads at when it is evaluated at `time`.
-    pub(crate) fn apply(self, time: i64) -> i64 {
-        self.at.unwrap_or(time).saturating_sub(self.offset).clamp(-TIME_MS_MAX, TIME_MS_MAX)
     }
 }
 

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use ogive_model::{Labels, METRIC_NAME, MatchOp, Matcher, Memory};
 
-use super::evaluator::{Evaluator, Shift};
+use super::evaluator::Evaluator;
 use super::functions::with_label;
 use super::matching::Steps;
 use super::rows::{Grid, Row, SAME_LABELSET};
 use super::selectors::Give;
+use super::shift::Shift;
 use crate::Error;
 use crate::ast::{Call, Edges, Expr, ExprKind, TimeShift, VectorSelector};
 use crate::value::Point;

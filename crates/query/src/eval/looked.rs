@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::rows::{Grid, Row, histogram_size};
+use super::memory::{histogram_size, point_size};
+use super::rows::{Grid, Row};
 use super::window::{RangeSeries, Windows};
 
 /// Counts of all instants; shared by the threads that evaluate.
@@ -36,7 +37,7 @@ impl Looked {
     /// What an instant selector found.
     pub(crate) fn row(&self, grid: Grid, row: &Row) {
         for (step, point) in row.cells.iter().enumerate().filter_map(|(step, cell)| Some((step, cell.as_ref()?))) {
-            self.add(grid, step, super::rows::point_size(point) as u64);
+            self.add(grid, step, point_size(point) as u64);
         }
     }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use ogive_model::{Charge, HistogramValue, Memory, SeriesData};
 
-use super::rows::histogram_size;
+use super::histogram::Hist;
 use crate::Error;
+use crate::value::Point;
 
 /// Bytes that limits count for a sample and for a bin: a time and a value.
 pub(crate) const SAMPLE_BYTES: usize = 16;
@@ -58,4 +59,17 @@ pub fn series_bytes(series: &SeriesData) -> usize {
         + size_of::<i64>() * starts
         + aggregates
         + texts
+}
+
+/// Samples that a point counts as.
+pub(crate) fn point_size(point: &Point) -> usize {
+    match point {
+        Point::Float(_) => 1,
+        Point::Histogram(histogram) => histogram_size(histogram),
+    }
+}
+
+/// Samples that a histogram counts as: a float takes 16 bytes, so do a bin and (8 times) the fixed part.
+pub(crate) fn histogram_size(histogram: &Hist) -> usize {
+    8 + histogram.positive.len() + histogram.negative.len()
 }

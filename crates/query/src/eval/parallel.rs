@@ -11,12 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ogive_model::{Memory, Opening, SeriesSet, TimeRange};
 
-use super::evaluator::Evaluator;
+use super::evaluator::{Evaluator, RowSink};
+use super::fetched::{hint_resets, size};
 use super::joined::{JoinedSeries, joined};
 use super::memory::series_bytes;
 use super::rows::Row;
-use super::selectors::hint_resets;
-use super::stream::RowSink;
 use crate::ast::VectorSelector;
 use crate::{Annotations, Error};
 
@@ -34,7 +33,7 @@ pub(crate) type Evaluate<'e> = dyn Fn(JoinedSeries, &mut Annotations) -> Result<
 pub(crate) struct Read {
     /// Cumulative histograms are compared with their predecessors.
     pub(crate) hinted: bool,
-    /// Most samples that may be read, a histogram counting as [`super::selectors::value_size`].
+    /// Most samples that may be read, a histogram counting as [`super::fetched::value_size`].
     pub(crate) samples_max: usize,
 }
 
@@ -138,7 +137,7 @@ impl Share {
         (held, memory): (&AtomicUsize, &Arc<Memory>),
     ) -> Result<(), Error> {
         for mut one in joined(set.take(number)?) {
-            let size = super::selectors::size(&one);
+            let size = size(&one);
             // ORDERING: Relaxed; a sum that guards no other memory.
             let before = held.fetch_add(size, Ordering::Relaxed);
             if before.saturating_add(size) > read.samples_max {

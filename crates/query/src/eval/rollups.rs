@@ -5,8 +5,8 @@
 
 use ogive_model::{Resolution, RollupUse, SeriesData};
 
-use super::evaluator::Shift;
 use super::rows::Grid;
+use super::shift::Shift;
 use super::window::{RangeSeries, Windows};
 
 /// How a range function uses the samples of a window; None when it looks at each.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use ogive_model::{Charge, Labels, METRIC_NAME, Memory};
 
-use super::memory::{Numbers, SAMPLE_BYTES};
+use super::memory::{Numbers, SAMPLE_BYTES, histogram_size, point_size};
+use crate::Error;
 use crate::value::Point;
-use crate::{Error, eval::histogram::Hist};
 
 /// What one instant of one row holds.
 pub(crate) type Cell = Option<Point>;
@@ -139,19 +139,6 @@ fn added(cell: &Cell, before: Option<&Cell>) -> usize {
         (Some(Point::Histogram(one)), _) => SAMPLE_BYTES * histogram_size(one),
         _ => 0,
     }
-}
-
-/// Samples that a point counts as.
-pub(crate) fn point_size(point: &Point) -> usize {
-    match point {
-        Point::Float(_) => 1,
-        Point::Histogram(histogram) => histogram_size(histogram),
-    }
-}
-
-/// Samples that a histogram counts as: a float takes 16 bytes, so do a bin and (8 times) the fixed part.
-pub(crate) fn histogram_size(histogram: &Hist) -> usize {
-    8 + histogram.positive.len() + histogram.negative.len()
 }
 
 /// What a node evaluates to.

@@ -2,36 +2,25 @@
 //!
 //! Invariants: the store is read once for all instants; a staleness marker ends its series until the next sample.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
-use ogive_hist::CounterReset;
-use ogive_model::{Charge, HistogramValue, Memory, Resolution, Selection, SeriesData, SeriesSet, TimeRange};
+use ogive_model::{Memory, Resolution, Selection, SeriesData, SeriesSet, TimeRange};
 
-use super::annotate::{self, Operation};
-use super::evaluator::{Evaluator, Shift};
-use super::histogram::{
-    Hist, Incompatible, add, detect_reset, is_custom, is_stale, is_stale_histogram, scale, subtract, to_float,
-};
+use super::annotate;
+use super::evaluator::{Evaluator, RowSink};
+use super::fetched::{Fetched, Read, hint_resets, matchers_key};
+use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
 use super::joined::{JoinedSeries, joined};
 use super::memory::series_bytes;
 use super::parallel;
 use super::rollups;
-use super::rows::{Cell, Grid, Output, Row, histogram_size};
-use super::stream::RowSink;
+use super::rows::{Cell, Grid, Output, Row};
+use super::shift::Shift;
+use super::smoothing::{Problem, Smoothing};
 use crate::Error;
 use crate::annotations::{Annotation, Annotations, Level};
 use crate::ast::{Edges, Span, VectorSelector};
 use crate::value::Point;
-
-/// Series with their samples in a window, shared by all nodes that read the same.
-pub(crate) type Fetched = Arc<Read>;
-
-/// What was read, and what is charged for it.
-pub(crate) struct Read {
-    pub(crate) series: Vec<JoinedSeries>,
-    pub(crate) held: Charge,
-}
 
 /// 1 Mi samples, 16 MiB: a selector that occurs several times is read once when it has no more, and each time a series at a time when
 /// it has.
@@ -62,15 +51,6 @@ pub(crate) enum Give {
     Time,
     /// When its counting began, in seconds.
     Start,
-}
-
-/// A text that is equal exactly when matchers are.
-pub(crate) fn matchers_key(selector: &VectorSelector) -> String {
-    let mut key = String::new();
-    for matcher in &selector.matchers {
-        let _ = write!(key, " {:?}{:?}{:?}", matcher.name, matcher.op, matcher.value);
-    }
-    key
 }
 
 impl<'a> Evaluator<'a> {
@@ -369,162 +349,4 @@ fn histogram_cell(
         Give::Time => Some(Point::Float(time as f64 / 1000.0)),
         Give::Start => Some(Point::Float(series.histograms.starts.get(index).copied().unwrap_or(0) as f64 / 1000.0)),
     }
-}
-
-/// Compares each histogram of a series with the one before it, where the sender has not said how they relate.
-pub(crate) fn hint_resets(series: &mut SeriesData) {
-    let mut previous: Option<Hist> = None;
-    for value in &mut series.histograms.values {
-        if is_stale_histogram(value) {
-            previous = None;
-            continue;
-        }
-        let mut current = to_float(value);
-        if let (CounterReset::Unknown, Some(previous)) = (current.reset, &previous) {
-            let reset = detect_reset(&current, previous);
-            current.reset = if reset { CounterReset::Reset } else { CounterReset::NotReset };
-            *value = HistogramValue::Float(current.clone());
-        }
-        // The comparison of the next one looks at the counts alone.
-        previous = Some(current);
-    }
-}
-
-/// Samples that a series counts as, for limits.
-pub(crate) fn size(series: &SeriesData) -> usize {
-    series.floats.times.len() + series.histograms.values.iter().map(value_size).sum::<usize>()
-}
-
-/// Samples that a histogram or a float counts as, for limits.
-pub(crate) fn value_size(value: &HistogramValue) -> usize {
-    match value {
-        HistogramValue::Integer(histogram) => 8 + histogram.positive.len() + histogram.negative.len(),
-        HistogramValue::Float(histogram) => histogram_size(histogram),
-    }
-}
-
-/// Why smoothing has no value.
-enum Problem {
-    Mixed,
-    Schemes(Incompatible),
-}
-
-/// The samples of one series without staleness markers.
-struct Smoothing {
-    floats: Vec<(i64, f64)>,
-    histograms: Vec<(i64, Arc<Hist>)>,
-}
-
-impl Smoothing {
-    fn new(series: &SeriesData) -> Self {
-        let floats = series.floats.times.iter().copied().zip(series.floats.values.iter().copied());
-        let histograms = series.histograms.times.iter().copied().zip(&series.histograms.values);
-        Self {
-            floats: floats.filter(|(_, value)| !is_stale(*value)).collect(),
-            histograms: histograms
-                .filter(|(_, value)| !is_stale_histogram(value))
-                .map(|(time, value)| (time, Arc::new(to_float(value))))
-                .collect(),
-        }
-    }
-
-    fn at(&self, time: i64, lookback: i64) -> (Cell, Option<Problem>, Reconciled) {
-        let nothing = Reconciled::default();
-        let floats = around(&self.floats, time, lookback);
-        let histograms = around(&self.histograms, time, lookback);
-        match (floats.is_empty(), histograms.is_empty()) {
-            (false, false) => (None, Some(Problem::Mixed), nothing),
-            (false, true) => (smoothed_float(floats, time).map(Point::Float), None, nothing),
-            (true, _) => match smoothed_histogram(histograms, time) {
-                Ok((value, reconciled)) => (value.map(Point::Histogram), None, reconciled),
-                Err(problem) => (None, Some(problem), nothing),
-            },
-        }
-    }
-}
-
-/// The samples in (time - lookback, time + lookback].
-fn around<T>(samples: &[(i64, T)], time: i64, lookback: i64) -> &[(i64, T)] {
-    let from = samples.partition_point(|sample| sample.0 <= time.saturating_sub(lookback));
-    let to = samples.partition_point(|sample| sample.0 <= time.saturating_add(lookback));
-    &samples[from..to]
-}
-
-fn smoothed_float(samples: &[(i64, f64)], time: i64) -> Option<f64> {
-    let next = samples.partition_point(|sample| sample.0 < time);
-    match (next.checked_sub(1).map(|index| samples[index]), samples.get(next)) {
-        (_, Some((at, value))) if *at == time => Some(*value),
-        (Some(before), Some(after)) => Some(interpolate_float(before, *after, time, false)),
-        (Some((_, value)), None) => Some(value),
-        (None, _) => None,
-    }
-}
-
-/// The histogram at `time`; also what had to be reconciled for it.
-fn smoothed_histogram(samples: &[(i64, Arc<Hist>)], time: i64) -> Result<(Option<Arc<Hist>>, Reconciled), Problem> {
-    let next = samples.partition_point(|sample| sample.0 < time);
-    match (next.checked_sub(1).map(|index| &samples[index]), samples.get(next)) {
-        (_, Some((at, value))) if *at == time => Ok((Some(value.clone()), Reconciled::default())),
-        (Some((from, before)), Some((to, after))) => {
-            let counter = before.reset != CounterReset::Gauge || after.reset != CounterReset::Gauge;
-            match interpolate_histogram((*from, before), (*to, after), time, counter) {
-                Ok((value, reconciled)) => Ok((Some(Arc::new(value)), reconciled)),
-                Err(why) => Err(Problem::Schemes(why)),
-            }
-        }
-        (Some((_, value)), None) => Ok((Some(value.clone()), Reconciled::default())),
-        (None, _) => Ok((None, Reconciled::default())),
-    }
-}
-
-/// The value at `time` on the line between two samples. A counter that fell begins at zero.
-pub(crate) fn interpolate_float(before: (i64, f64), after: (i64, f64), time: i64, counter: bool) -> f64 {
-    let from = if counter && after.1 < before.1 { 0.0 } else { before.1 };
-    from + (after.1 - from) * (time - before.0) as f64 / (after.0 - before.0) as f64
-}
-
-/// The operations for which custom bounds had to go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reconciled {
-    subtraction: bool,
-    addition: bool,
-}
-
-impl Reconciled {
-    /// Says so about the expression at `span`.
-    pub(crate) fn note(self, span: Span, notes: &mut Annotations) {
-        let both = [(self.subtraction, Operation::Subtraction), (self.addition, Operation::Addition)];
-        for (_, operation) in both.into_iter().filter(|(found, _)| *found) {
-            notes.add(annotate::reconciled_bounds(span, operation));
-        }
-    }
-}
-
-/// As [`interpolate_float`]. Also what had to be reconciled.
-pub(crate) fn interpolate_histogram(
-    before: (i64, &Hist),
-    after: (i64, &Hist),
-    time: i64,
-    counter: bool,
-) -> Result<(Hist, Reconciled), Incompatible> {
-    if time == before.0 {
-        return Ok((before.1.clone(), Reconciled::default()));
-    }
-    if time == after.0 {
-        return Ok((after.1.clone(), Reconciled::default()));
-    }
-    // Before resets are looked for: histograms that do not mix look like one.
-    if is_custom(before.1) != is_custom(after.1) {
-        return Err(Incompatible::ExponentialCustom);
-    }
-    let share = (time - before.0) as f64 / (after.0 - before.0) as f64;
-    let mut value = after.1.clone();
-    if counter && detect_reset(after.1, before.1) {
-        scale(&mut value, share);
-        return Ok((value, Reconciled::default()));
-    }
-    let difference = subtract(&mut value, before.1)?;
-    scale(&mut value, share);
-    let sum = add(&mut value, before.1)?;
-    Ok((value, Reconciled { subtraction: difference.reconciled, addition: sum.reconciled }))
 }

@@ -9,7 +9,8 @@
 use ogive_model::{MemoryScope, SelectError};
 
 use super::evaluator::Evaluator;
-use super::rows::{Grid, Output, histogram_size};
+use super::memory::histogram_size;
+use super::rows::{Grid, Output};
 use crate::Error;
 use crate::ast::Expr;
 use crate::value::Series;

@@ -4,17 +4,14 @@
 
 use std::collections::HashMap;
 
-use super::call::keeps_name;
-use super::evaluator::Evaluator;
+use super::arguments::keeps_name;
+use super::evaluator::{Evaluator, RowSink};
 use super::functions;
 use super::invariant;
-use super::rows::{Grid, Row};
+use super::rows::Grid;
 use super::selectors::Give;
 use crate::Error;
 use crate::ast::{Edges, Expr, ExprKind};
-
-/// What takes the rows.
-pub(crate) type RowSink<'s, 'a> = dyn FnMut(&mut Evaluator<'a>, Row) -> Result<(), Error> + 's;
 
 impl<'a> Evaluator<'a> {
     /// Gives the rows of the vector `expr` to `sink`, in their order.

@@ -1,8 +1,9 @@
 //! Subqueries: an expression evaluated at instants that are multiples of the step, whatever the query's own.
 
 use super::evaluator::Evaluator;
+use super::range_vector::{RangeSource, from_subquery};
 use super::rows::{Grid, Output, Row};
-use super::window::{RangeSeries, RangeSource, Windows, from_subquery, row_columns};
+use super::window::{RangeSeries, Windows, row_columns};
 use crate::Error;
 use crate::ast::Subquery;
 use crate::value::Point;

@@ -5,9 +5,6 @@ use crate::ParseError;
 use crate::ast::{Binary, BinaryOp, Cardinality, ExprKind, Matching, Span, ValueType};
 use crate::lexer::{Symbol, TokenKind};
 
-/// A sign binds weaker than `^` and stronger than all other binary operators.
-pub(super) const UNARY_STRENGTH: u8 = 6;
-
 const POWER_STRENGTH: u8 = 6;
 
 fn strength(op: BinaryOp) -> u8 {

@@ -6,11 +6,6 @@ use crate::ast::{Aggregate, AggregateOp, Call, Expr, ExprKind, Span};
 use crate::functions;
 use crate::lexer::{Symbol, TokenKind};
 
-/// The aggregation of that name, in any case.
-pub(super) fn aggregate_op(word: &str) -> Option<AggregateOp> {
-    AggregateOp::ALL.into_iter().find(|op| word.eq_ignore_ascii_case(op.name()))
-}
-
 /// Expressions between parentheses.
 struct Arguments {
     list: Vec<Expr>,

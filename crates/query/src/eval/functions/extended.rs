@@ -5,12 +5,12 @@ use std::sync::Arc;
 use ogive_hist::CounterReset;
 
 use super::Site;
-use super::rate::{Kind, combined};
+use super::counter::{Kind, combined};
 use crate::ast::Edges;
 use crate::eval::annotate::{self, Operation};
 use crate::eval::histogram::{Hist, Incompatible, add, detect_reset, divide, is_custom, subtract};
 use crate::eval::rows::Cell;
-use crate::eval::selectors::{interpolate_float, interpolate_histogram};
+use crate::eval::smoothing::{interpolate_float, interpolate_histogram};
 use crate::eval::window::Window;
 use crate::value::Point;
 

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::annotations::Repairs;
 use crate::ast::{Call, Expr};
 use crate::eval::annotate;
-use crate::eval::call::text_argument;
+use crate::eval::arguments::text_argument;
 use crate::eval::evaluator::Evaluator;
 use crate::eval::histogram::{
     ClassicBucket, Hist, NanNote, classic_fraction, classic_quantile, fraction, quantile, variance,

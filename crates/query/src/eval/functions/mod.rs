@@ -1,5 +1,6 @@
 //! Kernels of functions: what they do with one window, one number or one row.
 
+mod counter;
 mod exact;
 mod extended;
 mod histogram;
@@ -9,30 +10,12 @@ mod rate;
 mod rolled;
 mod scalars;
 mod shape;
+mod site;
 
 pub(crate) use extended::extended_floats;
 pub(crate) use labels::{anchored_regex, by_labels, by_value, joined, replaced, with_label};
 pub(crate) use scalars::{date_part, float_map, greater, lesser};
-
-use crate::ast::Span;
-use crate::eval::rows::Cell;
-use crate::eval::window::Window;
-use crate::{Annotation, Annotations, Error};
-
-/// Where annotations about one argument go.
-pub(crate) struct Site<'a> {
-    pub(crate) span: Span,
-    pub(crate) notes: &'a mut Annotations,
-}
-
-impl Site<'_> {
-    pub(crate) fn note(&mut self, annotation: Annotation) {
-        self.notes.add(annotation);
-    }
-}
-
-/// What a range function does with one window and its other arguments. Windows hold at least one sample.
-pub(crate) type RangeKernel = fn(&Window<'_>, &[f64], &mut Site<'_>) -> Result<Cell, Error>;
+pub(crate) use site::{RangeKernel, Site};
 
 /// The kernel of a range function over floats of a rollup, where it differs from that over samples.
 pub(crate) fn rolled_kernel(name: &str) -> Option<RangeKernel> {

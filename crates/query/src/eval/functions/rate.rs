@@ -10,6 +10,7 @@ use std::sync::Arc;
 use ogive_hist::CounterReset;
 
 use super::Site;
+use super::counter::{Kind, combined};
 use super::extended;
 use crate::Error;
 use crate::ast::Edges;
@@ -18,15 +19,6 @@ use crate::eval::histogram::{Hist, Incompatible, add, detect_reset, divide, is_c
 use crate::eval::rows::Cell;
 use crate::eval::window::Window;
 use crate::value::Point;
-
-/// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
-    /// A counter: falling values are resets.
-    pub(super) counter: bool,
-    /// Per second.
-    pub(super) per_second: bool,
-}
 
 pub(super) fn rate(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Result<Cell, Error> {
     Ok(extrapolated(window, Kind { counter: true, per_second: true }, site))
@@ -148,27 +140,6 @@ fn histogram_rate(window: &Window<'_>, kind: Kind, site: &mut Site<'_>) -> Cell 
     scale(&mut result, factor);
     result.reset = CounterReset::Gauge;
     Some(Point::Histogram(Arc::new(result)))
-}
-
-/// What adding or subtracting told; None when the schemes do not mix.
-pub(super) fn combined(
-    outcome: Result<crate::eval::histogram::Combined, Incompatible>,
-    operation: Operation,
-    window: &Window<'_>,
-    site: &mut Site<'_>,
-) -> Option<()> {
-    match outcome {
-        Ok(combined) => {
-            if combined.reconciled {
-                site.note(annotate::reconciled_bounds(site.span, operation));
-            }
-            Some(())
-        }
-        Err(why) => {
-            site.note(annotate::mixed_schemes(site.span, window.metric(), why));
-            None
-        }
-    }
 }
 
 /// The increase between the first and the last of at least two histograms.

@@ -3,7 +3,8 @@
 //! Invariants: over whole cells the answers are those over the samples, up to the last bits of sums. Where histograms are in
 //! the window too, the kernels of samples are used, which say what they think of it.
 
-use super::rate::{Coverage, Kind, start_inside};
+use super::counter::Kind;
+use super::rate::{Coverage, start_inside};
 use super::{RangeKernel, Site, over_time, rate as sampled};
 use crate::Error;
 use crate::eval::kernel::FloatSum;

@@ -11,7 +11,7 @@ use ogive_model::Labels;
 use crate::Error;
 use crate::ast::{Call, Expr};
 use crate::eval::annotate;
-use crate::eval::call::text_argument;
+use crate::eval::arguments::text_argument;
 use crate::eval::evaluator::Evaluator;
 use crate::eval::rows::{Grid, Row, merged, without_metadata};
 use crate::value::Point;

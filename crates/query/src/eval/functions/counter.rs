@@ -1,0 +1,36 @@
+//! What the rates of counters and the differences of gauges have in common.
+
+use super::Site;
+use crate::eval::annotate::{self, Operation};
+use crate::eval::histogram::{Combined, Incompatible};
+use crate::eval::window::Window;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// A counter: falling values are resets.
+    pub(super) counter: bool,
+    /// Per second.
+    pub(super) per_second: bool,
+}
+
+/// Reports what adding or subtracting had to reconcile; None when the schemes do not mix.
+pub(super) fn combined(
+    outcome: Result<Combined, Incompatible>,
+    operation: Operation,
+    window: &Window<'_>,
+    site: &mut Site<'_>,
+) -> Option<()> {
+    match outcome {
+        Ok(combined) => {
+            if combined.reconciled {
+                site.note(annotate::reconciled_bounds(site.span, operation));
+            }
+            Some(())
+        }
+        Err(why) => {
+            site.note(annotate::mixed_schemes(site.span, window.metric(), why));
+            None
+        }
+    }
+}

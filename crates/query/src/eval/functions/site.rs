@@ -1,0 +1,21 @@
+//! The shape of kernels: what they are given and what they give.
+
+use crate::ast::Span;
+use crate::eval::rows::Cell;
+use crate::eval::window::Window;
+use crate::{Annotation, Annotations, Error};
+
+/// Where annotations about one argument go.
+pub(crate) struct Site<'a> {
+    pub(crate) span: Span,
+    pub(crate) notes: &'a mut Annotations,
+}
+
+impl Site<'_> {
+    pub(crate) fn note(&mut self, annotation: Annotation) {
+        self.notes.add(annotation);
+    }
+}
+
+/// What a range function does with one window and its other arguments. Windows hold at least one sample.
+pub(crate) type RangeKernel = fn(&Window<'_>, &[f64], &mut Site<'_>) -> Result<Cell, Error>;

@@ -1,0 +1,58 @@
+//! How queries are evaluated, and their limits.
+
+use std::sync::Arc;
+
+use ogive_model::{Memory, MemoryScope};
+
+/// 1 GiB.
+const MEMORY_BYTES: usize = 1 << 30;
+
+/// How an [`Engine`] evaluates.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// How far back an instant selector looks for a sample.
+    pub lookback_ms: i64,
+    /// Step of a subquery that names none.
+    pub subquery_step_ms: i64,
+    /// Most points that one intermediate value may hold, a histogram counting as one for each bin and 8 more.
+    pub samples_max: usize,
+    /// Most samples that one selector may read from the store at once, a histogram counting as one for each bin. Longer
+    /// range queries are read in slices of time.
+    pub samples_read_max: usize,
+    /// Most series that one selector may read from the store.
+    pub series_max: usize,
+    /// Most instants at which one expression may be evaluated.
+    pub instants_max: usize,
+    /// Metric names go when the query ends rather than at the operator that takes their meaning away.
+    pub delayed_name_removal: bool,
+    /// Start times of samples decide where counters were reset.
+    pub start_times: bool,
+    /// Count what each instant looks at.
+    pub step_stats: bool,
+    /// What queries hold is charged to it: their labels, samples, rows, groups and answers.
+    pub memory: Arc<Memory>,
+    /// Threads that evaluate the series of one selector; the answer does not depend on them.
+    pub threads: usize,
+}
+
+impl Default for EngineOptions {
+    /// 5 min of lookback and 1 min between a subquery's instants are Prometheus' own. 50,000,000 points of 16
+    /// bytes are 800 MB, the most that one value may take, and 20,000,000 samples at once a third of that; 1,000,000 series are a whole large installation.
+    /// 2,000,000 instants are 23 days of seconds, and 32 MB a series. 1 GiB of memory holds one such value
+    /// and what it is made of.
+    fn default() -> Self {
+        Self {
+            lookback_ms: 5 * 60 * 1000,
+            subquery_step_ms: 60 * 1000,
+            samples_max: 50_000_000,
+            samples_read_max: 20_000_000,
+            series_max: 1_000_000,
+            instants_max: 2_000_000,
+            delayed_name_removal: false,
+            start_times: true,
+            step_stats: false,
+            memory: Memory::new(MemoryScope::Query, MEMORY_BYTES),
+            threads: 1,
+        }
+    }
+}
