@@ -7,7 +7,7 @@ use ogive_model::{Memory, MemoryScope};
 /// 1 GiB.
 const MEMORY_BYTES: usize = 1 << 30;
 
-/// How an [`Engine`] evaluates.
+/// How an [`Engine`](crate::Engine) evaluates.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// How far back an instant selector looks for a sample.
