@@ -9,6 +9,7 @@ mod data;
 mod queries;
 mod recorded;
 mod report;
+mod requests;
 mod send;
 mod server;
 mod wire;
@@ -23,8 +24,9 @@ use clap::Parser;
 
 use recorded::Recording;
 use report::{Figures, Report};
+use requests::Form;
 use server::{Peer, Server};
-use work::{Form, Load, WORKS};
+use work::{Load, WORKS};
 
 #[derive(Parser)]
 struct Options {
@@ -91,7 +93,7 @@ fn main() -> anyhow::Result<()> {
     for round in 0..options.rounds {
         for load in loads.iter().take(if options.kill.is_some() { 1 } else { loads.len() }) {
             for form in [Form::Batch, Form::RemoteWrite] {
-                for peer in peers.iter().copied().filter(|peer| form.fits(*peer, load)) {
+                for peer in peers.iter().copied().filter(|peer| form.fits(*peer, load.histograms())) {
                     match options.kill {
                         Some(seconds) => kill(&options, peer, form, load, seconds)?,
                         None => {

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::data::{Sample, Series, Shape};
+use crate::requests::Form;
 use crate::send::{self, REMOTE_WRITE, Request};
 use crate::server::{Peer, Server, encoded};
 use crate::wire::WriteRequest;
-use crate::work::{Form, Load, WORKS};
+use crate::work::{Load, WORKS};
 
 /// A day in steps of 30 s.
 const STEPS: usize = 2_880;

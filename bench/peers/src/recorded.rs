@@ -11,9 +11,9 @@ use ogive_hist::{Histogram, Scheme};
 use ogive_model::{Batch, Kind, SeriesMeta, Value};
 
 use crate::data::Sample;
+use crate::requests::{Form, LANES, Out};
 use crate::send::Request;
 use crate::server;
-use crate::work::{Form, LANES, Out};
 
 /// Time that is asked for at once: an answer holds at most a million samples.
 const SLICE_MS: i64 = 60_000;

@@ -3,8 +3,9 @@
 use std::fmt::{self, Display, Write};
 use std::time::Duration;
 
+use crate::requests::Form;
 use crate::server::Peer;
-use crate::work::{Form, Load};
+use crate::work::Load;
 
 /// What Linux counts processor time in: less was not nothing.
 const TICK: Duration = Duration::from_millis(10);

@@ -8,6 +8,7 @@
 
 mod bins;
 mod check;
+mod checked;
 mod convert;
 mod count;
 mod custom;

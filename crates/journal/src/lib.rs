@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod finding;
 mod format;
 mod journal;
 #[cfg(test)]
@@ -24,9 +25,10 @@ pub use disk::{
     heal_from, read_twinned, read_verified, scrub_piece,
 };
 pub use error::Error;
+pub use finding::Finding;
 pub use format::{RECORD_BYTES_MAX, SEGMENT_BYTES_MAX};
 pub use journal::{CORRUPTIONS_MAX, Journal, Options, Position, Recovery, Replay, SegmentRange, read_journal};
-pub use scrub::{Finding, Until, scrub_journal, scrub_presence};
+pub use scrub::{Until, scrub_journal, scrub_presence};
 #[doc(hidden)]
 pub use sealed::sealed;
 pub use segment::{Corruption, segment_number};

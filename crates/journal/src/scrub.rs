@@ -3,45 +3,12 @@
 //! Invariants: a record is called bad only if it must be there: below the first sequence of the next segment, or below
 //! what is known to be durable. Failure: what is bad in every copy is reported and left as it is.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::finding::Finding;
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::segment::{self, SegmentReader, Step};
 use crate::{BadCopy, Disk, DiskFile, Error, scrub_piece};
-
-/// Bytes that are not what was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The file, of the copy that is bad.
-    pub path: PathBuf,
-    /// Which part of it.
-    pub section: String,
-    /// Where the part begins.
-    pub offset: u64,
-    /// Where it ends.
-    pub end: u64,
-    /// What is wrong.
-    pub problem: String,
-    /// Whether it is good again.
-    pub healed: bool,
-}
-
-impl std::fmt::Display for Finding {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { path, section, offset, end, problem, healed } = self;
-        let word = if *healed { "healed" } else { "not healed" };
-        write!(out, "{}: {section}, bytes {offset}..{end}: {problem} ({word})", path.display())
-    }
-}
-
-impl Finding {
-    /// What a look at a piece in all copies found.
-    #[must_use]
-    pub fn of(bad: BadCopy, section: &str, place: &std::ops::Range<u64>) -> Self {
-        let BadCopy { path, problem, healed } = bad;
-        Self { path, section: section.into(), offset: place.start, end: place.end, problem, healed }
-    }
-}
 
 /// How far the last segment is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

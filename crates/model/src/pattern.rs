@@ -5,6 +5,7 @@
 //! Limits: the compiled program, [`program_bytes_max`]; lists are not compiled and have none of their own.
 
 mod class;
+mod escape;
 mod literals;
 mod re2;
 

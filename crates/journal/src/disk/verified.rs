@@ -8,8 +8,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::DiskFile;
-use crate::Error;
+use super::file::DiskFile;
+use crate::{Error, Finding};
 
 /// Bytes that were accepted, and what the check made of them.
 #[derive(Debug)]
@@ -29,6 +29,15 @@ pub struct BadCopy {
     pub problem: String,
     /// Whether it holds the good bytes of another copy now.
     pub healed: bool,
+}
+
+impl Finding {
+    /// What a look at a piece in all copies found.
+    #[must_use]
+    pub fn of(bad: BadCopy, section: &str, place: &Range<u64>) -> Self {
+        let BadCopy { path, problem, healed } = bad;
+        Self { path, section: section.into(), offset: place.start, end: place.end, problem, healed }
+    }
 }
 
 /// What looking at every copy of some bytes found.

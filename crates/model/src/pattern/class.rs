@@ -1,6 +1,6 @@
 //! Classes of characters: `[a-z]`, `\d`, `[[:alpha:]]`, `\p{Greek}`.
 
-use super::re2::{character, wrong};
+use super::escape::{character, wrong};
 
 /// What Go refuses about a class.
 const RANGE: &str = "invalid character class range";

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{class, re2};
+use super::{class, escape};
 
 /// 16 bytes of texts for each of the pattern, and 1 KiB: a product of lists (`(a|b)(c|d)..`) may grow beyond any bound, and a query may have
 /// many.
@@ -170,7 +170,7 @@ impl Reader<'_> {
                     {
                         return None;
                     }
-                    re2::character(self.rest).ok()?
+                    escape::character(self.rest).ok()?
                 }
                 Some(_) => self.rest.chars().next().map(|c| (c.len_utf8(), c))?,
             };

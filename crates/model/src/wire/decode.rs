@@ -3,11 +3,13 @@
 use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 use planus::ReadAsRoot;
 
-use super::generated::ogive::wire as fb;
-use super::{
+use super::frame::{
     BINS_MAX, BOUNDS_MAX, HISTOGRAMS_MAX, PAIR_BYTES, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX, VERSION_PLAIN,
-    VERSION_STARTED, malformed, varint, within,
+    VERSION_STARTED, malformed,
 };
+use super::generated::ogive::wire as fb;
+use super::varint;
+use crate::error::within;
 use crate::{
     Batch, Error, Kind, Labels, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant, Value,
 };

@@ -2,9 +2,9 @@
 
 use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 
+use super::frame::{BOUNDS_MAX, HISTOGRAMS_MAX, PAIR_BYTES, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX};
 use super::generated::ogive::wire as fb;
 use super::varint;
-use super::{BOUNDS_MAX, HISTOGRAMS_MAX, PAIR_BYTES, SERIES_MAX, TEXT_BYTES_MAX, TEXT_SAMPLE_BYTES_MAX};
 use crate::error::within;
 use crate::{Batch, Error, Kind, Sample, SeriesDef, SeriesId, Temporality, Value};
 

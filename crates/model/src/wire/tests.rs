@@ -5,6 +5,7 @@ use std::fmt::Write;
 use ogive_hist::{CounterReset, Histogram, Scheme};
 use proptest::prelude::*;
 
+use super::frame::{MAGIC, PAIR_BYTES};
 use super::*;
 use crate::{Kind, Reason, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Value};
 

@@ -6,8 +6,9 @@
 
 use planus::ReadAsRoot;
 
+use super::frame::{FLAG_DEFINITIONS, Parts, malformed, parts, parts_unverified};
 use super::generated::ogive::wire as fb;
-use super::{FLAG_DEFINITIONS, Parts, decode, malformed, parts, parts_unverified, varint};
+use super::{decode, varint};
 use crate::{Error, SeriesId, SourceId, Tenant};
 
 /// A checked frame of a batch.

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 
 use ogive_model::{MetricKind, Temporality};
 
-use super::series::{message_labels, pair};
-use super::{Exemplar, Exposition, Family, Meter, Point, Series, Value, temporality};
+use super::point::{Exemplar, Exposition, Family, Meter, Point, Value, temporality};
+use super::series::{Series, message_labels, pair};
 use crate::Error;
 use crate::protobuf::{Field, Fields, varint, zigzag};
 use crate::remote_write::{Number, Raw, SidePart};

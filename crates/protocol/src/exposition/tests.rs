@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::protobuf::write;
+use crate::remote_write::Counts;
 
 const OPEN: Format = Format::OpenMetrics { version: 1 };
 const DRAFT: Format = Format::OpenMetrics { version: 2 };

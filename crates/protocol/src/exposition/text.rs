@@ -10,7 +10,8 @@ use ogive_model::{METRIC_NAME, MetricKind};
 
 use super::line::{Cursor, Found, unescape};
 use super::number::number;
-use super::{Exposition, Family, Meter, Point, Series, Value, temporality};
+use super::point::{Exposition, Family, Meter, Point, Value, temporality};
+use super::series::Series;
 use crate::Error;
 
 pub(super) fn decode(body: &str, is_whole: bool) -> Result<Exposition<'_>, Error> {

@@ -3,59 +3,15 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{MemberState, Shared, Slot};
-use crate::{DiskFile, Error};
-
-type Handle = Option<Box<dyn DiskFile>>;
+use super::handles::Handles;
+use super::members::{MemberState, Shared, Slot, State};
+use crate::Error;
+use crate::disk::file::DiskFile;
 
 /// How a change went on each live member, by its place.
 type Results = Vec<(usize, Result<(), Error>)>;
-
-/// The open files of a file, by the member's place. A member that joins gets its own of a file that is being written;
-/// one that is only read is opened when it is first asked.
-pub(super) struct Handles {
-    /// Where the file is now: a writer may keep it over a change of its name.
-    path: Mutex<PathBuf>,
-    open: RwLock<Vec<Handle>>,
-    writable: bool,
-}
-
-impl Handles {
-    pub(super) fn new(path: PathBuf, open: Vec<Handle>, writable: bool) -> Self {
-        Self { path: Mutex::new(path), open: RwLock::new(open), writable }
-    }
-
-    pub(super) fn path(&self) -> PathBuf {
-        self.path.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn renamed(&self, from: &Path, to: &Path) {
-        let mut path = self.path.lock().unwrap_or_else(PoisonError::into_inner);
-        if *path == from {
-            to.clone_into(&mut path);
-        }
-    }
-
-    /// Gives the member at `at` its open file.
-    pub(super) fn join(&self, at: usize, handle: Box<dyn DiskFile>) {
-        Self::put(&mut self.write(), at, handle);
-    }
-
-    fn put(open: &mut Vec<Handle>, at: usize, handle: Box<dyn DiskFile>) {
-        open.resize_with(open.len().max(at + 1), || None);
-        open[at] = Some(handle);
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Vec<Handle>> {
-        self.open.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Vec<Handle>> {
-        self.open.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 pub(super) struct MirrorFile {
     shared: Arc<Shared>,
@@ -161,7 +117,7 @@ impl DiskFile for MirrorFile {
             };
             let (out, whole): (Vec<usize>, Vec<usize>) = places.partition(is_torn);
             let failed = out.into_iter().map(|at| (at, self.no_copy(at))).collect();
-            let others = |state: &super::State| whole.iter().any(|at| state.slots[*at].state == MemberState::Live);
+            let others = |state: &State| whole.iter().any(|at| state.slots[*at].state == MemberState::Live);
             self.shared.take_out(failed, others)?;
         }
         self.shared.judge(results)?;

@@ -10,36 +10,29 @@
 //! Paths are those below the root that the mirror was opened with; each member has them below its own.
 
 mod file;
+mod handles;
 mod label;
+mod members;
 mod open;
 mod rebuild;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{DirectoryLock, Disk, DiskFile};
 use crate::{Error, Finding};
 
-use file::{Handles, MirrorFile};
-use label::Label;
+use file::MirrorFile;
+use handles::Handles;
 pub use label::MIRROR_FILE;
+pub use members::MemberState;
+use members::{Shared, Slot};
 pub use open::{Member, MirrorOptions, added_members, fill_new};
 pub use rebuild::{Pace, Progress};
-
-/// How a member is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberState {
-    /// It has everything.
-    Live,
-    /// It failed, or was not there, or is stale: nothing is read from it or written to it.
-    Out,
-    /// It is being filled.
-    Rebuilding,
-}
 
 /// What is known of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,190 +51,11 @@ pub struct MirrorStatus {
     pub healed_bytes: u64,
 }
 
-/// A member as the mirror holds it. It keeps its place as long as the mirror lives.
-struct Slot {
-    id: u64,
-    root: PathBuf,
-    disk: Arc<dyn Disk>,
-    state: MemberState,
-    why: String,
-    /// Replaced by another: told to nobody.
-    gone: bool,
-    counts: Arc<Counts>,
-    lock: Option<DirectoryLock>,
-}
-
-#[derive(Default)]
-struct Counts {
-    failures: AtomicU64,
-    healed: AtomicU64,
-    healed_bytes: AtomicU64,
-}
-
-struct State {
-    slots: Vec<Slot>,
-    label: Label,
-    /// The label on the members does not yet say who went: nothing may be reported as done.
-    unsettled: bool,
-    random: Box<dyn FnMut() -> u64 + Send + Sync>,
-}
-
-struct Shared {
-    root: PathBuf,
-    /// Held for writing while a name comes, changes or goes, for reading while a file is opened. Taken before `state`.
-    names: RwLock<()>,
-    state: RwLock<State>,
-    /// Files open for writing, which a member that joins must be given too.
-    writers: Mutex<Vec<Weak<Handles>>>,
-    /// While a member is rebuilt: the files that changed, and from which byte on.
-    changed: Mutex<Option<BTreeMap<PathBuf, u64>>>,
-    held: Mutex<bool>,
-    /// Healed pieces since the last look at the members: those that were told, and the others.
-    healed: Mutex<(u64, u64)>,
-    tell: Arc<dyn Fn(&str) + Send + Sync>,
-}
-
-/// 5 healed pieces are told one by one between two looks at the members: a bad disk has thousands.
-const HEALED_TOLD_MAX: u64 = 5;
-
 /// See the module. Clones share it.
 #[derive(Clone)]
 pub struct MirrorDisk(Arc<Shared>);
 
 impl Shared {
-    fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells of a healed piece, or counts it when enough were told.
-    fn tell_healed(&self, sentence: &str) {
-        let mut healed = self.healed.lock().unwrap_or_else(PoisonError::into_inner);
-        if healed.0 < HEALED_TOLD_MAX {
-            healed.0 += 1;
-            (self.tell)(sentence);
-        } else {
-            healed.1 += 1;
-        }
-    }
-
-    /// Tells how many pieces were healed beside those that were told.
-    fn sum_healed(&self) {
-        let (_, more) = std::mem::take(&mut *self.healed.lock().unwrap_or_else(PoisonError::into_inner));
-        if more > 0 {
-            (self.tell)(&format!("{more} more pieces of files were bad and are healed from another copy"));
-        }
-    }
-
-    fn names(&self) -> RwLockWriteGuard<'_, ()> {
-        self.names.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn writers(&self) -> MutexGuard<'_, Vec<Weak<Handles>>> {
-        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn changed(&self) -> MutexGuard<'_, Option<BTreeMap<PathBuf, u64>>> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The part of `path` that every member has below its root.
-    fn inner<'a>(&self, path: &'a Path) -> &'a Path {
-        let inner = path.strip_prefix(&self.root);
-        inner.unwrap_or_else(|_| panic!("{} is not in the mirror of {}", path.display(), self.root.display()))
-    }
-
-    /// Notes that `path` changed from byte `from` on. Called after the change, before anybody may wait for it.
-    fn note(&self, path: &Path, from: u64) {
-        if let Some(changed) = &mut *self.changed() {
-            let held = changed.entry(self.inner(path).to_owned()).or_insert(from);
-            *held = from.min(*held);
-        }
-    }
-
-    /// Does `act` on every live member and takes those out that fail while others do not. `touched` are the files that
-    /// change by it.
-    fn change<T>(&self, touched: &[&Path], act: impl Fn(usize, &Slot) -> Result<T, Error>) -> Result<T, Error> {
-        self.settle()?;
-        let results: Vec<(usize, Result<T, Error>)> = {
-            let _names = (!touched.is_empty()).then(|| self.names());
-            let state = self.read();
-            let results = state.live().map(|(at, slot)| (at, act(at, slot))).collect();
-            touched.iter().for_each(|path| self.note(path, 0));
-            results
-        };
-        self.judge(results)
-    }
-
-    /// The value of a change, once everybody whom it failed on is out.
-    fn judge<T>(&self, results: Vec<(usize, Result<T, Error>)>) -> Result<T, Error> {
-        let (mut done, mut failed) = (Vec::new(), Vec::new());
-        for (at, result) in results {
-            match result {
-                Ok(value) => done.push((at, value)),
-                Err(error) => failed.push((at, error)),
-            }
-        }
-        if failed.is_empty() || done.is_empty() {
-            self.count_failures(&failed);
-            return match done.into_iter().next() {
-                Some((_, value)) => Ok(value),
-                None => Err(failed.into_iter().next().expect("a mirror has a live member").1),
-            };
-        }
-        self.take_out(failed, |state| done.iter().any(|(at, _)| state.slots[*at].state == MemberState::Live))?;
-        Ok(done.into_iter().next().expect("it is not empty").1)
-    }
-
-    fn count_failures(&self, failed: &[(usize, Error)]) {
-        let state = self.read();
-        for (at, _) in failed {
-            // ORDERING: Relaxed; a counter publishes nothing beside itself.
-            state.slots[*at].counts.failures.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Ends the membership of those that `failed`, durably. `others_did` says whether a live member did what they did
-    /// not; if none did, nobody goes and their error is the answer.
-    fn take_out(&self, failed: Vec<(usize, Error)>, others_did: impl Fn(&State) -> bool) -> Result<(), Error> {
-        self.count_failures(&failed);
-        let mut state = self.write();
-        if !others_did(&state) {
-            return Err(failed.into_iter().next().expect("somebody failed").1);
-        }
-        for (at, error) in failed {
-            state.put_out(at, &error.to_string(), &*self.tell);
-        }
-        state.settle(&*self.tell)
-    }
-
-    /// Makes the labels say who is live, if they do not yet.
-    fn settle(&self) -> Result<(), Error> {
-        if self.read().unsettled { self.write().settle(&*self.tell) } else { Ok(()) }
-    }
-
-    /// What the first live member says that does not fail.
-    fn ask<T>(&self, act: impl Fn(&Slot) -> Result<T, Error>) -> Result<T, Error> {
-        let state = self.read();
-        let mut first = None;
-        for (_, slot) in state.live() {
-            match act(slot) {
-                Ok(value) => return Ok(value),
-                Err(error) => {
-                    if !matches!(error, Error::NotFound { .. }) {
-                        // ORDERING: Relaxed; a counter publishes nothing beside itself.
-                        slot.counts.failures.fetch_add(1, Ordering::Relaxed);
-                    }
-                    first = first.or(Some(error));
-                }
-            }
-        }
-        Err(first.expect("a mirror has a live member"))
-    }
-
     fn new_file(self: &Arc<Self>, path: &Path, handles: Vec<Option<Box<dyn DiskFile>>>, writable: bool) -> MirrorFile {
         let length = handles.iter().flatten().find_map(|handle| handle.length().ok()).unwrap_or(0);
         let handles = Arc::new(Handles::new(path.to_owned(), handles, writable));
@@ -280,52 +94,6 @@ impl Shared {
         };
         self.judge(results)?;
         Ok(Box::new(file))
-    }
-}
-
-impl Slot {
-    fn path(&self, inner: &Path) -> PathBuf {
-        if inner.as_os_str().is_empty() { self.root.clone() } else { self.root.join(inner) }
-    }
-}
-
-impl State {
-    fn live(&self) -> impl Iterator<Item = (usize, &Slot)> {
-        self.slots.iter().enumerate().filter(|(_, slot)| slot.state == MemberState::Live)
-    }
-
-    /// Ends a membership in memory; [`State::settle`] must follow.
-    fn put_out(&mut self, at: usize, why: &str, tell: &dyn Fn(&str)) {
-        let slot = &mut self.slots[at];
-        if slot.state == MemberState::Live {
-            (slot.state, slot.why) = (MemberState::Out, why.to_owned());
-            self.unsettled = true;
-            tell(&format!("{} is out of the mirror: {why}", slot.root.display()));
-        }
-    }
-
-    /// Writes the label of a new epoch to every live member. Who does not take it is out too, if somebody does.
-    fn settle(&mut self, tell: &dyn Fn(&str)) -> Result<(), Error> {
-        while self.unsettled {
-            let current = self.live().map(|(_, slot)| (slot.id, slot.root.clone())).collect();
-            let label = self.label.next(current, (self.random)());
-            let wrote = |(at, slot): (usize, &Slot)| (at, label.of(slot.id).write(&*slot.disk, &slot.root));
-            let results: Vec<(usize, Result<(), Error>)> = self.live().map(wrote).collect();
-            let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(|(_, result)| result.is_ok());
-            // An epoch that a member may have seen is never used again.
-            self.label = label;
-            if done.is_empty() {
-                return Err(failed
-                    .into_iter()
-                    .find_map(|(_, result)| result.err())
-                    .expect("a mirror has a live member"));
-            }
-            self.unsettled = false;
-            for (at, error) in failed.into_iter().filter_map(|(at, result)| result.err().map(|error| (at, error))) {
-                self.put_out(at, &error.to_string(), tell);
-            }
-        }
-        Ok(())
     }
 }
 

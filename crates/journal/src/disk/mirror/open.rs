@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::label::{Label, MEMBERS_MAX, is_added, member_id};
-use super::{Counts, MIRROR_FILE, MemberState, MirrorDisk, Shared, Slot, State};
+use super::members::{Counts, MemberState, Shared, Slot, State};
+use super::{MIRROR_FILE, MirrorDisk};
 use crate::{DirectoryLock, Disk, Error, LOCK_FILE};
 
 /// A directory of a mirror, on the disk that it is reached by.

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use super::label::{MEMBERS_MAX, is_added, member_id};
+use super::label::{Label, MEMBERS_MAX, is_added, member_id};
+use super::members::{Counts, MemberState, Slot, State};
 use super::open::{Found, look, refuse_used};
-use super::{Counts, Label, MIRROR_FILE, Member, MemberState, MirrorDisk, Slot, State};
+use super::{MIRROR_FILE, Member, MirrorDisk};
 use crate::disk::LOCK_FILE;
 use crate::{Disk, Error};
 

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use ogive_model::{MetricKind, Temporality};
 
-use super::super::Point;
 use super::super::line::Found;
 use super::super::number::{milliseconds, number};
+use super::super::point::Point;
 
 /// What a sample is to its metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

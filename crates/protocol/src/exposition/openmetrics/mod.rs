@@ -15,8 +15,9 @@ use twox_hash::{XxHash3_64, XxHash3_128};
 
 use super::line::{Cursor, Found, unescape};
 use super::number::{milliseconds, number};
+use super::point::{Exemplar, Exposition, Family, Meter, Point, Value, temporality};
+use super::series::{Labels, Series};
 use super::value::Composite;
-use super::{Exemplar, Exposition, Family, Labels, Meter, Point, Series, Value, temporality};
 use crate::Error;
 use group::{Group, Part};
 

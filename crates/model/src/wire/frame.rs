@@ -1,0 +1,160 @@
+//! The frame around a message: magic, version, flags, length, checksum and tenant; and the limits of what it unfolds to.
+
+use crate::error::within;
+use crate::{Error, Tenant};
+
+/// First bytes of a frame.
+pub(super) const MAGIC: [u8; 4] = *b"OGVF";
+/// The first version of frame and schema, of batches of the default tenant.
+pub(super) const VERSION_PLAIN: u16 = 1;
+/// Version of frames that name their tenant between header and message, and may name series by their identity: a side
+/// that knows only the first version refuses them instead of mixing tenants or losing samples.
+pub(super) const VERSION_NAMED: u16 = 2;
+/// Version of frames that may say when what a sample covers began: a side that does not read that would count a point
+/// twice that came twice.
+pub(super) const VERSION_STARTED: u16 = 3;
+/// Flag of a frame, of version 2 and in a journal alone, that only defines series.
+pub(super) const FLAG_DEFINITIONS: u16 = 1;
+/// Frame header: magic, version, flags (0), length of what follows, CRC32C of the 12 bytes before it and of that.
+pub const HEADER_BYTES: usize = 16;
+/// 32 MiB: a second of 100,000 histograms of 40 bins at 100 bytes, times three.
+pub const FRAME_BYTES_MAX: usize = 32 << 20;
+/// 256 frames in one body: an answer of some 25 KiB, and work of some milliseconds between two waits for the disk.
+pub const FRAMES_MAX: usize = 256;
+/// 100,000 series in one batch: a host's whole set in one message.
+pub const SERIES_MAX: usize = 100_000;
+/// 64 MiB of decoded labels and texts: a FlatBuffers message may point at one string many times, so what it
+/// unfolds to is bounded apart from its own length.
+pub const TEXT_BYTES_MAX: usize = 64 << 20;
+/// 32 bytes: what a label costs in memory beside its bytes.
+pub(super) const PAIR_BYTES: usize = 32;
+/// 8 Mi custom bounds of a batch's schemes: as many bytes as labels may have.
+pub(super) const BOUNDS_MAX: usize = TEXT_BYTES_MAX / 8;
+/// 2^19 histograms: as empty ones, which take 21 bytes of a frame and 300 in memory, 150 MiB.
+pub const HISTOGRAMS_MAX: usize = 1 << 19;
+/// Bins of one histogram: all 2 + 2 * 90 * 256 that OpenHistogram can have.
+pub const BINS_MAX: usize = 46_082;
+/// 1 MiB for a text sample.
+pub const TEXT_SAMPLE_BYTES_MAX: usize = 1 << 20;
+
+/// A frame around `message`, whatever it holds, of `tenant`.
+///
+/// # Errors
+/// [`Error::TooLarge`] when the frame would pass [`FRAME_BYTES_MAX`].
+pub fn frame(tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
+    put_frame(VERSION_PLAIN, 0, tenant, message)
+}
+
+/// The good frame `framed` as one of `tenant`.
+///
+/// # Errors
+/// What [`Batch::decode`](crate::Batch::decode) says of the frame, or [`Error::TooLarge`] when it would pass [`FRAME_BYTES_MAX`].
+pub fn with_tenant(framed: &[u8], tenant: &Tenant) -> Result<Vec<u8>, Error> {
+    let Parts { version, flags, message, .. } = parts(framed)?;
+    put_frame(version.max(VERSION_NAMED), flags, tenant, message)
+}
+
+/// A frame of `version`, or of the second one at least when the tenant must be named.
+pub(super) fn put_frame(version: u16, flags: u16, tenant: &Tenant, message: &[u8]) -> Result<Vec<u8>, Error> {
+    let version = if tenant.is_default() { version } else { version.max(VERSION_NAMED) };
+    let name = if tenant.is_default() { "" } else { tenant.as_str() };
+    let named = if version == VERSION_PLAIN { 0 } else { 1 + name.len() };
+    within("a batch's bytes", HEADER_BYTES + named + message.len(), FRAME_BYTES_MAX)?;
+    let length = u32::try_from(named + message.len()).expect("FRAME_BYTES_MAX is below 4 GiB");
+    let mut frame = Vec::with_capacity(HEADER_BYTES + named + message.len());
+    frame.extend_from_slice(&MAGIC);
+    frame.extend_from_slice(&version.to_le_bytes());
+    frame.extend_from_slice(&flags.to_le_bytes());
+    frame.extend_from_slice(&length.to_le_bytes());
+    frame.extend_from_slice(&[0; 4]);
+    if version != VERSION_PLAIN {
+        frame.push(u8::try_from(name.len()).expect("a tenant's name is below 256 bytes"));
+        frame.extend_from_slice(name.as_bytes());
+    }
+    frame.extend_from_slice(message);
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&frame[..12]), &frame[HEADER_BYTES..]);
+    frame[12..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    Ok(frame)
+}
+
+/// The frames that stand one behind the other in `body`, each with its header. What they hold is not looked at.
+///
+/// # Errors
+/// [`Error::TooLarge`] for more than [`FRAMES_MAX`], [`Error::Malformed`] when there is none, or something else than a frame.
+pub fn frames(body: &[u8]) -> Result<Vec<&[u8]>, Error> {
+    let (mut out, mut rest) = (Vec::new(), body);
+    while !rest.is_empty() || out.is_empty() {
+        within("the number of batches in a body", out.len() + 1, FRAMES_MAX)?;
+        let at = body.len() - rest.len();
+        let header = rest.first_chunk::<HEADER_BYTES>().filter(|header| header[..4] == MAGIC);
+        let Some(header) = header else { return Err(malformed(format!("no frame begins at byte {at}"))) };
+        let declared = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
+        let frame = HEADER_BYTES.checked_add(declared).and_then(|length| rest.split_at_checked(length));
+        let Some((frame, behind)) = frame else {
+            return Err(malformed(format!("the frame at byte {at} declares {declared} bytes, and they are not there")));
+        };
+        out.push(frame);
+        rest = behind;
+    }
+    Ok(out)
+}
+
+/// What a frame consists of.
+pub(super) struct Parts<'a> {
+    pub(super) version: u16,
+    pub(super) flags: u16,
+    pub(super) tenant: Tenant,
+    pub(super) message: &'a [u8],
+}
+
+/// The parts of a frame, once it is known to be whole.
+pub(super) fn parts(frame: &[u8]) -> Result<Parts<'_>, Error> {
+    read_parts(frame, true)
+}
+
+/// The parts of a frame whose checksum is not looked at.
+pub(super) fn parts_unverified(frame: &[u8]) -> Result<Parts<'_>, Error> {
+    read_parts(frame, false)
+}
+
+fn read_parts(frame: &[u8], verifies: bool) -> Result<Parts<'_>, Error> {
+    within("a batch's bytes", frame.len(), FRAME_BYTES_MAX)?;
+    let Some((header, payload)) = frame.split_at_checked(HEADER_BYTES) else {
+        return Err(malformed(format!("{} bytes, shorter than the frame header of {HEADER_BYTES}", frame.len())));
+    };
+    if header[..4] != MAGIC {
+        return Err(malformed("the frame does not begin with OGVF"));
+    }
+    let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let (version, flags, declared) = (short(4), short(6), word(8) as usize);
+    if !(VERSION_PLAIN..=VERSION_STARTED).contains(&version) {
+        return Err(malformed(format!(
+            "frame version {version}; this side reads versions {VERSION_PLAIN} to {VERSION_STARTED}"
+        )));
+    }
+    if declared != payload.len() {
+        return Err(malformed(format!("the frame declares {declared} bytes and holds {}", payload.len())));
+    }
+    if verifies {
+        let (found, expected) = (word(12), crc32c::crc32c_append(crc32c::crc32c(&header[..12]), payload));
+        if expected != found {
+            return Err(Error::Checksum { expected, found });
+        }
+    }
+    if version == VERSION_PLAIN {
+        return Ok(Parts { version, flags: 0, tenant: Tenant::default(), message: payload });
+    }
+    if flags & !FLAG_DEFINITIONS != 0 {
+        return Err(malformed(format!("the frame has flags {flags:#06x} that this side does not know")));
+    }
+    let named = payload.split_first().and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)));
+    let Some((name, message)) = named else { return Err(malformed("the frame ends inside its tenant's name")) };
+    let name = std::str::from_utf8(name).map_err(|_| malformed("the tenant's name is not UTF-8"))?;
+    let tenant = if name.is_empty() { Tenant::default() } else { Tenant::new(name)? };
+    Ok(Parts { version, flags, tenant, message })
+}
+
+pub(super) fn malformed(what: impl Into<String>) -> Error {
+    Error::Malformed(what.into())
+}
