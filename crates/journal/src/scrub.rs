@@ -273,7 +273,7 @@ mod tests {
             }
         });
         drop(journal);
-        let names = |at: usize| disks[at].list(&PathBuf::from(format!("/{at}/journal"))).unwrap().len();
+        let names = |at: usize| disks[at].list(Path::new(&format!("/{at}/journal"))).unwrap().len();
         assert_eq!((names(0), names(1)), (mirror.list(Path::new("/0/journal")).unwrap().len(), names(0)));
     }
 
