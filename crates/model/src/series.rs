@@ -18,6 +18,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// How many kinds there are: as many series may have one label set.
+    pub const COUNT: usize = Self::Text as usize + 1;
+
     /// Name in answers and labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -3,6 +3,8 @@
 //! Invariants: a [`Cursor`] never reads past its slice and never panics, whatever the bytes are.
 //! Format: a varint is LEB128, at most 10 bytes, the shortest form is not required; a signed varint is zigzag.
 
+use ogive_model::Tenant;
+
 /// What is wrong with encoded bytes, and at which byte of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
@@ -141,6 +143,19 @@ impl<'a> Cursor<'a> {
     pub(crate) fn length_and_bytes(&mut self) -> Result<&'a [u8], Broken> {
         let length = self.count(self.rest().len(), "bytes")?;
         self.take(length)
+    }
+}
+
+/// Appends a tenant's name; the default one's is left empty.
+pub(crate) fn put_tenant(out: &mut Vec<u8>, tenant: &Tenant) {
+    put_bytes(out, if tenant.is_default() { &[] } else { tenant.as_str().as_bytes() });
+}
+
+/// What [`put_tenant`] appended.
+pub(crate) fn get_tenant(cursor: &mut Cursor<'_>) -> Result<Tenant, Broken> {
+    match cursor.text()? {
+        "" => Ok(Tenant::default()),
+        name => Tenant::new(name).map_err(|error| cursor.broken(error.to_string())),
     }
 }
 

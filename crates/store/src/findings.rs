@@ -15,9 +15,8 @@ use ogive_journal::Disk;
 use ogive_model::{Tenant, TimeRange};
 
 use crate::Error;
-use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
-use crate::manifest::{get_tenant, put_tenant};
-use crate::snapshot::{frame, read_frame};
+use crate::bytes::{Broken, Cursor, get_tenant, put_bytes, put_signed, put_tenant, put_varint};
+use crate::frame::{frame, read_frame};
 
 /// Name of the file in the store's directory.
 const FINDINGS_FILE: &str = "FINDINGS";

@@ -3,18 +3,19 @@
 //!
 //! Invariants: what was acknowledged before the question is in the answer, and each sample once: a series is read in one page, at one
 //! instant of its shard. When a flush released what the reader's blocks do not hold, all of it begins anew with the blocks that do.
-//! Threads: any number ask at once. Limits: one message has a shard look at [`PAGE_SERIES`] series. [`GATHERED_FIRST`] series are
+//! Threads: any number ask at once. Limits: one message has a shard look at [`PAGE_SERIES`](crate::ingest::request::PAGE_SERIES) series. [`GATHERED_FIRST`] series are
 //! gathered as they are found; of more, they are counted first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
-use ogive_model::{Charge, Labels, Matcher, Opening, SelectError, SeriesData, Tenant, TimeRange};
+use ogive_model::{Charge, Kind, Labels, Matcher, Opening, SelectError, SeriesData, Tenant, TimeRange};
 
 use crate::first::First;
-use crate::ingest::head::{Found, Give, KINDS, Listed, Listing, Page};
-use crate::ingest::shard::{ReadRequest, ToShard};
+use crate::ingest::head::{Found, Give, Listed, Listing, Page};
+use crate::ingest::request::ReadRequest;
+use crate::ingest::shard::ToShard;
 use crate::ledger::Ledger;
 use crate::sway::sway;
 use crate::view::View;
@@ -22,9 +23,6 @@ use crate::{Budget, Error};
 
 /// A reader that was overtaken by this many flushes in a row meets a store that is broken, not busy.
 const READ_TRIES_MAX: usize = 100;
-
-/// 4,096 series are a millisecond of a shard, in which neither batches nor other readers go on.
-pub(crate) const PAGE_SERIES: usize = if cfg!(test) { 3 } else { 4096 };
 
 /// 10,000 series are some milliseconds and megabytes: gathering them costs hardly more than counting them.
 const GATHERED_FIRST: usize = if cfg!(test) { 5 } else { 10_000 };
@@ -51,7 +49,7 @@ type Answer<P> = Sender<Option<P>>;
 #[derive(Default)]
 struct Gathered {
     found: Vec<Found>,
-    kinds: [usize; KINDS],
+    kinds: [usize; Kind::COUNT],
     held: Charge,
 }
 

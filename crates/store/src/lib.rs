@@ -4,11 +4,14 @@
 
 mod bell;
 mod bytes;
+mod class;
 mod codec;
 mod error;
 mod first;
+mod frame;
 mod heads;
 mod keep;
+mod layout;
 mod ledger;
 mod opened;
 mod order;
@@ -53,6 +56,7 @@ pub mod window;
 
 pub use block::{Block, BlockId, BlockMeta, Budget};
 pub use blocks::Blocks;
+pub use class::Class;
 pub use error::Error;
 pub use findings::StoredFinding;
 pub use ingest::stats::{Recovered, Status};
@@ -60,7 +64,7 @@ pub use ingest::{Clock, Followed, Follower, ManualClock, Observer, Options, Refu
 pub use ingest::{Stamps, Step, TenantLimits, Watch};
 pub use manifest::Manifest;
 pub use merge::{Clash, merge};
-pub use retention::{Class, Keep, Retention};
+pub use retention::{Keep, Retention};
 pub use scrub::{Scrubbed, scrub};
 pub use snapshot::SnapshotInfo;
 pub use store::{Store, TenantView};

@@ -14,12 +14,12 @@ use ogive_journal::Position;
 use ogive_model::Tenant;
 
 use crate::block::{BlockId, BlockMeta};
-use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
+use crate::bytes::{Broken, Cursor, get_tenant, put_bytes, put_signed, put_tenant, put_varint};
 use crate::tombstone::{TOMBSTONES_MAX, Tombstone};
 use crate::window::Window;
 use crate::{Error, block};
 
-pub(crate) use crate::manifest_files::MANIFEST_FILE;
+use crate::layout::MANIFEST_FILE;
 
 const MAGIC: [u8; 8] = *b"OGIVEMAN";
 const VERSION: u32 = 2;
@@ -237,18 +237,6 @@ fn get_block(cursor: &mut Cursor<'_>, version: u32) -> Result<BlockMeta, Broken>
 
 /// A century: no window is longer.
 const WINDOW_MS_MAX: usize = 100 * 366 * 24 * 3_600_000;
-
-/// Appends a tenant's name; the default one's is left empty.
-pub(crate) fn put_tenant(out: &mut Vec<u8>, tenant: &Tenant) {
-    put_bytes(out, if tenant.is_default() { &[] } else { tenant.as_str().as_bytes() });
-}
-
-pub(crate) fn get_tenant(cursor: &mut Cursor<'_>) -> Result<Tenant, Broken> {
-    match cursor.text()? {
-        "" => Ok(Tenant::default()),
-        name => Tenant::new(name).map_err(|error| cursor.broken(error.to_string())),
-    }
-}
 
 fn get_resolution(cursor: &mut Cursor<'_>) -> Result<u32, Broken> {
     Ok(cursor.count(u32::MAX as usize, "milliseconds of a cell")? as u32)

@@ -13,10 +13,9 @@ use std::path::Path;
 use ogive_journal::{Disk, DiskFile, Error as DiskError, Finding};
 
 use crate::block::{self, BLOCK_SUFFIX, BlockId};
+use crate::layout::MANIFEST_FILE;
 use crate::{Error, Manifest};
 
-/// Name of the file in the store's directory.
-pub(crate) const MANIFEST_FILE: &str = "MANIFEST";
 /// Name of its twin: the same bytes, written after it.
 pub(crate) const MANIFEST_TWIN: &str = "MANIFEST.2";
 /// In the order in which they are written.

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ogive_journal::{Disk, Error as DiskError, Finding, scrub_piece};
 
 use crate::bytes::put_signed;
+use crate::frame::{frame, parse_frame, read_frame};
 use crate::ingest::Clock;
-use crate::snapshot::{frame, parse_frame, read_frame};
 use crate::{Error, Manifest};
 
 /// Name of the file in the store's directory.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ogive_journal::{Disk, Error as DiskError, Finding, Until, scrub_journal, segment_number};
 
 use crate::block::scrub::scrub_block;
-use crate::store::JOURNAL_DIRECTORY;
+use crate::layout::JOURNAL_DIRECTORY;
 use crate::{BlockMeta, Error, Manifest, SnapshotInfo, retention_clock, snapshot};
 
 /// 1,000 described findings show what happened; a disk that dies has millions.

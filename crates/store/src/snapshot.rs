@@ -12,8 +12,8 @@ use ogive_journal::{Disk, Error as DiskError, Member, fill_new, segment_number};
 use ogive_model::{Matcher, Selection, Tenant, TimeRange};
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
-use crate::manifest::MANIFEST_FILE;
-use crate::store::JOURNAL_DIRECTORY;
+use crate::frame::{FRAME_BYTES_MAX, frame, read_frame};
+use crate::layout::{JOURNAL_DIRECTORY, MANIFEST_FILE};
 use crate::{Block, Budget, Error, Manifest, Tombstone};
 
 /// Where the snapshots are in the store's directory.
@@ -30,7 +30,6 @@ const DELETED_BYTES_MAX: usize = 1000;
 const _: () = assert!(DELETED_MAX * (DELETED_BYTES_MAX + 10) < FRAME_BYTES_MAX);
 const SNAPSHOT_MAGIC: [u8; 8] = *b"OGIVESNP";
 const ROLLBACK_MAGIC: [u8; 8] = *b"OGIVERBK";
-const VERSION: u32 = 1;
 /// 100 bytes of a name: a date, a version and a word.
 const NAME_BYTES_MAX: usize = 100;
 /// A segment of at most its header holds no record and may still be written: it is copied, never linked. Its header voids what
@@ -420,55 +419,6 @@ fn encode_intent(name: &str, next_block: u64, generation: u64) -> Vec<u8> {
 fn parse_intent(cursor: &mut Cursor<'_>) -> Result<(String, u64, u64), Broken> {
     let name = String::from_utf8(cursor.length_and_bytes()?.to_vec());
     Ok((name.map_err(|error| cursor.broken(error.to_string()))?, cursor.varint()?, cursor.varint()?))
-}
-
-/// 4 MiB of a frame's body: a thousand findings, and far more than what names a snapshot.
-const FRAME_BYTES_MAX: usize = 4 << 20;
-
-/// Magic, version, length and checksum of the body, body.
-pub(crate) fn frame(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
-    assert!(body.len() <= FRAME_BYTES_MAX, "a frame of {} bytes", body.len());
-    let mut out = magic.to_vec();
-    out.extend_from_slice(&VERSION.to_le_bytes());
-    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
-    out.extend_from_slice(&crc32c::crc32c_append(crc32c::crc32c(&out), body).to_le_bytes());
-    out.extend_from_slice(body);
-    out
-}
-
-/// Reads a file that [`frame`] wrote, from whichever copy is good.
-pub(crate) fn read_frame<T>(
-    disk: &dyn Disk,
-    path: &Path,
-    magic: [u8; 8],
-    parse: impl Fn(&mut Cursor<'_>) -> Result<T, Broken>,
-) -> Result<T, Error> {
-    let file = disk.open_read(path)?;
-    let length = (0..file.copies()).filter_map(|copy| file.copy_length(copy).ok()).max().unwrap_or(0);
-    // A file that somebody else made long is not read into memory: its end is not what was written.
-    let length = length.min(FRAME_BYTES_MAX as u64 + 20);
-    Ok(ogive_journal::read_verified(&*file, 0..length, |bytes, path| parse_frame(bytes, path, magic, &parse))?.value)
-}
-
-/// What the bytes of a file hold that [`frame`] made.
-pub(crate) fn parse_frame<T>(
-    bytes: &[u8],
-    path: &Path,
-    magic: [u8; 8],
-    parse: &dyn Fn(&mut Cursor<'_>) -> Result<T, Broken>,
-) -> Result<T, Error> {
-    let corrupt =
-        |Broken { offset, problem }: Broken| Error::Corrupt { path: path.to_owned(), offset: offset as u64, problem };
-    let mut cursor = Cursor::new(bytes);
-    let mut header = || Ok((cursor.take(8)? == magic, cursor.u32()?, cursor.u32()?, cursor.u32()?));
-    let (known, version, length, checksum) = header().map_err(corrupt)?;
-    let body = cursor.rest();
-    let found = crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), body);
-    if !known || version != VERSION || body.len() != length as usize || found != checksum {
-        let problem = format!("checksum {found:08x} where {checksum:08x} was written");
-        return Err(corrupt(Broken { offset: 0, problem }));
-    }
-    parse(&mut Cursor::new(body)).map_err(corrupt)
 }
 
 #[cfg(test)]

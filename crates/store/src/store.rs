@@ -21,10 +21,12 @@ use ogive_model::{
 };
 
 use crate::bell::Bell;
+use crate::class::Class;
 use crate::findings::{Findings, NewFinding};
 use crate::first::First;
 use crate::heads::{Asked, Heads};
-use crate::ingest::flusher::{self, Flusher};
+use crate::ingest::FlushWish;
+use crate::ingest::flusher::Flusher;
 use crate::ingest::follow::{Follow, Follower, Watch};
 use crate::ingest::head::Listing;
 use crate::ingest::recall::Recall;
@@ -33,10 +35,11 @@ use crate::ingest::stats::{Recovered, Stats, Status};
 use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
 use crate::ingest::{Clock, Limits, Options, Queue, Refusal, Reply, Stamps};
 use crate::keep::{self, Keeper};
+use crate::layout::JOURNAL_DIRECTORY;
 use crate::ledger::Ledger;
 use crate::merge::{self, Clash, merge_telling};
 use crate::opened::Opened;
-use crate::retention::{Class, Oldest};
+use crate::retention::Oldest;
 use crate::retention_clock::RetentionClock;
 use crate::scrub::{self, Scrubbed, Scrubber};
 use crate::snapshot::{self, SnapshotInfo};
@@ -45,15 +48,12 @@ use crate::tombstone::{self, Tombstone};
 use crate::view::View;
 use crate::{BlockId, BlockMeta, Blocks, Budget, Error, Manifest, StoredFinding};
 
-/// Name of the journal's directory in the store's.
-pub(crate) const JOURNAL_DIRECTORY: &str = "journal";
-
 /// An open store.
 pub struct Store {
     queue: Arc<Queue<Command>>,
     shards: Vec<SyncSender<ToShard>>,
     ledger: Arc<Ledger>,
-    bell: Arc<Bell<flusher::Wish>>,
+    bell: Arc<Bell<FlushWish>>,
     keeper: Arc<Bell<keep::Wish>>,
     size: Arc<HeadSize>,
     stats: Arc<Stats>,
@@ -756,7 +756,7 @@ fn read_windows(manifest: &Manifest, directory: &Path) -> Result<SourceTable, Er
         return Ok(SourceTable::default());
     }
     SourceTable::from_bytes(&manifest.windows).ok_or_else(|| Error::Corrupt {
-        path: directory.join(crate::manifest::MANIFEST_FILE),
+        path: directory.join(crate::layout::MANIFEST_FILE),
         offset: 0,
         problem: "the table of sources is not one".into(),
     })

@@ -535,7 +535,7 @@ fn series_that_ended_make_room_for_others() {
         }
         assert_eq!(store.status().series, 3);
         assert_eq!(store.flush().unwrap().len(), 1);
-        clock.advance(crate::ingest::registry::IDLE_NS);
+        clock.advance(crate::ingest::recall::IDLE_NS);
         submit(&store, one(1000 + round, "always", 1.0)).unwrap();
         assert_eq!(store.flush().unwrap().len(), 1);
         assert_eq!(store.status().series, 1, "round {round}");

@@ -7,8 +7,7 @@
 
 use ogive_model::{HistogramColumn, Kind, Labels, MatchOp, Matcher, SeriesData, Tenant, TimeRange};
 
-use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
-use crate::manifest::{get_tenant, put_tenant};
+use crate::bytes::{Broken, Cursor, get_tenant, put_bytes, put_signed, put_tenant, put_varint};
 use crate::{BlockMeta, Error};
 
 /// 4,096 deletions that are not carried out: each block is looked at once for each of them.

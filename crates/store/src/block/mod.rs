@@ -31,7 +31,7 @@ pub use writer::{write, write_as};
 
 use ogive_model::Tenant;
 
-use crate::retention::Classes;
+use crate::class::Classes;
 use crate::window::Window;
 
 /// Identity of a block in its store. Ids rise in the order of writing and are never used again.

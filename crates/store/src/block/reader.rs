@@ -25,7 +25,6 @@ use crate::bytes::Broken;
 use crate::codec::chunk::{self, Chunk};
 use crate::codec::dictionary::{DICTIONARY_BYTES_MAX, Dictionary};
 use crate::first::First;
-use crate::ingest::head::KINDS;
 use crate::{Clash, Error};
 
 /// 20 sentences say what could not be read; the rest is counted.
@@ -349,7 +348,7 @@ impl Block {
         if matching.len() as usize <= opening.series_max {
             return Ok(());
         }
-        let mut kinds = [0; KINDS];
+        let mut kinds = [0; Kind::COUNT];
         let mut numbers = matching.iter().peekable();
         while let Some(number) = numbers.peek() {
             let (_, place, described) = index.page_of(*number);

@@ -15,6 +15,7 @@ use ogive_model::sequence::{Seen, SourceTable};
 use ogive_model::{Batch, Error as Bad, Kind, Reason, Sample, SeriesDef, SeriesId, SourceId, Tenant};
 use ogive_model::{Value, Verdict, wire};
 
+use crate::class::Class;
 use crate::ingest::check::check;
 use crate::ingest::head::{FloatRow, Frozen, Owned, Placed, Placement};
 use crate::ingest::overflow::{self, Beyond};
@@ -22,7 +23,7 @@ use crate::ingest::registry::Slot;
 use crate::ingest::shard::{Group, HeadSize, ToShard};
 use crate::ingest::stats::Stats;
 use crate::ingest::{Limits, Registry, Reply, Stamps};
-use crate::retention::{Class, Oldest};
+use crate::retention::Oldest;
 
 /// A journal position at which the heads were parted.
 pub(crate) struct Mark {

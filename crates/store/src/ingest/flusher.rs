@@ -8,7 +8,7 @@
 //! [`Options::flush_retry`]; reads go on.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use ogive_journal::Position;
@@ -19,17 +19,11 @@ use crate::ingest::head::{Frozen, by_window, data_of};
 use crate::ingest::shard::ToShard;
 use crate::ingest::stats::Stats;
 use crate::ingest::writer::{Command, Mark};
-use crate::ingest::{Clock, Observer, Options, Queue};
+use crate::ingest::{Clock, FlushWish, Flushed, Observer, Options, Queue};
 use crate::ledger::Ledger;
 use crate::sway::sway;
 use crate::window::Ladder;
 use crate::{BlockMeta, Error, keep};
-
-/// Somebody's wish for a flush, with where to tell how it went.
-pub(crate) type Wish = Sender<Flushed>;
-
-/// The blocks that a flush made; none when there was nothing to write.
-pub(crate) type Flushed = Result<Vec<BlockMeta>, Error>;
 
 /// Samples that wait to become blocks.
 pub(crate) struct Pending {
@@ -78,7 +72,7 @@ impl Flusher {
     }
 
     /// Flushes when it is asked to and at least each `interval`, after a failure each `retry`, until the bell is closed.
-    pub(crate) fn run(mut self, bell: &Bell<Wish>, (interval, retry): (Duration, Duration)) {
+    pub(crate) fn run(mut self, bell: &Bell<FlushWish>, (interval, retry): (Duration, Duration)) {
         let mut patience = interval;
         while let Some(answers) = bell.wait(patience) {
             let begun = self.clock.now_ns();

@@ -18,13 +18,13 @@ use ogive_model::{
 
 use crate::block::Budget;
 use crate::codec::histograms::weight;
-use crate::heads::PAGE_SERIES;
 use crate::ingest::apply::{Applied, Started, apply, apply_started};
 use crate::ingest::column::{Column, Pack, Part, holds, within};
 use crate::ingest::index::LabelIndex;
-use crate::ingest::shard::ReadRequest;
+use crate::ingest::request::{PAGE_SERIES, ReadRequest};
+use crate::order;
 use crate::window::{Ladder, Window};
-use crate::{Error, merge, order};
+use crate::{Error, merge};
 
 /// A series and whose it is.
 #[derive(Debug)]
@@ -112,10 +112,6 @@ pub(crate) struct Head {
     pub(crate) samples: u64,
 }
 
-/// Kinds of series, each of which one label set may have.
-pub(crate) const KINDS: usize = 3;
-const _: () = assert!(Kind::Text as usize + 1 == KINDS);
-
 /// How far a reading is: which series are to be looked at, and how many of them were.
 #[derive(Default)]
 pub(crate) struct Cursor {
@@ -138,7 +134,7 @@ pub(crate) enum Give {
 pub(crate) struct Page {
     pub(crate) found: Vec<Found>,
     /// Of how many series of each kind this is.
-    pub(crate) kinds: [usize; KINDS],
+    pub(crate) kinds: [usize; Kind::COUNT],
     /// Where the next one begins.
     pub(crate) next: Option<Cursor>,
 }
@@ -255,7 +251,7 @@ impl Head {
         let Cursor { candidates, at } = cursor;
         let candidates = candidates.unwrap_or_else(|| self.candidates(matchers));
         let end = candidates.len().min(at + PAGE_SERIES);
-        let mut page = Page { found: Vec::new(), kinds: [0; KINDS], next: None };
+        let mut page = Page { found: Vec::new(), kinds: [0; Kind::COUNT], next: None };
         for index in &candidates[at..end] {
             // Between two pages a slot may have gone over to another series.
             if !self.is_match(*index, tenant, matchers) || !self.has_samples(*index, *range, *flushed) {

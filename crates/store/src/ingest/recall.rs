@@ -9,9 +9,10 @@
 use ogive_model::{SeriesDef, SeriesId, Temporality, Tenant};
 
 use crate::Blocks;
-use crate::ingest::registry::{IDLE_NS, halves};
-use crate::ingest::table::Table;
+use crate::ingest::table::{Table, halves};
 
+/// An hour: longer than any usual interval between samples, so that only series that ended retire.
+pub(crate) const IDLE_NS: u64 = 3_600_000_000_000;
 /// An hour, the time in which a series does not retire: samples of it came before the server ended.
 const RECENT_MS: i64 = (IDLE_NS / 1_000_000) as i64;
 

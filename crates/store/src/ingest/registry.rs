@@ -16,13 +16,11 @@ use ogive_model::{Kind, Labels, Reason, SeriesDef, SeriesId, Temporality, Tenant
 
 use crate::ingest::TenantLimits;
 use crate::ingest::head::Owned;
-use crate::ingest::recall::Recall;
-use crate::ingest::table::Table;
+use crate::ingest::recall::{IDLE_NS, Recall};
+use crate::ingest::table::{Table, halves};
 use crate::order;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// An hour: longer than any usual interval between samples, so that only series that ended retire.
-pub(crate) const IDLE_NS: u64 = 3600 * SECOND_NS;
 /// 10 minutes between looks at all series: 20 ms of a million.
 const RETIRE_INTERVAL_S: u32 = 600;
 /// A million series that retired are remembered, some 48 MiB; then all are forgotten, and may come back as something else.
@@ -72,11 +70,6 @@ struct Known {
 }
 
 const _: () = assert!(size_of::<Option<Known>>() == 48);
-
-/// An identity as tables have it.
-pub(super) const fn halves(id: SeriesId) -> [u64; 2] {
-    [id.0 as u64, (id.0 >> 64) as u64]
-}
 
 /// How many series may be here.
 #[derive(Clone, Copy, Debug)]

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ogive_model::{Matcher, Tenant, TimeRange, Verdict};
+use ogive_model::Verdict;
 
 use crate::ingest::Reply;
 use crate::ingest::follow::{Follow, Following};
 use crate::ingest::head::{Cursor, Frozen, Give, Head, Listed, Listing, Owned, Page, Placement};
+use crate::ingest::request::ReadRequest;
 use crate::ingest::stats::Stats;
 use crate::sway::sway;
 
@@ -51,15 +52,6 @@ pub(crate) enum ToShard {
         epoch: u64,
     },
     Follow(Follow),
-}
-
-/// What a reader wants to know.
-pub(crate) struct ReadRequest {
-    pub(crate) tenant: Tenant,
-    pub(crate) matchers: Vec<Matcher>,
-    pub(crate) range: TimeRange,
-    /// Epochs up to this are in the blocks that the reader knows of.
-    pub(crate) flushed: u64,
 }
 
 /// Bytes and samples in all heads, frozen ones included.

@@ -6,6 +6,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use ogive_model::SeriesId;
+
 /// A place without a number.
 const EMPTY: u32 = u32::MAX;
 /// 1,024 places to begin with: 4 KiB.
@@ -109,6 +111,11 @@ impl Table {
             hole = place;
         }
     }
+}
+
+/// An identity as tables have it.
+pub(super) const fn halves(id: SeriesId) -> [u64; 2] {
+    [id.0 as u64, (id.0 >> 64) as u64]
 }
 
 #[cfg(test)]

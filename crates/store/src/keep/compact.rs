@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use ogive_model::{Kind, Labels, SeriesData, SeriesMeta, Tenant, TimeRange};
 
 use crate::block::Walk;
-use crate::retention::Classes;
+use crate::class::Classes;
 use crate::tombstone::{Tombstone, is_empty};
 use crate::window::{Ladder, Window};
 use crate::{Block, BlockId, BlockMeta, Error, merge};

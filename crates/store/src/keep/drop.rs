@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 
 use ogive_model::Tenant;
 
+use crate::class::{Class, Classes};
 use crate::manifest::{Horizon, Manifest};
-use crate::retention::{Class, Classes, Retention};
+use crate::retention::Retention;
 use crate::view::ends_by;
 use crate::{BlockId, BlockMeta};
 

@@ -20,14 +20,15 @@ use ogive_model::{Kind, Labels, Selection, TimeRange};
 
 use crate::bell::Bell;
 use crate::block;
+use crate::class::{Class, Classes};
 use crate::codec::dictionary::Effort;
 use crate::ingest::stats::{Counter, Stats};
-use crate::ingest::{Clock, Observer, Options, flusher};
+use crate::ingest::{Clock, FlushWish, Observer, Options};
 use crate::keep::compact::{Pieces, Rules, Source};
 use crate::keep::drop::Bounds;
 use crate::keep::rollup::{Due, Known, Made};
 use crate::ledger::Ledger;
-use crate::retention::{Class, Classes, Oldest, Retention};
+use crate::retention::{Oldest, Retention};
 use crate::retention_clock::{NOTABLE_MS, RetentionClock};
 use crate::roll::roll;
 use crate::sway::sway;
@@ -52,7 +53,7 @@ pub(crate) struct Keeper {
     ledger: Arc<Ledger>,
     bell: Arc<Bell<Wish>>,
     /// The flusher's.
-    flusher: Arc<Bell<flusher::Wish>>,
+    flusher: Arc<Bell<FlushWish>>,
     stats: Arc<Stats>,
     clock: Arc<dyn Clock>,
     ladder: Ladder,
@@ -93,7 +94,7 @@ enum Job {
 impl Keeper {
     pub(crate) fn new(
         ledger: &Arc<Ledger>,
-        (bell, flusher): (&Arc<Bell<Wish>>, &Arc<Bell<flusher::Wish>>),
+        (bell, flusher): (&Arc<Bell<Wish>>, &Arc<Bell<FlushWish>>),
         stats: &Arc<Stats>,
         clock: &Arc<dyn Clock>,
         (oldest, retention_clock): (&Arc<Oldest>, &Arc<RetentionClock>),
