@@ -211,7 +211,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
 mod tests {
     use std::sync::mpsc::channel;
 
-    use ogive_model::{Kind, Labels, SeriesDef, SeriesMeta, Temporality};
+    use ogive_model::{Kind, Labels, SeriesDef, SeriesMeta, Temporality, Tenant, TimeRange};
 
     use super::*;
     use crate::ingest::head::FloatRow;
