@@ -7,8 +7,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::Server;
 use common::programs::{Program, free_port, listens};
+use common::{Server, brokers, eventually};
 
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/checks").join(name)
@@ -67,4 +67,59 @@ fn scripts_of_the_examples_tell_what_they_should() {
     // Their neighbours go on.
     server.becomes(&runs("jobs", "ok"), 1.0);
     server.becomes(&runs("cache", "ok"), 1.0);
+}
+
+/// Scripts that no hook stops: an error's handler that never ends, and a match that goes on outside of Lua. In one process with
+/// the server they stopped all scripts and kept a core each until the restart.
+#[test]
+fn a_script_that_cannot_be_stopped_is_killed_and_its_neighbours_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let written = |name: &str, source: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, source).unwrap();
+        path
+    };
+    let forever = "function() while true do end end";
+    let stubborn = written("stubborn.lua", &format!("xpcall({forever}, {forever})"));
+    let deaf = written("deaf.lua", "local t = ('a'):rep(2^23) while true do t:match('(.*a.*a.*a){20}b') end");
+    let good = written("good.lua", "measure('answer', 42)");
+    // Eighteen at once are more than there are places.
+    let all = (0..16).map(|at| table(&format!("stubborn{at}"), &stubborn, ""));
+    let all = all.chain([table("deaf", &deaf, "memory_mib = 64")]);
+    let (all, good) = (all.collect::<String>().replace("period = '1s'", "period = '2s'"), table("good", &good, ""));
+    let file = directory.path().join("checks.toml");
+    std::fs::write(&file, all + &good).unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--checks", file.to_str().unwrap()];
+    let mut server = Server::try_start(&directory.path().join("data"), &args).unwrap_or_else(|said| panic!("{said}"));
+    let runs = |check: &str, result: &str| {
+        format!("sum(sum_over_time(ogive_check_runs_total{{check=~\"{check}\",result=\"{result}\"}}[1h]))")
+    };
+    server.becomes(&format!("{} >= bool 40", runs("stubborn.*", "limit")), 1.0);
+    server.becomes(&format!("{} >= bool 2", runs("deaf", "limit")), 1.0);
+    server.becomes(&format!("{} >= bool 5", runs("good", "ok")), 1.0);
+    let killed = brokers::texts(&server, "ogive_check_no_answer{check=\"stubborn3\"}");
+    assert!(killed.iter().any(|text| text.contains("its process was killed after 0.4")), "{killed:?}");
+    // Nobody stays behind of checks that are gone, not as a zombie either, nor when the server is gone.
+    std::fs::write(&file, good).unwrap();
+    server.signal("HUP");
+    let workers = eventually("the good script's process alone", || {
+        let workers = workers_of(server.pid());
+        (workers.len() == 1).then_some(workers)
+    });
+    server.kill();
+    eventually("the end of the last process", || {
+        let lives = |pid: &u32| status(*pid).is_some_and(|status| !status.contains("State:\tZ"));
+        (!workers.iter().any(lives)).then_some(())
+    });
+}
+
+fn status(pid: u32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/status")).ok()
+}
+
+/// The processes that a server started, zombies too.
+fn workers_of(server: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| status(*pid).is_some_and(|status| status.contains(&format!("\nPPid:\t{server}\n")))).collect()
 }

@@ -5,7 +5,7 @@
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it had no answer or was not begun.
 //! Nothing waits in a queue: a check whose last run is under way, or that finds [`RUNNING_MAX`] others, is skipped and counted.
-//! Threads: tasks of the server's runtime; a script has a thread of its own while it runs.
+//! Threads: tasks of the server's runtime; a script has a process of its own.
 //! A check that is gone ends its series (`ends`).
 //! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old checks stay.
 
@@ -19,7 +19,7 @@ pub(crate) mod fuzz;
 mod http;
 mod icmp;
 #[cfg(feature = "lua")]
-mod lua;
+pub(crate) mod lua;
 mod net;
 mod plan;
 mod postgres;
@@ -147,6 +147,8 @@ fn read(path: &Path, files: Files) -> Result<(Config, Flat), String> {
 struct Shared {
     app: App,
     network: Arc<Network>,
+    #[cfg(feature = "lua")]
+    scripts: lua::Processes,
     outbox: Arc<Outbox>,
     /// Checks whose run is under way.
     under_way: Mutex<BTreeSet<String>>,
@@ -177,7 +179,15 @@ impl Work {
     fn new(app: &App, files: Files, outbox: Arc<Outbox>) -> Self {
         let seed = ogive_export::random_source().0 as u64;
         let network = Arc::new(Network::new(files));
-        let shared = Shared { app: app.clone(), network, outbox, under_way: Mutex::default(), ends: Ends::default() };
+        let shared = Shared {
+            app: app.clone(),
+            network,
+            #[cfg(feature = "lua")]
+            scripts: lua::Processes::default(),
+            outbox,
+            under_way: Mutex::default(),
+            ends: Ends::default(),
+        };
         Self {
             shared: Arc::new(shared),
             places: Arc::new(Semaphore::new(RUNNING_MAX)),
@@ -197,6 +207,8 @@ impl Work {
             self.shared.mark(self.shared.ends.ended(name, self.shared.app.clock.wall()));
         }
         self.checks.retain(|name, _| wanted.contains_key(name));
+        #[cfg(feature = "lua")]
+        self.shared.scripts.retain(|name| wanted.contains_key(name));
         for (name, check) in wanted {
             if self.checks.get(&name).is_some_and(|before| **before == check) {
                 continue;
@@ -278,7 +290,10 @@ impl Shared {
             Ask::Redis(login) => redis::run(network, run, login).await,
             Ask::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.app.clock.wall()).await,
             #[cfg(feature = "lua")]
-            Ask::Lua(script) => lua::run(network, run, script, check.timeout, self.app.clock).await,
+            Ask::Lua(script) => {
+                let means = (&self.scripts, self.network.files);
+                lua::run(means, run, (&check.name, script), check.timeout).await
+            }
         }
     }
 }

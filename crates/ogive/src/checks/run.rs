@@ -24,6 +24,7 @@ const SENTENCE_BYTES_MAX: usize = 1 << 10;
 
 /// Why a run did not end well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "lua", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Reason {
     /// Nothing came in time.
     Timeout,
@@ -94,6 +95,7 @@ impl Reason {
 
 /// How a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "lua", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Failure {
     pub(super) reason: Reason,
     pub(super) sentence: String,

@@ -81,6 +81,10 @@ enum Command {
     Token(token::Token),
     Hist(hist::Hist),
     Clock(clock::ClockCommand),
+    /// Runs scripts of checks for the server that started it.
+    #[cfg(feature = "lua")]
+    #[command(hide = true)]
+    LuaWorker,
     /// Prints the completion script of a shell.
     Completions {
         /// The shell.
@@ -177,6 +181,8 @@ pub fn run() -> ExitCode {
         Command::Delete(options) => delete::run(options),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),
+        #[cfg(feature = "lua")]
+        Command::LuaWorker => crate::checks::lua::work(files::FILES),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "ogive", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

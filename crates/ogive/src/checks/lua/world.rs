@@ -1,16 +1,13 @@
-//! Checks written in Lua (LuaJIT in its GC64 mode): a script asks what it likes and tells what it found (docs/checks.md).
+//! What a script reaches, in the process that runs it.
 //!
 //! Invariants: a script reaches nothing but the functions of this module: no files, no processes, no other modules, no bytecode, no
-//! `ffi`, no just-in-time compiler (which would not see the limit of time). Patterns are regular expressions in linear time, as those
-//! of Lua could not be stopped.
-//! Threads: a script has a thread of its own while it runs, which ends with it.
-//! Limits: the check's timeout, `memory_mib`, [`SCRIPTS_MAX`] at once, [`FIGURES_MAX`], [`CALLS_MAX`], [`SOURCE_BYTES_MAX`]. What the
-//! functions of this module hold beside the script's own memory: [`TOLD_BYTES_MAX`], [`ANSWER_BYTES_MAX`], [`JSON_BYTES_MAX`], [`TEXT_BYTES_MAX`].
-//! Failure: a script that fails or is stopped is a run that failed; its neighbours go on.
+//! `ffi`, no just-in-time compiler (which would not see the limit of time). Patterns are regular expressions in linear time.
+//! Limits: the time and the memory of the [`Job`], [`FIGURES_MAX`], [`CALLS_MAX`]. What the functions of this module hold beside
+//! the script's own memory: [`TOLD_BYTES_MAX`], [`ANSWER_BYTES_MAX`], [`JSON_BYTES_MAX`], [`TEXT_BYTES_MAX`].
+//! Failure: a script that fails or is stopped is a run that failed. Who gets around the hook that stops it is killed with the process.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,20 +21,14 @@ use ogive_probe::Clock;
 use regex::{Regex, RegexBuilder};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
-use super::config::{Place, Raw, Trust};
-use super::net::Network;
-use super::run::{Failure, Reason, Run};
-use super::{dns, http};
+use super::message::{Figure, Job};
+use crate::checks::config::{Place, Trust};
+use crate::checks::net::Network;
+use crate::checks::run::{Failure, Reason, Run};
+use crate::checks::{dns, http};
 use crate::outgoing::{AGENT, Origin, authority, target};
 
-/// 16 scripts at once, with 32 MiB each at the usual limit: half a GiB at the worst.
-const SCRIPTS_MAX: usize = 16;
-/// 32 MiB: a page of a MiB as a table, several times.
-const MEMORY_MIB: u32 = 32;
-/// 512 MiB for who asks for it.
-const MEMORY_MIB_MAX: u32 = 512;
 /// 1,000 figures and texts of a run.
 const FIGURES_MAX: usize = 1_000;
 /// 1 MiB of names, labels and texts that a run tells.
@@ -48,8 +39,6 @@ const JSON_BYTES_MAX: usize = 4 << 20;
 const TEXT_BYTES_MAX: usize = 32 << 20;
 /// 100 questions of a run.
 const CALLS_MAX: usize = 100;
-/// 1 MiB of a script.
-const SOURCE_BYTES_MAX: usize = 1 << 20;
 /// 1 MiB of an answer over TCP.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// 1 MiB of a compiled expression.
@@ -76,80 +65,14 @@ const FORBIDDEN: [&str; 13] = [
     "print",
 ];
 
-/// A place goes with the script's thread, and comes back however the script ends.
-static PLACES: Semaphore = Semaphore::const_new(SCRIPTS_MAX);
-
-/// Which script, with what.
-#[derive(Clone, Debug)]
-pub(super) struct Script {
-    path: PathBuf,
-    target: String,
-    arguments: BTreeMap<String, String>,
-    memory_bytes: usize,
-}
-
-impl Script {
-    /// What a table of this kind says.
-    pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
-        let path = raw.script.take().ok_or("script is missing: the file of the script")?;
-        let memory = raw.memory_mib.take().unwrap_or(MEMORY_MIB);
-        if !(1..=MEMORY_MIB_MAX).contains(&memory) {
-            return Err(format!("memory_mib {memory} is not between 1 and {MEMORY_MIB_MAX}"));
-        }
-        let arguments = raw.arguments.take().unwrap_or_default();
-        let target = raw.target.take().unwrap_or_default();
-        Ok(Self { path, target, arguments, memory_bytes: (memory as usize) << 20 })
-    }
-}
-
-/// What a script told.
-type Told = Vec<(String, String, Vec<(String, String)>, Value)>;
-
-pub(super) async fn run(
-    network: &Arc<Network>,
-    run: &mut Run,
-    script: &Script,
-    timeout: Duration,
-    clock: Clock,
-) -> Result<(), Failure> {
-    run.phase("script");
-    let Ok(place) = PLACES.try_acquire() else {
-        return Err(Failure::new(Reason::Crowded, format!("{SCRIPTS_MAX} other scripts are under way")));
-    };
-    let source = network.files.read(&script.path).await.map_err(|sentence| Failure::new(Reason::Local, sentence))?;
-    if source.len() > SOURCE_BYTES_MAX {
-        return Err(Failure::new(Reason::Limit, format!("the script has more than {SOURCE_BYTES_MAX} bytes")));
-    }
-    // A little before the check's own end, so that it is told which script was stopped and where.
-    let patience = timeout - (timeout / 10).min(Duration::from_millis(200));
-    let until_ns = clock.now() + patience.as_nanos() as u64;
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    let (network, script, handle) = (network.clone(), script.clone(), Handle::current());
-    let work = move || {
-        let _place = place;
-        let world = World::new(network, handle, clock, until_ns);
-        let end = world.clone().exec(&script, &source);
-        let _ = sender.send((end, std::mem::take(&mut *world.told.borrow_mut())));
-    };
-    let started = std::thread::Builder::new().name("check-script".into()).spawn(work);
-    started.map_err(|error| Failure::new(Reason::Local, error.to_string()))?;
-    let ended = receiver.await.map_err(|_| Failure::new(Reason::Script, "the script's thread ended early"));
-    let (end, told) = ended?;
-    for (metric, unit, labels, value) in told {
-        let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        run.figure(&metric, &unit, &labels, None, value);
-    }
-    end
-}
-
 /// What the functions of a script work with.
-struct World {
+pub(super) struct World {
     network: Arc<Network>,
     handle: Handle,
     clock: Clock,
     until_ns: u64,
     calls: Cell<usize>,
-    told: RefCell<Told>,
+    told: RefCell<Vec<Figure>>,
     told_bytes: Cell<usize>,
     /// Of texts in which matches are looked for.
     text_bytes: Cell<usize>,
@@ -157,23 +80,27 @@ struct World {
 }
 
 impl World {
-    fn new(network: Arc<Network>, handle: Handle, clock: Clock, until_ns: u64) -> Rc<Self> {
+    pub(super) fn new(network: Arc<Network>, handle: Handle, clock: Clock, until_ns: u64) -> Rc<Self> {
         let (calls, told_bytes, text_bytes) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let (told, expressions) = (RefCell::default(), RefCell::default());
         Rc::new(Self { network, handle, clock, until_ns, calls, told, told_bytes, text_bytes, expressions })
     }
 
+    /// What was told so far.
+    pub(super) fn take(&self) -> Vec<Figure> {
+        std::mem::take(&mut *self.told.borrow_mut())
+    }
+
     /// Runs a script to its end.
-    fn exec(self: Rc<Self>, script: &Script, source: &[u8]) -> Result<(), Failure> {
+    pub(super) fn exec(self: Rc<Self>, job: &Job, source: &[u8]) -> Result<(), Failure> {
         let failed = |error: mlua::Error| failure(&error);
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::BIT;
         let lua = Lua::new_with(libraries, LuaOptions::default()).map_err(failed)?;
-        lua.set_memory_limit(script.memory_bytes).map_err(failed)?;
+        lua.set_memory_limit(job.memory_bytes).map_err(failed)?;
         self.clone().close(&lua).map_err(failed)?;
-        self.clone().open(&lua, script).map_err(failed)?;
+        self.clone().open(&lua, job).map_err(failed)?;
         self.watch(&lua).map_err(failed)?;
-        let name = script.path.file_name().unwrap_or_default().to_string_lossy();
-        let done = lua.load(source).set_name(format!("={name}")).set_mode(ChunkMode::Text).exec();
+        let done = lua.load(source).set_name(format!("={}", job.name)).set_mode(ChunkMode::Text).exec();
         done.map_err(|error| failure(&error))
     }
 
@@ -251,12 +178,11 @@ impl World {
     }
 
     /// Gives it what a check needs.
-    fn open(self: Rc<Self>, lua: &Lua, script: &Script) -> mlua::Result<()> {
+    fn open(self: Rc<Self>, lua: &Lua, job: &Job) -> mlua::Result<()> {
         let globals = lua.globals();
         let check = lua.create_table()?;
-        check.set("target", script.target.as_str())?;
-        check
-            .set("arguments", lua.create_table_from(script.arguments.iter().map(|(k, v)| (k.as_str(), v.as_str())))?)?;
+        check.set("target", job.target.as_str())?;
+        check.set("arguments", lua.create_table_from(job.arguments.iter().map(|(k, v)| (k.as_str(), v.as_str())))?)?;
         globals.set("check", check)?;
         let world = self.clone();
         globals.set("now", lua.create_function(move |_, ()| Ok(world.clock.wall() as f64 / 1e9))?)?;
@@ -359,7 +285,7 @@ impl World {
             return Err(limit(format!("the script tells more than {TOLD_BYTES_MAX} bytes")));
         }
         self.told_bytes.set(bytes);
-        told.push((metric, unit, labels, value));
+        told.push(Figure { metric, unit, labels, value });
         Ok(())
     }
 
@@ -571,21 +497,22 @@ fn failure(error: &mlua::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     /// How a script ends, and what it told.
-    fn run_for(source: &str, memory_mib: usize, ms: u64) -> (Result<(), Failure>, Told) {
+    fn run_for(source: &str, memory_mib: usize, ms: u64) -> (Result<(), Failure>, Vec<Figure>) {
         let files = crate::cli::files::FILES;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let clock = Clock::global();
         let world =
             World::new(Arc::new(Network::new(files)), runtime.handle().clone(), clock, clock.now() + ms * 1_000_000);
         let arguments = BTreeMap::from([("a".to_owned(), "7".to_owned())]);
-        let script =
-            Script { path: "x/test.lua".into(), target: "t".into(), arguments, memory_bytes: memory_mib << 20 };
-        let end = world.clone().exec(&script, source.as_bytes());
-        let told = std::mem::take(&mut *world.told.borrow_mut());
-        (end, told)
+        let (name, target, memory_bytes) = ("test.lua".to_owned(), "t".to_owned(), memory_mib << 20);
+        let job = Job { name, target, arguments, memory_bytes, time_ms: ms };
+        let end = world.clone().exec(&job, source.as_bytes());
+        (end, world.take())
     }
 
     /// Why a script fails that ends by itself.
@@ -611,9 +538,10 @@ mod tests {
         );
         assert_eq!(end, Ok(()));
         let labels = vec![("queue".to_owned(), "x".to_owned())];
-        assert_eq!(told[0], ("queue_depth".into(), "By".into(), labels, Value::Float(2.5)));
-        assert_eq!(told[1].3, Value::Float(19.0));
-        let texts: Vec<&Value> = told[2..].iter().map(|told| &told.3).collect();
+        let (metric, unit) = ("queue_depth".into(), "By".into());
+        assert_eq!(told[0], Figure { metric, unit, labels, value: Value::Float(2.5) });
+        assert_eq!(told[1].value, Value::Float(19.0));
+        let texts: Vec<&Value> = told[2..].iter().map(|told| &told.value).collect();
         let text = |words: &str| Value::Text(words.into());
         assert_eq!(texts, [&text("t3a-b"), &text("p"), &text("q")]);
     }
