@@ -21,8 +21,8 @@ pub mod disk;
 
 pub use disk::{
     BadCopy, DirectoryLock, Disk, DiskFile, Faults, LOCK_FILE, MIRROR_FILE, Member, MemberState, MirrorDisk,
-    MirrorOptions, MirrorStatus, Pace, Piece, Progress, RealDisk, SimulatedDisk, Verified, added_members, fill_new,
-    heal_from, read_twinned, read_verified, scrub_piece,
+    MirrorOptions, MirrorStatus, Pace, Piece, Progress, RealDisk, SimulatedDisk, Space, Verified, added_members,
+    fill_new, heal_from, read_twinned, read_verified, scrub_piece,
 };
 pub use error::Error;
 pub use finding::Finding;

@@ -11,6 +11,7 @@ mod checks;
 mod cli;
 mod clock;
 mod counters;
+mod disk_space;
 mod front;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]

@@ -78,6 +78,7 @@ pub(crate) fn help(metric: &str) -> &'static str {
         .chain(&series::HELP)
         .chain(&broker::HELP)
         .chain(&allocator::HELP)
+        .chain(&crate::disk_space::HELP)
         .chain(&crate::web::HELP)
         .find(|(name, _)| *name == metric)
         .map_or("", |(_, help)| help)

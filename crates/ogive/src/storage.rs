@@ -11,6 +11,7 @@ use ogive_store::{Observer, Options, Store, TenantLimits, TenantView};
 
 use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, frame_of};
 use crate::cli::serve::Limits;
+use crate::disk_space;
 use crate::keeping::Keeping;
 use crate::live::{self, Live};
 use crate::observe::Meters;
@@ -220,7 +221,10 @@ impl Backend for Embedded {
     }
 
     fn own_values(&self) -> Vec<OwnValue> {
-        self.4.as_ref().map(|marks| marks.own_values()).unwrap_or_default()
+        let members = self.1.members();
+        let mut out = disk_space::own_values(members.iter().map(|member| (&*member.path, member.space)));
+        out.extend(self.4.iter().flat_map(|marks| marks.own_values()));
+        out
     }
 
     fn arrivals(&self) -> Vec<(SourceId, u64)> {

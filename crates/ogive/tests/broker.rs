@@ -63,6 +63,7 @@ fn a_broker_brings_what_it_takes_to_every_cluster_and_says_so() {
     assert!(status == 503 && word.contains("a broker keeps no data; ask http://"), "{status} {word}");
     let (_, metrics) = broker.get("/metrics");
     assert!(metrics.as_str().unwrap().contains("ogive_broker_acknowledged_batches_total{destination=\"dc2\"}"));
+    assert!(metrics.as_str().unwrap().contains("\nogive_disk_free_bytes{dir=\""), "{metrics}");
     eventually("the rates are of the same seconds", || {
         let state = state(&broker);
         let rate = |name: &str| of(&state, "dc2")[name].as_f64().unwrap();

@@ -87,6 +87,9 @@ fn a_directory_that_fails_goes_and_comes_back_filled() {
     assert_eq!((states(&server), count(&server)), (vec!["out".into(), "live".into()], 99));
     let (status, figures) = server.get("/v1/status");
     assert_eq!((status, &figures["disks"], &figures["disks_live"]), (200, &json!(2), &json!(1)));
+    let (_, metrics) = server.get("/metrics");
+    let small = format!("\nogive_disk_size_bytes{{dir=\"{}\"}} {}\n", a.display(), 4 << 20);
+    assert!(metrics.as_str().is_some_and(|text| text.contains(&small)), "{small} is not in {metrics}");
     let (code, out, _) = ogive(&["disk", "list", "--server", &format!("http://{}", server.address)]);
     assert!(code == Some(1) && out.contains("out") && out.contains("no space left"), "{code:?} {out}");
     server.kill();

@@ -5,6 +5,17 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Finding};
 
+/// The room of a file system, as a user without privileges has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that can still be written.
+    pub free_bytes: u64,
+    /// Bytes in all.
+    pub size_bytes: u64,
+    /// Files and directories that can still be made; 0 also where the file system has no such limit.
+    pub free_files: u64,
+}
+
 /// A directory tree. Shared as `Arc<dyn Disk>`.
 pub trait Disk: Send + Sync {
     /// Creates an empty file, for appending and reading; [`Error::AlreadyExists`] when there is one.
@@ -51,8 +62,13 @@ pub trait Disk: Send + Sync {
     /// Makes the directory's names durable.
     fn sync_dir(&self, directory: &Path) -> Result<(), Error>;
 
+    /// How much room the file system of `directory` has.
+    fn space(&self, directory: &Path) -> Result<Space, Error>;
+
     /// Bytes that can still be written below `directory`.
-    fn free_bytes(&self, directory: &Path) -> Result<u64, Error>;
+    fn free_bytes(&self, directory: &Path) -> Result<u64, Error> {
+        Ok(self.space(directory)?.free_bytes)
+    }
 
     /// Takes the directory for oneself until the lock is dropped or the process ends; [`Error::Locked`] when
     /// somebody else has it.

@@ -17,7 +17,7 @@ mod verified;
 
 pub(crate) mod random;
 
-pub use file::{DirectoryLock, Disk, DiskFile};
+pub use file::{DirectoryLock, Disk, DiskFile, Space};
 pub use mirror::{
     MIRROR_FILE, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, Pace, Progress, added_members, fill_new,
 };

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::{DirectoryLock, Disk, DiskFile};
+use super::{DirectoryLock, Disk, DiskFile, Space};
 use crate::Error;
 
 /// The file system of the process.
@@ -125,10 +125,11 @@ impl Disk for RealDisk {
         opened.sync_all().map_err(|error| failure("fsync", directory, error))
     }
 
-    fn free_bytes(&self, directory: &Path) -> Result<u64, Error> {
+    fn space(&self, directory: &Path) -> Result<Space, Error> {
         let stat = rustix::fs::statvfs(directory)
             .map_err(|error| failure("ask for the free space of", directory, error.into()))?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        Ok(Space { free_bytes: bytes(stat.f_bavail), size_bytes: bytes(stat.f_blocks), free_files: stat.f_favail })
     }
 
     fn lock(&self, directory: &Path) -> Result<DirectoryLock, Error> {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::medium::{Loss, Medium};
 use super::random::Random;
-use super::{DirectoryLock, Disk, DiskFile};
+use super::{DirectoryLock, Disk, DiskFile, Space};
 use crate::Error;
 
 /// How often, in a thousand calls, an operation goes wrong.
@@ -436,9 +436,11 @@ impl Disk for SimulatedDisk {
         })
     }
 
-    fn free_bytes(&self, directory: &Path) -> Result<u64, Error> {
+    fn space(&self, directory: &Path) -> Result<Space, Error> {
         let state = self.enter("ask for the free space of", directory)?;
-        Ok(state.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used())))
+        let size_bytes = state.capacity.unwrap_or(u64::MAX);
+        let free_bytes = state.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used()));
+        Ok(Space { free_bytes, size_bytes, free_files: u64::MAX })
     }
 
     fn lock(&self, directory: &Path) -> Result<DirectoryLock, Error> {

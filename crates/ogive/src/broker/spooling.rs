@@ -20,6 +20,7 @@ use ogive_model::{Batch, Matcher, Opening, Select, SelectError, Selection, Serie
 use super::destination::{Around, Bell, Destination};
 use super::view;
 use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, Step, frame_of};
+use crate::disk_space;
 use crate::observe::Meters;
 use crate::own_value::OwnValue;
 
@@ -266,7 +267,12 @@ impl Backend for Spooling {
     }
 
     fn own_values(&self) -> Vec<OwnValue> {
-        view::own_values(&self.broker)
+        // The cursors lie beside the journal, in the directory of the spool.
+        let cursors = &*self.broker.around.cursors;
+        let directory = cursors.parent().unwrap_or(cursors);
+        let mut out = disk_space::own_values([(directory, RealDisk.space(directory).ok())]);
+        out.extend(view::own_values(&self.broker));
+        out
     }
 
     fn own_label(&self) -> Option<(&'static str, String)> {

@@ -149,7 +149,8 @@ fn list(data: &Value, json: bool) -> anyhow::Result<ExitCode> {
             let count = |name: &str| thousands(disk[name].as_u64().unwrap_or(0));
             let (path, state, why) = (text(&disk["path"]), text(&disk["state"]), text(&disk["why"]));
             let why = if why.is_empty() { why } else { format!("  {why}") };
-            println!("{path:width$}  {state:7}  {} failures, {} healed{why}", count("failures"), count("healed"));
+            let (failures, healed) = (count("failures"), count("healed"));
+            println!("{path:width$}  {state:7}  {}{failures} failures, {healed} healed{why}", room(disk));
         }
         for problem in data["problems"].as_array().into_iter().flatten() {
             println!("found at the start: {}", text(problem));
@@ -162,6 +163,15 @@ fn list(data: &Value, json: bool) -> anyhow::Result<ExitCode> {
     }
     let whole = disks.iter().all(|disk| disk["state"] == "live");
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
+}
+
+/// How much room a disk has left, where that is known.
+fn room(disk: &Value) -> String {
+    let (Some(free), Some(size)) = (disk["free_bytes"].as_u64(), disk["size_bytes"].as_u64()) else {
+        return String::new();
+    };
+    let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+    format!("{:.1} of {:.1} GiB free, ", gib(free), gib(size))
 }
 
 #[cfg(test)]

@@ -317,6 +317,8 @@ fn member(status: &MirrorStatus) -> Value {
             MemberState::Rebuilding => "filling",
         },
         "why": status.why, "failures": status.failures, "healed": status.healed, "healed_bytes": status.healed_bytes,
+        "free_bytes": status.space.map(|space| space.free_bytes),
+        "size_bytes": status.space.map(|space| space.size_bytes),
     })
 }
 

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::{DirectoryLock, Disk, DiskFile};
+use super::{DirectoryLock, Disk, DiskFile, Space};
 use crate::{Error, Finding};
 
 use file::MirrorFile;
@@ -49,6 +49,8 @@ pub struct MirrorStatus {
     pub healed: u64,
     /// Their bytes.
     pub healed_bytes: u64,
+    /// The room of its file system; none when that cannot be asked.
+    pub space: Option<Space>,
 }
 
 /// See the module. Clones share it.
@@ -110,6 +112,7 @@ impl MirrorDisk {
             failures: get(&slot.counts.failures),
             healed: get(&slot.counts.healed),
             healed_bytes: get(&slot.counts.healed_bytes),
+            space: slot.disk.space(&slot.root).ok(),
         };
         self.0.read().slots.iter().filter(|slot| !slot.gone).map(status).collect()
     }
@@ -269,11 +272,12 @@ impl Disk for MirrorDisk {
         self.0.change(&[], |_, slot| slot.disk.sync_dir(&slot.path(inner)))
     }
 
-    fn free_bytes(&self, directory: &Path) -> Result<u64, Error> {
+    /// Of the member that has the least left.
+    fn space(&self, directory: &Path) -> Result<Space, Error> {
         let inner = self.0.inner(directory);
-        let of = |slot: &Slot| slot.disk.free_bytes(&slot.path(inner));
-        let free = self.0.read().live().filter_map(|(_, slot)| of(slot).ok()).min();
-        free.map_or_else(|| self.0.ask(of), Ok)
+        let of = |slot: &Slot| slot.disk.space(&slot.path(inner));
+        let least = self.0.read().live().filter_map(|(_, slot)| of(slot).ok()).min_by_key(|space| space.free_bytes);
+        least.map_or_else(|| self.0.ask(of), Ok)
     }
 
     /// The members were locked when the mirror was opened; this keeps a second user of it out.
