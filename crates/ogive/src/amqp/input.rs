@@ -27,7 +27,7 @@ use super::{Input, PAUSE, PAUSE_MAX};
 use crate::backend::Refusal;
 use crate::counters::{MALFORMED, Protocol};
 use crate::http::App;
-use crate::http::batch::{decoding, of_message, stored};
+use crate::http::batch::{decoding, of_message, stored_whole};
 use crate::ingest_path::Publisher;
 use crate::outgoing::Files;
 
@@ -262,7 +262,7 @@ fn done(under_way: &mut VecDeque<UnderWay>, context: &mut Context<'_>) -> Option
 /// Offers a batch to the store, at the first look.
 async fn ask(app: App, batch: Batch, frame: Vec<u8>) -> Result<(), Refusal> {
     let way = app.meters.ingest.begin_made();
-    stored(&app, Protocol::Amqp, batch, frame, &way).await?;
+    stored_whole(&app, Protocol::Amqp, batch, frame, &way).await?;
     app.meters.ingest.finish(way, Publisher::Of(Protocol::Amqp));
     Ok(())
 }

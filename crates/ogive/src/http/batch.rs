@@ -90,7 +90,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
         }
         Body::Pieces { pieces, details, unfolded } => {
             // What they unfold to is counted until the last is stored.
-            let stored = stored_in_pieces(&app, pieces, &way).await;
+            let stored = stored_in_pieces(&app, Protocol::Batch, pieces, &way).await;
             drop(unfolded);
             (stored, details)
         }
@@ -105,10 +105,10 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
     }
 }
 
-/// A body that was read.
-enum Body {
+/// A batch that was read.
+pub(super) enum Body {
     One(Decoded),
-    /// JSON with more than one batch may have.
+    /// With more than one batch may have.
     Pieces {
         pieces: Vec<Piece>,
         details: Vec<(u32, String)>,
@@ -117,13 +117,18 @@ enum Body {
 }
 
 /// Stores one behind the other. A refusal ends it: the samples behind are refused too, and the sender comes back with the whole.
-async fn stored_in_pieces(app: &App, pieces: Vec<Piece>, way: &OnTheWay) -> Result<Verdict, Refusal> {
-    let ledger = app.counters.of(Protocol::Batch);
+pub(super) async fn stored_in_pieces(
+    app: &App,
+    protocol: Protocol,
+    pieces: Vec<Piece>,
+    way: &OnTheWay,
+) -> Result<Verdict, Refusal> {
+    let ledger = app.counters.of(protocol);
     let mut whole = Ok(Verdict::default());
     for piece in pieces {
         let (from, samples) = (piece.from(), piece.batch.samples.len() as u64);
         match &mut whole {
-            Ok(verdict) => match stored(app, Protocol::Batch, piece.batch, piece.frame, way).await {
+            Ok(verdict) => match stored(app, protocol, piece.batch, piece.frame, way).await {
                 Ok(next) => Piece::add(from, next, verdict),
                 Err(refusal) => whole = Err(refusal),
             },
@@ -153,7 +158,7 @@ async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Body
 
 fn decode(app: &App, form: Form, mut held: Held, tenant: Option<Tenant>) -> Result<Body, ApiError> {
     held.unpack()?;
-    let mut unfolded = Unfolded::of(app, held.bytes.len())?;
+    let unfolded = Unfolded::of(app, held.bytes.len())?;
     match form {
         Form::Json => {
             let batch_json::Decoded { mut batch, named, details } =
@@ -162,18 +167,31 @@ fn decode(app: &App, form: Form, mut held: Held, tenant: Option<Tenant>) -> Resu
             if let Ok(frame) = parts::framed(app, &batch) {
                 return Ok(Body::One(Decoded { batch, frame, details, unfolded }));
             }
-            unfolded.settle(ogive_protocol::batch_bytes(&batch))?;
-            let pieces = division::divide(app, &batch).map_err(|why| ApiError::too_large(why.message))?;
-            Ok(Body::Pieces { pieces, details, unfolded })
+            in_pieces(app, &batch, details, unfolded)
         }
-        Form::FlatBuffer => of_frame(held.bytes, tenant, unfolded).map(Body::One),
+        Form::FlatBuffer => of_frame(app, held.bytes, tenant, unfolded),
     }
 }
 
-/// The batch of a frame, with the room for what it unfolds to.
-pub(super) fn of_frame(frame: Vec<u8>, tenant: Option<Tenant>, unfolded: Unfolded) -> Result<Decoded, ApiError> {
+/// The batch of a frame, with the room for what it unfolds to: in pieces where it has more than this server takes at once.
+pub(super) fn of_frame(
+    app: &App,
+    frame: Vec<u8>,
+    tenant: Option<Tenant>,
+    unfolded: Unfolded,
+) -> Result<Body, ApiError> {
     let (batch, frame) = framed(frame, tenant)?;
-    Ok(Decoded { details: series_details(&batch), frame, batch, unfolded })
+    let details = series_details(&batch);
+    if parts::is_within(app, &batch, frame.len()).is_ok() {
+        return Ok(Body::One(Decoded { details, frame, batch, unfolded }));
+    }
+    in_pieces(app, &batch, details, unfolded)
+}
+
+fn in_pieces(app: &App, batch: &Batch, details: Vec<(u32, String)>, mut unfolded: Unfolded) -> Result<Body, ApiError> {
+    unfolded.settle(ogive_protocol::batch_bytes(batch))?;
+    let pieces = division::divide(app, batch).map_err(|why| ApiError::too_large(why.message))?;
+    Ok(Body::Pieces { pieces, details, unfolded })
 }
 
 /// Decodes something of this many bytes; while it is large, another thread takes over this one's tasks.
@@ -265,6 +283,25 @@ pub(crate) async fn stored(
     way: &OnTheWay,
 ) -> Result<Verdict, Refusal> {
     stored_within(app, protocol, batch, frame, way, None).await
+}
+
+/// As [`stored`], in pieces where it is more than this server takes at once.
+#[cfg(feature = "amqp")]
+pub(crate) async fn stored_whole(
+    app: &App,
+    protocol: Protocol,
+    batch: Batch,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+) -> Result<Verdict, Refusal> {
+    if parts::is_within(app, &batch, frame.len()).is_ok() {
+        return stored(app, protocol, batch, frame, way).await;
+    }
+    match division::divide(app, &batch) {
+        Ok(pieces) => stored_in_pieces(app, protocol, pieces, way).await,
+        // It is counted as refused.
+        Err(_) => stored(app, protocol, batch, frame, way).await,
+    }
 }
 
 /// As [`stored`], of a batch that somebody sent: what it takes in memory is counted until the store's word.

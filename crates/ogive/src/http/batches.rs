@@ -17,8 +17,9 @@ use tokio::sync::oneshot;
 
 use super::App;
 use super::ask::reading;
-use super::batch::{self, Decoded, unreadable};
+use super::batch::{self, Body, Decoded, unreadable};
 use super::body::{self, Held, Unfolded};
+use super::division::Piece;
 use super::error::{ApiError, json};
 use super::params;
 use crate::backend::Refusal;
@@ -86,19 +87,24 @@ impl Frames {
     }
 
     /// Reads as many frames as may unfold at a time.
-    fn window(&mut self) -> Vec<Result<Decoded, ApiError>> {
+    fn window(&mut self) -> Vec<Result<Body, ApiError>> {
         let (mut out, mut unfolded) = (Vec::new(), 0);
         while unfolded < UNFOLDED_BYTES_MAX {
             let Some(length) = self.left.pop_front() else { break };
             let frame = self.held.bytes[self.at..self.at + length].to_vec();
             self.at += length;
             let room = Unfolded::of(&self.app, length);
-            let mut decoded = room.and_then(|room| batch::of_frame(frame, self.tenant.clone(), room));
-            if let Ok(Decoded { batch, frame, unfolded: room, .. }) = &mut decoded {
-                let bytes = ogive_protocol::batch_bytes(batch) + frame.len();
-                unfolded += bytes;
-                // What does not fit is refused when it is handed over.
-                let _ = room.settle(bytes);
+            let mut decoded = room.and_then(|room| batch::of_frame(&self.app, frame, self.tenant.clone(), room));
+            match &mut decoded {
+                Ok(Body::One(Decoded { batch, frame, unfolded: room, .. })) => {
+                    let bytes = ogive_protocol::batch_bytes(batch) + frame.len();
+                    unfolded += bytes;
+                    // What does not fit is refused when it is handed over.
+                    let _ = room.settle(bytes);
+                }
+                // It ends the window: it is stored by itself, one piece behind the other.
+                Ok(Body::Pieces { .. }) => unfolded = UNFOLDED_BYTES_MAX,
+                Err(_) => {}
             }
             out.push(decoded);
         }
@@ -106,21 +112,31 @@ impl Frames {
     }
 }
 
+/// What became of one that was handed over.
+enum Open {
+    Submitted(Result<oneshot::Receiver<Result<Verdict, Refusal>>, Refusal>),
+    /// It is handed over when those before it are done.
+    Pieces(Vec<Piece>, Unfolded),
+}
+
 /// Hands a window to the store before it waits for the first, so that one fsync makes all durable.
-async fn stored(app: &App, window: Vec<Result<Decoded, ApiError>>, way: &OnTheWay) -> Vec<Answer> {
+async fn stored(app: &App, window: Vec<Result<Body, ApiError>>, way: &OnTheWay) -> Vec<Answer> {
     let mut open = Vec::new();
     for decoded in window {
         let mut way = way.another();
         way.decoded();
-        open.push(decoded.map(|Decoded { batch, frame, details, unfolded }| {
-            let receiver = batch::submitted(app, Protocol::Batch, batch, frame, &way, Some(unfolded));
-            (receiver, details, way)
+        open.push(decoded.map(|body| match body {
+            Body::One(Decoded { batch, frame, details, unfolded }) => {
+                let receiver = batch::submitted(app, Protocol::Batch, batch, frame, &way, Some(unfolded));
+                (Open::Submitted(receiver), details, way)
+            }
+            Body::Pieces { pieces, details, unfolded } => (Open::Pieces(pieces, unfolded), details, way),
         }));
     }
     let mut answers = Vec::new();
     for one in open {
         answers.push(match one {
-            Ok((receiver, details, way)) => match word(receiver).await {
+            Ok((open, details, way)) => match word(app, open, &way).await {
                 Ok(verdict) => {
                     let answer = batch::answer(&verdict, &details);
                     app.meters.ingest.finish(way, Publisher::Of(Protocol::Batch));
@@ -137,8 +153,16 @@ async fn stored(app: &App, window: Vec<Result<Decoded, ApiError>>, way: &OnTheWa
     answers
 }
 
-async fn word(receiver: Result<oneshot::Receiver<Result<Verdict, Refusal>>, Refusal>) -> Result<Verdict, Refusal> {
-    batch::word(receiver?).await
+async fn word(app: &App, open: Open, way: &OnTheWay) -> Result<Verdict, Refusal> {
+    match open {
+        Open::Submitted(receiver) => batch::word(receiver?).await,
+        Open::Pieces(pieces, unfolded) => {
+            // What they unfold to is counted until the last is stored.
+            let stored = batch::stored_in_pieces(app, Protocol::Batch, pieces, way).await;
+            drop(unfolded);
+            stored
+        }
+    }
 }
 
 /// `{"batches":[{"code":200,..},..]}`: each object is what the batch alone would have been answered with, behind its status.

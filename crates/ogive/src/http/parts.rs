@@ -38,18 +38,25 @@ impl TooMuch {
 
 /// The frame of a batch that is within the limits of one. Nothing is counted yet.
 pub(super) fn framed(app: &App, batch: &Batch) -> Result<Vec<u8>, TooMuch> {
+    is_within(app, batch, 0)?;
+    let frame = batch.encode().map_err(|error| TooMuch::new(error.to_string()))?;
+    is_within(app, batch, frame.len())?;
+    Ok(frame)
+}
+
+/// Whether a batch with a frame of so many bytes is within the limits of one.
+pub(super) fn is_within(app: &App, batch: &Batch, frame_bytes: usize) -> Result<(), TooMuch> {
     const BYTES_MAX: usize = Limits::UNFOLDED_KIB << 10;
     let (series, limit) = (batch.series.len() + batch.known.len(), app.batch_series_max.min(wire::SERIES_MAX));
     if series > limit {
         let message = format!("the batch has {series} series, above --limit-batch-series {limit}; send less at once");
         return Err(TooMuch { message, parts: series.div_ceil(limit.max(1)) });
     }
-    let frame = batch.encode().map_err(|error| TooMuch::new(error.to_string()))?;
-    let bytes = ogive_protocol::batch_bytes(batch) + frame.len();
+    let bytes = ogive_protocol::batch_bytes(batch) + frame_bytes;
     if bytes > BYTES_MAX {
         return Err(TooMuch::new(format!("the batch takes {bytes} bytes in memory, above the limit of {BYTES_MAX}")));
     }
-    Ok(frame)
+    Ok(())
 }
 
 /// Why a request is not answered with verdicts.
@@ -282,6 +289,51 @@ mod tests {
             assert!(found.iter().all(|one| one["sample"] == 2_000 && one["reason"] == "histogram_invalid"));
         }
         assert_eq!(count(&server, "batch").await, MANY.to_string());
+    }
+
+    /// A broker's frame of more series than `--limit-batch-series` was answered with 413, which a broker gives up for good.
+    #[tokio::test]
+    async fn a_binary_batch_with_too_many_series_is_stored_in_pieces() {
+        use ogive_model::{Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as Number, wire};
+
+        let server = Server::new();
+        let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+        let frame = |metric: &str, sequence: u64, series: usize| {
+            let def = |at: usize| SeriesDef::new([("__name__", metric), ("at", &at.to_string())], meta.clone());
+            let sample = |at: usize| {
+                Ok(Sample {
+                    series: at as u32,
+                    time_ns: 1_700_000_000_000_000_000,
+                    start_ns: None,
+                    value: Number::Float(1.5),
+                })
+            };
+            let batch = Batch {
+                source: SourceId(5),
+                sequence,
+                series: (0..series).map(def).collect(),
+                samples: (0..series).map(sample).collect(),
+                ..Batch::default()
+            };
+            batch.encode().unwrap()
+        };
+        for (accepted, duplicate) in [(MANY, 0), (0, MANY)] {
+            let (status, answer) = send(&server, "/v1/batch", batch::FLAT_BUFFER, frame("alone", 1, MANY)).await;
+            assert_eq!((status, &answer["accepted"]), (StatusCode::OK, &json!(accepted)), "{answer}");
+            assert_eq!(answer["duplicate"], json!(duplicate), "{answer}");
+        }
+        assert_eq!(count(&server, "alone").await, MANY.to_string());
+        // Beside others, each answered by itself and in its place.
+        let body = [frame("first", 2, 3), frame("much", 3, MANY), frame("last", 4, 2)].concat();
+        assert_eq!(wire::frames(&body).unwrap().len(), 3);
+        let (status, answer) = send(&server, "/v1/batch", "application/x-ogive-batch-frames", body).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        let accepted: Vec<u64> =
+            answer["batches"].as_array().unwrap().iter().map(|one| one["accepted"].as_u64().unwrap()).collect();
+        assert_eq!(accepted, [3, MANY as u64, 2], "{answer}");
+        assert_eq!(count(&server, "much").await, MANY.to_string());
+        let ledger = server.app.counters.of(Protocol::Batch);
+        assert_eq!((ledger.refused_total(), ledger.unreadable_total()), (0, 0));
     }
 
     #[tokio::test]
