@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-broker", &["ogive-model", "ogive-journal"]),
     ("ogive-query", &["ogive-hist", "ogive-model"]),
     ("ogive-stream", &["ogive-hist", "ogive-model"]),
+    ("ogive-wire", &[]),
     ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream"]),
     (
         "ogive",

@@ -1,0 +1,502 @@
+//! One connection's two byte streams, fed in order to its protocol's decoder.
+//!
+//! Feed it causally: a segment that acknowledges bytes of the other side after those bytes (or the hole where they were).
+//!
+//! After a hole that no message's length covers, pairing in order is lost on both sides, and what is open is discarded. It begins again
+//! at a client's segment that (1) starts where a message may start, (2) acknowledges all that the server has sent, and (3) follows bytes
+//! that the server sent since the hole: whoever does not pipeline has then had every answer, and the answer to this request begins
+//! exactly at the acknowledged byte. Whether the client pipelines after all shows as an answer too many; so what follows is held
+//! back until a further request finds nothing open, or the connection closes with nothing open.
+
+use crate::decoder::{Context, Decoder, Pairing, Side, Step};
+use crate::exchange::{Exchange, Exchanges, Fate, Key, Reason, Sink, Unanswered};
+use crate::span::{Nanos, Span};
+
+/// Unread bytes that a decoder may wait for on one side: 64 KiB, more than any server accepts as the head of a message.
+pub const MAX_HEAD: usize = 65_536;
+
+/// Steps without progress before a decoder is taken to be lost: decoders make two at most.
+const MAX_IDLE_STEPS: u32 = 8;
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Both sides closed.
+    Closed,
+    /// One side reset it.
+    Reset,
+    /// The capture ended first: what is open stays open.
+    Cut,
+}
+
+/// What was counted on a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Times the place in a stream was lost: a hole, a cut frame or bytes that are not of the protocol.
+    pub losses: u64,
+    /// Times it was found again.
+    pub resyncs: u64,
+    /// Bytes passed over because their place in a message was not known.
+    pub unread_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Direction {
+    /// Bytes that came or are known to have passed.
+    received: u64,
+    /// Bytes that the decoder consumed.
+    offset: u64,
+    /// Bytes from `offset` to `received`.
+    unread: Vec<u8>,
+    /// Capture times from `offset` on: (offset of the end of a run, time).
+    runs: Vec<(u64, Option<Nanos>)>,
+    last: Option<Nanos>,
+    skip: u64,
+    until_close: bool,
+    need: usize,
+    is_lost: bool,
+    /// The next byte must begin a message.
+    verify: bool,
+    closed: bool,
+}
+
+impl Direction {
+    fn extend(&mut self, bytes: u64, at: Option<Nanos>) {
+        self.received += bytes;
+        match self.runs.last_mut() {
+            Some((end, time)) if *time == at => *end = self.received,
+            _ => self.runs.push((self.received, at)),
+        }
+    }
+
+    fn consume(&mut self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        self.offset += bytes;
+        debug_assert!(self.offset <= self.received);
+        let run = self.runs.partition_point(|(end, _)| *end < self.offset);
+        self.last = self.runs.get(run).and_then(|(_, at)| *at);
+        let past = if self.runs.get(run).is_some_and(|(end, _)| *end == self.offset) { run + 1 } else { run };
+        self.runs.drain(..past);
+    }
+
+    /// Forgets what is unread and half read.
+    fn forget(&mut self) -> u64 {
+        let unread = self.received - self.offset;
+        self.offset = self.received;
+        self.unread = Vec::new();
+        self.runs.clear();
+        self.skip = 0;
+        self.need = 0;
+        self.until_close = false;
+        self.verify = false;
+        unread
+    }
+}
+
+/// One connection and its decoder.
+pub struct Connection {
+    decoder: Box<dyn Decoder>,
+    exchanges: Exchanges,
+    sides: [Direction; 2],
+    is_opaque: bool,
+    /// Exchanges are held back: see the module's page.
+    is_uncertain: bool,
+    /// Bytes of the server that had passed when the place was lost; `None` for a connection seen from its middle.
+    server_at_loss: Option<u64>,
+    counts: Counts,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("exchanges", &self.exchanges)
+            .field("sides", &self.sides)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// A connection seen from its first byte. `protocol` is the name its exchanges get.
+    #[must_use]
+    pub fn new(protocol: &'static str, decoder: Box<dyn Decoder>) -> Self {
+        Self {
+            decoder,
+            exchanges: Exchanges::new(protocol),
+            sides: [Direction::default(), Direction::default()],
+            is_opaque: false,
+            is_uncertain: false,
+            server_at_loss: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// A connection of which the beginning was not seen; offsets count from what is fed first.
+    #[must_use]
+    pub fn from_middle(protocol: &'static str, decoder: Box<dyn Decoder>) -> Self {
+        let mut connection = Self::new(protocol, decoder);
+        for side in &mut connection.sides {
+            side.is_lost = true;
+        }
+        connection
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Requests seen so far, whatever became of them.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.exchanges.opened()
+    }
+
+    /// Exchanges without their response yet.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.exchanges.len()
+    }
+
+    /// Bytes of a side so far.
+    #[must_use]
+    pub fn received(&self, side: Side) -> u64 {
+        self.sides[side.index()].received
+    }
+
+    /// Whether the protocol says that nothing further can be read.
+    #[must_use]
+    pub fn is_opaque(&self) -> bool {
+        self.is_opaque
+    }
+
+    /// The next bytes of a side, captured at `at`, in a segment that acknowledges the other side's first `acked` bytes.
+    pub fn data(&mut self, side: Side, bytes: &[u8], at: Nanos, acked: Option<u64>, sink: &mut dyn Sink) {
+        if bytes.is_empty() {
+            return;
+        }
+        if side == Side::Client {
+            self.confirm(acked);
+        }
+        let starts = self.sides[side.index()].is_lost && self.may_begin(side, bytes, acked);
+        if starts {
+            self.begin(side);
+        }
+        let direction = &mut self.sides[side.index()];
+        direction.extend(bytes.len() as u64, Some(at));
+        if direction.is_lost || self.is_opaque {
+            self.counts.unread_bytes += direction.forget();
+            direction.last = Some(at);
+        } else {
+            self.pump(side, bytes);
+        }
+        self.report(sink);
+    }
+
+    /// The next `bytes` bytes of a side passed at `at` and were not captured whole.
+    pub fn cut(&mut self, side: Side, bytes: u64, at: Nanos, sink: &mut dyn Sink) {
+        self.pass(side, bytes, Some(at), sink);
+    }
+
+    /// The next `bytes` bytes of a side were never seen.
+    pub fn hole(&mut self, side: Side, bytes: u64, sink: &mut dyn Sink) {
+        self.pass(side, bytes, None, sink);
+    }
+
+    fn pass(&mut self, side: Side, bytes: u64, at: Option<Nanos>, sink: &mut dyn Sink) {
+        if bytes == 0 {
+            return;
+        }
+        let before = self.sides[Side::Server.index()].received;
+        let direction = &mut self.sides[side.index()];
+        let had_unread = direction.received > direction.offset;
+        direction.extend(bytes, at);
+        if direction.is_lost || self.is_opaque {
+            self.counts.unread_bytes += direction.forget();
+            direction.last = at;
+        } else if had_unread || !self.skip_over(side) {
+            self.lose(side, Reason::Gap, before);
+        }
+        self.report(sink);
+    }
+
+    /// Passes what was received and not seen, as far as messages skip it.
+    fn skip_over(&mut self, side: Side) -> bool {
+        for _ in 0..MAX_IDLE_STEPS {
+            let direction = &mut self.sides[side.index()];
+            let unread = direction.received - direction.offset;
+            let pass = if direction.until_close { unread } else { unread.min(direction.skip) };
+            direction.consume(pass);
+            direction.skip = direction.skip.saturating_sub(pass);
+            if direction.until_close || direction.skip > 0 {
+                return true;
+            }
+            match self.step(side, &[]) {
+                Step::Skip(bytes) => self.sides[side.index()].skip = bytes,
+                Step::UntilClose => self.sides[side.index()].until_close = true,
+                Step::Opaque => {
+                    self.become_opaque();
+                    return true;
+                }
+                Step::Need(bytes) => {
+                    let direction = &mut self.sides[side.index()];
+                    direction.need = bytes;
+                    return direction.received == direction.offset;
+                }
+                Step::Take(0) => {}
+                Step::Take(_) | Step::Lost => return false,
+            }
+        }
+        false
+    }
+
+    fn step(&mut self, side: Side, view: &[u8]) -> Step {
+        let direction = &self.sides[side.index()];
+        let mut context = Context {
+            exchanges: &mut self.exchanges,
+            offset: direction.offset,
+            runs: &direction.runs,
+            last: direction.last,
+        };
+        self.decoder.step(side, view, &mut context)
+    }
+
+    /// Lets the decoder read what is unread, `fresh` last.
+    fn pump(&mut self, side: Side, fresh: &[u8]) {
+        let mut buffer = std::mem::take(&mut self.sides[side.index()].unread);
+        let is_buffered = !buffer.is_empty();
+        if is_buffered {
+            buffer.extend_from_slice(fresh);
+        }
+        let used = self.read(side, if is_buffered { &buffer } else { fresh });
+        let Some(used) = used else { return };
+        if is_buffered {
+            buffer.drain(..used);
+        } else {
+            buffer.extend_from_slice(&fresh[used..]);
+        }
+        if buffer.is_empty() {
+            // An idle connection holds no buffer.
+            buffer = Vec::new();
+        }
+        self.sides[side.index()].unread = buffer;
+    }
+
+    /// How much of `view` was consumed; `None` when the place is lost.
+    fn read(&mut self, side: Side, view: &[u8]) -> Option<usize> {
+        let mut used = 0;
+        let mut idle = 0;
+        loop {
+            let direction = &mut self.sides[side.index()];
+            if direction.skip > 0 || direction.until_close {
+                let left = (view.len() - used) as u64;
+                let pass = if direction.until_close { left } else { left.min(direction.skip) };
+                direction.consume(pass);
+                direction.skip = direction.skip.saturating_sub(pass);
+                used += usize::try_from(pass).expect("no more than the view");
+                if direction.skip > 0 || direction.until_close {
+                    return Some(used);
+                }
+            }
+            let rest = &view[used..];
+            if rest.len() < direction.need {
+                return Some(used);
+            }
+            direction.need = 0;
+            if direction.verify && !rest.is_empty() {
+                direction.verify = false;
+                if !self.decoder.begins(side, rest) {
+                    return self.fail(side);
+                }
+            }
+            let step = self.step(side, rest);
+            let direction = &mut self.sides[side.index()];
+            match step {
+                Step::Need(bytes) if bytes > MAX_HEAD || rest.len() >= MAX_HEAD => return self.fail(side),
+                Step::Need(bytes) => {
+                    direction.need = bytes.max(rest.len() + 1);
+                    return Some(used);
+                }
+                Step::Take(bytes) if bytes <= rest.len() => {
+                    direction.consume(bytes as u64);
+                    used += bytes;
+                    idle = if bytes == 0 { idle + 1 } else { 0 };
+                }
+                Step::Skip(bytes) => {
+                    direction.skip = bytes;
+                    idle = if bytes == 0 { idle + 1 } else { 0 };
+                }
+                Step::UntilClose => direction.until_close = true,
+                Step::Opaque => {
+                    self.become_opaque();
+                    return None;
+                }
+                Step::Take(_) | Step::Lost => return self.fail(side),
+            }
+            if idle > MAX_IDLE_STEPS {
+                return self.fail(side);
+            }
+        }
+    }
+
+    fn fail(&mut self, side: Side) -> Option<usize> {
+        let before = self.sides[Side::Server.index()].received;
+        self.lose(side, Reason::Protocol, before);
+        None
+    }
+
+    fn become_opaque(&mut self) {
+        self.is_opaque = true;
+        for side in &mut self.sides {
+            side.forget();
+        }
+    }
+
+    /// The place on `side` is lost. `server_received`: bytes of the server before what is missing.
+    fn lose(&mut self, side: Side, reason: Reason, server_received: u64) {
+        self.counts.losses += 1;
+        self.exchanges.doubt_all();
+        let sides: &[Side] = match self.decoder.pairing() {
+            Pairing::Order => &[Side::Client, Side::Server],
+            Pairing::Id => std::slice::from_ref(match side {
+                Side::Client => &Side::Client,
+                Side::Server => &Side::Server,
+            }),
+        };
+        for side in sides {
+            let direction = &mut self.sides[side.index()];
+            self.counts.unread_bytes += direction.forget();
+            direction.is_lost = true;
+            self.decoder.lost(*side, &mut self.exchanges);
+        }
+        if self.decoder.pairing() == Pairing::Order {
+            if self.is_uncertain {
+                self.exchanges.doubt_finished();
+            }
+            self.exchanges.finish_all(|_| Fate::Discarded(reason));
+            self.is_uncertain = false;
+            self.server_at_loss = Some(server_received);
+        }
+    }
+
+    fn may_begin(&self, side: Side, bytes: &[u8], acked: Option<u64>) -> bool {
+        if self.is_opaque {
+            return false;
+        }
+        if self.decoder.pairing() == Pairing::Order {
+            let server = self.sides[Side::Server.index()].received;
+            let is_turn =
+                side == Side::Client && acked == Some(server) && self.server_at_loss.is_none_or(|lost| server > lost);
+            if !is_turn {
+                return false;
+            }
+        }
+        self.decoder.begins(side, bytes)
+    }
+
+    fn begin(&mut self, side: Side) {
+        self.counts.resyncs += 1;
+        if self.decoder.pairing() == Pairing::Id {
+            self.sides[side.index()].is_lost = false;
+            return;
+        }
+        for side in &mut self.sides {
+            side.is_lost = false;
+        }
+        self.sides[Side::Server.index()].verify = true;
+        self.is_uncertain = true;
+    }
+
+    /// A client that speaks again, having had all that the server sent, with nothing open, does not pipeline: what is held is certain.
+    fn confirm(&mut self, acked: Option<u64>) {
+        if self.is_uncertain && acked == Some(self.sides[1].received) && self.is_settled() {
+            self.is_uncertain = false;
+        }
+    }
+
+    /// Nothing is open, held exchanges are there, and both sides stand between messages.
+    fn is_settled(&self) -> bool {
+        let is_between =
+            |side: &Direction| side.skip == 0 && !side.until_close && side.received == side.offset && !side.is_lost;
+        self.exchanges.is_empty() && self.exchanges.has_finished() && self.sides.iter().all(is_between)
+    }
+
+    /// A side sends no more.
+    pub fn fin(&mut self, side: Side, sink: &mut dyn Sink) {
+        let direction = &mut self.sides[side.index()];
+        if std::mem::replace(&mut direction.closed, true) {
+            return;
+        }
+        let was_lost = direction.is_lost;
+        direction.until_close = false;
+        if !self.is_opaque && !was_lost {
+            let mut context = Context {
+                exchanges: &mut self.exchanges,
+                offset: direction.offset,
+                runs: &direction.runs,
+                last: direction.last,
+            };
+            self.decoder.closed(side, true, &mut context);
+        }
+        self.report(sink);
+    }
+
+    /// The connection ended: whatever is open gets its verdict.
+    pub fn finish(&mut self, end: End, sink: &mut dyn Sink) {
+        if end != End::Cut {
+            if self.is_settled() {
+                self.is_uncertain = false;
+            }
+            self.open_partial();
+            self.exchanges.finish_all(|exchange| verdict(exchange, end));
+        }
+        if self.is_uncertain {
+            self.exchanges.doubt_finished();
+            self.is_uncertain = false;
+        }
+        self.report(sink);
+    }
+
+    /// Bytes of a request that never became one are a partial request.
+    fn open_partial(&mut self) {
+        let client = &self.sides[Side::Client.index()];
+        if client.is_lost || self.is_opaque || client.unread.is_empty() {
+            return;
+        }
+        let first = client.runs.first().and_then(|(_, at)| *at);
+        let last = client.runs.last().and_then(|(_, at)| *at);
+        let span = Span { bytes: client.unread.len() as u64, first, last };
+        match self.exchanges.newest_mut() {
+            Some(exchange) if !exchange.request_done => exchange.request.add(span),
+            _ => {
+                let exchange = self.exchanges.open(Key::Order);
+                exchange.op.push('?');
+                exchange.request = span;
+            }
+        }
+    }
+
+    fn report(&mut self, sink: &mut dyn Sink) {
+        if self.is_uncertain && self.exchanges.is_held_full() {
+            let before = self.sides[Side::Server.index()].received;
+            self.lose(Side::Client, Reason::Gap, before);
+        }
+        if !self.is_uncertain && self.exchanges.has_finished() {
+            self.exchanges.report(sink);
+        }
+    }
+}
+
+fn verdict(exchange: &Exchange, end: End) -> Fate {
+    if exchange.doubtful {
+        Fate::Discarded(Reason::Gap)
+    } else if !exchange.request_done {
+        Fate::Unanswered(Unanswered::PartialRequest)
+    } else if end == End::Reset {
+        Fate::Unanswered(Unanswered::Reset)
+    } else {
+        Fate::Unanswered(Unanswered::NoResponse)
+    }
+}

@@ -1,0 +1,347 @@
+//! The open exchanges of a connection, and what becomes of them.
+//!
+//! Conservation: every exchange that was opened is reported exactly once, as answered, unanswered or discarded, or is still open.
+
+use std::collections::VecDeque;
+
+use crate::span::Span;
+
+/// Exchanges open at once on one connection. A pipeline of 16,384 requests is far beyond what clients send; one more drops the oldest as
+/// [`Reason::Limit`].
+pub const MAX_OPEN: usize = 16_384;
+
+/// Exchanges held back on a connection until it is certain that they pair rightly: see [`crate::Connection`].
+const MAX_HELD: usize = 1_024;
+
+/// How the response will be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// By its place in the order.
+    Order,
+    /// By an id, unique among the open ones of the connection.
+    Id(u64),
+}
+
+/// Whether an answer was good, and whose fault a bad one is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// As asked for.
+    #[default]
+    Ok,
+    /// The request was at fault (HTTP 4xx, a syntax error).
+    ClientError,
+    /// The server was at fault, or does not say who.
+    Error,
+}
+
+/// Why a request got no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unanswered {
+    /// None was expected.
+    ByDesign,
+    /// The connection was reset.
+    Reset,
+    /// The connection closed before an answer.
+    NoResponse,
+    /// The request itself never ended.
+    PartialRequest,
+    /// The request could not be read.
+    Malformed,
+    /// PostgreSQL: the server gave up before ReadyForQuery.
+    NoReadyForQuery,
+}
+
+impl Unanswered {
+    /// The name in `why`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ByDesign => "no_response_by_design",
+            Self::Reset => "rst",
+            Self::NoResponse => "no_response",
+            Self::PartialRequest => "partial_request",
+            Self::Malformed => "malformed",
+            Self::NoReadyForQuery => "no_ready_for_query",
+        }
+    }
+}
+
+/// Why an exchange is not reported although its request was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// Bytes are missing, and it is not certain which response is whose.
+    Gap,
+    /// The first or last byte of a message was never seen: its times are not known.
+    Untimed,
+    /// Too many are open.
+    Limit,
+    /// The bytes were not of the protocol.
+    Protocol,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Gap, Self::Untimed, Self::Limit, Self::Protocol];
+
+    /// The name in summaries and labels.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gap => "gap",
+            Self::Untimed => "untimed",
+            Self::Limit => "limit",
+            Self::Protocol => "protocol",
+        }
+    }
+}
+
+/// A request and its response, as far as they are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// The protocol's name: a decoder may choose a finer one (`grpc` in HTTP/2).
+    pub protocol: &'static str,
+    /// How its response is found.
+    pub key: Key,
+    /// What was asked for: `GET /index.html`, `SELECT`, `Produce`.
+    pub op: String,
+    /// What was answered: `200`, `ok`, an error's code.
+    pub status: String,
+    /// Whether the answer was good.
+    pub class: Class,
+    /// The request's bytes and times.
+    pub request: Span,
+    /// Whether the request has ended.
+    pub request_done: bool,
+    /// The response's bytes and times.
+    pub response: Span,
+    /// Whether the response has ended.
+    pub response_done: bool,
+    /// Which response of the connection this is, from 0.
+    pub number: u64,
+    /// For the decoder alone (HTTP: whether it was HEAD).
+    pub note: u64,
+    /// Asked by the server (AMQP's deliveries): request and response are then of the opposite sides.
+    pub by_server: bool,
+    /// A hole came by while it was open, so that its answer may have been missed.
+    pub doubtful: bool,
+}
+
+impl Exchange {
+    fn new(protocol: &'static str, key: Key) -> Self {
+        Self {
+            protocol,
+            key,
+            op: String::new(),
+            status: String::new(),
+            class: Class::Ok,
+            request: Span::default(),
+            request_done: false,
+            response: Span::default(),
+            response_done: false,
+            number: 0,
+            note: 0,
+            by_server: false,
+            doubtful: false,
+        }
+    }
+
+    /// From the last byte of the request to the first of the response, in nanoseconds; negative when the response began first.
+    #[must_use]
+    pub fn service_time(&self) -> Option<i64> {
+        Some(self.response.first? - self.request.last?)
+    }
+
+    /// From the first byte of the request to the last of the response, in nanoseconds.
+    #[must_use]
+    pub fn total_time(&self) -> Option<i64> {
+        Some(self.response.last? - self.request.first?)
+    }
+}
+
+/// Takes what becomes of exchanges.
+pub trait Sink {
+    /// Request and response are complete and belong together.
+    fn answered(&mut self, exchange: &Exchange);
+    /// No response came, or will.
+    fn unanswered(&mut self, exchange: &Exchange, why: Unanswered);
+    /// It was seen and is not reported.
+    fn discarded(&mut self, exchange: &Exchange, reason: Reason);
+}
+
+/// The open exchanges of one connection, oldest first.
+#[derive(Debug)]
+pub struct Exchanges {
+    protocol: &'static str,
+    open: VecDeque<Exchange>,
+    /// Finished ones for the connection to report.
+    finished: Vec<(Exchange, Fate)>,
+    /// Storage to use again.
+    spare: Option<Exchange>,
+    responses: u64,
+    opened: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Answered,
+    Unanswered(Unanswered),
+    Discarded(Reason),
+}
+
+impl Exchanges {
+    pub(crate) fn new(protocol: &'static str) -> Self {
+        Self { protocol, open: VecDeque::new(), finished: Vec::new(), spare: None, responses: 0, opened: 0 }
+    }
+
+    /// A request begins. An open one of the same id is discarded first: its answer was missed.
+    pub fn open(&mut self, key: Key) -> &mut Exchange {
+        if let Key::Id(id) = key {
+            self.discard(id, Reason::Gap);
+        }
+        if self.open.len() >= MAX_OPEN {
+            let oldest = self.open.pop_front().expect("a full table has an oldest");
+            self.finished.push((oldest, Fate::Discarded(Reason::Limit)));
+        }
+        self.opened += 1;
+        let exchange = match self.spare.take() {
+            Some(mut spare) => {
+                let (mut op, mut status) = (std::mem::take(&mut spare.op), std::mem::take(&mut spare.status));
+                op.clear();
+                status.clear();
+                Exchange { op, status, ..Exchange::new(self.protocol, key) }
+            }
+            None => Exchange::new(self.protocol, key),
+        };
+        self.open.push_back(exchange);
+        self.open.back_mut().expect("pushed above")
+    }
+
+    /// The oldest whose response has not ended.
+    pub fn unanswered_mut(&mut self) -> Option<&mut Exchange> {
+        self.open.iter_mut().find(|exchange| !exchange.response_done)
+    }
+
+    /// The one with this id.
+    pub fn find_mut(&mut self, id: u64) -> Option<&mut Exchange> {
+        self.open.iter_mut().find(|exchange| exchange.key == Key::Id(id))
+    }
+
+    /// The youngest: the request that is being read, where requests do not interleave.
+    pub fn newest_mut(&mut self) -> Option<&mut Exchange> {
+        self.open.back_mut()
+    }
+
+    /// The open ones, oldest first.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Exchange> {
+        self.open.iter_mut()
+    }
+
+    /// How many are open.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether none is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Finishes the exchange with this id as one that gets no response.
+    pub fn unanswered(&mut self, id: u64, why: Unanswered) {
+        if let Some(at) = self.open.iter().position(|exchange| exchange.key == Key::Id(id)) {
+            self.finish(at, Fate::Unanswered(why));
+        }
+    }
+
+    /// Finishes the youngest as one that gets no response, by design or because it could not be read.
+    pub fn newest_unanswered(&mut self, why: Unanswered) {
+        if !self.open.is_empty() {
+            self.finish(self.open.len() - 1, Fate::Unanswered(why));
+        }
+    }
+
+    /// Finishes the oldest whose response has not ended as one that gets no response.
+    pub fn oldest_unanswered(&mut self, why: Unanswered) {
+        if let Some(at) = self.open.iter().position(|exchange| !exchange.response_done) {
+            self.finish(at, Fate::Unanswered(why));
+        }
+    }
+
+    /// Finishes the exchange with this id without reporting it.
+    pub fn discard(&mut self, id: u64, reason: Reason) {
+        if let Some(at) = self.open.iter().position(|exchange| exchange.key == Key::Id(id)) {
+            self.finish(at, Fate::Discarded(reason));
+        }
+    }
+
+    /// Reports each exchange of which both messages have ended. Call it after setting `request_done` or `response_done`.
+    pub fn settle(&mut self) {
+        while let Some(at) = self.complete() {
+            let exchange = &mut self.open[at];
+            exchange.number = self.responses;
+            self.responses += 1;
+            let timed = exchange.request.is_timed() && exchange.response.is_timed();
+            self.finish(at, if timed { Fate::Answered } else { Fate::Discarded(Reason::Untimed) });
+        }
+    }
+
+    /// One of which both messages have ended: in order only the oldest can be.
+    fn complete(&self) -> Option<usize> {
+        let is_complete = |exchange: &Exchange| exchange.request_done && exchange.response_done;
+        match self.open.front()?.key {
+            Key::Order => is_complete(self.open.front()?).then_some(0),
+            Key::Id(_) => self.open.iter().position(is_complete),
+        }
+    }
+
+    fn finish(&mut self, at: usize, fate: Fate) {
+        let exchange = self.open.remove(at).expect("the index was found just now");
+        self.finished.push((exchange, fate));
+    }
+
+    /// All open ones end.
+    pub(crate) fn finish_all(&mut self, fate: impl Fn(&Exchange) -> Fate) {
+        while let Some(exchange) = self.open.pop_front() {
+            let fate = fate(&exchange);
+            self.finished.push((exchange, fate));
+        }
+    }
+
+    pub(crate) fn doubt_all(&mut self) {
+        self.open.iter_mut().for_each(|exchange| exchange.doubtful = true);
+    }
+
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    pub(crate) fn has_finished(&self) -> bool {
+        !self.finished.is_empty()
+    }
+
+    /// Takes what finished, in order.
+    pub(crate) fn report(&mut self, sink: &mut dyn Sink) {
+        for (exchange, fate) in self.finished.drain(..) {
+            match fate {
+                Fate::Answered => sink.answered(&exchange),
+                Fate::Unanswered(why) => sink.unanswered(&exchange, why),
+                Fate::Discarded(reason) => sink.discarded(&exchange, reason),
+            }
+            self.spare = Some(exchange);
+        }
+    }
+
+    /// Whether more is held back than a connection may hold.
+    pub(crate) fn is_held_full(&self) -> bool {
+        self.finished.len() > MAX_HELD
+    }
+
+    /// What finished and was held back is not certain.
+    pub(crate) fn doubt_finished(&mut self) {
+        for (_, fate) in &mut self.finished {
+            *fate = Fate::Discarded(Reason::Gap);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! HTTP/1.0 and HTTP/1.1.
+//!
+//! Responses come in the order of the requests. Interim ones (1xx) are passed over, except 101, which ends the reading. HEAD, 204 and 304
+//! have no body whatever their headers say (RFC 9112, 6.3); a body of unknown length lasts until the server closes.
+
+use super::line::{decimal, hexadecimal, line_len, push_text, trim_end};
+use crate::decoder::{Context, Decoder, Detection, Protocol, Side, Step};
+use crate::exchange::{Class, Exchanges, Key};
+use crate::span::{Mark, Span};
+
+/// The row of the table.
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "http1",
+    ports: &[80, 8000, 8008, 8080, 8081, 8888, 9090, 3000, 5000],
+    detect,
+    new: || Box::<Http1>::default(),
+};
+
+/// A request's target is kept up to this length: longer ones fold to the same operation anyway.
+const MAX_TARGET: usize = 1_024;
+
+/// A chunk's size line with its extensions: servers allow less.
+const MAX_CHUNK_LINE: usize = 4_096;
+
+const METHODS: [&[u8]; 16] = [
+    b"GET",
+    b"POST",
+    b"HEAD",
+    b"PUT",
+    b"DELETE",
+    b"OPTIONS",
+    b"PATCH",
+    b"CONNECT",
+    b"TRACE",
+    b"PROPFIND",
+    b"MKCOL",
+    b"COPY",
+    b"MOVE",
+    b"LOCK",
+    b"PURGE",
+    b"REPORT",
+];
+
+/// What [`crate::Exchange::note`] says of a request.
+const NOTE_HEAD: u64 = 1;
+const NOTE_CONNECT: u64 = 2;
+
+#[derive(Debug, Clone, Copy, Default)]
+enum State {
+    /// Between messages.
+    #[default]
+    Idle,
+    /// The message ends where the skip ends.
+    Ending(Mark),
+    /// At a chunk's size line.
+    Chunk(Mark),
+    /// In the lines after the last chunk.
+    Trailer(Mark),
+    /// The body lasts until the side closes.
+    UntilClose(Mark),
+}
+
+#[derive(Debug, Default)]
+struct Http1 {
+    sides: [State; 2],
+    /// Bytes of the unread head that hold no end of it.
+    scanned: [usize; 2],
+}
+
+impl Decoder for Http1 {
+    fn step(&mut self, side: Side, view: &[u8], cx: &mut Context<'_>) -> Step {
+        match self.sides[side.index()] {
+            State::Idle => self.head(side, view, cx),
+            State::Ending(mark) => {
+                self.end(side, cx.since(mark), cx.exchanges);
+                Step::Take(0)
+            }
+            State::Chunk(mark) => self.chunk(side, mark, view),
+            State::Trailer(mark) => self.trailer(side, mark, view, cx),
+            State::UntilClose(_) => Step::UntilClose,
+        }
+    }
+
+    fn closed(&mut self, side: Side, _clean: bool, cx: &mut Context<'_>) {
+        if let State::UntilClose(mark) = self.sides[side.index()] {
+            self.end(side, cx.since(mark), cx.exchanges);
+        }
+    }
+
+    fn lost(&mut self, side: Side, _exchanges: &mut Exchanges) {
+        self.sides[side.index()] = State::Idle;
+        self.scanned[side.index()] = 0;
+    }
+
+    fn begins(&self, side: Side, bytes: &[u8]) -> bool {
+        detect(side, bytes) == Detection::Sure
+    }
+}
+
+impl Http1 {
+    fn head(&mut self, side: Side, view: &[u8], cx: &mut Context<'_>) -> Step {
+        if view.is_empty() {
+            return Step::Need(1);
+        }
+        if side == Side::Client && view.starts_with(b"\r\n") && self.scanned[0] == 0 {
+            // Empty lines before a request line are ignored (RFC 9112, 2.2).
+            return Step::Take(2);
+        }
+        let scanned = &mut self.scanned[side.index()];
+        let Some(length) = head_len(view, *scanned) else {
+            if *scanned == 0 && detect(side, view) == Detection::No {
+                return Step::Lost;
+            }
+            *scanned = view.len();
+            return Step::Need(view.len() + 1);
+        };
+        *scanned = 0;
+        match side {
+            Side::Client => self.request(&view[..length], cx),
+            Side::Server => self.response(&view[..length], cx),
+        }
+    }
+
+    fn request(&mut self, head: &[u8], cx: &mut Context<'_>) -> Step {
+        let Some((method, target)) = request_line(head) else { return Step::Lost };
+        let Some(body) = Body::read(head) else { return Step::Lost };
+        let mark = cx.mark();
+        let exchange = cx.exchanges.open(Key::Order);
+        push_text(&mut exchange.op, method, MAX_TARGET);
+        exchange.op.push(' ');
+        push_text(&mut exchange.op, target, MAX_TARGET);
+        exchange.note = match method {
+            b"HEAD" => NOTE_HEAD,
+            b"CONNECT" => NOTE_CONNECT,
+            _ => 0,
+        };
+        exchange.request.first = mark.at;
+        match body {
+            Body::None | Body::Length(0) => {
+                let span = cx.ahead(head.len());
+                self.end(Side::Client, span, cx.exchanges);
+                Step::Take(head.len())
+            }
+            Body::Length(bytes) => {
+                self.sides[0] = State::Ending(mark);
+                Step::Skip(head.len() as u64 + bytes)
+            }
+            Body::Chunked => {
+                self.sides[0] = State::Chunk(mark);
+                Step::Take(head.len())
+            }
+        }
+    }
+
+    fn response(&mut self, head: &[u8], cx: &mut Context<'_>) -> Step {
+        let Some(code) = status_code(head) else { return Step::Lost };
+        let Some(body) = Body::read(head) else { return Step::Lost };
+        let mark = cx.mark();
+        let span = cx.ahead(head.len());
+        let Some(exchange) = cx.exchanges.unanswered_mut() else { return Step::Lost };
+        if code / 100 == 1 && code != 101 {
+            return Step::Take(head.len());
+        }
+        exchange.response.first = mark.at;
+        push_text(&mut exchange.status, &head[9..12], 3);
+        exchange.class = match code / 100 {
+            4 => Class::ClientError,
+            5 => Class::Error,
+            _ => Class::Ok,
+        };
+        let is_tunnel = code == 101 || (exchange.note == NOTE_CONNECT && code / 100 == 2);
+        let is_bare = is_tunnel || exchange.note == NOTE_HEAD || code == 204 || code == 304;
+        if is_bare {
+            self.end(Side::Server, span, cx.exchanges);
+            return if is_tunnel { Step::Opaque } else { Step::Take(head.len()) };
+        }
+        let length = head.len() as u64;
+        let (state, step) = match body {
+            Body::Length(bytes) => (State::Ending(mark), Step::Skip(length + bytes)),
+            Body::Chunked => (State::Chunk(mark), Step::Take(head.len())),
+            Body::None => (State::UntilClose(mark), Step::Take(head.len())),
+        };
+        self.sides[1] = state;
+        step
+    }
+
+    fn chunk(&mut self, side: Side, mark: Mark, view: &[u8]) -> Step {
+        let Some(length) = line_len(view) else {
+            return if view.len() > MAX_CHUNK_LINE { Step::Lost } else { Step::Need(view.len() + 1) };
+        };
+        let line = trim_end(&view[..length]);
+        let digits = line.split(|byte| matches!(byte, b';' | b' ' | b'\t')).next().unwrap_or_default();
+        match hexadecimal(digits) {
+            None => Step::Lost,
+            Some(0) => {
+                self.sides[side.index()] = State::Trailer(mark);
+                Step::Take(length)
+            }
+            Some(bytes) => Step::Skip(length as u64 + bytes + 2),
+        }
+    }
+
+    fn trailer(&mut self, side: Side, mark: Mark, view: &[u8], cx: &mut Context<'_>) -> Step {
+        let Some(length) = line_len(view) else { return Step::Need(view.len() + 1) };
+        if trim_end(&view[..length]).is_empty() {
+            self.end(side, cx.through(mark, length), cx.exchanges);
+        }
+        Step::Take(length)
+    }
+
+    fn end(&mut self, side: Side, span: Span, exchanges: &mut Exchanges) {
+        self.sides[side.index()] = State::Idle;
+        match side {
+            Side::Client => {
+                if let Some(exchange) = exchanges.newest_mut() {
+                    exchange.request = span;
+                    exchange.request_done = true;
+                }
+            }
+            Side::Server => {
+                if let Some(exchange) = exchanges.unanswered_mut() {
+                    exchange.response = span;
+                    exchange.response_done = true;
+                }
+            }
+        }
+        exchanges.settle();
+    }
+}
+
+/// The length of the head with its empty line, if that is in view; `scanned` bytes are known to hold no end.
+fn head_len(view: &[u8], scanned: usize) -> Option<usize> {
+    let mut at = scanned.saturating_sub(3);
+    loop {
+        at += line_len(&view[at..])?;
+        match &view[at..] {
+            [b'\n', ..] => return Some(at + 1),
+            [b'\r', b'\n', ..] => return Some(at + 2),
+            _ => {}
+        }
+    }
+}
+
+fn request_line(head: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = trim_end(&head[..line_len(head)?]);
+    let space = memchr::memchr(b' ', line)?;
+    let last = memchr::memrchr(b' ', line)?;
+    let version = &line[last + 1..];
+    if last <= space || !version.starts_with(b"HTTP/1.") || space > 32 {
+        return None;
+    }
+    Some((&line[..space], &line[space + 1..last]))
+}
+
+fn status_code(head: &[u8]) -> Option<u16> {
+    let code = head.strip_prefix(b"HTTP/1.")?.get(2..5)?;
+    let code = decimal(code)?;
+    (100..1000).contains(&code).then_some(u16::try_from(code).ok()?)
+}
+
+/// How long the body is, by the headers alone.
+#[derive(Debug, Clone, Copy)]
+enum Body {
+    None,
+    Length(u64),
+    Chunked,
+}
+
+impl Body {
+    /// `None` when the headers contradict themselves or are no numbers.
+    fn read(head: &[u8]) -> Option<Self> {
+        let mut length = None;
+        let mut rest = &head[line_len(head)?..];
+        while let Some(end) = line_len(rest) {
+            let line = trim_end(&rest[..end]);
+            rest = &rest[end..];
+            match line.first() {
+                Some(b'c' | b'C') => {
+                    if let Some(value) = header(line, b"content-length") {
+                        length = Some(decimal(value)?);
+                    }
+                }
+                Some(b't' | b'T') => {
+                    if let Some(value) = header(line, b"transfer-encoding")
+                        && value.len() >= 7
+                        && value[value.len() - 7..].eq_ignore_ascii_case(b"chunked")
+                    {
+                        return Some(Self::Chunked);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some(length.map_or(Self::None, Self::Length))
+    }
+}
+
+fn header<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    if line.len() <= name.len() || line[name.len()] != b':' || !line[..name.len()].eq_ignore_ascii_case(name) {
+        return None;
+    }
+    Some(line[name.len() + 1..].trim_ascii())
+}
+
+fn detect(side: Side, bytes: &[u8]) -> Detection {
+    match side {
+        Side::Client => {
+            let word = bytes.split(|byte| *byte == b' ').next().unwrap_or_default();
+            if word.len() < bytes.len() {
+                // PRI is HTTP/2's preface.
+                return if METHODS.contains(&word) { Detection::Sure } else { Detection::No };
+            }
+            if METHODS.iter().any(|method| method.starts_with(bytes)) { Detection::More } else { Detection::No }
+        }
+        Side::Server => {
+            const START: &[u8] = b"HTTP/1.";
+            if bytes.starts_with(START) {
+                Detection::Sure
+            } else if START.starts_with(bytes) {
+                Detection::More
+            } else {
+                Detection::No
+            }
+        }
+    }
+}
