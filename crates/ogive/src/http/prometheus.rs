@@ -113,11 +113,14 @@ fn limited(mut result: QueryResult, limit: usize) -> QueryResult {
     result
 }
 
+/// The release of Prometheus whose HTTP API and PromQL are served. Grafana switches features of its data source by it.
+const PROMETHEUS_VERSION: &str = "3.5.0";
+
 /// Grafana asks for it to learn the version. `features` stays empty: any entry makes it look for a ruler API.
 pub(super) async fn buildinfo() -> Response {
     let data = serde_json::json!({
-        "version": env!("CARGO_PKG_VERSION"), "revision": "", "branch": "", "buildUser": "", "buildDate": "",
-        "goVersion": "", "application": "Ogive", "features": {},
+        "version": PROMETHEUS_VERSION, "revision": "", "branch": "", "buildUser": "", "buildDate": "", "goVersion": "",
+        "application": "Ogive", "ogiveVersion": env!("CARGO_PKG_VERSION"), "features": {},
     });
     success(&data)
 }

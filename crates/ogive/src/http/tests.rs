@@ -327,6 +327,8 @@ async fn the_catalog_lists_what_is_stored() {
     assert_eq!(body["data"].as_object().unwrap().len(), 1);
     let (_, body) = server.get("/api/v1/status/buildinfo").await;
     assert_eq!(body["data"]["features"], json!({}));
+    assert!(body["data"]["version"].as_str().unwrap().starts_with("3."), "Grafana takes it for a Prometheus 3");
+    assert_eq!(body["data"]["ogiveVersion"], env!("CARGO_PKG_VERSION"));
     for (path, member) in [("rules", "groups"), ("alerts", "alerts")] {
         let (_, body) = server.get(&format!("/api/v1/{path}")).await;
         assert_eq!(body["data"][member], json!([]));

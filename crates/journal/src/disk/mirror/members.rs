@@ -159,9 +159,12 @@ impl Shared {
         Ok(done.into_iter().next().expect("it is not empty").1)
     }
 
+    /// Counts what each member failed on. That a name is free, or taken, is an answer: a member that alone gives it
+    /// is taken out for it, but its disk did not fail.
     pub(super) fn count_failures(&self, failed: &[(usize, Error)]) {
         let state = self.read();
-        for (at, _) in failed {
+        let answers = |error: &Error| matches!(error, Error::NotFound { .. } | Error::AlreadyExists { .. });
+        for (at, _) in failed.iter().filter(|(_, error)| !answers(error)) {
             // ORDERING: Relaxed; a counter publishes nothing beside itself.
             state.slots[*at].counts.failures.fetch_add(1, Ordering::Relaxed);
         }

@@ -87,6 +87,15 @@ fn a_member_that_fails_goes_and_its_stale_copy_is_never_read() {
     assert!(open_two(&a, &b, 4).unwrap().1.is_empty());
 }
 
+/// A fresh server's only disk was listed with one failure: it had opened a file that was not there yet.
+#[test]
+fn a_missing_file_is_no_failure_of_a_disk() {
+    let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let (mirror, _) = open_two(&a, &b, 1).unwrap();
+    assert!(matches!(mirror.open(Path::new("/a/none")), Err(Error::NotFound { .. })));
+    assert!(mirror.members().iter().all(|member| member.failures == 0 && member.state == MemberState::Live));
+}
+
 #[test]
 fn a_change_that_fails_everywhere_is_an_error_and_takes_nobody_out() {
     let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
