@@ -27,7 +27,9 @@ pub(crate) const GAPS_READ_MAX: usize = 4_096;
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const MAGIC: [u8; 8] = *b"ogivecur";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Files of this version have no doubts.
+const VERSION_WITHOUT_DOUBTS: u32 = 1;
 const HEADER_BYTES: usize = 16;
 
 /// What was given up in all.
@@ -56,6 +58,8 @@ pub struct Cursor {
     pub gap_time_ms: i64,
     /// All that was given up.
     pub totals: GapTotals,
+    /// Positions that were sent without an answer: the destination may have them. Those that are done need not be in it.
+    pub doubted: Ranges,
 }
 
 impl Cursor {
@@ -117,19 +121,14 @@ impl Cursor {
         put_i64(&mut out, self.gap_time_ms);
         let GapTotals { gaps, records, samples } = self.totals;
         [gaps, records, samples].into_iter().for_each(|count| put_u64(&mut out, count));
-        let ranges = self.done.as_slice();
-        let ranges = &ranges[..ranges.len().min(RANGES_MAX)];
-        put_u32(&mut out, ranges.len());
-        for range in ranges {
-            put_u64(&mut out, range.start);
-            put_u64(&mut out, range.end);
-        }
+        put_ranges(&mut out, &self.done);
         put_u32(&mut out, self.gaps.len());
         for (number, time_ms, gap) in &self.gaps {
             put_u64(&mut out, *number);
             put_i64(&mut out, *time_ms);
             gap.put(&mut out);
         }
+        put_ranges(&mut out, &self.doubted);
         Self::sealed(&out)
     }
 
@@ -150,32 +149,21 @@ impl Cursor {
     /// A word on what is wrong.
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let Some((header, payload)) = bytes.split_at_checked(HEADER_BYTES) else { return Err("it is too short") };
-        if header[..8] != MAGIC || header[8..12] != VERSION.to_le_bytes() {
-            return Err("it does not begin as version 1 of a cursor");
-        }
+        let version = [VERSION, VERSION_WITHOUT_DOUBTS].into_iter().find(|known| header[8..12] == known.to_le_bytes());
+        let Some(version) = version.filter(|_| header[..8] == MAGIC) else {
+            return Err("it does not begin as version 1 or 2 of a cursor");
+        };
         if header[12..] != crc32c::crc32c_append(crc32c::crc32c(&header[..12]), payload).to_le_bytes() {
             return Err("its checksum does not fit its bytes");
         }
-        Self::fields(&mut Fields(payload)).ok_or("its fields do not fit together")
+        Self::fields(&mut Fields(payload), version).ok_or("its fields do not fit together")
     }
 
-    fn fields(fields: &mut Fields<'_>) -> Option<Self> {
+    fn fields(fields: &mut Fields<'_>, version: u32) -> Option<Self> {
         let mut out = Self::new(SourceId(fields.u128()?));
         (out.gap_next, out.gap_time_ms) = (fields.u64()?, fields.i64()?);
         out.totals = GapTotals { gaps: fields.u64()?, records: fields.u64()?, samples: fields.u64()? };
-        let mut above = None;
-        let ranges = fields.u32()?;
-        if ranges > RANGES_MAX {
-            return None;
-        }
-        for _ in 0..ranges {
-            let (start, end) = (fields.u64()?, fields.u64()?);
-            if start >= end || above.is_some_and(|above| start <= above) {
-                return None;
-            }
-            out.done.insert(start..end);
-            above = Some(end);
-        }
+        out.done = take_ranges(fields)?;
         let gaps = fields.u32()?;
         if gaps > GAPS_READ_MAX {
             return None;
@@ -183,8 +171,39 @@ impl Cursor {
         for _ in 0..gaps {
             out.gaps.push_back((fields.u64()?, fields.i64()?, Gap::take(fields)?));
         }
+        if version == VERSION {
+            out.doubted = take_ranges(fields)?;
+        }
         fields.0.is_empty().then_some(out)
     }
+}
+
+/// The lowest [`RANGES_MAX`] of them.
+fn put_ranges(out: &mut Vec<u8>, ranges: &Ranges) {
+    let ranges = ranges.as_slice();
+    let ranges = &ranges[..ranges.len().min(RANGES_MAX)];
+    put_u32(out, ranges.len());
+    for range in ranges {
+        put_u64(out, range.start);
+        put_u64(out, range.end);
+    }
+}
+
+fn take_ranges(fields: &mut Fields<'_>) -> Option<Ranges> {
+    let (mut out, mut above) = (Ranges::default(), None);
+    let count = fields.u32()?;
+    if count > RANGES_MAX {
+        return None;
+    }
+    for _ in 0..count {
+        let (start, end) = (fields.u64()?, fields.u64()?);
+        if start >= end || above.is_some_and(|above| start <= above) {
+            return None;
+        }
+        out.insert(start..end);
+        above = Some(end);
+    }
+    Some(out)
 }
 
 #[cfg(test)]
@@ -202,7 +221,25 @@ mod tests {
         (cursor.gap_next, cursor.gap_time_ms) = (3, 1_700_000_000_000);
         cursor.totals = GapTotals { gaps: 3, records: 10, samples: 20 };
         cursor.gaps.push_back((2, 1_700_000_000_000, Gap::unread(Why::SpoolAge, 1_700_000_000_000, 4)));
+        cursor.doubted.insert(7..8);
+        cursor.doubted.insert(20..25);
         cursor
+    }
+
+    #[test]
+    fn a_cursor_of_version_1_has_no_doubts() {
+        let mut before = cursor();
+        before.doubted = Ranges::default();
+        let bytes = before.encode();
+        // Without the count of doubts, and under its own head.
+        let fields = &bytes[HEADER_BYTES..bytes.len() - 4];
+        let mut old = [&MAGIC[..], &VERSION_WITHOUT_DOUBTS.to_le_bytes()].concat();
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&old), fields);
+        old.extend_from_slice(&checksum.to_le_bytes());
+        old.extend_from_slice(fields);
+        assert_eq!(Cursor::decode(&old), Ok(before));
+        old[8] = 3;
+        assert!(Cursor::decode(&old).is_err());
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! order; the backlog lane all others. While both have something, one in four sends is of the backlog, and every
 //! connection but one when there are several. A send is a request: records of one lane, within [`Most`]. What failed is sent
 //! again before both, and what fails again and again, a gap too, beside them (`retry`).
+//! What was sent without an answer that says more is in doubt until it is done, over restarts too (what is on its way when the cursor is
+//! saved among it): a gap that holds it counts it apart.
 //! Threads: one lock around each destination; only [`Delivery::next`] and [`Delivery::give_up`] read the disk.
 //! Limits: one segment in memory for the backlog, what is on its way, and what failed.
 //! Failure: a segment that the disk does not give is gone past and tried again after [`UNREADABLE_MS`]; one that is not there any more
@@ -21,7 +23,7 @@ use ogive_model::{Batch, SourceId};
 use crate::board::{Board, Entry, Loaded, SegmentState};
 use crate::cursor::{GAPS_MAX, GAPS_READ_MAX};
 use crate::retry::{self, Retry};
-use crate::{Cursor, Error, Gap, GapBuilder, GapTotals, Why};
+use crate::{Cursor, Error, Gap, GapBuilder, GapTotals, Ranges, Why};
 
 /// 60 s: a disk that was away for a moment, or has too many files open, costs the backlog that much.
 const UNREADABLE_MS: i64 = 60_000;
@@ -271,6 +273,8 @@ impl Delivery {
             self.in_flight.insert(entry.position, Flight { request: self.turn, failures });
             jobs.push(Job::Record(entry, lane));
         }
+        // The file says what is on its way.
+        self.version += u64::from(!jobs.is_empty());
         if lane == Lane::Live && !jobs.is_empty() {
             self.live_requests.insert(self.turn, jobs.len());
         }
@@ -489,8 +493,15 @@ impl Delivery {
         }
     }
 
-    /// It is to be sent again, as there was no answer, or none that helps.
-    pub fn failed(&mut self, job: Job) {
+    /// It is to be sent again, as there was no answer, or none that helps. `in_doubt`: the destination may have it.
+    pub fn failed(&mut self, job: Job, in_doubt: bool) {
+        if let Job::Record(Entry { position, .. }, _) = &job
+            && in_doubt
+            && !self.cursor.done.contains(*position)
+        {
+            self.version += 1;
+            self.cursor.doubted.insert(*position..*position + 1);
+        }
         if matches!(job, Job::Gap { .. }) {
             self.gap_failures = self.gap_failures.saturating_add(1);
             self.gap_due = retry::due(self.gap_failures, self.turn + 1);
@@ -575,7 +586,7 @@ impl Delivery {
         let left: Vec<Entry> = entries.into_iter().filter(|entry| !self.cursor.done.contains(entry.position)).collect();
         let mut builder = GapBuilder::new(why, now_ms);
         for entry in &left {
-            let in_doubt = self.in_flight.contains_key(&entry.position);
+            let in_doubt = self.in_flight.contains_key(&entry.position) || self.cursor.doubted.contains(entry.position);
             builder.batch(&entry.frame, in_doubt);
         }
         self.done(range.start..end);
@@ -587,12 +598,27 @@ impl Delivery {
 
     /// The cursor's bytes, if they are not those of the file. When they are durable tell [`Delivery::saved`].
     #[must_use]
-    pub fn to_save(&self) -> Option<Snapshot> {
-        (self.version > self.saved_version).then(|| Snapshot {
-            bytes: self.cursor.encode(),
-            floor: self.cursor.done.first_missing(0),
-            version: self.version,
-        })
+    pub fn to_save(&mut self) -> Option<Snapshot> {
+        if self.version <= self.saved_version {
+            return None;
+        }
+        // What is on its way now may have arrived when this is read.
+        let doubts = self.doubts();
+        self.cursor.doubted = doubts.clone();
+        let on_their_way = self.in_flight.keys().copied();
+        on_their_way.for_each(|position| self.cursor.doubted.insert(position..position + 1));
+        let bytes = self.cursor.encode();
+        self.cursor.doubted = doubts;
+        Some(Snapshot { bytes, floor: self.cursor.done.first_missing(0), version: self.version })
+    }
+
+    /// The doubts that are left.
+    fn doubts(&self) -> Ranges {
+        let mut out = Ranges::default();
+        for range in self.cursor.doubted.as_slice() {
+            self.cursor.done.missing(range.clone()).for_each(|missing| out.insert(missing));
+        }
+        out
     }
 
     /// The bytes are durable.

@@ -170,7 +170,7 @@ impl Broker {
             if (usize::from(answer) >> (index % 8)) & 1 == 0 {
                 drop(delivery.acknowledged(&job));
             } else {
-                delivery.failed(job)
+                delivery.failed(job, true)
             }
         }
         if answer == 255 {
@@ -438,7 +438,7 @@ fn a_batch_that_always_fails_holds_up_no_other() {
         tries += u32::from(is_bad);
         for job in request {
             if is_bad {
-                broker.deliveries[0].failed(job);
+                broker.deliveries[0].failed(job, true);
             } else {
                 delivered.insert(number(&job) % 1_000_000);
                 broker.deliveries[0].acknowledged(&job);
@@ -461,7 +461,7 @@ fn what_failed_while_nobody_was_there_is_soon_through_when_somebody_is() {
     let most = Most { jobs: 64, bytes: 1_000_000 };
     let request = |broker: &mut Broker| broker.deliveries[0].next_request(&board, &*broker.disk, (1, 1), most).unwrap();
     for _ in 0..100 {
-        request(&mut broker).into_iter().for_each(|job| broker.deliveries[0].failed(job));
+        request(&mut broker).into_iter().for_each(|job| broker.deliveries[0].failed(job, true));
     }
     let mut requests = 0;
     while broker.deliveries[0].lag(&board).records > 0 {
@@ -486,7 +486,7 @@ fn a_gap_that_always_fails_holds_up_no_batch() {
         match broker.deliveries[0].next(&board, &*broker.disk, (1, 1)).unwrap() {
             Some(job @ Job::Gap { .. }) => {
                 tries += 1;
-                broker.deliveries[0].failed(job);
+                broker.deliveries[0].failed(job, true);
             }
             Some(job) => {
                 delivered += 1;
@@ -587,4 +587,55 @@ fn one_tenant_uses_neither_numbers_nor_series_of_another() {
         Batch { series: vec![], known: vec![secret.id(&Tenant::new("team-a").unwrap())], sequence: 10, ..batch(0) };
     assert_eq!(append(of("team-b", naming.clone()), true), Err(Refusal::Unknown(vec![0])));
     assert!(append(of("team-a", naming), true).is_ok());
+}
+
+/// A destination that was killed with requests under way had stored them, and the gap counted them as missing: of the samples of a gap
+/// those that may have arrived are known, also after the broker itself was killed.
+#[test]
+fn what_was_sent_without_an_answer_is_in_doubt_also_after_a_restart() {
+    for is_restarted in [false, true] {
+        let disk = SimulatedDisk::new(12);
+        let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
+        broker.append(&mut world, 60).unwrap();
+        let board = broker.spool.board();
+        let mut next =
+            || broker.deliveries[1].next_request(&board, &*broker.disk, (1, 1), Most { jobs: 1, bytes: 0 }).unwrap();
+        // The second one takes the last first; what is given up here is the oldest.
+        let mut jobs: Vec<Job> = std::iter::repeat_with(&mut next).take(200).flatten().collect();
+        let position = |job: &Job| match job {
+            Job::Record(entry, _) => entry.position,
+            Job::Gap { .. } => panic!("nothing was given up"),
+        };
+        jobs.sort_by_key(position);
+        let mut jobs = jobs.into_iter();
+        // Three without an answer, of which one is acknowledged later; two that were not taken for sure; the rest is on its way.
+        let (first, second, third) = (jobs.next().unwrap(), jobs.next().unwrap(), jobs.next().unwrap());
+        let delivery = &mut broker.deliveries[1];
+        for job in [first, second.clone(), third] {
+            delivery.failed(job, true);
+        }
+        delivery.acknowledged(&second);
+        for job in jobs.by_ref().take(2) {
+            delivery.failed(job, false);
+        }
+        let on_their_way = jobs.next().map(|job| position(&job)).unwrap();
+        jobs.for_each(|job| delivery.put_off(job));
+        assert_eq!(on_their_way, 5);
+        broker.save().unwrap();
+        if is_restarted {
+            broker = reopen(&disk);
+        }
+        let board = broker.spool.board();
+        let segments: Vec<SegmentState> =
+            board.segments().into_iter().take_while(|segment| segment.positions().start <= 5).collect();
+        broker.spool.rotate().unwrap();
+        for segment in &segments {
+            broker.deliveries[1].give_up(&board, &*broker.disk, segment, (Why::SpoolBytes, 9));
+        }
+        let gaps: Vec<&Gap> = broker.deliveries[1].gaps().collect();
+        let in_doubt: u64 = gaps.iter().map(|gap| gap.in_doubt).sum();
+        let samples: u64 = gaps.iter().map(|gap| gap.samples).sum();
+        assert_eq!(in_doubt, 3, "restarted: {is_restarted}; {gaps:?}");
+        assert!(samples >= 5, "{samples}");
+    }
 }

@@ -351,14 +351,14 @@ impl Destination {
                 state.delivery.put_off(job);
                 EndpointResult::Busy(after)
             }
-            Outcome::Later { after, detail, .. } => {
+            Outcome::Later { after, in_doubt, detail } => {
                 self.tell(state, detail);
-                state.delivery.failed(job);
+                state.delivery.failed(job, in_doubt);
                 EndpointResult::Failed(after)
             }
             other => {
                 self.tell(state, format!("{other:?}"));
-                state.delivery.failed(job);
+                state.delivery.failed(job, true);
                 EndpointResult::Failed(None)
             }
         }
