@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-store", &["ogive-hist", "ogive-model", "ogive-journal"]),
     ("ogive-broker", &["ogive-model", "ogive-journal"]),
     ("ogive-query", &["ogive-hist", "ogive-model"]),
+    ("ogive-detect", &["ogive-hist", "ogive-model"]),
     ("ogive-stream", &["ogive-hist", "ogive-model"]),
     ("ogive-wire", &[]),
     ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream"]),
@@ -23,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "ogive-protocol",
             "ogive-broker",
+            "ogive-detect",
             "ogive-export",
             "ogive-hist",
             "ogive-model",

@@ -1,0 +1,158 @@
+//! Absence: learns how often a series comes, and says until when its next sample must have come.
+//!
+//! Invariants: a deadline is later than the last sample; there is none before [`GAPS_MIN`] gaps were seen. The caller
+//! compares it with the watermark of the series' *source*, never with the wall clock: a source that stands still makes its
+//! series unknown, not absent.
+//!
+//! Failure: an irregular series has no provable bound. For a Poisson stream of mean gap m the chance that a gap exceeds
+//! `ln(1e8) m` is 1e-8; for exchangeable gaps the chance that the next exceeds the largest of n is at most 1/(n+1), and
+//! the factor 1.5 above that is a heuristic.
+
+/// Gaps before a cadence is believed: fewer do not tell a periodic series from an irregular one.
+pub const GAPS_MIN: u32 = 16;
+
+/// The largest gap is that of the last 64 to 128 gaps: two windows of 64, the older one forgotten as a third begins.
+const WINDOW: u32 = 64;
+
+/// A coefficient of variation below this is a periodic series: 1 s cells with 100 ms of jitter are.
+const CV_PERIODIC: f64 = 0.1;
+
+/// ln(1e8): one false absence in 1e8 gaps of a Poisson stream.
+const POISSON_GAPS: f64 = 18.420_680_743_952_367;
+
+/// How often a series comes; 40 bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cadence {
+    last_ms: i64,
+    count: u32,
+    mean_ms: f32,
+    variance_ms2: f32,
+    largest_ms: [u32; 2],
+}
+
+const _: () = assert!(size_of::<Cadence>() <= 40);
+
+impl Cadence {
+    /// Of a series that came for the first time at `time_ms`.
+    #[must_use]
+    pub const fn new(time_ms: i64) -> Self {
+        Self { last_ms: time_ms, count: 0, mean_ms: 0.0, variance_ms2: 0.0, largest_ms: [0; 2] }
+    }
+
+    /// When it came last.
+    #[must_use]
+    pub const fn last_ms(&self) -> i64 {
+        self.last_ms
+    }
+
+    /// Mean gap in milliseconds, once it is known.
+    #[must_use]
+    pub fn mean_ms(&self) -> Option<f64> {
+        (self.count >= GAPS_MIN).then_some(f64::from(self.mean_ms))
+    }
+
+    /// Whether it comes with a fixed period.
+    #[must_use]
+    pub fn is_periodic(&self) -> bool {
+        self.count >= GAPS_MIN && f64::from(self.variance_ms2).sqrt() < CV_PERIODIC * f64::from(self.mean_ms)
+    }
+
+    /// It came at `time_ms`; what is not later than the last time is a repetition or late, and changes nothing.
+    pub fn arrive(&mut self, time_ms: i64) {
+        if time_ms <= self.last_ms {
+            return;
+        }
+        let gap_ms = u32::try_from(time_ms.saturating_sub(self.last_ms)).unwrap_or(u32::MAX);
+        self.last_ms = time_ms;
+        if self.count.is_multiple_of(WINDOW) {
+            self.largest_ms = [self.largest_ms[1], 0];
+        }
+        self.largest_ms[1] = self.largest_ms[1].max(gap_ms);
+        self.count = self.count.saturating_add(1);
+        // Exact mean and variance of the first 64 gaps, then those of about the last 64.
+        let weight = 1.0 / f64::from(self.count.min(WINDOW));
+        let (gap, mean) = (f64::from(gap_ms), f64::from(self.mean_ms));
+        let variance = (1.0 - weight) * (f64::from(self.variance_ms2) + weight * (gap - mean).powi(2));
+        #[expect(clippy::cast_possible_truncation, reason = "24 bits of a mean are more than its own error")]
+        {
+            self.mean_ms = (mean + weight * (gap - mean)) as f32;
+            self.variance_ms2 = variance as f32;
+        }
+    }
+
+    /// It begins anew at `time_ms`, after an outage that is known: the gap is not learned.
+    pub fn resume(&mut self, time_ms: i64) {
+        self.last_ms = self.last_ms.max(time_ms);
+    }
+
+    /// The watermark at which it is absent when it did not come until then; `lateness_ms` is allowed on top.
+    #[must_use]
+    pub fn deadline_ms(&self, lateness_ms: i64) -> Option<i64> {
+        let mean = self.mean_ms()?;
+        let largest = f64::from(self.largest_ms[0].max(self.largest_ms[1]));
+        let patience =
+            if self.is_periodic() { (3.0 * mean).max(largest) } else { (1.5 * largest).max(POISSON_GAPS * mean) };
+        #[expect(clippy::cast_possible_truncation, reason = "a saturated deadline is one that never comes")]
+        let patience_ms = patience.round() as i64;
+        Some(self.last_ms.saturating_add(patience_ms).saturating_add(lateness_ms.max(0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cadence(gaps: impl IntoIterator<Item = i64>) -> Cadence {
+        let mut cadence = Cadence::new(0);
+        for gap in gaps {
+            cadence.arrive(cadence.last_ms() + gap);
+        }
+        cadence
+    }
+
+    #[test]
+    fn nothing_is_absent_before_its_cadence_is_known() {
+        assert_eq!(cadence([1_000; 15]).deadline_ms(0), None);
+        assert_eq!(cadence([1_000; 16]).deadline_ms(0), Some(16_000 + 3_000));
+        assert_eq!(cadence([1_000; 16]).deadline_ms(250), Some(16_000 + 3_250));
+    }
+
+    #[test]
+    fn a_periodic_series_has_three_gaps_and_an_irregular_one_more() {
+        let jittered = cadence((0..100).map(|at| 1_000 + 50 * (at % 2)));
+        assert!(jittered.is_periodic());
+        let irregular = cadence((0..100).map(|at| if at % 10 == 0 { 9_000 } else { 1_000 }));
+        assert!(!irregular.is_periodic());
+        let patience = irregular.deadline_ms(0).unwrap() - irregular.last_ms();
+        assert!((13_500..60_000).contains(&patience), "{patience}");
+    }
+
+    #[test]
+    fn a_gap_that_came_in_the_last_64_is_waited_for_again() {
+        // A backup stops the series for 20 s each hundred gaps: its own largest gap is no absence.
+        let mut cadence = cadence((0..64).map(|_| 1_000));
+        cadence.arrive(cadence.last_ms() + 20_000);
+        for _ in 0..63 {
+            cadence.arrive(cadence.last_ms() + 1_000);
+        }
+        assert!(cadence.deadline_ms(0).unwrap() - cadence.last_ms() >= 20_000);
+        for _ in 0..1_000 {
+            cadence.arrive(cadence.last_ms() + 1_000);
+        }
+        assert_eq!(cadence.deadline_ms(0).unwrap() - cadence.last_ms(), 3_000, "forgotten");
+    }
+
+    #[test]
+    fn repetitions_late_samples_and_known_outages_teach_nothing() {
+        let mut cadence = cadence([1_000; 20]);
+        let before = cadence;
+        cadence.arrive(20_000);
+        cadence.arrive(5);
+        assert_eq!(cadence, before);
+        cadence.resume(500_000);
+        assert_eq!(cadence.deadline_ms(0), Some(503_000));
+        // Clocks far apart do not overflow.
+        cadence.arrive(i64::MAX);
+        assert!(cadence.deadline_ms(i64::MAX).is_some());
+    }
+}

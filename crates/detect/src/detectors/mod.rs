@@ -1,0 +1,20 @@
+//! Detectors: cells and a watermark go in, findings come out. Each says in one sentence what it saw, with its evidence.
+//!
+//! - [`absence`]: a series that does not come any more, by its learned cadence.
+//! - [`rhythm`]: gaps that return with a fixed period.
+//! - [`shape`]: the share of slow operations changed.
+//!
+//! Invariants: no clock, no disk, no network, no randomness: the same cells give the same findings, and a replay of stored
+//! cells those that were reported live.
+
+pub mod absence;
+pub mod rhythm;
+pub mod shape;
+pub mod tail;
+
+mod finding;
+mod instant;
+mod quantity;
+mod reference;
+
+pub use finding::{Finding, FindingKind};

@@ -1,0 +1,479 @@
+//! Change of shape: the share of operations above learned quantiles, judged by a bounded-mean e-detector.
+//!
+//! For each [`Level`] Y is a share of the cell: of operations above the reference's quantile .5, .9, .99 or .999, of those
+//! below its quantile .5, or whether the cell's median is above the 99th percentile of medians. tau is the mean of Y that is
+//! tolerated whatever came before. With bets lambda in {.2, .5, .8, .97}/tau the Shiryaev-Roberts e-detector (Shin, Ramdas,
+//! Rinaldo: "E-detectors", 2022) is
+//!
+//! > e = 1 + lambda (Y - tau);  M <- (1 + M) e;  alarm when the mean of all M >= A.
+//!
+//! Invariants: while every conditional mean of Y is at most tau, the mean number of cells to a false alarm is at least
+//! [`ALARM`], whatever depends on whatever: 3.6e9 cells of a second are a million hours. One bad cell multiplies the mean
+//! by at most 1/tau of its level, so that none can alarm alone (tau >= [`TAU_MIN`]).
+//!
+//! When it began: W <- max(1, W) e with lambda = .5/tau; the cell after the last one at which W was below 1.
+//!
+//! Failure: a wrong tau (a deployment, a rhythm that was not learned yet) voids the proof; findings are hints.
+
+use ogive_hist::{Count, Histogram};
+
+use super::finding::{Finding, FindingKind};
+use super::instant::Clock24;
+use super::quantity::{Quantity, percent};
+use super::reference::{Hours, Learner};
+
+/// Mean cells to a false alarm that are guaranteed: a million hours of one second.
+pub const ALARM: f32 = 3.6e9;
+/// Least tolerated mean: a lone cell full of slow operations is then worth ln(1000) = 6.9 of the 22 nats of an alarm.
+pub const TAU_MIN: f32 = 1e-3;
+/// Cells whose merged distribution gives the quantiles.
+pub const WARM_CELLS: u16 = 600;
+/// Operations above a quantile below which it is not known well enough to be judged.
+const ABOVE_MIN: f64 = 20.0;
+/// Cells of quiet after which a finding is over.
+const QUIET_CELLS: u16 = 60;
+/// A change that lasts this long is the new normal, and learned anew.
+const ACCEPTED_MS: i64 = 6 * 3_600_000;
+
+const BETS: [f32; 4] = [0.2, 0.5, 0.8, 0.97];
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+/// Bet of the statistic that says when it began.
+const BEGIN_BET: f32 = 0.5;
+
+/// What a share is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Operations above the reference's quantile of that place in .5, .9, .99, .999.
+    Above(u8),
+    /// Operations below its median.
+    Below,
+    /// Cells whose median is above nearly all medians of the reference.
+    Median,
+}
+
+/// Levels that are judged together.
+pub const LEVELS: [Level; 6] =
+    [Level::Above(0), Level::Above(1), Level::Above(2), Level::Above(3), Level::Below, Level::Median];
+
+/// One Y a level.
+pub type Shares = [f32; LEVELS.len()];
+
+/// Where the shares are cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Edges {
+    /// Values at the quantiles; infinite where too few operations say where it is.
+    quantiles: [f32; 4],
+    /// The 99th percentile of the cells' medians.
+    median_high: f32,
+}
+
+impl Edges {
+    /// The shares of a cell; none of a cell without samples.
+    #[must_use]
+    pub fn shares<C: Count>(&self, cell: &Histogram<C>) -> Option<Shares> {
+        let (mut above, mut below, mut total) = ([0.0_f64; 4], 0.0_f64, 0.0_f64);
+        let mut median = f32::NAN;
+        let whole = cell.total().to_f64() - cell.nan.to_f64();
+        for bucket in cell.buckets() {
+            let count = bucket.count.to_f64();
+            if count <= 0.0 {
+                continue;
+            }
+            total += count;
+            let middle = middle(bucket.lo, bucket.hi);
+            for (above, edge) in above.iter_mut().zip(self.quantiles) {
+                *above += if bucket.lo >= f64::from(edge) { count } else { 0.0 };
+            }
+            below += if bucket.hi < f64::from(self.quantiles[0]) { count } else { 0.0 };
+            if median.is_nan() && total * 2.0 >= whole {
+                median = middle;
+            }
+        }
+        (total > 0.0).then(|| {
+            #[expect(clippy::cast_possible_truncation, reason = "shares")]
+            let share = |part: f64| (part / total) as f32;
+            let is_high = f32::from(median > self.median_high);
+            [share(above[0]), share(above[1]), share(above[2]), share(above[3]), share(below), is_high]
+        })
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "bins are wider than 24 bits")]
+fn middle(lo: f64, hi: f64) -> f32 {
+    let (lo, hi) = (lo.max(-f64::from(f32::MAX)), hi.min(f64::from(f32::MAX)));
+    ((lo + hi) / 2.0) as f32
+}
+
+/// What is being collected before anything can be judged.
+#[derive(Clone, Debug)]
+struct Warm {
+    merged: Histogram<f64>,
+    medians: Vec<f32>,
+}
+
+impl Warm {
+    fn edges(mut self) -> Edges {
+        let total = self.merged.total().to_f64();
+        let quantiles = QUANTILES.map(|q| {
+            if total * (1.0 - q) < ABOVE_MIN {
+                return f32::INFINITY;
+            }
+            let mut below = 0.0;
+            // The edge above the bin that holds the quantile: what is above it is at most 1 - q.
+            let holds = |bucket: &ogive_hist::Bucket<f64>| {
+                below += bucket.count;
+                below >= q * total
+            };
+            #[expect(clippy::cast_possible_truncation, reason = "rounded up below")]
+            self.merged.buckets().find(holds).map_or(f32::INFINITY, |bucket| lower_edge(bucket.hi as f32, bucket.hi))
+        });
+        self.medians.sort_unstable_by(f32::total_cmp);
+        let median_high = self.medians.get(self.medians.len() * 99 / 100).copied().unwrap_or(f32::INFINITY);
+        Edges { quantiles, median_high }
+    }
+}
+
+/// The greatest number of 24 bits that is not above `edge`, near `rounded`: a bin that begins at `edge` is above it.
+fn lower_edge(rounded: f32, edge: f64) -> f32 {
+    if f64::from(rounded) > edge { rounded.next_down() } else { rounded }
+}
+
+/// The e-detector of one level; 64 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Detector {
+    m: [f32; 4],
+    /// The begin's statistic.
+    w: f32,
+    /// Cells since it was last reset, and the sum of their Y.
+    cells: u32,
+    sum: f32,
+    /// Tolerated mean, and the mean of the reference; 0 before they are known.
+    tau: f32,
+    mean: f32,
+    learner: Learner,
+}
+
+/// Judges the cells of one series.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    warm: Option<Box<Warm>>,
+    edges: Edges,
+    detectors: [Detector; LEVELS.len()],
+    hours: Option<Box<Hours>>,
+    width_ms: u32,
+    /// The hour that is learned: its number since 1970.
+    hour: i32,
+    /// Cells that were judged since the learning of the hour began.
+    cells: u32,
+    is_clean: bool,
+    active: Option<Active>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    level: u8,
+    began_ms: i64,
+    quiet: u16,
+    recent: f32,
+}
+
+impl Shape {
+    /// Of a series whose cells are `width_ms` wide.
+    #[must_use]
+    pub fn new(width_ms: u32) -> Self {
+        let edges = Edges { quantiles: [f32::INFINITY; 4], median_high: f32::INFINITY };
+        let detectors = [Detector::default(); LEVELS.len()];
+        Self {
+            warm: None,
+            edges,
+            detectors,
+            hours: None,
+            width_ms: width_ms.max(1),
+            hour: 0,
+            cells: 0,
+            is_clean: true,
+            active: None,
+        }
+    }
+
+    /// Of a reference that is known: shares are cut at `edges`.
+    #[must_use]
+    pub fn from_edges(width_ms: u32, edges: Edges) -> Self {
+        let mut shape = Self::new(width_ms);
+        shape.start(edges);
+        shape
+    }
+
+    fn start(&mut self, edges: Edges) {
+        self.edges = edges;
+        self.cells = 1;
+        for (detector, level) in self.detectors.iter_mut().zip(LEVELS) {
+            *detector = Detector { learner: Learner::new(level.nominal()), ..Detector::default() };
+        }
+    }
+
+    /// Whether it can judge already.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.detectors[0].tau > 0.0
+    }
+
+    /// What is active: when it began.
+    #[must_use]
+    pub fn active_since_ms(&self) -> Option<i64> {
+        self.active.map(|active| active.began_ms)
+    }
+
+    /// Bytes that it holds outside of itself.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let warm = self.warm.as_ref().map_or(0, |warm| {
+            let bins = warm.merged.positive.len() + warm.merged.negative.len();
+            size_of::<Warm>() + warm.medians.capacity() * size_of::<f32>() + bins * 12
+        });
+        warm + self.hours.as_ref().map_or(0, |_| size_of::<Hours>())
+    }
+
+    /// The cell that ended at `end_ms`; cells come in the order of time. `unit` is that of its values.
+    pub fn cell<C: Count>(&mut self, end_ms: i64, cell: &Histogram<C>, unit: &str) -> Option<Finding> {
+        if self.cells == 0 {
+            self.warm_up(cell);
+            return None;
+        }
+        let shares = self.edges.shares(cell)?;
+        self.shares(end_ms, &shares, unit)
+    }
+
+    fn warm_up<C: Count>(&mut self, cell: &Histogram<C>) {
+        let probe = Edges { quantiles: [f32::INFINITY; 4], median_high: f32::INFINITY };
+        if probe.shares(cell).is_none() {
+            return;
+        }
+        let warm = self
+            .warm
+            .get_or_insert_with(|| Box::new(Warm { merged: Histogram::new(cell.scheme.clone()), medians: Vec::new() }));
+        let float = float(cell);
+        if warm.merged.merge(&float).is_err() {
+            // Its scheme changed: from here on.
+            **warm = Warm { merged: float, medians: Vec::new() };
+        }
+        warm.medians.push(median(cell));
+        if warm.medians.len() >= usize::from(WARM_CELLS)
+            && let Some(warm) = self.warm.take()
+        {
+            self.start(warm.edges());
+        }
+    }
+
+    /// The shares of the cell that ended at `end_ms`.
+    pub fn shares(&mut self, end_ms: i64, shares: &Shares, unit: &str) -> Option<Finding> {
+        self.learn(end_ms, shares);
+        if !self.is_ready() {
+            return None;
+        }
+        let mut total = 0.0;
+        let mut best = (0_usize, f32::MIN);
+        for (at, (detector, y)) in self.detectors.iter_mut().zip(shares).enumerate() {
+            let sum = detector.push(*y);
+            total += sum;
+            if sum > best.1 {
+                best = (at, sum);
+            }
+        }
+        if let Some(active) = self.active {
+            return self.follow(active, end_ms, shares);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "24")]
+        let all = (LEVELS.len() * BETS.len()) as f32;
+        (total >= ALARM * all).then(|| self.alarm(best.0, end_ms, unit, total / all))
+    }
+
+    fn alarm(&mut self, level: usize, end_ms: i64, unit: &str, evidence: f32) -> Finding {
+        let detector = self.detectors[level];
+        let began_ms = end_ms - i64::from(detector.cells.max(1) - 1) * i64::from(self.width_ms);
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^24 cells")]
+        let recent = detector.sum / detector.cells.max(1) as f32;
+        self.active = Some(Active { level: u8::try_from(level).expect("six levels"), began_ms, quiet: 0, recent });
+        self.is_clean = false;
+        self.forget();
+        let (before, now) = (f64::from(detector.mean), f64::from(recent));
+        let (what, edge) = self.name(level, unit);
+        let sentence = format!("{} -> {} {what} since {}", percent(before), percent(now), Clock24::from_ms(began_ms));
+        Finding {
+            kind: FindingKind::Shape,
+            at_ms: end_ms,
+            began_ms,
+            is_active: true,
+            sentence,
+            evidence: vec![
+                ("share_before", before),
+                ("share_now", now),
+                ("share_tolerated", f64::from(detector.tau)),
+                ("edge", edge),
+                ("evidence", f64::from(evidence)),
+                ("evidence_needed", f64::from(ALARM)),
+            ],
+        }
+    }
+
+    fn name(&self, level: usize, unit: &str) -> (String, f64) {
+        match LEVELS[level] {
+            Level::Above(at) => {
+                let edge = f64::from(self.edges.quantiles[usize::from(at)]);
+                (format!("of operations above {}", Quantity(edge, unit)), edge)
+            }
+            Level::Below => {
+                let edge = f64::from(self.edges.quantiles[0]);
+                (format!("of operations below {}", Quantity(edge, unit)), edge)
+            }
+            Level::Median => {
+                let edge = f64::from(self.edges.median_high);
+                (format!("of cells with a median above {}", Quantity(edge, unit)), edge)
+            }
+        }
+    }
+
+    /// Whether what is active is over, or has become normal.
+    fn follow(&mut self, mut active: Active, end_ms: i64, shares: &Shares) -> Option<Finding> {
+        let level = usize::from(active.level);
+        active.recent += (shares[level] - active.recent) / f32::from(QUIET_CELLS);
+        active.quiet = if active.recent < self.detectors[level].tau { active.quiet + 1 } else { 0 };
+        self.forget();
+        let is_over = active.quiet >= QUIET_CELLS;
+        let is_normal = end_ms - active.began_ms > ACCEPTED_MS;
+        self.active = (!is_over && !is_normal).then_some(active);
+        if is_normal && !is_over {
+            *self = Self::new(self.width_ms);
+        }
+        (is_over || is_normal).then(|| {
+            let since = Clock24::from_ms(active.began_ms);
+            let share = percent(f64::from(active.recent));
+            let why =
+                if is_over { format!("back to {share}") } else { format!("{share} lasts and is taken as normal") };
+            Finding {
+                kind: FindingKind::Shape,
+                at_ms: end_ms,
+                began_ms: active.began_ms,
+                is_active: false,
+                sentence: format!("the change of {since} is over: {why}"),
+                evidence: vec![("share_now", f64::from(active.recent))],
+            }
+        })
+    }
+
+    fn forget(&mut self) {
+        for detector in &mut self.detectors {
+            (detector.m, detector.w, detector.cells, detector.sum) = ([0.0; 4], 0.0, 0, 0.0);
+        }
+    }
+
+    /// Learns what is tolerated in each hour of the week from the hour that passes.
+    fn learn(&mut self, end_ms: i64, shares: &Shares) {
+        let unit_ms = self.unit_ms();
+        let hour = i32::try_from((end_ms - 1).div_euclid(unit_ms)).unwrap_or(i32::MAX);
+        if hour != self.hour {
+            let is_whole = i64::from(self.cells) * 2 >= unit_ms / i64::from(self.width_ms);
+            if is_whole {
+                self.close_hour();
+            }
+            // What is not whole yet goes on into the next hour as long as nothing is known.
+            if is_whole || self.is_ready() {
+                self.restart_hour();
+            }
+            self.hour = hour;
+            self.open_hour();
+        }
+        self.cells += 1;
+        self.is_clean &= self.active.is_none();
+        for (detector, y) in self.detectors.iter_mut().zip(shares) {
+            detector.learner.push(*y);
+        }
+    }
+
+    /// An hour, or 360 cells when they are wider than 10 s.
+    fn unit_ms(&self) -> i64 {
+        (i64::from(self.width_ms) * 360).max(3_600_000)
+    }
+
+    fn restart_hour(&mut self) {
+        for detector in &mut self.detectors {
+            detector.learner.restart();
+        }
+        (self.cells, self.is_clean) = (1, self.active.is_none());
+    }
+
+    /// What was learned in the hour that ends is tolerated in the same hour of the week.
+    fn close_hour(&mut self) {
+        if !self.is_clean {
+            return;
+        }
+        let is_first = !self.is_ready();
+        let learned = self.detectors.map(|detector| detector.learner.tolerated().max(TAU_MIN));
+        for (detector, tau) in self.detectors.iter_mut().zip(learned) {
+            detector.mean = detector.learner.mean();
+            // It shrinks by a quarter an hour at the most: a quiet hour does not make the next one suspicious.
+            detector.tau = if is_first { tau } else { tau.max(detector.tau * 0.8) };
+        }
+        if self.unit_ms() == 3_600_000 {
+            let hours = self.hours.get_or_insert_default();
+            hours.put(self.hour, &learned);
+        }
+    }
+
+    /// What is tolerated from here on: of this hour of the week when it is known, and of the hour before otherwise.
+    fn open_hour(&mut self) {
+        let known = self.hours.as_ref().and_then(|hours| hours.get(self.hour));
+        for (detector, tau) in self.detectors.iter_mut().zip(known.into_iter().flatten()) {
+            detector.tau = tau;
+        }
+    }
+}
+
+impl Level {
+    /// The share that a stationary series has, before anything is learned.
+    const fn nominal(self) -> f32 {
+        match self {
+            Self::Above(0) | Self::Below => 0.5,
+            Self::Above(1) => 0.1,
+            Self::Above(2) | Self::Median => 0.01,
+            Self::Above(_) => 0.001,
+        }
+    }
+}
+
+impl Detector {
+    /// One more Y; the sum of its M.
+    fn push(&mut self, y: f32) -> f32 {
+        let excess = y / self.tau - 1.0;
+        let mut sum = 0.0;
+        for (m, bet) in self.m.iter_mut().zip(BETS) {
+            *m = (1.0 + *m) * (1.0 + bet * excess);
+            sum += *m;
+        }
+        if self.w < 1.0 {
+            (self.w, self.cells, self.sum) = (1.0, 0, 0.0);
+        }
+        self.w = (self.w * (1.0 + BEGIN_BET * excess)).min(f32::MAX);
+        self.cells = self.cells.saturating_add(1);
+        self.sum += y;
+        sum
+    }
+}
+
+fn median<C: Count>(cell: &Histogram<C>) -> f32 {
+    let half = (cell.total().to_f64() - cell.nan.to_f64()) / 2.0;
+    let mut below = 0.0;
+    let mut holds = |count: f64| {
+        below += count;
+        below >= half && count > 0.0
+    };
+    cell.buckets().find(|bucket| holds(bucket.count.to_f64())).map_or(f32::NAN, |bucket| middle(bucket.lo, bucket.hi))
+}
+
+fn float<C: Count>(cell: &Histogram<C>) -> Histogram<f64> {
+    let mut float = Histogram::new(cell.scheme.clone());
+    float.zero_threshold = cell.zero_threshold;
+    (float.zero, float.count) = (cell.zero.to_f64(), cell.count.to_f64() - cell.nan.to_f64());
+    (float.positive, float.negative) = (cell.positive.map_counts(C::to_f64), cell.negative.map_counts(C::to_f64));
+    float
+}
