@@ -17,6 +17,7 @@ pub mod pattern;
 pub mod sequence;
 pub mod verdict;
 pub mod wire;
+pub mod words;
 
 pub use batch::{Batch, SourceId};
 pub use error::Error;
@@ -33,3 +34,4 @@ pub use select::{
 pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
 pub use tenant::Tenant;
 pub use verdict::{Reason, Verdict};
+pub use words::Words;
