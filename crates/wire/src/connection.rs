@@ -136,8 +136,9 @@ impl Connection {
     #[must_use]
     pub fn from_middle(protocol: &'static str, decoder: Box<dyn Decoder>) -> Self {
         let mut connection = Self::new(protocol, decoder);
-        for side in &mut connection.sides {
-            side.is_lost = true;
+        for side in [Side::Client, Side::Server] {
+            connection.sides[side.index()].is_lost = true;
+            connection.decoder.lost(side, &mut connection.exchanges);
         }
         connection
     }

@@ -100,7 +100,7 @@ pub trait Decoder: Send {
     }
 
     /// Bytes of `side` that were not skipped are missing: forget what was half read on it. With [`Pairing::Order`] it is called for both sides.
-    /// With [`Pairing::Id`] drop from the table (`cx.exchanges.discard`) what was being filled on this side.
+    /// It is also called for both sides of a connection that is seen from its middle. With [`Pairing::Id`] drop from the table (`cx.exchanges.discard`) what was being filled on this side.
     fn lost(&mut self, side: Side, exchanges: &mut Exchanges);
 
     /// Whether `bytes`, the start of a segment after a hole or in the middle of a connection, begin a message of `side`. Strict is right:

@@ -104,6 +104,8 @@ pub struct Exchange {
     pub key: Key,
     /// What was asked for: `GET /index.html`, `SELECT`, `Produce`.
     pub op: String,
+    /// What tells operations of one `op` apart, bounded and without values: a statement's fingerprint, a topic. Empty when `op` says it all.
+    pub detail: String,
     /// What was answered: `200`, `ok`, an error's code.
     pub status: String,
     /// Whether the answer was good.
@@ -132,6 +134,7 @@ impl Exchange {
             protocol,
             key,
             op: String::new(),
+            detail: String::new(),
             status: String::new(),
             class: Class::Ok,
             request: Span::default(),

@@ -40,6 +40,7 @@ pub mod protocol;
 mod connection;
 mod decoder;
 mod exchange;
+pub mod operation;
 mod span;
 
 pub use connection::{Connection, Counts, End, MAX_HEAD};

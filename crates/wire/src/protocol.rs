@@ -1,12 +1,15 @@
 //! The protocols that are read, and which of them a connection speaks.
 
+mod framed;
 mod http1;
 mod line;
+mod mysql;
+mod postgres;
 
 use crate::decoder::{Detection, Protocol, Side};
 
 /// All protocols over TCP, the surest detections first.
-pub const TABLE: &[Protocol] = &[http1::PROTOCOL];
+pub const TABLE: &[Protocol] = &[http1::PROTOCOL, postgres::PROTOCOL, mysql::PROTOCOL];
 
 /// The protocol of this name.
 #[must_use]
