@@ -9,7 +9,7 @@ import { ApiError, fetchTraces } from "./api.ts";
 import { el } from "./dom.ts";
 import { formatClock, formatCount, formatDate, formatShare } from "./format.ts";
 import type { Span } from "./state.ts";
-import { barsOf, chosenIndex, classesOf, clockText, doubts, formatNs, idOf, isTrace, publishedAt, sentence, stageSelector, worstOf, type Raw, type Trace, type Traces } from "./traces.ts";
+import { barsOf, chosenIndex, classesOf, clockText, doubts, formatNs, idOf, isTrace, listText, placedMarks, publishedAt, sentence, stageSelector, worstOf, type Raw, type Trace, type Traces } from "./traces.ts";
 
 export interface PanelHandlers {
   choose(id: string): void;
@@ -157,12 +157,25 @@ export class TracePanel {
         el("span", { class: "percent" }, `${stage.percent.toFixed(2)} %`),
       );
     });
+    for (const { mark, left, since } of placedMarks(trace)) {
+      rows.push(
+        el(
+          "li",
+          { class: "mark" },
+          el("span", { class: "fall-name" }, mark.name),
+          el("span", { class: "class" }, "mark"),
+          el("span", { class: "track", "aria-hidden": "true" }, el("i", { style: `left:min(${left}%, 100% - 2px)` })),
+          el("span", { class: "ns", title: "Since the message began" }, `at ${formatCount(mark.ns)} ns`),
+          el("span", { class: "percent", title: "Since the mark before of this name" }, since === null ? "" : `+${formatNs(since)}`),
+        ),
+      );
+    }
     const facts = el("dl", { class: "fall-facts" });
     for (const { name, ns, share } of classesOf(trace)) facts.append(el("div", {}, el("dt", {}, el("i", { class: name }), name === "infra" ? "infrastructure" : name), el("dd", {}, `${formatNs(ns)}, ${formatShare(share)}`)));
     const gap = trace.gap_ns === null ? "none known" : formatNs(trace.gap_ns);
     facts.append(el("div", {}, el("dt", {}, "gap"), el("dd", { title: "From the publisher's last message to this one" }, gap)));
     facts.append(el("div", {}, el("dt", {}, "clock"), el("dd", {}, clockText(trace.clock))));
-    return [head, el("ol", { class: "fall" }, ...rows), facts, ...doubts(trace).map((text) => el("p", { class: "doubt" }, text))];
+    return [head, el("ol", { class: "fall" }, ...rows), facts, ...[listText(trace), ...doubts(trace)].filter((text) => text !== null).map((text) => el("p", { class: "doubt" }, text))];
   }
 
   /** The histogram that it is a part of. */

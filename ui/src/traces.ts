@@ -12,6 +12,12 @@ export interface Stage {
   readonly percent: number;
 }
 
+export interface Mark {
+  readonly name: string;
+  /** Since the message's first stamp. */
+  readonly ns: number;
+}
+
 export interface ClockNote {
   readonly mode: string;
   readonly source: string;
@@ -41,6 +47,10 @@ export interface Trace extends Found {
   readonly missing: readonly string[];
   readonly worst: string | null;
   readonly stages: readonly Stage[];
+  /** Marks made on the message's list, those of them that were lost, and the first of the others. */
+  readonly listed: number;
+  readonly listed_lost: number;
+  readonly marks: readonly Mark[];
   readonly clock: ClockNote;
 }
 
@@ -64,7 +74,7 @@ export function isTrace(one: Trace | Raw): one is Trace {
 
 /** What a stored line says in short, and the id of its trace; null for any other text. */
 export function lineSummary(text: string): { text: string; id: string } | null {
-  const head = /^ogive-trace=1 path=(\S+) publisher=(\S+) published_ns=(-?\d+) total_ns=(\d+) /.exec(text);
+  const head = /^ogive-trace=[12] path=(\S+) publisher=(\S+) published_ns=(-?\d+) total_ns=(\d+) /.exec(text);
   if (head === null) return null;
   const stages = [...text.matchAll(/ stage=([^, ]+),\w+,(\d+),\d+,([\d.]+)/g)];
   const worst = stages.reduce((a, b) => (Number(b[2]) > Number(a[2]) ? b : a), stages[0] as RegExpExecArray);
@@ -110,6 +120,30 @@ export function barsOf(trace: Trace): Bar[] {
     const width = Math.max(WIDTH_LEAST, (stage.ns / total) * 100);
     return { stage, left: Math.min((stage.start_ns / total) * 100, 100 - width), width };
   });
+}
+
+/** A mark of the list as it is drawn: where, and how long after the one before of its name. */
+export interface Placed {
+  readonly mark: Mark;
+  readonly left: number;
+  readonly since: number | null;
+}
+
+export function placedMarks(trace: Trace): Placed[] {
+  const before = new Map<string, number>();
+  return trace.marks.map((mark) => {
+    const last = before.get(mark.name);
+    before.set(mark.name, mark.ns);
+    const left = Math.min(100, (mark.ns / Math.max(1, trace.total_ns)) * 100);
+    return { mark, left, since: last === undefined ? null : Math.max(0, mark.ns - last) };
+  });
+}
+
+/** What the list has beyond the marks that are shown. */
+export function listText(trace: Trace): string | null {
+  if (trace.listed === trace.marks.length) return null;
+  const lost = trace.listed_lost > 0 ? `, the first ${formatCount(trace.listed_lost)} overwritten before it was finished` : "";
+  return `${formatCount(trace.listed)} marks on its list, ${formatCount(trace.marks.length)} shown${lost}.`;
 }
 
 /** Nanoseconds and share of each class. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { readFileSync } from "node:fs";
 import { spaced } from "../src/marks.ts";
 import { parseState, formatState } from "../src/state.ts";
-import { barsOf, chosenIndex, classesOf, clockText, doubts, idOf, lineSummary, publishedAt, sentence, stageSelector, worstOf, type Raw, type Trace } from "../src/traces.ts";
+import { barsOf, chosenIndex, classesOf, clockText, doubts, idOf, lineSummary, listText, placedMarks, publishedAt, sentence, stageSelector, worstOf, type Raw, type Trace } from "../src/traces.ts";
 
 const clock = { mode: "counter", source: "tsc-lfence", frequency_hz: 2_596_120_000, err_ns: 35, read_ns: 10.1, epoch: 0 };
 
@@ -27,6 +27,9 @@ function trace(more: Partial<Trace> = {}): Trace {
       { name: "matched", class: "logic", start_ns: 10_042_414, ns: 2_313, percent: 0.02 },
       { name: "publish", class: "infra", start_ns: 10_044_727, ns: 3_271, percent: 0.03 },
     ],
+    listed: 0,
+    listed_lost: 0,
+    marks: [],
     clock,
     ...more,
   };
@@ -82,6 +85,21 @@ describe("words", () => {
   test("say what the clock was", () => {
     expect(clockText(clock)).toBe("counter, tsc-lfence at 2.5961 GHz; error at most 35 ns; a stamp costs 10.1 ns; epoch 0");
     expect(clockText({ ...clock, frequency_hz: 0 })).not.toContain("Hz");
+  });
+
+  test("marks have their place and the time since the one before of their name", () => {
+    const marks = [
+      { name: "trade", ns: 1_000 },
+      { name: "ack", ns: 2_000 },
+      { name: "trade", ns: 5_023_999 },
+      { name: "trade", ns: 99_000_000 },
+    ];
+    const with_marks = trace({ marks, listed: 6, listed_lost: 1 });
+    const placed = placedMarks(with_marks);
+    expect(placed.map(({ since }) => since)).toEqual([null, null, 5_022_999, 93_976_001]);
+    expect(placed.map(({ left }) => Math.round(left))).toEqual([0, 0, 50, 100]);
+    expect(listText(with_marks)).toBe("6 marks on its list, 4 shown, the first 1 overwritten before it was finished.");
+    expect(listText(trace())).toBeNull();
   });
 
   test.each<[Partial<Trace>, string]>([

@@ -1,7 +1,7 @@
 //! The names of a traced path's series: how a slow trace finds the histograms that it explains, and they it.
 //!
 //! *Format*: a path is measured under one metric `M`: `M{stage="total"}`, `M{stage="<point>",class="infra|logic"}`,
-//! `M{stage="class:infra"}`, `M{stage="class:logic"}` and `M{stage="gap",publisher=".."}`, each with the user's labels. Its
+//! `M{stage="class:infra"}`, `M{stage="class:logic"}`, `M{stage="gap",publisher=".."}` and `M{stage="between",mark=".."}`, each with the user's labels. Its
 //! slow traces are texts of the series named `M` without `_seconds` and with `_slow`, with the labels of the total, at the
 //! time of the cell that counted them. So the same labels and the same cell: only `__name__` differs. What was not measured, or
 //! is not there as a text, is counted under the same stem, with `_unmeasured_total` and `_slow_dropped_total`.
@@ -28,6 +28,12 @@ pub const TOTAL: &str = "total";
 
 /// The stage between two messages.
 pub const GAP: &str = "gap";
+
+/// The stage between two marks of one name on a message's list.
+pub const BETWEEN: &str = "between";
+
+/// The label of an interval's marks.
+pub const MARK: &str = "mark";
 
 /// The stage under which the sum of a class' stages goes.
 #[must_use]
@@ -63,6 +69,7 @@ pub fn slow_labels(histogram: &Labels) -> [Labels; 2] {
     let mut total = own.clone();
     match histogram.get(STAGE) {
         "" | TOTAL => {}
+        BETWEEN => total = total.with(MARK, "").with(STAGE, TOTAL),
         GAP => total = total.with(PUBLISHER, "").with(STAGE, TOTAL),
         _ => total = total.with(CLASS, "").with(STAGE, TOTAL),
     }
@@ -95,6 +102,7 @@ mod tests {
         check(&[("stage", "journal"), ("class", "infra")], total);
         check(&[("stage", "class:logic")], total);
         check(&[("stage", "gap"), ("publisher", "feed 1")], total);
+        check(&[("stage", "between"), ("mark", "publish")], total);
         // A histogram that is not of a path is explained by texts with its own labels.
         check(&[], &[]);
         check(&[("stage", "parse")], &[("stage", "parse")]);

@@ -1,7 +1,8 @@
 //! A traced path as series: cells of its stages, and its slow messages as texts beside the cells that count them.
 //!
 //! *Format*: histograms and texts as [`trace_series`](crate::trace_series) names them. Counters beside them:
-//! `_unmeasured_total{reason}` (`incomplete`, `straddled`) and `_slow_dropped_total{reason}` (`overwritten`, `limit`).
+//! `_unmeasured_total{reason}` (messages `incomplete`, `straddled`; once there are any, marks of lists `marks_lost`, `marks_straddled`, and
+//! points `repeated`) and `_slow_dropped_total{reason}` (`overwritten`, `limit`).
 //! *Invariants*: a slow message is at the time of the cell that counted it.
 //! *Limits*: [`SLOW_MAX`] slow messages a cell; the slowest stay.
 
@@ -9,11 +10,15 @@ use ogive_model::{Kind, SeriesDef, Temporality, Value};
 use ogive_probe::{Class, SlowTrace, TickSource, TraceCell, TracePath, TraceRecorder};
 
 use crate::cells::{Turn, push_cell};
-use crate::trace_series::{CLASS, GAP, PUBLISHER, STAGE, TOTAL, class_stage, slow_name, stem};
+use crate::trace_series::{BETWEEN, CLASS, GAP, MARK, PUBLISHER, STAGE, TOTAL, class_stage, slow_name, stem};
 use crate::{Error, Measured};
 
 /// 256 slow messages a second and path, some 200 KiB of text: more than anybody reads, and the histograms count all.
 pub const SLOW_MAX: usize = 256;
+
+/// Counters of a path, and how many of them are there from the beginning.
+const ODD: usize = 7;
+const ALWAYS: usize = 4;
 
 /// A path, whatever its type.
 pub(crate) trait Traces: Send {
@@ -31,12 +36,14 @@ pub(crate) struct TracesOf<P, T> {
     logic: SeriesDef,
     /// Of a publisher; its label is replaced.
     gap: SeriesDef,
+    /// Of a name of marks; its label is replaced.
+    between: SeriesDef,
     slow: SeriesDef,
     /// Why a message was not measured, or its text is not there: the counter, and what it was.
-    odd: [(SeriesDef, Option<u64>); 4],
+    odd: [(SeriesDef, Option<u64>); ODD],
     /// Drained before the cell that counts them was taken.
     pending: Vec<SlowTrace>,
-    unmeasured: [u64; 2],
+    unmeasured: [u64; 5],
     limited: u64,
 }
 
@@ -61,16 +68,20 @@ impl<P: TracePath, T: TickSource> TracesOf<P, T> {
             infrastructure: cells(&[(STAGE, class_stage(Class::Infrastructure))])?,
             logic: cells(&[(STAGE, class_stage(Class::Logic))])?,
             gap: cells(&[(STAGE, GAP), (PUBLISHER, "-")])?,
+            between: cells(&[(STAGE, BETWEEN), (MARK, "-")])?,
             slow: series(&[(STAGE, TOTAL)], &slow_name(name), Kind::Text, Temporality::Gauge, "")?,
             odd: [
                 counter("unmeasured", "incomplete")?,
                 counter("unmeasured", "straddled")?,
                 counter("slow_dropped", "overwritten")?,
                 counter("slow_dropped", "limit")?,
+                counter("unmeasured", "marks_lost")?,
+                counter("unmeasured", "marks_straddled")?,
+                counter("unmeasured", "repeated")?,
             ],
             recorder,
             pending: Vec::new(),
-            unmeasured: [0; 2],
+            unmeasured: [0; 5],
             limited: 0,
         })
     }
@@ -106,6 +117,10 @@ impl<P: TracePath, T: TickSource> TracesOf<P, T> {
             let labels = self.gap.labels.with(PUBLISHER, &publisher.name);
             push_cell(out, &SeriesDef { labels, ..self.gap.clone() }, time_ns, publisher.gaps);
         }
+        for mark in cell.marks.into_iter().filter(|mark| mark.between.count > 0) {
+            let labels = self.between.labels.with(MARK, &mark.name);
+            push_cell(out, &SeriesDef { labels, ..self.between.clone() }, time_ns, mark.between);
+        }
     }
 }
 
@@ -118,13 +133,15 @@ impl<P: TracePath, T: TickSource> Traces for TracesOf<P, T> {
             let value = Value::Text(trace.to_string());
             out.push(Measured { series: self.slow.clone(), time_ns: turn.time_ns, value });
         }
-        self.unmeasured[0] += counts.incomplete;
-        self.unmeasured[1] += counts.straddled;
-        let [incomplete, straddled] = self.unmeasured;
-        let now = [incomplete, straddled, self.recorder.dumps().overwritten, self.limited];
-        for ((series, before), now) in self.odd.iter_mut().zip(now) {
+        let more = [counts.incomplete, counts.straddled, counts.listed_lost, counts.listed_straddled, counts.repeated];
+        self.unmeasured.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        let [incomplete, straddled, lost, marks_straddled, repeated] = self.unmeasured;
+        let overwritten = self.recorder.dumps().overwritten;
+        let now = [incomplete, straddled, overwritten, self.limited, lost, marks_straddled, repeated];
+        for (at, ((series, before), now)) in self.odd.iter_mut().zip(now).enumerate() {
             let more = now - before.unwrap_or(0);
-            if more > 0 || before.is_none() {
+            // What only lists have is not there until there is some.
+            if more > 0 || before.is_none() && at < ALWAYS {
                 let value = Value::Float(more as f64);
                 out.push(Measured { series: series.clone(), time_ns: turn.time_ns, value });
             }

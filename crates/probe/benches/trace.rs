@@ -6,7 +6,7 @@
 //!
 //! Run: `cargo bench -p ogive-probe --bench trace`
 
-use ogive_probe::{Clock, Threshold, TraceRecorder, trace_path};
+use ogive_probe::{Clock, MarkList, Threshold, TraceRecorder, trace_path};
 use std::hint::black_box;
 use std::sync::OnceLock;
 
@@ -20,6 +20,8 @@ trace_path! {
         p0: infra @ordered, p1: infra, p2: infra, p3: logic, p4: logic, p5: infra, p6: infra, p7: infra @ordered,
     }
 }
+
+trace_path! { Ends { p0: infra, p1: infra } }
 
 trace_path! { Unordered { p0: infra, p1: infra, p2: infra, p3: logic, p4: logic, p5: infra, p6: infra, p7: infra } }
 
@@ -111,6 +113,19 @@ fn back_to_back() -> Vec<Variant> {
         variant("8-point trace, ends ordered", traced!(Mixed, NEVER, || ())),
         variant("8-point trace, all ordered", traced!(Ordered, NEVER, || ())),
         variant("8-point trace, all dumped", traced!(Unordered, Threshold::fixed_ns(0), || ())),
+        variant("2 stamps and a list of 8", {
+            let clock = Clock::global();
+            let recorder = TraceRecorder::<Ends>::new(clock, NEVER);
+            let (writer, marker, publish) =
+                (recorder.handle("bench"), recorder.marker(), recorder.mark_name("publish"));
+            move || {
+                let _keep = &recorder;
+                let (mut message, mut list) = (Ends::begin(clock), MarkList::new());
+                (0..8).for_each(|_| list.mark(clock, &marker, publish));
+                message.mark(clock, Ends::p1);
+                writer.finish_listed(&message, &list);
+            }
+        }),
         variant("finish alone", {
             let clock = Clock::global();
             let recorder = TraceRecorder::<Unordered>::new(clock, NEVER);

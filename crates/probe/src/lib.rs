@@ -58,6 +58,7 @@ pub use stopwatch::{Stopwatch, TickStopwatch};
 pub use system::{SystemClock, allowed_cpus, pin_to_cpu};
 pub use threads::cpu_ns as thread_cpu_ns;
 pub use trace::{
-    Class, ClockNote, DumpCounts, POINTS_MAX, PUBLISHERS_MAX, Point, PointDef, PublisherCell, SlowStage, SlowTrace,
-    StageCell, Stamps, Threshold, TickSource, TraceCell, TraceCounts, TracePath, TraceRecorder, TraceWriter,
+    Class, ClockNote, DumpCounts, MARK_NAME_BYTES_MAX, MARK_NAMES_MAX, MARKERS_MAX, MARKS_MAX, MarkCell, MarkList,
+    MarkName, Marker, POINTS_MAX, PUBLISHERS_MAX, Point, PointDef, PublisherCell, SLOW_MARKS_MAX, SlowMark, SlowStage,
+    SlowTrace, StageCell, Stamps, Threshold, TickSource, TraceCell, TraceCounts, TracePath, TraceRecorder, TraceWriter,
 };

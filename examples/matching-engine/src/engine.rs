@@ -4,7 +4,10 @@
 //! the engine's thread finishes it.
 
 use crate::book::{Book, Order, Trade};
-use ogive_probe::{Clock, SlowTrace, Threshold, TickSource, TraceCell, TraceRecorder, TraceWriter, trace_path};
+use ogive_probe::{
+    Clock, MarkList, MarkName, Marker, SlowTrace, Threshold, TickSource, TraceCell, TraceRecorder, TraceWriter,
+    trace_path,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -30,6 +33,9 @@ pub(crate) const QUEUES: [&str; 2] = ["taken", "handed"];
 
 /// Messages slower than this are kept whole.
 pub(crate) const LIMIT: Threshold = Threshold::fixed_ns(5_000_000);
+
+/// The mark of a trade that is published: an order makes none, one or several.
+pub(crate) const TRADE: &str = "trade";
 
 /// Orders in the queue between two threads before the gateway has to wait.
 const QUEUE_MAX: usize = 1_024;
@@ -150,8 +156,8 @@ pub(crate) fn drive(
         let stop = &stop;
         let gateway = scope.spawn(move || gateway(source, fault, stop, &to_journal));
         scope.spawn(move || journaller(source, fault, &from_gateway, &to_engine));
-        let writer = recorder.handle("engine");
-        let engine = scope.spawn(move || engine(source, fault, &from_journal, &writer));
+        let hands = (recorder.handle("engine"), recorder.marker(), recorder.mark_name(TRADE));
+        let engine = scope.spawn(move || engine(source, fault, &from_journal, &hands));
         let end = clock.now() + time.as_nanos() as u64;
         while clock.now() < end {
             std::thread::sleep(Duration::from_nanos(end.saturating_sub(clock.now()).min(1_000_000_000)));
@@ -228,7 +234,9 @@ fn append(log: &mut Vec<u8>, order: &Order) {
     log.extend_from_slice(&sum.to_le_bytes());
 }
 
-fn engine(source: Slowed, fault: Fault, from: &Receiver<Message>, writer: &TraceWriter<OrderPath>) -> u64 {
+type Hands = (TraceWriter<OrderPath>, Marker<OrderPath>, MarkName<OrderPath>);
+
+fn engine(source: Slowed, fault: Fault, from: &Receiver<Message>, (writer, marker, trade): &Hands) -> u64 {
     let (mut book, mut trades, mut count, mut exposure) = (Book::default(), Vec::<Trade>::new(), 0, 0_u64);
     for Message { order, mut trace } in from {
         trace.mark(source, OrderPath::handed);
@@ -246,10 +254,14 @@ fn engine(source: Slowed, fault: Fault, from: &Receiver<Message>, writer: &Trace
         trace.mark(source, OrderPath::matched);
         trace.mark(source, OrderPath::stamped);
         count += trades.len() as u64;
-        std::hint::black_box(&trades);
-        trades.clear();
+        // An order makes 0..n trades, and each is published: the list has them all.
+        let mut list = MarkList::new();
+        for trade_made in trades.drain(..) {
+            std::hint::black_box(trade_made);
+            list.mark(source, marker, *trade);
+        }
         trace.mark(source, OrderPath::publish);
-        writer.finish(&trace);
+        writer.finish_listed(&trace, &list);
     }
     count
 }
@@ -283,7 +295,7 @@ mod tests {
         let has_slow = |outcome: &Outcome, stage: &str| {
             outcome.slow.iter().any(|trace| trace.culprit().is_some_and(|culprit| culprit.name == stage))
         };
-        check(Fault::None, |outcome| outcome.trades > 0);
+        check(Fault::None, |outcome| outcome.trades > 0 && outcome.cell.counts.listed == outcome.trades);
         check(Fault::Journal, |outcome| max_ns(&outcome.cell, "journal") >= 12e6 && has_slow(outcome, "journal"));
         check(Fault::Logic, |outcome| max_ns(&outcome.cell, "risk") >= 11.9e6 && has_slow(outcome, "risk"));
         check(Fault::Clock, |outcome| {

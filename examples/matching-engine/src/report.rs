@@ -39,6 +39,9 @@ fn table(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     for publisher in &cell.publishers {
         row(text, "gap", &publisher.name, &publisher.gaps)?;
     }
+    for mark in &cell.marks {
+        row(text, &format!("{} to {}", mark.name, mark.name), "", &mark.between)?;
+    }
     let counts = cell.counts;
     let lost = format!("{} incomplete, {} straddled", counts.incomplete, counts.straddled);
     writeln!(text, "{} finished = {} measured + {lost}; {} clamped", counts.finished, cell.total.count, counts.clamped)

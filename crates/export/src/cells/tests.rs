@@ -141,6 +141,36 @@ fn a_path_gives_its_stages_and_its_slow_messages_beside_their_cell() {
 }
 
 #[test]
+fn marks_of_a_list_give_the_times_between_them() {
+    let clock = Clock::manual(1, 0);
+    let cells = Cells::new(clock, &[], 1_000);
+    let traces = TraceRecorder::<OrderPath>::new(clock, Threshold::fixed_ns(0));
+    let (writer, marker, publish) = (traces.handle("engine"), traces.marker(), traces.mark_name("publish"));
+    cells.traces(&[("shard", "1")], &traces).unwrap();
+    let taken = cells.traces(&[("mark", "mine")], &traces);
+    assert!(matches!(taken, Err(Error::Series { .. })), "`mark` is taken: {taken:?}");
+    let (mut order, mut list) = (OrderPath::begin(clock), ogive_probe::MarkList::new());
+    for _ in 0..ogive_probe::MARKS_MAX + 2 {
+        clock.advance(20);
+        list.mark(clock, &marker, publish);
+    }
+    order.mark(clock, OrderPath::risk);
+    order.mark(clock, OrderPath::risk);
+    order.mark(clock, OrderPath::publish);
+    writer.finish_listed(&order, &list);
+    let values = told(&cells.take(turn(1)));
+    for expected in [
+        "order_path_seconds{mark=\"publish\", shard=\"1\", stage=\"between\"} at 1 = 8191 records",
+        "order_path_unmeasured_total{reason=\"marks_lost\", shard=\"1\"} at 1 = 2",
+        "order_path_unmeasured_total{reason=\"repeated\", shard=\"1\"} at 1 = 1",
+    ] {
+        assert!(values.iter().any(|value| value == expected), "{expected} is not in {values:#?}");
+    }
+    let slow = values.iter().find(|value| value.starts_with("order_path_slow{")).unwrap();
+    assert!(slow.contains(" listed=8194 lost=2 mark=publish,60,60 mark=publish,80,80"), "{slow}");
+}
+
+#[test]
 fn the_slowest_stay_and_the_others_are_counted() {
     let clock = Clock::manual(1, 0);
     let cells = Cells::new(clock, &[], 1_000);

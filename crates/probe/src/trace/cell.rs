@@ -18,6 +18,8 @@ pub struct TraceCell {
     pub stages: Vec<StageCell>,
     /// Each publisher that ever had a writer, in the order of their first.
     pub publishers: Vec<PublisherCell>,
+    /// Each name of marks, in the order of their numbers.
+    pub marks: Vec<MarkCell>,
     /// What was counted.
     pub counts: TraceCounts,
     /// Messages that took longer were kept whole.
@@ -35,6 +37,15 @@ pub struct StageCell {
     pub times: Histogram,
     /// Finished messages that lacked the stamp at its end.
     pub missing: u64,
+}
+
+/// One name of marks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MarkCell {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The time from each mark to the next of this name in the same message: for publications, the inter-publish time.
+    pub between: Histogram,
 }
 
 /// One publisher.
@@ -67,12 +78,23 @@ pub struct TraceCounts {
     pub slow: u64,
     /// Those that lack the first stamp; for the other points see [`StageCell::missing`].
     pub missing_first: u64,
+    /// Points that were stamped again: the first stamp stayed.
+    pub repeated: u64,
+    /// Marks on the lists of finished messages: those that end an interval, and these three.
+    pub listed: u64,
+    /// The first marks of their names in a message: they end no interval.
+    pub listed_first: u64,
+    /// Marks before a break of the clock, whose interval is not known.
+    pub listed_straddled: u64,
+    /// Marks that were overwritten before their message was finished, or made by a marker without a ring.
+    pub listed_lost: u64,
 }
 
 impl TraceCell {
     pub(super) fn new<P: TracePath>(
         collected: &Collected,
         publishers: &[Arc<str>],
+        names: &[Arc<str>],
         quiet: Vec<Option<u64>>,
         limit_ns: u64,
     ) -> Self {
@@ -91,12 +113,17 @@ impl TraceCell {
                 quiet_ns: quiet.get(index).copied().flatten(),
             }
         };
+        let mark = |(index, name): (usize, &Arc<str>)| {
+            let between = collected.between.iter().find(|(of, _)| *of == index).map(|(_, totals)| totals.histogram());
+            MarkCell { name: name.clone(), between: between.unwrap_or_else(Histogram::log_linear) }
+        };
         Self {
             total: histogram(table::TOTAL),
             infrastructure: histogram(table::INFRASTRUCTURE),
             logic: histogram(table::LOGIC),
             stages: P::POINTS.iter().enumerate().skip(1).map(stage).collect(),
             publishers: publishers.iter().enumerate().map(publisher).collect(),
+            marks: names.iter().enumerate().map(mark).collect(),
             counts: TraceCounts::new(collected),
             limit_ns,
         }
@@ -127,6 +154,12 @@ impl TraceCell {
                 None => self.publishers.push(other.clone()),
             }
         }
+        for other in &later.marks {
+            match self.marks.iter_mut().find(|mark| mark.name == other.name) {
+                Some(mark) => add(&mut mark.between, &other.between),
+                None => self.marks.push(other.clone()),
+            }
+        }
         self.counts.add(&later.counts);
         self.limit_ns = later.limit_ns;
     }
@@ -136,12 +169,14 @@ impl TraceCell {
     pub fn is_conserved(&self) -> bool {
         let counts = &self.counts;
         let whole = self.total.count.checked_sub(counts.partial);
+        let intervals: u64 = self.marks.iter().map(|mark| mark.between.count).sum();
         let gaps: u64 = self.publishers.iter().map(|publisher| publisher.gaps.count).sum();
         self.total.count + counts.straddled + counts.incomplete == counts.finished
             && whole == Some(self.infrastructure.count)
             && whole == Some(self.logic.count)
             && self.stages.iter().all(|stage| whole.is_some_and(|whole| stage.times.count >= whole))
             && gaps + counts.gaps_skipped == counts.finished
+            && intervals + counts.listed_first + counts.listed_straddled + counts.listed_lost == counts.listed
     }
 }
 
@@ -156,6 +191,11 @@ impl TraceCounts {
             (&mut self.gaps_skipped, other.gaps_skipped),
             (&mut self.slow, other.slow),
             (&mut self.missing_first, other.missing_first),
+            (&mut self.repeated, other.repeated),
+            (&mut self.listed, other.listed),
+            (&mut self.listed_first, other.listed_first),
+            (&mut self.listed_straddled, other.listed_straddled),
+            (&mut self.listed_lost, other.listed_lost),
         ];
         for (sum, count) in sums {
             *sum += count;
@@ -173,6 +213,11 @@ impl TraceCounts {
             gaps_skipped: count(table::GAPS_SKIPPED),
             slow: count(table::SLOW),
             missing_first: count(table::MISSING),
+            repeated: count(table::REPEATED),
+            listed: count(table::LISTED),
+            listed_first: count(table::LISTED_FIRST),
+            listed_straddled: count(table::LISTED_STRADDLED),
+            listed_lost: count(table::LISTED_LOST),
         }
     }
 }

@@ -3,15 +3,17 @@
 //! *Format*: docs/formats/trace.md. *Invariants*: reading gives what was written; a line that reads is, byte for byte, what
 //! writing its value gives. *Limits*: [`LINE_BYTES_MAX`]. *Failure*: [`Error::Trace`], with the field.
 
+use super::list::SLOW_MARKS_MAX;
 use super::path::{Class, POINTS_MAX, beginning};
-use super::slow::{ClockNote, SlowStage, SlowTrace};
+use super::slow::{ClockNote, SlowMark, SlowStage, SlowTrace};
 use crate::Error;
 use std::fmt::{self, Display};
-use std::str::FromStr;
+use std::iter::Peekable;
+use std::str::{FromStr, Split};
 
-/// 8 KiB: twelve points and a path and a publisher with names of 64 bytes, three times as long escaped, are 5,400 bytes
-/// with their numbers.
-pub(crate) const LINE_BYTES_MAX: usize = 8 * 1024;
+/// 16 KiB: twelve points and a path and a publisher with names of 64 bytes, three times as long escaped, are 5,400 bytes
+/// with their numbers, and 52 marks with names of 32 bytes 7,500.
+pub(crate) const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// A name with every byte escaped as %XX that could end a field.
 struct Escaped<'a>(&'a str);
@@ -29,7 +31,8 @@ impl Display for Escaped<'_> {
 
 impl Display for SlowTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ogive-trace=1 path={} publisher={}", Escaped(&self.path), Escaped(&self.publisher))?;
+        let version = if self.listed > 0 { 2 } else { 1 };
+        write!(f, "ogive-trace={version} path={} publisher={}", Escaped(&self.path), Escaped(&self.publisher))?;
         write!(f, " published_ns={} total_ns={}", self.published_ns, self.total_ns)?;
         write!(f, " total_ticks={} limit_ns={}", self.total_ticks, self.limit_ns)?;
         match self.gap_ns {
@@ -50,6 +53,12 @@ impl Display for SlowTrace {
             let (whole, part) = (points / 100, points % 100);
             write!(f, " stage={},{class},{},{},{whole}.{part:02}", Escaped(&stage.name), stage.ns, stage.ticks)?;
         }
+        if self.listed > 0 {
+            write!(f, " listed={} lost={}", self.listed, self.listed_lost)?;
+        }
+        for mark in &self.marks {
+            write!(f, " mark={},{},{}", Escaped(&mark.name), mark.ns, mark.ticks)?;
+        }
         Ok(())
     }
 }
@@ -59,9 +68,15 @@ fn wrong(what: &'static str, at: &str) -> Error {
 }
 
 /// The fields of a line, in their order.
-struct Fields<'a>(std::str::Split<'a, char>);
+struct Fields<'a>(Peekable<Split<'a, char>>);
 
 impl<'a> Fields<'a> {
+    /// The value of the next field, if it has this key.
+    fn next_if(&mut self, key: &str) -> Option<&'a str> {
+        let value = |field: &'a str| field.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
+        self.0.next_if(|field| value(field).is_some()).and_then(value)
+    }
+
     /// The value of the next field, which has this key.
     fn value(&mut self, key: &'static str) -> Result<&'a str, Error> {
         let field = self.0.next().unwrap_or("");
@@ -106,6 +121,12 @@ fn stage(text: &str) -> Result<SlowStage, Error> {
     Ok(SlowStage { name: unescape(name)?, class, ns: number(ns, "ns")?, ticks: number(ticks, "ticks")? })
 }
 
+fn mark(text: &str) -> Result<SlowMark, Error> {
+    let parts: Vec<&str> = text.split(',').collect();
+    let [name, ns, ticks] = parts[..] else { return Err(wrong("name,ns,ticks", text)) };
+    Ok(SlowMark { name: unescape(name)?, ns: number(ns, "ns")?, ticks: number(ticks, "ticks")? })
+}
+
 fn missing(text: &str) -> Result<Vec<String>, Error> {
     if text == "-" {
         return Ok(Vec::new());
@@ -123,14 +144,14 @@ impl FromStr for SlowTrace {
 
     fn from_str(line: &str) -> Result<Self, Error> {
         if line.len() > LINE_BYTES_MAX {
-            return Err(wrong("a line of at most 8 KiB", line));
+            return Err(wrong("a line of at most 16 KiB", line));
         }
-        let mut fields = Fields(line.split(' '));
-        match fields.value("ogive-trace")? {
-            "1" => {}
-            version => return Err(wrong("version 1", version)),
+        let mut fields = Fields(line.split(' ').peekable());
+        let version = fields.value("ogive-trace")?;
+        if version != "1" && version != "2" {
+            return Err(wrong("version 1 or 2", version));
         }
-        let trace = Self {
+        let mut trace = Self {
             path: fields.name("path")?,
             publisher: fields.name("publisher")?,
             published_ns: fields.number("published_ns")?,
@@ -152,11 +173,23 @@ impl FromStr for SlowTrace {
                 read_ns: fields.number("read_ns")?,
                 epoch: fields.number("clock_epoch")?,
             },
-            stages: fields
-                .0
-                .map(|field| field.strip_prefix("stage=").ok_or_else(|| wrong("stage", field)).and_then(stage))
-                .collect::<Result<_, _>>()?,
+            stages: Vec::new(),
+            listed: 0,
+            listed_lost: 0,
+            marks: Vec::new(),
         };
+        while let Some(text) = fields.next_if("stage") {
+            trace.stages.push(stage(text)?);
+        }
+        if version == "2" {
+            (trace.listed, trace.listed_lost) = (fields.number("listed")?, fields.number("lost")?);
+            while let Some(text) = fields.next_if("mark") {
+                trace.marks.push(mark(text)?);
+            }
+        }
+        if let Some(field) = fields.0.next() {
+            return Err(wrong("stage or mark", field));
+        }
         trace.check(line)
     }
 }
@@ -165,6 +198,10 @@ impl SlowTrace {
     fn check(self, line: &str) -> Result<Self, Error> {
         if self.stages.is_empty() || self.stages.len() + self.missing.len() >= POINTS_MAX {
             return Err(wrong("1 to 11 stages", line));
+        }
+        let marks = (self.marks.len() as u64).checked_add(self.listed_lost);
+        if self.marks.len() > SLOW_MARKS_MAX || marks.is_none_or(|marks| marks > self.listed) {
+            return Err(wrong("at most 52 marks, and no more than listed", line));
         }
         if !self.clock.read_ns.is_finite() {
             return Err(wrong("read_ns", line));
@@ -202,6 +239,8 @@ mod tests {
             numbers: (i64, u64, Option<u64>, u16, u32),
             clock: (u64, u64, u32, u16),
             lacking in 0_usize..3,
+            marks in prop::collection::vec((any_name(), any::<u64>(), any::<u64>()), 0..6),
+            unlisted in (any::<u16>(), any::<u16>()),
         ) -> SlowTrace {
             let stage = |(at, (logic, ns, ticks)): (usize, &(bool, u64, u64))| SlowStage {
                 name: names[at].clone(),
@@ -223,6 +262,9 @@ mod tests {
                 // A missing point has a name: an identifier is not empty.
                 missing: names.iter().filter(|name| !name.is_empty() && *name != "-").take(lacking).cloned().collect(),
                 stages,
+                listed: if marks.is_empty() { 0 } else { marks.len() as u64 + u64::from(unlisted.0) + u64::from(unlisted.1) },
+                listed_lost: if marks.is_empty() { 0 } else { u64::from(unlisted.0) },
+                marks: marks.into_iter().map(|(name, ns, ticks)| SlowMark { name, ns, ticks }).collect(),
                 clock: ClockNote {
                     mode: names[2].clone(),
                     source: names[3].clone(),
@@ -255,7 +297,7 @@ mod tests {
                 && let Ok(read) = line.parse::<SlowTrace>()
             {
                 prop_assert_eq!(read.to_string(), line);
-                prop_assert_eq!(read.waterfall().lines().count(), 1 + read.stages.len());
+                prop_assert_eq!(read.waterfall().lines().count(), 1 + read.stages.len() + read.marks.len() + usize::from(read.listed > 0));
             }
         }
     }
@@ -274,6 +316,34 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_list_reads_and_is_written_so() {
+        let line = include_str!("../../../../vectors/trace/marks.txt").trim_end();
+        let trace: SlowTrace = line.parse().expect("the example is right");
+        assert_eq!(trace.to_string(), line);
+        assert_eq!(trace.marks.iter().map(|mark| mark.ns).collect::<Vec<_>>(), [21_000, 22_200, 118_600]);
+        for (from, to, what) in [
+            ("listed=3", "listed=2", "no more than listed"),
+            ("listed=3", "listed=0", "no more than listed"),
+            ("lost=0", "lost=1", "no more than listed"),
+            ("lost=0", "lost=18446744073709551615", "no more than listed"),
+            ("ogive-trace=2", "ogive-trace=1", "stage or mark"),
+            ("mark=trade,21000", "mark=trade", "name,ns,ticks"),
+            ("mark=trade,21000", "mark=%,21000", "hexadecimal"),
+            ("mark=trade,21000", "mark=trade,-1", "ns"),
+        ] {
+            let changed = line.replacen(from, to, 1);
+            let error = changed.parse::<SlowTrace>().expect_err(what).to_string();
+            assert!(error.contains(what), "{error} does not name {what}");
+        }
+        let most = |marks: usize| {
+            let more = " mark=x,1,1".repeat(marks - 3);
+            format!("{}{more}", line.replacen("listed=3", &format!("listed={marks}"), 1))
+        };
+        assert!(most(SLOW_MARKS_MAX).parse::<SlowTrace>().is_ok());
+        assert!(most(SLOW_MARKS_MAX + 1).parse::<SlowTrace>().is_err());
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let line = EXAMPLE.trim_end();
         let check = |from: &str, to: &str, what: &str| {
@@ -283,7 +353,8 @@ mod tests {
             assert!(error.contains(what), "{error} does not name {what}");
         };
         for (from, to, what) in [
-            ("ogive-trace=1", "ogive-trace=2", "version 1"),
+            ("ogive-trace=1", "ogive-trace=3", "version 1 or 2"),
+            ("ogive-trace=1", "ogive-trace=2", "listed"),
             (" path=", " peth=", "path"),
             ("total_ns=10047998", "total_ns=10047999", "add up"),
             ("total_ns=10047998", "total_ns=+10047998", "one way"),
@@ -300,6 +371,6 @@ mod tests {
             check(from, to, what);
         }
         let long = format!("{line}{}", " ".repeat(LINE_BYTES_MAX));
-        assert!(matches!(long.parse::<SlowTrace>(), Err(Error::Trace { what: "a line of at most 8 KiB", .. })));
+        assert!(matches!(long.parse::<SlowTrace>(), Err(Error::Trace { what: "a line of at most 16 KiB", .. })));
     }
 }

@@ -12,10 +12,14 @@
 //! gap counts + `gaps_skipped` == `finished`. Of the ring: `dumped == read + overwritten + unfinished`. The stages of a
 //! slow trace add up to its total exactly. Stamping and finishing take no lock, allocate nothing and wait for nobody.
 //!
+//! What a message does a changing number of times, such as publish, is marked on a [`MarkList`]: any number of marks, each added,
+//! and a histogram of the times between two of one name ([`TraceWriter::finish_listed`]).
+//!
 //! *What is counted instead of measured*: a message without its first or last stamp is `incomplete`; one that began in
 //! another epoch of the clock is `straddled` (a break is known to the clock up to a second late, so a message that was
 //! finished before that is measured across the break); one that lacks a stamp in between is `partial`: its total counts,
-//! and the stages both of whose ends are known; a stamp before an earlier one is `clamped` to it.
+//! and the stages both of whose ends are known; a stamp before an earlier one is `clamped` to it; a
+//! point that is stamped again keeps its first stamp and is `repeated`.
 //!
 //! *Threads*: a [`TraceWriter`] belongs to one thread at a time and is one publisher; a [`TraceRecorder`] may be used from
 //! any. A message may be stamped in many threads in turn.
@@ -36,25 +40,31 @@
 
 mod cell;
 mod line;
+mod list;
 mod path;
 mod ring;
 mod slow;
 mod table;
 
-pub use cell::{PublisherCell, StageCell, TraceCell, TraceCounts};
+pub use cell::{MarkCell, PublisherCell, StageCell, TraceCell, TraceCounts};
+pub use list::{
+    MARK_NAME_BYTES_MAX, MARK_NAMES_MAX, MARKERS_MAX, MARKS_MAX, MarkList, MarkName, Marker, SLOW_MARKS_MAX,
+};
 pub use path::{Class, POINTS_MAX, Point, PointDef, Stamps, TickSource, TracePath};
-pub use slow::{ClockNote, SlowStage, SlowTrace};
+pub use slow::{ClockNote, SlowMark, SlowStage, SlowTrace};
 
 use crate::memory::{Machine, Memory};
 use crate::recorder::handover::{Entry, Sides};
 use crate::recorder::{lock, take_turn};
 use crate::{Clock, TickRate, threads};
+use list::{Lists, Scratch, SlowList};
 use ring::{Reader, Ring};
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use table::{Collected, Table};
+use table::{Collected, Side, Table};
 
 /// Names of publishers that a recorder keeps: each has a histogram of 14 KiB in a snapshot, 14 MiB in all.
 pub const PUBLISHERS_MAX: usize = 1_024;
@@ -133,16 +143,27 @@ pub struct TraceWriter<P> {
     published_epoch: Cell<Option<u32>>,
     /// No barrier comes from outside: execute one.
     fence: bool,
+    scratch: Scratch,
     _path: PhantomData<fn(P)>,
 }
 
 struct Shared {
+    lists: Arc<Lists>,
     limit_ns: AtomicU64,
     threshold: Threshold,
     ring: Ring<Machine>,
-    reader: Mutex<Reader>,
+    reader: Mutex<Readers>,
     state: Mutex<State>,
     points: usize,
+}
+
+/// The reader's place in the ring of messages and in that of their lists.
+#[derive(Default)]
+struct Readers {
+    messages: Reader,
+    lists: Reader,
+    /// Parts of lists that came before their messages, kept until the next look.
+    early: Vec<[u64; ring::WORDS]>,
 }
 
 #[derive(Default)]
@@ -166,6 +187,7 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
     pub fn new(source: T, threshold: Threshold) -> Self {
         const { path::check_names::<P>() };
         let shared = Shared {
+            lists: Arc::new(Lists::new()),
             limit_ns: AtomicU64::new(threshold.first_ns()),
             threshold,
             ring: Ring::new(ring::SLOTS),
@@ -189,8 +211,21 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
             clock: self.source.clock(),
             published_epoch: Cell::new(None),
             fence: !threads::has_process_barrier(),
+            scratch: Scratch::new(),
             _path: PhantomData,
         }
+    }
+
+    /// A hand for the marks of one thread; see [`MarkList`]. It takes a ring of 512 KiB; the ring of a marker that is gone is used again.
+    #[must_use]
+    pub fn marker(&self) -> Marker<P> {
+        self.shared.lists.marker()
+    }
+
+    /// The name of marks (its first 32 bytes): the same name gives the same marks. It takes a lock; keep it.
+    #[must_use]
+    pub fn mark_name(&self, name: &str) -> MarkName<P> {
+        self.shared.lists.name(name)
     }
 
     /// What was finished since the last snapshot; sets the threshold for what comes. Once a second, from one place.
@@ -201,12 +236,13 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
         let sent = state.writers.iter_mut().fold(false, |sent, entry| entry.send_away() | sent);
         let settled = !sent || Machine::heavy_fence();
         let mut collected = state.rest.take().unwrap_or_else(|| Collected::new(self.shared.points));
+        let names = self.shared.lists.names();
         let State { writers, deferred, .. } = &mut *state;
         for entry in writers.iter_mut().filter(|entry| entry.is_leaving()) {
             let taken = settled && entry.take(&mut collected);
             *deferred += u64::from(!taken);
         }
-        let cell = TraceCell::new::<P>(&collected, &state.publishers, self.quiet(&state), self.limit_ns());
+        let cell = TraceCell::new::<P>(&collected, &state.publishers, &names, self.quiet(&state), self.limit_ns());
         drop(state);
         let p999 = cell.total.quantile(0.999).map(|quantile| quantile.value);
         if let Some(limit_ns) = self.shared.threshold.next_ns(p999) {
@@ -220,22 +256,40 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
     ///
     /// Their wall times are exact when it is called in the clock's epoch in which they were finished.
     pub fn drain(&self) -> Vec<SlowTrace> {
-        let mut reader = lock(&self.shared.reader);
+        let mut readers = lock(&self.shared.reader);
+        let Readers { messages, lists, early } = &mut *readers;
         let mut kept = Vec::new();
-        reader.drain(&self.shared.ring, |words| kept.push(words));
-        drop(reader);
+        messages.drain(&self.shared.ring, |words| kept.push(words));
+        // A writer keeps a list before its message: who sees the message finds the list. Parts whose message has not been seen
+        // at the second look either belong to one that was overwritten.
+        let mut parts = std::mem::take(early);
+        if let Some(ring) = self.shared.lists.slow.get() {
+            lists.drain(ring, |words| early.push(words));
+        }
+        parts.extend_from_slice(early);
+        let numbers: HashSet<u16> = kept.iter().map(slow::list_number).collect();
+        early.retain(|words| !numbers.contains(&(words[0] as u16)));
+        drop(readers);
         if kept.is_empty() {
             return Vec::new();
         }
         let publishers = self.state().publishers.clone();
         let note = slow::Now::look(self.source);
-        kept.iter().map(|words| SlowTrace::new::<P>(words, &publishers, &note)).collect()
+        let names = self.shared.lists.names();
+        let trace = |words: &[u64; ring::WORDS]| {
+            let trace = SlowTrace::new::<P>(words, &publishers, &note);
+            match slow::list_number(words) {
+                0 => trace,
+                number => trace.with_list(&SlowList::find(number, &parts), &names, &note),
+            }
+        };
+        kept.iter().map(trace).collect()
     }
 
     /// What became of the messages above the threshold, as of the last [`TraceRecorder::drain`].
     #[must_use]
     pub fn dumps(&self) -> DumpCounts {
-        let reader = lock(&self.shared.reader);
+        let reader = &lock(&self.shared.reader).messages;
         DumpCounts {
             dumped: self.shared.ring.taken(),
             read: reader.read,
@@ -305,14 +359,34 @@ impl<P: TracePath> TraceWriter<P> {
     /// Counts a message. Its last point, stamped before, is when it was published.
     #[inline]
     pub fn finish(&self, message: &P) {
+        self.finish_both::<false>(message, &MarkList::new());
+    }
+
+    /// Counts a message and its list of marks: the time between two marks of one name goes to that name's histogram.
+    ///
+    /// The first two marks of a name in a message that this writer meets make its table (7.2 KiB, on each of its two sides); nothing
+    /// is allocated after that.
+    #[inline]
+    pub fn finish_listed(&self, message: &P, list: &MarkList) {
+        self.finish_both::<true>(message, list);
+    }
+
+    #[inline(always)]
+    fn finish_both<const LISTED: bool>(&self, message: &P, list: &MarkList) {
         let (stamps, seen) = (message.stamps(), message.seen());
         let rate = self.clock.tick_rate();
         let (side, entered) = self.table.turnstile.enter(self.fence);
         let side = &self.table.sides[side];
         side.count(table::FINISHED, 1);
         let epoch = u32::from(self.clock.epoch());
+        if LISTED && list.marks() > 0 {
+            self.count_list(list, side, rate);
+        }
+        if message.repeated() > 0 {
+            side.count(table::REPEATED, u64::from(message.repeated()));
+        }
         if seen != Self::ALL || message.epoch() != epoch {
-            self.finish_otherwise(message, side, epoch);
+            self.finish_otherwise(message, list, side, epoch);
             self.table.turnstile.leave(entered);
             return;
         }
@@ -324,14 +398,23 @@ impl<P: TracePath> TraceWriter<P> {
         // ORDERING: Relaxed; see `snapshot`.
         let limit_ns = self.shared.limit_ns.load(Ordering::Relaxed);
         if rate.ns(times.total_ticks) > limit_ns {
-            self.dump(message, side, gap, limit_ns);
+            self.dump(message, list, side, gap, limit_ns);
         }
         self.table.turnstile.leave(entered);
     }
 
+    fn count_list(&self, list: &MarkList, side: &Side, rate: TickRate) {
+        let counted = self.shared.lists.count(list, side, rate, &self.scratch);
+        side.count(table::LISTED, counted.listed);
+        side.count(table::LISTED_FIRST, counted.first);
+        side.count(table::LISTED_STRADDLED, counted.straddled);
+        side.count(table::LISTED_LOST, counted.lost);
+        side.count(table::CLAMPED, counted.clamped);
+    }
+
     /// Counts the gap between the publisher's last message and this one; gives it in ticks, less one for none.
     #[inline(always)]
-    fn gap(&self, published: u64, epoch: u32, side: &table::Side, rate: TickRate) -> u64 {
+    fn gap(&self, published: u64, epoch: u32, side: &Side, rate: TickRate) -> u64 {
         // ORDERING: Relaxed; this thread alone stores it.
         let before = self.table.published.load(Ordering::Relaxed);
         self.table.published.store(published, Ordering::Relaxed);
@@ -351,7 +434,7 @@ impl<P: TracePath> TraceWriter<P> {
     /// A message that straddles epochs, or lacks stamps.
     #[cold]
     #[inline(never)]
-    fn finish_otherwise(&self, message: &P, side: &table::Side, epoch: u32) {
+    fn finish_otherwise(&self, message: &P, list: &MarkList, side: &Side, epoch: u32) {
         let (stamps, seen, rate) = (message.stamps(), message.seen(), self.clock.tick_rate());
         for index in (0..stamps.len()).filter(|index| seen & (1 << index) == 0) {
             side.count(table::MISSING + index, 1);
@@ -376,16 +459,17 @@ impl<P: TracePath> TraceWriter<P> {
             // ORDERING: Relaxed; see `snapshot`.
             let limit_ns = self.shared.limit_ns.load(Ordering::Relaxed);
             if rate.ns(times.total_ticks) > limit_ns {
-                self.dump(message, side, gap, limit_ns);
+                self.dump(message, list, side, gap, limit_ns);
             }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn dump(&self, message: &P, side: &table::Side, gap: u64, limit_ns: u64) {
+    fn dump(&self, message: &P, list: &MarkList, side: &Side, gap: u64, limit_ns: u64) {
         side.count(table::SLOW, 1);
-        self.shared.ring.push(slow::pack(message, self.table.publisher, gap, limit_ns));
+        let list = self.shared.lists.keep(list, message.stamps()[0]);
+        self.shared.ring.push(slow::pack(message, self.table.publisher, list, gap, limit_ns));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The stamps that travel inside a message, and the path that they are stamps of.
 //!
-//! *Format*: a path of N points is `repr(C)`: N u64 ticks, u32 mask of points seen (bit i for point i), u32 epoch of the
-//! clock at the beginning; native byte order, 8 N + 8 bytes. All zeros is a message that has not begun.
+//! *Format*: a path of N points is `repr(C)`: N u64 ticks, u32 mask of points seen (bit i for point i; how often a
+//! point was stamped again in the upper half), u32 epoch of the clock at the beginning; native byte order, 8 N + 8 bytes. All zeros is a message that has not begun.
 
 use crate::{Clock, TickRate};
 use std::marker::PhantomData;
@@ -84,6 +84,8 @@ pub trait TracePath: Copy + Default + Send + 'static {
     fn stamps(&self) -> &[u64];
     /// Bit i is set when point i was stamped.
     fn seen(&self) -> u32;
+    /// How often a point was stamped that had its stamp.
+    fn repeated(&self) -> u32;
     /// The clock's epoch when the message began.
     fn epoch(&self) -> u32;
 }
@@ -125,7 +127,11 @@ pub struct Stamps<const N: usize> {
     epoch: u32,
 }
 
-const _: () = assert!(size_of::<Stamps<8>>() == 8 * 8 + 8);
+const REPEATED_SHIFT: u32 = 16;
+const REPEATED_MAX: u32 = u32::MAX >> REPEATED_SHIFT;
+const SEEN_MASK: u32 = (1 << REPEATED_SHIFT) - 1;
+
+const _: () = assert!(size_of::<Stamps<8>>() == 8 * 8 + 8 && POINTS_MAX <= REPEATED_SHIFT as usize);
 
 impl<const N: usize> Default for Stamps<N> {
     fn default() -> Self {
@@ -145,7 +151,8 @@ impl<const N: usize> Stamps<N> {
         stamps
     }
 
-    /// Stamps a point now; again, when it was stamped before.
+    /// Stamps a point now. A point has one stamp: a second one is counted and changes nothing; what happens a changing number
+    /// of times is marked on a [`MarkList`](crate::MarkList).
     #[inline(always)]
     pub fn mark<P, T: TickSource>(&mut self, source: T, point: Point<P>) {
         self.mark_at(point, read(source, point.ordered));
@@ -154,8 +161,20 @@ impl<const N: usize> Stamps<N> {
     /// Stamps a point with ticks that were read before, such as one reading for a batch of messages.
     #[inline(always)]
     pub fn mark_at<P>(&mut self, point: Point<P>, ticks: u64) {
+        let bit = 1 << point.index;
+        if self.seen & bit != 0 {
+            self.repeat();
+            return;
+        }
         self.ticks[point.index] = ticks;
-        self.seen |= 1 << point.index;
+        self.seen |= bit;
+    }
+
+    #[cold]
+    fn repeat(&mut self) {
+        if self.repeated() < REPEATED_MAX {
+            self.seen += 1 << REPEATED_SHIFT;
+        }
     }
 
     /// The stamps.
@@ -169,7 +188,14 @@ impl<const N: usize> Stamps<N> {
     #[inline(always)]
     #[must_use]
     pub fn seen(&self) -> u32 {
-        self.seen
+        self.seen & SEEN_MASK
+    }
+
+    /// How often a point was stamped that had its stamp, up to 65,535.
+    #[inline(always)]
+    #[must_use]
+    pub fn repeated(&self) -> u32 {
+        self.seen >> REPEATED_SHIFT
     }
 
     /// The clock's epoch at the beginning.
@@ -268,6 +294,8 @@ macro_rules! trace_path {
                 #[inline(always)]
                 fn seen(&self) -> u32 { self.0.seen() }
                 #[inline(always)]
+                fn repeated(&self) -> u32 { self.0.repeated() }
+                #[inline(always)]
                 fn epoch(&self) -> u32 { self.0.epoch() }
             }
 
@@ -285,7 +313,7 @@ macro_rules! trace_path {
                     Self($crate::Stamps::begin(source, <Self as $crate::TracePath>::POINTS[0].ordered))
                 }
 
-                /// Stamps a point now.
+                /// Stamps a point now. A point has one stamp: a second one is counted and changes nothing.
                 #[inline(always)]
                 $vis fn mark<T: $crate::TickSource>(&mut self, source: T, point: $crate::Point<Self>) {
                     self.0.mark(source, point);

@@ -18,7 +18,8 @@ pub(crate) const WORDS: usize = 15;
 /// 4,096 slots of 128 bytes are 512 KiB: at a thousand slow messages a second, a reader may be away for four seconds.
 pub(crate) const SLOTS: usize = 4_096;
 
-#[repr(C, align(128))]
+/// 15 words make it 128 bytes, and three words 64: two writers never share a cache line.
+#[repr(C, align(64))]
 struct Slot<M: Memory, const W: usize> {
     sequence: M::U64,
     words: [M::U64; W],
@@ -87,6 +88,35 @@ impl<M: Memory, const W: usize> Ring<M, W> {
         }
         // ORDERING: Release; pairs with the Acquire in `look`; publishes the words.
         slot.sequence.store(writing + 1, Ordering::Release);
+    }
+
+    /// Writes a message over the oldest one, in a ring that only this thread writes; gives its ticket.
+    #[inline]
+    pub(crate) fn push_alone(&self, words: [u64; W]) -> u64 {
+        // ORDERING: Relaxed; this thread alone stores it, and a ticket says nothing of its slot.
+        let ticket = self.head.0.load(Ordering::Relaxed);
+        self.head.0.store(ticket + 1, Ordering::Relaxed);
+        let slot = self.slot(ticket);
+        // ORDERING: Relaxed; the fence below orders it before the words.
+        slot.sequence.store(2 * ticket + 1, Ordering::Relaxed);
+        // ORDERING: Release; pairs with the Acquire fence in `look`, as in `push`.
+        M::fence(Ordering::Release);
+        for (word, value) in slot.words.iter().zip(words) {
+            // ORDERING: Relaxed; the fence above and the Release below order the words.
+            word.store(value, Ordering::Relaxed);
+        }
+        // ORDERING: Release; pairs with the Acquire in `look`; publishes the words.
+        slot.sequence.store(2 * ticket + 2, Ordering::Release);
+        ticket
+    }
+
+    /// The words of a ticket, if they are whole and not overwritten.
+    #[inline]
+    pub(crate) fn words(&self, ticket: u64) -> Option<[u64; W]> {
+        match self.look(ticket) {
+            Look::Words(words) => Some(words),
+            Look::Overwritten | Look::Unfinished => None,
+        }
     }
 
     fn slot(&self, ticket: u64) -> &Slot<M, W> {
@@ -196,6 +226,26 @@ mod tests {
         ring.push(message(6));
         assert_eq!((drained(&mut reader, &ring), reader.overwritten, reader.unfinished()), (vec![5, 6], 2, 0));
         assert_eq!(reader.read + reader.overwritten, ring.taken());
+    }
+
+    /// Allowed: a ticket's own words, or none. Forbidden: a mixture, or the words of another ticket.
+    #[test]
+    #[cfg(not(miri))]
+    fn model_a_ring_of_one_writer_gives_a_ticket_its_own_words_or_none() {
+        loom::model(|| {
+            let ring = loom::sync::Arc::new(Ring::<Model, W>::new(1));
+            assert_eq!(ring.push_alone(message(10)), 0);
+            let writer = {
+                let ring = ring.clone();
+                loom::thread::spawn(move || assert_eq!(ring.push_alone(message(11)), 1))
+            };
+            for (ticket, own) in [(0, 10), (1, 11)] {
+                let words = ring.words(ticket);
+                assert!(words.is_none_or(|words| words == message(own)), "{ticket}: {words:?}");
+            }
+            writer.join().expect("a writer only writes");
+            assert_eq!((ring.words(0), ring.words(1)), (None, Some(message(11))));
+        });
     }
 
     /// Allowed: a message read whole, overwritten, or unfinished. Forbidden: a mixture of two messages, a message read

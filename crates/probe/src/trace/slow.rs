@@ -1,5 +1,6 @@
 //! One slow message, whole: what the ring kept, as an owned value. Its text is in [`super::line`].
 
+use super::list::SlowList;
 use super::path::{self, Class, POINTS_MAX, TickSource, TracePath};
 use super::ring::WORDS;
 use crate::{Clock, Status, TickRate};
@@ -36,6 +37,12 @@ pub struct SlowTrace {
     pub missing: Vec<String>,
     /// What the total is made of: nanoseconds and ticks add up to it exactly.
     pub stages: Vec<SlowStage>,
+    /// Marks made on its list.
+    pub listed: u64,
+    /// Those that were overwritten before it was finished, the earliest.
+    pub listed_lost: u64,
+    /// The first of the others, at most [`SLOW_MARKS_MAX`](super::SLOW_MARKS_MAX), in the order in which they were made.
+    pub marks: Vec<SlowMark>,
     /// The clock when the trace was made.
     pub clock: ClockNote,
 }
@@ -50,6 +57,17 @@ pub struct SlowStage {
     /// Nanoseconds.
     pub ns: u64,
     /// Ticks of the clock.
+    pub ticks: u64,
+}
+
+/// A mark on a slow message's list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowMark {
+    /// Its name.
+    pub name: String,
+    /// Nanoseconds since the message's first stamp.
+    pub ns: u64,
+    /// The same in ticks of the clock.
     pub ticks: u64,
 }
 
@@ -99,11 +117,16 @@ impl ClockNote {
     }
 }
 
+/// The number of a message's list in the ring of lists; 0 for none.
+pub(super) fn list_number(words: &[u64; WORDS]) -> u16 {
+    (words[0] >> 48) as u16
+}
+
 /// The words of a message in the ring. `gap` is one more than the gap's ticks, or 0 for none.
-pub(super) fn pack<P: TracePath>(message: &P, publisher: usize, gap: u64, limit_ns: u64) -> [u64; WORDS] {
+pub(super) fn pack<P: TracePath>(message: &P, publisher: usize, list: u16, gap: u64, limit_ns: u64) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     let epoch = u64::from(message.epoch() as u16);
-    words[0] = u64::from(message.seen()) | epoch << 16 | (publisher as u64) << 32;
+    words[0] = u64::from(message.seen()) | epoch << 16 | (publisher as u64) << 32 | u64::from(list) << 48;
     words[1] = gap;
     words[2] = limit_ns;
     let stamps = message.stamps();
@@ -112,6 +135,17 @@ pub(super) fn pack<P: TracePath>(message: &P, publisher: usize, gap: u64, limit_
 }
 
 impl SlowTrace {
+    /// With the marks of its list.
+    pub(super) fn with_list(mut self, list: &SlowList, names: &[Arc<str>], now: &Now) -> Self {
+        self.listed = list.listed;
+        self.listed_lost = list.lost;
+        let name = |index: usize| names.get(index).map_or_else(String::new, |name| name.to_string());
+        let mark =
+            |(ticks, index): &(u64, usize)| SlowMark { name: name(*index), ns: now.rate.ns(*ticks), ticks: *ticks };
+        self.marks = list.marks.iter().map(mark).collect();
+        self
+    }
+
     pub(super) fn new<P: TracePath>(words: &[u64; WORDS], publishers: &[Arc<str>], now: &Now) -> Self {
         let [what, gap, limit_ns, stamps @ ..] = words;
         let (seen, publisher) = (*what & 0xffff, (*what >> 32) as u16 as usize);
@@ -128,6 +162,9 @@ impl SlowTrace {
             clamped: 0,
             missing: Vec::new(),
             stages: Vec::new(),
+            listed: 0,
+            listed_lost: 0,
+            marks: Vec::new(),
             clock: now.clock.clone(),
         };
         let first = stamps[0];
@@ -171,7 +208,8 @@ impl SlowTrace {
         self.stages.iter().filter(|stage| stage.class == class).map(|stage| stage.ns).sum()
     }
 
-    /// A picture for people: one line a stage, with a bar for where it lies in the total.
+    /// A picture for people: one line a stage, with a bar for where it lies in the total, and one a mark of its list, with the
+    /// time since the mark before of the same name.
     #[must_use]
     pub fn waterfall(&self) -> String {
         use std::fmt::Write;
@@ -199,6 +237,23 @@ impl SlowTrace {
             // Writing to a string does not fail.
             let _ = writeln!(text, "  {name:<name_width$} {class:<5} {:>12} ns {percent:>6.2} %  |{bar}", stage.ns);
         }
+        self.marks_picture(&mut text, column);
         text
+    }
+
+    fn marks_picture(&self, text: &mut String, column: impl Fn(u64) -> usize) {
+        use std::fmt::Write;
+        if self.listed > 0 {
+            let more = self.listed.saturating_sub(self.listed_lost + self.marks.len() as u64);
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "  {} marks, {} lost, {more} not shown", self.listed, self.listed_lost);
+        }
+        let name_width = self.marks.iter().map(|mark| mark.name.chars().count()).max().unwrap_or(0);
+        for (at, mark) in self.marks.iter().enumerate() {
+            let before = self.marks[..at].iter().rev().find(|before| before.name == mark.name);
+            let since = before.map_or_else(String::new, |before| format!("+{} ns", mark.ns.saturating_sub(before.ns)));
+            let place = " ".repeat(column(mark.ticks.min(self.total_ticks)));
+            let _ = writeln!(text, "  * {:<name_width$} {:>12} ns {since:>16}  |{place}^", mark.name, mark.ns);
+        }
     }
 }

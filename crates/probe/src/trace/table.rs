@@ -3,12 +3,14 @@
 //! *Invariants*, in each side that a snapshot takes: total.count + straddled + incomplete = finished; infrastructure.count
 //! = logic.count = total.count - partial; gap.count + gaps_skipped = finished.
 
+use super::list::MARK_NAMES_MAX;
 use super::path::{Class, POINTS_MAX, TracePath};
 use crate::TickRate;
 use crate::memory::Machine;
 use crate::recorder::buffer::{Buffer, Totals};
 use crate::recorder::handover::Sides;
 use crate::recorder::turnstile::Turnstile;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const TOTAL: usize = 0;
@@ -25,8 +27,13 @@ pub(crate) const PARTIAL: usize = 3;
 pub(crate) const CLAMPED: usize = 4;
 pub(crate) const GAPS_SKIPPED: usize = 5;
 pub(crate) const SLOW: usize = 6;
+pub(crate) const REPEATED: usize = 7;
+pub(crate) const LISTED: usize = 8;
+pub(crate) const LISTED_FIRST: usize = 9;
+pub(crate) const LISTED_STRADDLED: usize = 10;
+pub(crate) const LISTED_LOST: usize = 11;
 /// How often point i was missing is count `MISSING + i`.
-pub(crate) const MISSING: usize = 7;
+pub(crate) const MISSING: usize = 12;
 const COUNTS: usize = MISSING + POINTS_MAX;
 
 /// Histograms of a path of `points` points.
@@ -37,6 +44,8 @@ pub(crate) const fn histograms(points: usize) -> usize {
 pub(crate) struct Side {
     counts: [AtomicU64; COUNTS],
     buffers: Box<[Buffer]>,
+    /// The times between marks of each name, made when a name is first seen twice in a message.
+    between: Box<[OnceLock<Box<Buffer>>]>,
 }
 
 pub(crate) struct Table {
@@ -54,6 +63,8 @@ pub(crate) struct Collected {
     pub(crate) histograms: Vec<Totals>,
     /// A histogram of gaps for each publisher that had some.
     pub(crate) gaps: Vec<(usize, Totals)>,
+    /// A histogram for each name of marks that was seen twice in a message.
+    pub(crate) between: Vec<(usize, Totals)>,
 }
 
 /// What is known of a message after it was counted.
@@ -65,7 +76,8 @@ pub(crate) struct Times {
 impl Side {
     fn new(points: usize) -> Self {
         let buffers = (0..histograms(points)).map(|_| Buffer::new()).collect();
-        Self { counts: [const { AtomicU64::new(0) }; COUNTS], buffers }
+        let between = (0..MARK_NAMES_MAX).map(|_| OnceLock::new()).collect();
+        Self { counts: [const { AtomicU64::new(0) }; COUNTS], buffers, between }
     }
 
     /// ORDERING: Relaxed; as in [`Buffer::add`].
@@ -78,6 +90,12 @@ impl Side {
     #[inline(always)]
     pub(crate) fn add(&self, histogram: usize, ns: u64) {
         self.buffers[histogram].add(ns);
+    }
+
+    /// Counts the time between two marks of a name.
+    #[inline]
+    pub(crate) fn add_between(&self, name: usize, ns: u64) {
+        self.between[name].get_or_init(|| Box::new(Buffer::new())).add(ns);
     }
 
     /// Counts a message that has every stamp. A stamp before an earlier one is taken for that one.
@@ -160,8 +178,17 @@ impl Sides for Table {
             *total += word.load(Ordering::Relaxed);
             word.store(0, Ordering::Relaxed);
         }
+        for (name, buffer) in side.between.iter().enumerate() {
+            if let Some(buffer) = buffer.get() {
+                buffer.drain_into(totals_of(&mut into.between, name));
+            }
+        }
         for (index, buffer) in side.buffers.iter().enumerate() {
-            buffer.drain_into(if index == GAP { into.gaps_of(self.publisher) } else { &mut into.histograms[index] });
+            buffer.drain_into(if index == GAP {
+                totals_of(&mut into.gaps, self.publisher)
+            } else {
+                &mut into.histograms[index]
+            });
         }
     }
 }
@@ -169,14 +196,14 @@ impl Sides for Table {
 impl Collected {
     pub(crate) fn new(points: usize) -> Self {
         let histograms = (0..histograms(points)).map(|_| Totals::new()).collect();
-        Self { counts: [0; COUNTS], histograms, gaps: Vec::new() }
+        Self { counts: [0; COUNTS], histograms, gaps: Vec::new(), between: Vec::new() }
     }
+}
 
-    pub(crate) fn gaps_of(&mut self, publisher: usize) -> &mut Totals {
-        let at = self.gaps.iter().position(|(of, _)| *of == publisher).unwrap_or_else(|| {
-            self.gaps.push((publisher, Totals::new()));
-            self.gaps.len() - 1
-        });
-        &mut self.gaps[at].1
-    }
+fn totals_of(all: &mut Vec<(usize, Totals)>, which: usize) -> &mut Totals {
+    let at = all.iter().position(|(of, _)| *of == which).unwrap_or_else(|| {
+        all.push((which, Totals::new()));
+        all.len() - 1
+    });
+    &mut all[at].1
 }

@@ -43,6 +43,9 @@ pub(super) fn text(span: &SlowSpan<'_>) -> String {
         clamped: 0,
         missing: Vec::new(),
         stages,
+        listed: 0,
+        listed_lost: 0,
+        marks: Vec::new(),
         clock,
     }
     .to_string()

@@ -8,8 +8,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Order, Read, Traces, Wanted};
 
-/// 8 KiB, the longest that a slow trace can be: of a text that is none, no more is shown.
-const RAW_BYTES_MAX: usize = 8 * 1024;
+/// 16 KiB, the longest that a slow trace can be: of a text that is none, no more is shown.
+const RAW_BYTES_MAX: usize = 16 * 1024;
 
 pub(super) fn document(wanted: &Wanted, traces: &Traces, explained: &BTreeMap<Labels, Labels>) -> String {
     let list: Vec<Json> = traces.list.iter().map(|read| one(read, explained.get(&read.found.labels))).collect();
@@ -84,6 +84,10 @@ fn fields(out: &mut Map<String, Json>, trace: &SlowTrace) {
         json!({"name": name, "class": class, "start_ns": from, "ns": stage.ns, "ticks": stage.ticks, "percent": percent})
     });
     put("stages", stages.collect());
+    let marks = trace.marks.iter().map(|mark| json!({"name": mark.name, "ns": mark.ns, "ticks": mark.ticks}));
+    put("listed", trace.listed.into());
+    put("listed_lost", trace.listed_lost.into());
+    put("marks", marks.collect());
     let clock = &trace.clock;
     put(
         "clock",
