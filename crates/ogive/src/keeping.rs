@@ -5,7 +5,8 @@ use std::time::Duration;
 use ogive_model::Tenant;
 use ogive_store::{Class, Keep, Retention};
 
-use crate::http::params::duration_ms;
+use ogive_text::duration::seconds_or_units_ms;
+use ogive_text::size;
 
 /// What the store is told beside its directories.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +60,7 @@ fn age(text: &str) -> Result<(Kept, Duration), String> {
     if age == "ever" {
         return Ok((kept, Duration::MAX));
     }
-    let millis = duration_ms(age).and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0);
+    let millis = seconds_or_units_ms(age).and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0);
     let refuse =
         || format!("{age:?} is no time to keep data; give one such as 30d, or 1s=15d,1m=90d,logs=30d,audit=ever");
     Ok((kept, Duration::from_millis(millis.ok_or_else(refuse)?)))
@@ -70,7 +71,7 @@ fn width(text: &str) -> Result<u32, String> {
     if text == "raw" {
         return Ok(0);
     }
-    let millis = duration_ms(text).and_then(|millis| u32::try_from(millis).ok()).filter(|millis| *millis > 0);
+    let millis = seconds_or_units_ms(text).and_then(|millis| u32::try_from(millis).ok()).filter(|millis| *millis > 0);
     let millis = millis.ok_or_else(|| {
         format!("{text:?} is no width of cells; give raw, 1s, or one such as 1m, or logs, gaps or audit for texts")
     })?;
@@ -79,7 +80,7 @@ fn width(text: &str) -> Result<u32, String> {
 
 /// `50GiB`, of one tenant or of each that is not named.
 pub(crate) fn size(text: &str) -> Result<Of<u64>, String> {
-    of_tenant(text, crate::cli::bytes)
+    of_tenant(text, size::parse)
 }
 
 /// Together; what is said of a tenant replaces what is said of all.

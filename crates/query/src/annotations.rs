@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 
 use crate::ast::Span;
-use crate::eval::{general, general_to, utc_text};
+use ogive_text::calendar::rfc3339;
+
+use crate::eval::{general, general_to};
 
 /// How serious an annotation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,7 +82,7 @@ impl Repairs {
 
     fn text(&self) -> String {
         let (low, high) = (general(self.bounds.0), general(self.bounds.1));
-        let (from, to) = (utc_text(self.times.0), utc_text(self.times.1));
+        let (from, to) = (rfc3339(self.times.0), rfc3339(self.times.1));
         let (difference, count) = (general_to(self.difference_max, 2), self.count);
         format!(
             ", from buckets {low} to {high}, with a max diff of {difference}, over {count} samples from {from} to {to}"

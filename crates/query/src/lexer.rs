@@ -11,8 +11,6 @@ mod string;
 use crate::ParseError;
 use crate::ast::Span;
 
-pub(crate) use number::duration_text;
-
 /// One word of the language.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Token {

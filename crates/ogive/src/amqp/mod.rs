@@ -16,9 +16,9 @@ mod sender;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ogive_text::mistake::{self, Mistake};
 use serde::Deserialize;
 
-use crate::cli::config_file;
 use crate::http::App;
 use crate::outgoing::Files;
 pub(crate) use output::{Output, Publisher};
@@ -98,12 +98,12 @@ struct File {
 impl Config {
     /// Reads a file.
     pub(crate) fn read(path: &std::path::Path, files: Files) -> Result<Self, String> {
-        let text = config_file::text_by(files.read, path, FILE_BYTES_MAX)?;
+        let text = mistake::file_text(files.read, path, FILE_BYTES_MAX)?;
         Self::parse(&text).map_err(|error| format!("{}, {error}", path.display()))
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| config_file::slip(text, &error).to_string())?;
+        let file: File = toml::from_str(text).map_err(|error| Mistake::from_toml(text, &error).to_string())?;
         for input in &file.amqp.input {
             input.place().check().map_err(|sentence| format!("queue {:?}: {sentence}", input.queue))?;
         }

@@ -113,7 +113,7 @@ mod tests {
             password_file = '/p'\n[[check]]\nname = 'c'\nkind = 'http'\nbody = 'hunter2'\nheaders = {x = 'hunter2'}\n\
             [[check]]\nname = 'd'\nkind = 'lua'\narguments = {token = 'hunter2'}\n[[check]]\nname = 'e'\n\
             access_key_id = 'hunter2'\nsecret_access_key = 'hunter2'\n";
-        let told = differences(&[], &shown(&crate::cli::config_file::flat(text))).unwrap();
+        let told = differences(&[], &shown(&ogive_text::mistake::flat(text))).unwrap();
         assert!(!told.contains("hunter2"), "{told}");
         for line in
             ["+ check.a.b.password = (not shown)", "+ check.a.b.password_file = \"/p\"", "+ spool.directory = \"/x\""]

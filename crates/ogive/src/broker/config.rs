@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use ogive_broker::Order;
+use ogive_text::mistake::Step::{self, Index, Key};
+use ogive_text::mistake::{self, Mistake};
+use ogive_text::{duration, size as sizes};
 use serde::{Deserialize, Deserializer};
 
-use crate::cli::config_file::{self, Mistake};
-use crate::cli::{bytes, serve, web::WebOptions};
-use crate::scrape::duration;
+use crate::cli::config_file;
+use crate::cli::{serve, web::WebOptions};
 use crate::{checks, http, listen, scrape};
 
 /// 16 clusters: each keeps a segment in memory while it is behind.
@@ -203,6 +205,49 @@ impl Destination {
         out
     }
 
+    /// What is wrong with it by itself: the key, the element where it is a list, and a sentence.
+    fn mistakes(&self) -> Vec<(&'static str, usize, String)> {
+        let Self { name, endpoints, request_batches, cert_file, key_file, .. } = self;
+        let mut out = Vec::new();
+        let mut wrong = |key, sentence| out.push((key, 0, sentence));
+        if let Some(sentence) = no_name(name) {
+            wrong("name", sentence);
+        }
+        if endpoints.is_empty() || endpoints.len() > ENDPOINTS_MAX {
+            wrong("endpoints", format!("{name:?} has {} endpoints; give 1 to {ENDPOINTS_MAX}", endpoints.len()));
+        }
+        let connections = self.connections();
+        if !(1..=CONNECTIONS_MAX).contains(&connections) {
+            let sentence = format!("{name:?} has {connections} connections; give 1 to {CONNECTIONS_MAX}");
+            wrong("connections", sentence);
+        }
+        if !(1..=REQUEST_BATCHES_MAX).contains(request_batches) {
+            let sentence =
+                format!("{name:?} has {request_batches} batches in a request; give 1 to {REQUEST_BATCHES_MAX}");
+            wrong("request-batches", sentence);
+        }
+        if cert_file.is_some() != key_file.is_some() {
+            let key = if cert_file.is_some() { "cert-file" } else { "key-file" };
+            wrong(key, format!("{name:?} needs cert-file and key-file together"));
+        }
+        self.queue_mistakes().into_iter().for_each(|sentence| wrong("name", sentence));
+        let each = endpoints.iter().enumerate();
+        out.extend(each.filter_map(|(at, endpoint)| Some(("endpoints", at, self.endpoint_mistake(endpoint)?))));
+        out
+    }
+
+    fn endpoint_mistake(&self, endpoint: &str) -> Option<String> {
+        let (usual, secure) = if self.is_amqp() { ("amqp://", "amqps://") } else { ("http://", "https://") };
+        let rest = endpoint.strip_prefix(usual).or_else(|| endpoint.strip_prefix(secure));
+        if rest.is_some_and(|rest| rest.contains('@')) {
+            // It would stand in the audit of this file.
+            return Some(format!("{:?}: a password does not belong in an endpoint; use a file", self.name));
+        }
+        let is_wrong = rest.is_none_or(|rest| rest.is_empty() || rest.contains(['?', '#', ' ']));
+        let like = if self.is_amqp() { "amqps://host:5671/%2f" } else { "https://host:6448" };
+        is_wrong.then(|| format!("{endpoint:?} is no endpoint; write it as {like}"))
+    }
+
     /// 30 s unless it is given: a batch of 32 MiB over 10 Mbit/s.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout.unwrap_or(Duration::from_secs(30))
@@ -235,12 +280,12 @@ pub(crate) struct Config {
 
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let text = String::deserialize(from)?;
-    bytes(&text).map_err(serde::de::Error::custom)
+    sizes::parse(&text).map_err(serde::de::Error::custom)
 }
 
 fn age<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(from)?;
-    let read = duration(&text).filter(|age| !age.is_zero());
+    let read = duration::parse(&text).filter(|age| !age.is_zero());
     read.map(Some).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no time; give one such as 30s or 7d")))
 }
 
@@ -270,7 +315,7 @@ pub(crate) fn read(path: &Path) -> Result<Config, String> {
 pub(crate) fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
     let command = Listeners::command();
     let entries = config_file::parse_but(text, &command, &OWN)?;
-    let file: File = toml::from_str(text).map_err(|error| vec![config_file::slip(text, &error)])?;
+    let file: File = toml::from_str(text).map_err(|error| vec![Mistake::from_toml(text, &error)])?;
     let options = entries.iter().flat_map(config_file::Entry::arguments);
     let arguments = std::iter::once("broker".to_owned()).chain(options);
     let listeners = command.try_get_matches_from(arguments).and_then(|found| Listeners::from_arg_matches(&found));
@@ -278,9 +323,8 @@ pub(crate) fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
     let name = file.name.clone().unwrap_or_else(host_name);
     check(text, &name, &file)?;
     let File { spool, destination: destinations, check, .. } = file;
-    let first_check = text.find("[[check").unwrap_or(0);
-    let checks = checks::Config::of(check).map_err(|sentence| vec![Mistake::at(text, first_check, sentence)])?;
-    Ok(Config { name, listeners, spool, destinations, checks, flat: config_file::flat(text) })
+    let checks = checks::Config::of(check).map_err(|clash| vec![clash.mistake(text)])?;
+    Ok(Config { name, listeners, spool, destinations, checks, flat: mistake::flat(text) })
 }
 
 fn host_name() -> String {
@@ -291,61 +335,37 @@ fn host_name() -> String {
 
 /// What serde cannot know.
 fn check(text: &str, broker: &str, file: &File) -> Result<(), Vec<Mistake>> {
-    let (mut mistakes, destinations) = (Vec::new(), &file.destination);
+    let mut mistakes = Vec::new();
+    let mut wrong = |path: &[Step<'_>], message: String| mistakes.push(Mistake::at_path(text, path, message));
     if file.spool.bytes_max < SPOOL_BYTES_MIN {
-        let at = text.find("bytes-max").or_else(|| text.find("bytes_max")).unwrap_or(0);
         let message = format!("bytes-max is {} bytes; give {SPOOL_BYTES_MIN} at least", file.spool.bytes_max);
-        mistakes.push(Mistake::at(text, at, message));
+        wrong(&[Key("spool"), Key("bytes-max")], message);
     }
-    let mut wrong = |word: &str, message: String| {
-        let at = text.find(&format!("\"{word}\"")).or_else(|| text.find(&format!("'{word}'"))).unwrap_or(0);
-        mistakes.push(Mistake::at(text, at, message));
-    };
+    if let Some(sentence) = no_name(broker) {
+        wrong(&[Key("name")], sentence);
+    }
+    if file.destination.is_empty() || file.destination.len() > DESTINATIONS_MAX {
+        let message = format!("there are {} destinations; give 1 to {DESTINATIONS_MAX}", file.destination.len());
+        wrong(&[Key("destination"), Index(DESTINATIONS_MAX)], message);
+    }
     let mut names = BTreeSet::new();
-    for name in destinations.iter().map(|destination| destination.name.as_str()).chain([broker]) {
-        let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(letters) || name.starts_with('.') {
-            wrong(name, format!("{name:?} is no name; use 1 to {NAME_MAX} letters, digits and -_."));
+    for (index, destination) in file.destination.iter().enumerate() {
+        if !names.insert(&destination.name) {
+            let message = format!("two destinations are named {:?}", destination.name);
+            wrong(&[Key("destination"), Index(index), Key("name")], message);
         }
-    }
-    if destinations.is_empty() || destinations.len() > DESTINATIONS_MAX {
-        wrong("", format!("there are {} destinations; give 1 to {DESTINATIONS_MAX}", destinations.len()));
-    }
-    for destination in destinations {
-        let Destination { name, endpoints, request_batches, cert_file, key_file, .. } = destination;
-        let connections = destination.connections();
-        if !names.insert(name) {
-            wrong(name, format!("two destinations are named {name:?}"));
+        for (key, element, sentence) in destination.mistakes() {
+            wrong(&[Key("destination"), Index(index), Key(key), Index(element)], sentence);
         }
-        if endpoints.is_empty() || endpoints.len() > ENDPOINTS_MAX {
-            wrong(name, format!("{name:?} has {} endpoints; give 1 to {ENDPOINTS_MAX}", endpoints.len()));
-        }
-        for endpoint in endpoints {
-            let (usual, secure) = if destination.is_amqp() { ("amqp://", "amqps://") } else { ("http://", "https://") };
-            let rest = endpoint.strip_prefix(usual).or_else(|| endpoint.strip_prefix(secure));
-            if rest.is_some_and(|rest| rest.contains('@')) {
-                // It would stand in the audit of this file.
-                wrong(endpoint, format!("{name:?}: a password does not belong in an endpoint; use a file"));
-            } else if rest.is_none_or(|rest| rest.is_empty() || rest.contains(['?', '#', ' '])) {
-                let like = if destination.is_amqp() { "amqps://host:5671/%2f" } else { "https://host:6448" };
-                wrong(endpoint, format!("{endpoint:?} is no endpoint; write it as {like}"));
-            }
-        }
-        if !(1..=CONNECTIONS_MAX).contains(&connections) {
-            wrong(name, format!("{name:?} has {connections} connections; give 1 to {CONNECTIONS_MAX}"));
-        }
-        if !(1..=REQUEST_BATCHES_MAX).contains(request_batches) {
-            wrong(
-                name,
-                format!("{name:?} has {request_batches} batches in a request; give 1 to {REQUEST_BATCHES_MAX}"),
-            );
-        }
-        if cert_file.is_some() != key_file.is_some() {
-            wrong(name, format!("{name:?} needs cert-file and key-file together"));
-        }
-        destination.queue_mistakes().into_iter().for_each(|sentence| wrong(name, sentence));
     }
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+/// What is wrong with a name that is a label and a file's name.
+fn no_name(name: &str) -> Option<String> {
+    let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_wrong = name.is_empty() || name.len() > NAME_MAX || !name.chars().all(letters) || name.starts_with('.');
+    is_wrong.then(|| format!("{name:?} is no name; use 1 to {NAME_MAX} letters, digits and -_."))
 }
 
 #[cfg(test)]
@@ -427,7 +447,7 @@ packing = "none"
         assert!(parse(&format!("{WHOLE}{}{}", check("a"), check("b"))).is_ok());
         let said = parse(&format!("{WHOLE}{}{}", check("a"), check("a"))).unwrap_err();
         let said: Vec<String> = said.iter().map(Mistake::to_string).collect();
-        assert_eq!(said, ["line 22: check \"a\" is there twice; series of both would be the same"]);
+        assert_eq!(said, ["line 26: check \"a\" is there twice; series of both would be the same"]);
     }
 
     #[test]

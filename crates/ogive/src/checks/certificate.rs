@@ -2,7 +2,7 @@
 //!
 //! Failure: bytes that are no certificate have no end.
 
-use crate::http::params::days_since_epoch;
+use ogive_text::calendar::seconds_from_date;
 
 /// A DER value: its tag, its content, and what follows it.
 fn value(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
@@ -71,7 +71,8 @@ fn seconds(tag: u8, text: &[u8]) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    Some(days_since_epoch(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
+    // A leap second is the second behind it.
+    Some(seconds_from_date([year, month, day], [hour, minute, second.min(59)])? + second / 60)
 }
 
 #[cfg(test)]
@@ -90,7 +91,7 @@ mod tests {
     #[test]
     fn the_end_is_found_in_both_forms_of_time() {
         assert_eq!(not_after(&made(2031)), Some(1_930_003_200));
-        assert_eq!(not_after(&made(2096)), Some(days_since_epoch(2096, 2, 28) * 86_400));
+        assert_eq!(not_after(&made(2096)), seconds_from_date([2096, 2, 28], [0; 3]));
     }
 
     #[test]

@@ -20,8 +20,8 @@ use super::run::{Failure, Reason, Run};
 use super::sigv4::{Asked, Signer, date};
 use super::{http, run};
 use crate::outgoing::{AGENT, Origin, Secret, authority, target};
-use crate::scrape::duration;
 use ogive_model::Value;
+use ogive_text::duration;
 
 /// 500 queries of one request, as the API has it.
 const QUERIES_MAX: usize = 500;
@@ -120,7 +120,7 @@ impl Ask {
         let missing = "access_key_id is missing, and there is no AWS_ACCESS_KEY_ID in the environment";
         let (Some(access_key_id), Some(secret)) = (access_key_id, secret) else { return Err(missing.into()) };
         let delay = match raw.delay.take() {
-            Some(text) => duration(&text).ok_or_else(|| format!("delay {text:?} is no duration"))?,
+            Some(text) => duration::parse(&text).ok_or_else(|| format!("delay {text:?} is no duration"))?,
             None => DELAY,
         };
         let metrics = raw.metric.take().filter(|metrics| !metrics.is_empty());
@@ -139,7 +139,7 @@ impl Ask {
 impl Metric {
     fn queries(self) -> Result<Vec<Query>, String> {
         let resolution = self.resolution.unwrap_or_else(|| "1m".into());
-        let seconds = duration(&resolution).map_or(0, |resolution| resolution.as_secs());
+        let seconds = duration::parse(&resolution).map_or(0, |resolution| resolution.as_secs());
         let is_minutes = seconds > 0 && seconds.is_multiple_of(60) && seconds <= 86_400;
         if !is_minutes && !matches!(seconds, 1 | 5 | 10 | 20 | 30) {
             return Err(format!(

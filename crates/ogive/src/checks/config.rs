@@ -14,9 +14,10 @@ use regex::Regex;
 use serde::Deserialize;
 
 use super::plan::GAP_MIN;
-use crate::cli::config_file::{self, Mistake};
 use crate::outgoing::{Origin, Secret};
-use crate::scrape::{duration, duration_text};
+use ogive_text::duration;
+use ogive_text::mistake::{Mistake, Step};
+use ogive_text::near::{did_you_mean, nearest};
 
 /// 4 MiB: ten thousand checks with some labels.
 pub(super) const FILE_BYTES_MAX: usize = 4 << 20;
@@ -193,24 +194,42 @@ impl std::fmt::Debug for Raw {
 impl Config {
     /// Reads the tables.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let tables: Tables = toml::from_str(text).map_err(|error| config_file::slip(text, &error).to_string())?;
+        let tables: Tables = toml::from_str(text).map_err(|error| Mistake::from_toml(text, &error).to_string())?;
         let check = |raw: toml::Spanned<Raw>| {
             let at = raw.span().start;
             Check::try_from(raw.into_inner()).map_err(|sentence| Mistake::at(text, at, sentence).to_string())
         };
-        Self::of(tables.check.into_iter().map(check).collect::<Result<_, _>>()?)
+        let checks = tables.check.into_iter().map(check).collect::<Result<_, _>>()?;
+        Self::of(checks).map_err(|clash| clash.mistake(text).to_string())
     }
 
     /// Checks of one file, when what holds for all of them together does.
-    pub(crate) fn of(check: Vec<Check>) -> Result<Self, String> {
+    pub(crate) fn of(check: Vec<Check>) -> Result<Self, Clash> {
         let mut names = BTreeSet::new();
-        if let Some(twice) = check.iter().find(|check| !names.insert(&check.name)) {
-            return Err(format!("check {:?} is there twice; series of both would be the same", twice.name));
+        if let Some((index, twice)) = check.iter().enumerate().find(|(_, check)| !names.insert(&check.name)) {
+            let message = format!("check {:?} is there twice; series of both would be the same", twice.name);
+            return Err(Clash { index, message });
         }
         if check.len() > CHECKS_MAX {
-            return Err(format!("there are {} checks, above {CHECKS_MAX}", check.len()));
+            let message = format!("there are {} checks, above {CHECKS_MAX}", check.len());
+            return Err(Clash { index: CHECKS_MAX, message });
         }
         Ok(Self { check })
+    }
+}
+
+/// Checks that are good each by itself and cannot be together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Clash {
+    /// The first that is too much.
+    index: usize,
+    message: String,
+}
+
+impl Clash {
+    /// Where it is in the file `text`.
+    pub(crate) fn mistake(self, text: &str) -> Mistake {
+        Mistake::at_path(text, &[Step::Key("check"), Step::Index(self.index)], self.message)
     }
 }
 
@@ -231,22 +250,22 @@ impl Check {
         let time = |key: &str, text: &Option<String>| match text {
             None => Ok(None),
             Some(text) => {
-                let found = duration(text).filter(|time| !time.is_zero());
+                let found = duration::parse(text).filter(|time| !time.is_zero());
                 found.map(Some).ok_or_else(|| format!("{key} {text:?} is no duration; write 30s, 1m30s or 500ms"))
             }
         };
         let period = time("period", &raw.period)?.unwrap_or(PERIOD);
         if !(PERIOD_MIN..=PERIOD_MAX).contains(&period) {
-            let (least, most) = (duration_text(PERIOD_MIN), duration_text(PERIOD_MAX));
-            return Err(format!("period {} is not between {least} and {most}", duration_text(period)));
+            let (least, most) = (duration::write(PERIOD_MIN), duration::write(PERIOD_MAX));
+            return Err(format!("period {} is not between {least} and {most}", duration::write(period)));
         }
         let most = Duration::from_millis((period.as_millis() as f64 * GAP_MIN) as u64);
         let timeout = time("timeout", &raw.timeout)?.unwrap_or(TIMEOUT.min(most));
         if timeout > most {
             return Err(format!(
                 "timeout {} is above {}: two runs may be half a period apart",
-                duration_text(timeout),
-                duration_text(most)
+                duration::write(timeout),
+                duration::write(most)
             ));
         }
         let mut left = raw.clone();
@@ -310,8 +329,7 @@ fn ask(raw: &mut Raw) -> Result<Ask, String> {
         #[cfg(not(feature = "lua"))]
         "lua" => Err("this ogive was built without Lua; build it with --features lua".into()),
         other => {
-            let meant = config_file::nearest(KINDS.into_iter(), other);
-            let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+            let meant = did_you_mean(nearest(KINDS, other));
             Err(format!("there is no kind {other:?}; there are {}{meant}", KINDS.join(", ")))
         }
     }

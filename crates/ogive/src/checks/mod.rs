@@ -39,7 +39,6 @@ use tokio::sync::Semaphore;
 
 use crate::audit::{Entry, note};
 use crate::broker::audit;
-use crate::cli::config_file;
 use crate::counters::Protocol;
 use crate::http::App;
 use crate::listen::Outbox;
@@ -48,6 +47,7 @@ use config::{Ask, FILE_BYTES_MAX};
 pub(crate) use config::{Check, Config};
 use ends::Ends;
 use net::Network;
+use ogive_text::mistake;
 use plan::{Due, Plan, Random};
 use run::{Failure, Reason, Run};
 
@@ -138,9 +138,9 @@ impl Checks {
 }
 
 fn read(path: &Path, files: Files) -> Result<(Config, Flat), String> {
-    let text = config_file::text_by(files.read, path, FILE_BYTES_MAX)?;
+    let text = mistake::file_text(files.read, path, FILE_BYTES_MAX)?;
     let config = Config::parse(&text).map_err(|error| format!("{}, {error}", path.display()))?;
-    Ok((config, config_file::flat(&text)))
+    Ok((config, mistake::flat(&text)))
 }
 
 /// What every run can reach.

@@ -5,7 +5,7 @@
 
 use ring::{digest, hmac};
 
-use crate::http::params::rfc3339;
+use ogive_text::calendar::rfc3339;
 
 /// Who signs, for what.
 pub(super) struct Signer<'a> {

@@ -6,13 +6,14 @@
 //! Failure: every mistake is told with its line, and what was probably meant.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::Path;
 
 use clap::builder::Resettable;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use ogive_text::mistake::{self, Mistake, line};
+use ogive_text::near::{did_you_mean, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -37,19 +38,6 @@ pub(crate) struct Entry {
     /// As on the command line; a switch that is on has one empty value, one that is off none.
     pub(super) values: Vec<String>,
     is_switch: bool,
-}
-
-/// Something wrong in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mistake {
-    line: usize,
-    message: String,
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "line {}: {}", self.line, self.message)
-    }
 }
 
 /// The arguments, and behind them what the file that they name says of options that neither they nor the environment give.
@@ -97,77 +85,7 @@ pub(super) fn read(path: &Path, serve: &Command) -> Result<Vec<Entry>, String> {
 
 /// The text of the file at `path`.
 pub(crate) fn text(path: &Path) -> Result<String, String> {
-    text_by(read_file, path, FILE_BYTES_MAX)
-}
-
-/// The text of the file at `path`, as `read` reads it.
-pub(crate) fn text_by(
-    read: fn(&Path) -> std::io::Result<Vec<u8>>,
-    path: &Path,
-    bytes_max: usize,
-) -> Result<String, String> {
-    let bytes = read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    if bytes.len() > bytes_max {
-        return Err(format!("{} has more than {bytes_max} bytes", path.display()));
-    }
-    String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))
-}
-
-impl Mistake {
-    /// At the byte `at` of `text`.
-    pub(crate) fn at(text: &str, at: usize, message: String) -> Self {
-        Self { line: line(text, at), message }
-    }
-}
-
-/// serde's word, with what was probably meant.
-pub(crate) fn slip(text: &str, error: &toml::de::Error) -> Mistake {
-    let message = error.message();
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let meant = match (message.starts_with("unknown field"), quoted.next()) {
-        (true, Some(found)) => nearest(quoted, found),
-        _ => None,
-    };
-    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
-    Mistake::at(text, error.span().map_or(0, |span| span.start), format!("{message}{meant}"))
-}
-
-fn line(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
-}
-
-/// Every key of a good TOML text with its value. A table of a list goes by its `name`, if it has one.
-pub(crate) fn flat(text: &str) -> Vec<(String, String)> {
-    fn put(name: String, value: &toml::Value, out: &mut Vec<(String, String)>) {
-        match value {
-            toml::Value::Table(table) => table.iter().for_each(|(key, value)| put(format!("{name}.{key}"), value, out)),
-            toml::Value::Array(all) if all.iter().any(toml::Value::is_table) => {
-                for (at, value) in all.iter().enumerate() {
-                    let own = value.get("name").and_then(toml::Value::as_str);
-                    put(format!("{name}.{}", own.map_or_else(|| at.to_string(), str::to_owned)), value, out);
-                }
-            }
-            other => out.push((name, scalar_text(other))),
-        }
-    }
-    let mut out = Vec::new();
-    let table: toml::Table = toml::from_str(text).unwrap_or_default();
-    table.iter().for_each(|(key, value)| put(key.clone(), value, &mut out));
-    out.sort();
-    out
-}
-
-/// A value that is no table, as a file has it.
-fn scalar_text(value: &toml::Value) -> String {
-    match value {
-        toml::Value::String(text) => format!("{text:?}"),
-        toml::Value::Integer(number) => number.to_string(),
-        toml::Value::Float(number) => number.to_string(),
-        toml::Value::Boolean(is_on) => is_on.to_string(),
-        toml::Value::Datetime(time) => time.to_string(),
-        toml::Value::Array(all) => format!("[{}]", all.iter().map(scalar_text).collect::<Vec<_>>().join(", ")),
-        toml::Value::Table(_) => "{..}".into(),
-    }
+    mistake::file_text(read_file, path, FILE_BYTES_MAX)
 }
 
 impl Entry {
@@ -203,7 +121,7 @@ pub(crate) fn parse_but(text: &str, serve: &Command, others: &[&str]) -> Result<
         }
     }
     let Reader { mut entries, mut mistakes, .. } = reader;
-    mistakes.sort_by_key(|mistake| mistake.line);
+    mistakes.sort_by_key(Mistake::line);
     entries.sort_by_key(|entry| entry.line);
     if mistakes.is_empty() { Ok(entries) } else { Err(mistakes) }
 }
@@ -242,9 +160,7 @@ impl Reader<'_> {
     fn option(&mut self, at: usize, name: String, value: &Spanned<DeValue<'_>>) {
         let Some(argument) = option(self.serve, &name) else {
             let other = nearest(self.others.iter().copied(), &name);
-            let meant = other
-                .or_else(|| meant(self.serve, &name))
-                .map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+            let meant = did_you_mean(other.or_else(|| meant(self.serve, &name)));
             return self.mistake(at, format!("there is no option {name:?}{meant}"));
         };
         if let Some(other) = self.entries.iter().find(|entry| entry.name == name) {
@@ -311,32 +227,6 @@ fn check(serve: &Command, entry: &Entry) -> Result<(), String> {
 fn meant<'a>(serve: &'a Command, name: &str) -> Option<&'a str> {
     let all = serve.get_arguments().filter_map(|argument| argument.get_long());
     nearest(all.filter(|known| !NOT_IN_FILES.contains(known)), name)
-}
-
-/// The one of `all` that is nearest to `name`, when it is near.
-pub(crate) fn nearest<'a>(all: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
-    let near = all.map(|known| (distance(known, name), known));
-    // A third of the letters: a slip or two, also in a short name.
-    near.min().filter(|(distance, _)| *distance <= name.chars().count().div_ceil(3)).map(|(_, known)| known)
-}
-
-/// Letters to insert, delete, change or swap with their neighbour.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
-    for (i, a) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let change = rows[i][j] + usize::from(a != b);
-            let mut least = change.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
-                least = least.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[one.len()][other.len()]
 }
 
 #[cfg(test)]
@@ -416,18 +306,6 @@ mod tests {
         check("a = 1\na = 2\n", &["line 2", "duplicate"]);
         // Each is told, in the order of the lines.
         assert_eq!(said("retention = 'soon'\nlistne = 1\ndegraded = 1").lines().count(), 3);
-    }
-
-    #[test]
-    fn names_are_near_by_a_slip_or_two() {
-        let check =
-            |one: &str, other: &str, expected: usize| assert_eq!(distance(one, other), expected, "{one} {other}");
-        check("listen", "listen", 0);
-        check("listen", "listne", 1);
-        check("listen", "lsten", 1);
-        check("listen", "listens", 1);
-        check("", "abc", 3);
-        check("data", "date", 1);
     }
 
     /// Bytes from outside: whatever they are, there are options or mistakes.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use ogive_text::size;
 use serde_json::{Value, json};
 
 use super::EXIT_FINDING;
@@ -34,7 +35,7 @@ pub(crate) enum Disk {
         #[command(flatten)]
         server: Server,
         /// Bytes a second, such as 50MiB; 0 for as fast as it goes.
-        #[arg(long, value_name = "BYTES", default_value = "128MiB", value_parser = bytes)]
+        #[arg(long, value_name = "BYTES", default_value = "128MiB", value_parser = size::parse)]
         rate: u64,
         /// Print the state at the end as JSON.
         #[arg(long)]
@@ -49,31 +50,12 @@ pub(crate) enum Disk {
         #[command(flatten)]
         server: Server,
         /// Bytes a second, such as 50MiB; 0 for as fast as it goes.
-        #[arg(long, value_name = "BYTES", default_value = "128MiB", value_parser = bytes)]
+        #[arg(long, value_name = "BYTES", default_value = "128MiB", value_parser = size::parse)]
         rate: u64,
         /// Print the state at the end as JSON.
         #[arg(long)]
         json: bool,
     },
-}
-
-/// A number of bytes with an optional unit: k, M, G (1000) or Ki, Mi, Gi (1024), with or without B and `/s`.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let refuse = || format!("{text:?} is no number of bytes; give one such as 10MiB");
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..end].parse().map_err(|_| refuse())?;
-    let unit = text[end..].strip_suffix("/s").unwrap_or(&text[end..]);
-    let factor = match unit.strip_suffix(['B', 'b']).unwrap_or(unit).to_ascii_lowercase().as_str() {
-        "" => 1,
-        "k" => 1000,
-        "m" => 1_000_000,
-        "g" => 1_000_000_000,
-        "ki" => 1 << 10,
-        "mi" => 1 << 20,
-        "gi" => 1 << 30,
-        _ => return Err(refuse()),
-    };
-    number.checked_mul(factor).ok_or_else(refuse)
 }
 
 /// Runs the command.
@@ -172,20 +154,4 @@ fn room(disk: &Value) -> String {
     };
     let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
     format!("{:.1} of {:.1} GiB free, ", gib(free), gib(size))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_have_units() {
-        for (text, expected) in [("0", Some(0)), ("12", Some(12)), ("10MiB", Some(10 << 20)), ("3k", Some(3000))] {
-            assert_eq!(bytes(text).ok(), expected, "{text}");
-        }
-        for (text, expected) in [("2GiB/s", Some(2 << 30)), ("1mb", Some(1_000_000)), ("x", None), ("5q", None)] {
-            assert_eq!(bytes(text).ok(), expected, "{text}");
-        }
-        assert!(bytes("99999999999999999999").is_err() && bytes("18446744073709551615k").is_err());
-    }
 }

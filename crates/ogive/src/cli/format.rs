@@ -68,53 +68,9 @@ fn decimals(digits: u32, exponent: i32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// An instant, nanoseconds since 1970, in UTC to the millisecond: `2023-11-14 22:13:20.123`.
-pub(crate) fn utc(ns: i64) -> String {
-    let (date, time) = date_and_time(ns);
-    format!("{date} {time}")
-}
-
-/// The same as ISO 8601 has it: `2023-11-14T22:13:20.123Z`.
-pub(crate) fn iso(ns: i64) -> String {
-    let (date, time) = date_and_time(ns);
-    format!("{date}T{time}Z")
-}
-
-fn date_and_time(ns: i64) -> (String, String) {
-    let (ms, day) = (ns.div_euclid(1_000_000), ns.div_euclid(86_400_000_000_000));
-    // Years are counted from March, so that the leap day is the last one; 719,468 days before 1970 is 0000-03-01.
-    let days = day + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = era * 400 + year_of_era + next;
-    let of_day = ms.rem_euclid(86_400_000);
-    let (hour, minute, second) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1_000 % 60);
-    let time = format!("{hour:02}:{minute:02}:{second:02}.{:03}", of_day % 1_000);
-    (format!("{year:04}-{month:02}-{date:02}"), time)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn instants_are_dates() {
-        let check = |seconds: i64, expected: &str| assert_eq!(utc(seconds * 1_000_000_000), expected);
-        check(0, "1970-01-01 00:00:00.000");
-        check(951_825_600, "2000-02-29 12:00:00.000");
-        check(1_795_285_800, "2026-11-21 18:30:00.000");
-        check(1_709_164_799, "2024-02-28 23:59:59.000");
-        check(1_709_251_199, "2024-02-29 23:59:59.000");
-        check(4_107_542_399, "2100-02-28 23:59:59.000");
-        check(4_107_542_400, "2100-03-01 00:00:00.000");
-        assert_eq!(utc(-1), "1969-12-31 23:59:59.999");
-        assert_eq!(iso(951_825_600_007_000_000), "2000-02-29T12:00:00.007Z");
-        assert_eq!(utc(i64::MAX), "2262-04-11 23:47:16.854");
-    }
 
     #[test]
     fn thousands_are_separated() {

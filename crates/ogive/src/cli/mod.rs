@@ -26,7 +26,6 @@ mod trace;
 mod tune;
 pub(crate) mod web;
 
-pub(crate) use disk::bytes;
 pub(crate) use web::read_file;
 
 use std::io::IsTerminal;

@@ -4,7 +4,8 @@
 //! right and values from bottom to top on a logarithmic axis; darker or brighter is more samples, by the square root of the share.
 
 use super::Terminal;
-use super::format::{human, utc};
+use super::format::human;
+use ogive_text::calendar::utc;
 
 /// Characters of the labels of the axis of values, with the line after them.
 const AXIS: usize = 11;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::EXIT_FINDING;
 use super::client::Server;
-use super::format::utc;
+use ogive_text::calendar::utc;
 
 /// What retention goes by.
 #[derive(clap::Subcommand, Debug)]

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use ogive_text::size;
 use serde_json::{Value, json};
 
 use super::EXIT_FINDING;
 use super::client::{Failure, Server};
-use super::disk::bytes;
 use super::format::{human, thousands};
 use super::progress::Bar;
 use crate::http::upkeep::document_of;
@@ -27,7 +27,7 @@ pub(crate) struct Scrub {
     #[command(flatten)]
     server: Server,
     /// Bytes a second of the running server, such as 50MiB; 0 for as fast as it goes.
-    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = size::parse)]
     rate: u64,
     /// Print what was found as JSON.
     #[arg(long)]

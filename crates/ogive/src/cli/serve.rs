@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use ogive_model::{Memory, MemoryScope};
 use ogive_probe::Clock;
 use ogive_query::EngineOptions;
+use ogive_text::size;
 
 use super::clock::kernel::Directory;
-use super::disk::bytes;
 use crate::keeping::{self, Ages, Keeping, Of, Widths};
 use crate::{checks, http, listen, live, quantize, scrape, server};
 
@@ -26,7 +26,7 @@ pub(crate) struct Serve {
     #[arg(long, env = "OGIVE_DEGRADED")]
     degraded: bool,
     /// Once a day all stored bytes are looked at, no faster than this; 0 for never.
-    #[arg(long, value_name = "BYTES/s", default_value = "10MiB/s", env = "OGIVE_SCRUB_RATE", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES/s", default_value = "10MiB/s", env = "OGIVE_SCRUB_RATE", value_parser = size::parse)]
     scrub_rate: u64,
     /// Address of the HTTP server (HTTP/1.1 and HTTP/2); port 0 takes a free one. Named several times, or with commas
     /// between, each serves the same.
@@ -43,7 +43,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "WIDTHS", default_value = "1m,1h", env = "OGIVE_ROLLUPS", value_parser = keeping::rollups)]
     rollups: Widths,
     /// Most bytes of the journal that a start after a crash replays.
-    #[arg(long, value_name = "BYTES", default_value = "128MiB", env = "OGIVE_REPLAY_MAX", value_parser = super::bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "128MiB", env = "OGIVE_REPLAY_MAX", value_parser = size::parse)]
     replay_max: u64,
     /// Write into the journal when batches arrived, to the millisecond, so that `ogive replay --by-arrival` can keep to it: some 100 bytes for each millisecond with a batch.
     #[arg(long, env = "OGIVE_JOURNAL_ARRIVALS")]

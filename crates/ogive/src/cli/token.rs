@@ -8,8 +8,9 @@ use ogive_model::Tenant;
 use ogive_probe::Clock;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::http::params::{duration_ms, rfc3339};
 use crate::web::{Allow, token_hash};
+use ogive_text::calendar::rfc3339;
+use ogive_text::duration;
 
 /// 32 bytes cannot be guessed, so that one round of a quick hash protects them.
 const SECRET_BYTES: usize = 32;
@@ -52,7 +53,7 @@ fn allow(text: &str) -> Result<Allow, String> {
 fn age(text: &str) -> Result<i64, String> {
     // 100 years: later ones are typing errors.
     let longest = 100 * 365 * 86_400_000;
-    let ms = duration_ms(text).filter(|ms| (1..=longest).contains(ms));
+    let ms = duration::seconds_or_units_ms(text).filter(|ms| (1..=longest).contains(ms));
     ms.ok_or_else(|| "give a time such as 90d or 12h, at most 100y".into())
 }
 

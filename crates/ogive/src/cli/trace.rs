@@ -8,8 +8,9 @@ use ogive_probe::SlowTrace;
 use serde::Deserialize;
 
 use super::client::Server;
-use super::format::{human, utc};
+use super::format::human;
 use super::{EXIT_FINDING, Terminal};
+use ogive_text::calendar::utc;
 
 /// Slow messages, stage by stage.
 #[derive(clap::Args, Debug)]
@@ -88,23 +89,9 @@ struct Wanted {
     json: bool,
 }
 
-/// A number of seconds, or one with a unit: `1.5ms`, `15m`.
+/// A time such as 15m or 5ms, 30 years at most.
 fn duration(text: &str) -> Result<std::time::Duration, String> {
-    const UNITS: [(&str, f64); 8] = [
-        ("ns", 1e-9),
-        ("us", 1e-6),
-        ("µs", 1e-6),
-        ("ms", 1e-3),
-        ("s", 1.0),
-        ("m", 60.0),
-        ("h", 3_600.0),
-        ("d", 86_400.0),
-    ];
-    let found = UNITS.iter().find(|(unit, _)| text.strip_suffix(unit).is_some_and(|rest| rest.parse::<f64>().is_ok()));
-    let (unit, seconds) = found.copied().unwrap_or(("", 1.0));
-    let number: Option<f64> = text.strip_suffix(unit).and_then(|rest| rest.parse().ok());
-    let seconds = number.map(|number| number * seconds).filter(|seconds| (0.0..=1e9).contains(seconds));
-    seconds.map(std::time::Duration::from_secs_f64).ok_or_else(|| "give a duration such as 15m or 5ms".into())
+    ogive_text::duration::parse_decimal(text, 1e9).ok_or_else(|| "give a duration such as 15m or 5ms".into())
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,8 @@ use ogive_model::{Opening, Partial, Resolution, Select, SelectError, Selection, 
 
 use super::ask::Cancel;
 use super::error::ApiError;
-use super::params::{Params, duration_ms};
+use super::params::Params;
+use ogive_text::duration;
 
 /// The parameter; `None` leaves it to the query.
 pub(super) fn resolution(params: &Params) -> Result<Option<Resolution>, ApiError> {
@@ -17,7 +18,9 @@ pub(super) fn resolution(params: &Params) -> Result<Option<Resolution>, ApiError
         None | Some("auto" | "") => Ok(None),
         Some("raw") => Ok(Some(Resolution::Width(0))),
         Some(text) => {
-            let millis = duration_ms(text).and_then(|millis| u32::try_from(millis).ok()).ok_or_else(|| wrong(text))?;
+            let millis = duration::seconds_or_units_ms(text)
+                .and_then(|millis| u32::try_from(millis).ok())
+                .ok_or_else(|| wrong(text))?;
             // Samples as they came are cells of a second, or finer.
             Ok(Some(Resolution::Width(if millis <= 1000 { 0 } else { millis })))
         }

@@ -14,7 +14,7 @@ use super::App;
 use super::ask::ask;
 use super::error::{ApiError, success};
 use super::params::Params;
-use crate::cli::format::iso;
+use ogive_text::calendar::iso;
 
 /// 10 of each list, as in Prometheus.
 const TOP: usize = 10;

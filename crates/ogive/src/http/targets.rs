@@ -16,9 +16,9 @@ use super::admin::enabled;
 use super::catalog::selector;
 use super::error::{ApiError, success};
 use super::params::Params;
-use crate::cli::format::iso;
-use crate::scrape::duration_text;
 use crate::scrape::view::{Pairs, PoolView, TargetView};
+use ogive_text::calendar::iso;
+use ogive_text::duration;
 
 /// Targets that are scraped, and those that the rules dropped.
 pub(super) async fn targets(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
@@ -56,8 +56,8 @@ fn shown(pool: &str, view: &TargetView) -> Value {
         "lastScrape": time,
         "lastScrapeDuration": last.took.as_secs_f64(),
         "health": last.health(),
-        "scrapeInterval": duration_text(target.interval),
-        "scrapeTimeout": duration_text(target.timeout),
+        "scrapeInterval": duration::write(target.interval),
+        "scrapeTimeout": duration::write(target.timeout),
     })
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 600, env = "OGIVE_LINE_IDLE_S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) line_idle_s: u64,
     /// Receive buffer of a datagram socket; the kernel gives at most net.core.rmem_max.
-    #[arg(long, value_name = "BYTES", default_value = "8MiB", env = "OGIVE_LINE_RECEIVE_BUFFER", value_parser = crate::cli::bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "8MiB", env = "OGIVE_LINE_RECEIVE_BUFFER", value_parser = ogive_text::size::parse)]
     pub(crate) line_receive_buffer: u64,
     /// Label that holds the database (version 1) or bucket (version 2) of what InfluxDB clients write; empty for none.
     #[arg(long, value_name = "NAME", default_value = "db", env = "OGIVE_INFLUX_DB_LABEL")]

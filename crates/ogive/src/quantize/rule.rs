@@ -6,7 +6,7 @@ use ogive_model::{Kind, METRIC_NAME, MatchOp, Matcher, SeriesData, SeriesDef, Se
 use ogive_query::ast::{Edges, ExprKind, TimeShift};
 use ogive_stream::align::Function;
 
-use crate::http::params::duration_ms;
+use ogive_text::duration::seconds_or_units_ms;
 
 /// The label that cells made here have beside those of their series: the width, such as `1s`. What has it is never quantized again.
 pub(crate) const CELL_LABEL: &str = "ogive_cell";
@@ -111,7 +111,7 @@ fn matchers(selector: &str) -> Result<Vec<Matcher>, String> {
 }
 
 fn within(text: &str, least: i64, most: i64) -> Result<i64, String> {
-    let found = duration_ms(text).filter(|ms| (least..=most).contains(ms));
+    let found = seconds_or_units_ms(text).filter(|ms| (least..=most).contains(ms));
     found.ok_or_else(|| format!("{text:?} is no duration from {least} ms to {most} ms"))
 }
 
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!((plain.width_ms, plain.raw_ms, &*plain.text), (1_000, None, "up"));
         assert_eq!("up=number=mean".parse::<Rule>().unwrap().functions, [Function::Mean]);
         assert_eq!(
-            ["1s", "1m", "1h", "90s"].map(|text| width_text(duration_ms(text).unwrap())),
+            ["1s", "1m", "1h", "90s"].map(|text| width_text(seconds_or_units_ms(text).unwrap())),
             ["1s", "1m", "1h", "90s"]
         );
     }

@@ -30,7 +30,6 @@ use crate::audit::{Entry, note};
 use crate::http::App;
 use crate::outgoing::Files;
 use config::Config;
-pub(crate) use config::{duration, duration_text};
 pub(crate) use md5::md5;
 use pool::{Caches, Pool};
 use scrape::Stop;

@@ -133,7 +133,7 @@ impl Scrape {
         };
         match tokio::time::timeout(timeout, self.client.get(&self.view.target.url, &ask)).await {
             Ok(answer) => answer.map_err(|sentence| Failure(sentence, None)),
-            Err(_) => Err(Failure(format!("no answer within {}", super::config::duration_text(timeout)), None)),
+            Err(_) => Err(Failure(format!("no answer within {}", ogive_text::duration::write(timeout)), None)),
         }
     }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use hyper::Uri;
 
-use super::config::{Group, Job, duration, duration_text};
+use super::config::{Group, Job};
 use super::relabel::{self, LabelSet};
 use super::series::number_of;
+use ogive_text::duration;
 
 const ADDRESS: &str = "__address__";
 const SCHEME: &str = "__scheme__";
@@ -58,8 +59,8 @@ pub(crate) fn make(job: &Job, group: &Group, address: &str) -> Result<Made, Stri
     labels.set(ADDRESS, address);
     let own = [
         ("job", job.name.as_str()),
-        (INTERVAL, &duration_text(job.interval)),
-        (TIMEOUT, &duration_text(job.timeout)),
+        (INTERVAL, &duration::write(job.interval)),
+        (TIMEOUT, &duration::write(job.timeout)),
         (PATH, &job.metrics_path),
         (SCHEME, &job.scheme),
     ];
@@ -82,7 +83,7 @@ pub(crate) fn make(job: &Job, group: &Group, address: &str) -> Result<Made, Stri
     }
     let time = |name: &str| {
         let text = labels.get(name);
-        let time = duration(text).filter(|time| !time.is_zero());
+        let time = duration::parse(text).filter(|time| !time.is_zero());
         time.ok_or_else(|| format!("{address}: {name} {text:?} is no duration"))
     };
     let (interval, timeout) = (time(INTERVAL)?, time(TIMEOUT)?);

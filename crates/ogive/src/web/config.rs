@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::login::{Allow, Grant, Rules, Token, User};
 use super::protection::{Bounds, Protection};
 use super::{Current, ReadFile, tls};
-use crate::http::params::time_ms;
+use ogive_text::calendar::instant_ms;
 
 /// 1 MiB: some 5,000 tokens, or a chain of 500 certificates.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
@@ -233,11 +233,11 @@ fn token(entry: &TokenEntry) -> anyhow::Result<Token> {
         None => None,
         // A day alone ends with it.
         Some(text) if text.len() == 10 => {
-            let day = time_ms(&format!("{text}T00:00:00Z")).map(|ms| ms + 86_400_000);
+            let day = instant_ms(&format!("{text}T00:00:00Z")).map(|ms| ms + 86_400_000);
             Some(day.with_context(|| format!("expires: {text:?} is no day"))?)
         }
         Some(text) => {
-            let instant = text.parse::<f64>().is_err().then(|| time_ms(text)).flatten();
+            let instant = text.parse::<f64>().is_err().then(|| instant_ms(text)).flatten();
             Some(instant.with_context(|| format!("expires: {text:?} is not such as 2027-01-31T00:00:00Z"))?)
         }
     };

@@ -17,9 +17,9 @@ use super::rows::{Grid, Output, Row};
 use super::selectors::{Give, Source};
 use super::window::{RangeSeries, Windows, columns};
 use crate::ast::{Call, Expr, ExprKind, Span, ValueType};
-use crate::eval::kernel::Moment;
 use crate::value::Point;
 use crate::{Annotations, Error};
+use ogive_text::calendar::Moment;
 
 impl<'a> Evaluator<'a> {
     /// The value of a call at `span`.

@@ -3,19 +3,10 @@
 //! Format: decimal, with `_` between digits, fraction and exponent; `0x` hexadecimal and leading-zero octal integers;
 //! durations are whole numbers with units y w d h m s ms in falling order, each at most once.
 
+use ogive_text::duration;
+
 use super::{Lexer, TokenKind};
 use crate::ParseError;
-
-/// Units in their order: a year is 365 days.
-const UNITS: [(&str, u64); 7] = [
-    ("y", 365 * 86_400_000),
-    ("w", 7 * 86_400_000),
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1000),
-    ("ms", 1),
-];
 
 /// i64 nanoseconds, in milliseconds: what a duration may hold in Prometheus.
 const DURATION_MS_MAX: u64 = i64::MAX as u64 / 1_000_000;
@@ -78,44 +69,12 @@ fn without_underscores(word: &str) -> Option<String> {
 }
 
 /// Milliseconds of a duration literal; None when it is not one, an error when it is too long.
-pub(crate) fn duration_ms(word: &str) -> Option<Result<u64, ()>> {
-    let mut rest = word;
-    let mut units = UNITS.iter();
-    let mut total: u64 = 0;
-    let mut fits = true;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let letters = rest[digits..].find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len() - digits);
-        if digits == 0 {
-            return None;
-        }
-        let unit = &rest[digits..digits + letters];
-        let (_, millis) = units.find(|(name, _)| *name == unit)?;
-        match rest[..digits].parse::<u64>().ok().and_then(|n| n.checked_mul(*millis)).and_then(|n| n.checked_add(total))
-        {
-            Some(sum) if sum <= DURATION_MS_MAX => total = sum,
-            _ => fits = false,
-        }
-        rest = &rest[digits + letters..];
+fn duration_ms(word: &str) -> Option<Result<u64, ()>> {
+    match duration::parse_ms(word) {
+        Ok(ms) if ms <= DURATION_MS_MAX => Some(Ok(ms)),
+        Ok(_) | Err(duration::Error::TooLong) => Some(Err(())),
+        Err(_) => None,
     }
-    if word.is_empty() { None } else { Some(if fits { Ok(total) } else { Err(()) }) }
-}
-
-/// Milliseconds as a duration literal that reads back as the same.
-pub(crate) fn duration_text(mut millis: u64) -> String {
-    if millis == 0 {
-        return "0s".to_owned();
-    }
-    let mut out = String::new();
-    for (unit, width) in UNITS {
-        // Weeks and years only when nothing is left: 1y1d is harder to read than 366d.
-        let exact_only = matches!(unit, "y" | "w");
-        if millis >= width && (!exact_only || millis.is_multiple_of(width)) {
-            out += &format!("{}{unit}", millis / width);
-            millis %= width;
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -158,9 +117,9 @@ mod tests {
     #[test]
     fn a_duration_reads_back_as_it_was() {
         for millis in [0, 1, 999, 1000, 61_000, 3_600_001, 7 * 86_400_000, 400 * 86_400_000, 365 * 86_400_000] {
-            assert_eq!(duration_ms(&duration_text(millis)), Some(Ok(millis)), "{}", duration_text(millis));
+            assert_eq!(duration_ms(&duration::write_ms(millis)), Some(Ok(millis)), "{}", duration::write_ms(millis));
         }
-        assert_eq!(duration_text(5_400_000), "1h30m");
+        assert_eq!(duration::write_ms(5_400_000), "1h30m");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::ast::{DurationExpr, DurationKind, DurationOp, UnaryOp};
-use crate::lexer::duration_text;
 
 impl Display for DurationExpr {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
@@ -40,7 +39,7 @@ const MILLIS_MAX: f64 = (i64::MAX / 1_000_000) as f64;
 pub(super) fn literal(seconds: f64) -> String {
     let millis = (seconds * 1000.0).round();
     if (0.0..=MILLIS_MAX).contains(&millis) && millis / 1000.0 == seconds {
-        duration_text(millis as u64)
+        ogive_text::duration::write_ms(millis as u64)
     } else {
         seconds.to_string()
     }

@@ -17,9 +17,10 @@ use self::answer::{Answer, Data, Series, go_float};
 use self::bounds::Bounds;
 use super::Terminal;
 use super::client::{Failure, Server};
-use super::format::{human, iso};
+use super::format::human;
 use super::hist::{Style, draw};
 use super::plot::{Heat, Line, heat_map, lines};
+use ogive_text::calendar::iso;
 
 /// Pictures are small here: several may follow each other.
 const PICTURE_ROWS: usize = 12;

@@ -8,13 +8,13 @@
 mod raw;
 mod rules;
 mod told;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ogive_model::Tenant;
+use ogive_text::near::nearest;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error as YamlError, Options};
 
@@ -22,7 +22,6 @@ use super::relabel::Rule;
 use crate::outgoing::{Files, Secret};
 pub(crate) use raw::{Group, Text};
 pub(crate) use told::yaml as told;
-pub(crate) use words::{duration, duration_text, nearest};
 
 /// 16 MiB: thousands of jobs.
 pub(crate) const FILE_BYTES_MAX: usize = 16 << 20;
@@ -296,7 +295,7 @@ fn unknown(field: &str, expected: &[&'static str]) -> String {
              a file for file_sd_configs)"
         );
     }
-    match nearest(field, expected) {
+    match nearest(expected.iter().copied(), field) {
         Some(meant) => format!("unknown key {field}; did you mean {meant}?"),
         None => format!("unknown key {field}; known here are {}", expected.join(", ")),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::{Deserializer, Error as _, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
-use super::words::{bytes, duration};
+use ogive_text::{duration, size};
 
 /// A whole file. What belongs to other parts of a Prometheus is there to be named, not to be used.
 #[derive(Deserialize)]
@@ -229,7 +229,7 @@ impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let Text(text) = Text::deserialize(from)?;
         let sentence = || D::Error::custom(format!("{text:?} is no duration; write 15s, 1m30s or 500ms"));
-        duration(&text).map(Self).ok_or_else(sentence)
+        duration::parse(&text).map(Self).ok_or_else(sentence)
     }
 }
 
@@ -241,6 +241,6 @@ impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let Text(text) = Text::deserialize(from)?;
         let sentence = || D::Error::custom(format!("{text:?} is no number of bytes; write 10MB or 512KB"));
-        bytes(&text).map(Self).ok_or_else(sentence)
+        size::parse_prometheus(&text).map(Self).ok_or_else(sentence)
     }
 }

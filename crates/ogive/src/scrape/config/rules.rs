@@ -8,8 +8,9 @@ use serde::Deserialize;
 
 use super::super::relabel::{Action, Rule, anchored};
 use super::raw::{self, Bytes, Global, Scrape, Text, Time};
-use super::words::{duration_text, nearest};
 use super::{Access, BODY_BYTES_MAX, HttpSource, INTERVAL, Job, Limits, Login, Pem, Protocol, Secret, TIMEOUT, Tls};
+use ogive_text::duration;
+use ogive_text::near::nearest;
 
 /// A file of `scrape_config_files`.
 #[derive(Deserialize)]
@@ -110,8 +111,8 @@ fn times(scrape: &Scrape, global: &Global) -> Result<(Duration, Duration), Strin
     if let Some(own) = own.filter(|own| *own > interval) {
         return Err(format!(
             "scrape_timeout {} is longer than the scrape_interval of {}",
-            duration_text(own),
-            duration_text(interval)
+            duration::write(own),
+            duration::write(interval)
         ));
     }
     // A timeout that was said for all jobs is no mistake of one that scrapes more often.
@@ -146,7 +147,7 @@ fn rule(raw: raw::Relabel) -> Result<Rule, String> {
     let action = Action::ALL.iter().find(|(known, _)| *known == name).map(|(_, action)| *action);
     let action = action.ok_or_else(|| {
         let names: Vec<&str> = Action::ALL.iter().map(|(known, _)| *known).collect();
-        match nearest(&name, &names) {
+        match nearest(names.iter().copied(), &name) {
             Some(meant) => format!("unknown action {name}; did you mean {meant}?"),
             None => format!("unknown action {name}; there are {}", names.join(", ")),
         }

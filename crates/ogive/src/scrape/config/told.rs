@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Access, Group, HttpSource, Job, Login, Pem, Protocol, Secret, duration_text};
+use super::{Access, Group, HttpSource, Job, Login, Pem, Protocol, Secret};
 use crate::scrape::relabel::{Action, Rule};
+use ogive_text::duration;
 
 /// What stands where a secret is.
 const SECRET: &str = "<secret>";
@@ -115,7 +116,7 @@ impl Keys {
 
 fn job(job: &Job) -> Node {
     let mut keys = Keys::default();
-    let time = |time: Duration| duration_text(time);
+    let time = |time: Duration| duration::write(time);
     keys.one("job_name", job.name.as_str());
     if !job.tenant.is_default() {
         keys.one("tenant", job.tenant.as_str());
@@ -240,7 +241,7 @@ fn group(group: &Group) -> Node {
 fn source(source: &HttpSource) -> Node {
     let mut keys = Keys::default();
     keys.one("url", without_password(&source.url));
-    keys.one("refresh_interval", duration_text(source.refresh));
+    keys.one("refresh_interval", duration::write(source.refresh));
     access(&mut keys, &source.access);
     Node::Map(keys.0)
 }

@@ -1,6 +1,6 @@
 //! Functions of one number.
 
-use crate::eval::kernel::Moment;
+use ogive_text::calendar::Moment;
 
 /// The function of one float called `name`.
 pub(crate) fn float_map(name: &str) -> Option<fn(f64) -> f64> {
@@ -59,7 +59,7 @@ pub(crate) fn date_part(name: &str) -> Option<fn(Moment) -> i64> {
         "day_of_month" => |moment| moment.day,
         "day_of_week" => |moment| moment.weekday,
         "day_of_year" => |moment| moment.day_of_year,
-        "days_in_month" => Moment::days_in_month,
+        "days_in_month" => |moment| moment.days_in_month,
         "hour" => |moment| moment.hour,
         "minute" => |moment| moment.minute,
         "month" => |moment| moment.month,

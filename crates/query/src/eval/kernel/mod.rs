@@ -1,11 +1,9 @@
 //! Small pure functions on numbers and texts.
 
-mod calendar;
 mod natural;
 mod numbers;
 mod statistics;
 
-pub(crate) use calendar::{Moment, utc_text};
 pub(crate) use natural::natural_less;
 pub(crate) use numbers::{fixed, general, general_to, open_metrics, parse_float};
 pub(crate) use statistics::{FloatMean, FloatSum, Regression, kahan_add, quantile, variance};

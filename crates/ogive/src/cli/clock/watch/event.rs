@@ -3,10 +3,10 @@
 use ogive_probe::Mode;
 use serde_json::{Map, Value, json};
 
-use super::super::super::format::iso;
 use super::super::point::Steps;
 use super::super::trust::time;
 use super::figures::{Costs, Told};
+use ogive_text::calendar::iso;
 
 /// Something worth a line.
 #[derive(Clone, Debug, PartialEq)]

@@ -44,19 +44,8 @@ pub(crate) struct Watch {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        other => return Err(format!("{other:?} is no unit of time; give 500ms, 10s, 5m, 2h or 1d")),
-    };
-    match digits.parse::<f64>().map(|number| number * unit) {
-        Ok(seconds) if (0.0..=FOR_SECONDS_MAX).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("give a time such as 500ms, 10s, 5m, 2h or 1d, a year at most".into()),
-    }
+    let found = ogive_text::duration::parse_decimal(text, FOR_SECONDS_MAX);
+    found.ok_or_else(|| "give a time such as 500ms, 10s, 5m, 2h or 1d, a year at most".into())
 }
 
 /// Runs the command.

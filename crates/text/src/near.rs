@@ -1,0 +1,46 @@
+//! The name that was probably meant.
+
+/// The one of `known` that is nearest to `name`, when it is near: letters inserted, dropped, changed or swapped with their neighbour, at
+/// most a third of the name.
+pub fn nearest<'k>(known: impl IntoIterator<Item = &'k str>, name: &str) -> Option<&'k str> {
+    let near = known.into_iter().map(|known| (strsim::osa_distance(known, name), known));
+    // A third of the letters: a slip or two, also in a short name.
+    near.min().filter(|(distance, _)| *distance <= name.chars().count().div_ceil(3)).map(|(_, known)| known)
+}
+
+/// `; did you mean "listen"?` behind a sentence, or nothing.
+#[must_use]
+pub fn did_you_mean(meant: Option<&str>) -> String {
+    meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_near_by_a_slip_or_two() {
+        for (name, expected) in [
+            ("listen", Some("listen")),
+            ("listne", Some("listen")),
+            ("lsten", Some("listen")),
+            ("listens", Some("listen")),
+            ("dota", Some("data")),
+            ("qqqqqqq", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(["listen", "data"], name), expected, "{name}");
+        }
+        assert_eq!(did_you_mean(Some("data")), "; did you mean \"data\"?");
+        assert_eq!(did_you_mean(None), "");
+    }
+
+    #[test]
+    fn slips_are_told_from_other_words() {
+        let known = ["scrape_interval", "scrape_timeout", "job_name", "scheme"];
+        assert_eq!(nearest(known, "scrape_intervall"), Some("scrape_interval"));
+        assert_eq!(nearest(known, "jobname"), Some("job_name"));
+        assert_eq!(nearest(known, "schema"), Some("scheme"));
+        assert_eq!(nearest(known, "something"), None);
+    }
+}
