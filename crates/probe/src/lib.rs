@@ -54,7 +54,7 @@ pub use recorder::{Recorder, SparseWriter, Writer, snapshot_all};
 pub use socket::socket_drops;
 #[cfg(feature = "tracing")]
 pub use spans::{SpanCell, SpanLayer};
-pub use stopwatch::{Stopwatch, TickStopwatch};
+pub use stopwatch::{Ends, Ordered, Stopwatch, TickStopwatch, Unordered, Watch};
 pub use system::{SystemClock, allowed_cpus, pin_to_cpu};
 pub use threads::cpu_ns as thread_cpu_ns;
 pub use trace::{

@@ -5,68 +5,86 @@
 //! operations timed = records + straddled.
 
 use crate::{Clock, Writer};
+use std::marker::PhantomData;
+
+/// How the two ends of a [`Watch`] are read; [`Ordered`] and [`Unordered`] are all there are.
+pub trait Ends: Copy + sealed::Sealed {
+    /// An end, in this kind's own unit.
+    fn read(clock: Clock) -> u64;
+    /// Nanoseconds from one end to the other; 0 when they are the wrong way round.
+    fn ns_between(clock: Clock, from: u64, to: u64) -> u64;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Ordered {}
+    impl Sealed for super::Unordered {}
+}
+
+/// Ends that are read after all earlier instructions are done ([`Clock::now`]): right however short the operation is, and
+/// across threads.
+#[derive(Clone, Copy, Debug)]
+pub enum Ordered {}
+
+/// Ends that the processor may read before earlier instructions are done ([`Clock::ticks`]).
+///
+/// Order matters for what is short: an operation of less than some 200 ns can come out too short, or as 0, because part of it
+/// runs before the first reading or after the second. A longer one is off by some tens of nanoseconds, less than a bin of its
+/// histogram. Both ends must be in one thread.
+#[derive(Clone, Copy, Debug)]
+pub enum Unordered {}
+
+impl Ends for Ordered {
+    #[inline(always)]
+    fn read(clock: Clock) -> u64 {
+        clock.now()
+    }
+    #[inline(always)]
+    fn ns_between(_clock: Clock, from: u64, to: u64) -> u64 {
+        to.saturating_sub(from)
+    }
+}
+
+impl Ends for Unordered {
+    #[inline(always)]
+    fn read(clock: Clock) -> u64 {
+        clock.ticks()
+    }
+    #[inline(always)]
+    fn ns_between(clock: Clock, from: u64, to: u64) -> u64 {
+        clock.ns_between(from, to)
+    }
+}
 
 /// A running measurement. It records nothing by itself: give it to a writer, or read it.
 #[derive(Clone, Copy, Debug)]
-pub struct Stopwatch {
+pub struct Watch<E> {
     clock: Clock,
-    start_ns: u64,
+    start: u64,
     epoch: u16,
+    _ends: PhantomData<E>,
 }
 
-impl Stopwatch {
+/// A running measurement with ordered ends.
+pub type Stopwatch = Watch<Ordered>;
+
+/// A running measurement with unordered ends, for what takes more than some 200 ns ([`Unordered`] says why): it costs little more than
+/// two readings of the counter.
+pub type TickStopwatch = Watch<Unordered>;
+
+impl<E: Ends> Watch<E> {
     /// Starts now.
     #[inline]
     #[must_use]
     pub fn start(clock: Clock) -> Self {
-        Self { clock, epoch: clock.epoch(), start_ns: clock.now() }
+        Self { clock, epoch: clock.epoch(), start: E::read(clock), _ends: PhantomData }
     }
 
     /// Nanoseconds since the start.
     #[inline]
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
-        self.clock.now().saturating_sub(self.start_ns)
-    }
-
-    /// Records the nanoseconds since the start, and gives them; `None` when the clock's line was broken in between.
-    #[inline]
-    pub fn record(self, writer: &Writer) -> Option<u64> {
-        let ns = self.elapsed_ns();
-        if self.clock.epoch() != self.epoch {
-            writer.count_straddled();
-            return None;
-        }
-        writer.record_ns(ns);
-        Some(ns)
-    }
-}
-
-/// A running measurement with unordered ends ([`Clock::ticks`]); it costs little more than the two readings of the counter.
-///
-/// Order matters for what is short: the processor may read the counter before earlier instructions are done, at either end, so
-/// an operation of less than some 200 ns can come out too short, or as 0. A longer one is off by some tens of nanoseconds, less
-/// than a bin of its histogram. Both ends must be in one thread; use [`Stopwatch`] for what is short or crosses threads.
-#[derive(Clone, Copy, Debug)]
-pub struct TickStopwatch {
-    clock: Clock,
-    start_ticks: u64,
-    epoch: u16,
-}
-
-impl TickStopwatch {
-    /// Starts now.
-    #[inline]
-    #[must_use]
-    pub fn start(clock: Clock) -> Self {
-        Self { clock, epoch: clock.epoch(), start_ticks: clock.ticks() }
-    }
-
-    /// Nanoseconds since the start.
-    #[inline]
-    #[must_use]
-    pub fn elapsed_ns(&self) -> u64 {
-        self.clock.ns_between(self.start_ticks, self.clock.ticks())
+        E::ns_between(self.clock, self.start, E::read(self.clock))
     }
 
     /// Records the nanoseconds since the start, and returns them; `None` when the clock's line was broken in between.
@@ -83,34 +101,30 @@ impl TickStopwatch {
 }
 
 impl Writer {
-    /// As [`Writer::timed`] with unordered ends: it costs less, for operations above 200 ns ([`TickStopwatch`] says
-    /// why).
-    #[inline]
-    pub fn timed_unordered<R>(&self, clock: Clock, operation: impl FnOnce() -> R) -> R {
-        struct OnDrop<'a>(TickStopwatch, &'a Writer);
-        impl Drop for OnDrop<'_> {
-            #[inline]
-            fn drop(&mut self) {
-                self.0.record(self.1);
-            }
-        }
-        let _guard = OnDrop(TickStopwatch::start(clock), self);
-        operation()
-    }
-
     /// Runs `operation` and records how long it took, also when it panics.
     ///
     /// Both ends are ordered: the time is that of the operation alone, however short. [`Writer::timed_unordered`] costs less.
     #[inline]
     pub fn timed<R>(&self, clock: Clock, operation: impl FnOnce() -> R) -> R {
-        struct OnDrop<'a>(Stopwatch, &'a Writer);
-        impl Drop for OnDrop<'_> {
+        self.timed_by::<Ordered, R>(clock, operation)
+    }
+
+    /// As [`Writer::timed`] with unordered ends: it costs less, for operations above 200 ns ([`Unordered`] says why).
+    #[inline]
+    pub fn timed_unordered<R>(&self, clock: Clock, operation: impl FnOnce() -> R) -> R {
+        self.timed_by::<Unordered, R>(clock, operation)
+    }
+
+    #[inline(always)]
+    fn timed_by<E: Ends, R>(&self, clock: Clock, operation: impl FnOnce() -> R) -> R {
+        struct OnDrop<'a, E: Ends>(Watch<E>, &'a Writer);
+        impl<E: Ends> Drop for OnDrop<'_, E> {
             #[inline]
             fn drop(&mut self) {
                 self.0.record(self.1);
             }
         }
-        let _guard = OnDrop(Stopwatch::start(clock), self);
+        let _guard = OnDrop(Watch::<E>::start(clock), self);
         operation()
     }
 }

@@ -533,12 +533,26 @@ impl Life {
         self.verify(false);
         let scrubbed =
             self.store().scrub(BEGIN_MS, &mut |_, _| Ok(())).unwrap_or_else(|error| panic!("{}: {error}", self.story));
-        assert_eq!(scrubbed.found, scrubbed.healed, "{}: {:?}", self.story, scrubbed.findings);
+        let (findings, stored) = (&scrubbed.findings, self.stored());
+        assert_eq!(scrubbed.found, scrubbed.healed, "{}: {places:?}: {findings:?} of {stored:#?}", self.story);
         let bytes = |at: usize| blocks(&self.disks[at], at).into_values().collect::<Vec<_>>();
         assert!(bytes(0) == bytes(1), "{}: a copy is still bad: {places:?}", self.story);
         let (healed, flipped) = (healed(self) - before, places.len() as u64);
         assert!(healed >= flipped, "{}: {healed} healed of {places:?}", self.story);
         (self.sums.flips, self.sums.healed) = (self.sums.flips + flipped, self.sums.healed + flipped);
+    }
+
+    /// The journal's segments on each disk with their first bytes, for a failure's message.
+    fn stored(&self) -> Vec<String> {
+        let of = |(at, disk): (usize, &SimulatedDisk)| {
+            let paths = disk.list(&root(at).join(crate::layout::JOURNAL_DIRECTORY)).unwrap_or_default();
+            let line = |path: &PathBuf| {
+                let bytes = disk.read(path).unwrap_or_default();
+                format!("{}: {} bytes {:02x?}", path.display(), bytes.len(), &bytes[..bytes.len().min(96)])
+            };
+            paths.iter().map(line).collect::<Vec<_>>()
+        };
+        self.disks.iter().enumerate().flat_map(of).collect()
     }
 
     fn no_faults(&self) {
