@@ -1,7 +1,9 @@
 //! The protocols that are read, and which of them a connection speaks.
 
+mod cql;
 mod framed;
 mod http1;
+mod kafka;
 mod line;
 mod mysql;
 mod postgres;
@@ -9,7 +11,7 @@ mod postgres;
 use crate::decoder::{Detection, Protocol, Side};
 
 /// All protocols over TCP, the surest detections first.
-pub const TABLE: &[Protocol] = &[http1::PROTOCOL, postgres::PROTOCOL, mysql::PROTOCOL];
+pub const TABLE: &[Protocol] = &[http1::PROTOCOL, postgres::PROTOCOL, mysql::PROTOCOL, kafka::PROTOCOL, cql::PROTOCOL];
 
 /// The protocol of this name.
 #[must_use]

@@ -126,6 +126,11 @@ impl<F: Frames> Decoder for Framed<F> {
     }
 }
 
+/// The big-endian `u16` at `at`.
+pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
+}
+
 /// The big-endian `u32` at `at`.
 pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))

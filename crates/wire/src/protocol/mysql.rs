@@ -9,7 +9,7 @@ mod reply;
 
 use std::collections::HashMap;
 
-use self::reply::{Reply, command};
+use self::reply::{GOES_ON, Reply, command};
 use super::framed::{Framed, Frames, Head, Stop, le32};
 use crate::decoder::{Context, Detection, Pairing, Protocol, Side};
 use crate::exchange::{Class, Exchange, Exchanges, Key, Unanswered};
@@ -27,9 +27,6 @@ const REPLY: usize = 128;
 
 /// Prepared statements whose fingerprint is remembered on a connection.
 const PREPARED: usize = 256;
-
-/// The length that says the message goes on in the next packet.
-const GOES_ON: u64 = 0xff_ffff;
 
 const CLIENT_COMPRESS: u32 = 1 << 5;
 const CLIENT_SSL: u32 = 1 << 11;

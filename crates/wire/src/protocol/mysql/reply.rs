@@ -1,6 +1,9 @@
 //! Where a server's answer to a command ends.
 
-use super::Stop;
+use crate::protocol::framed::{Stop, le16, le32};
+
+/// The length that says the message goes on in the next packet.
+pub(super) const GOES_ON: u64 = 0xff_ffff;
 
 /// The commands, by their first byte.
 pub(super) mod command {
@@ -199,7 +202,7 @@ impl Reply {
         match body[0] {
             0xff => self.fail(body),
             // A row of text that begins so has 16 MiB at least.
-            0xfe if length < super::GOES_ON => {
+            0xfe if length < GOES_ON => {
                 let more = flags(body, length) & MORE_RESULTS != 0;
                 self.stage = Stage::First;
                 !more
@@ -210,7 +213,7 @@ impl Reply {
 
     /// The first packet of a prepared statement.
     fn statement(&mut self, body: &[u8]) -> Result<bool, Stop> {
-        let id = super::le32(body, 1).ok_or(Stop::Lost)?;
+        let id = le32(body, 1).ok_or(Stop::Lost)?;
         let (Some(columns), Some(parameters)) = (count(body, 5), count(body, 7)) else { return Err(Stop::Lost) };
         self.prepared = Some(id);
         let groups = u32::from(columns > 0) + u32::from(parameters > 0);
@@ -234,7 +237,7 @@ impl Reply {
 }
 
 fn count(body: &[u8], at: usize) -> Option<u32> {
-    super::super::framed::le16(body, at).map(u32::from)
+    le16(body, at).map(u32::from)
 }
 
 /// A length-encoded integer and its bytes.
@@ -259,5 +262,5 @@ fn flags(body: &[u8], length: u64) -> u16 {
         let id = body.get(1 + rows..).and_then(integer).map_or(0, |(_, size)| size);
         1 + rows + id
     };
-    super::super::framed::le16(body, at).unwrap_or(0)
+    le16(body, at).unwrap_or(0)
 }
