@@ -3,13 +3,20 @@
 //! - [`absence`]: a series that does not come any more, by its learned cadence.
 //! - [`rhythm`]: gaps that return with a fixed period.
 //! - [`shape`]: the share of slow operations changed.
+//! - [`saturation`]: a value reaches its limit.
+//! - [`parent`]: one finding for many series that went silent together; [`explain`]: which label carries a change.
+//! - [`sibling`]: the odd one out, and the difference from last week.
 //!
 //! Invariants: no clock, no disk, no network, no randomness: the same cells give the same findings, and a replay of stored
 //! cells those that were reported live.
 
 pub mod absence;
+pub mod explain;
+pub mod parent;
 pub mod rhythm;
+pub mod saturation;
 pub mod shape;
+pub mod sibling;
 pub mod tail;
 
 mod finding;

@@ -7,6 +7,9 @@
 /// Cells of a block: a minute of one-second cells.
 const BLOCK: u8 = 60;
 
+/// See [`Learner::tolerated_of_cells`].
+const TOGETHER: f32 = 0.4;
+
 /// Learns a tolerated mean; 24 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Learner {
@@ -56,6 +59,13 @@ impl Learner {
     pub(crate) fn tolerated(&self) -> f32 {
         let away = self.away / f32::from(self.cells.max(1));
         (1.2 * self.mean()).max(1.05 * (self.block_max + away))
+    }
+
+    /// The same of cells that are bad or not, one in ten of which are: when they come together, more than [`TOGETHER`] of a
+    /// minute, they are not independent enough to bet on, and all are tolerated. Independent ones fill 22 % of the worst of 60
+    /// minutes.
+    pub(crate) fn tolerated_of_cells(&self) -> f32 {
+        if self.block_max > TOGETHER { 1.0 } else { (1.5 * self.block_max).max(0.33) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Change of shape: the share of operations above learned quantiles, judged by a bounded-mean e-detector.
 //!
 //! For each [`Level`] Y is a share of the cell: of operations above the reference's quantile .5, .9, .99 or .999, of those
-//! below its quantile .5, or whether the cell's median is above the 99th percentile of medians. tau is the mean of Y that is
+//! below its quantile .5, or whether the cell's median is above the 90th percentile of medians. tau is the mean of Y that is
 //! tolerated whatever came before. With bets lambda in {.2, .5, .8, .97}/tau the Shiryaev-Roberts e-detector (Shin, Ramdas,
 //! Rinaldo: "E-detectors", 2022) is
 //!
@@ -47,13 +47,17 @@ pub enum Level {
     Above(u8),
     /// Operations below its median.
     Below,
-    /// Cells whose median is above nearly all medians of the reference.
+    /// Cells whose median is above nine in ten medians of the reference: sees a small shift of everything. It is not judged where
+    /// medians of the reference wandered together, which would look like a shift each time.
     Median,
 }
 
 /// Levels that are judged together.
 pub const LEVELS: [Level; 6] =
     [Level::Above(0), Level::Above(1), Level::Above(2), Level::Above(3), Level::Below, Level::Median];
+
+/// The level of whole cells.
+const MEDIAN: usize = 5;
 
 /// One Y a level.
 pub type Shares = [f32; LEVELS.len()];
@@ -63,45 +67,45 @@ pub type Shares = [f32; LEVELS.len()];
 pub struct Edges {
     /// Values at the quantiles; infinite where too few operations say where it is.
     quantiles: [f32; 4],
-    /// The 99th percentile of the cells' medians.
+    /// The 90th percentile of the cells' medians.
     median_high: f32,
 }
 
 impl Edges {
+    /// Values at the quantiles .5, .9, .99 and .999; infinite where too few operations say where it is.
+    #[must_use]
+    pub const fn quantiles(&self) -> [f32; 4] {
+        self.quantiles
+    }
+
+    /// The 90th percentile of the cells' medians.
+    #[must_use]
+    pub const fn median_high(&self) -> f32 {
+        self.median_high
+    }
+
     /// The shares of a cell; none of a cell without samples.
     #[must_use]
     pub fn shares<C: Count>(&self, cell: &Histogram<C>) -> Option<Shares> {
         let (mut above, mut below, mut total) = ([0.0_f64; 4], 0.0_f64, 0.0_f64);
-        let mut median = f32::NAN;
-        let whole = cell.total().to_f64() - cell.nan.to_f64();
         for bucket in cell.buckets() {
             let count = bucket.count.to_f64();
             if count <= 0.0 {
                 continue;
             }
             total += count;
-            let middle = middle(bucket.lo, bucket.hi);
             for (above, edge) in above.iter_mut().zip(self.quantiles) {
                 *above += if bucket.lo >= f64::from(edge) { count } else { 0.0 };
             }
             below += if bucket.hi < f64::from(self.quantiles[0]) { count } else { 0.0 };
-            if median.is_nan() && total * 2.0 >= whole {
-                median = middle;
-            }
         }
         (total > 0.0).then(|| {
             #[expect(clippy::cast_possible_truncation, reason = "shares")]
             let share = |part: f64| (part / total) as f32;
-            let is_high = f32::from(median > self.median_high);
+            let is_high = f32::from(median(cell) > self.median_high);
             [share(above[0]), share(above[1]), share(above[2]), share(above[3]), share(below), is_high]
         })
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "bins are wider than 24 bits")]
-fn middle(lo: f64, hi: f64) -> f32 {
-    let (lo, hi) = (lo.max(-f64::from(f32::MAX)), hi.min(f64::from(f32::MAX)));
-    ((lo + hi) / 2.0) as f32
 }
 
 /// What is being collected before anything can be judged.
@@ -128,7 +132,7 @@ impl Warm {
             self.merged.buckets().find(holds).map_or(f32::INFINITY, |bucket| lower_edge(bucket.hi as f32, bucket.hi))
         });
         self.medians.sort_unstable_by(f32::total_cmp);
-        let median_high = self.medians.get(self.medians.len() * 99 / 100).copied().unwrap_or(f32::INFINITY);
+        let median_high = self.medians.get(self.medians.len() * 9 / 10).copied().unwrap_or(f32::INFINITY);
         Edges { quantiles, median_high }
     }
 }
@@ -210,6 +214,12 @@ impl Shape {
         for (detector, level) in self.detectors.iter_mut().zip(LEVELS) {
             *detector = Detector { learner: Learner::new(level.nominal()), ..Detector::default() };
         }
+    }
+
+    /// Where the shares are cut, once it is known.
+    #[must_use]
+    pub fn edges(&self) -> Option<&Edges> {
+        (self.cells > 0).then_some(&self.edges)
     }
 
     /// Whether it can judge already.
@@ -408,7 +418,8 @@ impl Shape {
             return;
         }
         let is_first = !self.is_ready();
-        let learned = self.detectors.map(|detector| detector.learner.tolerated().max(TAU_MIN));
+        let mut learned = self.detectors.map(|detector| detector.learner.tolerated().max(TAU_MIN));
+        learned[MEDIAN] = self.detectors[MEDIAN].learner.tolerated_of_cells();
         for (detector, tau) in self.detectors.iter_mut().zip(learned) {
             detector.mean = detector.learner.mean();
             // It shrinks by a quarter an hour at the most: a quiet hour does not make the next one suspicious.
@@ -434,8 +445,8 @@ impl Level {
     const fn nominal(self) -> f32 {
         match self {
             Self::Above(0) | Self::Below => 0.5,
-            Self::Above(1) => 0.1,
-            Self::Above(2) | Self::Median => 0.01,
+            Self::Above(1) | Self::Median => 0.1,
+            Self::Above(2) => 0.01,
             Self::Above(_) => 0.001,
         }
     }
@@ -460,14 +471,20 @@ impl Detector {
     }
 }
 
+/// The cell's median, samples taken as spread evenly within a bin.
 fn median<C: Count>(cell: &Histogram<C>) -> f32 {
     let half = (cell.total().to_f64() - cell.nan.to_f64()) / 2.0;
     let mut below = 0.0;
-    let mut holds = |count: f64| {
+    for bucket in cell.buckets() {
+        let count = bucket.count.to_f64();
+        if count > 0.0 && below + count >= half {
+            let (lo, hi) = (bucket.lo.max(-f64::from(f32::MAX)), bucket.hi.min(f64::from(f32::MAX)));
+            #[expect(clippy::cast_possible_truncation, reason = "24 bits are finer than a bin")]
+            return (lo + (hi - lo) * (half - below) / count) as f32;
+        }
         below += count;
-        below >= half && count > 0.0
-    };
-    cell.buckets().find(|bucket| holds(bucket.count.to_f64())).map_or(f32::NAN, |bucket| middle(bucket.lo, bucket.hi))
+    }
+    f32::NAN
 }
 
 fn float<C: Count>(cell: &Histogram<C>) -> Histogram<f64> {
