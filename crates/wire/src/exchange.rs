@@ -129,6 +129,11 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// One of a protocol without connections.
+    pub(crate) fn bare(protocol: &'static str) -> Self {
+        Self::new(protocol, Key::Order)
+    }
+
     fn new(protocol: &'static str, key: Key) -> Self {
         Self {
             protocol,

@@ -3,6 +3,8 @@
 //! Layers, from below; each knows only those under it:
 //!
 //! - [`protocol`]: one [`Decoder`] a protocol, a state machine over the two byte streams of a connection, and the [`protocol::TABLE`] of all.
+//! - [`mod@file`]: frames of capture files; [`frame`]: what a frame carries.
+//! - [`Observer`]: takes frames, keeps the table of connections, puts their streams in order, and reports to an [`Output`].
 //! - [`Connection`]: feeds a decoder in order, across cut frames and holes, and decides when exchanges are certain.
 //! - [`Exchanges`]: the open exchanges of a connection. Decoders open, fill and finish them; whatever becomes of one is reported to a [`Sink`].
 //!
@@ -35,15 +37,27 @@
 //! again at a request that starts a segment for which [`Decoder::begins`] holds; with [`Pairing::Id`] only that side.
 #![forbid(unsafe_code)]
 
+pub mod file;
+pub mod frame;
+pub mod operation;
 pub mod protocol;
 
 mod connection;
 mod decoder;
 mod exchange;
-pub mod operation;
+mod finding;
+mod flow;
+mod hash;
+mod observer;
+mod reassembly;
 mod span;
+mod udp;
 
 pub use connection::{Connection, Counts, End, MAX_HEAD};
 pub use decoder::{Context, Decoder, Detection, Pairing, Protocol, Side, Step};
 pub use exchange::{Class, Exchange, Exchanges, Key, MAX_OPEN, Reason, Sink, Unanswered};
+pub use finding::{Finding, FindingKind};
+pub use flow::{Endpoint, Output, Path, Summary};
+pub use observer::{Limits, Observer, Options, Totals};
+pub use reassembly::SideCounts;
 pub use span::{Mark, Nanos, Span};

@@ -1,17 +1,27 @@
 //! The protocols that are read, and which of them a connection speaks.
 
 mod cql;
+pub(crate) mod dns;
 mod framed;
 mod http1;
 mod kafka;
 mod line;
 mod mysql;
 mod postgres;
+mod redis;
 
 use crate::decoder::{Detection, Protocol, Side};
 
 /// All protocols over TCP, the surest detections first.
-pub const TABLE: &[Protocol] = &[http1::PROTOCOL, postgres::PROTOCOL, mysql::PROTOCOL, kafka::PROTOCOL, cql::PROTOCOL];
+pub const TABLE: &[Protocol] = &[
+    http1::PROTOCOL,
+    redis::PROTOCOL,
+    postgres::PROTOCOL,
+    mysql::PROTOCOL,
+    kafka::PROTOCOL,
+    cql::PROTOCOL,
+    dns::PROTOCOL,
+];
 
 /// The protocol of this name.
 #[must_use]

@@ -16,7 +16,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     new: || Box::<Http1>::default(),
 };
 
-/// A request's target is kept up to this length: longer ones fold to the same operation anyway.
+/// A request's path is kept up to this length: longer ones fold to the same operation anyway.
 const MAX_TARGET: usize = 1_024;
 
 /// A chunk's size line with its extensions: servers allow less.
@@ -128,7 +128,9 @@ impl Http1 {
         let exchange = cx.exchanges.open(Key::Order);
         push_text(&mut exchange.op, method, MAX_TARGET);
         exchange.op.push(' ');
-        push_text(&mut exchange.op, target, MAX_TARGET);
+        // The query is not part of the operation, and may hold secrets.
+        let path = target.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
+        push_text(&mut exchange.op, path, MAX_TARGET);
         exchange.note = match method {
             b"HEAD" => NOTE_HEAD,
             b"CONNECT" => NOTE_CONNECT,

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod truth;
+
 use ogive_wire::{Connection, Exchange, Reason, Side, Sink, Unanswered, protocol};
 
 /// Keeps what becomes of exchanges.

@@ -1,0 +1,350 @@
+//! One TCP connection: who opened it, its streams, the protocol it speaks, and what is wrong with it.
+
+mod reader;
+
+use std::net::IpAddr;
+
+use crate::decoder::{Protocol, Side};
+use crate::exchange::{Exchange, Reason, Sink, Unanswered};
+use crate::finding::{Finding, FindingKind, Seen};
+use crate::frame::Segment;
+use crate::reassembly::{Arrival, Part, Reassembly, SideCounts};
+use crate::span::Nanos;
+
+pub(crate) use reader::Reader;
+
+/// A TCP or UDP endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// Its address.
+    pub ip: IpAddr,
+    /// Its port.
+    pub port: u16,
+}
+
+/// Who talks with whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Path {
+    /// Who opened the connection.
+    pub client: Endpoint,
+    /// Who accepted it.
+    pub server: Endpoint,
+}
+
+impl std::fmt::Display for Path {
+    /// `client|port|server|port`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}|{}|{}|{}", self.client.ip, self.client.port, self.server.ip, self.server.port)
+    }
+}
+
+/// Takes what is measured.
+pub trait Output {
+    /// Request and response are complete and belong together.
+    fn answered(&mut self, path: &Path, exchange: &Exchange);
+    /// No response came, or will.
+    fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered);
+    /// It was seen and is not reported.
+    fn discarded(&mut self, path: &Path, exchange: &Exchange, reason: Reason);
+    /// A handshake: from SYN to SYN/ACK.
+    fn connected(&mut self, path: &Path, took: Nanos, at: Nanos);
+    /// Something is wrong.
+    fn finding(&mut self, finding: &Finding);
+    /// A connection ended, or the capture did.
+    fn closed(&mut self, summary: &Summary);
+}
+
+/// What a connection did in all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Who with whom.
+    pub path: Path,
+    /// The protocol, if it was recognised.
+    pub protocol: Option<&'static str>,
+    /// First and last segment.
+    pub first: Nanos,
+    /// See `first`.
+    pub last: Nanos,
+    /// From SYN to SYN/ACK.
+    pub handshake: Option<Nanos>,
+    /// Whether its beginning was seen.
+    pub from_start: bool,
+    /// Whether it ended before the capture did.
+    pub ended: bool,
+    /// Requests seen = answered + unanswered + discarded + open.
+    pub requests: u64,
+    /// Answered ones.
+    pub answered: u64,
+    /// Unanswered ones.
+    pub unanswered: u64,
+    /// Seen and not reported, by [`Reason`].
+    pub discarded: [u64; Reason::ALL.len()],
+    /// Still open at the end.
+    pub open: u64,
+    /// Places lost and found again.
+    pub losses: u64,
+    /// See `losses`.
+    pub resyncs: u64,
+    /// The client's and the server's stream.
+    pub sides: [SideCounts; 2],
+}
+
+impl Summary {
+    /// Whether every request has its fate.
+    #[must_use]
+    pub fn is_conserved(&self) -> bool {
+        self.requests == self.answered + self.unanswered + self.discarded.iter().sum::<u64>() + self.open
+    }
+}
+
+/// What an exchange's reports add up to.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    answered: u64,
+    unanswered: u64,
+    discarded: [u64; Reason::ALL.len()],
+}
+
+/// A TCP connection as it is seen.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) path: Path,
+    streams: Reassembly,
+    reader: Reader,
+    tally: Tally,
+    seen: Seen,
+    first: Nanos,
+    pub(crate) last: Nanos,
+    last_data: Nanos,
+    syn: Option<(u32, Nanos)>,
+    handshake: Option<Nanos>,
+    has_syn_ack: bool,
+    /// It ended, and what comes now is late.
+    pub(crate) is_over: bool,
+}
+
+/// Passes a connection's reports on with its path.
+pub(crate) struct Reporter<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) tally: &'a mut Tally,
+    pub(crate) output: &'a mut dyn Output,
+}
+
+impl Sink for Reporter<'_> {
+    fn answered(&mut self, exchange: &Exchange) {
+        self.tally.answered += 1;
+        self.output.answered(self.path, exchange);
+    }
+
+    fn unanswered(&mut self, exchange: &Exchange, why: Unanswered) {
+        self.tally.unanswered += 1;
+        self.output.unanswered(self.path, exchange, why);
+    }
+
+    fn discarded(&mut self, exchange: &Exchange, reason: Reason) {
+        self.tally.discarded[reason as usize] += 1;
+        self.output.discarded(self.path, exchange, reason);
+    }
+}
+
+impl Flow {
+    pub(crate) fn new(path: Path, at: Nanos) -> Self {
+        Self {
+            path,
+            streams: Reassembly::default(),
+            reader: Reader::default(),
+            tally: Tally::default(),
+            seen: Seen::default(),
+            first: at,
+            last: at,
+            last_data: at,
+            syn: None,
+            handshake: None,
+            has_syn_ack: false,
+            is_over: false,
+        }
+    }
+
+    /// Whether a SYN with this sequence number opens another connection between the same endpoints.
+    pub(crate) fn is_reused_by(&self, segment: &Segment<'_>) -> bool {
+        segment.syn
+            && segment.acknowledges.is_none()
+            && self.syn.is_none_or(|(sequence, _)| sequence != segment.sequence)
+    }
+
+    /// Whether the guess of roles can still be turned round.
+    pub(crate) fn protocol(&self) -> Option<&'static str> {
+        self.reader.protocol()
+    }
+
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.streams.is_blocked()
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.streams.held_bytes()
+    }
+
+    /// Takes a segment of `side`.
+    pub(crate) fn segment(
+        &mut self,
+        side: Side,
+        segment: &Segment<'_>,
+        at: Nanos,
+        hint: Option<&'static Protocol>,
+        output: &mut dyn Output,
+    ) {
+        let idle = at - self.last_data;
+        if segment.length > 0 {
+            self.last_data = at;
+        }
+        self.last = self.last.max(at);
+        if segment.syn {
+            self.open(side, segment, at, output);
+        }
+        if segment.rst {
+            self.reset(side, segment, at, output);
+            return;
+        }
+        self.watch(side, segment, at, idle, output);
+        let start = if segment.syn { segment.sequence.wrapping_add(1) } else { segment.sequence };
+        let part = Part {
+            sequence: start,
+            acknowledges: segment.acknowledges,
+            payload: segment.payload,
+            length: segment.length,
+            fin: segment.fin,
+            at,
+        };
+        self.reader.set_from_start(self.has_syn_ack);
+        let mut reporter = Reporter { path: &self.path, tally: &mut self.tally, output };
+        let arrival = self.streams.segment(
+            side,
+            part,
+            &mut reader::Feed { reader: &mut self.reader, reporter: &mut reporter, hint },
+        );
+        if arrival == Arrival::Again && segment.length > 1 {
+            self.retransmitted(side, at, output);
+        }
+        if self.streams.is_closed() && !self.is_over {
+            self.end(crate::End::Closed, output);
+        } else if self.streams.is_blocked() {
+            self.resolve(Some(at), hint, output);
+        }
+    }
+
+    /// Declares holes that are overdue.
+    pub(crate) fn resolve(&mut self, now: Option<Nanos>, hint: Option<&'static Protocol>, output: &mut dyn Output) {
+        let mut reporter = Reporter { path: &self.path, tally: &mut self.tally, output };
+        self.streams.resolve(now, &mut reader::Feed { reader: &mut self.reader, reporter: &mut reporter, hint });
+        if self.streams.is_closed() && !self.is_over {
+            self.end(crate::End::Closed, output);
+        }
+    }
+
+    fn open(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, output: &mut dyn Output) {
+        self.streams.set_base(side, segment.sequence.wrapping_add(1));
+        match (side, segment.acknowledges) {
+            (Side::Client, None) => match self.syn {
+                None => self.syn = Some((segment.sequence, at)),
+                Some((_, first)) => {
+                    let count = self.seen.syn_again();
+                    let waited = at - first;
+                    self.report(FindingKind::SynUnanswered, at, waited, count, output);
+                }
+            },
+            (Side::Server, Some(acknowledges)) => {
+                self.streams.set_base(Side::Client, acknowledges);
+                if !std::mem::replace(&mut self.has_syn_ack, true)
+                    && let Some((_, syn)) = self.syn
+                {
+                    self.handshake = Some(at - syn);
+                    output.connected(&self.path, at - syn, at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Looks for what is wrong before the segment is taken.
+    fn watch(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, idle: Nanos, output: &mut dyn Output) {
+        if segment.window == 0 && !segment.syn {
+            if self.seen.zero_window(side) {
+                self.report(FindingKind::ZeroWindow, at, 0, 1, output);
+            }
+        } else {
+            self.seen.window_opened(side);
+        }
+        if side == Side::Client && segment.length > 0 && !self.is_over {
+            self.seen.client_spoke(at, idle, self.streams.has_fin(Side::Server));
+        }
+        if side == Side::Server && segment.length > 0 {
+            self.seen.server_spoke();
+        }
+    }
+
+    fn retransmitted(&mut self, side: Side, at: Nanos, output: &mut dyn Output) {
+        if let Some((count, span)) = self.seen.retransmitted(side, at) {
+            self.report(FindingKind::RetransmissionStorm, at, span, count, output);
+        }
+    }
+
+    fn reset(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, output: &mut dyn Output) {
+        /// A reset this far from the stream's end is forged or of an older connection.
+        const NEAR: i64 = 1 << 20;
+        if self.is_over {
+            return;
+        }
+        let is_refusal = side == Side::Server && self.syn.is_some() && !self.has_syn_ack;
+        if !is_refusal && !self.streams.is_near(side, segment.sequence, NEAR) {
+            return;
+        }
+        let mut reporter = Reporter { path: &self.path, tally: &mut self.tally, output };
+        self.streams.resolve(None, &mut reader::Feed { reader: &mut self.reader, reporter: &mut reporter, hint: None });
+        if is_refusal {
+            let waited = self.syn.map_or(0, |(_, syn)| at - syn);
+            self.report(FindingKind::Refused, at, waited, 1, output);
+        } else if let Some(idle) = self.seen.reused_dead(side).filter(|_| self.reader.open() > 0) {
+            self.report(FindingKind::DeadKeepalive, at, idle, 1, output);
+        }
+        // A client that had closed did not wait for an answer any more: the reset says no more than its close.
+        let end = if self.streams.has_fin(Side::Client) { crate::End::Closed } else { crate::End::Reset };
+        self.end(end, output);
+    }
+
+    fn report(&self, kind: FindingKind, at: Nanos, nanos: Nanos, count: u64, output: &mut dyn Output) {
+        output.finding(&Finding { kind, path: self.path, at, nanos, count, protocol: self.reader.protocol() });
+    }
+
+    /// The connection ends, or with [`crate::End::Cut`] the capture does.
+    pub(crate) fn end(&mut self, end: crate::End, output: &mut dyn Output) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        if end == crate::End::Cut && self.seen.is_half_open(self.last - self.first) {
+            self.report(FindingKind::HalfOpen, self.last, self.last - self.first, 1, output);
+        }
+        let mut reporter = Reporter { path: &self.path, tally: &mut self.tally, output };
+        let (requests, open, counts) = self.reader.finish(end, &mut reporter);
+        let summary = Summary {
+            path: self.path,
+            protocol: self.reader.protocol(),
+            first: self.first,
+            last: self.last,
+            handshake: self.handshake,
+            from_start: self.has_syn_ack,
+            ended: end != crate::End::Cut,
+            requests,
+            answered: self.tally.answered,
+            unanswered: self.tally.unanswered,
+            discarded: self.tally.discarded,
+            open,
+            losses: counts.losses,
+            resyncs: counts.resyncs,
+            sides: [self.streams.counts(Side::Client), self.streams.counts(Side::Server)],
+        };
+        debug_assert!(summary.is_conserved(), "{summary:?}");
+        output.closed(&summary);
+        self.reader = Reader::default();
+    }
+}

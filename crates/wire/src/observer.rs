@@ -1,0 +1,366 @@
+//! Takes frames in the order of their capture, and reports what went on in them.
+//!
+//! Limits: see [`Limits`]. Whoever is beyond them is dropped, the longest idle of a few first, and counted.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use crate::connection::End;
+use crate::decoder::{Protocol, Side};
+use crate::file::Frame;
+use crate::flow::{Endpoint, Flow, Output, Path};
+use crate::frame::{Datagram, Fragments, Ignored, Packet, Segment, TCP, decode};
+use crate::hash::Seeded;
+use crate::protocol;
+use crate::span::Nanos;
+use crate::udp::Datagrams;
+
+/// A connection that ended is remembered this long, so that late segments of it are known as such.
+const LINGER: Nanos = 2_000_000_000;
+
+/// Connections looked at a frame for what is overdue: the whole table is gone through in as many frames as it has connections.
+const LOOKED_AT: usize = 2;
+
+/// Connections among which the longest idle one is dropped when the table is full.
+const CANDIDATES: usize = 16;
+
+/// Server ports whose protocol was recognised, which are remembered as hints.
+const MAX_LEARNED: usize = 4_096;
+
+/// What an observer may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Bytes that wait for earlier ones, in all connections.
+    pub held_bytes: usize,
+    /// A connection without a segment for this long is dropped.
+    pub idle: Nanos,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // 256 Ki connections of at most 1 KiB are 256 MiB when all idle.
+        Self { connections: 262_144, held_bytes: 256 << 20, idle: 2 * 3_600 * 1_000_000_000 }
+    }
+}
+
+/// How an observer reads.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What it may use.
+    pub limits: Limits,
+    /// Ports of servers and what they speak: `--port 5432=pgsql`.
+    pub ports: Vec<(u16, &'static Protocol)>,
+}
+
+/// What an observer saw in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Frames.
+    pub frames: u64,
+    /// Bytes of the frames on the wire.
+    pub bytes: u64,
+    /// Frames that were not read, by [`Ignored`].
+    pub ignored: [u64; Ignored::ALL.len()],
+    /// Connections seen.
+    pub connections: u64,
+    /// Connections dropped because of the limits.
+    pub evicted: u64,
+    /// Connections now.
+    pub open_connections: u64,
+    /// Packets of fragments that were dropped.
+    pub fragments_dropped: u64,
+    /// First and last capture time.
+    pub first: Option<Nanos>,
+    /// See `first`.
+    pub last: Option<Nanos>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct FlowKey {
+    low: (IpAddr, u16),
+    high: (IpAddr, u16),
+}
+
+#[derive(Debug)]
+enum Slot {
+    Used { key: FlowKey, flow: Box<Flow> },
+    Free,
+}
+
+/// Observes connections.
+#[derive(Debug, Default)]
+pub struct Observer {
+    options: Options,
+    index: HashMap<FlowKey, u32, Seeded>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    hand: usize,
+    held_bytes: usize,
+    fragments: Fragments,
+    datagrams: Datagrams,
+    learned: HashMap<Endpoint, &'static str, Seeded>,
+    totals: Totals,
+}
+
+impl Observer {
+    /// An observer of nothing yet.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// What was seen in all.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals { open_connections: self.index.len() as u64, fragments_dropped: self.fragments.dropped(), ..self.totals }
+    }
+
+    /// Takes a frame.
+    pub fn frame(&mut self, frame: &Frame<'_>, output: &mut dyn Output) {
+        self.totals.frames += 1;
+        self.totals.bytes += frame.length as u64;
+        self.totals.first.get_or_insert(frame.at);
+        self.totals.last = Some(frame.at);
+        let taken =
+            decode(frame.link, frame.bytes, frame.length).and_then(|packet| self.packet(&packet, frame.at, output));
+        if let Err(ignored) = taken {
+            self.totals.ignored[ignored as usize] += 1;
+        }
+        self.look_around(frame.at, output);
+    }
+
+    /// Declares what is overdue at `now`: for live captures, where nothing may come for a while.
+    pub fn tick(&mut self, now: Nanos, output: &mut dyn Output) {
+        for slot in 0..self.slots.len() {
+            self.look_at(slot, now, output);
+        }
+        self.datagrams.expire(now, output);
+    }
+
+    /// The capture ends: everything that waits is read, what is open stays open.
+    pub fn finish(&mut self, output: &mut dyn Output) {
+        for slot in 0..self.slots.len() {
+            let hint = self.hint(slot);
+            if let Slot::Used { flow, .. } = &mut self.slots[slot] {
+                flow.resolve(None, hint, output);
+                flow.end(End::Cut, output);
+            }
+            self.release(slot);
+        }
+        self.datagrams.finish(output);
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>, at: Nanos, output: &mut dyn Output) -> Result<(), Ignored> {
+        let Some(fragment) = packet.fragment else {
+            return if packet.protocol == TCP {
+                let segment = Segment::parse(packet.payload, packet.length)?;
+                self.segment(packet.from, packet.to, &segment, at, output);
+                Ok(())
+            } else {
+                self.datagram(packet.from, packet.to, &Datagram::parse(packet.payload, packet.length, at, at)?, output)
+            };
+        };
+        let pieces = self.fragments.add(packet, fragment, at).ok_or(Ignored::Fragment)?;
+        let whole: Vec<u8> = pieces.iter().flat_map(|piece| piece.bytes.iter().copied()).collect();
+        if packet.protocol != TCP {
+            let first = pieces.first().map_or(at, |piece| piece.at);
+            let last = pieces.last().map_or(at, |piece| piece.at);
+            return self.datagram(packet.from, packet.to, &Datagram::parse(&whole, whole.len(), first, last)?, output);
+        }
+        let segment = Segment::parse(&whole, whole.len())?;
+        let header = whole.len() - segment.length;
+        for piece in &pieces {
+            // Each fragment's bytes have its own time: as if each were a segment.
+            let (from, to) = (piece.offset.max(header), piece.offset + piece.bytes.len());
+            let skipped = u32::try_from(from - header).unwrap_or(0);
+            let is_last = to == whole.len();
+            let payload = whole.get(from..to).unwrap_or_default();
+            let part = Segment {
+                sequence: segment.sequence.wrapping_add(skipped),
+                fin: segment.fin && is_last,
+                payload,
+                length: payload.len(),
+                ..segment
+            };
+            self.segment(packet.from, packet.to, &part, piece.at, output);
+        }
+        Ok(())
+    }
+
+    fn datagram(
+        &mut self,
+        from: IpAddr,
+        to: IpAddr,
+        datagram: &Datagram<'_>,
+        output: &mut dyn Output,
+    ) -> Result<(), Ignored> {
+        let (from, to) = (Endpoint { ip: from, port: datagram.from }, Endpoint { ip: to, port: datagram.to });
+        if self.datagrams.take(from, to, datagram, output) { Ok(()) } else { Err(Ignored::Protocol) }
+    }
+
+    fn segment(&mut self, from: IpAddr, to: IpAddr, segment: &Segment<'_>, at: Nanos, output: &mut dyn Output) {
+        let (from, to) = (Endpoint { ip: from, port: segment.from }, Endpoint { ip: to, port: segment.to });
+        let (a, b) = ((from.ip, from.port), (to.ip, to.port));
+        let key = if a <= b { FlowKey { low: a, high: b } } else { FlowKey { low: b, high: a } };
+        let mut slot = self.index.get(&key).map(|slot| *slot as usize);
+        if let Some(used) = slot
+            && let Slot::Used { flow, .. } = &mut self.slots[used]
+            && flow.is_reused_by(segment)
+        {
+            flow.resolve(None, None, output);
+            flow.end(End::Closed, output);
+            self.release(used);
+            slot = None;
+        }
+        let slot = match slot {
+            Some(slot) => slot,
+            // Only what opens a connection or carries bytes makes one: stray acknowledgements do not.
+            None if segment.syn || segment.length > 0 => self.add(key, self.roles(from, to, segment), at, output),
+            None => return,
+        };
+        let hint = self.hint(slot);
+        let Slot::Used { flow, .. } = &mut self.slots[slot] else { return };
+        let side = if from == flow.path.client { Side::Client } else { Side::Server };
+        if flow.is_over {
+            return;
+        }
+        let held = flow.held_bytes();
+        let was_known = flow.protocol();
+        flow.segment(side, segment, at, hint, output);
+        if was_known.is_none()
+            && let Some(name) = flow.protocol()
+        {
+            let server = flow.path.server;
+            self.learn(server, name);
+        }
+        self.account(slot, held);
+        if self.held_bytes > self.options.limits.held_bytes {
+            self.relieve(slot, output);
+        }
+    }
+
+    fn account(&mut self, slot: usize, before: usize) {
+        if let Slot::Used { flow, .. } = &self.slots[slot] {
+            self.held_bytes = (self.held_bytes + flow.held_bytes()).saturating_sub(before);
+        }
+    }
+
+    /// Too much waits in all: what this connection waits for is declared a hole.
+    fn relieve(&mut self, slot: usize, output: &mut dyn Output) {
+        let hint = self.hint(slot);
+        if let Slot::Used { flow, .. } = &mut self.slots[slot] {
+            let held = flow.held_bytes();
+            flow.resolve(None, hint, output);
+            self.account(slot, held);
+        }
+    }
+
+    /// Who is the client: whoever sent the SYN, or who by the ports looks like it.
+    fn roles(&self, from: Endpoint, to: Endpoint, segment: &Segment<'_>) -> Path {
+        let is_server =
+            |endpoint: Endpoint| self.learned.contains_key(&endpoint) || self.named(endpoint.port).is_some();
+        let from_is_client = if segment.syn {
+            segment.acknowledges.is_none()
+        } else {
+            match (is_server(from), is_server(to)) {
+                (false, true) => true,
+                (true, false) => false,
+                _ => from.port > to.port,
+            }
+        };
+        if from_is_client { Path { client: from, server: to } } else { Path { client: to, server: from } }
+    }
+
+    fn named(&self, port: u16) -> Option<&'static Protocol> {
+        let named = self.options.ports.iter().find(|(named, _)| *named == port);
+        named.map(|(_, protocol)| *protocol).or_else(|| protocol::by_port(port))
+    }
+
+    fn hint(&self, slot: usize) -> Option<&'static Protocol> {
+        let Slot::Used { flow, .. } = &self.slots[slot] else { return None };
+        if flow.protocol().is_some() {
+            return None;
+        }
+        let learned = self.learned.get(&flow.path.server).and_then(|name| protocol::by_name(name));
+        learned.or_else(|| self.named(flow.path.server.port))
+    }
+
+    fn learn(&mut self, server: Endpoint, name: &'static str) {
+        if self.learned.len() < MAX_LEARNED || self.learned.contains_key(&server) {
+            self.learned.insert(server, name);
+        }
+    }
+
+    fn add(&mut self, key: FlowKey, path: Path, at: Nanos, output: &mut dyn Output) -> usize {
+        if self.index.len() >= self.options.limits.connections {
+            self.evict(output);
+        }
+        self.totals.connections += 1;
+        let used = Slot::Used { key, flow: Box::new(Flow::new(path, at)) };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = used;
+                slot
+            }
+            None => {
+                self.slots.push(used);
+                u32::try_from(self.slots.len() - 1).expect("the table's limit is below 2^32")
+            }
+        };
+        self.index.insert(key, slot);
+        slot as usize
+    }
+
+    fn release(&mut self, slot: usize) {
+        if let Slot::Used { key, flow } = std::mem::replace(&mut self.slots[slot], Slot::Free) {
+            self.held_bytes = self.held_bytes.saturating_sub(flow.held_bytes());
+            self.index.remove(&key);
+            self.free.push(u32::try_from(slot).expect("the table's limit is below 2^32"));
+        }
+    }
+
+    fn evict(&mut self, output: &mut dyn Output) {
+        let count = self.slots.len();
+        let candidates = (0..CANDIDATES.min(count)).map(|step| (self.hand + step) % count);
+        let last = |slot: usize| if let Slot::Used { flow, .. } = &self.slots[slot] { flow.last } else { Nanos::MAX };
+        let Some(slot) = candidates.min_by_key(|slot| last(*slot)) else { return };
+        self.hand = (self.hand + CANDIDATES) % count;
+        if let Slot::Used { flow, .. } = &mut self.slots[slot] {
+            flow.resolve(None, None, output);
+            flow.end(End::Cut, output);
+            self.totals.evicted += 1;
+        }
+        self.release(slot);
+    }
+
+    fn look_around(&mut self, now: Nanos, output: &mut dyn Output) {
+        for _ in 0..LOOKED_AT.min(self.slots.len()) {
+            self.hand = (self.hand + 1) % self.slots.len();
+            self.look_at(self.hand, now, output);
+        }
+    }
+
+    fn look_at(&mut self, slot: usize, now: Nanos, output: &mut dyn Output) {
+        let Slot::Used { flow, .. } = &mut self.slots[slot] else { return };
+        let quiet = now.saturating_sub(flow.last);
+        if flow.is_over {
+            if quiet > LINGER {
+                self.release(slot);
+            }
+            return;
+        }
+        if flow.is_blocked() {
+            let hint = self.hint(slot);
+            let Slot::Used { flow, .. } = &mut self.slots[slot] else { return };
+            let held = flow.held_bytes();
+            flow.resolve(Some(now), hint, output);
+            self.account(slot, held);
+        } else if quiet > self.options.limits.idle {
+            flow.end(End::Cut, output);
+            self.totals.evicted += 1;
+            self.release(slot);
+        }
+    }
+}
