@@ -1,7 +1,7 @@
 //! Who did what to the server, as texts in the series [`METRIC`] and [`CONFIG_METRIC`] of the tenant `default`, like all data.
 //!
-//! Format: the first line is who asked: a user or token, a client's certificate, an address, or for a file its owner and when it was
-//! written; each further line is what was asked or what differs. The label `action` names it.
+//! Format: the first line is who asked: a user or token, a client's certificate, an address, or for a file what made the server read it (a
+//! signal, a request, its change), its owner and when it was written; each further line is what was asked or what differs. The label `action` names it.
 //! Invariants: nothing secret is in it; an entry that the store does not take now is tried again for [`TRIES`] seconds, then
 //! counted as lost, and it has been on standard error from the beginning.
 //! Limits: [`WAITING_MAX`] entries wait; [`TEXT_BYTES_MAX`] of one.
@@ -51,10 +51,10 @@ impl Entry {
         Self { metric: METRIC, labels: vec![("action", action.to_owned())], text: format!("{who}\n{what}") }
     }
 
-    /// The file at `path` became another configuration.
-    pub(crate) fn config(path: &Path, action: &str, what: &str) -> Self {
+    /// The file at `path` became another configuration. `by` what it was read again.
+    pub(crate) fn config(path: &Path, action: &str, by: &str, what: &str) -> Self {
         let labels = vec![("action", action.to_owned()), ("file", path.display().to_string())];
-        Self { metric: CONFIG_METRIC, labels, text: format!("{}\n{what}", owner(path)) }
+        Self { metric: CONFIG_METRIC, labels, text: format!("{by}; {}\n{what}", owner(path)) }
     }
 
     /// The server began with these options.

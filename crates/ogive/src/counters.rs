@@ -108,6 +108,8 @@ pub(crate) struct Counters {
     pub(crate) door: Doorkeeper,
     /// What was done, on its way to the store.
     pub(crate) audit: crate::audit::Pending,
+    /// Configurations that were read again.
+    pub(crate) reloads: crate::reload::Reloads,
 }
 
 /// Single measurements that merge into samples.

@@ -291,7 +291,7 @@ async fn until_signal(listeners: Vec<TcpListener>, app: http::App, signals: Sign
     let (web, query_timeout) = (app.web.clone(), app.limits.query_timeout());
     let told = app.clone();
     let tell = move |path: &std::path::Path, action: &str, what: &str| {
-        audit::note(&told, Entry::config(path, action, what));
+        audit::note(&told, Entry::config(path, action, "file change", what));
     };
     tokio::spawn(web.clone().watch(ending.clone(), tell));
     let served = http::serve(listeners, http::router(app), web, query_timeout, ending.clone());

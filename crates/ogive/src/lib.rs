@@ -32,6 +32,7 @@ mod observe;
 mod outgoing;
 mod own_value;
 mod quantize;
+mod reload;
 mod scrape;
 mod server;
 mod storage;

@@ -373,6 +373,19 @@ fn a_reload_changes_what_is_checked_and_mistakes_change_nothing() {
     let before = runs();
     goes_on("second");
     assert_eq!(runs(), before);
+    // A file that was cut off is one of fewer checks; those in force go on.
+    let both = table("second", "tcp", &target) + &table("third", "tcp", &target);
+    reload(&both);
+    has(&server, "third", "ok");
+    for (failures, text) in [(2.0, both.find("[[check]]\nname = 'third'").map(|at| &both[..at - 1])), (3.0, Some(""))] {
+        reload(text.expect("it is in the file"));
+        server.becomes("ogive_config_reload_failures_total{config=\"checks\"}", failures);
+        goes_on("third");
+    }
+    server.becomes("ogive_config_refused{config=\"checks\"}", 1.0);
+    reload("check = []\n");
+    eventually("all have ended, as it says", || server.number("sum(ogive_check_up)").is_none().then_some(()));
+    server.becomes("ogive_config_refused{config=\"checks\"}", 0.0);
 }
 
 /// Everything that is reached by a host and a port, by the other version of the Internet Protocol.

@@ -152,6 +152,40 @@ fn ask(address: &str, path: &str) -> Option<Value> {
     (status == 200).then(|| serde_json::from_str(&body).unwrap())
 }
 
+/// A file that was cut off is often a configuration still, of fewer jobs; what was in force stays so, and it is counted.
+fn a_cut_file_changes_nothing(server: &Server, directory: &Path, config: &str, file: &Path) {
+    let whole = config.to_owned() + "- {job_name: other, static_configs: [{targets: ['127.0.0.1:1']}]}\n";
+    std::fs::write(directory.join("prometheus.yml"), &whole).unwrap();
+    assert_eq!(server.request("POST /-/reload HTTP/1.1", b"").unwrap().0, 200);
+    let cut = [
+        (whole[..whole.find("- {job_name: other").unwrap() - 1].to_owned(), "middle of a line"),
+        (String::new(), "became empty"),
+        ("global: {scrape_interval: 250ms}\n".to_owned(), "no entry any more"),
+        ("global: {scrape_interval: 250ms}\nscrape_configs:\n".to_owned(), "no entry any more"),
+    ];
+    for (text, word) in &cut {
+        std::fs::write(directory.join("prometheus.yml"), text).unwrap();
+        let (status, said) = server.request("POST /-/reload HTTP/1.1", b"").unwrap();
+        assert!(status == 500 && said.contains(word), "{text:?}: {status} {said}");
+        let (_, pools) = server.get("/api/v1/scrape_pools");
+        assert_eq!(pools["data"]["scrapePools"].as_array().unwrap().len(), 2, "{text:?}");
+    }
+    server.becomes("ogive_config_reload_failures_total{config=\"scrape\"}", cut.len() as f64 + 1.0);
+    server.becomes("ogive_config_refused{config=\"scrape\"}", 1.0);
+    std::fs::write(directory.join("prometheus.yml"), config).unwrap();
+    assert_eq!(server.request("POST /-/reload HTTP/1.1", b"").unwrap().0, 200);
+    // The file of targets is cut: they stay.
+    std::fs::write(file, "- targets: ['127.0.0.1:2']\n- targets: ['127.0.0.1:3']\n").unwrap();
+    let targets = |count: usize| {
+        let of = || server.get("/api/v1/targets").1["data"]["activeTargets"].as_array().unwrap().len();
+        eventually(&format!("{count} targets"), || (of() == count).then_some(()));
+    };
+    targets(2);
+    std::fs::write(file, "- targets: ['127.0.0.1:2']").unwrap();
+    server.becomes("count_over_time(up{instance=\"127.0.0.1:3\"}[1h]) > bool 12", 1.0);
+    targets(2);
+}
+
 #[test]
 fn series_end_when_they_vanish_fail_or_are_relabelled() {
     let directory = tempfile::tempdir().unwrap();
@@ -200,6 +234,7 @@ fn series_end_when_they_vanish_fail_or_are_relabelled() {
     std::fs::write(directory.path().join("prometheus.yml"), "scrape_configs: [{jobname: x}]\n").unwrap();
     let (status, said) = server.request("POST /-/reload HTTP/1.1", b"").unwrap();
     assert!(status == 500 && said.contains("did you mean job_name"), "{status} {said}");
+    a_cut_file_changes_nothing(&server, directory.path(), &config("c"), &file);
     // The target leaves its file.
     std::fs::write(&file, "[]").unwrap();
     ends(&server, "up");

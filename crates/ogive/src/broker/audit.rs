@@ -1,6 +1,6 @@
 //! Who changed the configuration, when, and what differs: a text in the series [`METRIC`], through the spool like all data.
 //!
-//! Format: the first line tells whose the file is and when it was written; each further line is a key that is new (`+`), gone
+//! Format: the first line tells what made the broker read it, whose the file is and when it was written; each further line is a key that is new (`+`), gone
 //! (`-`) or has another value (`~`).
 //! Invariants: a difference is told once: what was told last is kept beside the spool. No secret is in either: the broker's own are in
 //! files, and what may be one in a check stands without its value ([`SECRET_KEYS`]).
@@ -28,13 +28,14 @@ const SECRET_KEYS: [&str; 6] = ["password", "secret_access_key", "access_key_id"
 
 /// Tells how `config`, of the file at `path`, differs from what was told last. A spool that takes nothing now hears it with the
 /// next start or reload: a full disk keeps no broker from bringing away what it holds.
-pub(super) fn tell(app: &App, broker: &Broker, path: &Path, config: &Config) {
-    if let Err(error) = changed(app, broker, path, config) {
+/// `by`: what made the broker read it.
+pub(super) fn tell(app: &App, broker: &Broker, (path, by): (&Path, &str), config: &Config) {
+    if let Err(error) = changed(app, broker, (path, by), config) {
         eprintln!("ogive: how the configuration changed is told later: {error:#}");
     }
 }
 
-fn changed(app: &App, broker: &Broker, path: &Path, config: &Config) -> anyhow::Result<()> {
+fn changed(app: &App, broker: &Broker, (path, by): (&Path, &str), config: &Config) -> anyhow::Result<()> {
     let last = config.spool.directory.join("config.last");
     let before = match RealDisk.read(&last) {
         Ok(bytes) => read(&String::from_utf8_lossy(&bytes)),
@@ -43,7 +44,7 @@ fn changed(app: &App, broker: &Broker, path: &Path, config: &Config) -> anyhow::
     };
     let now = shown(&config.flat);
     let Some(differences) = differences(&before, &now) else { return Ok(()) };
-    let text = format!("{}\n{differences}", owner(path));
+    let text = format!("{by}; {}\n{differences}", owner(path));
     let time_ms = broker.around.now_ms();
     let file = path.display().to_string();
     let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };

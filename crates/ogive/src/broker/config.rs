@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cli::config_file;
 use crate::cli::{serve, web::WebOptions};
+use crate::reload::Marks;
 use crate::{checks, http, listen, scrape};
 
 /// 16 clusters: each keeps a segment in memory while it is behind.
@@ -305,11 +306,20 @@ pub(crate) fn is_broker(text: &str) -> bool {
 
 /// Reads the file at `path`; all its mistakes, one a line.
 pub(crate) fn read(path: &Path) -> Result<Config, String> {
+    read_marked(path).map(|(config, _)| config)
+}
+
+/// And what its file looks like.
+pub(super) fn read_marked(path: &Path) -> Result<(Config, Marks), String> {
     let text = config_file::text(path)?;
-    parse(&text).map_err(|mistakes| {
+    let config = parse(&text).map_err(|mistakes| {
         let lines = mistakes.iter().map(|mistake| format!("{}, {mistake}", path.display()));
         lines.collect::<Vec<_>>().join("\n")
-    })
+    })?;
+    let mut marks = Marks::default();
+    marks.note(path, text.as_bytes());
+    marks.count(config.destinations.len(), false);
+    Ok((config, marks))
 }
 
 pub(crate) fn parse(text: &str) -> Result<Config, Vec<Mistake>> {

@@ -35,6 +35,7 @@ use crate::clock::AskKernel;
 use crate::front::{self, DRAIN, Front, Role};
 use crate::http;
 use crate::observe::Meters;
+use crate::reload::{Marks, Which, settled};
 use config::Config;
 use destination::{Around, Destination};
 use spooling::{Broker, Spooling};
@@ -59,7 +60,7 @@ struct Running {
 
 /// Runs until a signal ends it.
 pub(crate) fn run(path: &Path, kernel: AskKernel) -> anyhow::Result<ExitCode> {
-    let config = config::read(path).map_err(anyhow::Error::msg)?;
+    let (config, marks) = config::read_marked(path).map_err(anyhow::Error::msg)?;
     let listeners = &config.listeners;
     let front = Front::open(&front::Options {
         listen: &listeners.listen,
@@ -86,12 +87,12 @@ pub(crate) fn run(path: &Path, kernel: AskKernel) -> anyhow::Result<ExitCode> {
         flags: http::Flags::default(),
     };
     let ready = front.before(running.spooling.clone(), role, kernel)?;
-    audit::tell(&ready.app, &running.broker, path, &config);
+    audit::tell(&ready.app, &running.broker, (path, "start"), &config);
     let hangup = {
         let _in_the_runtime = ready.runtime.enter();
         signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?
     };
-    ready.runtime.spawn(reload(running.clone(), ready.app.clone(), path.to_owned(), config.clone(), hangup));
+    ready.runtime.spawn(reload(running.clone(), ready.app.clone(), path.to_owned(), (config.clone(), marks), hangup));
     let spool = config.spool.directory.display();
     let runtime = ready.serve(&format!("as broker {} with its spool in {spool}", config.name))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -236,16 +237,24 @@ fn awaits_restart(started: &Config, now: &Config) -> BTreeSet<String> {
 }
 
 /// Takes the configuration again at each SIGHUP. `started` is what the listeners have.
-async fn reload(running: Arc<Running>, app: http::App, path: PathBuf, started: Config, mut hangup: Signal) {
+async fn reload(
+    running: Arc<Running>,
+    app: http::App,
+    path: PathBuf,
+    (started, mut marks): (Config, Marks),
+    mut hangup: Signal,
+) {
     let mut ending = app.ending.clone();
     loop {
         tokio::select! {
             _ = ending.wait_for(|ending| *ending) => return,
             _ = hangup.recv() => {}
         }
-        let (running, app, path, before) = (running.clone(), app.clone(), path.clone(), started.clone());
-        let again = move || -> anyhow::Result<()> {
-            let config = config::read(&path).map_err(anyhow::Error::msg)?;
+        let (running, path, before, marked) = (running.clone(), path.clone(), started.clone(), marks.clone());
+        let shared = app.clone();
+        let again = move || -> anyhow::Result<Marks> {
+            let read = settled(&marked, || config::read_marked(&path));
+            let (config, marks) = read.map_err(anyhow::Error::msg)?;
             anyhow::ensure!(config.name == before.name, "the broker's name changes only with a restart");
             anyhow::ensure!(config.spool.directory == before.spool.directory, "the spool moves only with a restart");
             running.apply(&config)?;
@@ -254,11 +263,16 @@ async fn reload(running: Arc<Running>, app: http::App, path: PathBuf, started: C
                 let keys = waiting.join(", ");
                 eprintln!("ogive: {keys} changes only with a restart; destinations and limits are in force");
             }
-            audit::tell(&app, &running.broker, &path, &config);
-            Ok(())
+            audit::tell(&shared, &running.broker, (&path, "signal HUP"), &config);
+            Ok(marks)
         };
-        match tokio::task::spawn_blocking(again).await {
-            Ok(Ok(())) => eprintln!("ogive: the configuration was read again"),
+        let read = tokio::task::spawn_blocking(again).await;
+        app.counters.reloads.ended(Which::Broker, matches!(read, Ok(Ok(_))));
+        match read {
+            Ok(Ok(next)) => {
+                marks = next;
+                eprintln!("ogive: the configuration was read again");
+            }
             Ok(Err(error)) => eprintln!("ogive: the old configuration stays: {error:#}"),
             Err(_) => eprintln!("ogive: the old configuration stays: taking the new one failed"),
         }

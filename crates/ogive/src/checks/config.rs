@@ -42,14 +42,15 @@ const OWN_LABELS: [&str; 6] = ["__name__", "check", "kind", "target", "result", 
 pub(crate) struct Config {
     /// By the names that they were given.
     pub(super) check: Vec<Check>,
+    /// The file says that there are none.
+    pub(super) is_empty_list: bool,
 }
 
 /// As they are written, each with its place.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tables {
-    #[serde(default)]
-    check: Vec<toml::Spanned<Raw>>,
+    check: Option<Vec<toml::Spanned<Raw>>>,
 }
 
 /// One check.
@@ -199,8 +200,10 @@ impl Config {
             let at = raw.span().start;
             Check::try_from(raw.into_inner()).map_err(|sentence| Mistake::at(text, at, sentence).to_string())
         };
-        let checks = tables.check.into_iter().map(check).collect::<Result<_, _>>()?;
-        Self::of(checks).map_err(|clash| clash.mistake(text).to_string())
+        let is_empty_list = tables.check.as_ref().is_some_and(Vec::is_empty);
+        let checks = tables.check.unwrap_or_default().into_iter().map(check).collect::<Result<_, _>>()?;
+        let config = Self::of(checks).map_err(|clash| clash.mistake(text).to_string())?;
+        Ok(Self { is_empty_list, ..config })
     }
 
     /// Checks of one file, when what holds for all of them together does.
@@ -214,7 +217,7 @@ impl Config {
             let message = format!("there are {} checks, above {CHECKS_MAX}", check.len());
             return Err(Clash { index: CHECKS_MAX, message });
         }
-        Ok(Self { check })
+        Ok(Self { check, is_empty_list: false })
     }
 }
 

@@ -43,6 +43,7 @@ use crate::counters::Protocol;
 use crate::http::App;
 use crate::listen::Outbox;
 use crate::outgoing::Files;
+use crate::reload::{Marks, Which, settled};
 use config::{Ask, FILE_BYTES_MAX};
 pub(crate) use config::{Check, Config};
 use ends::Ends;
@@ -71,6 +72,7 @@ pub(crate) struct Checks {
     path: Option<PathBuf>,
     /// Every key of that file with its value, to tell what differs.
     flat: Flat,
+    marks: Marks,
 }
 
 type Flat = Vec<(String, String)>;
@@ -78,16 +80,16 @@ type Flat = Vec<(String, String)>;
 impl Checks {
     /// The checks of tables that somebody else has read.
     pub(crate) fn open(config: &Config, files: Files) -> Self {
-        Self { config: config.clone(), files, path: None, flat: Flat::new() }
+        Self { config: config.clone(), files, path: None, flat: Flat::new(), marks: Marks::default() }
     }
 
     /// The checks of a file; none of no file.
     pub(crate) fn of(options: &CheckOptions, files: Files) -> anyhow::Result<Self> {
-        let (config, flat) = match &options.checks {
+        let ((config, flat), marks) = match &options.checks {
             Some(path) => read(path, files).map_err(anyhow::Error::msg).context("cannot start the checks")?,
             None => Default::default(),
         };
-        Ok(Self { config, files, path: options.checks.clone(), flat })
+        Ok(Self { config, files, path: options.checks.clone(), flat, marks })
     }
 
     /// Runs them until the server ends. Called within the runtime: a signal is heard from then on, not from when this is polled.
@@ -111,21 +113,27 @@ impl Checks {
             tokio::select! {
                 () = tokio::time::sleep(wait) => work.begin_due(),
                 _ = hangup.recv() => {
-                    let (Some(path), files) = (self.path.clone(), self.files) else { continue };
+                    let (Some(path), files, before) = (self.path.clone(), self.files, self.marks.clone()) else { continue };
                     // Megabytes of tables, or a disk that hangs: not on a thread that others wait for.
-                    let reading = tokio::task::spawn_blocking(move || read(&path, files)).await;
+                    let reading = tokio::task::spawn_blocking(move || settled(&before, || read(&path, files))).await;
                     let path = self.path.as_deref().expect("it was just read");
-                    match reading.unwrap_or_else(|error| Err(error.to_string())) {
-                        Ok((config, flat)) => {
+                    let read = reading.unwrap_or_else(|error| Err(error.to_string()));
+                    app.counters.reloads.ended(Which::Checks, read.is_ok());
+                    match read {
+                        Ok(((config, flat), marks)) => {
+                            self.marks = marks;
                             work.become_of(config);
                             let (before, after) = (audit::shown(&self.flat), audit::shown(&flat));
                             if let Some(what) = audit::differences(&before, &after) {
-                                note(&app, Entry::config(path, "checks", &what));
+                                note(&app, Entry::config(path, "checks", "signal HUP", &what));
                             }
                             self.flat = flat;
                             eprintln!("ogive: {} checks are in force", work.checks.len());
                         }
-                        Err(error) => eprintln!("ogive: {error}; the checks stay as they were"),
+                        Err(error) => {
+                            eprintln!("ogive: {error}; the checks stay as they were");
+                            note(&app, Entry::config(path, "checks_refused", "signal HUP", &error));
+                        }
                     }
                 }
                 // What it finds is a lock, which no wait may outlive.
@@ -137,10 +145,13 @@ impl Checks {
     }
 }
 
-fn read(path: &Path, files: Files) -> Result<(Config, Flat), String> {
+fn read(path: &Path, files: Files) -> Result<((Config, Flat), Marks), String> {
     let text = mistake::file_text(files.read, path, FILE_BYTES_MAX)?;
     let config = Config::parse(&text).map_err(|error| format!("{}, {error}", path.display()))?;
-    Ok((config, mistake::flat(&text)))
+    let mut marks = Marks::default();
+    marks.note(path, text.as_bytes());
+    marks.count(config.check.len(), config.is_empty_list);
+    Ok(((config, mistake::flat(&text)), marks))
 }
 
 /// What every run can reach.

@@ -111,6 +111,7 @@ fn exposition(app: &App, form: Form) -> String {
         out.line(format_args!("{TURNED_AWAY}{{reason=\"{reason}\"}} {value}"));
     }
     own_values(&mut out, &counters.door.values());
+    own_values(&mut out, &counters.reloads.values());
     for (name, text, value) in counters.statsd.figures() {
         let name = format!("ogive_{name}");
         out.family(&name, "counter", text);

@@ -15,6 +15,7 @@ use ogive_probe::Clock;
 use super::client::{Ask, Client};
 use super::config::{FILE_BYTES_MAX, Group, HttpSource, Job, Text, yaml};
 use crate::outgoing::Files;
+use crate::reload::Marks;
 
 /// 10 s for a list of targets.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -86,11 +87,14 @@ impl Discovery {
             if self.of_files.get(&path).is_some_and(|(before, _)| *before == bytes) {
                 continue;
             }
-            let read = groups(&path, &bytes, "__meta_filepath");
+            let read = match self.of_files.get(&path) {
+                Some((before, _)) if is_cut(before, &bytes) => Err("it looks as if it was cut off".to_owned()),
+                _ => groups(&path, &bytes, "__meta_filepath"),
+            };
             self.tell(&key, read.as_ref().err().cloned());
             match (read, self.of_files.get_mut(&path)) {
                 (Ok(groups), _) => drop(self.of_files.insert(path, (bytes, groups))),
-                (Err(_), Some(before)) => before.0 = bytes,
+                (Err(_), Some(_)) => {}
                 (Err(_), None) => drop(self.of_files.insert(path, (bytes, Vec::new()))),
             }
         }
@@ -135,6 +139,15 @@ impl Discovery {
             None => drop(self.told.remove(source)),
         }
     }
+}
+
+/// Whether a file became empty, or ends in the middle of a line although it did not before.
+fn is_cut(before: &[u8], after: &[u8]) -> bool {
+    let mut marks = [Marks::default(), Marks::default()];
+    marks.iter_mut().zip([before, after]).for_each(|(marks, bytes)| marks.note(Path::new(""), bytes));
+    // JSON needs no last newline, and is no JSON when it was cut.
+    let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(after).is_ok();
+    !is_json && marks[0].lost_in(&marks[1]).is_some()
 }
 
 /// What is in files, or why it cannot be read.

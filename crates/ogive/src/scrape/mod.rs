@@ -29,6 +29,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::audit::{Entry, note};
 use crate::http::App;
 use crate::outgoing::Files;
+use crate::reload::{Which, settled};
 use config::Config;
 pub(crate) use md5::md5;
 use pool::{Caches, Pool};
@@ -98,31 +99,46 @@ impl Scraping {
         }
     }
 
-    async fn scrape(self, app: App, mut hangup: Signal, mut reloads: mpsc::Receiver<Reload>) {
+    async fn scrape(mut self, app: App, mut hangup: Signal, mut reloads: mpsc::Receiver<Reload>) {
         let mut ending = app.ending.clone();
         let context = Arc::new(Context { app, files: self.files, decoding: Semaphore::new(DECODING_MAX) });
         let mut jobs = Jobs { context, pools: BTreeMap::new() };
-        jobs.become_of(self.config).await;
+        jobs.become_of(std::mem::take(&mut self.config.jobs)).await;
         loop {
             let asked = tokio::select! {
                 _ = hangup.recv() => None,
                 asked = reloads.recv() => asked,
                 _ = ending.wait_for(|ending| *ending) => break,
             };
-            let done = match read(&self.paths, self.files) {
-                Ok(config) => {
+            let (paths, files, before) = (self.paths.clone(), self.files, self.config.marks.clone());
+            let load = move || {
+                let config = read(&paths, files)?;
+                let marks = config.marks.clone();
+                Ok((config, marks))
+            };
+            let reading = tokio::task::spawn_blocking(move || settled(&before, load)).await;
+            let read = reading.unwrap_or_else(|error| Err(error.to_string()));
+            let counters = &jobs.context.app.counters;
+            counters.reloads.ended(Which::Scrape, read.is_ok());
+            let by = if asked.is_some() { "POST /-/reload" } else { "signal HUP" };
+            let done = match read {
+                Ok((config, marks)) => {
+                    self.config.marks = marks;
                     config.warnings.iter().for_each(|warning| eprintln!("ogive: {warning}"));
                     let before = jobs.by_name();
-                    jobs.become_of(config).await;
+                    jobs.become_of(config.jobs).await;
                     let what = changes(&before, &jobs.by_name());
                     if let Some(path) = self.paths.first().filter(|_| !what.is_empty()) {
-                        note(&jobs.context.app, Entry::config(path, "scrape", &what));
+                        note(&jobs.context.app, Entry::config(path, "scrape", by, &what));
                     }
                     eprintln!("ogive: {} scrape jobs are in force", jobs.pools.len());
                     Ok(())
                 }
                 Err(error) => {
                     eprintln!("ogive: {error}; the scrape configuration stays as it was");
+                    if let Some(path) = self.paths.first() {
+                        note(&jobs.context.app, Entry::config(path, "scrape_refused", by, &error));
+                    }
                     Err(error)
                 }
             };
@@ -169,10 +185,9 @@ impl Jobs {
         self.pools.iter().map(|(name, pool)| (name.clone(), pool.job.clone())).collect()
     }
 
-    async fn become_of(&mut self, config: Config) {
-        self.context.app.scrape.tell(&config.jobs);
-        let wanted: BTreeMap<String, config::Job> =
-            config.jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
+    async fn become_of(&mut self, jobs: Vec<config::Job>) {
+        self.context.app.scrape.tell(&jobs);
+        let wanted: BTreeMap<String, config::Job> = jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
         let gone: Vec<String> = self.pools.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for name in gone {
             if let Some(pool) = self.pools.remove(&name) {

@@ -20,6 +20,7 @@ use serde_saphyr::{Error as YamlError, Options};
 
 use super::relabel::Rule;
 use crate::outgoing::{Files, Secret};
+use crate::reload::Marks;
 pub(crate) use raw::{Group, Text};
 pub(crate) use told::yaml as told;
 
@@ -38,6 +39,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Config {
     pub(crate) jobs: Vec<Job>,
     pub(crate) warnings: Vec<String>,
+    /// The files that they stand in.
+    pub(crate) marks: Marks,
 }
 
 /// What one `scrape_configs` entry says, with everything that holds for it.
@@ -184,6 +187,7 @@ pub(crate) fn load(paths: &[PathBuf], files: Files) -> Result<Config, String> {
         let found = load_file(path, files)?;
         out.warnings.extend(found.warnings);
         out.jobs.extend(found.jobs);
+        out.marks.extend(found.marks);
     }
     let mut names = BTreeSet::new();
     if let Some(job) = out.jobs.iter().find(|job| !names.insert(&job.name)) {
@@ -199,12 +203,15 @@ fn load_file(path: &Path, files: Files) -> Result<Config, String> {
     let bytes = read(path, files)?;
     let file: raw::File = yaml(path, &bytes)?;
     let directory = path.parent().unwrap_or(Path::new(""));
-    let mut out = Config { warnings: left_out(path, &file), jobs: Vec::new() };
+    let (mut jobs, mut marks, is_empty_list) =
+        (Vec::new(), Marks::default(), file.scrape_configs.as_ref().is_some_and(Vec::is_empty));
+    let warnings = left_out(path, &file);
+    marks.note(path, &bytes);
     let mut resolve = |scrape: raw::Scrape, path: &Path| {
         let name = scrape.job_name.0.clone();
         let job = rules::job(scrape, &file.global, directory);
         let job = job.map_err(|sentence| format!("{}: job {name:?}: {sentence}", path.display()))?;
-        out.jobs.push(job);
+        jobs.push(job);
         Ok::<_, String>(())
     };
     for scrape in file.scrape_configs.unwrap_or_default() {
@@ -214,13 +221,16 @@ fn load_file(path: &Path, files: Files) -> Result<Config, String> {
         let pattern = directory.join(pattern);
         let found = (files.list)(&pattern).map_err(|error| format!("{}: {error}", pattern.display()))?;
         for path in found {
-            let more: rules::MoreJobs = yaml(&path, &read(&path, files)?)?;
+            let bytes = read(&path, files)?;
+            let more: rules::MoreJobs = yaml(&path, &bytes)?;
+            marks.note(&path, &bytes);
             for scrape in more.scrape_configs {
                 resolve(scrape, &path)?;
             }
         }
     }
-    Ok(out)
+    marks.count(jobs.len(), is_empty_list);
+    Ok(Config { jobs, warnings, marks })
 }
 
 fn read(path: &Path, files: Files) -> Result<Vec<u8>, String> {
