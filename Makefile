@@ -1,7 +1,7 @@
 # What a newcomer and CI need. `make run` builds and starts the server; `make test` runs every test.
 # Both install what they can and name what they cannot in one line (scripts/need).
 
-.PHONY: run build ui test test-rust test-ui test-e2e lint bench-peers bench-record schema clean
+.PHONY: run build ui test test-quick test-rust test-sdk test-ui test-e2e lint bench-peers bench-record schema clean
 .DEFAULT_GOAL := build
 
 UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
@@ -24,7 +24,7 @@ ui/dist/index.html: ui/node_modules/.made $(UI_SOURCES)
 	cd ui && npm run build
 	@touch $@
 
-test: lint test-rust test-ui test-e2e
+test: lint test-rust test-sdk test-ui test-e2e
 	@echo "make test: everything passed"
 
 lint:
@@ -48,6 +48,19 @@ test-rust: ui
 	cargo test --workspace --locked
 	cargo test --locked -p ogive-probe --features tracing --test spans
 	cargo test --locked -p ogive --features amqp,lua --lib --test amqp --test lua_checks -- amqp:: checks:: queues scripts
+
+# The histogram SDKs against the vectors (OGIVE_VECTORS_DIR names others) and a real server.
+test-sdk: ui
+	@scripts/need go
+	cargo build --locked -p ogive
+	sdk/test
+
+# No server, no browser, no client to install: the libraries of the workspace and the page's own tests.
+test-quick: ui
+	@scripts/need cargo cc
+	cargo test --locked --workspace --exclude ogive --exclude ogive-tidy --lib --quiet
+	cargo test --locked -p ogive-tidy --quiet
+	cd ui && npm test
 
 test-ui: ui
 	cd ui && npm test

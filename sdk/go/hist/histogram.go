@@ -1,0 +1,200 @@
+package hist
+
+import (
+	"iter"
+	"math"
+	"math/bits"
+	"slices"
+	"sort"
+)
+
+// entry is a filled bin.
+type entry struct {
+	key   key
+	count uint64
+}
+
+// Histogram is a set of counted bins with what is known exactly beside them. The zero value is empty and ready to use. It is
+// not safe for concurrent use; [Recorder] is.
+type Histogram struct {
+	entries []entry // ascending by key, without zero counts
+	sum     float64
+	min     float64
+	max     float64
+	exact   bool // sum, min and max are those of the samples
+}
+
+// Record counts one sample.
+func (h *Histogram) Record(value float64) { h.RecordN(value, 1) }
+
+// RecordN counts a sample n times. Counts saturate at 2^64-1.
+func (h *Histogram) RecordN(value float64, n uint64) {
+	if n == 0 {
+		return
+	}
+	bin := BinOf(value)
+	if bin != NaNBin {
+		first := h.Real() == 0
+		switch {
+		case first:
+			h.sum, h.min, h.max, h.exact = value*float64(n), value, value, true
+		case h.exact:
+			h.sum += value * float64(n)
+			h.min, h.max = math.Min(h.min, value), math.Max(h.max, value)
+		}
+	}
+	h.add(bin.key(), n)
+}
+
+// RecordBin counts n samples of a bin. Sum, minimum and maximum are then not known.
+func (h *Histogram) RecordBin(bin Bin, n uint64) {
+	if n == 0 || !bin.Valid() {
+		return
+	}
+	if bin != NaNBin {
+		h.exact = false
+	}
+	h.add(bin.key(), n)
+}
+
+func (h *Histogram) add(k key, n uint64) {
+	at, found := h.find(k)
+	if found {
+		h.entries[at].count = saturating(h.entries[at].count, n)
+		return
+	}
+	h.entries = slices.Insert(h.entries, at, entry{k, n})
+}
+
+func (h *Histogram) find(k key) (int, bool) {
+	at := sort.Search(len(h.entries), func(i int) bool { return h.entries[i].key >= k })
+	return at, at < len(h.entries) && h.entries[at].key == k
+}
+
+func saturating(a, b uint64) uint64 {
+	sum, carry := bits.Add64(a, b, 0)
+	if carry != 0 {
+		return math.MaxUint64
+	}
+	return sum
+}
+
+// Count returns the number of samples, those that are not numbers included. It saturates at 2^64-1.
+func (h *Histogram) Count() uint64 {
+	var total uint64
+	for _, e := range h.entries {
+		total = saturating(total, e.count)
+	}
+	return total
+}
+
+// Real returns the number of samples that are numbers.
+func (h *Histogram) Real() uint64 {
+	var total uint64
+	for _, e := range h.real() {
+		total = saturating(total, e.count)
+	}
+	return total
+}
+
+// NaN returns the number of samples that are not numbers, infinite, or not below 1e128.
+func (h *Histogram) NaN() uint64 {
+	if len(h.entries) > 0 && h.entries[0].key == nanKey {
+		return h.entries[0].count
+	}
+	return 0
+}
+
+func (h *Histogram) real() []entry {
+	if len(h.entries) > 0 && h.entries[0].key == nanKey {
+		return h.entries[1:]
+	}
+	return h.entries
+}
+
+// Exact returns sum, minimum and maximum of the samples where they are known exactly.
+func (h *Histogram) Exact() (sum, least, greatest float64, known bool) {
+	return h.sum, h.min, h.max, h.exact && len(h.real()) > 0
+}
+
+// SetExact states what is known beside the bins: a recorder's exact sum, minimum and maximum.
+func (h *Histogram) SetExact(sum, least, greatest float64) {
+	h.sum, h.min, h.max, h.exact = sum, least, greatest, true
+}
+
+// Bins yields the filled bins with their counts: NaN, then ascending on the real axis.
+func (h *Histogram) Bins() iter.Seq2[Bin, uint64] {
+	return func(yield func(Bin, uint64) bool) {
+		for _, e := range h.entries {
+			if !yield(e.key.bin(), e.count) {
+				return
+			}
+		}
+	}
+}
+
+// Clone returns an independent copy.
+func (h *Histogram) Clone() *Histogram {
+	copied := *h
+	copied.entries = slices.Clone(h.entries)
+	return &copied
+}
+
+// Reset makes the histogram empty and keeps its memory.
+func (h *Histogram) Reset() { *h = Histogram{entries: h.entries[:0]} }
+
+// Merge adds the samples of another histogram. Bins merge exactly; counts saturate at 2^64-1.
+func (h *Histogram) Merge(other *Histogram) {
+	switch {
+	case len(other.real()) == 0:
+	case len(h.real()) == 0:
+		h.sum, h.min, h.max, h.exact = other.sum, other.min, other.max, other.exact
+	default:
+		h.exact = h.exact && other.exact
+		h.sum += other.sum
+		h.min, h.max = math.Min(h.min, other.min), math.Max(h.max, other.max)
+	}
+	merged := make([]entry, 0, len(h.entries)+len(other.entries))
+	left, right := h.entries, other.entries
+	for len(left) > 0 && len(right) > 0 {
+		switch {
+		case left[0].key < right[0].key:
+			merged, left = append(merged, left[0]), left[1:]
+		case left[0].key > right[0].key:
+			merged, right = append(merged, right[0]), right[1:]
+		default:
+			merged = append(merged, entry{left[0].key, saturating(left[0].count, right[0].count)})
+			left, right = left[1:], right[1:]
+		}
+	}
+	h.entries = append(append(merged, left...), right...)
+}
+
+// Subtract takes the samples of another histogram away and returns how many bins held fewer than were to be taken; those
+// are left empty. The minimum and maximum are then not known, and the sum is not if a bin fell short.
+func (h *Histogram) Subtract(other *Histogram) (short int) {
+	for _, taken := range other.entries {
+		at, found := h.find(taken.key)
+		switch {
+		case !found:
+			short++
+		case h.entries[at].count < taken.count:
+			short++
+			h.entries[at].count = 0
+		default:
+			h.entries[at].count -= taken.count
+		}
+	}
+	h.compact()
+	if len(other.real()) > 0 {
+		h.exact = false
+	}
+	return short
+}
+
+func (h *Histogram) compact() {
+	h.entries = slices.DeleteFunc(h.entries, func(e entry) bool { return e.count == 0 })
+}
+
+// Equal reports whether both hold the same counts in the same bins.
+func (h *Histogram) Equal(other *Histogram) bool { return slices.Equal(h.entries, other.entries) }
