@@ -14,8 +14,9 @@ pub const GAPS_MIN: u32 = 16;
 /// The largest gap is that of the last 64 to 128 gaps: two windows of 64, the older one forgotten as a third begins.
 const WINDOW: u32 = 64;
 
-/// A coefficient of variation below this is a periodic series: 1 s cells with 100 ms of jitter are.
-const CV_PERIODIC: f64 = 0.1;
+/// A coefficient of variation below this is a periodic series: one that jitters by a tenth, and misses a sample now and then
+/// (one double gap in 64 is 0.125).
+const CV_PERIODIC: f64 = 0.25;
 
 /// ln(1e8): one false absence in 1e8 gaps of a Poisson stream.
 const POISSON_GAPS: f64 = 18.420_680_743_952_367;
@@ -88,13 +89,26 @@ impl Cadence {
     /// The watermark at which it is absent when it did not come until then; `lateness_ms` is allowed on top.
     #[must_use]
     pub fn deadline_ms(&self, lateness_ms: i64) -> Option<i64> {
+        Some(self.after(self.patience_ms()?, lateness_ms))
+    }
+
+    /// The watermark at which it becomes suspect, after two thirds of the patience: others may turn out to be silent too.
+    #[must_use]
+    pub fn suspect_ms(&self, lateness_ms: i64) -> Option<i64> {
+        Some(self.after(self.patience_ms()? * 2.0 / 3.0, lateness_ms))
+    }
+
+    fn patience_ms(&self) -> Option<f64> {
         let mean = self.mean_ms()?;
         let largest = f64::from(self.largest_ms[0].max(self.largest_ms[1]));
-        let patience =
-            if self.is_periodic() { (3.0 * mean).max(largest) } else { (1.5 * largest).max(POISSON_GAPS * mean) };
+        let gaps = if self.is_periodic() { 3.0 } else { POISSON_GAPS };
+        Some((gaps * mean).max(1.5 * largest))
+    }
+
+    fn after(&self, patience_ms: f64, lateness_ms: i64) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "a saturated deadline is one that never comes")]
-        let patience_ms = patience.round() as i64;
-        Some(self.last_ms.saturating_add(patience_ms).saturating_add(lateness_ms.max(0)))
+        let patience_ms = patience_ms.round() as i64;
+        self.last_ms.saturating_add(patience_ms).saturating_add(lateness_ms.max(0))
     }
 }
 

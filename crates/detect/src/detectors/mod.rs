@@ -7,11 +7,14 @@
 //! - [`parent`]: one finding for many series that went silent together; [`explain`]: which label carries a change.
 //! - [`sibling`]: the odd one out, and the difference from last week.
 //!
+//! [`monitor`] runs them over many series.
+//!
 //! Invariants: no clock, no disk, no network, no randomness: the same cells give the same findings, and a replay of stored
 //! cells those that were reported live.
 
 pub mod absence;
 pub mod explain;
+pub mod monitor;
 pub mod parent;
 pub mod rhythm;
 pub mod saturation;
@@ -23,5 +26,6 @@ mod finding;
 mod instant;
 mod quantity;
 mod reference;
+mod silence;
 
 pub use finding::{Finding, FindingKind};

@@ -1,0 +1,531 @@
+//! All detectors over many series: cells go in as they close, findings come out with each step of the watermark.
+//!
+//! A series belongs to a source, named by the first of [`SOURCE_LABELS`] that it has. A source's watermark is the newest time
+//! of its series; a series is absent when that has passed its deadline. A source is lost when the monitor's own watermark has.
+//!
+//! Limits: [`Options::series_max`] series; of more nothing is judged, which [`Monitor::refused`] counts. What a source finds of
+//! one kind in one step is one finding when it is more than [`ALONE_MAX`]. A series that is silent for [`FORGOTTEN_MS`] goes.
+
+use std::collections::HashMap;
+
+use ogive_hist::{Count, Histogram};
+use ogive_model::{Labels, SeriesId};
+
+use super::absence::Cadence;
+use super::finding::{Finding, FindingKind};
+use super::rhythm::Rhythm;
+use super::shape::Shape;
+use super::silence::{Family, Member, Pair, Presence};
+
+/// Labels that name who sends a series, the first of them that it has.
+pub const SOURCE_LABELS: [&str; 6] = ["source", "instance", "service_instance_id", "host", "pod", "job"];
+/// More findings of one kind, of one source in one step, are told as one.
+pub const ALONE_MAX: usize = 5;
+/// A day: what was silent for longer does not exist any more.
+pub const FORGOTTEN_MS: i64 = 86_400_000;
+/// A cell with less than this share of the usual count is a hole.
+const LOW_SHARE: f32 = 0.35;
+/// Operations of a cell below which a low count says nothing.
+const LOW_COUNT_MIN: f32 = 50.0;
+
+/// What is judged, and how patiently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How late a sample may be, milliseconds.
+    pub lateness_ms: i64,
+    /// Series that are judged.
+    pub series_max: usize,
+}
+
+impl Default for Options {
+    /// 100,000 series are some 70 MB.
+    fn default() -> Self {
+        Self { lateness_ms: 2_000, series_max: 100_000 }
+    }
+}
+
+/// A finding and what it is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reported {
+    /// Labels of the series; of a lost parent, or of several series of a source, the pair that they share.
+    pub labels: Labels,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// What a series' sample is.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// Everything that happened in the cell.
+    Cell(&'a Histogram<u64>),
+    /// The same with float counts.
+    FloatCell(&'a Histogram<f64>),
+    /// A number, or a distribution that is no cell: only when it came counts.
+    Arrival,
+}
+
+/// What is known of a series when it first comes.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// Labels, the name included.
+    pub labels: &'a Labels,
+    /// Unit of its values.
+    pub unit: &'a str,
+    /// Width of its cells, milliseconds.
+    pub width_ms: u32,
+}
+
+struct Slot {
+    member: Member,
+    source: u32,
+    unit: Box<str>,
+    width_ms: u32,
+    /// Usual count of a cell, and how much of the last one was missing.
+    usual: f32,
+    missing: f32,
+    shape: Option<Box<Shape>>,
+    rhythm: Option<Box<Rhythm>>,
+}
+
+struct Source {
+    member: Member,
+    /// Newest sample.
+    newest_ms: i64,
+    /// Something came since the last step.
+    is_fresh: bool,
+    /// It came back with this step.
+    is_back: bool,
+    rhythm: Option<Box<Rhythm>>,
+}
+
+/// See the module.
+pub struct Monitor {
+    options: Options,
+    watermark_ms: i64,
+    known: HashMap<SeriesId, u32>,
+    slots: Vec<Slot>,
+    sources: Vec<Source>,
+    source_names: HashMap<(u8, Box<str>), u32>,
+    family: Family,
+    pending: Vec<(u32, Finding)>,
+    refused: u64,
+    suppressed: u64,
+}
+
+impl Monitor {
+    /// One that knows nothing yet.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            watermark_ms: i64::MIN,
+            known: HashMap::new(),
+            slots: Vec::new(),
+            sources: Vec::new(),
+            source_names: HashMap::new(),
+            family: Family::default(),
+            pending: Vec::new(),
+            refused: 0,
+            suppressed: 0,
+        }
+    }
+
+    /// Series that are judged.
+    #[must_use]
+    pub fn series(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Samples of series beyond the limit.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Findings that another one stands for.
+    #[must_use]
+    pub const fn suppressed(&self) -> u64 {
+        self.suppressed
+    }
+
+    /// About how many bytes it holds.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let slot = |slot: &Slot| {
+            let shape = slot.shape.as_ref().map_or(0, |shape| size_of::<Shape>() + shape.heap_bytes());
+            let rhythm = slot.rhythm.as_ref().map_or(0, |rhythm| size_of::<Rhythm>() + rhythm.heap_bytes());
+            shape + rhythm + slot.member.pairs.len() * size_of::<Pair>() + slot.unit.len()
+        };
+        let held: usize = self.slots.iter().map(slot).sum();
+        held + self.slots.capacity() * size_of::<Slot>()
+            + self.sources.capacity() * size_of::<Source>()
+            + self.known.capacity() * (size_of::<(SeriesId, u32)>() + 1)
+            + self.family.heap_bytes()
+    }
+
+    /// A sample of a series that ended at `end_ms`. Samples of a series come in the order of time; others are ignored.
+    pub fn sample(&mut self, id: SeriesId, about: About<'_>, end_ms: i64, content: Content<'_>) {
+        let Some(at) = self.slot(id, about, end_ms) else {
+            self.refused += 1;
+            return;
+        };
+        let slot = &mut self.slots[at as usize];
+        let source = &mut self.sources[slot.source as usize];
+        source.is_fresh = true;
+        source.newest_ms = source.newest_ms.max(end_ms);
+        let last_ms = slot.member.cadence.last_ms();
+        if end_ms < last_ms {
+            return;
+        }
+        let was_out = slot.member.presence == Presence::Suppressed || source.member.presence != Presence::Present;
+        let mean_ms = slot.member.cadence.mean_ms();
+        if was_out {
+            slot.member.presence = Presence::Present;
+            slot.member.cadence.resume(end_ms);
+        } else if slot.member.arrive(end_ms) {
+            let finding = slot.member.back(end_ms, &name(&slot.member.labels));
+            self.pending.push((at, finding));
+        }
+        let count = match content {
+            Content::Cell(cell) => Some(count(cell)),
+            Content::FloatCell(cell) => Some(count(cell)),
+            Content::Arrival => None,
+        };
+        if let Some(finding) = slot.hole(last_ms, end_ms, count, mean_ms) {
+            self.pending.push((at, finding));
+        }
+        let shape = slot.shape.as_mut();
+        let found = match (content, shape) {
+            (Content::Cell(cell), Some(shape)) => shape.cell(end_ms, cell, &slot.unit),
+            (Content::FloatCell(cell), Some(shape)) => shape.cell(end_ms, cell, &slot.unit),
+            _ => None,
+        };
+        if let Some(finding) = found {
+            self.pending.push((at, finding));
+        }
+    }
+
+    fn slot(&mut self, id: SeriesId, about: About<'_>, end_ms: i64) -> Option<u32> {
+        if let Some(at) = self.known.get(&id) {
+            return Some(*at);
+        }
+        if self.slots.len() >= self.options.series_max {
+            return None;
+        }
+        let source = self.source(about.labels, end_ms);
+        let member = Member::new(about.labels.clone(), end_ms);
+        self.family.add(&member);
+        let at = u32::try_from(self.slots.len()).ok()?;
+        let (unit, width_ms) = (about.unit.into(), about.width_ms.max(1));
+        let shape = (about.width_ms > 0).then(|| Box::new(Shape::new(about.width_ms)));
+        self.slots.push(Slot { member, source, unit, width_ms, usual: 0.0, missing: 0.0, shape, rhythm: None });
+        self.known.insert(id, at);
+        Some(at)
+    }
+
+    fn source(&mut self, labels: &Labels, time_ms: i64) -> u32 {
+        let named = SOURCE_LABELS.iter().zip(0_u8..).find(|(label, _)| !labels.get(label).is_empty());
+        let (label, at) = named.map_or(("", u8::MAX), |(label, at)| (*label, at));
+        let key = (at, Box::from(labels.get(label)));
+        if let Some(source) = self.source_names.get(&key) {
+            return *source;
+        }
+        let own = Labels::new([(label, labels.get(label))].into_iter().filter(|(name, _)| !name.is_empty()))
+            .unwrap_or_else(|_| Labels::empty());
+        let at = u32::try_from(self.sources.len()).expect("fewer than series");
+        self.sources.push(Source {
+            member: Member::new(own, i64::MIN),
+            newest_ms: time_ms,
+            is_fresh: true,
+            is_back: false,
+            rhythm: None,
+        });
+        self.source_names.insert(key, at);
+        at
+    }
+
+    /// No sample up to `watermark_ms` is expected any more, but for the lateness: what was found since the last step.
+    pub fn advance(&mut self, watermark_ms: i64) -> Vec<Reported> {
+        if watermark_ms <= self.watermark_ms {
+            return Vec::new();
+        }
+        self.watermark_ms = watermark_ms;
+        let mut out = Vec::new();
+        self.step_sources(&mut out);
+        self.step_series();
+        self.judge_silence(&mut out);
+        self.gather(&mut out);
+        self.forget();
+        out
+    }
+
+    /// Deliveries of each source.
+    fn step_sources(&mut self, out: &mut Vec<Reported>) {
+        let (watermark_ms, lateness_ms) = (self.watermark_ms, self.options.lateness_ms);
+        for source in &mut self.sources {
+            let member = &mut source.member;
+            source.is_back = source.is_fresh && member.presence != Presence::Present;
+            if member.cadence.last_ms() == i64::MIN {
+                // Its first step: from here on.
+                (member.cadence, source.is_fresh) = (Cadence::new(watermark_ms), false);
+            } else if std::mem::take(&mut source.is_fresh) {
+                let (last_ms, mean_ms) = (member.cadence.last_ms(), member.cadence.mean_ms());
+                if member.arrive(watermark_ms) {
+                    let finding =
+                        Finding { kind: FindingKind::LostParent, ..member.back(watermark_ms, &name(&member.labels)) };
+                    out.push(Reported { labels: member.labels.clone(), finding });
+                }
+                #[expect(clippy::cast_precision_loss, reason = "a gap in ms")]
+                let gap_ms = (watermark_ms - last_ms) as f64;
+                if let Some(mean_ms) = mean_ms.filter(|mean_ms| gap_ms >= 2.0 * mean_ms) {
+                    let found = source.rhythm.get_or_insert_default().gap(last_ms, gap_ms - mean_ms);
+                    out.extend(found.map(|finding| Reported { labels: member.labels.clone(), finding }));
+                }
+            } else {
+                member.suspect(watermark_ms, lateness_ms);
+            }
+            let over = source.rhythm.as_mut().and_then(|rhythm| rhythm.pass(watermark_ms));
+            out.extend(over.map(|finding| Reported { labels: source.member.labels.clone(), finding }));
+        }
+    }
+
+    /// Series against the watermark of their sources.
+    fn step_series(&mut self) {
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            let source = &self.sources[slot.source as usize];
+            if source.is_back
+                && matches!(slot.member.presence, Presence::Suspect | Presence::Suppressed)
+                && !self.family.covers(&slot.member)
+            {
+                slot.member.presence = Presence::Present;
+                slot.member.cadence.resume(source.newest_ms);
+            }
+            match source.member.presence {
+                Presence::Present => slot.member.suspect(source.newest_ms, self.options.lateness_ms),
+                // What a silent source would send is not known.
+                _ if slot.member.presence == Presence::Present => slot.member.presence = Presence::Suspect,
+                _ => {}
+            }
+            let over = slot.rhythm.as_mut().and_then(|rhythm| rhythm.pass(source.newest_ms));
+            if let Some(finding) = over {
+                self.pending.push((u32::try_from(at).expect("series are numbered"), finding));
+            }
+            if slot.rhythm.as_ref().is_some_and(|rhythm| rhythm.heap_bytes() == 0 && rhythm.lock().is_none()) {
+                slot.rhythm = None;
+            }
+        }
+    }
+
+    /// Parents first, then sources, then series that are alone.
+    fn judge_silence(&mut self, out: &mut Vec<Reported>) {
+        let (watermark_ms, lateness_ms) = (self.watermark_ms, self.options.lateness_ms);
+        self.resynchronise(out);
+        let suspects: Vec<usize> =
+            (0..self.slots.len()).filter(|at| self.slots[*at].member.presence == Presence::Suspect).collect();
+        if suspects.is_empty() {
+            return;
+        }
+        for at in &suspects {
+            if self.family.covers(&self.slots[*at].member) {
+                self.slots[*at].member.presence = Presence::Suppressed;
+                self.suppressed += 1;
+            }
+        }
+        let is_due = |at: &usize| {
+            let slot = &self.slots[*at];
+            let source = &self.sources[slot.source as usize];
+            match source.member.presence {
+                Presence::Present => slot.member.is_due(source.newest_ms, lateness_ms),
+                _ => source.member.is_due(watermark_ms, lateness_ms),
+            }
+        };
+        if !suspects.iter().any(is_due) {
+            return;
+        }
+        let members: Vec<&Member> = suspects
+            .iter()
+            .map(|at| &self.slots[*at].member)
+            .filter(|member| member.presence == Presence::Suspect)
+            .collect();
+        let series = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        let found = self.family.judge(&members, series, watermark_ms);
+        out.extend(found.into_iter().map(|(labels, finding)| Reported { labels, finding }));
+        for at in &suspects {
+            let slot = &self.slots[*at];
+            let source = &mut self.sources[slot.source as usize].member;
+            if source.presence == Presence::Suspect && self.family.covers(&slot.member) {
+                source.presence = Presence::Suppressed;
+            }
+        }
+        for source in &mut self.sources {
+            let is_due = source.member.is_due(watermark_ms, lateness_ms);
+            if source.member.presence == Presence::Suspect && is_due {
+                source.member.presence = Presence::Reported;
+                let finding = Finding {
+                    kind: FindingKind::LostParent,
+                    ..source.member.absent(watermark_ms, &name(&source.member.labels))
+                };
+                out.push(Reported { labels: source.member.labels.clone(), finding });
+            }
+        }
+        for at in suspects {
+            let slot = &mut self.slots[at];
+            let source = &self.sources[slot.source as usize];
+            let is_explained = source.member.presence == Presence::Reported || self.family.covers(&slot.member);
+            if slot.member.presence == Presence::Suspect && is_explained {
+                slot.member.presence = Presence::Suppressed;
+                self.suppressed += 1;
+            } else if source.member.presence == Presence::Present && slot.member.is_due(source.newest_ms, lateness_ms) {
+                slot.member.presence = Presence::Reported;
+                let finding = slot.member.absent(source.newest_ms, &name(&slot.member.labels));
+                self.pending.push((u32::try_from(at).expect("series are numbered"), finding));
+            }
+        }
+    }
+
+    /// Parents that are back: those of their children that are not begin anew.
+    fn resynchronise(&mut self, out: &mut Vec<Reported>) {
+        if self.family.lost.is_empty() {
+            return;
+        }
+        let slots = &self.slots;
+        let is_silent = |slot: &&Slot| matches!(slot.member.presence, Presence::Suppressed | Presence::Suspect);
+        let silent = |pair: Pair| {
+            let count = slots.iter().filter(is_silent).filter(|slot| slot.member.pairs.contains(&pair)).count();
+            u32::try_from(count).unwrap_or(u32::MAX)
+        };
+        for (pair, _, finding) in self.family.returned(silent, self.watermark_ms) {
+            let mut labels = Labels::empty();
+            for slot in self.slots.iter_mut().filter(|slot| slot.member.pairs.contains(&pair)) {
+                if labels.is_empty() {
+                    let named = slot.member.labels.iter().find(|(name, value)| Pair::new(name, value) == pair);
+                    labels = Labels::new(named).unwrap_or_else(|_| Labels::empty());
+                }
+                if slot.member.presence == Presence::Suppressed {
+                    let source = &mut self.sources[slot.source as usize];
+                    if source.member.presence == Presence::Suppressed {
+                        source.member.presence = Presence::Present;
+                        source.member.cadence.resume(self.watermark_ms);
+                    }
+                    slot.member.presence = Presence::Present;
+                    slot.member.cadence.resume(source.newest_ms);
+                }
+            }
+            out.push(Reported { labels, finding });
+        }
+    }
+
+    /// What series found: one finding for many of a source.
+    fn gather(&mut self, out: &mut Vec<Reported>) {
+        let pending = std::mem::take(&mut self.pending);
+        let mut groups: HashMap<(u32, FindingKind, bool), Vec<(u32, Finding)>> = HashMap::new();
+        let mut order = Vec::new();
+        for (at, finding) in pending {
+            let key = (self.slots[at as usize].source, finding.kind, finding.is_active);
+            let group = groups.entry(key).or_insert_with(|| {
+                order.push(key);
+                Vec::new()
+            });
+            group.push((at, finding));
+        }
+        for key in order {
+            let mut group = groups.remove(&key).unwrap_or_default();
+            if group.len() <= ALONE_MAX {
+                let labels = |at: u32| self.slots[at as usize].member.labels.clone();
+                out.extend(group.into_iter().map(|(at, finding)| Reported { labels: labels(at), finding }));
+                continue;
+            }
+            let (at, mut finding) = group.swap_remove(0);
+            self.suppressed += group.len() as u64;
+            let source = &self.sources[key.0 as usize].member.labels;
+            let (count, one) = (group.len() + 1, name(&self.slots[at as usize].member.labels));
+            finding.sentence = format!("{count} series of {}; {one}: {}", name(source), finding.sentence);
+            out.push(Reported { labels: source.clone(), finding });
+        }
+    }
+
+    /// Series and sources that are gone for good.
+    fn forget(&mut self) {
+        let limit_ms = self.watermark_ms.saturating_sub(FORGOTTEN_MS);
+        if !self.slots.iter().any(|slot| slot.member.cadence.last_ms() < limit_ms) {
+            return;
+        }
+        let mut renumbered = vec![u32::MAX; self.slots.len()];
+        let mut kept = 0;
+        for (at, slot) in self.slots.iter().enumerate() {
+            if slot.member.cadence.last_ms() < limit_ms {
+                self.family.remove(&slot.member);
+            } else {
+                renumbered[at] = kept;
+                kept += 1;
+            }
+        }
+        self.slots.retain(|slot| slot.member.cadence.last_ms() >= limit_ms);
+        self.known.retain(|_, at| {
+            *at = renumbered[*at as usize];
+            *at != u32::MAX
+        });
+    }
+}
+
+impl Slot {
+    /// A hole before this sample, of the cells that are missing and of what neighbours have less than usual.
+    fn hole(&mut self, last_ms: i64, end_ms: i64, count: Option<f32>, mean_ms: Option<f64>) -> Option<Finding> {
+        let missing = count.map_or(0.0, |count| self.share_missing(count));
+        let before = std::mem::replace(&mut self.missing, missing);
+        let mean_ms = mean_ms?;
+        #[expect(clippy::cast_precision_loss, reason = "a gap in ms")]
+        let gap_ms = (end_ms - last_ms) as f64;
+        let is_hole = gap_ms >= 1.75 * mean_ms;
+        let is_low = missing > 1.0 - LOW_SHARE;
+        if !is_hole && !is_low {
+            return None;
+        }
+        let width = f64::from(self.width_ms);
+        let partial = |share: f32| if share > 0.2 { f64::from(share) * width } else { 0.0 };
+        #[expect(clippy::cast_possible_truncation, reason = "below a cell's width")]
+        let (onset_ms, width_ms) = if is_hole {
+            (last_ms - partial(before) as i64, gap_ms - mean_ms + partial(before) + partial(missing))
+        } else {
+            (end_ms - i64::from(self.width_ms), partial(missing))
+        };
+        self.rhythm.get_or_insert_default().gap(onset_ms, width_ms)
+    }
+
+    /// How much of its usual count a cell lacks; learns what is usual.
+    fn share_missing(&mut self, count: f32) -> f32 {
+        if self.usual < LOW_COUNT_MIN {
+            self.usual += (count - self.usual) / 16.0;
+            return 0.0;
+        }
+        let missing = (1.0 - count / self.usual).clamp(0.0, 1.0);
+        // A lone hole hardly moves it; a new level is learned within a minute or two.
+        self.usual += (count - self.usual) / if missing > 0.2 { 64.0 } else { 16.0 };
+        missing
+    }
+}
+
+fn count<C: Count>(cell: &Histogram<C>) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "24 bits of a count")]
+    {
+        cell.total().to_f64() as f32
+    }
+}
+
+/// Labels as a sentence has them.
+fn name(labels: &Labels) -> String {
+    let mut text = labels.metric_name().to_owned();
+    let others: Vec<String> = labels
+        .iter()
+        .filter(|(name, _)| *name != "__name__")
+        .map(|(name, value)| format!("{name}={value:?}"))
+        .collect();
+    match (others.is_empty(), text.is_empty()) {
+        (true, true) => "everything".into(),
+        (true, false) => text,
+        _ => {
+            text.push_str(&format!("{{{}}}", others.join(",")));
+            text
+        }
+    }
+}
