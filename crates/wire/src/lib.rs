@@ -48,6 +48,7 @@ mod exchange;
 mod finding;
 mod flow;
 mod hash;
+mod hpack;
 mod observer;
 mod reassembly;
 mod span;

@@ -4,6 +4,7 @@ mod cql;
 pub(crate) mod dns;
 mod framed;
 mod http1;
+mod http2;
 mod kafka;
 mod line;
 mod mysql;
@@ -20,6 +21,7 @@ pub const TABLE: &[Protocol] = &[
     mysql::PROTOCOL,
     kafka::PROTOCOL,
     cql::PROTOCOL,
+    http2::PROTOCOL,
     dns::PROTOCOL,
 ];
 
