@@ -25,6 +25,8 @@ pub enum End {
     Closed,
     /// One side reset it.
     Reset,
+    /// One side reset it, and what made it do so was not seen: an answer may have been missed.
+    Unexplained,
     /// The capture ended first: what is open stays open.
     Cut,
 }
@@ -143,6 +145,14 @@ impl Connection {
         connection
     }
 
+    /// The server was not heard yet, so that what is seen first of the client may continue a request. Where the first is not reported
+    /// anyway, that does no harm.
+    pub fn wait_for_server(&mut self) {
+        if self.decoder.begins_whole() {
+            self.server_at_loss = Some(0);
+        }
+    }
+
     /// What was counted.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -190,6 +200,10 @@ impl Connection {
         if direction.is_lost || self.is_opaque {
             self.counts.unread_bytes += direction.forget();
             direction.last = Some(at);
+            if side == Side::Client {
+                // What the client sends next, before the server answers, may continue this.
+                self.server_at_loss = Some(self.sides[Side::Server.index()].received);
+            }
         } else {
             self.pump(side, bytes);
         }
@@ -407,6 +421,7 @@ impl Connection {
             side.is_lost = false;
         }
         self.sides[Side::Server.index()].verify = true;
+        self.exchanges.expect_partial(!self.decoder.begins_whole());
         self.is_uncertain = true;
     }
 
@@ -491,7 +506,7 @@ impl Connection {
 }
 
 fn verdict(exchange: &Exchange, end: End) -> Fate {
-    if exchange.doubtful {
+    if exchange.doubtful || exchange.is_partial || end == End::Unexplained {
         Fate::Discarded(Reason::Gap)
     } else if !exchange.request_done {
         Fate::Unanswered(Unanswered::PartialRequest)

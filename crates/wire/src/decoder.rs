@@ -106,6 +106,12 @@ pub trait Decoder: Send {
     /// Whether `bytes`, the start of a segment after a hole or in the middle of a connection, begin a message of `side`. Strict is right:
     /// a wrong yes may pair wrongly.
     fn begins(&self, side: Side, bytes: &[u8]) -> bool;
+
+    /// Whether a segment that begins a message after a loss also begins a request. If not, the first request after a loss is not reported:
+    /// bytes of it may have come before (PostgreSQL's Flush may stand in front of a query).
+    fn begins_whole(&self) -> bool {
+        true
+    }
 }
 
 /// What a step may use: the table of open exchanges, and where the view stands.

@@ -126,6 +126,8 @@ pub struct Exchange {
     pub by_server: bool,
     /// A hole came by while it was open, so that its answer may have been missed.
     pub doubtful: bool,
+    /// Bytes of its request may have been missed.
+    pub is_partial: bool,
 }
 
 impl Exchange {
@@ -150,6 +152,7 @@ impl Exchange {
             note: 0,
             by_server: false,
             doubtful: false,
+            is_partial: false,
         }
     }
 
@@ -187,6 +190,8 @@ pub struct Exchanges {
     spare: Option<Exchange>,
     responses: u64,
     opened: u64,
+    /// The next one is.
+    is_partial: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,7 +203,15 @@ pub(crate) enum Fate {
 
 impl Exchanges {
     pub(crate) fn new(protocol: &'static str) -> Self {
-        Self { protocol, open: VecDeque::new(), finished: Vec::new(), spare: None, responses: 0, opened: 0 }
+        Self {
+            protocol,
+            open: VecDeque::new(),
+            finished: Vec::new(),
+            spare: None,
+            responses: 0,
+            opened: 0,
+            is_partial: false,
+        }
     }
 
     /// A request begins. An open one of the same id is discarded first: its answer was missed.
@@ -220,7 +233,8 @@ impl Exchanges {
             }
             None => Exchange::new(self.protocol, key),
         };
-        self.open.push_back(exchange);
+        let is_partial = std::mem::take(&mut self.is_partial);
+        self.open.push_back(Exchange { is_partial, ..exchange });
         self.open.back_mut().expect("pushed above")
     }
 
@@ -290,8 +304,13 @@ impl Exchanges {
             let exchange = &mut self.open[at];
             exchange.number = self.responses;
             self.responses += 1;
-            let timed = exchange.request.is_timed() && exchange.response.is_timed();
-            self.finish(at, if timed { Fate::Answered } else { Fate::Discarded(Reason::Untimed) });
+            let is_timed = exchange.request.is_timed() && exchange.response.is_timed();
+            let fate = match (exchange.is_partial, is_timed) {
+                (true, _) => Fate::Discarded(Reason::Gap),
+                (false, true) => Fate::Answered,
+                (false, false) => Fate::Discarded(Reason::Untimed),
+            };
+            self.finish(at, fate);
         }
     }
 
@@ -315,6 +334,11 @@ impl Exchanges {
             let fate = fate(&exchange);
             self.finished.push((exchange, fate));
         }
+    }
+
+    /// The next request is known to be one only in part.
+    pub(crate) fn expect_partial(&mut self, is_partial: bool) {
+        self.is_partial = is_partial;
     }
 
     pub(crate) fn doubt_all(&mut self) {

@@ -3,62 +3,15 @@
 //! Limits: a frame of at most [`MAX_FRAME`] bytes, [`MAX_INTERFACES`] interfaces a pcapng section.
 //! Failure: a file that ends inside a record gives [`Error::Truncated`] after the frames before it; nothing is guessed.
 
+mod input;
 mod pcapng;
 
 use std::io::{self, Read};
 
 use crate::frame::Link;
-use crate::span::Nanos;
 
-/// Bytes of a frame that are believed: tcpdump's largest snap length is 256 KiB, super-frames of big TCP reach 512 KiB.
-pub const MAX_FRAME: usize = 1 << 20;
-
-/// Interfaces of a pcapng section that are remembered.
-pub const MAX_INTERFACES: usize = 4_096;
-
-/// What the buffer reads at once.
-const READ_SIZE: usize = 1 << 18;
-
-/// Why a file cannot be read on.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The first bytes are of no capture file.
-    #[error(
-        "this is no capture file: it begins with {0:02x?}; pcap, pcapng and either of them in gzip or zstd are read"
-    )]
-    Format([u8; 4]),
-    /// The file ends inside a record.
-    #[error("the capture ends in the middle of a record, {offset} bytes in; what stands before it was read")]
-    Truncated {
-        /// Bytes of the uncompressed file before the record.
-        offset: u64,
-    },
-    /// A length or a number that cannot be.
-    #[error("the capture is damaged {offset} bytes in: {what}")]
-    Corrupt {
-        /// Bytes of the uncompressed file before the record.
-        offset: u64,
-        /// What is wrong.
-        what: String,
-    },
-    /// Reading or decompressing failed.
-    #[error("reading the capture")]
-    Io(#[from] io::Error),
-}
-
-/// A captured frame.
-#[derive(Debug, Clone, Copy)]
-pub struct Frame<'a> {
-    /// When it was captured, in nanoseconds since 1970.
-    pub at: Nanos,
-    /// What its first header is.
-    pub link: Link,
-    /// The bytes that were captured.
-    pub bytes: &'a [u8],
-    /// How long it was on the wire.
-    pub length: usize,
-}
+pub use input::{Error, Frame, MAX_FRAME, MAX_INTERFACES};
+use input::{Input, check_frame, u32_at};
 
 /// Reads a capture's frames in order.
 pub struct Reader<R> {
@@ -169,26 +122,6 @@ impl Pcap {
     }
 }
 
-fn check_frame(captured: usize, offset: u64) -> Result<(), Error> {
-    if captured > MAX_FRAME {
-        return Err(Error::Corrupt {
-            offset,
-            what: format!("a frame of {captured} bytes; at most {MAX_FRAME} are read"),
-        });
-    }
-    Ok(())
-}
-
-fn u16_at(bytes: &[u8], at: usize, is_big: bool) -> u16 {
-    let value = [bytes[at], bytes[at + 1]];
-    if is_big { u16::from_be_bytes(value) } else { u16::from_le_bytes(value) }
-}
-
-fn u32_at(bytes: &[u8], at: usize, is_big: bool) -> u32 {
-    let value = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-    if is_big { u32::from_be_bytes(value) } else { u32::from_le_bytes(value) }
-}
-
 fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < buffer.len() {
@@ -200,67 +133,4 @@ fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(got)
-}
-
-/// A buffer in front of a reader. What is asked for is handed out where it lies.
-struct Input<R> {
-    reader: R,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-    /// Bytes handed out.
-    offset: u64,
-}
-
-impl<R: Read> Input<R> {
-    fn new(reader: R) -> Self {
-        Self { reader, buffer: vec![0; READ_SIZE], start: 0, end: 0, offset: 0 }
-    }
-
-    fn unread(&self) -> &[u8] {
-        &self.buffer[self.start..self.end]
-    }
-
-    /// Sees to it that `bytes` are unread, or as many as there are; says how many.
-    fn fill(&mut self, bytes: usize) -> io::Result<usize> {
-        while self.end - self.start < bytes {
-            if self.buffer.len() - self.start < bytes {
-                self.buffer.copy_within(self.start..self.end, 0);
-                self.end -= self.start;
-                self.start = 0;
-                if self.buffer.len() < bytes {
-                    self.buffer.resize(bytes.max(READ_SIZE), 0);
-                }
-            }
-            match self.reader.read(&mut self.buffer[self.end..]) {
-                Ok(0) => break,
-                Ok(got) => self.end += got,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(self.end - self.start)
-    }
-
-    fn take(&mut self, bytes: usize) -> io::Result<Option<&[u8]>> {
-        if self.fill(bytes)? < bytes {
-            return Ok(None);
-        }
-        let start = self.start;
-        self.start += bytes;
-        self.offset += bytes as u64;
-        Ok(Some(&self.buffer[start..start + bytes]))
-    }
-
-    /// Passes over bytes without keeping them.
-    fn pass(&mut self, mut bytes: usize) -> io::Result<bool> {
-        while bytes > 0 {
-            let step = bytes.min(READ_SIZE);
-            if self.take(step)?.is_none() {
-                return Ok(false);
-            }
-            bytes -= step;
-        }
-        Ok(true)
-    }
 }

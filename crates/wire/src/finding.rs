@@ -1,7 +1,7 @@
 //! What is wrong with a connection, each kind with a name, a place and a number.
 
 use crate::decoder::Side;
-use crate::flow::Path;
+use crate::path::Path;
 use crate::span::Nanos;
 
 /// Retransmissions of one side within [`STORM_WINDOW`] that are a storm: three lost in a row stall a connection for a second.
@@ -115,6 +115,7 @@ pub(crate) struct Seen {
     dead_idle: Option<Nanos>,
     client_spoke: bool,
     server_spoke: bool,
+    server_spoke_after_close: bool,
 }
 
 impl Seen {
@@ -150,8 +151,14 @@ impl Seen {
         }
     }
 
-    pub(crate) fn server_spoke(&mut self) {
+    pub(crate) fn server_spoke(&mut self, client_closed: bool) {
         self.server_spoke = true;
+        self.server_spoke_after_close |= client_closed;
+    }
+
+    /// Whether the server sent after the client's close: the cause of the client's reset.
+    pub(crate) fn server_spoke_after_close(&self) -> bool {
+        self.server_spoke_after_close
     }
 
     /// How long the connection had idled when the client used it after the server's close.

@@ -2,108 +2,15 @@
 
 mod reader;
 
-use std::net::IpAddr;
-
 use crate::decoder::{Protocol, Side};
-use crate::exchange::{Exchange, Reason, Sink, Unanswered};
 use crate::finding::{Finding, FindingKind, Seen};
 use crate::frame::Segment;
-use crate::reassembly::{Arrival, Part, Reassembly, SideCounts};
+use crate::output::{Output, Reporter, Summary, Tally};
+use crate::path::Path;
+use crate::reassembly::{Arrival, Part, Reassembly};
 use crate::span::Nanos;
 
 pub(crate) use reader::Reader;
-
-/// A TCP or UDP endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Endpoint {
-    /// Its address.
-    pub ip: IpAddr,
-    /// Its port.
-    pub port: u16,
-}
-
-/// Who talks with whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Path {
-    /// Who opened the connection.
-    pub client: Endpoint,
-    /// Who accepted it.
-    pub server: Endpoint,
-}
-
-impl std::fmt::Display for Path {
-    /// `client|port|server|port`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}|{}|{}|{}", self.client.ip, self.client.port, self.server.ip, self.server.port)
-    }
-}
-
-/// Takes what is measured.
-pub trait Output {
-    /// Request and response are complete and belong together.
-    fn answered(&mut self, path: &Path, exchange: &Exchange);
-    /// No response came, or will.
-    fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered);
-    /// It was seen and is not reported.
-    fn discarded(&mut self, path: &Path, exchange: &Exchange, reason: Reason);
-    /// A handshake: from SYN to SYN/ACK.
-    fn connected(&mut self, path: &Path, took: Nanos, at: Nanos);
-    /// Something is wrong.
-    fn finding(&mut self, finding: &Finding);
-    /// A connection ended, or the capture did.
-    fn closed(&mut self, summary: &Summary);
-}
-
-/// What a connection did in all.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
-    /// Who with whom.
-    pub path: Path,
-    /// The protocol, if it was recognised.
-    pub protocol: Option<&'static str>,
-    /// First and last segment.
-    pub first: Nanos,
-    /// See `first`.
-    pub last: Nanos,
-    /// From SYN to SYN/ACK.
-    pub handshake: Option<Nanos>,
-    /// Whether its beginning was seen.
-    pub from_start: bool,
-    /// Whether it ended before the capture did.
-    pub ended: bool,
-    /// Requests seen = answered + unanswered + discarded + open.
-    pub requests: u64,
-    /// Answered ones.
-    pub answered: u64,
-    /// Unanswered ones.
-    pub unanswered: u64,
-    /// Seen and not reported, by [`Reason`].
-    pub discarded: [u64; Reason::ALL.len()],
-    /// Still open at the end.
-    pub open: u64,
-    /// Places lost and found again.
-    pub losses: u64,
-    /// See `losses`.
-    pub resyncs: u64,
-    /// The client's and the server's stream.
-    pub sides: [SideCounts; 2],
-}
-
-impl Summary {
-    /// Whether every request has its fate.
-    #[must_use]
-    pub fn is_conserved(&self) -> bool {
-        self.requests == self.answered + self.unanswered + self.discarded.iter().sum::<u64>() + self.open
-    }
-}
-
-/// What an exchange's reports add up to.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    answered: u64,
-    unanswered: u64,
-    discarded: [u64; Reason::ALL.len()],
-}
 
 /// A TCP connection as it is seen.
 #[derive(Debug)]
@@ -121,30 +28,6 @@ pub(crate) struct Flow {
     has_syn_ack: bool,
     /// It ended, and what comes now is late.
     pub(crate) is_over: bool,
-}
-
-/// Passes a connection's reports on with its path.
-pub(crate) struct Reporter<'a> {
-    pub(crate) path: &'a Path,
-    pub(crate) tally: &'a mut Tally,
-    pub(crate) output: &'a mut dyn Output,
-}
-
-impl Sink for Reporter<'_> {
-    fn answered(&mut self, exchange: &Exchange) {
-        self.tally.answered += 1;
-        self.output.answered(self.path, exchange);
-    }
-
-    fn unanswered(&mut self, exchange: &Exchange, why: Unanswered) {
-        self.tally.unanswered += 1;
-        self.output.unanswered(self.path, exchange, why);
-    }
-
-    fn discarded(&mut self, exchange: &Exchange, reason: Reason) {
-        self.tally.discarded[reason as usize] += 1;
-        self.output.discarded(self.path, exchange, reason);
-    }
 }
 
 impl Flow {
@@ -279,7 +162,7 @@ impl Flow {
             self.seen.client_spoke(at, idle, self.streams.has_fin(Side::Server));
         }
         if side == Side::Server && segment.length > 0 {
-            self.seen.server_spoke();
+            self.seen.server_spoke(self.streams.has_fin(Side::Client));
         }
     }
 
@@ -308,7 +191,11 @@ impl Flow {
             self.report(FindingKind::DeadKeepalive, at, idle, 1, output);
         }
         // A client that had closed did not wait for an answer any more: the reset says no more than its close.
-        let end = if self.streams.has_fin(Side::Client) { crate::End::Closed } else { crate::End::Reset };
+        let end = match (self.streams.has_fin(Side::Client), side) {
+            (true, Side::Client) if !self.seen.server_spoke_after_close() => crate::End::Unexplained,
+            (true, _) => crate::End::Closed,
+            (false, _) => crate::End::Reset,
+        };
         self.end(end, output);
     }
 

@@ -7,9 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use crate::exchange::{Exchange, Reason, Unanswered};
 use crate::finding::{Finding, FindingKind};
-use crate::flow::{Endpoint, Output, Path};
 use crate::frame::Datagram;
 use crate::hash::Seeded;
+use crate::output::Output;
+use crate::path::{Endpoint, Path};
 use crate::protocol::dns::{self, Message};
 use crate::span::{Nanos, Span};
 

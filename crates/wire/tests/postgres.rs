@@ -189,7 +189,11 @@ fn holes_in_rows_are_skipped_and_holes_in_heads_lose_one_exchange() {
     connection.fin(C, &mut more);
     connection.finish(End::Closed, &mut more);
     let times: Vec<_> = kept.answered.iter().chain(&more.answered).map(|e| e.request.first.unwrap()).collect();
-    assert_eq!(times, [1, 3, 30, 40], "only the query whose answer has a hole is given up");
+    assert_eq!(
+        times,
+        [1, 3, 40],
+        "the query whose answer has a hole is given up, and the next: a Flush may have stood before it"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::{Error, Frame, Input, MAX_FRAME, MAX_INTERFACES, check_frame, u16_at, u32_at};
+use super::input::{Error, Frame, Input, MAX_FRAME, MAX_INTERFACES, check_frame, u16_at, u32_at};
 use crate::frame::Link;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;

@@ -1,8 +1,8 @@
 //! What reads a connection's streams: first the detection of its protocol, then the decoder.
 
-use super::Reporter;
 use crate::connection::{Connection, Counts, End};
 use crate::decoder::{Protocol, Side};
+use crate::output::Reporter;
 use crate::protocol::{self, Guess};
 use crate::reassembly::Delivery;
 use crate::span::Nanos;
@@ -145,6 +145,9 @@ impl Reader {
         *tries += 1;
         if let Guess::Is(found) = protocol::detect(side, bytes, hint) {
             let mut connection = Connection::from_middle(found.name, (found.new)());
+            if self.passed[1] == 0 {
+                connection.wait_for_server();
+            }
             let base = self.passed;
             let acked = acked.map(|acked| acked.saturating_sub(base[side.other().index()]));
             connection.data(side, bytes, at, acked, reporter);

@@ -65,6 +65,11 @@ pub(super) trait Frames: Send {
 
     /// See [`Decoder::begins`].
     fn begins(&self, side: Side, bytes: &[u8]) -> bool;
+
+    /// See [`Decoder::begins_whole`].
+    fn begins_whole(&self) -> bool {
+        true
+    }
 }
 
 /// The decoder of a protocol of frames.
@@ -123,6 +128,10 @@ impl<F: Frames> Decoder for Framed<F> {
 
     fn begins(&self, side: Side, bytes: &[u8]) -> bool {
         self.frames.begins(side, bytes)
+    }
+
+    fn begins_whole(&self) -> bool {
+        self.frames.begins_whole()
     }
 }
 

@@ -137,6 +137,11 @@ impl Frames for Postgres {
         self.started = true;
     }
 
+    fn begins_whole(&self) -> bool {
+        // A Flush before it belongs to a request.
+        false
+    }
+
     fn begins(&self, side: Side, bytes: &[u8]) -> bool {
         chain(side, bytes)
     }

@@ -1,6 +1,6 @@
 //! Captures and what is true of them: reading both, and comparing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path as FilePath, PathBuf};
 
 use ogive_wire::frame::Link;
@@ -45,14 +45,21 @@ pub(crate) struct Truth {
     /// Exchanges were lost to gaps, so that not all can be found.
     pub(crate) has_gaps: bool,
     pub(crate) t0: i64,
-    /// The servers' ports that it covers: a capture of loopback has the talk of others in it too.
-    pub(crate) ports: BTreeSet<u64>,
+    /// The ports of the servers that the truth speaks of; other traffic may be in the capture.
+    ports: Vec<String>,
+    /// Connections in which bytes were sent more than once.
+    copies: Vec<String>,
 }
 
 impl Truth {
-    /// Whether it says what happened on the connection of this name, which ends with the server's port.
-    fn covers(&self, conn: &str) -> bool {
-        conn.rsplit('|').next().and_then(|port| port.parse().ok()).is_some_and(|port| self.ports.contains(&port))
+    /// Whether bytes were sent more than once.
+    pub(crate) fn has_copies(&self, conn: &str) -> bool {
+        self.copies.iter().any(|other| other == conn)
+    }
+
+    /// Whether the truth speaks of this connection's server.
+    pub(crate) fn is_of(&self, conn: &str) -> bool {
+        self.ports.iter().any(|port| conn.ends_with(port))
     }
 }
 
@@ -166,10 +173,14 @@ pub(crate) fn truth(path: &FilePath) -> Truth {
         )
     };
     let mut truth = Truth { t0: text(&value["t0_ns"]).parse().expect("ns"), ..Truth::default() };
-    match &value["server_port"] {
-        Value::Array(ports) => truth.ports.extend(ports.iter().filter_map(Value::as_u64)),
-        port => truth.ports.extend(port.as_u64()),
-    }
+    truth.ports = match &value["server_port"] {
+        Value::Array(ports) => ports.iter().map(|port| format!("|{port}")).collect(),
+        port => vec![format!("|{port}")],
+    };
+    let is_copied =
+        |row: &&Value| row["client_dup_bytes"].as_u64() > Some(0) || row["server_dup_bytes"].as_u64() > Some(0);
+    let connections = value["connections"].as_array().map(Vec::as_slice).unwrap_or_default();
+    truth.copies = connections.iter().filter(is_copied).map(|row| text(&row["conn"])).collect();
     for row in value["exchanges"].as_array().expect("exchanges") {
         let captured = row.get("captured").map_or("full".to_owned(), &text);
         truth.has_gaps |= row.get("captured").is_some();
@@ -225,7 +236,7 @@ pub(crate) fn compare(report: &Report, truth: &Truth) -> Comparison {
         left.entry(row).or_default().push(*is_full);
     }
     let mut unmatched = Vec::new();
-    for row in report.answered.iter().filter(|row| truth.covers(&row.conn)) {
+    for row in report.answered.iter().filter(|row| truth.is_of(&row.conn)) {
         match left.get_mut(row) {
             Some(copies) if !copies.is_empty() => {
                 copies.sort_unstable();
@@ -253,7 +264,7 @@ pub(crate) fn compare(report: &Report, truth: &Truth) -> Comparison {
     for row in &truth.unanswered {
         *open.entry(row).or_default() += 1;
     }
-    for row in report.unanswered.iter().filter(|row| truth.covers(&row.conn)) {
+    for row in report.unanswered.iter().filter(|row| truth.is_of(&row.conn)) {
         match open.get_mut(row) {
             Some(count) if *count > 0 => {
                 *count -= 1;

@@ -1,0 +1,98 @@
+//! What an observer reports, and to whom.
+
+use crate::exchange::{Exchange, Reason, Sink, Unanswered};
+use crate::finding::Finding;
+use crate::path::Path;
+use crate::reassembly::SideCounts;
+use crate::span::Nanos;
+
+/// Takes what is measured.
+pub trait Output {
+    /// Request and response are complete and belong together.
+    fn answered(&mut self, path: &Path, exchange: &Exchange);
+    /// No response came, or will.
+    fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered);
+    /// It was seen and is not reported.
+    fn discarded(&mut self, path: &Path, exchange: &Exchange, reason: Reason);
+    /// A handshake: from SYN to SYN/ACK.
+    fn connected(&mut self, path: &Path, took: Nanos, at: Nanos);
+    /// Something is wrong.
+    fn finding(&mut self, finding: &Finding);
+    /// A connection ended, or the capture did.
+    fn closed(&mut self, summary: &Summary);
+}
+
+/// What a connection did in all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Who with whom.
+    pub path: Path,
+    /// The protocol, if it was recognised.
+    pub protocol: Option<&'static str>,
+    /// First and last segment.
+    pub first: Nanos,
+    /// See `first`.
+    pub last: Nanos,
+    /// From SYN to SYN/ACK.
+    pub handshake: Option<Nanos>,
+    /// Whether its beginning was seen.
+    pub from_start: bool,
+    /// Whether it ended before the capture did.
+    pub ended: bool,
+    /// Requests seen = answered + unanswered + discarded + open.
+    pub requests: u64,
+    /// Answered ones.
+    pub answered: u64,
+    /// Unanswered ones.
+    pub unanswered: u64,
+    /// Seen and not reported, by [`Reason`].
+    pub discarded: [u64; Reason::ALL.len()],
+    /// Still open at the end.
+    pub open: u64,
+    /// Places lost and found again.
+    pub losses: u64,
+    /// See `losses`.
+    pub resyncs: u64,
+    /// The client's and the server's stream.
+    pub sides: [SideCounts; 2],
+}
+
+impl Summary {
+    /// Whether every request has its fate.
+    #[must_use]
+    pub fn is_conserved(&self) -> bool {
+        self.requests == self.answered + self.unanswered + self.discarded.iter().sum::<u64>() + self.open
+    }
+}
+
+/// What an exchange's reports add up to.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) answered: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) discarded: [u64; Reason::ALL.len()],
+}
+
+/// Passes a connection's reports on with its path.
+pub(crate) struct Reporter<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) tally: &'a mut Tally,
+    pub(crate) output: &'a mut dyn Output,
+}
+
+impl Sink for Reporter<'_> {
+    fn answered(&mut self, exchange: &Exchange) {
+        self.tally.answered += 1;
+        self.output.answered(self.path, exchange);
+    }
+
+    fn unanswered(&mut self, exchange: &Exchange, why: Unanswered) {
+        self.tally.unanswered += 1;
+        self.output.unanswered(self.path, exchange, why);
+    }
+
+    fn discarded(&mut self, exchange: &Exchange, reason: Reason) {
+        self.tally.discarded[reason as usize] += 1;
+        self.output.discarded(self.path, exchange, reason);
+    }
+}
