@@ -1,5 +1,6 @@
 //! The protocols that are read, and which of them a connection speaks.
 
+mod amqp;
 mod cql;
 pub(crate) mod dns;
 mod framed;
@@ -22,6 +23,7 @@ pub const TABLE: &[Protocol] = &[
     kafka::PROTOCOL,
     cql::PROTOCOL,
     http2::PROTOCOL,
+    amqp::PROTOCOL,
     dns::PROTOCOL,
 ];
 

@@ -30,7 +30,7 @@ pub(crate) fn template(target: &str) -> String {
 }
 
 /// A segment, or the name of what it holds.
-fn fold(segment: &str) -> &str {
+pub(crate) fn fold(segment: &str) -> &str {
     let bytes = segment.as_bytes();
     let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
     if digits == 0 {
