@@ -1,5 +1,7 @@
 //! Numbers as people read them: thousands separators, three digits, a prefix that fits the unit.
 
+use std::time::Duration;
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -68,6 +70,11 @@ fn decimals(digits: u32, exponent: i32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// A time such as 15m or 5ms, 30 years at most.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    ogive_text::duration::parse_decimal(text, 1e9).ok_or_else(|| "give a duration such as 15m or 5ms".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,5 +108,19 @@ mod tests {
         check(2.5e17, "", "2.5e17");
         check(0.0, "s", "0s");
         check(f64::NEG_INFINITY, "s", "-Inf");
+    }
+
+    #[test]
+    fn durations_are_numbers_with_a_unit() {
+        let check = |text: &str, expected: Option<f64>| {
+            assert_eq!(duration(text).ok().map(|duration| duration.as_secs_f64()), expected, "{text}");
+        };
+        check("90", Some(90.0));
+        check("15m", Some(900.0));
+        check("1.5ms", Some(0.0015));
+        check("2d", Some(172_800.0));
+        for wrong in ["", "m", "-1s", "1x", "nan", "1e99"] {
+            check(wrong, None);
+        }
     }
 }

@@ -12,6 +12,7 @@ mod disk;
 pub(crate) mod files;
 pub(crate) mod format;
 mod hist;
+mod logs;
 mod plot;
 mod progress;
 mod query;
@@ -69,6 +70,7 @@ enum Command {
     #[command(subcommand)]
     Snapshot(snapshot::Snapshot),
     Trace(trace::Trace),
+    Logs(logs::Logs),
     #[cfg(feature = "amqp")]
     #[command(subcommand)]
     Amqp(amqp::Amqp),
@@ -171,6 +173,7 @@ pub fn run() -> ExitCode {
         Command::Scrub(options) => scrub::run(options),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Trace(options) => trace::run(options, &terminal),
+        Command::Logs(options) => logs::run(options, &terminal),
         #[cfg(feature = "amqp")]
         Command::Amqp(command) => amqp::run(command),
         Command::Replay(options) => replay::run(options),

@@ -8,7 +8,7 @@ use ogive_probe::SlowTrace;
 use serde::Deserialize;
 
 use super::client::Server;
-use super::format::human;
+use super::format::{duration, human};
 use super::{EXIT_FINDING, Terminal};
 use ogive_text::calendar::utc;
 
@@ -87,11 +87,6 @@ struct Wanted {
     /// Print the server's JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// A time such as 15m or 5ms, 30 years at most.
-fn duration(text: &str) -> Result<std::time::Duration, String> {
-    ogive_text::duration::parse_decimal(text, 1e9).ok_or_else(|| "give a duration such as 15m or 5ms".into())
 }
 
 #[derive(Deserialize)]
@@ -326,19 +321,5 @@ TIME (UTC)               PATH       PUBLISHER  TOTAL  WORST STAGE               
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
         assert!(!text.contains('\x1b'));
-    }
-
-    #[test]
-    fn durations_are_numbers_with_a_unit() {
-        let check = |text: &str, expected: Option<f64>| {
-            assert_eq!(duration(text).ok().map(|duration| duration.as_secs_f64()), expected, "{text}");
-        };
-        check("90", Some(90.0));
-        check("15m", Some(900.0));
-        check("1.5ms", Some(0.0015));
-        check("2d", Some(172_800.0));
-        for wrong in ["", "m", "-1s", "1x", "nan", "1e99"] {
-            check(wrong, None);
-        }
     }
 }

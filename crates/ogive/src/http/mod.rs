@@ -28,6 +28,7 @@ mod heatmap;
 pub(crate) mod influx;
 mod listener;
 mod live;
+mod logs;
 mod metadata;
 mod metrics;
 mod multipart;
@@ -55,6 +56,7 @@ mod subscribe;
 mod targets;
 #[cfg(test)]
 pub(crate) mod tests;
+mod texts;
 mod traces;
 pub(crate) mod upkeep;
 mod views;
@@ -269,7 +271,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/otlp/v1/logs", post(otlp::logs))
         .route("/api/v1/otlp/v1/traces", post(otlp::traces))
         .route("/v1/metrics", post(otlp::metrics))
-        .route("/v1/logs", post(otlp::logs))
+        .route("/v1/logs", get(logs::get).post(otlp::logs))
+        .route("/v1/logs/columns", get(logs::columns))
         .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", post(otlp::metrics))
         .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", post(otlp::logs))
         .route("/opentelemetry.proto.collector.trace.v1.TraceService/Export", post(otlp::traces))

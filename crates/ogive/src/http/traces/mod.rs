@@ -7,7 +7,6 @@
 //! on.
 
 mod answer;
-mod scan;
 mod series;
 
 pub(super) use series::selectors;
@@ -24,12 +23,12 @@ use ogive_model::{Labels, Matcher, TimeRange};
 use ogive_probe::SlowTrace;
 
 use super::App;
-use super::ask::{Cancel, ask};
+use super::ask::{Cancel, ask, whole};
 use super::error::{ApiError, json};
 use super::params::Params;
+use super::texts::{Cursor, Direction, Found, Scan};
 use super::{prometheus, prometheus_json};
 use crate::backend::Reader;
-use scan::Found;
 
 /// 1,000 traces: some 2 MB of JSON; a person reads ten.
 const TRACES_MAX: usize = 1_000;
@@ -48,26 +47,6 @@ const RANGE_MS: i64 = 15 * 60_000;
 enum Order {
     Newest,
     Slowest,
-}
-
-/// Where an answer went on to: so many texts of this instant were looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cursor {
-    time_ms: i64,
-    looked_at: usize,
-}
-
-impl Cursor {
-    fn parse(text: &str) -> Option<Self> {
-        let (time, looked_at) = text.split_once('-')?;
-        Some(Self { time_ms: time.parse().ok()?, looked_at: looked_at.parse().ok()? })
-    }
-}
-
-impl std::fmt::Display for Cursor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", self.time_ms, self.looked_at)
-    }
 }
 
 /// What is asked for.
@@ -145,27 +124,17 @@ impl Wanted {
     fn read(&self, store: &dyn Reader, cancel: &Cancel) -> Result<(Traces, BTreeMap<Labels, Labels>), ApiError> {
         let series = series::wanted((cancel, store), &self.selectors, self.range)?;
         let mut out = Traces { series: series.len(), ..Traces::default() };
-        if series.is_empty() {
-            return Ok((out, BTreeMap::new()));
-        }
-        let mut at = Cursor { time_ms: i64::MAX, looked_at: 0 };
-        let end_ms = self.cursor.map_or(self.range.end_ms, |cursor| cursor.time_ms.min(self.range.end_ms));
-        let range = TimeRange { end_ms, ..self.range };
-        scan::backwards(store, cancel, &series::matchers(&series)?, &series, range, |found| {
-            let again = if found.time_ms == at.time_ms { at.looked_at } else { 0 };
-            let here = Cursor { time_ms: found.time_ms, looked_at: again };
-            let seen = self.cursor.is_some_and(|cursor| here.time_ms == cursor.time_ms && again < cursor.looked_at);
-            if !seen && (out.examined == EXAMINED_MAX || (self.order == Order::Newest && out.list.len() == self.limit))
-            {
+        let (range, cursor) = (self.range, self.cursor);
+        let scan = Scan { store, cancel, series: &series, range, direction: Direction::Backward, cursor };
+        let missing = scan.run(|found, here| {
+            if out.examined == EXAMINED_MAX || (self.order == Order::Newest && out.list.len() == self.limit) {
                 out.next = Some(here);
                 return ControlFlow::Break(());
             }
-            at = Cursor { looked_at: again + 1, ..here };
-            if !seen {
-                self.take(&mut out, Read::new(found));
-            }
+            self.take(&mut out, Read::new(found));
             ControlFlow::Continue(())
         })?;
+        whole(missing)?;
         self.cut(&mut out);
         let named = out.list.iter().map(|read| read.found.labels.clone()).collect();
         Ok((out, series::explained((cancel, store), &named, self.range)?))
@@ -209,7 +178,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
         let store = app.backend.of(&params.tenant);
         let series = series::wanted((cancel, &*store), &selectors, range)?;
         let (mut counts, mut examined, mut complete) = (BTreeMap::<i64, u64>::new(), 0, true);
-        let mut each = |found: Found| {
+        let each = |found: Found, _| {
             if examined == EXAMINED_MAX {
                 complete = false;
                 return ControlFlow::Break(());
@@ -221,9 +190,8 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
             *counts.entry(column).or_default() += 1;
             ControlFlow::Continue(())
         };
-        if !series.is_empty() {
-            scan::backwards(&*store, cancel, &series::matchers(&series)?, &series, range, &mut each)?;
-        }
+        let (store, direction) = (&*store, Direction::Backward);
+        whole(Scan { store, cancel, series: &series, range, direction, cursor: None }.run(each)?)?;
         Ok(counted(series.len(), &counts, complete))
     });
     Ok(json(StatusCode::OK, answer.await?))

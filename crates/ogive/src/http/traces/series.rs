@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ogive_export::trace_series;
-use ogive_model::{Kind, Labels, METRIC_NAME, MatchOp, Matcher, SeriesDef, TimeRange};
+use ogive_model::{Kind, Labels, METRIC_NAME, MatchOp, Matcher, TimeRange};
 use ogive_query::ast::{Expr, ExprKind};
 
 use super::super::ask::Cancel;
 use super::super::error::ApiError;
+use super::super::texts::{matcher, named};
 use crate::backend::Reader;
 
 /// The matchers of every selector in an expression: so that what is drawn can be explained as it was asked for.
@@ -34,26 +35,6 @@ fn matchers_of(node: &Expr) -> Option<Vec<Matcher>> {
     }
 }
 
-fn matcher(name: &str, op: MatchOp, value: &str) -> Result<Matcher, ApiError> {
-    let wide = |error| ApiError::execution(format!("too many series at once ({error}); narrow the query"));
-    Matcher::new(name, op, value).map_err(wide)
-}
-
-/// What the series are; charged for as long as the answer lives.
-fn named(
-    (cancel, store): (&Cancel, &dyn Reader),
-    matchers: &[Matcher],
-    range: TimeRange,
-) -> Result<Vec<SeriesDef>, ApiError> {
-    let mut found = Vec::new();
-    cancel.each_definition(store, (matchers, range), |series| {
-        cancel.hold(size_of::<SeriesDef>() + series.labels.memory_bytes())?;
-        found.push(series);
-        Ok(())
-    })?;
-    Ok(found)
-}
-
 /// The series of texts that are wanted in `range`: those that are selected, and those that explain selected histograms.
 /// Without selectors all that are called as slow traces are.
 pub(super) fn wanted(
@@ -61,16 +42,15 @@ pub(super) fn wanted(
     selectors: &[Vec<Matcher>],
     range: TimeRange,
 ) -> Result<BTreeSet<Labels>, ApiError> {
-    let slow =
-        named((cancel, store), &[matcher(METRIC_NAME, MatchOp::Regex, &format!(".+{}", trace_series::SLOW))?], range)?;
-    let slow = slow.into_iter().filter(|series| series.meta.kind == Kind::Text).map(|series| series.labels);
-    let slow: BTreeSet<Labels> = slow.collect();
+    let of_name = [matcher(METRIC_NAME, MatchOp::Regex, &format!(".+{}", trace_series::SLOW))?];
+    let slow = named((cancel, store), &of_name, range, |series| series.meta.kind == Kind::Text)?;
+    let slow: BTreeSet<Labels> = slow.into_iter().map(|series| series.labels).collect();
     if selectors.is_empty() {
         return Ok(slow);
     }
     let mut out = BTreeSet::new();
     for matchers in selectors {
-        for series in named((cancel, store), matchers, range)? {
+        for series in named((cancel, store), matchers, range, |_| true)? {
             match series.meta.kind {
                 Kind::Text => {
                     out.insert(series.labels);
@@ -87,22 +67,6 @@ pub(super) fn wanted(
     Ok(out)
 }
 
-/// Matchers that select at least these series.
-pub(super) fn matchers(series: &BTreeSet<Labels>) -> Result<Vec<Matcher>, ApiError> {
-    if let (Some(one), 1) = (series.first(), series.len()) {
-        return one.iter().map(|(name, value)| matcher(name, MatchOp::Equal, value)).collect();
-    }
-    let names: BTreeSet<&str> = series.iter().map(Labels::metric_name).collect();
-    let escaped: Vec<String> = names.into_iter().map(escape).collect();
-    Ok(vec![matcher(METRIC_NAME, MatchOp::Regex, &escaped.join("|"))?])
-}
-
-/// A text as a regular expression that matches it alone.
-fn escape(text: &str) -> String {
-    let special = |c: char| c.is_ascii_punctuation() && c != '_';
-    text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
-}
-
 /// The histogram that each of these series of slow traces explains, if it has a cell in the range.
 pub(super) fn explained(
     (cancel, store): (&Cancel, &dyn Reader),
@@ -113,9 +77,9 @@ pub(super) fn explained(
     let names: BTreeSet<&str> = slow.iter().map(Labels::metric_name).collect();
     for name in names {
         for metric in trace_series::metric_names(name).into_iter().flatten() {
-            let found = named((cancel, store), &[matcher(METRIC_NAME, MatchOp::Equal, &metric)?], range)?;
-            let found = found.into_iter().filter(|series| series.meta.kind == Kind::Histogram);
-            let found: BTreeSet<Labels> = found.map(|series| series.labels).collect();
+            let of_name = [matcher(METRIC_NAME, MatchOp::Equal, &metric)?];
+            let found = named((cancel, store), &of_name, range, |series| series.meta.kind == Kind::Histogram)?;
+            let found: BTreeSet<Labels> = found.into_iter().map(|series| series.labels).collect();
             for labels in slow.iter().filter(|labels| labels.metric_name() == name) {
                 let histogram = trace_series::histogram_labels(labels, &metric);
                 if found.contains(&histogram) {
@@ -144,15 +108,5 @@ mod tests {
         for (text, word) in [("1 + 1", "selects no series"), ("sum(", "parse error")] {
             assert!(selectors(text).unwrap_err().message.contains(word), "{text}");
         }
-    }
-
-    #[test]
-    fn many_names_are_one_pattern_that_matches_them_alone() {
-        let labels = |name: &str| Labels::new([("__name__", name), ("a", "b")]).unwrap();
-        let series: BTreeSet<Labels> = ["x_slow", "y.z|w_slow", "ü_slow"].into_iter().map(labels).collect();
-        let matchers = matchers(&series).unwrap();
-        let accepts = |name: &str| matchers.iter().all(|matcher| matcher.matches(name));
-        assert!(series.iter().all(|labels| accepts(labels.metric_name())));
-        assert!(!accepts("z_slow") && !accepts("w_slow") && !accepts("yyz|w_slow"));
     }
 }

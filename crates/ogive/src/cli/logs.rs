@@ -1,0 +1,346 @@
+//! `ogive logs`: searches the lines that a server stores, and follows them as they come.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use ogive_text::calendar::utc;
+use serde::{Deserialize, Serialize};
+
+use super::Terminal;
+use super::client::{Failure, Server};
+use super::format::duration;
+
+/// 5,000 lines a request: as many as the server answers at once.
+const PAGE: usize = 5_000;
+
+/// 10 s: what comes later than this behind a newer line is not shown by --follow.
+const LATE_MS: i64 = 10_000;
+
+/// How often --follow asks.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Searches stored lines.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+QUERY is made of words, \"phrases\", /regular expressions/, field=value, {label=\"value\"}, AND, OR, NOT and parentheses
+(docs/logs.md); without it every line is shown. The newest are shown, oldest first.
+
+  ogive logs error --since 15m
+  ogive logs 'level=error status>=500 NOT /health/' -s 'log{job=\"api\"}'
+  ogive logs 'timeout OR \"connection refused\"' --follow
+
+Exit codes: 0 searched, also when nothing was found; 2 wrong usage, or a wrong query; 3 the server cannot be reached.")]
+pub(crate) struct Logs {
+    /// What to look for.
+    query: Option<String>,
+    /// Which series, as PromQL; named several times, any of them.
+    #[arg(short, long, value_name = "SELECTOR")]
+    series: Vec<String>,
+    /// How far back: seconds, or such as 15m.
+    #[arg(long, default_value = "1h", value_name = "DURATION", value_parser = duration, conflicts_with = "start")]
+    since: Duration,
+    /// Start of a range instead: Unix seconds or RFC 3339.
+    #[arg(long)]
+    start: Option<String>,
+    /// End of the range; now when it is left out.
+    #[arg(long, requires = "start", conflicts_with = "follow")]
+    end: Option<String>,
+    /// The newest so many.
+    #[arg(long, short = 'n', default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    limit: u64,
+    /// Go on with new lines as they are stored.
+    #[arg(long, short)]
+    follow: bool,
+    #[command(flatten)]
+    server: Server,
+    /// Print each line as JSON, with its labels and fields.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Page,
+    #[serde(default)]
+    warnings: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    series: usize,
+    next: Option<String>,
+    lines: Vec<Line>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Line {
+    t: f64,
+    labels: BTreeMap<String, String>,
+    severity: String,
+    line: String,
+    #[serde(default)]
+    fields: serde_json::Value,
+}
+
+impl Line {
+    fn time_ms(&self) -> i64 {
+        (self.t * 1e3).round() as i64
+    }
+}
+
+/// Why a search ended early.
+enum Ended {
+    Failed(Failure),
+    Other(anyhow::Error),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<anyhow::Error> for Ended {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Logs, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let output = Output { json: options.json, color: terminal.color };
+    match search(options, &output) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(Ended::Failed(failure)) => Ok(failure.report()),
+        // Who reads has seen enough: `ogive logs | head`.
+        Err(Ended::Other(error)) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+        Err(Ended::Other(error)) => Err(error),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn search(options: &Logs, output: &Output) -> Result<(), Ended> {
+    let now_ms = || ogive_probe::Clock::global().wall().div_euclid(1_000_000);
+    let since_ms = now_ms() - i64::try_from(options.since.as_millis()).unwrap_or(i64::MAX).min(now_ms());
+    let start = options.start.clone().unwrap_or_else(|| seconds(since_ms));
+    // What is stored now may be of the next second: cells end there.
+    let end = options.end.clone().unwrap_or_else(|| seconds(now_ms() + 1_000));
+    let (mut lines, is_cut, series) = options.newest(&start, &end)?;
+    lines.reverse();
+    for line in &lines {
+        output.line(line)?;
+    }
+    if !options.follow {
+        note(&lines, is_cut, series);
+        return Ok(());
+    }
+    // A start in words is the server's to read: then what came before now was shown.
+    let shown_from_ms = if is_cut { lines.first().map(Line::time_ms) } else { None };
+    let start_ms = if options.start.is_some() { now_ms() - LATE_MS } else { since_ms };
+    let mut tail = Tail { shown: HashMap::new(), from_ms: shown_from_ms.unwrap_or(start_ms) };
+    lines.iter().for_each(|line| tail.add(line));
+    options.follow(output, &mut tail)
+}
+
+/// What the listing does not show, on standard error.
+fn note(lines: &[Line], is_cut: bool, series: usize) {
+    if lines.is_empty() {
+        let why = if series == 0 { "no series of lines has any here" } else { "no line matches" };
+        eprintln!("ogive: nothing found: {why}; --since looks further back");
+    } else if is_cut {
+        eprintln!("ogive: there are more; --limit shows them");
+    }
+}
+
+impl Logs {
+    /// The newest lines, the last one first; whether there are more; and of how many series.
+    fn newest(&self, start: &str, end: &str) -> Result<(Vec<Line>, bool, usize), Ended> {
+        let (mut lines, limit) = (Vec::new(), self.limit as usize);
+        let mut cursor = None;
+        loop {
+            let page = self.page((start, end), "backward", (limit - lines.len()).min(PAGE), cursor.as_deref())?;
+            lines.extend(page.lines);
+            cursor = page.next;
+            if lines.len() >= limit || cursor.is_none() {
+                return Ok((lines, cursor.is_some(), page.series));
+            }
+        }
+    }
+
+    fn page(
+        &self,
+        (start, end): (&str, &str),
+        direction: &str,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<Page, Ended> {
+        let limit = limit.to_string();
+        let mut params = vec![("start", start), ("end", end), ("direction", direction), ("limit", &limit)];
+        params.extend(self.query.as_deref().map(|query| ("query", query)));
+        params.extend(self.series.iter().map(|series| ("match", &**series)));
+        params.extend(cursor.map(|cursor| ("cursor", cursor)));
+        let body = self.server.get("/v1/logs", &params)?;
+        let answer: Answer = serde_json::from_str(&body).context("the server's answer is not as documented")?;
+        for warning in answer.warnings {
+            eprintln!("ogive: warning: {warning}");
+        }
+        Ok(answer.data)
+    }
+
+    /// Shows what is new, for ever.
+    fn follow(&self, output: &Output, tail: &mut Tail) -> Result<(), Ended> {
+        let mut is_gone = false;
+        loop {
+            std::thread::sleep(POLL);
+            match self.poll(output, tail) {
+                Ok(()) => is_gone = false,
+                // It may be starting anew.
+                Err(Ended::Failed(Failure::Unreachable(message))) => {
+                    if !is_gone {
+                        eprintln!("ogive: {message}; asking again");
+                    }
+                    is_gone = true;
+                }
+                Err(ended) => return Err(ended),
+            }
+        }
+    }
+
+    fn poll(&self, output: &Output, tail: &mut Tail) -> Result<(), Ended> {
+        let end_ms = ogive_probe::Clock::global().wall().div_euclid(1_000_000) + 60_000;
+        let (start, end, mut cursor) = (seconds(tail.from_ms), seconds(end_ms), None);
+        let mut seen = HashMap::new();
+        loop {
+            let page = self.page((&start, &end), "forward", PAGE, cursor.as_deref())?;
+            for line in &page.lines {
+                let count = seen.entry(key(line)).or_insert(0_u64);
+                *count += 1;
+                if *count > tail.shown.get(&key(line)).copied().unwrap_or(0) {
+                    output.line(line)?;
+                    tail.add(line);
+                }
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        tail.forget();
+        Ok(())
+    }
+}
+
+/// What was shown of the last seconds, so that it is shown once.
+struct Tail {
+    shown: HashMap<(i64, String), u64>,
+    from_ms: i64,
+}
+
+fn key(line: &Line) -> (i64, String) {
+    (line.time_ms(), format!("{:?}{}", line.labels, line.line))
+}
+
+impl Tail {
+    /// Notes a line that was shown.
+    fn add(&mut self, line: &Line) {
+        *self.shown.entry(key(line)).or_insert(0) += 1;
+    }
+
+    /// Lets go of what is too old to be asked for again.
+    fn forget(&mut self) {
+        if let Some(newest_ms) = self.shown.keys().map(|key| key.0).max() {
+            self.from_ms = self.from_ms.max(newest_ms - LATE_MS);
+            self.shown.retain(|key, _| key.0 > self.from_ms);
+        }
+    }
+}
+
+fn seconds(ms: i64) -> String {
+    format!("{:.3}", ms as f64 / 1e3)
+}
+
+/// How lines are printed.
+struct Output {
+    json: bool,
+    color: bool,
+}
+
+impl Output {
+    fn line(&self, line: &Line) -> anyhow::Result<()> {
+        let text = if self.json {
+            serde_json::to_string(line).context("a line is JSON")?
+        } else {
+            let color = if self.color { color(&line.severity) } else { "" };
+            let (dim, plain) = if self.color { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+            let (time, series) = (utc((line.time_ms()).saturating_mul(1_000_000)), name(&line.labels));
+            format!("{dim}{time}  {series}{plain}  {color}{}{plain}", shown(&line.line))
+        };
+        Ok(writeln!(std::io::stdout().lock(), "{text}")?)
+    }
+}
+
+fn color(severity: &str) -> &'static str {
+    match severity {
+        "fatal" => "\x1b[1;31m",
+        "error" => "\x1b[31m",
+        "warn" => "\x1b[33m",
+        "debug" | "trace" => "\x1b[2m",
+        _ => "",
+    }
+}
+
+/// `log{job="api"}`.
+fn name(labels: &BTreeMap<String, String>) -> String {
+    let name = labels.get("__name__").map_or("", String::as_str);
+    let others = labels.iter().filter(|(name, _)| *name != "__name__");
+    let others: Vec<String> = others.map(|(name, value)| format!("{name}={value:?}")).collect();
+    if others.is_empty() { shown(name) } else { shown(&format!("{name}{{{}}}", others.join(", "))) }
+}
+
+/// A text of others in a terminal: what would move its cursor or change its colours is shown, not done.
+fn shown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => out.push(c),
+            '\n' => out.push_str("\n    "),
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(t: f64, text: &str) -> Line {
+        let labels = [("__name__".to_owned(), "log".to_owned()), ("job".to_owned(), "a\"b".to_owned())];
+        Line { t, labels: labels.into(), severity: "info".into(), line: text.into(), fields: serde_json::Value::Null }
+    }
+
+    #[test]
+    fn what_would_move_the_cursor_is_shown() {
+        assert_eq!(shown("a\tb\x1b[2Jc\r"), "a\tb\\u{1b}[2Jc\\r");
+        assert_eq!(shown("one\ntwo"), "one\n    two");
+        assert_eq!(name(&line(1.0, "").labels), "log{job=\"a\\\"b\"}");
+    }
+
+    #[test]
+    fn equal_lines_of_an_instant_are_each_counted_and_old_ones_let_go() {
+        let mut tail = Tail { shown: HashMap::new(), from_ms: 0 };
+        for line in [line(1.0, "x"), line(1.0, "x"), line(20.5, "x")] {
+            tail.add(&line);
+        }
+        assert_eq!(tail.shown[&key(&line(1.0, "x"))], 2);
+        tail.forget();
+        assert_eq!((tail.from_ms, tail.shown.len()), (10_500, 1));
+    }
+}

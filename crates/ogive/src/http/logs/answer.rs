@@ -1,0 +1,94 @@
+//! The JSON of lines and of their counts.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use ogive_model::Labels;
+use ogive_search::{Severity, each_field};
+use serde_json::{Map, Value as Json, json};
+
+use super::{Counts, Direction, Found, Lines, Scanned, Wanted};
+
+/// 64 fields of a line, and 4 KiB of their text: what a person looks at.
+const FIELDS_MAX: usize = 64;
+const FIELD_BYTES_MAX: usize = 4 << 10;
+
+pub(super) fn document(wanted: &Wanted, lines: &Lines) -> String {
+    let mut data = scanned(&lines.scanned);
+    data.insert("start".into(), seconds(wanted.range.start_ms));
+    data.insert("end".into(), seconds(wanted.range.end_ms));
+    let direction = match wanted.direction {
+        Direction::Backward => "backward",
+        Direction::Forward => "forward",
+    };
+    data.insert("direction".into(), direction.into());
+    data.insert("complete".into(), lines.next.is_none().into());
+    data.insert("next".into(), lines.next.map_or(Json::Null, |next| next.to_string().into()));
+    data.insert("lines".into(), lines.list.iter().map(line).collect());
+    envelope(data, &lines.scanned)
+}
+
+/// `from_ms`: the time before which lines were not counted, when there are such.
+pub(super) fn columns(counts: &BTreeMap<i64, Counts>, of: &Scanned, from_ms: Option<i64>) -> String {
+    let mut data = scanned(of);
+    data.insert("from".into(), from_ms.map_or(Json::Null, seconds));
+    let column = |(time_ms, counts): (&i64, &Counts)| {
+        let counts = counts.iter().map(|(severity, count)| (name(*severity).to_owned(), Json::from(*count)));
+        json!([seconds(*time_ms), counts.collect::<Map<_, _>>()])
+    };
+    data.insert("columns".into(), counts.iter().map(column).collect());
+    envelope(data, of)
+}
+
+fn name(severity: Option<Severity>) -> &'static str {
+    severity.map_or("unknown", Severity::name)
+}
+
+fn scanned(scanned: &Scanned) -> Map<String, Json> {
+    let mut out = Map::new();
+    out.insert("series".into(), scanned.series.into());
+    out.insert("scanned".into(), scanned.lines.into());
+    out.insert("scanned_bytes".into(), scanned.bytes.into());
+    out.insert("partial".into(), scanned.is_partial.into());
+    out
+}
+
+fn envelope(data: Map<String, Json>, scanned: &Scanned) -> String {
+    let mut out = json!({"status": "success", "data": data});
+    if !scanned.warnings.is_empty() {
+        out["warnings"] = scanned.warnings.clone().into();
+    }
+    out.to_string() + "\n"
+}
+
+fn seconds(ms: i64) -> Json {
+    if ms % 1_000 == 0 { (ms / 1_000).into() } else { (ms as f64 / 1e3).into() }
+}
+
+fn object(labels: &Labels) -> Json {
+    Json::Object(labels.iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
+}
+
+fn line(found: &Found) -> Json {
+    json!({
+        "t": seconds(found.time_ms),
+        "labels": object(&found.labels),
+        "severity": name(Severity::of(&found.labels, &found.text)),
+        "line": found.text,
+        "fields": fields(&found.text),
+    })
+}
+
+/// Names and values, the first ones.
+fn fields(text: &str) -> Vec<Json> {
+    let (mut out, mut bytes) = (Vec::new(), 0);
+    each_field(text, &mut |name, value| {
+        bytes += name.len() + value.len();
+        if out.len() == FIELDS_MAX || bytes > FIELD_BYTES_MAX {
+            return ControlFlow::Break(());
+        }
+        out.push(json!([name, value]));
+        ControlFlow::Continue(())
+    });
+    out
+}

@@ -1,0 +1,209 @@
+//! `/v1/logs`: the stored lines that a search finds, page by page; and `/v1/logs/columns`: how many there are over time, by severity.
+//!
+//! Format: docs/logs.md. Invariants: going on from `next` until there is none gives every line that was there before the first page
+//! once. Limits: [`LINES_MAX`] and [`ANSWER_BYTES_MAX`] an answer, [`SCANNED_BYTES_MAX`] looked at for it: what ends an answer is
+//! said, and a cursor leads on.
+
+mod answer;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use ogive_model::{Kind, Labels, Matcher, TimeRange};
+use ogive_search::{Line, Query, Severity};
+
+use super::App;
+use super::ask::{Cancel, ask};
+use super::error::{ApiError, json};
+use super::params::Params;
+use super::texts::{Cursor, Direction, Found, Scan, named};
+use super::{prometheus, traces};
+use crate::backend::Reader;
+
+/// 5,000 lines: 2 MB of JSON; a person reads a hundred.
+const LINES_MAX: usize = 5_000;
+
+/// When the request names no limit.
+const LINES_USUAL: usize = 100;
+
+/// 8 MiB of lines in an answer, and the one that goes beyond: a line may have 16 MiB.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
+
+/// 256 MiB of lines looked at for one answer: about a second of work; less in tests, which reach it.
+const SCANNED_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 256 << 20 };
+
+/// When the request names no start: an hour.
+const RANGE_MS: i64 = 60 * 60_000;
+
+/// What is asked for.
+struct Wanted {
+    selectors: Vec<Vec<Matcher>>,
+    query: Query,
+    range: TimeRange,
+    direction: Direction,
+    limit: usize,
+    cursor: Option<Cursor>,
+}
+
+/// What was looked at.
+#[derive(Debug, Default)]
+struct Scanned {
+    series: usize,
+    lines: usize,
+    bytes: usize,
+    /// As much was looked at as may be: there may be more, even when nothing was found.
+    is_partial: bool,
+    warnings: Vec<String>,
+}
+
+/// What was found.
+#[derive(Default)]
+struct Lines {
+    list: Vec<Found>,
+    scanned: Scanned,
+    /// Where the reading ended, when it did before the end of the range.
+    next: Option<Cursor>,
+}
+
+fn wrong(name: &str, what: impl std::fmt::Display) -> ApiError {
+    ApiError::bad_data(format!("invalid parameter {name:?}: {what}"))
+}
+
+/// The search, and the selectors of `match`, of which one has to fit.
+fn search(params: &Params) -> Result<(Query, Vec<Vec<Matcher>>), ApiError> {
+    let query = params.get("query").unwrap_or("");
+    let query = Query::parse(query).map_err(|error| wrong("query", error))?;
+    let mut selectors = Vec::new();
+    for text in params.all("match").chain(params.all("match[]")).filter(|text| !text.is_empty()) {
+        selectors
+            .extend(traces::selectors(text).map_err(|_| wrong("match", "give a selector such as log{job=\"api\"}"))?);
+    }
+    Ok((query, selectors))
+}
+
+/// The series of texts that one of `selectors` selects, and whose labels the query may find.
+fn series(
+    (cancel, store): (&Cancel, &dyn Reader),
+    query: &Query,
+    selectors: &[Vec<Matcher>],
+    range: TimeRange,
+) -> Result<BTreeSet<Labels>, ApiError> {
+    let (of_query, any) = (query.matchers(), [Vec::new()]);
+    let mut out = BTreeSet::new();
+    for selector in if selectors.is_empty() { &any[..] } else { selectors } {
+        let matchers: Vec<Matcher> = selector.iter().chain(&of_query).cloned().collect();
+        let found = named((cancel, store), &matchers, range, |series| series.meta.kind == Kind::Text)?;
+        out.extend(found.into_iter().map(|series| series.labels));
+    }
+    Ok(out)
+}
+
+impl Scanned {
+    /// Counts a text that is to be looked at; false when that would be more than may be.
+    fn add(&mut self, found: &Found) -> bool {
+        self.is_partial = self.bytes >= SCANNED_BYTES_MAX;
+        if !self.is_partial {
+            self.lines += 1;
+            self.bytes += found.text.len();
+        }
+        !self.is_partial
+    }
+}
+
+impl Wanted {
+    fn new(app: &App, params: &Params) -> Result<Self, ApiError> {
+        let (query, selectors) = search(params)?;
+        let end_ms = params.time("end")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000) + 1_000);
+        let start_ms = params.time("start")?.unwrap_or_else(|| end_ms.saturating_sub(RANGE_MS));
+        if end_ms < start_ms {
+            return Err(wrong("end", "it is before the start"));
+        }
+        let direction = match params.get("direction").unwrap_or("backward") {
+            "backward" => Direction::Backward,
+            "forward" => Direction::Forward,
+            other => return Err(wrong("direction", format!("{other:?} is neither backward nor forward"))),
+        };
+        let cursor = |text| Cursor::parse(text).ok_or_else(|| wrong("cursor", "give the answer's next"));
+        let cursor = params.get("cursor").map(cursor).transpose()?;
+        let limit = match params.limit()? {
+            usize::MAX => LINES_USUAL,
+            limit => limit.min(LINES_MAX),
+        };
+        Ok(Self { selectors, query, range: TimeRange { start_ms, end_ms }, direction, limit, cursor })
+    }
+
+    fn read(&self, store: &dyn Reader, cancel: &Cancel) -> Result<Lines, ApiError> {
+        let series = series((cancel, store), &self.query, &self.selectors, self.range)?;
+        let (mut out, mut bytes, mut full) = (Lines::default(), 0, Ok(()));
+        let (range, direction, cursor) = (self.range, self.direction, self.cursor);
+        let scan = Scan { store, cancel, series: &series, range, direction, cursor };
+        let warnings = scan.run(|found, here| {
+            let is_full = out.list.len() == self.limit || bytes >= ANSWER_BYTES_MAX;
+            if is_full || !out.scanned.add(&found) {
+                out.next = Some(here);
+                return ControlFlow::Break(());
+            }
+            if self.query.matches(&Line::new(&found.labels, &found.text)) {
+                full = cancel.hold(size_of::<Found>() + found.text.len());
+                bytes += found.text.len();
+                out.list.push(found);
+            }
+            if full.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        full?;
+        out.scanned = Scanned { series: series.len(), warnings, ..out.scanned };
+        Ok(out)
+    }
+}
+
+pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    let (wanted, timeout_ms) = (Wanted::new(&app, &params)?, params.duration("timeout")?);
+    let answer = ask(&app, timeout_ms, move |app, cancel| {
+        let lines = wanted.read(&*app.backend.of(&params.tenant), cancel)?;
+        Ok(answer::document(&wanted, &lines))
+    });
+    Ok(json(StatusCode::OK, answer.await?))
+}
+
+/// How many lines of each severity; `None` is of those that say none.
+type Counts = BTreeMap<Option<Severity>, u64>;
+
+pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+    let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
+    let ((query, selectors), timeout_ms) = (search(&params)?, params.duration("timeout")?);
+    let answer = ask(&app, timeout_ms, move |app, cancel| {
+        let range = TimeRange { start_ms: start_ms.saturating_sub(step_ms), end_ms };
+        let store = app.backend.of(&params.tenant);
+        let series = series((cancel, &*store), &query, &selectors, range)?;
+        let (mut columns, mut scanned, mut from_ms) = (BTreeMap::<i64, Counts>::new(), Scanned::default(), None);
+        let (store, direction) = (&*store, Direction::Backward);
+        let scan = Scan { store, cancel, series: &series, range, direction, cursor: None };
+        let warnings = scan.run(|found, _| {
+            if !scanned.add(&found) {
+                from_ms = Some(found.time_ms);
+                return ControlFlow::Break(());
+            }
+            if query.matches(&Line::new(&found.labels, &found.text)) {
+                let severity = Severity::of(&found.labels, &found.text);
+                *columns.entry(column(found.time_ms, start_ms, step_ms)).or_default().entry(severity).or_default() += 1;
+            }
+            ControlFlow::Continue(())
+        })?;
+        scanned = Scanned { series: series.len(), warnings, ..scanned };
+        Ok(answer::columns(&columns, &scanned, from_ms))
+    });
+    Ok(json(StatusCode::OK, answer.await?))
+}
+
+/// The column that ends at this time or next.
+fn column(time_ms: i64, start_ms: i64, step_ms: i64) -> i64 {
+    match (time_ms - start_ms).rem_euclid(step_ms) {
+        0 => time_ms,
+        behind => time_ms + step_ms - behind,
+    }
+}
