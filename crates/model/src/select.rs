@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ogive_hist::Histogram;
 
-use crate::{Charge, Kind, Labels, Matcher, Memory, MemoryExceeded, SeriesDef, SeriesMeta};
+use crate::{Charge, Kind, Labels, Matcher, Memory, MemoryExceeded, SeriesDef, SeriesMeta, Words};
 
 /// Sample times from after `start_ms` up to and including `end_ms`: left-open, as cells and PromQL ranges are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,11 +259,14 @@ pub struct Opening<'c> {
     pub counted: &'c (dyn Fn(usize) + Sync),
     /// What the store holds for the caller is charged to it.
     pub memory: Option<&'c Arc<Memory>>,
+    /// Texts that lack some of these words are not wanted: a store may leave them out, or not.
+    pub words: Option<&'c Arc<Words>>,
 }
 
 impl Opening<'_> {
     /// As many as there are, to the end.
-    pub const UNBOUNDED: Self = Self { series_max: usize::MAX, cancelled: &|| false, counted: &|_| (), memory: None };
+    pub const UNBOUNDED: Self =
+        Self { series_max: usize::MAX, cancelled: &|| false, counted: &|_| (), memory: None, words: None };
 
     /// A charge of nothing to the caller's budget, to grow.
     #[must_use]

@@ -22,12 +22,28 @@ pub fn fold(text: &str) -> String {
 
 /// Where each word of a folded text stands, in bytes.
 pub fn spans(folded: &str) -> impl Iterator<Item = (usize, usize)> {
-    let mut rest = folded.char_indices().peekable();
+    let mut at = 0;
     std::iter::from_fn(move || {
-        let start = rest.find(|(_, c)| is_word(*c))?.0;
-        while rest.next_if(|(_, c)| is_word(*c)).is_some() {}
-        Some((start, rest.peek().map_or(folded.len(), |(end, _)| *end)))
+        let mut start = None;
+        while let Some((is_word, bytes)) = character_at(folded, at) {
+            match (is_word, start) {
+                (true, None) => start = Some(at),
+                (false, Some(_)) => break,
+                _ => {}
+            }
+            at += bytes;
+        }
+        start.map(|start| (start, at))
     })
+}
+
+/// Whether the character at a byte is part of a word, and its length; none at the end.
+fn character_at(text: &str, at: usize) -> Option<(bool, usize)> {
+    let byte = *text.as_bytes().get(at)?;
+    if byte.is_ascii() {
+        return Some((byte.is_ascii_alphanumeric() || byte == b'_', 1));
+    }
+    text[at..].chars().next().map(|c| (is_word(c), c.len_utf8()))
 }
 
 /// Hands each word of `text` to `each`, folded, as often as it stands there.

@@ -221,7 +221,7 @@ fn what_is_too_much_is_refused_before_it_is_gathered() {
         let hear = |series| counted.lock().unwrap().push(series);
         let (matchers, range, resolution) = (Vec::new(), TimeRange::ALL, Default::default());
         let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
-        let opening = Opening { series_max, cancelled: &|| false, counted: &hear, memory: None };
+        let opening = Opening { series_max, counted: &hear, ..Opening::UNBOUNDED };
         let found = rig.store.tenant(&tenant).open(&selection, &opening).map(|set| set.count());
         (found, counted.into_inner().unwrap())
     };

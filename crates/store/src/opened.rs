@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_model::{
     Charge, Kind, Labels, Memory, Opening, SelectError, Selection, SeriesData, SeriesDef, SeriesSet, Tenant, TimeRange,
+    Words,
 };
 
 use crate::block::Entry;
@@ -41,6 +42,8 @@ pub(crate) struct Opened<'a> {
     /// For what was found, charged to who opened it.
     _held: Charge,
     memory: Option<Arc<Memory>>,
+    /// Texts that lack some of them may be left out.
+    words: Option<Arc<Words>>,
 }
 
 struct Asked {
@@ -129,6 +132,7 @@ impl<'a> Opened<'a> {
             gaps,
             _held: held,
             memory: opening.memory.cloned(),
+            words: opening.words.cloned(),
         })
     }
 
@@ -385,7 +389,7 @@ impl SeriesSet for Opened<'_> {
         let _held = self.memory.as_ref().map(|memory| memory.charge(bytes)).transpose()?;
         // ORDERING: Relaxed; a sum that guards no other memory.
         let left = self.left.load(Ordering::Relaxed);
-        let mut budget = Budget::partial_rest(self.samples_max, left);
+        let mut budget = Budget::partial_rest(self.samples_max, left).of_words(self.words.clone());
         let data = self.read(labels, parts, &mut budget)?;
         let used = left - budget.left();
         // ORDERING: Relaxed, as above.

@@ -107,7 +107,7 @@ impl Cancel {
     pub(super) fn opening<T>(&self, open: impl FnOnce(&Opening<'_>) -> T) -> T {
         let gone = || self.is_set();
         let counted = |series| self.fit(series, 0);
-        open(&Opening { series_max: usize::MAX, cancelled: &gone, counted: &counted, memory: Some(&self.memory) })
+        open(&Opening { cancelled: &gone, counted: &counted, memory: Some(&self.memory), ..Opening::UNBOUNDED })
     }
 
     /// Fails when the work is not wanted any more.

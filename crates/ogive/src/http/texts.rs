@@ -6,9 +6,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use ogive_model::{
-    Charge, Labels, METRIC_NAME, MatchOp, Matcher, SelectError, Selection, SeriesData, SeriesDef, TimeRange,
+    Charge, Labels, METRIC_NAME, MatchOp, Matcher, Opening, SelectError, Selection, SeriesData, SeriesDef, TimeRange,
+    Words,
 };
 use ogive_query::series_bytes;
 
@@ -74,6 +76,8 @@ pub(super) struct Scan<'s> {
     pub(super) direction: Direction,
     /// What was looked at before.
     pub(super) cursor: Option<Cursor>,
+    /// Texts without some of these words are not wanted; they may come all the same.
+    pub(super) words: Option<Arc<Words>>,
 }
 
 impl Scan<'_> {
@@ -148,7 +152,8 @@ impl Scan<'_> {
     ) -> Result<(Vec<SeriesData>, Charge), SelectError> {
         let (matchers, resolution) = (matchers.to_vec(), Default::default());
         let selection = Selection { matchers, range, samples_max, labels_only: false, resolution };
-        let set = self.cancel.opening(|opening| self.store.open(&selection, opening))?;
+        let words = self.words.as_ref();
+        let set = self.cancel.opening(|opening| self.store.open(&selection, &Opening { words, ..*opening }))?;
         let (mut found, mut held) = (Vec::new(), self.cancel.memory().empty());
         for number in 0..set.count() {
             for one in set.take(number)?.into_iter().filter(|one| self.series.contains(&one.labels)) {

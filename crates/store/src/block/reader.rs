@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ogive_journal::{Disk, DiskFile, Verified, read_twinned};
 use ogive_model::{
     Kind, Labels, METRIC_NAME, Matcher, Opening, SelectError, Selection, SeriesData, SeriesDef, SeriesMeta,
-    Temporality, TimeRange,
+    Temporality, TimeRange, Words,
 };
 use roaring::RoaringBitmap;
 
@@ -40,24 +40,32 @@ pub struct Budget {
     gaps: Option<BTreeSet<String>>,
     has_more_gaps: bool,
     clashes: u64,
+    /// Chunks of texts that lack some of them may be left out.
+    words: Option<Arc<Words>>,
 }
 
 impl Budget {
     /// `limit` samples.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { left: limit, limit, gaps: None, has_more_gaps: false, clashes: 0 }
+        Self { left: limit, limit, gaps: None, has_more_gaps: false, clashes: 0, words: None }
     }
 
     /// `limit` samples of what can be read: the rest is told by [`Budget::into_gaps`].
     #[must_use]
     pub const fn partial(limit: usize) -> Self {
-        Self { left: limit, limit, gaps: Some(BTreeSet::new()), has_more_gaps: false, clashes: 0 }
+        Self { left: limit, limit, gaps: Some(BTreeSet::new()), has_more_gaps: false, clashes: 0, words: None }
     }
 
     /// What is left of `limit` samples; the rest as [`Budget::partial`].
     pub(crate) const fn partial_rest(limit: usize, left: usize) -> Self {
-        Self { left, limit, gaps: Some(BTreeSet::new()), has_more_gaps: false, clashes: 0 }
+        Self { left, limit, gaps: Some(BTreeSet::new()), has_more_gaps: false, clashes: 0, words: None }
+    }
+
+    /// Of texts only those are wanted that may have `words`.
+    #[must_use]
+    pub fn of_words(self, words: Option<Arc<Words>>) -> Self {
+        Self { words, ..self }
     }
 
     /// Samples that may still be read.
@@ -713,6 +721,12 @@ impl Block {
                 budget.take(opened.histograms(rows, &mut data.histograms).map_err(corrupt)?)?;
             }
             Kind::Text => {
+                if let Some(words) = &budget.words
+                    && any
+                    && !opened.may_match(words).map_err(corrupt)?
+                {
+                    return Ok(false);
+                }
                 budget.take(rows.len())?;
                 let dictionary = self.dictionary()?;
                 opened.texts(rows, dictionary.as_deref(), &mut data.texts).map_err(corrupt)?;

@@ -1,9 +1,10 @@
 //! Blocks of many short texts: their dictionary, and damage to it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ogive_journal::{Disk, SimulatedDisk};
-use ogive_model::{Kind, Labels, MatchOp, Matcher, Selection, SeriesData, Temporality, TimeRange};
+use ogive_model::{Kind, Labels, MatchOp, Matcher, Selection, SeriesData, Temporality, TimeRange, Words};
 
 use crate::block::{scrub, write_as};
 use crate::codec::dictionary::Effort;
@@ -125,4 +126,38 @@ fn a_bad_dictionary_is_named_and_leaves_what_does_not_need_it() {
         );
         disk.put(&path, good.clone());
     }
+}
+
+/// A search for a word that only one of many chunks has reads that one, and a few for nothing; it never misses one.
+#[test]
+fn a_search_skips_chunks_without_its_words() {
+    let disk = SimulatedDisk::new(0);
+    let mut log = empty(Labels::new([("__name__", "log")]).unwrap(), Kind::Text, Temporality::Gauge);
+    log.texts.times = (0..60_000).collect();
+    log.texts.values = (0..60_000).map(line).collect();
+    log.texts.values[31_234] = "Kernel: PANIC at \\u00e4rger".to_owned();
+    let (path, _) = write(&disk, std::slice::from_ref(&log), Effort::Quick);
+    let block = Block::open(&disk, &path).unwrap();
+    let found = |words: Words| {
+        let selection = Selection {
+            matchers: Vec::new(),
+            range: TimeRange::ALL,
+            samples_max: usize::MAX,
+            labels_only: false,
+            resolution: Default::default(),
+        };
+        let mut budget = Budget::new(usize::MAX).of_words(Some(Arc::new(words)));
+        let found = block.select(&selection, &mut budget).unwrap();
+        found.first().map_or((0, false), |data| (data.texts.times.len(), data.texts.times.contains(&31_234)))
+    };
+    let word = |word: &str| Words::Word(word.to_owned());
+    for rare in [word("panic"), word("kernel"), word("ärger"), Words::All(vec![word("panic"), word("at")])] {
+        let (count, has) = found(rare.clone());
+        assert!(has && count < 60_000 / 4, "{rare:?}: {count}");
+    }
+    assert_eq!(found(Words::NONE), (60_000, true));
+    assert_eq!(found(word("worker")).0, 60_000);
+    assert!(found(Words::Any(vec![word("nowhere"), word("panic")])).1);
+    let nowhere = ["nowhere", "notthere", "neither"].map(|one| found(word(one)).0);
+    assert!(nowhere.iter().sum::<usize>() < 60_000, "{nowhere:?}: almost nothing is read");
 }

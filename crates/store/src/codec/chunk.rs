@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use ogive_model::{FloatColumn, HistogramColumn, Kind, SeriesData, TextColumn, TimeRange};
+use ogive_model::{FloatColumn, HistogramColumn, Kind, SeriesData, TextColumn, TimeRange, Words};
 
 use crate::bytes::{Broken, Cursor, put_varint};
 use crate::codec::dictionary::{Dictionary, Packer};
@@ -202,6 +202,11 @@ impl<'a> Chunk<'a> {
         column.times.extend_from_slice(&self.times[rows]);
         column.values.extend(values);
         Ok(weight)
+    }
+
+    /// Whether texts of the chunk may match that are asked for `words`.
+    pub(crate) fn may_match(&self, words: &Words) -> Result<bool, Broken> {
+        texts::may_match(self.cursor.clone(), words)
     }
 
     /// Appends the texts of `rows` to `column`.

@@ -7,6 +7,7 @@
 mod aggregates;
 pub(crate) mod chunk;
 pub(crate) mod dictionary;
+mod filter;
 pub(crate) mod floats;
 pub(crate) mod histograms;
 pub(crate) mod integers;

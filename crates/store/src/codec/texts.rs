@@ -1,14 +1,18 @@
 //! A column of texts: all of them together through zstd when that is smaller; as lines when none has a line feed, else with
-//! their lengths in front.
+//! their lengths in front. Large ones begin with the filter of their words.
+
+use ogive_model::Words;
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_varint};
 use crate::codec::dictionary::{Dictionary, Packer};
-use crate::codec::integers;
+use crate::codec::{filter, integers};
 
 /// Lines through zstd. Anything else at this place is the coding of the lengths, 0 to 3.
 const LINES: u8 = 16;
 /// The same, with the block's dictionary.
 const LINES_DICTIONARY: u8 = 17;
+/// A filter, and then one of the others.
+const FILTER: u8 = 18;
 const RAW: u8 = 0;
 const ZSTD: u8 = 1;
 const ZSTD_DICTIONARY: u8 = 2;
@@ -24,6 +28,10 @@ const DICTIONARY_BYTES_MIN: usize = 12;
 
 /// Appends `values`.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[String], packer: &mut Packer) {
+    if let Some(filter) = filter::of(values) {
+        out.push(FILTER);
+        put_bytes(out, &filter);
+    }
     if !values.iter().any(|value| value.contains('\n')) {
         let lines = values.join("\n");
         if let Some(packed) = packed(&lines, packer) {
@@ -56,12 +64,27 @@ fn packed(text: &str, packer: &mut Packer) -> Option<Vec<u8>> {
     (packed.len() < text.len()).then_some(packed)
 }
 
+/// Whether the texts may match that are asked for these words: false only when their filter says that they lack some.
+pub(crate) fn may_match(mut cursor: Cursor<'_>, words: &Words) -> Result<bool, Broken> {
+    let filter = filter_of(&mut cursor)?;
+    Ok(filter.is_none_or(|filter| words.may_match(&|word| filter::may_have(filter, word))))
+}
+
+fn filter_of<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a [u8]>, Broken> {
+    if cursor.peek() != Some(FILTER) {
+        return Ok(None);
+    }
+    cursor.byte()?;
+    cursor.length_and_bytes().map(Some)
+}
+
 /// Reads `count` texts.
 pub(crate) fn get(
     cursor: &mut Cursor<'_>,
     count: usize,
     dictionary: Option<&Dictionary>,
 ) -> Result<Vec<String>, Broken> {
+    filter_of(cursor)?;
     if let Some(tag @ (LINES | LINES_DICTIONARY)) = cursor.peek() {
         cursor.byte()?;
         let lines = unpacked(cursor, tag == LINES_DICTIONARY, dictionary)?;

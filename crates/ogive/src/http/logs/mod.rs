@@ -10,11 +10,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Kind, Labels, Matcher, TimeRange};
+use ogive_model::{Kind, Labels, Matcher, TimeRange, Words};
 use ogive_search::{Line, Query, Severity};
 
 use super::App;
@@ -103,6 +104,11 @@ fn series(
     Ok(out)
 }
 
+/// What the store is told to leave out.
+fn words(query: &Query) -> Option<Arc<Words>> {
+    Some(query.words()).filter(|words| !words.is_none()).map(Arc::new)
+}
+
 impl Scanned {
     /// Counts a text that is to be looked at; false when that would be more than may be.
     fn add(&mut self, found: &Found) -> bool {
@@ -141,7 +147,8 @@ impl Wanted {
         let series = series((cancel, store), &self.query, &self.selectors, self.range)?;
         let (mut out, mut bytes, mut full) = (Lines::default(), 0, Ok(()));
         let (range, direction, cursor) = (self.range, self.direction, self.cursor);
-        let scan = Scan { store, cancel, series: &series, range, direction, cursor };
+        let words = words(&self.query);
+        let scan = Scan { store, cancel, series: &series, range, direction, cursor, words };
         let warnings = scan.run(|found, here| {
             let is_full = out.list.len() == self.limit || bytes >= ANSWER_BYTES_MAX;
             if is_full || !out.scanned.add(&found) {
@@ -182,7 +189,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
         let series = series((cancel, &*store), &query, &selectors, range)?;
         let (mut columns, mut scanned, mut from_ms) = (BTreeMap::<i64, Counts>::new(), Scanned::default(), None);
         let (store, direction) = (&*store, Direction::Backward);
-        let scan = Scan { store, cancel, series: &series, range, direction, cursor: None };
+        let scan = Scan { store, cancel, series: &series, range, direction, cursor: None, words: words(&query) };
         let warnings = scan.run(|found, _| {
             if !scanned.add(&found) {
                 from_ms = Some(found.time_ms);

@@ -125,7 +125,7 @@ impl Wanted {
         let series = series::wanted((cancel, store), &self.selectors, self.range)?;
         let mut out = Traces { series: series.len(), ..Traces::default() };
         let (range, cursor) = (self.range, self.cursor);
-        let scan = Scan { store, cancel, series: &series, range, direction: Direction::Backward, cursor };
+        let scan = Scan { store, cancel, series: &series, range, direction: Direction::Backward, cursor, words: None };
         let missing = scan.run(|found, here| {
             if out.examined == EXAMINED_MAX || (self.order == Order::Newest && out.list.len() == self.limit) {
                 out.next = Some(here);
@@ -191,7 +191,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
             ControlFlow::Continue(())
         };
         let (store, direction) = (&*store, Direction::Backward);
-        whole(Scan { store, cancel, series: &series, range, direction, cursor: None }.run(each)?)?;
+        whole(Scan { store, cancel, series: &series, range, direction, cursor: None, words: None }.run(each)?)?;
         Ok(counted(series.len(), &counts, complete))
     });
     Ok(json(StatusCode::OK, answer.await?))
