@@ -1,6 +1,7 @@
 /** Calls of the server's HTTP interface. Failure: every refusal is an `ApiError` with the server's own sentence. */
 
 import type { WireColumn } from "./bins.ts";
+import type { LogColumns, LogLines } from "./loglines.ts";
 import type { Broker } from "./spool.ts";
 import type { Traces } from "./traces.ts";
 
@@ -165,6 +166,15 @@ export function fetchTraces(query: string, start: number, end: number, signal?: 
 
 export function fetchTraceColumns(query: string, start: number, end: number, step: number, signal?: AbortSignal): Promise<Answer<{ columns: [number, number][] }>> {
   return answer("v1/traces/columns", { query, start: String(start), end: String(end), step: String(step) }, signal);
+}
+
+/** Lines that a search finds, the newest first. */
+export function fetchLogs(params: Record<string, string>, signal?: AbortSignal): Promise<Answer<LogLines>> {
+  return answer("v1/logs", params, signal);
+}
+
+export function fetchLogColumns(params: Record<string, string>, signal?: AbortSignal): Promise<Answer<LogColumns>> {
+  return answer("v1/logs/columns", params, signal);
 }
 
 export function fetchInstant(query: string, time: number, signal?: AbortSignal): Promise<Answer<QueryData>> {

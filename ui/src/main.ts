@@ -17,6 +17,7 @@ import { drawFacts } from "./facts.ts";
 import { Heatmap, type Options } from "./heatmap.ts";
 import { Lines, LINES_MAX } from "./lines.ts";
 import { Live, type Link } from "./live.ts";
+import { formatLogState } from "./loglines.ts";
 import { Marks } from "./marks.ts";
 import { drawNotices } from "./notices.ts";
 import { isBuckets, Picker } from "./picker.ts";
@@ -87,6 +88,7 @@ class Page {
     this.map = new Heatmap(byId<HTMLCanvasElement>("cells"), this.table, this.options());
     this.pointer = new Pointer(this.map, byId<HTMLCanvasElement>("overlay"), byId("tip"), byId("voice"), {
       zoom: (start, end) => this.zoom({ start, end }),
+      lines: (start, end) => location.assign(`logs.html${formatLogState({ search: "", match: "", range: { start, end } })}`),
       pick: (slot, value) => this.openTraces(slot, value),
       picked: () => this.state.slow,
       escape: () => this.closeTraces(),
@@ -388,6 +390,7 @@ class Page {
     this.box.show(state.query);
     this.picker.show(state.query);
     this.ranges.show(state.range);
+    byId<HTMLAnchorElement>("logs-link").href = `logs.html${formatLogState({ search: "", match: "", range: state.range })}`;
     this.controls.show(state, this.groups);
     this.showTitle();
     byId("live").setAttribute("aria-pressed", String(isLive(state.range)));

@@ -15,6 +15,8 @@ import { ink } from "./theme.ts";
 
 export interface PointerHandlers {
   zoom(start: number, end: number): void;
+  /** The stored lines of this time. */
+  lines(start: number, end: number): void;
   /** The slow traces of a column, the one nearest to the value first. */
   pick(slot: number, value: number): void;
   /** The time whose slow traces are shown. */
@@ -124,7 +126,8 @@ export class Pointer {
       return;
     }
     const ends = [this.map.timeAt(drag.from), this.map.timeAt(drag.to)].sort((a, b) => a - b) as [number, number];
-    this.handlers.zoom(Math.floor(ends[0]), Math.max(Math.floor(ends[0]) + 5, Math.ceil(ends[1])));
+    if (event.shiftKey) this.handlers.lines(Math.floor(ends[0]), Math.ceil(ends[1]));
+    else this.handlers.zoom(Math.floor(ends[0]), Math.max(Math.floor(ends[0]) + 5, Math.ceil(ends[1])));
   }
 
   /** The slot at a pixel, or the nearest that has slow traces: columns are a few pixels wide, and live ones move. */
@@ -177,6 +180,11 @@ export class Pointer {
       case "t":
         event.preventDefault();
         if (this.cursor !== null) this.handlers.threshold(this.cursor.value);
+        return;
+      case "l":
+      case "L":
+        event.preventDefault();
+        if (this.cursor !== null) this.handlers.lines((this.cursor.slot - 1) * this.map.step, this.cursor.slot * this.map.step);
         return;
       case "Escape":
         if (this.handlers.escape()) return;

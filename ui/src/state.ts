@@ -70,7 +70,7 @@ export function parseState(search: string): State {
   return {
     query: params.get("query") ?? DEFAULTS.query,
     group: params.get("group"),
-    range: parseRange(params),
+    range: parseRange(params, DEFAULTS.range),
     scaling: scaling === "linear" || scaling === "sqrt" || scaling === "log" ? scaling : DEFAULTS.scaling,
     density: params.has("density") ? params.get("density") !== "0" : DEFAULTS.density,
     palette: PALETTE_NAMES.find((name) => name === palette) ?? DEFAULTS.palette,
@@ -88,12 +88,13 @@ function parseSpan(text: string | null): Span | null {
   return end > start ? { start, end } : null;
 }
 
-function parseRange(params: URLSearchParams): Range {
+/** The range that an address names; `usual` when it names none. */
+export function parseRange(params: URLSearchParams, usual: Range): Range {
   const start = Number(params.get("start") ?? NaN);
   const end = Number(params.get("end") ?? NaN);
   if (Number.isFinite(start) && Number.isFinite(end) && end - start >= 1 && end - start <= RANGE_MAX) return { start, end };
   const last = parseDuration(params.get("range") ?? "");
-  return last === null || !(last > 0) ? DEFAULTS.range : { last: Math.min(RANGE_MAX, Math.max(RANGE_MIN, last)) };
+  return last === null || !(last > 0) ? usual : { last: Math.min(RANGE_MAX, Math.max(RANGE_MIN, last)) };
 }
 
 /** Writes the address; what has its default value is left out, so the first page has a bare address. */

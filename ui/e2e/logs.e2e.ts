@@ -1,0 +1,97 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { launch, open, Server, view, viewWhen } from "./harness.ts";
+
+let server: Server;
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await launch();
+  server = await Server.start();
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await server?.end();
+});
+
+const shown = (page: Page) => page.locator(".log-line .text").allInnerTexts();
+
+/** Three hundred lines of two series, one each second, and three that say what is wrong; the last is of `end`. */
+async function send(): Promise<number> {
+  const end = Math.floor(Date.now() / 1000) - 5;
+  const series = ["api", "web"].map((job) => ({ labels: { __name__: "app_log", job }, kind: "text" }));
+  const usual = Array.from({ length: 300 }, (_, ago) => ({ series: ago % 2, time_ms: (end - ago) * 1000, text: `level=info msg="request ${ago}" status=200` }));
+  const samples = [
+    ...usual,
+    { series: 0, time_ms: end * 1000, text: 'level=error msg="<b>no route</b>" status=503' },
+    { series: 1, time_ms: (end - 100) * 1000, text: '{"level":"warn","msg":"slow","status":504}' },
+    { series: 1, time_ms: (end - 200) * 1000, text: 'level=error msg="disk is full" status=507' },
+  ];
+  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 303 });
+  return end;
+}
+
+test("lines are searched, counted, opened, and chosen by their bars", async () => {
+  const end = await send();
+  const { page, errors } = await open(browser, `${server.url}/logs.html?match=app_log&start=${end - 400}&end=${end + 10}`);
+  await expect.poll(() => page.locator("#found").innerText()).toBe("200 of 303 lines");
+  expect((await shown(page))[0]).toBe('level=error msg="<b>no route</b>" status=503');
+  await page.locator("#older").click();
+  await expect.poll(async () => (await shown(page)).length).toBe(303);
+  expect(await page.locator("#older").isVisible()).toBe(false);
+
+  // A search by a field of logfmt and JSON; its bars have the colours of what they count.
+  await page.locator("#search").fill("status>=500");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => page.locator("#found").innerText()).toBe("3 of 3 lines");
+  expect(await page.locator(".log-bar i.error").count()).toBe(2);
+  expect(await page.locator(".log-bar i.warn").count()).toBe(1);
+  expect(new URL(page.url()).searchParams.get("search")).toBe("status>=500");
+
+  // A line opens to its fields, and a field leads to the lines that have it.
+  await page.locator(".log-line summary").nth(1).click();
+  await expect.poll(() => page.locator(".log-detail dt").allInnerTexts()).toEqual(["level", "msg", "status", "series"]);
+  await page.locator(".log-detail dd button", { hasText: "slow" }).click();
+  await expect.poll(() => page.locator("#search").inputValue()).toBe("status>=500 msg=slow");
+  await expect.poll(async () => (await shown(page)).length).toBe(1);
+  await page.goBack();
+  await expect.poll(async () => (await shown(page)).length).toBe(3);
+
+  // A bar is chosen by a click.
+  await page.locator(".log-bar:has(i.warn)").click();
+  await expect.poll(() => shown(page)).toEqual(['{"level":"warn","msg":"slow","status":504}']);
+  const params = new URL(page.url()).searchParams;
+  expect(Number(params.get("start"))).toBeLessThan(end - 100);
+  expect(Number(params.get("end"))).toBeGreaterThanOrEqual(end - 100);
+
+  // What is wrong is said, and the lines of before stay.
+  await page.locator("#search").fill("(a");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => page.locator("#search-error").innerText()).toContain("column 1");
+  expect(await shown(page)).toHaveLength(1);
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+test("a part of the heat map opens its lines", async () => {
+  const { page, errors } = await open(browser, `${server.url}/?range=5m`);
+  await viewWhen(page, (one) => one.columns >= 3);
+  const now = await view(page);
+  expect(await page.locator("#logs-link").getAttribute("href")).toBe("logs.html?range=5m");
+  const box = (await page.locator("#overlay").boundingBox())!;
+  await page.keyboard.down("Shift");
+  await page.mouse.move(box.x + now.left + now.plotWidth * 0.2, box.y + 100);
+  await page.mouse.down();
+  await page.mouse.move(box.x + now.left + now.plotWidth * 0.8, box.y + 140, { steps: 5 });
+  await page.mouse.up();
+  await page.keyboard.up("Shift");
+  await page.waitForURL(/logs\.html\?start=\d+&end=\d+$/);
+  const params = new URL(page.url()).searchParams;
+  const seconds = Number(params.get("end")) - Number(params.get("start"));
+  expect(seconds).toBeGreaterThan(150);
+  expect(seconds).toBeLessThan(220);
+  await expect.poll(() => page.locator("#found").innerText()).not.toBe("");
+  expect(errors).toEqual([]);
+  await page.close();
+});
