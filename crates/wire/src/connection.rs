@@ -200,6 +200,10 @@ impl Connection {
         if direction.is_lost || self.is_opaque {
             self.counts.unread_bytes += direction.forget();
             direction.last = Some(at);
+            if !self.is_opaque {
+                // An answer may have been among them.
+                self.exchanges.doubt_all();
+            }
             if side == Side::Client {
                 // What the client sends next, before the server answers, may continue this.
                 self.server_at_loss = Some(self.sides[Side::Server.index()].received);
@@ -231,6 +235,9 @@ impl Connection {
         if direction.is_lost || self.is_opaque {
             self.counts.unread_bytes += direction.forget();
             direction.last = at;
+            if !self.is_opaque {
+                self.exchanges.doubt_all();
+            }
         } else if had_unread || !self.skip_over(side) {
             self.lose(side, Reason::Gap, before);
         }

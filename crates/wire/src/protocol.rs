@@ -8,6 +8,7 @@ mod http1;
 mod http2;
 mod kafka;
 mod line;
+mod memcached;
 mod mysql;
 mod postgres;
 mod redis;
@@ -17,12 +18,13 @@ use crate::decoder::{Detection, Protocol, Side};
 /// All protocols over TCP, the surest detections first.
 pub const TABLE: &[Protocol] = &[
     http1::PROTOCOL,
+    http2::PROTOCOL,
     redis::PROTOCOL,
     postgres::PROTOCOL,
     mysql::PROTOCOL,
+    memcached::PROTOCOL,
     kafka::PROTOCOL,
     cql::PROTOCOL,
-    http2::PROTOCOL,
     amqp::PROTOCOL,
     dns::PROTOCOL,
 ];

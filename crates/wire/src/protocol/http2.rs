@@ -30,6 +30,13 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of a header block that is decoded: servers allow 8 to 32 KiB.
 const BLOCK_MAX: usize = 32 << 10;
 
+/// Bytes before a message of gRPC: whether it is compressed, and its length.
+const GRPC_PREFIX: usize = 5;
+
+/// In an exchange's note, above gRPC's status: its request begins as a message of gRPC does. It decides where the type of the content is only
+/// in an entry from before a hole.
+const LOOKS_GRPC: u64 = 1 << 32;
+
 /// Bytes kept of a path.
 const PATH_MAX: usize = 512;
 
@@ -91,7 +98,11 @@ impl Frames for Http2 {
             return Head::Need(frame::HEADER);
         }
         let Some(frame) = Frame::parse(view) else { return Head::Lost };
-        let inspect = if frame.kind.has_block() && frame.length <= BLOCK_MAX { frame.length } else { 0 };
+        let inspect = match frame.kind {
+            Kind::Data => frame.length.min(GRPC_PREFIX),
+            kind if kind.has_block() && frame.length <= BLOCK_MAX => frame.length,
+            _ => 0,
+        };
         Head::Frame { length: (frame::HEADER + frame.length) as u64, inspect: frame::HEADER + inspect }
     }
 
@@ -110,6 +121,12 @@ impl Frames for Http2 {
             way.add(&frame, &bytes[frame::HEADER..]);
         }
         way.frame = Some(frame);
+        if side == Side::Client
+            && is_grpc_message(&frame, &bytes[frame::HEADER..])
+            && let Some(exchange) = cx.exchanges.find_mut(frame.stream.into())
+        {
+            exchange.note |= LOOKS_GRPC;
+        }
         if side == Side::Server && !(frame.kind == Kind::Reset && self.late == Some(frame.stream)) {
             self.settle_late(cx.exchanges);
         }
@@ -223,7 +240,10 @@ impl Fields {
         let text = String::from_utf8_lossy(value);
         match field {
             Field::Method => self.method = text.chars().take(32).collect(),
-            Field::Path => self.path = text.chars().take(PATH_MAX).collect(),
+            // The query is not part of the operation, and may hold secrets.
+            Field::Path => {
+                self.path = text.split(['?', '#']).next().unwrap_or_default().chars().take(PATH_MAX).collect();
+            }
             Field::Status => self.status = text.chars().take(3).collect(),
             Field::ContentType => self.is_grpc = value.starts_with(b"application/grpc"),
             Field::GrpcStatus => self.grpc_status = text.parse().ok().filter(|code| *code < 1_000),
@@ -350,15 +370,23 @@ fn response(exchange: &mut Exchange, fields: Fields) -> bool {
             _ => Class::Ok,
         };
         exchange.status = fields.status;
-        if fields.is_grpc {
+        if fields.is_grpc || (fields.is_partial && exchange.note & LOOKS_GRPC != 0) {
             exchange.protocol = "grpc";
         }
     }
     if let Some(code) = fields.grpc_status {
-        exchange.note = code + 1;
+        exchange.note = exchange.note & LOOKS_GRPC | (code + 1);
         exchange.class = grpc_class(code);
     }
     true
+}
+
+/// Whether a DATA frame with `payload` holds one whole message of gRPC.
+fn is_grpc_message(frame: &Frame, payload: &[u8]) -> bool {
+    let length = super::framed::be32(payload, 1).map(|length| length as usize);
+    frame.kind == Kind::Data
+        && payload.first().is_some_and(|flag| *flag <= 1)
+        && length.is_some_and(|n| n + GRPC_PREFIX == frame.length)
 }
 
 /// Codes of gRPC: what the caller did wrong, and what failed.

@@ -19,6 +19,9 @@ const LENGTH_MAX: u32 = 1 << 30;
 /// Bytes of a request that are looked at: header, client, transaction and the first topic.
 const REQUEST: usize = 512;
 
+/// A segment that a long message begins in has this many bytes at least.
+const SEGMENT: usize = 256;
+
 const PRODUCE: u16 = 0;
 const FETCH: u16 = 1;
 
@@ -251,6 +254,7 @@ fn is_request(bytes: &[u8]) -> bool {
 
 /// Whether the messages in `bytes` end where it ends, or the last one goes on behind it.
 fn ends_whole(mut bytes: &[u8]) -> bool {
+    let whole = bytes.len();
     let mut messages = 0;
     while let Some(length) = be32(bytes, 0) {
         if !(4..=LENGTH_MAX).contains(&length) {
@@ -259,7 +263,8 @@ fn ends_whole(mut bytes: &[u8]) -> bool {
         messages += 1;
         match bytes.get(length as usize + 4..) {
             Some(rest) => bytes = rest,
-            None => return true,
+            // A message that goes on fills the segment it begins in.
+            None => return whole >= SEGMENT,
         }
     }
     messages > 0
