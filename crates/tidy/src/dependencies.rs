@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-broker", &["ogive-model", "ogive-journal"]),
     ("ogive-text", &[]),
     ("ogive-query", &["ogive-text", "ogive-hist", "ogive-model"]),
-    ("ogive-detect", &["ogive-text", "ogive-hist", "ogive-model"]),
+    ("ogive-detect", &["ogive-text", "ogive-hist", "ogive-model", "ogive-query"]),
     ("ogive-search", &["ogive-model"]),
     ("ogive-stream", &["ogive-hist", "ogive-model"]),
     ("ogive-wire", &[]),

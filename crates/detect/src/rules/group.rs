@@ -1,0 +1,192 @@
+//! A group of rules, evaluated in order at its slots.
+//!
+//! Invariants: rules see what those before them gave in the same slot; a series that a rule no longer gives ends with a stale
+//! marker; a rule that fails keeps its alerts and series and the others go on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ogive_model::Labels;
+use ogive_query::value::Point;
+use twox_hash::XxHash64;
+
+use super::alert::Alert;
+use super::file::GroupSpec;
+use super::rule::{Health, Rule, Surroundings, Transition};
+use super::storage::{Sample, Storage, stale};
+
+/// A group with its state.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The file it is from.
+    pub file: String,
+    /// Unique in its file.
+    pub name: String,
+    /// Between evaluations, milliseconds; above 0.
+    pub interval_ms: i64,
+    /// How far behind the evaluation queries look, milliseconds.
+    pub query_offset_ms: i64,
+    /// Most series or alerts of a rule; 0 is no limit.
+    pub limit: usize,
+    /// In order of evaluation.
+    pub rules: Vec<Rule>,
+    /// Time of its last evaluation, milliseconds.
+    pub evaluated_at_ms: Option<i64>,
+    /// How long that took.
+    pub took: std::time::Duration,
+    /// Series of rules that are no longer there: they end at the next evaluation.
+    pub(crate) vanished: BTreeSet<Labels>,
+}
+
+/// What the configuration gives groups that do not say it themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupDefaults {
+    /// Between evaluations, milliseconds.
+    pub interval_ms: i64,
+    /// How far behind queries look, milliseconds.
+    pub query_offset_ms: i64,
+}
+
+/// What an evaluation of a group did.
+#[derive(Clone, Debug, Default)]
+pub struct GroupOutcome {
+    /// Changes of alerts: number of the rule, and the change.
+    pub transitions: Vec<(usize, Transition)>,
+    /// Rules that failed.
+    pub failures: usize,
+    /// Samples that were stored, stale markers included.
+    pub samples: usize,
+}
+
+impl Group {
+    /// A group before its first evaluation.
+    #[must_use]
+    pub fn new(file: &str, spec: &GroupSpec, defaults: GroupDefaults) -> Self {
+        Self {
+            file: file.to_owned(),
+            name: spec.name.clone(),
+            interval_ms: spec.interval_ms.unwrap_or(defaults.interval_ms).max(1),
+            query_offset_ms: spec.query_offset_ms.unwrap_or(defaults.query_offset_ms),
+            limit: spec.limit,
+            rules: spec.rules.iter().cloned().map(Rule::new).collect(),
+            evaluated_at_ms: None,
+            took: std::time::Duration::ZERO,
+            vanished: BTreeSet::new(),
+        }
+    }
+
+    /// The first slot after `time_ms`. Groups of one interval are spread over it by the hash of their name and file.
+    #[must_use]
+    pub fn slot_after(&self, time_ms: i64) -> i64 {
+        let hash = XxHash64::oneshot(0, format!("{}\0{}", self.file, self.name).as_bytes());
+        let interval = self.interval_ms;
+        let offset = i64::try_from(hash % interval.unsigned_abs()).expect("below an i64");
+        offset + ((time_ms - offset).div_euclid(interval) + 1) * interval
+    }
+
+    /// Evaluates every rule at `time_ms`.
+    pub fn evaluate(&mut self, storage: &dyn Storage, time_ms: i64, around: &Surroundings<'_>) -> GroupOutcome {
+        assert!(self.evaluated_at_ms.is_none_or(|before| before <= time_ms), "time goes on");
+        let (began, mut out) = ((around.elapsed)(), GroupOutcome::default());
+        for number in 0..self.rules.len() {
+            let rule_began = (around.elapsed)();
+            let done = self.evaluate_rule(number, storage, time_ms, around);
+            let rule = &mut self.rules[number];
+            rule.took = (around.elapsed)().saturating_sub(rule_began);
+            rule.evaluated_at_ms = Some(time_ms);
+            rule.health = match done {
+                Ok((samples, transitions)) => {
+                    out.samples += samples;
+                    out.transitions.extend(transitions.into_iter().map(|one| (number, one)));
+                    Health::Good
+                }
+                Err(error) => {
+                    out.failures += 1;
+                    Health::Bad(error)
+                }
+            };
+        }
+        let gone = ends(std::mem::take(&mut self.vanished), &BTreeSet::new(), time_ms - self.query_offset_ms);
+        if !gone.is_empty() && storage.append(gone).is_err() {
+            out.failures += 1;
+        }
+        self.evaluated_at_ms = Some(time_ms);
+        self.took = (around.elapsed)().saturating_sub(began);
+        out
+    }
+
+    fn evaluate_rule(
+        &mut self,
+        number: usize,
+        storage: &dyn Storage,
+        time_ms: i64,
+        around: &Surroundings<'_>,
+    ) -> Result<(usize, Vec<Transition>), String> {
+        let (offset_ms, limit) = (self.query_offset_ms, self.limit);
+        let rule = &mut self.rules[number];
+        let outcome = rule.evaluate(storage.select(), (time_ms, offset_ms), limit, around)?;
+        let now: BTreeSet<Labels> = outcome.samples.iter().map(|sample| sample.labels.clone()).collect();
+        let mut samples = outcome.samples;
+        samples.extend(ends(std::mem::take(&mut rule.previous), &now, time_ms - offset_ms));
+        rule.previous = now;
+        let count = samples.len();
+        if count > 0 {
+            storage.append(samples)?;
+        }
+        Ok((count, outcome.transitions))
+    }
+
+    /// The alerts that are to be handed to delivery at `time_ms`, with the number of their rule; they count as sent.
+    pub fn take_due(&mut self, time_ms: i64, resend_delay_ms: i64) -> Vec<(usize, Alert)> {
+        let mut out = Vec::new();
+        for (number, rule) in self.rules.iter_mut().enumerate() {
+            // An erroring rule says nothing new of its alerts.
+            if matches!(rule.health, Health::Bad(_)) {
+                continue;
+            }
+            for alert in rule.alerts.values_mut().filter(|alert| alert.needs_sending(time_ms, resend_delay_ms)) {
+                alert.sent_at_ms = Some(time_ms);
+                out.push((number, alert.clone()));
+            }
+        }
+        out
+    }
+
+    /// Until when a firing alert that is sent at `time_ms` holds unless it is sent again: four times the longer of interval and
+    /// delay, so that two failures of sending do not end it.
+    #[must_use]
+    pub fn valid_until_ms(&self, time_ms: i64, resend_delay_ms: i64) -> i64 {
+        time_ms + 4 * self.interval_ms.max(resend_delay_ms)
+    }
+
+    /// Takes over the state of `before`: rules are the same when their name and labels are. What is not taken over ends at the
+    /// next evaluation.
+    pub fn take_over(&mut self, before: Self) {
+        let mut old: BTreeMap<(String, BTreeMap<String, String>), Vec<Rule>> = BTreeMap::new();
+        for rule in before.rules.into_iter().rev() {
+            old.entry((rule.spec.name.clone(), rule.spec.labels.clone())).or_default().push(rule);
+        }
+        for rule in &mut self.rules {
+            let found = old.get_mut(&(rule.spec.name.clone(), rule.spec.labels.clone()));
+            let Some(known) = found.and_then(Vec::pop) else { continue };
+            if known.spec.kind != rule.spec.kind {
+                self.vanished.extend(known.previous);
+                continue;
+            }
+            rule.alerts = known.alerts;
+            rule.previous = known.previous;
+            rule.health = known.health;
+            rule.evaluated_at_ms = known.evaluated_at_ms;
+            rule.took = known.took;
+        }
+        self.vanished.extend(before.vanished);
+        self.vanished.extend(old.into_values().flatten().flat_map(|rule| rule.previous));
+        self.evaluated_at_ms = before.evaluated_at_ms;
+        self.took = before.took;
+    }
+}
+
+/// Stale markers of what was and is not any more.
+fn ends(before: BTreeSet<Labels>, now: &BTreeSet<Labels>, time_ms: i64) -> Vec<Sample> {
+    let gone = before.into_iter().filter(|labels| !now.contains(labels));
+    gone.map(|labels| Sample { labels, time_ms, value: Point::Float(stale()) }).collect()
+}

@@ -1,0 +1,327 @@
+//! A rule with its state, and one evaluation of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ogive_model::{Labels, METRIC_NAME, Select};
+use ogive_query::value::{InstantSample, Point};
+use ogive_query::{Engine, Value as Answer};
+
+use super::alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
+use super::file::{RuleKind, RuleSpec, VARIABLES};
+use super::storage::Sample;
+use super::template::{Queries, Site, Structure, Template, Value};
+
+/// What surrounds an evaluation.
+pub struct Surroundings<'a> {
+    /// Evaluates expressions.
+    pub engine: &'a Engine,
+    /// Address under which people reach this server.
+    pub external_url: &'a str,
+    /// Labels of everything that leaves this server.
+    pub external_labels: &'a BTreeMap<String, String>,
+    /// A clock for how long evaluations take: any origin.
+    pub elapsed: &'a dyn Fn() -> std::time::Duration,
+    /// Ends an evaluation when it answers true.
+    pub cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// How the last evaluation ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// None yet.
+    #[default]
+    Unknown,
+    /// Well.
+    Good,
+    /// With this error.
+    Bad(String),
+}
+
+/// A change of an alert.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transition {
+    /// When, milliseconds.
+    pub time_ms: i64,
+    /// Which.
+    pub labels: Labels,
+    /// Before.
+    pub from: AlertState,
+    /// Now.
+    pub to: AlertState,
+    /// Value of its element.
+    pub value: f64,
+}
+
+/// A rule with its state.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// As its file has it.
+    pub spec: RuleSpec,
+    /// How its last evaluation ended.
+    pub health: Health,
+    /// Time of its last evaluation, milliseconds.
+    pub evaluated_at_ms: Option<i64>,
+    /// How long that took.
+    pub took: std::time::Duration,
+    label_templates: Vec<(String, Template)>,
+    annotation_templates: Vec<(String, Template)>,
+    /// Alerts by their labels, resolved ones among them until their retention ends.
+    pub(crate) alerts: BTreeMap<Labels, Alert>,
+    /// Series of the last good evaluation.
+    pub(crate) previous: BTreeSet<Labels>,
+}
+
+/// Samples that an evaluation gives, and what changed.
+pub(crate) struct Outcome {
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) transitions: Vec<Transition>,
+}
+
+impl Rule {
+    /// A rule before its first evaluation.
+    ///
+    /// # Panics
+    /// When a template of `spec` does not parse: files with one are refused.
+    #[must_use]
+    pub fn new(spec: RuleSpec) -> Self {
+        let templates = |texts: &BTreeMap<String, String>| -> Vec<(String, Template)> {
+            let parse = |text: &str| Template::parse(&format!("__alert_{}", spec.name), text, &VARIABLES);
+            texts.iter().map(|(name, text)| (name.clone(), parse(text).expect("the file was checked"))).collect()
+        };
+        let alerting = spec.kind == RuleKind::Alert;
+        let label_templates = if alerting { templates(&spec.labels) } else { Vec::new() };
+        let annotation_templates = templates(&spec.annotations);
+        Self {
+            spec,
+            health: Health::Unknown,
+            evaluated_at_ms: None,
+            took: std::time::Duration::ZERO,
+            label_templates,
+            annotation_templates,
+            alerts: BTreeMap::new(),
+            previous: BTreeSet::new(),
+        }
+    }
+
+    /// Alerts, resolved ones that are still kept among them.
+    pub fn alerts(&self) -> impl Iterator<Item = &Alert> {
+        self.alerts.values()
+    }
+
+    /// The state of its most urgent alert.
+    #[must_use]
+    pub fn state(&self) -> AlertState {
+        self.alerts.values().map(|alert| alert.state).max().unwrap_or(AlertState::Inactive)
+    }
+
+    pub(crate) fn evaluate(
+        &mut self,
+        store: &dyn Select,
+        (time_ms, offset_ms): (i64, i64),
+        limit: usize,
+        around: &Surroundings<'_>,
+    ) -> Result<Outcome, String> {
+        let found = elements(store, &self.spec.expr, time_ms - offset_ms, around)?;
+        match self.spec.kind {
+            RuleKind::Record => self.record(found, time_ms - offset_ms, limit),
+            RuleKind::Alert => self.alert(store, found, (time_ms, offset_ms), limit, around),
+        }
+    }
+
+    fn record(&self, found: Vec<InstantSample>, time_ms: i64, limit: usize) -> Result<Outcome, String> {
+        let mut seen = BTreeSet::new();
+        let mut samples = Vec::with_capacity(found.len());
+        for one in found {
+            let mut labels = with(&one.labels, METRIC_NAME, &self.spec.name)?;
+            for (name, value) in &self.spec.labels {
+                labels = with(&labels, name, value)?;
+            }
+            if !seen.insert(labels.clone()) {
+                return Err("vector contains metrics with the same labelset after applying rule labels".to_owned());
+            }
+            samples.push(Sample { labels, time_ms, value: one.value });
+        }
+        if limit > 0 && samples.len() > limit {
+            return Err(format!("exceeded limit of {limit} with {} series", samples.len()));
+        }
+        Ok(Outcome { samples, transitions: Vec::new() })
+    }
+
+    fn alert(
+        &mut self,
+        store: &dyn Select,
+        found: Vec<InstantSample>,
+        (time_ms, offset_ms): (i64, i64),
+        limit: usize,
+        around: &Surroundings<'_>,
+    ) -> Result<Outcome, String> {
+        let queries = StoreQueries { store, around };
+        let site = Site { time_ms, external_url: around.external_url, queries: &queries };
+        let mut now = BTreeMap::new();
+        for one in found {
+            let alert = self.pending(&one, &site, around)?;
+            if now.insert(alert.labels.clone(), alert).is_some() {
+                return Err("vector contains metrics with the same labelset after applying alert labels".to_owned());
+            }
+        }
+        let present: BTreeSet<Labels> = now.keys().cloned().collect();
+        for (labels, alert) in now {
+            match self.alerts.get_mut(&labels) {
+                Some(known) if known.state != AlertState::Inactive => {
+                    known.value = alert.value;
+                    known.annotations = alert.annotations;
+                }
+                _ => drop(self.alerts.insert(labels, alert)),
+            }
+        }
+        self.step(&present, (time_ms, offset_ms), limit)
+    }
+
+    /// The alert of an element, as new.
+    fn pending(&self, one: &InstantSample, site: &Site<'_>, around: &Surroundings<'_>) -> Result<Alert, String> {
+        let (number, value) = match &one.value {
+            Point::Float(value) => (*value, Value::Float(*value)),
+            Point::Histogram(histogram) => {
+                let sum = histogram.sum.unwrap_or(f64::NAN);
+                let text =
+                    format!("{{count:{}, sum:{}}}", Value::Float(histogram.count).print(), Value::Float(sum).print());
+                (0.0, Value::text(&text))
+            }
+        };
+        let external = Value::Texts(std::sync::Arc::new(around.external_labels.clone()));
+        let values = [Value::labels(&one.labels), external, Value::text(around.external_url), value];
+        let fields = ["Labels", "ExternalLabels", "ExternalURL", "Value"].into_iter().zip(values.clone()).collect();
+        let data = Value::Structure(std::sync::Arc::new(Structure { type_name: "struct", fields }));
+        let expand = |template: &Template| {
+            template.expand(&data, &values, site).unwrap_or_else(|error| format!("<error expanding template: {error}>"))
+        };
+        let mut labels = one.labels.filtered(|name| name != METRIC_NAME);
+        for (name, template) in &self.label_templates {
+            labels = with(&labels, name, &expand(template))?;
+        }
+        let annotations =
+            self.annotation_templates.iter().map(|(name, template)| (name.clone(), expand(template))).collect();
+        Ok(Alert {
+            state: AlertState::Pending,
+            labels: with(&labels, "alertname", &self.spec.name)?,
+            annotations,
+            value: number,
+            active_at_ms: site.time_ms,
+            fired_at_ms: None,
+            resolved_at_ms: None,
+            sent_at_ms: None,
+            keep_firing_since_ms: None,
+        })
+    }
+
+    /// Moves every alert on to `time_ms`; `present` have their element.
+    fn step(
+        &mut self,
+        present: &BTreeSet<Labels>,
+        (time_ms, offset_ms): (i64, i64),
+        limit: usize,
+    ) -> Result<Outcome, String> {
+        let (hold, keep) = (self.spec.for_ms, self.spec.keep_firing_for_ms);
+        let mut out = Outcome { samples: Vec::new(), transitions: Vec::new() };
+        let mut active = 0;
+        self.alerts.retain(|labels, alert| {
+            let before = if alert.active_at_ms == time_ms && alert.fired_at_ms.is_none() {
+                AlertState::Inactive
+            } else {
+                alert.state
+            };
+            let stays = if present.contains(labels) {
+                alert.keep_firing_since_ms = None;
+                true
+            } else {
+                absent(alert, time_ms, keep)
+            };
+            if alert.state == AlertState::Pending && stays && time_ms - alert.active_at_ms >= hold {
+                alert.state = AlertState::Firing;
+                alert.fired_at_ms = Some(time_ms);
+            }
+            if alert.state != before {
+                let (labels, from, to) = (labels.clone(), before, alert.state);
+                out.transitions.push(Transition { time_ms, labels, from, to, value: alert.value });
+            }
+            if alert.state != AlertState::Inactive {
+                active += 1;
+                out.samples.extend(state_samples(alert, time_ms - offset_ms));
+            }
+            let over = alert.resolved_at_ms.is_some_and(|at| time_ms - at > RESOLVED_RETENTION_MS);
+            // A pending alert that goes was never notified, so nobody needs to hear of its end.
+            alert.state != AlertState::Inactive || (alert.fired_at_ms.is_some() && !over)
+        });
+        if limit > 0 && active > limit {
+            self.alerts.clear();
+            return Err(format!("exceeded limit of {limit} with {active} alerts"));
+        }
+        Ok(out)
+    }
+}
+
+/// What becomes of an alert without its element; whether it stays active.
+fn absent(alert: &mut Alert, time_ms: i64, keep_firing_for_ms: i64) -> bool {
+    if alert.state == AlertState::Firing && keep_firing_for_ms > 0 {
+        let since = *alert.keep_firing_since_ms.get_or_insert(time_ms);
+        if time_ms - since < keep_firing_for_ms {
+            return true;
+        }
+    }
+    if alert.state != AlertState::Inactive {
+        alert.state = AlertState::Inactive;
+        alert.resolved_at_ms = Some(time_ms);
+    }
+    false
+}
+
+/// `ALERTS` and `ALERTS_FOR_STATE` of an alert.
+fn state_samples(alert: &Alert, time_ms: i64) -> [Sample; 2] {
+    let named = |name: &str| alert.labels.with(METRIC_NAME, name);
+    let state = named("ALERTS").with("alertstate", alert.state.as_str());
+    let since = alert.active_at_ms.div_euclid(1000) as f64;
+    [
+        Sample { labels: state, time_ms, value: Point::Float(1.0) },
+        Sample { labels: named("ALERTS_FOR_STATE"), time_ms, value: Point::Float(since) },
+    ]
+}
+
+/// `labels` with one set, or without it when the value is empty.
+fn with(labels: &Labels, name: &str, value: &str) -> Result<Labels, String> {
+    if value.is_empty() {
+        return Ok(labels.filtered(|other| other != name));
+    }
+    labels.try_with(name, value).map_err(|error| error.to_string())
+}
+
+/// The elements of an expression; a scalar is one without labels.
+pub(crate) fn elements(
+    store: &dyn Select,
+    expr: &str,
+    time_ms: i64,
+    around: &Surroundings<'_>,
+) -> Result<Vec<InstantSample>, String> {
+    let result =
+        around.engine.instant_until(store, expr, time_ms, around.cancelled).map_err(|error| error.to_string())?;
+    match result.value {
+        Answer::Vector(samples) => Ok(samples),
+        Answer::Scalar { time_ms, value } => {
+            Ok(vec![InstantSample { labels: Labels::empty(), time_ms, value: Point::Float(value) }])
+        }
+        Answer::String { .. } | Answer::Matrix(_) => Err("rule result is not a vector or scalar".to_owned()),
+    }
+}
+
+/// Queries of templates, answered by the store.
+struct StoreQueries<'a> {
+    store: &'a dyn Select,
+    around: &'a Surroundings<'a>,
+}
+
+impl Queries for StoreQueries<'_> {
+    fn query(&self, text: &str, time_ms: i64) -> Result<Vec<(Labels, f64)>, String> {
+        let found = elements(self.store, text, time_ms, self.around)?;
+        let number = |point: &Point| if let Point::Float(value) = point { *value } else { 0.0 };
+        Ok(found.into_iter().map(|one| (one.labels, number(&one.value))).collect())
+    }
+}

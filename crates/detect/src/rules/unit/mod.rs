@@ -1,0 +1,14 @@
+//! Unit tests of rules: files as `promtool test rules` takes them.
+
+mod compare;
+#[cfg(test)]
+mod corpus;
+mod file;
+mod notation;
+mod report;
+mod run;
+
+pub use file::{TestFile, TestGroup};
+pub use notation::POINTS_MAX;
+pub use report::{Failure, TestReport, junit};
+pub use run::{EVALUATIONS_MAX, run};
