@@ -9,7 +9,9 @@ mod http2;
 mod kafka;
 mod line;
 mod memcached;
+mod mongodb;
 mod mysql;
+mod nats;
 mod postgres;
 mod redis;
 
@@ -22,6 +24,8 @@ pub const TABLE: &[Protocol] = &[
     redis::PROTOCOL,
     postgres::PROTOCOL,
     mysql::PROTOCOL,
+    mongodb::PROTOCOL,
+    nats::PROTOCOL,
     memcached::PROTOCOL,
     kafka::PROTOCOL,
     cql::PROTOCOL,
