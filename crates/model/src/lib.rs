@@ -7,9 +7,11 @@ mod labels;
 mod matcher;
 mod memory;
 mod metadata;
+mod reader;
 mod sample;
 mod select;
 mod series;
+mod stamps;
 mod tenant;
 
 pub mod batch;
@@ -26,12 +28,14 @@ pub use labels::{Labels, METRIC_NAME};
 pub use matcher::{MatchOp, Matcher};
 pub use memory::{Charge, Memory, MemoryExceeded, MemoryScope};
 pub use metadata::MetricKind;
+pub use reader::Reader;
 pub use sample::{Sample, Value};
 pub use select::{
     Aggregate, FloatColumn, HistogramColumn, HistogramValue, Opening, Partial, ReadSeries, Resolution, RollupUse,
     Select, SelectError, Selection, SeriesData, SeriesSet, TextColumn, TimeRange, restarted,
 };
 pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
+pub use stamps::{Stamps, Step};
 pub use tenant::Tenant;
 pub use verdict::{Reason, Verdict};
 pub use words::Words;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ogive_journal::Space;
 
-use crate::own_value::OwnValue;
+use ogive_door::own_value::OwnValue;
 
 const FREE: &str = "ogive_disk_free_bytes";
 const SIZE: &str = "ogive_disk_size_bytes";

@@ -17,23 +17,26 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::audit::{self, Entry};
-use crate::backend::Backend;
 use crate::checks::{self, Checks};
 use crate::cli::files::FILES;
 use crate::cli::read_file;
 use crate::cli::web::WebOptions;
 use crate::clock::AskKernel;
-use crate::counters::Counters;
 use crate::http::influx::Rules;
 use crate::http::{self, Limits, Shared};
 use crate::listen;
-use crate::metadata::Metadata;
-use crate::numbers::Numbers;
-use crate::observe::{Meters, Observer};
+use crate::live::Live;
+use crate::observe::Observer;
 use crate::scrape::{self, Scraping};
 use crate::upkeep::Upkeep;
 use crate::web::{Hosts, Web};
+use ogive_door::Door;
+use ogive_door::audit::{self, Entry};
+use ogive_door::backend::Backend;
+use ogive_door::counters::Counters;
+use ogive_door::metadata::Metadata;
+use ogive_door::meters::Meters;
+use ogive_door::numbers::Numbers;
 
 /// 5 s for requests under way: a large batch takes one, and whoever ends us waits ten at most.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
@@ -82,6 +85,8 @@ pub(crate) struct Role {
     /// Deletion may be asked for over HTTP.
     pub(crate) admin: bool,
     pub(crate) upkeep: Option<Upkeep>,
+    /// Live cells, where there are any.
+    pub(crate) live: Option<Arc<Live>>,
     /// The options as they were written.
     pub(crate) flags: http::Flags,
 }
@@ -144,23 +149,27 @@ impl Front {
         let told = (counters.clone(), metadata.clone());
         let observer = Observer::start(backend.clone(), meters.clone(), told, clock, kernel)?;
         let (end, ending) = watch::channel(false);
-        let app = Arc::new(Shared {
+        let door = Arc::new(Door {
             backend,
-            engine: role.engine,
             counters,
             meters,
             clock,
+            batch_series_max: self.batch_series_max,
+            numbers,
+            metadata,
+            ending,
+        });
+        let app = Arc::new(Shared {
+            door,
+            live: role.live,
+            engine: role.engine,
             started_ns: clock.now(),
             limits: Limits::new(role.query_timeout)
                 .with_reading(self.reading)
                 .with_query_memory(role.query_memory_bytes),
-            batch_series_max: self.batch_series_max,
-            numbers,
-            metadata,
             written: Known::default(),
             otlp: self.otlp,
             influx: self.influx,
-            ending,
             admin: role.admin,
             upkeep: role.upkeep,
             web,
@@ -229,10 +238,10 @@ impl Fetching {
     /// Fetches until the role ends. Called within the runtime, as what it calls.
     fn run(self, app: http::App) -> impl Future<Output = ()> {
         #[cfg(feature = "amqp")]
-        tokio::spawn(self.queues.run(app.clone()));
+        tokio::spawn(self.queues.run(app.door.clone()));
         let [checks, more] = self.checks;
-        let (checks, more) = (checks.run(app.clone()), more.run(app.clone()));
-        let scraping = self.scraping.run(app);
+        let (checks, more) = (checks.run(app.door.clone()), more.run(app.door.clone()));
+        let scraping = self.scraping.run(app.door.clone(), app.scrape.clone());
         async move {
             tokio::join!(scraping, checks, more);
         }
@@ -291,7 +300,7 @@ async fn until_signal(listeners: Vec<TcpListener>, app: http::App, signals: Sign
     let (web, query_timeout) = (app.web.clone(), app.limits.query_timeout());
     let told = app.clone();
     let tell = move |path: &std::path::Path, action: &str, what: &str| {
-        audit::note(&told, Entry::config(path, action, "file change", what));
+        audit::note(&told, Entry::config(path, &(FILES.owner)(path), action, "file change", what));
     };
     tokio::spawn(web.clone().watch(ending.clone(), tell));
     let served = http::serve(listeners, http::router(app), web, query_timeout, ending.clone());

@@ -6,8 +6,8 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use crate::outgoing::Files;
 use crate::{broker, checks, http, scrape, web};
+use ogive_outgoing::Files;
 
 thread_local! {
     /// The bytes of the file that is read.
@@ -15,7 +15,8 @@ thread_local! {
 }
 
 /// Every path leads to the same bytes, and no pattern to any.
-const FILES: Files = Files { read: |_| Ok(FILE.with_borrow(Vec::clone)), list: |_| Ok(Vec::new()) };
+const FILES: Files =
+    Files { read: |_| Ok(FILE.with_borrow(Vec::clone)), list: |_| Ok(Vec::new()), owner: |_| String::new() };
 
 /// A DNS answer.
 pub fn check_dns(bytes: &[u8]) {

@@ -6,27 +6,28 @@
 //! so it counts once; what is given up after [`WAITING_MAX`] seconds is counted as lost.
 //! Threads: one, beside the meter's thread on each CPU.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
-use ogive_export::{Cells, Measured, Turn, random_source};
+use ogive_export::{Measured, Turn, random_source};
 use ogive_model::{Batch, SeriesDef, SourceId, Tenant, Value};
-use ogive_probe::{Clock, HiccupMeter, Recorder};
+use ogive_probe::{Clock, HiccupMeter};
 
 use crate::allocator;
-use crate::backend::{self, Backend, Fact};
 use crate::broker;
 use crate::clock::AskKernel;
 use crate::clock::series::{self, ClockSeries};
-use crate::counters::{Counters, Entry};
-use crate::ingest_path::{self, Ingest, Publisher};
-use crate::metadata::{self, Metadata};
-use crate::own_value::{OwnValue, WIDTH_SECONDS};
 use crate::quantize;
+use ogive_door::backend::{Backend, Fact};
+use ogive_door::counters::{Counters, Entry};
+use ogive_door::ingest_path::{self, Publisher};
+use ogive_door::metadata::{self, Metadata};
+use ogive_door::meters::{Meters, SCRAPE};
+use ogive_door::own_value::{OwnValue, WIDTH_SECONDS};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -44,8 +45,6 @@ pub(crate) const UNREADABLE: &str = "ogive_ingest_unreadable_total";
 
 /// Requests and connections that may not.
 pub(crate) const TURNED_AWAY: &str = "ogive_turned_away_total";
-/// What each target's answers took.
-const SCRAPE: &str = "ogive_scrape_seconds";
 
 /// Own series and what they tell.
 const HELP: [(&str, &str); 18] = [
@@ -79,90 +78,10 @@ pub(crate) fn help(metric: &str) -> &'static str {
         .chain(&broker::HELP)
         .chain(&allocator::HELP)
         .chain(&crate::disk_space::HELP)
-        .chain(&crate::web::HELP)
-        .chain(&crate::reload::HELP)
+        .chain(&ogive_door::doorkeeper::HELP)
+        .chain(&ogive_door::reload::HELP)
         .find(|(name, _)| *name == metric)
         .map_or("", |(_, help)| help)
-}
-
-/// What the server measures.
-pub(crate) struct Meters {
-    /// The series of it all.
-    cells: Cells,
-    http: Mutex<BTreeMap<(&'static str, u16), Recorder>>,
-    query: Recorder,
-    /// Batches on their way.
-    pub(crate) ingest: Ingest,
-    /// The journal's fsyncs.
-    pub(crate) fsync: Recorder,
-    /// The store's flushes.
-    pub(crate) flush: Recorder,
-    /// What the clock told last.
-    clock: Mutex<Vec<OwnValue>>,
-}
-
-impl Default for Meters {
-    fn default() -> Self {
-        let out = Self {
-            cells: Cells::new(Clock::global(), &[], 1_000),
-            http: Mutex::default(),
-            query: Recorder::default(),
-            ingest: Ingest::default(),
-            fsync: Recorder::default(),
-            flush: Recorder::default(),
-            clock: Mutex::default(),
-        };
-        out.measure("ogive_journal_fsync_seconds", &[], &out.fsync);
-        out.measure("ogive_query_seconds", &[], &out.query);
-        out.measure("ogive_flush_seconds", &[], &out.flush);
-        let traces = out.cells.traces_named(ingest_path::METRIC, &[], out.ingest.recorder());
-        traces.expect("own labels keep the rules");
-        out
-    }
-}
-
-impl Meters {
-    /// A request was answered.
-    pub(crate) fn http_request(&self, route: &'static str, status: u16, ns: u64) {
-        let mut http = self.http.lock().unwrap_or_else(PoisonError::into_inner);
-        let recorder = http.entry((route, status)).or_insert_with(|| {
-            let recorder = Recorder::default();
-            self.measure("ogive_http_request_seconds", &[("route", route), ("status", &status.to_string())], &recorder);
-            recorder
-        });
-        recorder.record_ns(ns);
-    }
-
-    /// A query ended.
-    pub(crate) fn query(&self, ns: u64) {
-        self.query.record_ns(ns);
-    }
-
-    /// A target is scraped from now on; `labels` tell which.
-    pub(crate) fn scrape(&self, labels: &[(&str, &str)], recorder: &Recorder) {
-        // Beyond the limit of own series a target is scraped without being measured.
-        let _ = self.cells.recorder(SCRAPE, labels, recorder);
-    }
-
-    /// It is not any more.
-    pub(crate) fn scrape_ended(&self, labels: &[(&str, &str)]) {
-        self.cells.forget(SCRAPE, labels);
-    }
-
-    /// The clock's figures, as they were last stored; empty before the first second.
-    pub(crate) fn clock_values(&self) -> Vec<OwnValue> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The clock told these figures.
-    pub(crate) fn set_clock_values(&self, values: Vec<OwnValue>) {
-        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = values;
-    }
-
-    /// Own series are far fewer than [`ogive_export::SERIES_MAX`]: routes are fixed, and statuses few.
-    fn measure(&self, name: &str, labels: &[(&str, &str)], recorder: &Recorder) {
-        self.cells.recorder(name, labels, recorder).expect("own labels keep the rules");
-    }
 }
 
 /// The thread that stores what was measured; stopping it stores what is left.
@@ -281,7 +200,7 @@ impl Work {
         let due = turn.time_ns / SECOND_NS % WIDTH_SECONDS == 0;
         if due {
             figures.extend(counter_values(&self.counters));
-            figures.extend(backend::facts(&*self.backend).iter().filter_map(kept_value));
+            figures.extend(crate::facts::facts(&*self.backend).iter().filter_map(kept_value));
             figures.extend(self.backend.own_values());
         }
         let clock = self.clock_series.second(due);
@@ -365,12 +284,15 @@ fn kept_value(fact: &Fact) -> Option<OwnValue> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Mutex;
 
     use ogive_model::{Matcher, MetricKind, Opening, Select, SelectError, Selection, SeriesData, TimeRange, Verdict};
 
+    use ogive_probe::Recorder;
+
     use super::*;
-    use crate::backend::{Reader, Refusal, Reply};
     use crate::clock::Kernel;
+    use ogive_door::backend::{Reader, Refusal, Reply};
 
     /// Takes batches, or refuses them while told to.
     #[derive(Default)]
@@ -409,7 +331,7 @@ mod tests {
             &self,
             batch: Batch,
             _: Option<Vec<u8>>,
-            _: Arc<dyn crate::backend::Stamps>,
+            _: Arc<dyn ogive_door::backend::Stamps>,
             reply: Reply,
         ) -> Result<(), Refusal> {
             if *self.full.lock().unwrap() {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::allocator;
-use crate::backend::{self, Backend};
 use crate::checks;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
 use crate::cli::web::WebOptions;
@@ -25,6 +24,7 @@ use crate::quantize::{self, Marks, Quantizer};
 use crate::scrape;
 use crate::storage::Embedded;
 use crate::upkeep::Upkeep;
+use ogive_door::backend::Backend;
 
 /// What `ogive serve` was asked to do.
 #[derive(Clone, Debug)]
@@ -92,11 +92,12 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         query_memory_bytes: options.queries.query_memory_bytes(),
         admin: options.admin,
         upkeep: Some(upkeep.clone()),
+        live: Some(store.live()),
         flags: options.flags.clone(),
     };
-    allocator::started(backend::memory_parts(&store.facts()));
+    allocator::started(crate::facts::memory_parts(&store.facts()));
     let ready = front.before(store.clone(), role, kernel)?;
-    let start = |marks| Quantizer::start(marks, ready.app.clone(), ready.runtime.handle().clone());
+    let start = |marks| Quantizer::start(marks, ready.app.door.clone(), ready.runtime.handle().clone());
     let quantizer = marks.map(start).transpose()?;
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     let runtime = ready.serve(&format!("with data in {}", data.join(" and ")))?;

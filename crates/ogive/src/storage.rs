@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use ogive_journal::MemberState;
 use ogive_model::sequence::SourceTable;
-use ogive_model::{Batch, Matcher, Opening, SelectError, SourceId, Tenant, TimeRange};
+use ogive_model::{Batch, Matcher, SourceId, Tenant, TimeRange};
 use ogive_probe::Clock;
-use ogive_store::{Observer, Options, Store, TenantLimits, TenantView};
+use ogive_store::{Observer, Options, Store, TenantLimits};
 
-use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, frame_of};
 use crate::cli::serve::Limits;
 use crate::disk_space;
 use crate::keeping::Keeping;
 use crate::live::{self, Live};
-use crate::observe::Meters;
-use crate::own_value::OwnValue;
 use crate::quantize::Marks;
 use crate::upkeep::Upkeep;
+use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, frame_of};
+use ogive_door::meters::Meters;
+use ogive_door::own_value::OwnValue;
 
 /// The store in its directories, its live cells, the requests without times that it had when it was opened, and what is marked for the quantizer.
 pub(crate) struct Embedded(Arc<Store>, Upkeep, Arc<Live>, Vec<(SourceId, u64)>, Option<Arc<Marks>>);
@@ -58,6 +58,11 @@ impl Embedded {
         let live = Live::new(&store, clock, live);
         let arrivals = std::mem::take(&mut *heard.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(Self(store, upkeep, live, arrivals, marks))
+    }
+
+    /// Its live cells.
+    pub(crate) fn live(&self) -> Arc<Live> {
+        self.2.clone()
     }
 
     /// Ends live cells, and writes what is in memory as blocks, so that the next start has nothing to replay.
@@ -130,7 +135,7 @@ impl Observer for Heard {
     }
 
     fn recovered(&self, sources: &SourceTable) {
-        *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = crate::numbers::recalled(sources);
+        *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = ogive_door::numbers::recalled(sources);
     }
 
     /// Told once for each problem: it is tried again many times.
@@ -154,39 +159,15 @@ fn refusal(error: ogive_store::Error) -> Refusal {
     }
 }
 
-impl From<ogive_store::Refusal> for Refusal {
-    fn from(refusal: ogive_store::Refusal) -> Self {
-        use ogive_store::Refusal as Stored;
-        let message = refusal.to_string();
-        match refusal {
-            Stored::Busy => Self::Busy,
-            Stored::DiskFull => Self::DiskFull(message),
-            Stored::UnknownSeries(unknown) => Self::UnknownSeries { message, unknown },
-            Stored::TooLarge(_) => Self::TooLarge(message),
-            _ => Self::Failed(message),
-        }
-    }
-}
-
-impl Reader for TenantView<'_> {
-    fn label_names(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-        opening: &Opening<'_>,
-    ) -> Result<Vec<String>, SelectError> {
-        TenantView::label_names(self, matchers, range, opening)
-    }
-
-    fn label_values(
-        &self,
-        name: &str,
-        matchers: &[Matcher],
-        range: TimeRange,
-        limit: usize,
-        opening: &Opening<'_>,
-    ) -> Result<Vec<String>, SelectError> {
-        TenantView::label_values(self, name, matchers, range, limit, opening)
+fn refused(refusal: ogive_store::Refusal) -> Refusal {
+    use ogive_store::Refusal as Stored;
+    let message = refusal.to_string();
+    match refusal {
+        Stored::Busy => Refusal::Busy,
+        Stored::DiskFull => Refusal::DiskFull(message),
+        Stored::UnknownSeries(unknown) => Refusal::UnknownSeries { message, unknown },
+        Stored::TooLarge(_) => Refusal::TooLarge(message),
+        _ => Refusal::Failed(message),
     }
 }
 
@@ -205,9 +186,9 @@ impl Backend for Embedded {
             if let (Some(notes), Ok(verdict)) = (notes, &outcome) {
                 notes.acknowledged(verdict);
             }
-            reply(outcome.map_err(Refusal::from));
+            reply(outcome.map_err(refused));
         });
-        Ok(self.0.submit_stamped(batch, frame, reply, Some(stamps))?)
+        self.0.submit_stamped(batch, frame, reply, Some(stamps)).map_err(refused)
     }
 
     fn delete(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
@@ -255,10 +236,6 @@ impl Backend for Embedded {
             0 => Ok(()),
             left => Err(Refusal::Failed(format!("{left} deletions could not be carried out; look after the disk"))),
         }
-    }
-
-    fn live(&self) -> Option<Arc<Live>> {
-        Some(self.2.clone())
     }
 
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a> {

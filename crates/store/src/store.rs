@@ -16,8 +16,8 @@ use std::thread::JoinHandle;
 use ogive_journal::{DirectoryLock, Disk, Finding, Journal, Until};
 use ogive_model::sequence::SourceTable;
 use ogive_model::{
-    Batch, Labels, Matcher, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, Tenant, TimeRange,
-    Value,
+    Batch, Labels, Matcher, Opening, Partial, Select, SelectError, Selection, SeriesData, SeriesSet, Stamps, Tenant,
+    TimeRange, Value,
 };
 
 use crate::bell::Bell;
@@ -33,7 +33,7 @@ use crate::ingest::recall::Recall;
 use crate::ingest::shard::{self, HeadSize, ToShard};
 use crate::ingest::stats::{Recovered, Stats, Status};
 use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
-use crate::ingest::{Clock, Limits, Options, Queue, Refusal, Reply, Stamps};
+use crate::ingest::{Clock, Limits, Options, Queue, Refusal, Reply};
 use crate::keep::{self, Keeper};
 use crate::layout::JOURNAL_DIRECTORY;
 use crate::ledger::Ledger;

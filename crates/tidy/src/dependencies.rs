@@ -21,9 +21,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-stream", &["ogive-hist", "ogive-model"]),
     ("ogive-wire", &[]),
     ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream"]),
+    ("ogive-outgoing", &[]),
+    (
+        "ogive-door",
+        &["ogive-hist", "ogive-model", "ogive-probe", "ogive-export", "ogive-stream", "ogive-protocol", "ogive-text"],
+    ),
     (
         "ogive",
         &[
+            "ogive-outgoing",
+            "ogive-door",
             "ogive-protocol",
             "ogive-broker",
             "ogive-detect",
@@ -46,11 +53,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// Outside crates that only the named Ogive crates may reach, at any distance.
 const FENCED: &[(&str, &[&str])] = &[
-    ("tokio", &["ogive"]),
+    ("tokio", &["ogive", "ogive-door", "ogive-outgoing"]),
     ("axum", &["ogive"]),
-    ("hyper", &["ogive"]),
-    ("ureq", &["ogive", "ogive-export", "ogive-matching-engine"]),
-    ("serde_json", &["ogive", "ogive-tidy"]),
+    ("hyper", &["ogive", "ogive-outgoing"]),
+    ("ureq", &["ogive", "ogive-door", "ogive-export", "ogive-matching-engine"]),
+    ("serde_json", &["ogive", "ogive-door", "ogive-tidy"]),
 ];
 
 /// The normal and build dependencies of every package of the workspace's graph, by name.

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -24,12 +25,13 @@ use tokio::time::Sleep;
 
 use super::room::Room;
 use super::{Input, PAUSE, PAUSE_MAX};
-use crate::backend::Refusal;
-use crate::counters::{MALFORMED, Protocol};
-use crate::http::App;
-use crate::http::batch::{decoding, of_message, stored_whole};
-use crate::ingest_path::Publisher;
-use crate::outgoing::Files;
+use crate::http::batch::{decoding, of_message};
+use ogive_door::Door;
+use ogive_door::backend::Refusal;
+use ogive_door::counters::{MALFORMED, Protocol};
+use ogive_door::ingest_path::Publisher;
+use ogive_door::submission::stored_whole;
+use ogive_outgoing::Files;
 
 /// 5 ms: a store or a spool empties its queue in some ten.
 const AGAIN: Duration = Duration::from_millis(5);
@@ -55,16 +57,16 @@ struct Held {
 }
 
 /// Reads the queue until the server ends.
-pub(super) async fn run(app: App, config: Input, files: Files) {
-    let mut ending = app.ending.clone();
+pub(super) async fn run(door: Arc<Door>, config: Input, files: Files) {
+    let mut ending = door.ending.clone();
     let mut pause = PAUSE;
     loop {
-        let from = app.clock.now();
+        let from = door.clock.now();
         let read = tokio::select! {
-            read = read(&app, &config, files) => read,
+            read = read(&door, &config, files) => read,
             _ = ending.wait_for(|ending| *ending) => return,
         };
-        if app.clock.now().saturating_sub(from) > PAUSE_MAX.as_nanos() as u64 {
+        if door.clock.now().saturating_sub(from) > PAUSE_MAX.as_nanos() as u64 {
             pause = PAUSE;
         }
         let why = read.err().unwrap_or_else(|| "the queue is gone".to_owned());
@@ -78,19 +80,19 @@ pub(super) async fn run(app: App, config: Input, files: Files) {
 }
 
 /// Reads it over one connection until that ends.
-async fn read(app: &App, config: &Input, files: Files) -> Result<(), String> {
+async fn read(door: &Arc<Door>, config: &Input, files: Files) -> Result<(), String> {
     let connection = config.place().connect(files).await?;
-    consume(app, config, &connection).await.map_err(|error| error.to_string())
+    consume(door, config, &connection).await.map_err(|error| error.to_string())
 }
 
-async fn consume(app: &App, config: &Input, connection: &Connection) -> lapin::Result<()> {
+async fn consume(door: &Arc<Door>, config: &Input, connection: &Connection) -> lapin::Result<()> {
     let channel = connection.create_channel().await?;
     let queue = config.queue.as_str();
     if config.declare {
         channel.queue_declare(queue.into(), QueueDeclareOptions::durable(), FieldTable::default()).await?;
     }
     let mut room = Room::new(config.prefetch);
-    let mut reading = Reading { app, channel, under_way: VecDeque::new(), held: None, words: VecDeque::new() };
+    let mut reading = Reading { door, channel, under_way: VecDeque::new(), held: None, words: VecDeque::new() };
     while reading.consume(queue, &mut room).await? {}
     Ok(())
 }
@@ -111,7 +113,7 @@ enum Event {
 
 /// A queue that is read.
 struct Reading<'a> {
-    app: &'a App,
+    door: &'a Arc<Door>,
     channel: Channel,
     under_way: VecDeque<UnderWay>,
     held: Option<Held>,
@@ -190,7 +192,7 @@ impl Reading<'_> {
     }
 
     fn begin(&mut self, message: Delivery) {
-        let ledger = self.app.counters.of(Protocol::Amqp);
+        let ledger = self.door.counters.of(Protocol::Amqp);
         ledger.bytes.add(message.data.len() as u64);
         let kind = message.properties.content_type().as_ref().map(|kind| kind.as_str().to_owned());
         match decoding(message.data.len(), || of_message(kind.as_deref(), message.data)) {
@@ -208,10 +210,10 @@ impl Reading<'_> {
 
     /// Hands a batch to the store; what becomes of it is told later. Those behind it wait while the store has no room.
     fn offer(&mut self, tag: u64, batch: Batch, frame: Vec<u8>) {
-        let mut asked: Future<Result<(), Refusal>> = Box::pin(ask(self.app.clone(), batch, frame.clone()));
+        let mut asked: Future<Result<(), Refusal>> = Box::pin(ask(self.door.clone(), batch, frame.clone()));
         match look(&mut asked) {
             Poll::Pending => {
-                let taken = Box::pin(take(self.app.clone(), asked, frame));
+                let taken = Box::pin(take(self.door.clone(), asked, frame));
                 self.under_way.push_back(UnderWay { tag, taken });
             }
             Poll::Ready(Ok(())) => self.ended(tag, true),
@@ -260,10 +262,10 @@ fn done(under_way: &mut VecDeque<UnderWay>, context: &mut Context<'_>) -> Option
 }
 
 /// Offers a batch to the store, at the first look.
-async fn ask(app: App, batch: Batch, frame: Vec<u8>) -> Result<(), Refusal> {
-    let way = app.meters.ingest.begin_made();
-    stored_whole(&app, Protocol::Amqp, batch, frame, &way).await?;
-    app.meters.ingest.finish(way, Publisher::Of(Protocol::Amqp));
+async fn ask(door: Arc<Door>, batch: Batch, frame: Vec<u8>) -> Result<(), Refusal> {
+    let way = door.meters.ingest.begin_made();
+    stored_whole(&door, Protocol::Amqp, batch, frame, &way).await?;
+    door.meters.ingest.finish(way, Publisher::Of(Protocol::Amqp));
     Ok(())
 }
 
@@ -277,13 +279,13 @@ fn pause(refusal: &Refusal) -> Option<Duration> {
 }
 
 /// What becomes of a batch that was offered; offers it until the store has it.
-async fn take(app: App, mut asked: Future<Result<(), Refusal>>, frame: Vec<u8>) -> Taken {
+async fn take(door: Arc<Door>, mut asked: Future<Result<(), Refusal>>, frame: Vec<u8>) -> Taken {
     loop {
         let Err(refusal) = asked.await else { return true };
         let Some(pause) = pause(&refusal) else { return false };
         tokio::time::sleep(pause).await;
         let batch = decoded(&frame);
-        asked = Box::pin(ask(app.clone(), batch, frame.clone()));
+        asked = Box::pin(ask(door.clone(), batch, frame.clone()));
     }
 }
 

@@ -14,13 +14,14 @@ mod room;
 mod sender;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ogive_text::mistake::{self, Mistake};
 use serde::Deserialize;
 
-use crate::http::App;
-use crate::outgoing::Files;
+use ogive_door::Door;
+use ogive_outgoing::Files;
 pub(crate) use output::{Output, Publisher};
 pub(crate) use place::Place;
 pub(crate) use sender::Sender;
@@ -137,9 +138,9 @@ impl Inputs {
     }
 
     /// Reads them until the server ends.
-    pub(crate) async fn run(self, app: App) {
+    pub(crate) async fn run(self, door: Arc<Door>) {
         let tasks: Vec<_> =
-            self.0.into_iter().map(|config| tokio::spawn(input::run(app.clone(), config, self.1))).collect();
+            self.0.into_iter().map(|config| tokio::spawn(input::run(door.clone(), config, self.1))).collect();
         for task in tasks {
             let _ = task.await;
         }

@@ -17,7 +17,7 @@ use lapin::{BasicProperties, Channel, Confirmation, Connection};
 
 use super::place::Place;
 use crate::http::batch::FLAT_BUFFER;
-use crate::outgoing::Files;
+use ogive_outgoing::Files;
 
 /// 8,192 messages that are not confirmed: a server confirms some thousand at once.
 const WINDOW: usize = 8_192;

@@ -10,7 +10,7 @@ use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
 use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{Connection, ConnectionProperties};
 
-use crate::outgoing::{Files, Secret};
+use ogive_outgoing::{Files, Secret};
 
 /// 10 s: a line that was cut is found within 20; unless the address says `?heartbeat=`.
 const HEARTBEAT_SECONDS: u16 = 10;

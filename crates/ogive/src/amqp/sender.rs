@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use tokio::runtime::Runtime;
 
 use super::output::{Output, Publisher};
-use crate::outgoing::Files;
+use ogive_outgoing::Files;
 
 /// See the module.
 pub(crate) struct Sender {

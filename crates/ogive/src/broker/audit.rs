@@ -5,7 +5,6 @@
 //! Invariants: a difference is told once: what was told last is kept beside the spool. No secret is in either: the broker's own are in
 //! files, and what may be one in a check stands without its value ([`SECRET_KEYS`]).
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
@@ -15,27 +14,23 @@ use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant,
 
 use super::config::Config;
 use super::spooling::Broker;
-use crate::cli::broker::owner;
-use crate::http::App;
+use crate::cli::files::FILES;
+use ogive_door::Door;
+use ogive_door::differences::{differences, shown};
 
 /// The metric of the texts.
 const METRIC: &str = "ogive_config_change";
-/// 64 KiB of differences; more are counted.
-const TEXT_BYTES_MAX: usize = 64 << 10;
-
-/// Keys of a check whose values, or those in the tables of that name, may be secrets.
-const SECRET_KEYS: [&str; 6] = ["password", "secret_access_key", "access_key_id", "headers", "body", "arguments"];
 
 /// Tells how `config`, of the file at `path`, differs from what was told last. A spool that takes nothing now hears it with the
 /// next start or reload: a full disk keeps no broker from bringing away what it holds.
 /// `by`: what made the broker read it.
-pub(super) fn tell(app: &App, broker: &Broker, (path, by): (&Path, &str), config: &Config) {
-    if let Err(error) = changed(app, broker, (path, by), config) {
+pub(super) fn tell(door: &Door, broker: &Broker, (path, by): (&Path, &str), config: &Config) {
+    if let Err(error) = changed(door, broker, (path, by), config) {
         eprintln!("ogive: how the configuration changed is told later: {error:#}");
     }
 }
 
-fn changed(app: &App, broker: &Broker, (path, by): (&Path, &str), config: &Config) -> anyhow::Result<()> {
+fn changed(door: &Door, broker: &Broker, (path, by): (&Path, &str), config: &Config) -> anyhow::Result<()> {
     let last = config.spool.directory.join("config.last");
     let before = match RealDisk.read(&last) {
         Ok(bytes) => read(&String::from_utf8_lossy(&bytes)),
@@ -44,67 +39,32 @@ fn changed(app: &App, broker: &Broker, (path, by): (&Path, &str), config: &Confi
     };
     let now = shown(&config.flat);
     let Some(differences) = differences(&before, &now) else { return Ok(()) };
-    let text = format!("{by}; {}\n{differences}", owner(path));
+    let text = format!("{by}; {}\n{differences}", (FILES.owner)(path));
     let time_ms = broker.around.now_ms();
     let file = path.display().to_string();
     let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let labels = [(METRIC_NAME, METRIC), ("broker", &config.name), ("file", &file)];
     let series = SeriesDef::new(labels, meta).context("the file's name is no label")?;
-    let (source, sequence) = app.numbers.next();
+    let (source, sequence) = door.numbers.next();
     let value = Measured { series, time_ns: time_ms * 1_000_000, value: Value::Text(text) };
     let batch = Measured::batch(source, sequence, Tenant::default(), vec![value]);
-    let way = app.meters.ingest.begin_made();
+    let way = door.meters.ingest.begin_made();
     let (sender, receiver) = std::sync::mpsc::channel();
     let reply = Box::new(move |outcome| drop(sender.send(outcome)));
-    app.backend.submit(batch, None, way.steps(), reply)?;
+    door.backend.submit(batch, None, way.steps(), reply)?;
     receiver.recv().context("the spool ended")??;
     let lines: String = now.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     Ok(RealDisk.replace(&last, lines.as_bytes())?)
-}
-
-/// The keys with what everybody may see of their values.
-pub(crate) fn shown(flat: &[(String, String)]) -> Vec<(String, String)> {
-    let is_secret = |key: &str| {
-        // The name of a check may have dots in it, so every word may be the key.
-        let mut words = key.split('.');
-        words.next() == Some("check") && words.any(|word| SECRET_KEYS.contains(&word))
-    };
-    let of = |(key, value): &(String, String)| {
-        let value = if is_secret(key) { "(not shown)".to_owned() } else { value.clone() };
-        (key.clone(), value)
-    };
-    flat.iter().map(of).collect()
 }
 
 fn read(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(|line| line.split_once(" = ")).map(|(key, value)| (key.into(), value.into())).collect()
 }
 
-/// One line for each key that differs; none when nothing does.
-pub(crate) fn differences(before: &[(String, String)], after: &[(String, String)]) -> Option<String> {
-    let of =
-        |all: &[(String, String)], key: &str| all.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
-    let mut keys: Vec<&str> = before.iter().chain(after).map(|(key, _)| &**key).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    let (mut out, mut more) = (String::new(), 0);
-    for key in keys {
-        let line = match (of(before, key), of(after, key)) {
-            (before, after) if before == after => continue,
-            (None, Some(after)) => format!("+ {key} = {after}\n"),
-            (Some(before), None) => format!("- {key} = {before}\n"),
-            (before, after) => format!("~ {key} = {} -> {}\n", before.unwrap_or_default(), after.unwrap_or_default()),
-        };
-        if out.len() + line.len() > TEXT_BYTES_MAX { more += 1 } else { out.push_str(&line) }
-    }
-    if more > 0 {
-        writeln!(out, "and {more} more").expect("writes to memory");
-    }
-    (!out.is_empty()).then(|| out.trim_end().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
+    use ogive_door::differences::TEXT_BYTES_MAX;
+
     use super::*;
 
     /// A broker.toml with checks in it: their passwords were told as series to every destination, and stood beside the spool.

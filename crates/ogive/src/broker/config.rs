@@ -18,8 +18,8 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cli::config_file;
 use crate::cli::{serve, web::WebOptions};
-use crate::reload::Marks;
 use crate::{checks, http, listen, scrape};
+use ogive_door::reload::Marks;
 
 /// 16 clusters: each keeps a segment in memory while it is behind.
 const DESTINATIONS_MAX: usize = 16;

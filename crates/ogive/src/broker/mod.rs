@@ -34,10 +34,10 @@ use crate::cli::read_file;
 use crate::clock::AskKernel;
 use crate::front::{self, DRAIN, Front, Role};
 use crate::http;
-use crate::observe::Meters;
-use crate::reload::{Marks, Which, settled};
 use config::Config;
 use destination::{Around, Destination};
+use ogive_door::meters::Meters;
+use ogive_door::reload::{Marks, Which, settled};
 use spooling::{Broker, Spooling};
 pub(crate) use view::HELP;
 use way::Way;
@@ -84,6 +84,7 @@ pub(crate) fn run(path: &Path, kernel: AskKernel) -> anyhow::Result<ExitCode> {
         query_memory_bytes: http::Limits::QUERY_MEMORY_MIB << 20,
         admin: false,
         upkeep: None,
+        live: None,
         flags: http::Flags::default(),
     };
     let ready = front.before(running.spooling.clone(), role, kernel)?;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::destination::Destination;
 use super::spooling::Broker;
-use crate::own_value::OwnValue;
+use ogive_door::own_value::OwnValue;
 
 /// 5 series of a gap are named.
 const LARGEST: usize = 5;

@@ -19,8 +19,8 @@ use super::net::Network;
 use super::run::{Failure, Reason, Run};
 use super::sigv4::{Asked, Signer, date};
 use super::{http, run};
-use crate::outgoing::{AGENT, Origin, Secret, authority, target};
 use ogive_model::Value;
+use ogive_outgoing::{AGENT, Origin, Secret, authority, target};
 use ogive_text::duration;
 
 /// 500 queries of one request, as the API has it.

@@ -14,7 +14,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use super::plan::GAP_MIN;
-use crate::outgoing::{Origin, Secret};
+use ogive_outgoing::{Origin, Secret};
 use ogive_text::duration;
 use ogive_text::mistake::{Mistake, Step};
 use ogive_text::near::{did_you_mean, nearest};

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use super::config::{Http, Place, Trust};
 use super::net::{Network, Stream};
 use super::run::{Failure, Reason, Run};
-use crate::outgoing::{AGENT, Origin, Secret, authority, redirected, target};
+use ogive_outgoing::{AGENT, Origin, Secret, authority, redirected, target};
 
 /// 1 MiB of a body: a page of health, not a download.
 pub(super) const BODY_BYTES_MAX: usize = 1 << 20;

@@ -37,17 +37,17 @@ use ogive_model::{Batch, Tenant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 
-use crate::audit::{Entry, note};
-use crate::broker::audit;
-use crate::counters::Protocol;
-use crate::http::App;
-use crate::listen::Outbox;
-use crate::outgoing::Files;
-use crate::reload::{Marks, Which, settled};
 use config::{Ask, FILE_BYTES_MAX};
 pub(crate) use config::{Check, Config};
 use ends::Ends;
 use net::Network;
+use ogive_door::Door;
+use ogive_door::audit::{Entry, note};
+use ogive_door::counters::Protocol;
+use ogive_door::differences::{differences, shown};
+use ogive_door::outbox::Outbox;
+use ogive_door::reload::{Marks, Which, settled};
+use ogive_outgoing::Files;
 use ogive_text::mistake;
 use plan::{Due, Plan, Random};
 use run::{Failure, Reason, Run};
@@ -93,20 +93,20 @@ impl Checks {
     }
 
     /// Runs them until the server ends. Called within the runtime: a signal is heard from then on, not from when this is polled.
-    pub(crate) fn run(self, app: App) -> impl Future<Output = ()> {
+    pub(crate) fn run(self, door: Arc<Door>) -> impl Future<Output = ()> {
         let hangup = (!self.config.check.is_empty() || self.path.is_some()).then(|| signal(SignalKind::hangup()));
         async move {
             if let Some(Ok(hangup)) = hangup {
-                self.run_and_reload(app, hangup).await;
+                self.run_and_reload(door, hangup).await;
             }
         }
     }
 
-    async fn run_and_reload(mut self, app: App, mut hangup: Signal) {
-        let outbox = Outbox::new(app.clone(), Protocol::Check, Tenant::default());
-        let sending = tokio::spawn(outbox.clone().run(app.ending.clone()));
-        let mut ending = app.ending.clone();
-        let mut work = Work::new(&app, self.files, outbox);
+    async fn run_and_reload(mut self, door: Arc<Door>, mut hangup: Signal) {
+        let outbox = Outbox::new(door.clone(), Protocol::Check, Tenant::default());
+        let sending = tokio::spawn(outbox.clone().run(door.ending.clone()));
+        let mut ending = door.ending.clone();
+        let mut work = Work::new(&door, self.files, outbox);
         work.become_of(self.config);
         loop {
             let wait = work.wait_ns().map_or(Duration::MAX, Duration::from_nanos);
@@ -118,21 +118,22 @@ impl Checks {
                     let reading = tokio::task::spawn_blocking(move || settled(&before, || read(&path, files))).await;
                     let path = self.path.as_deref().expect("it was just read");
                     let read = reading.unwrap_or_else(|error| Err(error.to_string()));
-                    app.counters.reloads.ended(Which::Checks, read.is_ok());
+                    door.counters.reloads.ended(Which::Checks, read.is_ok());
                     match read {
                         Ok(((config, flat), marks)) => {
                             self.marks = marks;
                             work.become_of(config);
-                            let (before, after) = (audit::shown(&self.flat), audit::shown(&flat));
-                            if let Some(what) = audit::differences(&before, &after) {
-                                note(&app, Entry::config(path, "checks", "signal HUP", &what));
+                            let (before, after) = (shown(&self.flat), shown(&flat));
+                            if let Some(what) = differences(&before, &after) {
+                                let owner = (files.owner)(path);
+                                note(&door, Entry::config(path, &owner, "checks", "signal HUP", &what));
                             }
                             self.flat = flat;
                             eprintln!("ogive: {} checks are in force", work.checks.len());
                         }
                         Err(error) => {
                             eprintln!("ogive: {error}; the checks stay as they were");
-                            note(&app, Entry::config(path, "checks_refused", "signal HUP", &error));
+                            note(&door, Entry::config(path, &(files.owner)(path), "checks_refused", "signal HUP", &error));
                         }
                     }
                 }
@@ -156,7 +157,7 @@ fn read(path: &Path, files: Files) -> Result<((Config, Flat), Marks), String> {
 
 /// What every run can reach.
 struct Shared {
-    app: App,
+    door: Arc<Door>,
     network: Arc<Network>,
     #[cfg(feature = "lua")]
     scripts: lua::Processes,
@@ -187,11 +188,11 @@ struct Work {
 }
 
 impl Work {
-    fn new(app: &App, files: Files, outbox: Arc<Outbox>) -> Self {
+    fn new(door: &Arc<Door>, files: Files, outbox: Arc<Outbox>) -> Self {
         let seed = ogive_export::random_source().0 as u64;
         let network = Arc::new(Network::new(files));
         let shared = Shared {
-            app: app.clone(),
+            door: door.clone(),
             network,
             #[cfg(feature = "lua")]
             scripts: lua::Processes::default(),
@@ -210,12 +211,12 @@ impl Work {
 
     /// Runs these checks and no others; one that did not change keeps its place.
     fn become_of(&mut self, config: Config) {
-        let now_ns = self.shared.app.clock.now();
+        let now_ns = self.shared.door.clock.now();
         let wanted: BTreeMap<String, Check> =
             config.check.into_iter().map(|check| (check.name.clone(), check)).collect();
         for name in self.checks.keys().filter(|name| !wanted.contains_key(*name)) {
             self.plan.remove(name);
-            self.shared.mark(self.shared.ends.ended(name, self.shared.app.clock.wall()));
+            self.shared.mark(self.shared.ends.ended(name, self.shared.door.clock.wall()));
         }
         self.checks.retain(|name, _| wanted.contains_key(name));
         #[cfg(feature = "lua")]
@@ -227,18 +228,18 @@ impl Work {
             let period_ns = u64::try_from(check.period.as_nanos()).expect("a week at most");
             self.plan.add(&name, period_ns, now_ns);
             let check = Arc::new(check);
-            self.shared.mark(self.shared.ends.began(&check, self.shared.app.clock.wall()));
+            self.shared.mark(self.shared.ends.began(&check, self.shared.door.clock.wall()));
             self.checks.insert(name, check);
         }
     }
 
     /// How long until a check is due.
     fn wait_ns(&self) -> Option<u64> {
-        Some(self.plan.next_ns()?.saturating_sub(self.shared.app.clock.now()))
+        Some(self.plan.next_ns()?.saturating_sub(self.shared.door.clock.now()))
     }
 
     fn begin_due(&mut self) {
-        for Due { name, missed, .. } in self.plan.take(self.shared.app.clock.now()) {
+        for Due { name, missed, .. } in self.plan.take(self.shared.door.clock.now()) {
             let check = self.checks[&name].clone();
             for _ in 0..missed.min(u64::from(u8::MAX)) {
                 self.skip(&check, Reason::Crowded, "the machine was busy: a whole period passed");
@@ -264,7 +265,7 @@ impl Work {
     }
 
     fn skip(&self, check: &Check, reason: Reason, sentence: &str) {
-        let run = Run::begin(self.shared.app.clock);
+        let run = Run::begin(self.shared.door.clock);
         self.shared.outbox.add(run.batch(&Err(Failure::new(reason, sentence)), check));
     }
 }
@@ -278,11 +279,11 @@ impl Shared {
     }
 
     async fn check(&self, check: &Arc<Check>, random: Random) {
-        let mut run = Run::begin(self.app.clock);
+        let mut run = Run::begin(self.door.clock);
         let asked = tokio::time::timeout(check.timeout, self.ask(&mut run, check, random)).await;
         let end = run.ended(asked.ok(), check);
         let batch = run.batch(&end, check);
-        let marks = self.ends.told(check, &batch, self.app.clock.wall());
+        let marks = self.ends.told(check, &batch, self.door.clock.wall());
         self.outbox.add(batch);
         self.mark(marks);
     }
@@ -295,11 +296,11 @@ impl Shared {
             Ask::Tls(place, trust) => network.open(run, place, Some(trust)).await.map(drop),
             Ask::Dns(dns) => dns::run(network, run, dns, &mut random).await,
             Ask::Icmp { host, count } => {
-                icmp::run(network, run, (host, *count), (check.timeout, self.app.clock), &mut random).await
+                icmp::run(network, run, (host, *count), (check.timeout, self.door.clock), &mut random).await
             }
             Ask::Postgres(login) => postgres::run(network, run, login, &mut random).await,
             Ask::Redis(login) => redis::run(network, run, login).await,
-            Ask::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.app.clock.wall()).await,
+            Ask::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,
             #[cfg(feature = "lua")]
             Ask::Lua(script) => {
                 let means = (&self.scripts, self.network.files);

@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 use super::certificate;
 use super::config::{Place, Trust};
 use super::run::{Failure, Reason, Run};
-use crate::outgoing::{self, Files, Secret, Seen, Witness};
+use ogive_outgoing::{self, Files, Secret, Seen, Witness};
 
 /// 4 of the runtime's 16 blocking threads: a resolver that hangs must not keep queries waiting.
 const RESOLVING_MAX: usize = 4;
@@ -126,7 +126,7 @@ impl Network {
             if let Some(roots) = self.roots.get() {
                 return Ok(roots.clone());
             }
-            let loaded = tokio::task::spawn_blocking(outgoing::authorities).await;
+            let loaded = tokio::task::spawn_blocking(ogive_outgoing::authorities).await;
             let loaded = Arc::new(loaded.map_err(|error| local(error.to_string()))?);
             return Ok(self.roots.get_or_init(|| loaded).clone());
         };

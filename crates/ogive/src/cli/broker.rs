@@ -1,9 +1,7 @@
 //! `ogive broker`: starts one, and shows one.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::UNIX_EPOCH;
 
 use anyhow::Context;
 use ogive_probe::Clock;
@@ -135,14 +133,6 @@ fn bar(segments: &[Value], name: &str, terminal: &Terminal) -> String {
         });
     }
     out + " new"
-}
-
-/// Whose a file is, and when it was written.
-pub(crate) fn owner(path: &Path) -> String {
-    let Ok(found) = std::fs::metadata(path) else { return "owner=unknown".into() };
-    let modified = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let modified = modified.map_or(0, |time| time.as_millis());
-    format!("owner_uid={} owner_gid={} written_ms={modified}", found.uid(), found.gid())
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Files that people name in configurations, for the parts that are given their files.
 
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
-use crate::outgoing::Files;
+use ogive_outgoing::Files;
 
 /// The files of this machine.
-pub(crate) const FILES: Files = Files { read: |path| std::fs::read(path), list };
+pub(crate) const FILES: Files = Files { read: |path| std::fs::read(path), list, owner: owner };
 
 /// The files of a pattern whose last part may hold asterisks, by name. Without one it is the file itself; a directory that is
 /// missing has none.
@@ -36,6 +38,14 @@ fn fits(pattern: &str, name: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
     let Some(rest) = name.strip_prefix(before) else { return false };
     rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| fits(after, &rest[at..]))
+}
+
+/// Whose a file is, and when it was written.
+fn owner(path: &Path) -> String {
+    let Ok(found) = std::fs::metadata(path) else { return "owner=unknown".into() };
+    let modified = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let modified = modified.map_or(0, |time| time.as_millis());
+    format!("owner_uid={} owner_gid={} written_ms={modified}", found.uid(), found.gid())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use ogive_probe::Clock;
 use super::cost::{self, Effort};
 use super::read::Read;
 use super::{AskKernel, Figures};
-use crate::own_value::OwnValue;
+use ogive_door::own_value::OwnValue;
 
 /// Messages of the kernel about its clocks, as texts.
 pub(crate) const EVENTS: &str = "ogive_clock_event";

@@ -14,8 +14,8 @@ use super::body;
 use super::error::ApiError;
 use super::params::TENANT_HEADER;
 use super::peer::{Asker, Peer};
-use crate::audit::{self, Entry};
 use crate::web::{Denied, Grant, Hosts, LoginFailure, Need};
+use ogive_door::audit::{self, Entry};
 
 use Need::{Admin, Open, Read, Write};
 

@@ -12,7 +12,7 @@ use super::catalog::selector;
 use super::error::ApiError;
 use super::params::Params;
 
-use crate::backend::Refusal;
+use ogive_door::backend::Refusal;
 
 /// 64 selectors in one request: each is a deletion of its own.
 const SELECTORS_MAX: usize = 64;

@@ -1,30 +1,29 @@
 //! `POST /v1/batch`: samples in, a verdict on each of them out, once the good ones are durable.
 //!
 //! Invariants: the answer comes after the store's reply; every sample of a batch that could be read is counted once in
-//! [`Counters`](crate::counters::Counters), also when its sender has gone.
+//! [`Counters`](ogive_door::counters::Counters), also when its sender has gone.
 //! Failure: 400 when nothing was taken and something was wrong, 413 and 415 for bodies that are not read, 429 when as
 //! much is under way as may be, 507 when the disk is full, 503 when writing failed.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ogive_model::{Batch, Sample, Tenant, Verdict, wire};
+use ogive_model::{Batch, Tenant, Verdict, wire};
 use std::fmt::Write as _;
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
-use tokio::sync::oneshot;
 
 use super::App;
 use super::ask::reading;
 use super::batch_json;
 use super::batches::{self, FRAMES};
-use super::body::{self, Held, Unfolded};
-use super::division::{self, Piece};
+use super::body::{self, Held};
 use super::error::{ApiError, json};
 use super::params;
-use super::parts;
-use crate::backend::Refusal;
-use crate::counters::{MALFORMED, Protocol};
-use crate::ingest_path::{OnTheWay, Publisher};
+use ogive_door::backend::Refusal;
+use ogive_door::counters::{MALFORMED, Protocol};
+use ogive_door::division::{self, Piece};
+use ogive_door::ingest_path::{OnTheWay, Publisher};
+use ogive_door::room::Unfolded;
+use ogive_door::submission::{stored_in_pieces, stored_within};
 
 /// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
@@ -116,31 +115,6 @@ pub(super) enum Body {
     },
 }
 
-/// Stores one behind the other. A refusal ends it: the samples behind are refused too, and the sender comes back with the whole.
-pub(super) async fn stored_in_pieces(
-    app: &App,
-    protocol: Protocol,
-    pieces: Vec<Piece>,
-    way: &OnTheWay,
-) -> Result<Verdict, Refusal> {
-    let ledger = app.counters.of(protocol);
-    let mut whole = Ok(Verdict::default());
-    for piece in pieces {
-        let (from, samples) = (piece.from(), piece.batch.samples.len() as u64);
-        match &mut whole {
-            Ok(verdict) => match stored(app, protocol, piece.batch, piece.frame, way).await {
-                Ok(next) => Piece::add(from, next, verdict),
-                Err(refusal) => whole = Err(refusal),
-            },
-            Err(refusal) => {
-                ledger.received.add(samples);
-                ledger.batch(samples, &Err(refusal.clone()));
-            }
-        }
-    }
-    whole
-}
-
 async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Body, ApiError> {
     let form = Form::of(request.headers())?;
     let tenant = params::tenant(request.headers())?;
@@ -158,13 +132,13 @@ async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Body
 
 fn decode(app: &App, form: Form, mut held: Held, tenant: Option<Tenant>) -> Result<Body, ApiError> {
     held.unpack()?;
-    let unfolded = Unfolded::of(app, held.bytes.len())?;
+    let unfolded = Unfolded::new(&app.limits.unfolded_kib, held.bytes.len())?;
     match form {
         Form::Json => {
             let batch_json::Decoded { mut batch, named, details } =
                 batch_json::decode(&held.bytes).map_err(ApiError::bad_data)?;
             batch.tenant = agreed(tenant, named.then_some(batch.tenant))?;
-            if let Ok(frame) = parts::framed(app, &batch) {
+            if let Ok(frame) = division::framed(app.batch_series_max, &batch) {
                 return Ok(Body::One(Decoded { batch, frame, details, unfolded }));
             }
             in_pieces(app, &batch, details, unfolded)
@@ -182,7 +156,7 @@ pub(super) fn of_frame(
 ) -> Result<Body, ApiError> {
     let (batch, frame) = framed(frame, tenant)?;
     let details = series_details(&batch);
-    if parts::is_within(app, &batch, frame.len()).is_ok() {
+    if division::is_within(app.batch_series_max, &batch, frame.len()).is_ok() {
         return Ok(Body::One(Decoded { details, frame, batch, unfolded }));
     }
     in_pieces(app, &batch, details, unfolded)
@@ -190,7 +164,7 @@ pub(super) fn of_frame(
 
 fn in_pieces(app: &App, batch: &Batch, details: Vec<(u32, String)>, mut unfolded: Unfolded) -> Result<Body, ApiError> {
     unfolded.settle(ogive_protocol::batch_bytes(batch))?;
-    let pieces = division::divide(app, batch).map_err(|why| ApiError::too_large(why.message))?;
+    let pieces = division::divide(app.batch_series_max, batch).map_err(|why| ApiError::too_large(why.message))?;
     Ok(Body::Pieces { pieces, details, unfolded })
 }
 
@@ -271,123 +245,6 @@ pub(crate) fn unreadable(app: &App, protocol: Protocol, error: &ApiError) {
         _ => MALFORMED,
     };
     app.counters.of(protocol).unreadable(reason, 1);
-}
-
-/// Hands the batch that came by `protocol` to the store, with its bytes for the journal, and waits for its word. Every
-/// sample is counted, also when the caller has gone.
-pub(crate) async fn stored(
-    app: &App,
-    protocol: Protocol,
-    batch: Batch,
-    frame: Vec<u8>,
-    way: &OnTheWay,
-) -> Result<Verdict, Refusal> {
-    stored_within(app, protocol, batch, frame, way, None).await
-}
-
-/// As [`stored`], in pieces where it is more than this server takes at once.
-#[cfg(feature = "amqp")]
-pub(crate) async fn stored_whole(
-    app: &App,
-    protocol: Protocol,
-    batch: Batch,
-    frame: Vec<u8>,
-    way: &OnTheWay,
-) -> Result<Verdict, Refusal> {
-    if parts::is_within(app, &batch, frame.len()).is_ok() {
-        return stored(app, protocol, batch, frame, way).await;
-    }
-    match division::divide(app, &batch) {
-        Ok(pieces) => stored_in_pieces(app, protocol, pieces, way).await,
-        // It is counted as refused.
-        Err(_) => stored(app, protocol, batch, frame, way).await,
-    }
-}
-
-/// As [`stored`], of a batch that somebody sent: what it takes in memory is counted until the store's word.
-pub(super) async fn stored_within(
-    app: &App,
-    protocol: Protocol,
-    batch: Batch,
-    frame: Vec<u8>,
-    way: &OnTheWay,
-    unfolded: Option<Unfolded>,
-) -> Result<Verdict, Refusal> {
-    word(submitted(app, protocol, batch, frame, way, unfolded)?).await
-}
-
-/// The store's word.
-pub(super) async fn word(receiver: oneshot::Receiver<Result<Verdict, Refusal>>) -> Result<Verdict, Refusal> {
-    receiver.await.unwrap_or_else(|_| Err(Refusal::Failed("the store ended before the batch was written".into())))
-}
-
-/// As [`stored_within`], without waiting.
-pub(super) fn submitted(
-    app: &App,
-    protocol: Protocol,
-    batch: Batch,
-    frame: Vec<u8>,
-    way: &OnTheWay,
-    mut unfolded: Option<Unfolded>,
-) -> Result<oneshot::Receiver<Result<Verdict, Refusal>>, Refusal> {
-    let ledger = app.counters.of(protocol);
-    let samples = batch.samples.len() as u64;
-    if let Some(room) = &mut unfolded
-        && let Err(error) = room.settle(ogive_protocol::batch_bytes(&batch) + frame.len())
-    {
-        let is_too_large = error.status == StatusCode::PAYLOAD_TOO_LARGE;
-        let refusal = if is_too_large { Refusal::TooLarge(error.message) } else { Refusal::Busy };
-        ledger.received.add(samples);
-        ledger.batch(samples, &Err(refusal.clone()));
-        return Err(refusal);
-    }
-    let (series, limit) = (batch.series.len() + batch.known.len(), app.batch_series_max);
-    if series > limit {
-        let sentence = format!("the batch has {series} series, above --limit-batch-series {limit}; send less at once");
-        ledger.received.add(samples);
-        let refusal = Refusal::TooLarge(sentence);
-        ledger.batch(samples, &Err(refusal.clone()));
-        return Err(refusal);
-    }
-    if let Some((source, time_ms)) = witness(protocol, &batch) {
-        app.backend.witness(source, time_ms);
-    }
-    let (sender, receiver) = oneshot::channel();
-    let counters = app.counters.clone();
-    ledger.received.add(samples);
-    let (stamps, steps) = (way.steps(), way.steps());
-    let reply = Box::new(move |outcome: Result<Verdict, Refusal>| {
-        steps.applied();
-        counters.of(protocol).batch(samples, &outcome);
-        // Held until here also when its sender has gone.
-        drop(unfolded);
-        // The sender of the batch may have gone; then nobody waits.
-        let _ = sender.send(outcome);
-    });
-    if let Err(refusal) = app.backend.submit(batch, Some(frame), stamps, reply) {
-        ledger.batch(samples, &Err(refusal.clone()));
-        return Err(refusal);
-    }
-    Ok(receiver)
-}
-
-/// Who sent a batch and the latest time in it, where that is the sender's: what is read from others or comes without times has this
-/// server's. Senders that give themselves no name are told apart by the `job` and the `instance` of their first series.
-fn witness(protocol: Protocol, batch: &Batch) -> Option<(u128, i64)> {
-    let time_ms = batch.samples.iter().flatten().map(Sample::time_ms).max()?;
-    match protocol {
-        Protocol::Batch => Some((batch.source.0, time_ms)),
-        Protocol::RemoteWrite | Protocol::Otlp => {
-            let labels = batch.series.iter().flatten().next().map(|def| &def.labels)?;
-            let names = ["job", "instance", "service.name", "service_name", "host", "host.name", "host_name"];
-            let name = names.map(|name| labels.get(name));
-            Some((
-                u128::from(BuildHasherDefault::<DefaultHasher>::default().hash_one((protocol.name(), name))),
-                time_ms,
-            ))
-        }
-        _ => None,
-    }
 }
 
 /// The status and the body that tell of it.

@@ -18,13 +18,15 @@ use tokio::sync::oneshot;
 use super::App;
 use super::ask::reading;
 use super::batch::{self, Body, Decoded, unreadable};
-use super::body::{self, Held, Unfolded};
-use super::division::Piece;
+use super::body::{self, Held};
 use super::error::{ApiError, json};
 use super::params;
-use crate::backend::Refusal;
-use crate::counters::Protocol;
-use crate::ingest_path::{OnTheWay, Publisher};
+use ogive_door::backend::Refusal;
+use ogive_door::counters::Protocol;
+use ogive_door::division::Piece;
+use ogive_door::ingest_path::{OnTheWay, Publisher};
+use ogive_door::room::Unfolded;
+use ogive_door::submission;
 
 /// The content type.
 pub(super) const FRAMES: &str = "application/x-ogive-batch-frames";
@@ -93,8 +95,10 @@ impl Frames {
             let Some(length) = self.left.pop_front() else { break };
             let frame = self.held.bytes[self.at..self.at + length].to_vec();
             self.at += length;
-            let room = Unfolded::of(&self.app, length);
-            let mut decoded = room.and_then(|room| batch::of_frame(&self.app, frame, self.tenant.clone(), room));
+            let room = Unfolded::new(&self.app.limits.unfolded_kib, length);
+            let mut decoded = room
+                .map_err(ApiError::from)
+                .and_then(|room| batch::of_frame(&self.app, frame, self.tenant.clone(), room));
             match &mut decoded {
                 Ok(Body::One(Decoded { batch, frame, unfolded: room, .. })) => {
                     let bytes = ogive_protocol::batch_bytes(batch) + frame.len();
@@ -127,7 +131,7 @@ async fn stored(app: &App, window: Vec<Result<Body, ApiError>>, way: &OnTheWay) 
         way.decoded();
         open.push(decoded.map(|body| match body {
             Body::One(Decoded { batch, frame, details, unfolded }) => {
-                let receiver = batch::submitted(app, Protocol::Batch, batch, frame, &way, Some(unfolded));
+                let receiver = submission::submitted(app, Protocol::Batch, batch, frame, &way, Some(unfolded));
                 (Open::Submitted(receiver), details, way)
             }
             Body::Pieces { pieces, details, unfolded } => (Open::Pieces(pieces, unfolded), details, way),
@@ -155,10 +159,10 @@ async fn stored(app: &App, window: Vec<Result<Body, ApiError>>, way: &OnTheWay) 
 
 async fn word(app: &App, open: Open, way: &OnTheWay) -> Result<Verdict, Refusal> {
     match open {
-        Open::Submitted(receiver) => batch::word(receiver?).await,
+        Open::Submitted(receiver) => submission::word(receiver?).await,
         Open::Pieces(pieces, unfolded) => {
             // What they unfold to is counted until the last is stored.
-            let stored = batch::stored_in_pieces(app, Protocol::Batch, pieces, way).await;
+            let stored = submission::stored_in_pieces(app, Protocol::Batch, pieces, way).await;
             drop(unfolded);
             stored
         }

@@ -11,15 +11,14 @@ use std::future::poll_fn;
 use std::io::Read;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{BodyDataStream, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use futures_core::Stream;
+use ogive_door::room::Share;
 use ogive_model::wire::FRAME_BYTES_MAX;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use ogive_protocol::snappy;
 
@@ -27,8 +26,8 @@ use super::App;
 use super::error::ApiError;
 use super::peer::Peer;
 use super::room::{Arriving, RATE_MIN};
-use crate::counters::Protocol;
 use crate::web::Evicted;
+use ogive_door::counters::Protocol;
 
 /// The largest frame is the largest body: 32 MiB.
 pub(super) const BODY_BYTES_MAX: usize = FRAME_BYTES_MAX;
@@ -68,88 +67,6 @@ pub(super) struct Held {
     packing: Packing,
 }
 
-/// What a body unfolds to, counted from before it is read until the store has answered.
-pub(crate) struct Unfolded(Share);
-
-impl Unfolded {
-    /// Makes room for the most that a body of `body` bytes may unfold to.
-    pub(super) fn of(app: &App, body: usize) -> Result<Self, ApiError> {
-        let mut share = Share::of(&app.limits.unfolded_kib);
-        share.cover(ogive_protocol::read_bytes_max(body))?;
-        Ok(Self(share))
-    }
-
-    /// It unfolded to so much: gives back the rest. A native batch may be more than was made room for, or than there ever is.
-    pub(super) fn settle(&mut self, bytes: usize) -> Result<(), ApiError> {
-        const MOST: usize = super::Limits::UNFOLDED_KIB << 10;
-        if bytes > MOST {
-            let message =
-                format!("the batch takes {bytes} bytes in memory, above the limit of {MOST}; send less at once");
-            return Err(ApiError::too_large(message));
-        }
-        self.0.cover(bytes)?;
-        self.0.give_back(bytes);
-        Ok(())
-    }
-}
-
-/// Kibibytes taken of the limit; given back when dropped.
-struct Share {
-    semaphore: Arc<Semaphore>,
-    permit: Option<OwnedSemaphorePermit>,
-    kib: u32,
-}
-
-impl Share {
-    fn of(semaphore: &Arc<Semaphore>) -> Self {
-        Self { semaphore: semaphore.clone(), permit: None, kib: 0 }
-    }
-
-    /// Gives back what is beyond `bytes`.
-    fn give_back(&mut self, bytes: usize) {
-        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        if let (Some(permit), Some(rest)) = (&mut self.permit, self.kib.checked_sub(kib)) {
-            drop(permit.split(rest as usize));
-            self.kib = kib;
-        }
-    }
-
-    /// Refuses what would not fit now.
-    fn has_room_for(&self, bytes: usize) -> Result<(), ApiError> {
-        if bytes.div_ceil(1024) > self.semaphore.available_permits() { Err(Self::busy()) } else { Ok(()) }
-    }
-
-    fn busy() -> ApiError {
-        ApiError::busy("too many bytes of batches are under way; send this one again in a second")
-    }
-
-    /// As [`Share::cover`]; bodies that come slowly give way.
-    async fn cover_among(&mut self, bytes: usize, arriving: &Arriving) -> Result<(), ApiError> {
-        let Err(busy) = self.cover(bytes) else { return Ok(()) };
-        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        let permit = arriving.others_give(kib.saturating_sub(self.kib)).await.ok_or(busy)?;
-        self.put(permit, kib);
-        Ok(())
-    }
-
-    fn put(&mut self, permit: OwnedSemaphorePermit, kib: u32) {
-        match &mut self.permit {
-            Some(held) => held.merge(permit),
-            None => self.permit = Some(permit),
-        }
-        self.kib = kib;
-    }
-
-    /// Takes as much as `bytes` need in all.
-    fn cover(&mut self, bytes: usize) -> Result<(), ApiError> {
-        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        let Some(more) = kib.checked_sub(self.kib).filter(|more| *more > 0) else { return Ok(()) };
-        let permit = self.semaphore.clone().try_acquire_many_owned(more).map_err(|_| Self::busy())?;
-        self.put(permit, kib);
-        Ok(())
-    }
-}
-
 /// How a body is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packing {
@@ -183,7 +100,7 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
     let waits = request.headers().contains_key(header::EXPECT);
     let arriving = app.limits.ingest_kib.begin(client(&request));
     let mut stream = request.into_body().into_data_stream();
-    let mut held = Held { bytes: Vec::new(), share: Share::of(&app.limits.ingest_kib.free_kib), packing };
+    let mut held = Held { bytes: Vec::new(), share: Share::new(&app.limits.ingest_kib.free_kib), packing };
     let arrived = match declared {
         Some(length) if length > BODY_BYTES_MAX => Err(too_large(length)),
         _ => fill(&mut held, &mut stream, declared.unwrap_or(0), BODY_BYTES_MAX, &arriving).await,
@@ -205,7 +122,7 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
 /// Reads a form of at most `bytes_max`. Forms have a memory of their own, so that who asks and who brings do not hinder each
 /// other.
 pub(super) async fn form(app: &App, request: Request, bytes_max: usize) -> Result<Held, ApiError> {
-    let share = Share::of(&app.limits.forms_kib.free_kib);
+    let share = Share::new(&app.limits.forms_kib.free_kib);
     let arriving = app.limits.forms_kib.begin(client(&request));
     let mut held = Held { bytes: Vec::new(), share, packing: Packing::None };
     let filled = fill(&mut held, &mut request.into_body().into_data_stream(), 0, bytes_max, &arriving).await;
@@ -261,7 +178,7 @@ async fn fill(
             if length > bytes_max {
                 return Err(too_large(length));
             }
-            held.share.cover_among(length, arriving).await?;
+            cover_among(&mut held.share, length, arriving).await?;
             held.bytes.extend_from_slice(&piece);
             arriving.came(piece.len(), length);
         }
@@ -272,6 +189,14 @@ async fn fill(
         ..ApiError::bad_data(format!("the body did not arrive within {} s; send smaller batches", ARRIVAL.as_secs()))
     };
     tokio::time::timeout(ARRIVAL, all).await.map_err(|_| slow())?
+}
+
+/// Takes as much as `bytes` need in all; bodies that come slowly give way.
+async fn cover_among(share: &mut Share, bytes: usize, arriving: &Arriving) -> Result<(), ApiError> {
+    let Err(busy) = share.cover(bytes) else { return Ok(()) };
+    let permit = arriving.others_give(share.missing_kib(bytes)).await.ok_or(busy)?;
+    share.put(permit);
+    Ok(())
 }
 
 /// The next piece, unless it takes too long or others need the room.
@@ -320,7 +245,7 @@ impl Held {
 
     /// `bytes` that were made of the body and stand beside it.
     pub(super) fn beside(&self, bytes: Vec<u8>) -> Result<Self, ApiError> {
-        let mut share = Share::of(&self.share.semaphore);
+        let mut share = self.share.another();
         share.cover(bytes.len())?;
         Ok(Self { bytes, share, packing: Packing::None })
     }
@@ -397,7 +322,7 @@ impl Held {
 
     #[cfg(test)]
     fn packed(bytes: Vec<u8>, packing: Packing, kib: usize) -> Self {
-        let share = Share::of(&Arc::new(Semaphore::new(kib)));
+        let share = Share::new(&std::sync::Arc::new(tokio::sync::Semaphore::new(kib)));
         Self { bytes, share, packing }
     }
 }
@@ -464,31 +389,6 @@ mod tests {
     fn unpacking_counts_against_the_memory_for_bodies() {
         let error = Held::packed(gzip(&vec![0; RATIO_FREE_BYTES]), Packing::Gzip, 512).unpack().unwrap_err();
         assert_eq!(error.status, axum::http::StatusCode::TOO_MANY_REQUESTS);
-    }
-
-    #[test]
-    fn what_is_not_needed_is_given_back() {
-        let semaphore = Arc::new(Semaphore::new(100));
-        let mut share = Unfolded(Share::of(&semaphore));
-        share.settle(100 << 10).unwrap();
-        assert_eq!(semaphore.available_permits(), 0);
-        share.settle(1).unwrap();
-        assert_eq!(semaphore.available_permits(), 99);
-        let mut other = Unfolded(Share::of(&semaphore));
-        let error = other.settle(100 << 10).unwrap_err();
-        assert_eq!((error.status.as_u16(), semaphore.available_permits()), (429, 99));
-        other.settle(99 << 10).unwrap();
-        drop((share, other));
-        assert_eq!(semaphore.available_permits(), 100);
-    }
-
-    /// A batch of 32 MiB may unfold to more than there is room for at all: to come back with it would not help.
-    #[test]
-    fn what_never_fits_is_too_large() {
-        let mut room = Unfolded(Share::of(&Arc::new(Semaphore::new(super::super::Limits::UNFOLDED_KIB))));
-        let most = super::super::Limits::UNFOLDED_KIB << 10;
-        assert_eq!(room.settle(most + 1).unwrap_err().status.as_u16(), 413);
-        room.settle(most).unwrap();
     }
 
     #[test]

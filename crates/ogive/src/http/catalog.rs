@@ -20,7 +20,7 @@ use super::params::Params;
 use super::pieces::{self, Written};
 use super::prometheus_json;
 use super::views::{Views, shown};
-use crate::backend::Reader;
+use ogive_door::backend::Reader;
 
 /// Which series are asked for.
 pub(super) struct Wanted {

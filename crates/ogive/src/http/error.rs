@@ -122,6 +122,15 @@ impl IntoResponse for ApiError {
     }
 }
 
+impl From<ogive_door::room::Error> for ApiError {
+    fn from(error: ogive_door::room::Error) -> Self {
+        match error {
+            ogive_door::room::Error::Busy => Self::busy(error.to_string()),
+            error => Self::too_large(error.to_string()),
+        }
+    }
+}
+
 impl From<PathRejection> for ApiError {
     fn from(rejection: PathRejection) -> Self {
         Self::bad_data(format!("the address cannot be read: {}", rejection.body_text()))

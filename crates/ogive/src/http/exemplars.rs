@@ -18,7 +18,7 @@ use super::error::{ApiError, json};
 use super::params::Params;
 use super::prometheus_json;
 use super::traces::selectors;
-use crate::backend::Reader;
+use ogive_door::backend::Reader;
 
 /// 100,000 texts: a panel shows some hundred.
 const TEXTS_MAX: usize = 100_000;

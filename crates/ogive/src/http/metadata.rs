@@ -48,7 +48,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
         })?;
         cancel.hold(told.values().flatten().map(|entry| ENTRY_BYTES + 2 * entry.help.len()).sum())?;
         for (name, entries) in told {
-            let object = |entry: &crate::metadata::Entry| json!({"type": entry.kind.as_str(), "help": entry.help, "unit": entry.unit});
+            let object = |entry: &ogive_door::metadata::Entry| json!({"type": entry.kind.as_str(), "help": entry.help, "unit": entry.unit});
             found.insert(name, entries.iter().map(object).collect());
         }
         found.values_mut().for_each(|entries| entries.truncate(per_metric));

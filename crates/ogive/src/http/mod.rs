@@ -18,7 +18,6 @@ mod classic_buckets;
 mod columns;
 mod compression;
 mod cors;
-mod division;
 mod error;
 mod exemplars;
 mod expressions;
@@ -71,22 +70,16 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
-use crate::backend::Backend;
-use crate::counters::Counters;
-use crate::metadata::Metadata;
-use crate::numbers::Numbers;
-use crate::observe::Meters;
 use crate::upkeep::Upkeep;
 use crate::web::Web;
-pub(crate) use batch::stored;
 pub(crate) use cors::Cors;
 pub(crate) use listener::serve;
+use ogive_door::Door;
 pub(crate) use otlp::{Options as OtlpOptions, Otlp};
 
 use error::ApiError;
-use ogive_probe::Clock;
 use ogive_protocol::remote_write::Known;
 use place::Places;
 use room::Room;
@@ -97,29 +90,20 @@ pub(crate) type App = Arc<Shared>;
 
 /// See [`App`].
 pub(crate) struct Shared {
-    /// The store.
-    pub(crate) backend: Arc<dyn Backend>,
+    /// The way in for samples.
+    pub(crate) door: Arc<Door>,
+    /// Live cells, where there are any.
+    pub(crate) live: Option<Arc<crate::live::Live>>,
     pub(crate) engine: ogive_query::Engine,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) meters: Arc<Meters>,
-    pub(crate) clock: Clock,
     /// When the server started, on the clock's line.
     pub(crate) started_ns: u64,
     pub(crate) limits: Limits,
-    /// Series that one batch may declare or name.
-    pub(crate) batch_series_max: usize,
-    /// Numbers for batches that bring none.
-    pub(crate) numbers: Numbers,
-    /// What senders say of their metrics.
-    pub(crate) metadata: Arc<Metadata>,
     /// The series that remote write and OTLP wrote before.
     pub(crate) written: Known,
     /// What requests of OTLP have in common.
     pub(crate) otlp: Otlp,
     /// How InfluxDB's lines are read.
     pub(crate) influx: influx::Rules,
-    /// True when the server ends: streams end, and nothing new begins.
-    pub(crate) ending: watch::Receiver<bool>,
     /// Deletion may be asked for.
     pub(crate) admin: bool,
     /// The care for what is stored on this machine's disks.
@@ -132,6 +116,15 @@ pub(crate) struct Shared {
     pub(crate) scrape: Arc<crate::scrape::View>,
     /// The options that it was started with.
     pub(crate) flags: Flags,
+}
+
+/// What is behind the door is reached as if it were here: `app.backend`.
+impl std::ops::Deref for Shared {
+    type Target = Arc<Door>;
+
+    fn deref(&self) -> &Arc<Door> {
+        &self.door
+    }
 }
 
 /// The options of the server, for whoever asks how it was started.
@@ -179,7 +172,7 @@ impl Limits {
     /// 64 MiB of bodies: two of the largest.
     pub(crate) const INGEST_KIB: u32 = 64 * 1024;
     /// 256 MiB of batches and their frames between a body and the store's answer: two of the worst that a request may unfold to.
-    pub(crate) const UNFOLDED_KIB: usize = 2 * (ogive_protocol::READ_BYTES_MAX >> 10);
+    pub(crate) const UNFOLDED_KIB: usize = ogive_door::room::UNFOLDED_KIB;
     /// 4 bodies become batches at once unless `--listener-threads` says how many, twice the processors of a small machine: the worst of
     /// them take [`READ_BYTES_MAX`] each, the rest wait as the bytes that they are.
     ///

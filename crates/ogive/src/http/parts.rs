@@ -10,54 +10,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ogive_model::{Batch, wire};
 use ogive_protocol::parts::Layout;
 
 use super::body::Held;
 use super::error::ApiError;
-use super::{App, Limits, ask, batch};
-use crate::backend::Refusal;
-use crate::counters::Protocol;
-use crate::ingest_path::{OnTheWay, Publisher};
+use super::{App, ask, batch};
+use ogive_door::backend::Refusal;
+use ogive_door::counters::Protocol;
+use ogive_door::division::TooMuch;
+use ogive_door::ingest_path::{OnTheWay, Publisher};
 
 /// 1,024 parts of one request: those of the largest body with `--limit-batch-series` of 1,000, and ten seconds of fsyncs at most.
 const PARTS_MAX: usize = 1_024;
-
-/// Why something is too much for one batch, and into how many parts to cut it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TooMuch {
-    pub(super) message: String,
-    pub(super) parts: usize,
-}
-
-impl TooMuch {
-    pub(super) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), parts: 2 }
-    }
-}
-
-/// The frame of a batch that is within the limits of one. Nothing is counted yet.
-pub(super) fn framed(app: &App, batch: &Batch) -> Result<Vec<u8>, TooMuch> {
-    is_within(app, batch, 0)?;
-    let frame = batch.encode().map_err(|error| TooMuch::new(error.to_string()))?;
-    is_within(app, batch, frame.len())?;
-    Ok(frame)
-}
-
-/// Whether a batch with a frame of so many bytes is within the limits of one.
-pub(super) fn is_within(app: &App, batch: &Batch, frame_bytes: usize) -> Result<(), TooMuch> {
-    const BYTES_MAX: usize = Limits::UNFOLDED_KIB << 10;
-    let (series, limit) = (batch.series.len() + batch.known.len(), app.batch_series_max.min(wire::SERIES_MAX));
-    if series > limit {
-        let message = format!("the batch has {series} series, above --limit-batch-series {limit}; send less at once");
-        return Err(TooMuch { message, parts: series.div_ceil(limit.max(1)) });
-    }
-    let bytes = ogive_protocol::batch_bytes(batch) + frame_bytes;
-    if bytes > BYTES_MAX {
-        return Err(TooMuch::new(format!("the batch takes {bytes} bytes in memory, above the limit of {BYTES_MAX}")));
-    }
-    Ok(())
-}
 
 /// Why a request is not answered with verdicts.
 pub(super) enum Failed {
@@ -294,7 +258,7 @@ mod tests {
     /// A broker's frame of more series than `--limit-batch-series` was answered with 413, which a broker gives up for good.
     #[tokio::test]
     async fn a_binary_batch_with_too_many_series_is_stored_in_pieces() {
-        use ogive_model::{Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as Number, wire};
+        use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as Number, wire};
 
         let server = Server::new();
         let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };

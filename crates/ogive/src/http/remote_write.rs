@@ -15,15 +15,18 @@ use ogive_protocol::remote_write::{Metadata, Read, v1, v2};
 
 use super::App;
 use super::ask::reading;
-use super::batch::{stored_within, unreadable};
-use super::body::{self, Held, Unfolded};
+use super::batch::unreadable;
+use super::body::{self, Held};
 use super::error::ApiError;
 use super::params;
-use super::parts::{self, Failed, Taken, TooMuch, Whole};
-use crate::backend::Refusal;
-use crate::counters::Protocol;
-use crate::ingest_path::OnTheWay;
-use crate::numbers::{Content, is_forgotten};
+use super::parts::{self, Failed, Taken, Whole};
+use ogive_door::backend::Refusal;
+use ogive_door::counters::Protocol;
+use ogive_door::division::{self, TooMuch};
+use ogive_door::ingest_path::OnTheWay;
+use ogive_door::numbers::{Content, is_forgotten};
+use ogive_door::room::Unfolded;
+use ogive_door::submission::stored_within;
 
 /// Which of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +158,7 @@ impl Message {
         }
         let mut whose = Whose::Known;
         for attempt in 1..=ATTEMPTS {
-            let frame = match parts::framed(&self.app, &found.read.batch) {
+            let frame = match division::framed(self.app.batch_series_max, &found.read.batch) {
                 Ok(frame) => frame,
                 Err(why) => return Ok(Taken::TooMuch(self, why)),
             };
@@ -184,7 +187,7 @@ impl Message {
             if let Some(held) = &mut self.held {
                 held.unpack()?;
             }
-            let unfolded = Unfolded::of(&self.app, self.bytes().len())?;
+            let unfolded = Unfolded::new(&self.app.limits.unfolded_kib, self.bytes().len())?;
             let (source, sequence) = self.number;
             let known = (whose == Whose::Known).then_some(&self.app.written);
             let learn = |told: &Metadata<'_>| {

@@ -7,31 +7,39 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::backend::Refusal;
-use crate::counters::Protocol;
-use crate::memory::Memory;
-use crate::own_value::OwnValue;
+use ogive_door::backend::{Backend, Refusal};
+use ogive_door::counters::Protocol;
+use ogive_door::memory::Memory;
+use ogive_door::metadata::Metadata;
+use ogive_door::numbers::Numbers;
+use ogive_door::own_value::OwnValue;
+use ogive_probe::Clock;
+use tokio::sync::watch;
 
 const SOURCE: &str = "123e4567-e89b-12d3-a456-426614174000";
 
 /// What stands behind a server without a socket, and what ends it.
 pub(crate) fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sender<bool>) {
     let (end, ending) = watch::channel(false);
-    let app = Arc::new(Shared {
+    let door = Arc::new(Door {
         backend: backend.clone(),
-        engine: ogive_query::Engine::default(),
         counters: Arc::default(),
         meters: Arc::default(),
         clock,
-        started_ns: 0,
-        limits: Limits::new(Limits::QUERY_TIMEOUT),
         batch_series_max: 1_000,
         numbers: Numbers::new(),
         metadata: Arc::new(Metadata::new(backend, clock)),
+        ending,
+    });
+    let app = Arc::new(Shared {
+        door,
+        live: None,
+        engine: ogive_query::Engine::default(),
+        started_ns: 0,
+        limits: Limits::new(Limits::QUERY_TIMEOUT),
         written: Known::default(),
         otlp: Otlp::new(ogive_protocol::otlp::Options::default(), 1_000_000_000),
         influx: super::influx::Rules { db_label: "db".into(), ..Default::default() },
-        ending,
         admin: false,
         upkeep: None,
         web: Arc::new(Web::open(None, crate::cli::read_file, Arc::default()).unwrap()),

@@ -16,7 +16,7 @@ use ogive_query::series_bytes;
 
 use super::ask::Cancel;
 use super::error::ApiError;
-use crate::backend::Reader;
+use ogive_door::backend::Reader;
 
 /// 32,768 texts in memory at a time: 6 MB of usual log lines, and each chunk of a block is read for one or two windows.
 const WINDOW_SAMPLES_MAX: usize = 32_768;

@@ -11,7 +11,7 @@ use ogive_query::ClassicViews;
 
 use super::App;
 use super::params::Params;
-use crate::backend::Reader;
+use ogive_door::backend::Reader;
 
 /// See the module.
 pub(super) struct Views<'a> {

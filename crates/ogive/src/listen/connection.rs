@@ -166,8 +166,8 @@ impl Splitter {
 mod tests {
     use std::sync::Mutex;
 
-    use super::super::outbox::Outbox;
     use super::*;
+    use ogive_door::outbox::Outbox;
 
     /// Keeps what it is given.
     #[derive(Default)]

@@ -12,8 +12,8 @@ use ogive_protocol::lines::{Fault, Faults, Names};
 use ogive_protocol::{Gather, graphite, statsd};
 use ogive_stream::{Cell, Counts, Quantizer};
 
-use super::outbox::Outbox;
-use crate::counters::{Counters, Ledger, Protocol};
+use ogive_door::counters::{Counters, Ledger, Protocol};
+use ogive_door::outbox::Outbox;
 use ogive_probe::Clock;
 
 /// 8 MiB of texts a second, as much as a batch may have.

@@ -10,7 +10,6 @@ mod connection;
 mod datagram;
 mod intake;
 mod options;
-mod outbox;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,13 +22,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::counters::Protocol;
-use crate::http::App;
 use address::{Address, Socket};
 use connection::Rules;
 use intake::{Common, Graphite, Intake, Statsd};
+use ogive_door::Door;
+use ogive_door::counters::Protocol;
+use ogive_door::outbox::Outbox;
 pub(crate) use options::Options;
-pub(crate) use outbox::Outbox;
 
 /// Graphite's samples wait this long for company in their batch.
 const GATHER: Duration = Duration::from_millis(100);
@@ -70,28 +69,28 @@ pub(crate) fn bind(options: &Options) -> anyhow::Result<Bound> {
 
 impl Bound {
     /// Begins to read.
-    pub(crate) fn start(self, app: &App, runtime: &Handle) -> anyhow::Result<Running> {
+    pub(crate) fn start(self, door: &Arc<Door>, runtime: &Handle) -> anyhow::Result<Running> {
         let _inside = runtime.enter();
         let (end, ending) = watch::channel(false);
         let mut running =
             Running { stop: Arc::default(), end, threads: Vec::new(), tasks: JoinSet::new(), intakes: Vec::new() };
         for Sockets { protocol, sockets } in self.protocols {
-            let outbox = Outbox::new(app.clone(), protocol, self.options.line_tenant.clone());
-            let intake = intake(&self.options, app, protocol, &outbox);
+            let outbox = Outbox::new(door.clone(), protocol, self.options.line_tenant.clone());
+            let intake = intake(&self.options, door, protocol, &outbox);
             for socket in sockets {
                 running.socket(socket, &self.options, &intake, &ending)?;
             }
             let (end_sending, sending) = watch::channel(false);
             let sender = tokio::spawn(outbox.clone().run(sending));
-            let handing = tokio::spawn(hand_on(app.clone(), intake.clone(), outbox.clone(), protocol));
+            let handing = tokio::spawn(hand_on(door.clone(), intake.clone(), outbox.clone(), protocol));
             running.intakes.push(Way { intake, outbox, end_sending, sender, handing });
         }
         Ok(running)
     }
 }
 
-fn intake(options: &Options, app: &App, protocol: Protocol, outbox: &Arc<Outbox>) -> Arc<dyn Intake> {
-    let common = Common { clock: app.clock, counters: app.counters.clone(), protocol, outbox: outbox.clone() };
+fn intake(options: &Options, door: &Arc<Door>, protocol: Protocol, outbox: &Arc<Outbox>) -> Arc<dyn Intake> {
+    let common = Common { clock: door.clock, counters: door.counters.clone(), protocol, outbox: outbox.clone() };
     if protocol == Protocol::Graphite {
         return Arc::new(Graphite::new(common, options.line_names));
     }
@@ -105,13 +104,13 @@ fn intake(options: &Options, app: &App, protocol: Protocol, outbox: &Arc<Outbox>
 }
 
 /// Hands on what is complete: cells when their second is over, samples after a short wait.
-async fn hand_on(app: App, intake: Arc<dyn Intake>, outbox: Arc<Outbox>, protocol: Protocol) {
+async fn hand_on(door: Arc<Door>, intake: Arc<dyn Intake>, outbox: Arc<Outbox>, protocol: Protocol) {
     const SECOND_NS: i64 = 1_000_000_000;
     loop {
         let pause = match protocol {
             // A millisecond into the next second, so that a clock that is adjusted does not wake us before it.
             Protocol::Statsd => {
-                let left = SECOND_NS - app.clock.wall().rem_euclid(SECOND_NS);
+                let left = SECOND_NS - door.clock.wall().rem_euclid(SECOND_NS);
                 Duration::from_nanos(left as u64) + Duration::from_millis(1)
             }
             _ => GATHER,

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ogive_model::{Batch, SeriesId, Verdict};
 use ogive_stream::align::window_end;
 
-use crate::counters::Counter;
-use crate::own_value::OwnValue;
+use ogive_door::counters::Counter;
+use ogive_door::own_value::OwnValue;
 use ranges::Ranges;
 pub(crate) use rule::Rule;
 pub(crate) use work::Quantizer;

@@ -23,8 +23,9 @@ use ogive_stream::align::{self, Windows, window_end};
 
 use super::rule::matcher;
 use super::{Marked, Marks, WATERMARK, lock};
-use crate::counters::Protocol;
-use crate::http::{App, stored};
+use ogive_door::Door;
+use ogive_door::counters::Protocol;
+use ogive_door::submission::stored;
 
 /// 600 windows: ten minutes of seconds. What is too much to read at once is read in halves.
 const SLICE_WINDOWS: i64 = 600;
@@ -88,9 +89,9 @@ type Existing = HashMap<Labels, SeriesData>;
 
 impl Quantizer {
     /// Starts the thread.
-    pub(crate) fn start(marks: Arc<Marks>, app: App, runtime: tokio::runtime::Handle) -> anyhow::Result<Self> {
+    pub(crate) fn start(marks: Arc<Marks>, door: Arc<Door>, runtime: tokio::runtime::Handle) -> anyhow::Result<Self> {
         let (stop, stopped) = channel();
-        let run = move || Work { marks, app, runtime }.run(&stopped);
+        let run = move || Work { marks, door, runtime }.run(&stopped);
         let thread = std::thread::Builder::new().name("quantizer".into()).spawn(run);
         Ok(Self { stop, thread: thread.context("cannot start the quantizer's thread")? })
     }
@@ -104,13 +105,13 @@ impl Quantizer {
 
 struct Work {
     marks: Arc<Marks>,
-    app: App,
+    door: Arc<Door>,
     runtime: tokio::runtime::Handle,
 }
 
 impl Work {
     fn now_ms(&self) -> i64 {
-        self.app.clock.wall().div_euclid(1_000_000)
+        self.door.clock.wall().div_euclid(1_000_000)
     }
 
     fn run(&self, stopped: &Receiver<()>) {
@@ -226,7 +227,7 @@ impl Work {
         // Samples as they came: cells of rollups are none.
         let resolution = Resolution::Width(0);
         let selection = Selection { matchers, range, samples_max: SAMPLES_MAX, labels_only: false, resolution };
-        Ok(self.app.backend.of(tenant).select(&selection)?)
+        Ok(self.door.backend.of(tenant).select(&selection)?)
     }
 
     /// Makes the cells of (from, to], and with counters those behind it that a late sample changes.
@@ -269,9 +270,9 @@ impl Work {
 
     fn write(&self, marked: &Marked, writes: Vec<Write>) -> anyhow::Result<()> {
         let mut writes = writes.into_iter().peekable();
-        let series_max = BATCH_SAMPLES.min(self.app.batch_series_max).max(1);
+        let series_max = BATCH_SAMPLES.min(self.door.batch_series_max).max(1);
         while writes.peek().is_some() {
-            let (source, sequence) = self.app.numbers.next();
+            let (source, sequence) = self.door.numbers.next();
             let mut batch = Batch { source, sequence, tenant: marked.rule.tenant.clone(), ..Batch::default() };
             let (mut places, mut corrections) = (HashMap::new(), 0);
             while batch.samples.len() < BATCH_SAMPLES && batch.series.len() < series_max {
@@ -284,9 +285,9 @@ impl Work {
                 batch.samples.push(Ok(Sample { series: place, time_ns: end_ms * 1_000_000, start_ns: None, value }));
             }
             let samples = batch.samples.len() as u64;
-            let way = self.app.meters.ingest.begin_made();
+            let way = self.door.meters.ingest.begin_made();
             let frame = batch.encode().context("the cells make no batch")?;
-            let verdict = self.runtime.block_on(stored(&self.app, Protocol::Quantizer, batch, frame, &way));
+            let verdict = self.runtime.block_on(stored(&self.door, Protocol::Quantizer, batch, frame, &way));
             let verdict = verdict.map_err(|refusal| anyhow::anyhow!("{refusal}"))?;
             marked.counts.unfit.add(verdict.rejected.len() as u64);
             marked.counts.corrections.add(corrections);
@@ -312,7 +313,7 @@ impl Work {
         }
         turn.rewritten_ms = now;
         lock(&marked.dirty).add(from, to);
-        if let Err(refusal) = self.app.backend.correct(&marked.rule.tenant, &selectors, range) {
+        if let Err(refusal) = self.door.backend.correct(&marked.rule.tenant, &selectors, range) {
             turn.rewrite = Some((names, from, to));
             bail!("{refusal}");
         }
@@ -338,7 +339,7 @@ impl Work {
         // Counters need the sample before their window.
         let until = until - marked.rule.lookback_ms;
         let range = TimeRange { start_ms: before.saturating_sub(marked.rule.lookback_ms), end_ms: until };
-        let dropped = self.app.backend.delete(&marked.rule.tenant, &[marked.rule.raw()], range);
+        let dropped = self.door.backend.delete(&marked.rule.tenant, &[marked.rule.raw()], range);
         dropped.map_err(|refusal| anyhow::anyhow!("{refusal}"))
     }
 }

@@ -56,7 +56,9 @@ impl Rig {
         let store = Embedded::open(upkeep, options, Some(Arc::clone(&marks)), clock, &Arc::default()).unwrap();
         let (app, end) = app(Arc::new(store), clock);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let work = Work { marks, app, runtime: runtime.handle().clone() };
+        let door = app.door.clone();
+        drop(app);
+        let work = Work { marks, door, runtime: runtime.handle().clone() };
         let turns = (0..rules.len()).map(|rule| work.begin(rule)).collect();
         Self { work, turns, sequence: 0, clock, _end: end, _runtime: runtime, _directory: directory }
     }
@@ -81,8 +83,8 @@ impl Rig {
             batch.samples.push(Ok(Sample { series: *series as u32, time_ns, start_ns: None, value }));
         }
         let frame = batch.encode().unwrap();
-        let way = self.work.app.meters.ingest.begin_made();
-        let stored = stored(&self.work.app, Protocol::Batch, batch, frame, &way);
+        let way = self.work.door.meters.ingest.begin_made();
+        let stored = stored(&self.work.door, Protocol::Batch, batch, frame, &way);
         let verdict = self.work.runtime.block_on(stored).unwrap();
         assert!(verdict.rejected.is_empty(), "{verdict:?}");
     }
@@ -158,10 +160,10 @@ fn a_store_that_refuses_for_a_while_gets_every_cell_once() {
     rig.put(&[(0, 100, 1.0), (0, 200, 1.0)]);
     rig.pass(10_000);
     let limit =
-        Arc::get_mut(&mut rig.work.app).map(|app| std::mem::replace(&mut app.batch_series_max, 0)).expect("alone");
+        Arc::get_mut(&mut rig.work.door).map(|app| std::mem::replace(&mut app.batch_series_max, 0)).expect("alone");
     // A batch of one series is above the limit.
     assert!(rig.work.turn(&mut rig.turns[0], &rig.work.marks.rules()[0]).is_err());
-    Arc::get_mut(&mut rig.work.app).unwrap().batch_series_max = limit;
+    Arc::get_mut(&mut rig.work.door).unwrap().batch_series_max = limit;
     assert_eq!(rig.turns[0].windows, SLICE_WINDOWS / 2, "perhaps it was too much");
     for _ in 0..3 {
         rig.turn();

@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::config::{Access, Login};
-use crate::outgoing::{AGENT, Files, Origin, Secret, authority, redirected, target};
+use ogive_outgoing::{AGENT, Files, Origin, Secret, authority, redirected, target};
 
 /// 10, as browsers and Prometheus have it.
 const REDIRECTS_MAX: usize = 10;

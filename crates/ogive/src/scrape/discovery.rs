@@ -14,8 +14,8 @@ use ogive_probe::Clock;
 
 use super::client::{Ask, Client};
 use super::config::{FILE_BYTES_MAX, Group, HttpSource, Job, Text, yaml};
-use crate::outgoing::Files;
-use crate::reload::Marks;
+use ogive_door::reload::Marks;
+use ogive_outgoing::Files;
 
 /// 10 s for a list of targets.
 const ANSWER: Duration = Duration::from_secs(10);

@@ -26,12 +26,12 @@ use std::sync::{Arc, PoisonError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::audit::{Entry, note};
-use crate::http::App;
-use crate::outgoing::Files;
-use crate::reload::{Which, settled};
 use config::Config;
 pub(crate) use md5::md5;
+use ogive_door::Door;
+use ogive_door::audit::{Entry, note};
+use ogive_door::reload::{Which, settled};
+use ogive_outgoing::Files;
 use pool::{Caches, Pool};
 use scrape::Stop;
 pub(crate) use series::STALE;
@@ -62,7 +62,8 @@ pub(crate) fn fuzz(paths: &[PathBuf], files: Files) {
 
 /// What every task works with.
 struct Context {
-    app: App,
+    door: Arc<Door>,
+    view: Arc<View>,
     files: Files,
     decoding: Semaphore,
 }
@@ -86,22 +87,27 @@ impl Scraping {
 
     /// Scrapes until the server ends, and then ends the series of every target. Called within the runtime: a signal is heard from then
     /// on, not from when this is polled.
-    pub(crate) fn run(self, app: App) -> impl Future<Output = ()> {
+    pub(crate) fn run(self, door: Arc<Door>, view: Arc<View>) -> impl Future<Output = ()> {
         let asked = (!self.paths.is_empty()).then(|| {
             let (sender, reloads) = mpsc::channel(RELOADS_MAX);
-            *app.scrape.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+            *view.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
             (signal(SignalKind::hangup()), reloads)
         });
         async move {
             if let Some((Ok(hangup), reloads)) = asked {
-                self.scrape(app, hangup, reloads).await;
+                self.scrape((door, view), hangup, reloads).await;
             }
         }
     }
 
-    async fn scrape(mut self, app: App, mut hangup: Signal, mut reloads: mpsc::Receiver<Reload>) {
-        let mut ending = app.ending.clone();
-        let context = Arc::new(Context { app, files: self.files, decoding: Semaphore::new(DECODING_MAX) });
+    async fn scrape(
+        mut self,
+        (door, view): (Arc<Door>, Arc<View>),
+        mut hangup: Signal,
+        mut reloads: mpsc::Receiver<Reload>,
+    ) {
+        let mut ending = door.ending.clone();
+        let context = Arc::new(Context { door, view, files: self.files, decoding: Semaphore::new(DECODING_MAX) });
         let mut jobs = Jobs { context, pools: BTreeMap::new() };
         jobs.become_of(std::mem::take(&mut self.config.jobs)).await;
         loop {
@@ -118,7 +124,7 @@ impl Scraping {
             };
             let reading = tokio::task::spawn_blocking(move || settled(&before, load)).await;
             let read = reading.unwrap_or_else(|error| Err(error.to_string()));
-            let counters = &jobs.context.app.counters;
+            let counters = &jobs.context.door.counters;
             counters.reloads.ended(Which::Scrape, read.is_ok());
             let by = if asked.is_some() { "POST /-/reload" } else { "signal HUP" };
             let done = match read {
@@ -129,7 +135,8 @@ impl Scraping {
                     jobs.become_of(config.jobs).await;
                     let what = changes(&before, &jobs.by_name());
                     if let Some(path) = self.paths.first().filter(|_| !what.is_empty()) {
-                        note(&jobs.context.app, Entry::config(path, "scrape", by, &what));
+                        let owner = (self.files.owner)(path);
+                        note(&jobs.context.door, Entry::config(path, &owner, "scrape", by, &what));
                     }
                     eprintln!("ogive: {} scrape jobs are in force", jobs.pools.len());
                     Ok(())
@@ -137,7 +144,10 @@ impl Scraping {
                 Err(error) => {
                     eprintln!("ogive: {error}; the scrape configuration stays as it was");
                     if let Some(path) = self.paths.first() {
-                        note(&jobs.context.app, Entry::config(path, "scrape_refused", by, &error));
+                        note(
+                            &jobs.context.door,
+                            Entry::config(path, &(self.files.owner)(path), "scrape_refused", by, &error),
+                        );
                     }
                     Err(error)
                 }
@@ -186,13 +196,13 @@ impl Jobs {
     }
 
     async fn become_of(&mut self, jobs: Vec<config::Job>) {
-        self.context.app.scrape.tell(&jobs);
+        self.context.view.tell(&jobs);
         let wanted: BTreeMap<String, config::Job> = jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
         let gone: Vec<String> = self.pools.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for name in gone {
             if let Some(pool) = self.pools.remove(&name) {
                 pool.stop(Stop::End).await;
-                self.context.app.scrape.remove(&name);
+                self.context.view.remove(&name);
             }
         }
         for (name, job) in wanted {

@@ -39,11 +39,11 @@ impl Pool {
     /// Starts it with what was known before of its targets.
     pub(super) fn start(context: &Arc<Context>, job: Arc<Job>, before: Caches) -> Result<Self, String> {
         let wrong = |error: String| format!("job {:?}: {error}", job.name);
-        let discovery = Discovery::new(job.clone(), context.files, context.app.clock).map_err(wrong)?;
+        let discovery = Discovery::new(job.clone(), context.files, context.door.clock).map_err(wrong)?;
         let tls = super::tls::config(&job.access.tls, context.files).map_err(wrong)?;
         let (stop, stopping) = watch::channel(Stop::Not);
         let view = Arc::new(PoolView::of(job.tenant.clone()));
-        context.app.scrape.set(&job.name, view.clone());
+        context.view.set(&job.name, view.clone());
         let work = Work {
             context: context.clone(),
             job: job.clone(),

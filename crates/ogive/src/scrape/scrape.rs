@@ -18,10 +18,10 @@ use super::config::{Job, Protocol};
 use super::series::{Cache, Item, Report, Rules, batch, flipped};
 use super::target::Target;
 use super::view::{Family, Last, PoolView, TargetView};
-use crate::backend::Refusal;
-use crate::counters::{self, MALFORMED};
-use crate::http::batch::stored;
-use crate::ingest_path::Publisher;
+use ogive_door::backend::Refusal;
+use ogive_door::counters::{self, MALFORMED};
+use ogive_door::ingest_path::Publisher;
+use ogive_door::submission::stored;
 
 /// 20,000 samples: a batch of some 1 MB.
 const BATCH_SAMPLES_MAX: usize = 20_000;
@@ -82,18 +82,18 @@ impl Scrape {
         }
         let (job, view) = (self.job.clone(), self.view.clone());
         let labels = [("job", job.name.as_str()), ("instance", view.target.label("instance"))];
-        self.context.app.meters.scrape(&labels, &self.recorder);
+        self.context.door.meters.scrape(&labels, &self.recorder);
         let mut due_ns = None;
         loop {
             let next_ns = self.next(due_ns);
-            let wait = u64::try_from(next_ns - self.context.app.clock.wall()).unwrap_or(0);
+            let wait = u64::try_from(next_ns - self.context.door.clock.wall()).unwrap_or(0);
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_nanos(wait)) => {}
                 _ = stopping.wait_for(|stop| *stop != Stop::Not) => break,
             }
             due_ns = Some(next_ns);
             let forced = forced.borrow().clone();
-            let from = self.context.app.clock.now();
+            let from = self.context.door.clock.now();
             // A fetch that is under way when the end comes is given up; what was fetched is stored.
             let fetched = tokio::select! {
                 fetched = self.fetch(forced) => fetched,
@@ -101,7 +101,7 @@ impl Scrape {
             };
             self.scraped(fetched, from, next_ns).await;
         }
-        self.context.app.meters.scrape_ended(&labels);
+        self.context.door.meters.scrape_ended(&labels);
         let stop = *stopping.borrow();
         if stop == Stop::End {
             Self::end_of(&self.context, &self.job, &self.view.target, &mut self.cache).await;
@@ -113,7 +113,7 @@ impl Scrape {
     fn next(&self, due_ns: Option<i64>) -> i64 {
         let interval = i64::try_from(self.view.target.interval.as_nanos()).unwrap_or(i64::MAX).max(1);
         let offset = (self.view.target.number() % interval as u64) as i64;
-        let now = self.context.app.clock.wall();
+        let now = self.context.door.clock.wall();
         let behind = due_ns.filter(|due| (now - due).abs() < interval).map_or(now, |due| now.max(due));
         // The first time on the target's line behind it.
         (behind - offset).div_euclid(interval).saturating_add(1).saturating_mul(interval).saturating_add(offset)
@@ -139,7 +139,7 @@ impl Scrape {
 
     /// Stores what was fetched, or that nothing was, and tells of it.
     async fn scraped(&mut self, fetched: Result<Answer, Failure>, from: u64, due_ns: i64) {
-        let clock = self.context.app.clock;
+        let clock = self.context.door.clock;
         let took_ns = clock.now().saturating_sub(from);
         self.recorder.record_ns(took_ns);
         let began_ns = clock.wall() - took_ns as i64;
@@ -150,7 +150,7 @@ impl Scrape {
         let mut last = Last { time_ns, took: Duration::from_nanos(took_ns), ..self.view.last() };
         last.error.clear();
         let context = self.context.clone();
-        let ledger = context.app.counters.of(counters::Protocol::Scrape);
+        let ledger = context.door.counters.of(counters::Protocol::Scrape);
         let done = match fetched {
             Err(failure) => Err(failure),
             Ok(answer) => {
@@ -196,7 +196,7 @@ impl Scrape {
         report.scraped = read.points.len() as u64;
         let round = self.cache.take(&rules, &read, time_ns).map_err(|sentence| Failure(sentence, Some("limit")))?;
         (report.scraped, report.kept, report.added) = (round.scraped, round.kept, round.added);
-        let ledger = self.context.app.counters.of(counters::Protocol::Scrape);
+        let ledger = self.context.door.counters.of(counters::Protocol::Scrape);
         for (reason, count) in [("duplicate_series", round.duplicates), ("exemplar", round.bad_events)] {
             if count > 0 {
                 ledger.unreadable(reason, count);
@@ -220,7 +220,7 @@ impl Scrape {
         if is_new {
             last.families = self.pool.share(families);
         }
-        let metadata = &self.context.app.metadata;
+        let metadata = &self.context.door.metadata;
         for family in last.families.iter() {
             metadata.learn(&self.job.tenant, &family.name, family.kind, &family.help, &family.unit);
         }
@@ -232,7 +232,7 @@ impl Scrape {
     }
 
     async fn end_of(context: &Context, job: &Job, target: &Target, cache: &mut Cache) {
-        let now_ns = context.app.clock.wall().div_euclid(1_000_000) * 1_000_000;
+        let now_ns = context.door.clock.wall().div_euclid(1_000_000) * 1_000_000;
         let mut items = cache.end_all(job.track_timestamps, now_ns);
         items.extend(cache.report(&job.tenant, None, now_ns));
         store(context, job, target, cache, (items, None)).await;
@@ -311,11 +311,11 @@ async fn store(
 }
 
 async fn submit(context: &Context, tenant: &Tenant, items: &[Item]) -> Result<Verdict, Refusal> {
-    let app = &context.app;
+    let door = &context.door;
     let mut pause = Duration::from_millis(100);
     for _ in 1..TRIES {
         match submit_once(context, tenant, items).await {
-            Err(Refusal::Busy) if !*app.ending.borrow() => tokio::time::sleep(pause).await,
+            Err(Refusal::Busy) if !*door.ending.borrow() => tokio::time::sleep(pause).await,
             done => return done,
         }
         pause *= 2;
@@ -324,11 +324,11 @@ async fn submit(context: &Context, tenant: &Tenant, items: &[Item]) -> Result<Ve
 }
 
 async fn submit_once(context: &Context, tenant: &Tenant, items: &[Item]) -> Result<Verdict, Refusal> {
-    let app = &context.app;
-    let way = app.meters.ingest.begin_made();
-    let batch = batch(items, tenant, app.numbers.next());
+    let door = &context.door;
+    let way = door.meters.ingest.begin_made();
+    let batch = batch(items, tenant, door.numbers.next());
     let frame = batch.encode().map_err(|error| Refusal::TooLarge(error.to_string()))?;
-    let verdict = stored(app, counters::Protocol::Scrape, batch, frame, &way).await?;
-    app.meters.ingest.finish(way, Publisher::Of(counters::Protocol::Scrape));
+    let verdict = stored(door, counters::Protocol::Scrape, batch, frame, &way).await?;
+    door.meters.ingest.finish(way, Publisher::Of(counters::Protocol::Scrape));
     Ok(verdict)
 }

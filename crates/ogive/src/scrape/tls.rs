@@ -9,7 +9,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::config::{Pem, Tls};
-use crate::outgoing::{Files, Witness};
+use ogive_outgoing::{Files, Witness};
 
 /// The settings that `tls` asks for. The system's authorities are believed where it names none.
 pub(super) fn config(tls: &Tls, files: Files) -> Result<Arc<ClientConfig>, String> {
@@ -35,7 +35,7 @@ pub(super) fn config(tls: &Tls, files: Files) -> Result<Arc<ClientConfig>, Strin
 }
 
 fn roots(authorities: Option<&Pem>, files: Files) -> Result<RootCertStore, String> {
-    let Some(pem) = authorities else { return Ok(crate::outgoing::authorities()) };
+    let Some(pem) = authorities else { return Ok(ogive_outgoing::authorities()) };
     let mut out = RootCertStore::empty();
     for certificate in certificates(pem, files)? {
         out.add(certificate).map_err(|error| format!("tls_config: ca: {error}"))?;
@@ -44,7 +44,7 @@ fn roots(authorities: Option<&Pem>, files: Files) -> Result<RootCertStore, Strin
 }
 
 fn certificates(pem: &Pem, files: Files) -> Result<Vec<CertificateDer<'static>>, String> {
-    crate::web::certificates(&text(pem, files)?).map_err(|error| format!("tls_config: {error}"))
+    ogive_outgoing::certificates(&text(pem, files)?).map_err(|error| format!("tls_config: {error}"))
 }
 
 fn text(pem: &Pem, files: Files) -> Result<Vec<u8>, String> {

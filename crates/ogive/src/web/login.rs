@@ -11,8 +11,8 @@ use ogive_model::Tenant;
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 
-use super::failures::LoginFailure;
 use super::passwords::Passwords;
+use ogive_door::doorkeeper::LoginFailure;
 
 /// 72 bytes: what bcrypt looks at. Of longer ones it would take any that begin alike.
 const PASSWORD_BYTES_MAX: usize = 72;

@@ -9,7 +9,6 @@
 //! Failure: at the start a sentence with file, line and what to do; later the same on standard error.
 
 mod config;
-mod failures;
 mod hosts;
 mod login;
 mod passwords;
@@ -24,13 +23,13 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use tokio::sync::watch;
 
-use crate::counters::Counters;
 pub(crate) use config::token_hash;
-pub(crate) use failures::{Doorkeeper, Evicted, HELP, LoginFailure};
 pub(crate) use hosts::{HostOptions, Hosts};
 pub(crate) use login::{Allow, Denied, Grant, Need};
+use ogive_door::counters::Counters;
+pub(crate) use ogive_door::doorkeeper::{Evicted, LoginFailure};
 use passwords::Passwords;
-pub(crate) use tls::{certificate_name, certificates};
+pub(crate) use tls::certificate_name;
 
 /// 1 s, and a file that stands still for two looks is taken: a certificate that was replaced is in force before who replaced it
 /// looks, and nothing is taken while it is written.

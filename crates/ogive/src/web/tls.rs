@@ -17,6 +17,8 @@ use rustls::{
 };
 use serde::Deserialize;
 
+use ogive_outgoing::certificates;
+
 use super::ReadFile;
 use super::config::{beside, read};
 use super::protection::ClientCertificates;
@@ -73,7 +75,9 @@ impl Section {
             read(&path, read_file).map(|bytes| (path, bytes)).with_context(|| key.to_owned())
         };
         let (path, bytes) = file(&self.cert_file, "cert_file")?;
-        let chain = certificates(&bytes).with_context(|| format!("cert_file {}", path.display()))?;
+        let chain = certificates(&bytes)
+            .map_err(anyhow::Error::msg)
+            .with_context(|| format!("cert_file {}", path.display()))?;
         let (path, bytes) = file(&self.key_file, "key_file")?;
         let key = PrivateKeyDer::from_pem_slice(&bytes);
         let key =
@@ -83,7 +87,10 @@ impl Section {
             Some(_) => {
                 let (path, bytes) = file(&self.client_ca_file, "client_ca_file")?;
                 let mut roots = RootCertStore::empty();
-                for certificate in certificates(&bytes).with_context(|| format!("client_ca_file {}", path.display()))? {
+                for certificate in certificates(&bytes)
+                    .map_err(anyhow::Error::msg)
+                    .with_context(|| format!("client_ca_file {}", path.display()))?
+                {
                     roots.add(certificate).with_context(|| format!("client_ca_file {}", path.display()))?;
                 }
                 Some(roots)
@@ -194,14 +201,6 @@ impl Section {
         };
         Ok(Some(Arc::new(Clients { chain, is_needed, sans, provider: provider.clone() })))
     }
-}
-
-/// The certificates in `pem`, at least one.
-pub(crate) fn certificates(pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let all = all.map_err(|error| anyhow::anyhow!("{error}"))?;
-    ensure!(!all.is_empty(), "no certificate in PEM");
-    Ok(all)
 }
 
 /// How a client's certificate is named: by its first name, or by its beginning where it has none that can be read.

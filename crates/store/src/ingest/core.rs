@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use ogive_hist::Scheme;
 use ogive_journal::Position;
 use ogive_model::sequence::{Seen, SourceTable};
-use ogive_model::{Batch, Error as Bad, Kind, Reason, Sample, SeriesDef, SeriesId, SourceId, Tenant};
+use ogive_model::{Batch, Error as Bad, Kind, Reason, Sample, SeriesDef, SeriesId, SourceId, Stamps, Tenant};
 use ogive_model::{Value, Verdict, wire};
 
 use crate::class::Class;
@@ -22,7 +22,7 @@ use crate::ingest::overflow::{self, Beyond};
 use crate::ingest::registry::Slot;
 use crate::ingest::shard::{Group, HeadSize, ToShard};
 use crate::ingest::stats::Stats;
-use crate::ingest::{Limits, Registry, Reply, Stamps};
+use crate::ingest::{Limits, Registry, Reply};
 use crate::retention::Oldest;
 
 /// A journal position at which the heads were parted.

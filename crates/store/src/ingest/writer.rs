@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ogive_journal::{CORRUPTIONS_MAX, Error as DiskError, Journal, Position};
 use ogive_model::sequence::Seen;
-use ogive_model::{Batch, Reason, SeriesDef, SeriesId, Verdict, wire};
+use ogive_model::{Batch, Reason, SeriesDef, SeriesId, Stamps, Step, Verdict, wire};
 
 use crate::findings::NewFinding;
 pub(crate) use crate::ingest::core::{Core, Mark, ids_of};
@@ -22,7 +22,7 @@ use crate::ingest::registry::Limits;
 use crate::ingest::shard::HeadSize;
 use crate::ingest::spans::Spans;
 use crate::ingest::stats::Recovered;
-use crate::ingest::{Clock, Observer, Queue, Refusal, Refused, Reply, Stamps, Step};
+use crate::ingest::{Clock, Observer, Queue, Refusal, Refused, Reply};
 use crate::reserve::Reserve;
 use crate::sway::sway;
 

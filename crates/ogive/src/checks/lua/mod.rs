@@ -21,8 +21,8 @@ use tokio::sync::Semaphore;
 
 use super::config::Raw;
 use super::run::{Failure, Reason, Run};
-use crate::outgoing::Files;
 use message::{Done, Job};
+use ogive_outgoing::Files;
 use process::Process;
 pub(super) use process::Processes;
 pub(crate) use worker::work;

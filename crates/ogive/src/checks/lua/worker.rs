@@ -20,7 +20,7 @@ use super::message::{Done, Job, put_part, read_part};
 use super::world::World;
 use crate::checks::net::Network;
 use crate::checks::run::{Failure, Reason};
-use crate::outgoing::Files;
+use ogive_outgoing::Files;
 
 /// 256 MiB: what connections, the functions of `world` and the stacks of threads take beside the script.
 const HEADROOM_BYTES: u64 = 256 << 20;

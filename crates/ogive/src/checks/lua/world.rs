@@ -27,7 +27,7 @@ use crate::checks::config::{Place, Trust};
 use crate::checks::net::Network;
 use crate::checks::run::{Failure, Reason, Run};
 use crate::checks::{dns, http};
-use crate::outgoing::{AGENT, Origin, authority, target};
+use ogive_outgoing::{AGENT, Origin, authority, target};
 
 /// 1,000 figures and texts of a run.
 const FIGURES_MAX: usize = 1_000;

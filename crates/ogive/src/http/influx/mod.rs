@@ -22,15 +22,18 @@ pub(super) use query::query;
 
 use super::App;
 use super::ask::reading;
-use super::batch::{stored_within, unreadable};
-use super::body::{self, Held, Unfolded};
+use super::batch::unreadable;
+use super::body::{self, Held};
 use super::error::{ApiError, json};
 use super::params::{self, Params};
-use super::parts::{self, Failed, Taken, TooMuch, Whole};
-use crate::backend::Refusal;
-use crate::counters::Protocol;
-use crate::ingest_path::OnTheWay;
-use crate::numbers::{Content, is_forgotten};
+use super::parts::{self, Failed, Taken, Whole};
+use ogive_door::backend::Refusal;
+use ogive_door::counters::Protocol;
+use ogive_door::division::{self, TooMuch};
+use ogive_door::ingest_path::OnTheWay;
+use ogive_door::numbers::{Content, is_forgotten};
+use ogive_door::room::Unfolded;
+use ogive_door::submission::stored_within;
 
 /// What InfluxDB's clients take us for: the version in which both endpoints behave as here.
 const VERSION: &str = "2.7.0-ogive";
@@ -137,7 +140,7 @@ impl Whole for Message {
         };
         message.number_by_content(&mut found.read);
         for attempt in 1..=ATTEMPTS {
-            let frame = match parts::framed(&message.app, &found.read.batch) {
+            let frame = match division::framed(message.app.batch_series_max, &found.read.batch) {
                 Ok(frame) => frame,
                 Err(why) => return Ok(Taken::TooMuch(message, why)),
             };
@@ -249,7 +252,7 @@ impl Message {
             if let Some(held) = &mut self.held {
                 held.unpack()?;
             }
-            let unfolded = Unfolded::of(&self.app, self.bytes().len())?;
+            let unfolded = Unfolded::new(&self.app.limits.unfolded_kib, self.bytes().len())?;
             let rules = &self.app.influx;
             let label = Some((&*rules.db_label, &*self.database)).filter(|(name, _)| !name.is_empty());
             let now_ns = self.app.clock.wall();

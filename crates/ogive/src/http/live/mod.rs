@@ -307,7 +307,7 @@ impl ColumnStream {
             Some(reading) => reading.second(time_ms / SECOND_MS, CLOSING).await,
             None => Answer::Ask(None),
         };
-        let counts = self.app.backend.live().map(|live| live.counts().clone());
+        let counts = self.app.live.as_ref().map(|live| live.counts().clone());
         match answer {
             Answer::Column(sum) => {
                 counts.iter().for_each(|counts| counts.cells.add(1));
@@ -344,7 +344,7 @@ pub(super) fn event(name: &str, id: Option<i64>, data: &[u8]) -> Bytes {
 
 /// Watches what a selector selects; none of other expressions.
 async fn watch(app: &App, wanted: &Wanted) -> Option<Reading> {
-    let live = app.backend.live()?;
+    let live = app.live.clone()?;
     let expr = ogive_query::parse(&wanted.query).ok()?;
     let matchers = columns::plain_selector(&expr)?.to_vec();
     let (query, tenant) = (wanted.query.clone(), wanted.tenant.clone());
@@ -354,7 +354,7 @@ async fn watch(app: &App, wanted: &Wanted) -> Option<Reading> {
 }
 
 fn lateness_ms(app: &App) -> i64 {
-    app.backend.live().map_or(i64::from(LATENESS_MS), |live| live.lateness_ms())
+    app.live.as_ref().map_or(i64::from(LATENESS_MS), |live| live.lateness_ms())
 }
 
 /// The last second that is complete, with the lateness allowed.

@@ -24,7 +24,7 @@ use super::error::{ApiError, json};
 use super::params::Params;
 use super::texts::{Cursor, Direction, Found, Scan, named};
 use super::{prometheus, traces};
-use crate::backend::Reader;
+use ogive_door::backend::Reader;
 
 /// 5,000 lines: 2 MB of JSON; a person reads a hundred.
 const LINES_MAX: usize = 5_000;

@@ -26,16 +26,19 @@ pub(crate) use options::Options;
 
 use super::App;
 use super::ask::reading;
-use super::batch::{stored_within, unreadable};
-use super::body::{self, Held, Unfolded};
+use super::batch::unreadable;
+use super::body::{self, Held};
 use super::error::ApiError;
 use super::params;
-use super::parts::{self, Failed, Taken, TooMuch, Whole};
-use crate::backend::Refusal;
-use crate::counters::Protocol;
-use crate::ingest_path::OnTheWay;
-use crate::numbers::{Content, is_forgotten};
+use super::parts::{self, Failed, Taken, Whole};
 use grpc::code;
+use ogive_door::backend::Refusal;
+use ogive_door::counters::Protocol;
+use ogive_door::division::{self, TooMuch};
+use ogive_door::ingest_path::OnTheWay;
+use ogive_door::numbers::{Content, is_forgotten};
+use ogive_door::room::Unfolded;
+use ogive_door::submission::stored_within;
 
 /// 5 s until a sender tries a full disk again: nobody makes room faster.
 const RETRY_DISK_SECONDS: u64 = 5;
@@ -318,7 +321,7 @@ impl Message {
 
     /// What it holds, or why that is too much.
     fn read(&self, whose: Whose) -> Result<Result<Found, TooMuch>, ApiError> {
-        let unfolded = Unfolded::of(&self.app, self.bytes().len())?;
+        let unfolded = Unfolded::new(&self.app.limits.unfolded_kib, self.bytes().len())?;
         let (source, sequence) = self.number;
         let context = Context {
             tenant: &self.tenant,
@@ -359,7 +362,7 @@ impl Message {
                 found.spans.take().into_iter().for_each(|notes| count_spans(&app, notes));
                 return Ok(Taken::Done(Outcome { points, ..Outcome::default() }));
             }
-            let frame = match parts::framed(&app, &found.read.batch) {
+            let frame = match division::framed(app.batch_series_max, &found.read.batch) {
                 Ok(frame) => frame,
                 Err(why) => return Ok(Taken::TooMuch(self, why)),
             };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::tests::Server;
 use super::*;
-use crate::counters::Ledger;
+use ogive_door::counters::Ledger;
 
 const TIME: u64 = 1_700_000_001_000_000_000;
 

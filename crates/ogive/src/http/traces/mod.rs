@@ -28,7 +28,7 @@ use super::error::{ApiError, json};
 use super::params::Params;
 use super::texts::{Cursor, Direction, Found, Scan};
 use super::{prometheus, prometheus_json};
-use crate::backend::Reader;
+use ogive_door::backend::Reader;
 
 /// 1,000 traces: some 2 MB of JSON; a person reads ten.
 const TRACES_MAX: usize = 1_000;

@@ -12,7 +12,7 @@ use ogive_query::ast::{Expr, ExprKind};
 use super::super::ask::Cancel;
 use super::super::error::ApiError;
 use super::super::texts::{matcher, named};
-use crate::backend::Reader;
+use ogive_door::backend::Reader;
 
 /// The matchers of every selector in an expression: so that what is drawn can be explained as it was asked for.
 pub(in crate::http) fn selectors(text: &str) -> Result<Vec<Vec<Matcher>>, ApiError> {

@@ -19,8 +19,8 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{Error as YamlError, Options};
 
 use super::relabel::Rule;
-use crate::outgoing::{Files, Secret};
-use crate::reload::Marks;
+use ogive_door::reload::Marks;
+use ogive_outgoing::{Files, Secret};
 pub(crate) use raw::{Group, Text};
 pub(crate) use told::yaml as told;
 

@@ -13,7 +13,7 @@ fn of(text: impl AsRef<[u8]>) -> Result<Config, String> {
         _ => Err(io::ErrorKind::NotFound.into()),
     };
     let list = |_: &Path| Ok(vec![PathBuf::from("/etc/p/more/a.yml")]);
-    load(&[PathBuf::from("/etc/p/prometheus.yml")], Files { read, list })
+    load(&[PathBuf::from("/etc/p/prometheus.yml")], Files { read, list, owner: |_| String::new() })
 }
 
 const GOOD: &str = "
@@ -28,7 +28,7 @@ scrape_config_files: ['more/*.yml']
 scrape_configs:
   - job_name: node
     static_configs: [{targets: ['a:9100', 'b:9100'], labels: {rack: 1, on: true}}]
-  - job_name: app
+  - job_name: door
     scrape_interval: 5s
     scrape_timeout: 4s
     scrape_protocols: [PrometheusProto, PrometheusText0.0.4]
@@ -128,24 +128,24 @@ fn a_file_of_a_prometheus_works() {
     for section in ["rule_files", "alerting", "remote_write", "external_labels"] {
         assert!(config.warnings[0].contains(section), "{:?}", config.warnings);
     }
-    let [node, app, more] = &config.jobs[..] else { panic!("{:?}", config.jobs) };
+    let [node, door, more] = &config.jobs[..] else { panic!("{:?}", config.jobs) };
     assert_eq!((node.interval, node.timeout), (Duration::from_secs(15), Duration::from_secs(10)));
     assert_eq!(node.protocols[0], Protocol::OpenMetrics1);
     assert_eq!((node.metrics_path.as_str(), node.scheme.as_str(), node.honor_timestamps), ("/metrics", "http", true));
     assert_eq!(node.groups[0].targets[1].0, "b:9100");
     assert_eq!((node.groups[0].labels["rack"].0.as_str(), node.groups[0].labels["on"].0.as_str()), ("1", "true"));
     assert_eq!(node.limits.body_bytes, BODY_BYTES_MAX);
-    assert_eq!((app.interval, app.timeout), (Duration::from_secs(5), Duration::from_secs(4)));
-    assert_eq!(app.protocols, [Protocol::Protobuf, Protocol::Text0]);
-    assert_eq!((app.limits.body_bytes, app.limits.samples, app.honor_timestamps), (10 << 20, 100, false));
-    assert_eq!(app.params["n"], ["1"]);
+    assert_eq!((door.interval, door.timeout), (Duration::from_secs(5), Duration::from_secs(4)));
+    assert_eq!(door.protocols, [Protocol::Protobuf, Protocol::Text0]);
+    assert_eq!((door.limits.body_bytes, door.limits.samples, door.honor_timestamps), (10 << 20, 100, false));
+    assert_eq!(door.params["n"], ["1"]);
     let password = Secret::In("/etc/p/secrets/p".into());
-    assert_eq!(app.access.login, Login::Basic { user: Secret::Here("u".into()), password });
-    assert_eq!(app.access.tls.authorities, Some(Pem::In("/etc/p/ca.pem".into())));
-    assert_eq!((app.access.tls.insecure, app.access.tls.only), (true, Some(3)));
-    assert_eq!(app.files, [PathBuf::from("/etc/p/targets/*.json")]);
-    assert_eq!((app.relabel.len(), app.metric_relabel.len(), more.name.as_str()), (2, 1, "more"));
-    assert!(!format!("{app:?}").contains("secrets/p\")") && format!("{app:?}").contains("(secret"));
+    assert_eq!(door.access.login, Login::Basic { user: Secret::Here("u".into()), password });
+    assert_eq!(door.access.tls.authorities, Some(Pem::In("/etc/p/ca.pem".into())));
+    assert_eq!((door.access.tls.insecure, door.access.tls.only), (true, Some(3)));
+    assert_eq!(door.files, [PathBuf::from("/etc/p/targets/*.json")]);
+    assert_eq!((door.relabel.len(), door.metric_relabel.len(), more.name.as_str()), (2, 1, "more"));
+    assert!(!format!("{door:?}").contains("secrets/p\")") && format!("{door:?}").contains("(secret"));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn what_is_wrong_is_named_with_its_place() {
     }
     let nothing = load(
         &[PathBuf::from("/none.yml")],
-        Files { read: |_| Err(io::ErrorKind::NotFound.into()), list: |_| Ok(vec![]) },
+        Files { read: |_| Err(io::ErrorKind::NotFound.into()), list: |_| Ok(vec![]), owner: |_| String::new() },
     );
     assert!(nothing.unwrap_err().starts_with("/none.yml: "));
 }

@@ -34,16 +34,16 @@ const ARRIVALS_MAX: usize = 1 << 16;
 
 /// A request of which a part is told from the same of another moment by nothing but the request's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Content {
+pub struct Content {
     /// The hash of its bytes.
-    pub(crate) fingerprint: u128,
+    pub fingerprint: u128,
     /// The latest time in it; none when a part has no time of its own.
-    pub(crate) time_ns: Option<i64>,
+    pub time_ns: Option<i64>,
 }
 
 impl Content {
     /// Of the request that became `batch`. It has events when one of its samples is a text: two equal ones of one time are two.
-    pub(crate) fn of(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
+    pub fn of(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
         let samples = || batch.samples.iter().flatten();
         if !samples().any(|sample| matches!(sample.value, Value::Text(_))) {
             return None;
@@ -52,14 +52,14 @@ impl Content {
     }
 
     /// As [`Content::of`], of a request that is known to have such a part.
-    pub(crate) fn of_all(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
+    pub fn of_all(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
         let latest = batch.samples.iter().flatten().map(|sample| sample.time_ns).max()?;
         Some(Self { fingerprint: fingerprint(), time_ns: is_timed.then_some(latest) })
     }
 }
 
 /// Whether the number of a request is older than the table remembers: then nobody knows whether it came before.
-pub(crate) fn is_forgotten(verdict: &Verdict) -> bool {
+pub fn is_forgotten(verdict: &Verdict) -> bool {
     verdict.rejected.first().is_some_and(|(_, reason)| *reason == Reason::SequenceTooOld)
 }
 
@@ -74,20 +74,23 @@ fn seconds(time_ns: i64) -> u32 {
 }
 
 /// Where they come from. One serves every listener.
-pub(crate) struct Numbers {
+pub struct Numbers {
     source: SourceId,
     next: AtomicU64,
     arrivals: Mutex<Arrivals>,
 }
 
 impl Numbers {
-    #[cfg(test)]
-    pub(crate) fn new() -> Self {
+    /// With no request remembered.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "for tests")]
+    #[cfg(any(test, feature = "memory"))]
+    pub fn new() -> Self {
         Self::recalling(Vec::new())
     }
 
     /// `arrivals` are the numbers that the store had before this start, as [`recalled`] finds them.
-    pub(crate) fn recalling(mut arrivals: Vec<(SourceId, u64)>) -> Self {
+    pub fn recalling(mut arrivals: Vec<(SourceId, u64)>) -> Self {
         arrivals.sort_unstable_by_key(|(_, sequence)| *sequence);
         let mut known = Arrivals::default();
         arrivals
@@ -97,13 +100,13 @@ impl Numbers {
     }
 
     /// The source and the sequence of the next batch.
-    pub(crate) fn next(&self) -> (SourceId, u64) {
+    pub fn next(&self) -> (SourceId, u64) {
         // ORDERING: Relaxed; only that no two get the same number matters.
         (self.source, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The number that a request has again when it comes again.
-    pub(crate) fn of_content(&self, content: Content, now_ns: i64) -> (SourceId, u64) {
+    pub fn of_content(&self, content: Content, now_ns: i64) -> (SourceId, u64) {
         let Content { fingerprint, time_ns } = content;
         if let Some(time_ns) = time_ns {
             return number(CONTENT, fingerprint, seconds(time_ns));
@@ -117,7 +120,7 @@ impl Numbers {
 }
 
 /// The numbers of requests without times that `sources` has.
-pub(crate) fn recalled(sources: &SourceTable) -> Vec<(SourceId, u64)> {
+pub fn recalled(sources: &SourceTable) -> Vec<(SourceId, u64)> {
     let is_arrival = |source: &SourceId| source.0 & !(CONTENT_SOURCES - 1) == ARRIVAL;
     let each = sources.iter().filter(|(source, _)| is_arrival(source));
     each.map(|(source, sequences)| (source, sequences.runs()))

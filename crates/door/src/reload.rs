@@ -21,7 +21,7 @@ const LOOKS_MAX: usize = 20;
 
 /// The files of a configuration as they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Marks {
+pub struct Marks {
     files: BTreeMap<PathBuf, Mark>,
     /// Jobs, checks or destinations in all of them.
     entries: usize,
@@ -39,7 +39,7 @@ struct Mark {
 
 impl Marks {
     /// Notes what the file at `path` holds.
-    pub(crate) fn note(&mut self, path: &Path, bytes: &[u8]) {
+    pub fn note(&mut self, path: &Path, bytes: &[u8]) {
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
         let is_blank = bytes.trim_ascii().is_empty();
@@ -48,19 +48,19 @@ impl Marks {
     }
 
     /// Notes the files of another part of the configuration.
-    pub(crate) fn extend(&mut self, other: Self) {
+    pub fn extend(&mut self, other: Self) {
         self.files.extend(other.files);
         self.is_empty_list |= other.is_empty_list;
         self.entries += other.entries;
     }
 
     /// So many entries came of the files; none of a list that is written out is meant.
-    pub(crate) fn count(&mut self, entries: usize, is_empty_list: bool) {
+    pub fn count(&mut self, entries: usize, is_empty_list: bool) {
         (self.entries, self.is_empty_list) = (entries, is_empty_list);
     }
 
     /// Why `next` looks like files that were emptied or cut off; none when it does not.
-    pub(crate) fn lost_in(&self, next: &Self) -> Option<String> {
+    pub fn lost_in(&self, next: &Self) -> Option<String> {
         for (path, mark) in &next.files {
             let Some(before) = self.files.get(path) else { continue };
             if mark.is_blank && !before.is_blank {
@@ -79,10 +79,7 @@ impl Marks {
 ///
 /// # Errors
 /// What `load` says twice in a row; that the files keep changing; what was lost.
-pub(crate) fn settled<T>(
-    before: &Marks,
-    mut load: impl FnMut() -> Result<(T, Marks), String>,
-) -> Result<(T, Marks), String> {
+pub fn settled<T>(before: &Marks, mut load: impl FnMut() -> Result<(T, Marks), String>) -> Result<(T, Marks), String> {
     let mut last = load();
     for _ in 1..LOOKS_MAX {
         std::thread::sleep(SETTLE);
@@ -116,9 +113,12 @@ struct Outcomes {
 
 /// Kinds of configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub enum Which {
+    /// What is scraped.
     Scrape,
+    /// What is checked.
     Checks,
+    /// A broker's file.
     Broker,
 }
 
@@ -136,10 +136,10 @@ impl Which {
 
 /// What came of reading configurations again, by kind.
 #[derive(Debug, Default)]
-pub(crate) struct Reloads([Outcomes; Which::ALL.len()]);
+pub struct Reloads([Outcomes; Which::ALL.len()]);
 
 /// Their metrics and what they mean.
-pub(crate) const HELP: [(&str, &str); 3] = [
+pub const HELP: [(&str, &str); 3] = [
     (
         "ogive_config_refused",
         "1 while the configuration's files were refused and the one before is in force, by config.",
@@ -150,7 +150,7 @@ pub(crate) const HELP: [(&str, &str); 3] = [
 
 impl Reloads {
     /// A configuration was read again.
-    pub(crate) fn ended(&self, which: Which, is_taken: bool) {
+    pub fn ended(&self, which: Which, is_taken: bool) {
         let outcomes = &self.0[which as usize];
         // ORDERING: Relaxed, both; figures that are read on their own.
         if is_taken { &outcomes.taken } else { &outcomes.failed }.fetch_add(1, Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl Reloads {
     }
 
     /// As series, of those that were read again.
-    pub(crate) fn values(&self) -> Vec<OwnValue> {
+    pub fn values(&self) -> Vec<OwnValue> {
         let mut out = Vec::new();
         for (name, _) in HELP {
             for (which, outcomes) in Which::ALL.iter().zip(&self.0) {

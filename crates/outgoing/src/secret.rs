@@ -6,8 +6,10 @@ use super::Files;
 
 /// Words of a configuration, or those of another file, which is read for each use, so that a changed password counts at once.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Secret {
+pub enum Secret {
+    /// In the configuration.
     Here(String),
+    /// In this file.
     In(PathBuf),
 }
 
@@ -22,7 +24,7 @@ impl std::fmt::Debug for Secret {
 
 impl Secret {
     /// The words, without the white space around those of a file, which is not empty.
-    pub(crate) async fn words(&self, files: Files) -> Result<String, String> {
+    pub async fn words(&self, files: Files) -> Result<String, String> {
         match self {
             Self::Here(words) => Ok(words.clone()),
             Self::In(path) => {

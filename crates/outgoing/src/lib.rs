@@ -1,4 +1,8 @@
 //! What every client of ours needs that asks others: addresses, files of this machine, secrets, and a witness of their certificates.
+//!
+//! What may be in it: what scraping, checks and queues share to reach others. What may not: a client of one protocol, a configuration, or a
+//! call that opens a file: files are given.
+#![forbid(unsafe_code)]
 
 mod address;
 mod secret;
@@ -7,21 +11,24 @@ mod witness;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) use address::{AGENT, Origin, authorities, authority, redirected, target};
-pub(crate) use secret::Secret;
-pub(crate) use witness::{Seen, Witness};
+pub use address::{AGENT, Origin, authorities, authority, certificates, redirected, target};
+pub use secret::Secret;
+pub use witness::{Seen, Witness};
 
 /// How files are reached: they are given, not opened here.
 #[derive(Clone, Copy)]
-pub(crate) struct Files {
-    pub(crate) read: fn(&Path) -> io::Result<Vec<u8>>,
+pub struct Files {
+    /// Reads a file whole.
+    pub read: fn(&Path) -> io::Result<Vec<u8>>,
     /// The files of a pattern, whose last part may hold asterisks.
-    pub(crate) list: fn(&Path) -> io::Result<Vec<PathBuf>>,
+    pub list: fn(&Path) -> io::Result<Vec<PathBuf>>,
+    /// Whose a file is and when it was written, in words.
+    pub owner: fn(&Path) -> String,
 }
 
 impl Files {
     /// Reads a file beside the async threads.
-    pub(crate) async fn read(self, path: &Path) -> Result<Vec<u8>, String> {
+    pub async fn read(self, path: &Path) -> Result<Vec<u8>, String> {
         let path = path.to_owned();
         let reading = tokio::task::spawn_blocking(move || {
             (self.read)(&path).map_err(|error| format!("{}: {error}", path.display()))

@@ -16,11 +16,11 @@ use ogive_model::{Batch, Sample, SourceId, Tenant, Value};
 use ogive_stream::Cell;
 use tokio::sync::{Notify, watch};
 
+use crate::Door;
 use crate::backend::Refusal;
 use crate::counters::Protocol;
-use crate::http::App;
-use crate::http::stored;
 use crate::ingest_path::Publisher;
+use crate::submission::stored;
 
 /// 64 MiB: a minute of 30,000 histograms a second.
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -38,8 +38,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LAST_TRIES: Duration = Duration::from_secs(5);
 
 /// See the module.
-pub(crate) struct Outbox {
-    app: App,
+pub struct Outbox {
+    door: Arc<Door>,
     protocol: Protocol,
     tenant: Tenant,
     waiting: Mutex<Waiting>,
@@ -78,12 +78,13 @@ impl Waiting {
 }
 
 impl Outbox {
-    pub(crate) fn new(app: App, protocol: Protocol, tenant: Tenant) -> Arc<Self> {
-        Arc::new(Self { app, protocol, tenant, waiting: Mutex::default(), more: Notify::new() })
+    /// An empty one for what comes by `protocol`.
+    pub fn new(door: Arc<Door>, protocol: Protocol, tenant: Tenant) -> Arc<Self> {
+        Arc::new(Self { door, protocol, tenant, waiting: Mutex::default(), more: Notify::new() })
     }
 
     /// Whether a sender that can be slowed down may go on: half of the room is free.
-    pub(super) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.lock().bytes < WAITING_BYTES_MAX / 2
     }
 
@@ -92,8 +93,8 @@ impl Outbox {
     }
 
     /// Adds cells, in batches of a bounded size.
-    pub(super) fn add_cells(&self, cells: Vec<Cell>) {
-        let series_max = self.app.batch_series_max.max(1);
+    pub fn add_cells(&self, cells: Vec<Cell>) {
+        let series_max = self.door.batch_series_max.max(1);
         let (mut batch, mut bytes) = (Batch::default(), 0);
         for cell in cells {
             bytes += match &cell.value {
@@ -113,14 +114,14 @@ impl Outbox {
     }
 
     /// Adds the samples and series of a batch; source, number and tenant are given here.
-    pub(crate) fn add(&self, batch: Batch) {
-        let ledger = self.app.counters.of(self.protocol);
+    pub fn add(&self, batch: Batch) {
+        let ledger = self.door.counters.of(self.protocol);
         // Only what is right can be encoded.
         let samples = batch.samples.len() as u64 - ledger.leave_out(&batch);
         if samples == 0 {
             return;
         }
-        let (parts, lost) = parts(batch, &self.tenant, self.app.batch_series_max, || self.app.numbers.next());
+        let (parts, lost) = parts(batch, &self.tenant, self.door.batch_series_max, || self.door.numbers.next());
         let mut given_up = 0;
         for frame in parts {
             given_up += self.lock().add(frame);
@@ -135,7 +136,7 @@ impl Outbox {
     }
 
     /// Sends until `ending` is told and nothing waits.
-    pub(crate) async fn run(self: Arc<Self>, mut ending: watch::Receiver<bool>) {
+    pub async fn run(self: Arc<Self>, mut ending: watch::Receiver<bool>) {
         loop {
             let next = self.lock().take();
             if let Some(frame) = next {
@@ -155,11 +156,11 @@ impl Outbox {
     async fn send(&self, frame: Frame, ending: &mut watch::Receiver<bool>) {
         let mut last_tries = (LAST_TRIES.as_millis() / PAUSE.as_millis()) as usize;
         loop {
-            let way = self.app.meters.ingest.begin_made();
+            let way = self.door.meters.ingest.begin_made();
             let batch = Batch::decode(&frame.bytes).expect("what was encoded here is a batch");
-            match stored(&self.app, self.protocol, batch, frame.bytes.clone(), &way).await {
+            match stored(&self.door, self.protocol, batch, frame.bytes.clone(), &way).await {
                 Ok(_) => {
-                    self.app.meters.ingest.finish(way, Publisher::Of(self.protocol));
+                    self.door.meters.ingest.finish(way, Publisher::Of(self.protocol));
                     return;
                 }
                 // The ledger has counted it as refused, and nothing would change that.
@@ -169,7 +170,7 @@ impl Outbox {
             if *ending.borrow() {
                 last_tries -= 1;
                 if last_tries == 0 {
-                    self.app.counters.of(self.protocol).unreadable("waited_too_long", frame.samples);
+                    self.door.counters.of(self.protocol).unreadable("waited_too_long", frame.samples);
                     return;
                 }
             }

@@ -10,8 +10,7 @@ use std::ops::Range;
 
 use ogive_model::{Batch, Sample, SourceId, Verdict, wire};
 
-use super::App;
-use super::parts::{self, TooMuch};
+use crate::room::UNFOLDED_KIB;
 
 /// 1,024 pieces, as many as of any other request.
 const PIECES_MAX: usize = 1_024;
@@ -20,35 +19,38 @@ const PIECES_MAX: usize = 1_024;
 const NONE: u32 = u32::MAX;
 
 /// Some of the samples of a batch, as a batch.
-pub(super) struct Piece {
-    pub(super) batch: Batch,
-    pub(super) frame: Vec<u8>,
+pub struct Piece {
+    /// Its samples with the series that they are of.
+    pub batch: Batch,
+    /// The same, encoded.
+    pub frame: Vec<u8>,
     /// Its first sample's place in the whole.
     from: u32,
 }
 
 impl Piece {
     /// Adds what became of it to what became of the pieces before.
-    pub(super) fn add(from: u32, verdict: Verdict, whole: &mut Verdict) {
+    pub fn add(from: u32, verdict: Verdict, whole: &mut Verdict) {
         whole.accepted += verdict.accepted;
         whole.duplicate += verdict.duplicate;
         whole.folded += verdict.folded;
         whole.rejected.extend(verdict.rejected.into_iter().map(|(sample, reason)| (sample + from, reason)));
     }
 
-    pub(super) fn from(&self) -> u32 {
+    /// The first sample that it has of the whole, from 0.
+    pub fn from(&self) -> u32 {
         self.from
     }
 }
 
 /// `batch` in pieces that are within the limits of one.
-pub(super) fn divide(app: &App, batch: &Batch) -> Result<Vec<Piece>, TooMuch> {
-    let mut left = by_series(batch, app.batch_series_max.min(wire::SERIES_MAX));
+pub fn divide(series_max: usize, batch: &Batch) -> Result<Vec<Piece>, TooMuch> {
+    let mut left = by_series(batch, series_max.min(wire::SERIES_MAX));
     left.reverse();
     let mut out = Vec::new();
     while let Some(range) = left.pop() {
         let piece = piece(batch, range.clone());
-        match parts::framed(app, &piece) {
+        match framed(series_max, &piece) {
             Ok(frame) => out.push(Piece { batch: piece, frame, from: range.start as u32 }),
             Err(why) if range.len() <= 1 => return Err(why),
             Err(_) => {
@@ -113,13 +115,49 @@ fn number(whole: &Batch, range: &Range<usize>) -> (SourceId, u64) {
     (SourceId(source), whole.sequence)
 }
 
+/// Why something is too much for one batch, and into how many parts to cut it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooMuch {
+    /// A sentence for the sender.
+    pub message: String,
+    /// In how many parts it may fit.
+    pub parts: usize,
+}
+
+impl TooMuch {
+    /// In two parts it may fit.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), parts: 2 }
+    }
+}
+
+/// The frame of a batch that is within the limits of one. Nothing is counted yet.
+pub fn framed(series_max: usize, batch: &Batch) -> Result<Vec<u8>, TooMuch> {
+    is_within(series_max, batch, 0)?;
+    let frame = batch.encode().map_err(|error| TooMuch::new(error.to_string()))?;
+    is_within(series_max, batch, frame.len())?;
+    Ok(frame)
+}
+
+/// Whether a batch with a frame of so many bytes is within the limits of one.
+pub fn is_within(series_max: usize, batch: &Batch, frame_bytes: usize) -> Result<(), TooMuch> {
+    const BYTES_MAX: usize = UNFOLDED_KIB << 10;
+    let (series, limit) = (batch.series.len() + batch.known.len(), series_max.min(wire::SERIES_MAX));
+    if series > limit {
+        let message = format!("the batch has {series} series, above --limit-batch-series {limit}; send less at once");
+        return Err(TooMuch { message, parts: series.div_ceil(limit.max(1)) });
+    }
+    let bytes = ogive_protocol::batch_bytes(batch) + frame_bytes;
+    if bytes > BYTES_MAX {
+        return Err(TooMuch::new(format!("the batch takes {bytes} bytes in memory, above the limit of {BYTES_MAX}")));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use ogive_model::{Kind, Reason, SeriesDef, SeriesId, SeriesMeta, Temporality, Value};
 
-    use super::super::tests::Server;
     use super::*;
 
     fn def(name: &str) -> Result<SeriesDef, ogive_model::Error> {
@@ -156,35 +194,31 @@ mod tests {
                 .collect(),
             ..Batch::default()
         };
-        let mut server = Server::new();
         for limit in 1..=8 {
-            Arc::get_mut(&mut server.app).expect("nobody else has it").batch_series_max = limit;
             let mut batch = batch.clone();
             batch.samples[3] = Err(Reason::HistogramInvalid);
-            let pieces = divide(&server.app, &batch).unwrap();
+            let pieces = divide(limit, &batch).unwrap();
             assert_eq!(pieces.iter().flat_map(|piece| said(&piece.batch)).collect::<Vec<_>>(), said(&batch), "{limit}");
             assert!(pieces.iter().all(|piece| piece.batch.series.len() + piece.batch.known.len() <= limit));
             let numbers: HashSet<_> = pieces.iter().map(|piece| (piece.batch.source.0, piece.batch.sequence)).collect();
             assert_eq!(numbers.len(), pieces.len());
             let last = &pieces.last().unwrap().batch;
             assert_eq!((last.source, last.sequence), (SourceId(7), 9), "the last has the batch's own number");
-            let again = divide(&server.app, &batch).unwrap();
+            let again = divide(limit, &batch).unwrap();
             assert!(pieces.iter().zip(&again).all(|(one, other)| one.frame == other.frame));
         }
     }
 
     #[test]
     fn more_pieces_than_may_be_are_refused() {
-        let mut server = Server::new();
-        Arc::get_mut(&mut server.app).expect("nobody else has it").batch_series_max = 1;
         let of = |count: u32| {
             let samples = (0..count)
                 .map(|series| Ok(Sample { series, time_ns: 1, start_ns: None, value: Value::Float(1.0) }))
                 .collect();
             Batch { series: (0..count).map(|at| def(&format!("m{at}"))).collect(), samples, ..Batch::default() }
         };
-        assert_eq!(divide(&server.app, &of(PIECES_MAX as u32)).unwrap().len(), PIECES_MAX);
-        let why = divide(&server.app, &of(PIECES_MAX as u32 + 1)).map(|pieces| pieces.len()).unwrap_err();
+        assert_eq!(divide(1, &of(PIECES_MAX as u32)).unwrap().len(), PIECES_MAX);
+        let why = divide(1, &of(PIECES_MAX as u32 + 1)).map(|pieces| pieces.len()).unwrap_err();
         assert!(why.message.contains("1024"), "{}", why.message);
     }
 }

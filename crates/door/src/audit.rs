@@ -7,21 +7,20 @@
 //! Limits: [`WAITING_MAX`] entries wait; [`TEXT_BYTES_MAX`] of one.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ogive_export::Measured;
 use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
 use tokio::sync::oneshot;
 
-use crate::cli::broker::owner;
-use crate::counters::Counter;
-use crate::http::App;
+use crate::Door;
 
 /// What was asked of the server.
-pub(crate) const METRIC: &str = "ogive_audit";
+pub const METRIC: &str = "ogive_audit";
 /// What changed in a configuration.
-pub(crate) const CONFIG_METRIC: &str = "ogive_config_change";
+pub const CONFIG_METRIC: &str = "ogive_config_change";
 /// 256 entries wait: an administrator's script, not a flood.
 const WAITING_MAX: usize = 256;
 /// 5 minutes, a second between: a store that is busy for longer is asked for nothing.
@@ -29,17 +28,9 @@ const TRIES: u32 = 300;
 /// 64 KiB of one entry; the rest is counted.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// Entries on their way to the store.
-#[derive(Debug, Default)]
-pub(crate) struct Pending {
-    waiting: AtomicUsize,
-    /// Those that the store did not take.
-    pub(crate) lost: Counter,
-}
-
 /// Something that somebody did.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub struct Entry {
     metric: &'static str,
     labels: Vec<(&'static str, String)>,
     text: String,
@@ -47,18 +38,18 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// `who` asked for `action`.
-    pub(crate) fn asked(action: &str, who: &str, what: &str) -> Self {
+    pub fn asked(action: &str, who: &str, what: &str) -> Self {
         Self { metric: METRIC, labels: vec![("action", action.to_owned())], text: format!("{who}\n{what}") }
     }
 
-    /// The file at `path` became another configuration. `by` what it was read again.
-    pub(crate) fn config(path: &Path, action: &str, by: &str, what: &str) -> Self {
+    /// The file at `path` became another configuration. `by` what it was read again, and whose it is.
+    pub fn config(path: &Path, owner: &str, action: &str, by: &str, what: &str) -> Self {
         let labels = vec![("action", action.to_owned()), ("file", path.display().to_string())];
-        Self { metric: CONFIG_METRIC, labels, text: format!("{by}; {}\n{what}", owner(path)) }
+        Self { metric: CONFIG_METRIC, labels, text: format!("{by}; {owner}\n{what}") }
     }
 
     /// The server began with these options.
-    pub(crate) fn started(what: &str) -> Self {
+    pub fn started(what: &str) -> Self {
         let labels = vec![("action", "start".to_owned()), ("file", "command line".to_owned())];
         Self { metric: CONFIG_METRIC, labels, text: format!("version {}\n{what}", env!("CARGO_PKG_VERSION")) }
     }
@@ -79,44 +70,44 @@ impl Entry {
 }
 
 /// Stores an entry, in the background. Called within the runtime.
-pub(crate) fn note(app: &App, entry: Entry) {
+pub fn note(door: &Arc<Door>, entry: Entry) {
     let line: Vec<&str> = entry.text.lines().take(3).collect();
     let action = entry.labels.first().map_or("", |(_, action)| action);
     eprintln!("ogive: audit: {action}: {}", line.join("; "));
-    let pending = &app.counters.audit;
+    let pending = &door.counters.audit;
     // ORDERING: Relaxed; a bound that a few may pass at once.
     if pending.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
         pending.waiting.fetch_sub(1, Ordering::Relaxed);
         pending.lost.add(1);
         return;
     }
-    let time_ns = app.clock.wall();
-    let app = app.clone();
+    let time_ns = door.clock.wall();
+    let door = door.clone();
     tokio::spawn(async move {
         let mut is_stored = false;
         for _ in 0..TRIES {
-            is_stored = stored(&app, &entry, time_ns).await;
-            if is_stored || *app.ending.borrow() {
+            is_stored = stored(&door, &entry, time_ns).await;
+            if is_stored || *door.ending.borrow() {
                 break;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         if !is_stored {
-            app.counters.audit.lost.add(1);
+            door.counters.audit.lost.add(1);
         }
         // ORDERING: Relaxed; see above.
-        app.counters.audit.waiting.fetch_sub(1, Ordering::Relaxed);
+        door.counters.audit.waiting.fetch_sub(1, Ordering::Relaxed);
     });
 }
 
-async fn stored(app: &App, entry: &Entry, time_ns: i64) -> bool {
+async fn stored(door: &Door, entry: &Entry, time_ns: i64) -> bool {
     let Some(series) = entry.series() else { return false };
-    let (source, sequence) = app.numbers.next();
+    let (source, sequence) = door.numbers.next();
     let value = Measured { series, time_ns, value: Value::Text(entry.bounded_text()) };
     let batch = Measured::batch(source, sequence, Tenant::default(), vec![value]);
-    let way = app.meters.ingest.begin_made();
+    let way = door.meters.ingest.begin_made();
     let (sender, receiver) = oneshot::channel();
-    let submitted = app.backend.submit(batch, None, way.steps(), Box::new(move |outcome| drop(sender.send(outcome))));
+    let submitted = door.backend.submit(batch, None, way.steps(), Box::new(move |outcome| drop(sender.send(outcome))));
     submitted.is_ok() && matches!(receiver.await, Ok(Ok(verdict)) if verdict.rejected.is_empty())
 }
 

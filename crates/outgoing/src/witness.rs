@@ -9,17 +9,19 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 /// What a server showed.
-pub(crate) struct Seen {
-    pub(crate) certificate: Vec<u8>,
-    pub(crate) now: UnixTime,
+pub struct Seen {
+    /// Its own certificate, DER.
+    pub certificate: Vec<u8>,
+    /// When it showed it.
+    pub now: UnixTime,
     /// Why it is not to be believed.
-    pub(crate) verdict: Result<(), String>,
+    pub verdict: Result<(), String>,
 }
 
 /// Lets every certificate pass and remembers what would have been said of it: the caller ends what is not to be believed.
 /// What is signed is checked all the same.
 #[derive(Debug)]
-pub(crate) struct Witness {
+pub struct Witness {
     judge: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
     seen: Mutex<Option<Seen>>,
@@ -33,7 +35,7 @@ impl std::fmt::Debug for Seen {
 
 impl Witness {
     /// Judges by `roots`; without any it believes nobody.
-    pub(crate) fn new(roots: Arc<RootCertStore>, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+    pub fn new(roots: Arc<RootCertStore>, provider: Arc<CryptoProvider>) -> Result<Self, String> {
         let judge = match roots.is_empty() {
             true => None,
             false => {
@@ -45,7 +47,7 @@ impl Witness {
     }
 
     /// What the server of the last handshake showed.
-    pub(crate) fn take(&self) -> Option<Seen> {
+    pub fn take(&self) -> Option<Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -2,21 +2,26 @@
 
 use hyper::Uri;
 use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 /// As whom we introduce ourselves.
-pub(crate) const AGENT: &str = concat!("Ogive/", env!("CARGO_PKG_VERSION"));
+pub const AGENT: &str = concat!("Ogive/", env!("CARGO_PKG_VERSION"));
 
 /// Who answers at a URL: secrets that are for one are for no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
-    pub(crate) is_tls: bool,
+pub struct Origin {
+    /// Over TLS.
+    pub is_tls: bool,
     /// A name, or an address without brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub host: String,
+    /// Its port, the usual one where the URL has none.
+    pub port: u16,
 }
 
 impl Origin {
-    pub(crate) fn of(url: &Uri) -> Result<Self, String> {
+    /// Whom `url` leads to; a sentence where it is no http or https address.
+    pub fn of(url: &Uri) -> Result<Self, String> {
         let is_tls = match url.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -29,18 +34,18 @@ impl Origin {
 }
 
 /// What the header `Host` says: without a name and a password that may stand before it.
-pub(crate) fn authority(url: &Uri) -> &str {
+pub fn authority(url: &Uri) -> &str {
     let all = url.authority().map_or("", |authority| authority.as_str());
     all.rsplit_once('@').map_or(all, |(_, host)| host)
 }
 
 /// What is asked for there.
-pub(crate) fn target(url: &Uri) -> &str {
+pub fn target(url: &Uri) -> &str {
     url.path_and_query().map_or("/", |path| path.as_str())
 }
 
 /// Where `location` leads from `url`.
-pub(crate) fn redirected(url: &Uri, location: &str) -> Result<Uri, String> {
+pub fn redirected(url: &Uri, location: &str) -> Result<Uri, String> {
     let (scheme, authority) = (url.scheme_str().unwrap_or("http"), authority(url));
     let location = location.split('#').next().unwrap_or_default();
     let absolute = if location.starts_with("http://") || location.starts_with("https://") {
@@ -61,10 +66,20 @@ pub(crate) fn redirected(url: &Uri, location: &str) -> Result<Uri, String> {
 }
 
 /// Whom this machine believes.
-pub(crate) fn authorities() -> RootCertStore {
+pub fn authorities() -> RootCertStore {
     let mut out = RootCertStore::empty();
     out.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     out
+}
+
+/// The certificates of a PEM text, one at least.
+///
+/// # Errors
+/// A sentence when one cannot be read or there is none.
+pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.map_err(|error| error.to_string())?;
+    if all.is_empty() { Err("no certificate in PEM".into()) } else { Ok(all) }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use ogive_probe::Clock;
 use crate::backend::Backend;
 
 /// The metric of the series that hold it all.
-pub(crate) const SERIES: &str = "ogive_metric_metadata";
+pub const SERIES: &str = "ogive_metric_metadata";
 
 /// 200,000 metrics of all tenants, some 300 bytes each: 60 MB at the worst.
 const METRICS_MAX: usize = 200_000;
@@ -35,10 +35,13 @@ const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
 /// What is known of a metric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
-    pub(crate) kind: MetricKind,
-    pub(crate) help: String,
-    pub(crate) unit: String,
+pub struct Entry {
+    /// Counter, gauge and so on.
+    pub kind: MetricKind,
+    /// What it means, for people.
+    pub help: String,
+    /// Its unit; empty when nobody says.
+    pub unit: String,
 }
 
 /// An entry and when it was written and sent last, milliseconds.
@@ -52,7 +55,7 @@ struct Variant {
 type Metrics = HashMap<String, Vec<Variant>>;
 
 /// See the module.
-pub(crate) struct Metadata {
+pub struct Metadata {
     backend: Arc<dyn Backend>,
     clock: Clock,
     state: Mutex<State>,
@@ -68,7 +71,7 @@ struct State {
 
 impl Metadata {
     /// With what `backend` has of the default tenant; of others when they come.
-    pub(crate) fn new(backend: Arc<dyn Backend>, clock: Clock) -> Self {
+    pub fn new(backend: Arc<dyn Backend>, clock: Clock) -> Self {
         let metadata = Self { backend, clock, state: Mutex::default() };
         drop(metadata.of(&Tenant::default()));
         metadata
@@ -76,7 +79,7 @@ impl Metadata {
 
     /// A sender of `tenant` says this of `metric`. The first time for a tenant this reads the store: call it from a blocking
     /// thread where there may be others.
-    pub(crate) fn learn(&self, tenant: &Tenant, metric: &str, kind: MetricKind, help: &str, unit: &str) {
+    pub fn learn(&self, tenant: &Tenant, metric: &str, kind: MetricKind, help: &str, unit: &str) {
         let (help, now_ms) = (cut(help), self.now_ms());
         let unit = if unit.len() > SeriesDef::UNIT_BYTES_MAX { "" } else { unit };
         if metric.is_empty() || metric.len() > ogive_model::Labels::VALUE_BYTES_MAX {
@@ -114,7 +117,7 @@ impl Metadata {
     }
 
     /// What is known of the metrics of `tenant`, those sent last first; of `metric` alone when it is given.
-    pub(crate) fn entries(&self, tenant: &Tenant, metric: Option<&str>) -> BTreeMap<String, Vec<Entry>> {
+    pub fn entries(&self, tenant: &Tenant, metric: Option<&str>) -> BTreeMap<String, Vec<Entry>> {
         let state = self.of(tenant);
         let metrics = &state.tenants[tenant];
         let wanted = metrics.iter().filter(|(name, _)| metric.is_none_or(|metric| metric == *name));
@@ -127,7 +130,7 @@ impl Metadata {
     }
 
     /// Takes what is to be written at `time_ns`, by tenant.
-    pub(crate) fn take_due(&self, time_ns: i64) -> BTreeMap<Tenant, Vec<Measured>> {
+    pub fn take_due(&self, time_ns: i64) -> BTreeMap<Tenant, Vec<Measured>> {
         let due = std::mem::take(&mut self.lock().due);
         let mut out: BTreeMap<Tenant, Vec<Measured>> = BTreeMap::new();
         for (tenant, metric, entry) in due {

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::counters::Counter;
+use crate::counter::Counter;
 use crate::own_value::OwnValue;
 
 /// Why somebody is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LoginFailure {
+pub enum LoginFailure {
     /// The handshake of TLS failed: no or a wrong certificate, a version too old, or no TLS at all.
     Tls,
     /// Nothing says who it is.
@@ -33,7 +33,8 @@ pub(crate) enum LoginFailure {
 }
 
 impl LoginFailure {
-    pub(crate) const ALL: [Self; 11] = [
+    /// Every reason.
+    pub const ALL: [Self; 11] = [
         Self::Tls,
         Self::Missing,
         Self::Malformed,
@@ -48,7 +49,7 @@ impl LoginFailure {
     ];
 
     /// The value of the label `reason`.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Tls => "tls",
             Self::Missing => "missing",
@@ -67,12 +68,12 @@ impl LoginFailure {
 
 /// What was counted at the door since the server started.
 #[derive(Debug, Default)]
-pub(crate) struct Doorkeeper {
+pub struct Doorkeeper {
     failures: [Counter; LoginFailure::ALL.len()],
     /// New configurations that came into force.
-    pub(crate) reloads: Counter,
+    pub reloads: Counter,
     /// New configurations that could not be taken.
-    pub(crate) reloads_failed: Counter,
+    pub reloads_failed: Counter,
     /// The file is not what is in force.
     is_refused: AtomicBool,
     evicted: [Counter; Evicted::ALL.len()],
@@ -80,7 +81,7 @@ pub(crate) struct Doorkeeper {
 
 /// What made room for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Evicted {
+pub enum Evicted {
     /// A connection on which nobody asked, or whose client did not go on.
     Connection,
     /// A body that arrived too slowly.
@@ -102,7 +103,7 @@ impl Evicted {
 }
 
 /// Their metrics and what they mean.
-pub(crate) const HELP: [(&str, &str); 4] = [
+pub const HELP: [(&str, &str); 4] = [
     (
         "ogive_web_config_refused",
         "1 while the web configuration's file is not what is in force: it is wrong, or protects less.",
@@ -113,24 +114,26 @@ pub(crate) const HELP: [(&str, &str); 4] = [
 ];
 
 impl Doorkeeper {
-    pub(crate) fn turned_away(&self, why: LoginFailure) {
+    /// Counts one that was turned away.
+    pub fn turned_away(&self, why: LoginFailure) {
         let at = LoginFailure::ALL.iter().position(|known| *known == why).expect("ALL has every reason");
         self.failures[at].add(1);
     }
 
     /// Notes whether the file is not what is in force.
-    pub(crate) fn set_refused(&self, is_refused: bool) {
+    pub fn set_refused(&self, is_refused: bool) {
         // ORDERING: Relaxed; a figure that is read on its own.
         self.is_refused.store(is_refused, Ordering::Relaxed);
     }
 
-    pub(crate) fn evicted(&self, what: Evicted) {
+    /// Counts one that made room.
+    pub fn evicted(&self, what: Evicted) {
         let at = Evicted::ALL.iter().position(|known| *known == what).expect("ALL has everything");
         self.evicted[at].add(1);
     }
 
     /// Figures beside those of who was turned away.
-    pub(crate) fn values(&self) -> Vec<OwnValue> {
+    pub fn values(&self) -> Vec<OwnValue> {
         // ORDERING: Relaxed; as in `set_refused`.
         let is_refused = f64::from(u8::from(self.is_refused.load(Ordering::Relaxed)));
         let mut out = vec![
@@ -146,7 +149,7 @@ impl Doorkeeper {
     }
 
     /// `(reason, how often)` for every reason.
-    pub(crate) fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+    pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         LoginFailure::ALL.iter().zip(&self.failures).map(|(why, counter)| (why.name(), counter.get()))
     }
 }

@@ -8,23 +8,23 @@ use ogive_export::Measured;
 use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Value};
 
 /// Figures are stored every 10 s: a rate over a minute has six of them.
-pub(crate) const WIDTH_SECONDS: i64 = 10;
+pub const WIDTH_SECONDS: i64 = 10;
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct OwnValue {
+pub struct OwnValue {
     series: SeriesDef,
     value: f64,
 }
 
 impl OwnValue {
     /// A state.
-    pub(crate) fn gauge(name: &str, labels: &[(&str, &str)], unit: &str, value: f64) -> Self {
+    pub fn gauge(name: &str, labels: &[(&str, &str)], unit: &str, value: f64) -> Self {
         Self::new(name, labels, Temporality::Gauge, unit, value)
     }
 
     /// A number that only grows.
-    pub(crate) fn counter(name: &str, labels: &[(&str, &str)], value: f64) -> Self {
+    pub fn counter(name: &str, labels: &[(&str, &str)], value: f64) -> Self {
         Self::new(name, labels, Temporality::Cumulative, "", value)
     }
 
@@ -36,27 +36,29 @@ impl OwnValue {
     }
 
     /// Its metric.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.series.labels.metric_name()
     }
 
     /// Its metric's type, as Prometheus calls it.
-    pub(crate) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         if self.series.meta.temporality == Temporality::Gauge { "gauge" } else { "counter" }
     }
 
     /// As it is stored.
-    pub(crate) fn at(self, time_ns: i64) -> Measured {
+    pub fn at(self, time_ns: i64) -> Measured {
         Measured { series: self.series, time_ns, value: Value::Float(self.value) }
     }
 
-    #[cfg(test)]
-    pub(crate) fn label(&self, name: &str) -> &str {
+    /// The value of the label `name`.
+    #[must_use]
+    pub fn label(&self, name: &str) -> &str {
         self.series.labels.get(name)
     }
 
-    #[cfg(test)]
-    pub(crate) fn value(&self) -> f64 {
+    /// Its value.
+    #[must_use]
+    pub fn value(&self) -> f64 {
         self.value
     }
 }

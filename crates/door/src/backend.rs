@@ -1,17 +1,15 @@
-//! The store as the HTTP handlers see it: something to select from and to submit batches to.
+//! The store as everything in front of it sees it: something to select from and to submit batches to.
 
 use std::sync::Arc;
 
-use ogive_model::{Batch, Matcher, Opening, Select, SelectError, SourceId, Tenant, TimeRange, Verdict};
-pub(crate) use ogive_store::{Stamps, Step};
+use ogive_model::{Batch, Matcher, SourceId, Tenant, TimeRange, Verdict};
+pub use ogive_model::{Reader, Stamps, Step};
 
-use crate::allocator;
-use crate::live::Live;
 use crate::own_value::OwnValue;
 
 /// Why a batch was not taken, now or at all. Nothing of it is durable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// The queue is full: send it again in a moment.
     #[error("the server takes no more batches right now; send it again in a second")]
     Busy,
@@ -35,39 +33,24 @@ pub(crate) enum Refusal {
 }
 
 /// Called once, when the batch is durable and visible to queries, or refused.
-pub(crate) type Reply = Box<dyn FnOnce(Result<Verdict, Refusal>) + Send>;
+pub type Reply = Box<dyn FnOnce(Result<Verdict, Refusal>) + Send>;
 
 /// The frame of a batch: the one that it came in, or a new one.
-pub(crate) fn frame_of(batch: &Batch, frame: Option<Vec<u8>>) -> Result<Vec<u8>, Refusal> {
+pub fn frame_of(batch: &Batch, frame: Option<Vec<u8>>) -> Result<Vec<u8>, Refusal> {
     frame.map_or_else(|| batch.encode().map_err(|error| Refusal::TooLarge(error.to_string())), Ok)
 }
 
 /// A figure of the store for `/v1/status` and `/metrics`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Fact {
+pub struct Fact {
     /// Name in `/v1/status`.
-    pub(crate) name: &'static str,
-    pub(crate) value: f64,
-}
-
-/// Figures of a store that are bytes of memory.
-const MEMORY_PARTS: [&str; 4] = ["head_bytes", "series_bytes", "block_index_bytes", "sequence_bytes"];
-
-/// The figures of a store, and how much memory the process holds.
-pub(crate) fn facts(backend: &dyn Backend) -> Vec<Fact> {
-    let mut facts = backend.facts();
-    let memory = allocator::figures(memory_parts(&facts)).into_iter();
-    facts.extend(memory.map(|(name, bytes)| Fact { name, value: bytes as f64 }));
-    facts
-}
-
-/// Bytes of memory that these figures count.
-pub(crate) fn memory_parts(facts: &[Fact]) -> u64 {
-    facts.iter().filter(|fact| MEMORY_PARTS.contains(&fact.name)).map(|fact| fact.value as u64).sum()
+    pub name: &'static str,
+    /// Its value; bytes and seconds where the name says so.
+    pub value: f64,
 }
 
 /// A store.
-pub(crate) trait Backend: Send + Sync {
+pub trait Backend: Send + Sync {
     /// Hands a batch over, with the frame that it was decoded from or encoded to when there is one.
     /// `stamps` hears how far it is, when the store tells.
     fn submit(
@@ -122,11 +105,6 @@ pub(crate) trait Backend: Send + Sync {
     /// What it holds, for people.
     fn facts(&self) -> Vec<Fact>;
 
-    /// Its live cells.
-    fn live(&self) -> Option<Arc<Live>> {
-        None
-    }
-
     /// Its own series beside [`Backend::facts`].
     fn own_values(&self) -> Vec<OwnValue> {
         Vec::new()
@@ -146,25 +124,4 @@ pub(crate) trait Backend: Send + Sync {
     fn broker(&self, _tenant: Option<&Tenant>) -> Option<serde_json::Value> {
         None
     }
-}
-
-/// One tenant's part of a store.
-pub(crate) trait Reader: Select {
-    /// Label names of the series that `matchers` accept and that have samples in `range`, ascending.
-    fn label_names(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-        opening: &Opening<'_>,
-    ) -> Result<Vec<String>, SelectError>;
-
-    /// The first `limit` values of the label `name`, as [`Reader::label_names`].
-    fn label_values(
-        &self,
-        name: &str,
-        matchers: &[Matcher],
-        range: TimeRange,
-        limit: usize,
-        opening: &Opening<'_>,
-    ) -> Result<Vec<String>, SelectError>;
 }

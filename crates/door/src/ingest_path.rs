@@ -15,7 +15,7 @@ use crate::backend::{Stamps, Step};
 use crate::counters::Protocol;
 
 /// The metric of the batches' way.
-pub(crate) const METRIC: &str = "ogive_ingest_seconds";
+pub const METRIC: &str = "ogive_ingest_seconds";
 
 /// A batch is slow when it took three times as long as nearly all of the last second, and more than 5 ms: that is an idle
 /// machine's fsync, twice. One batch a second, the server's own, then shows its spikes.
@@ -23,7 +23,7 @@ const THRESHOLD: Threshold = Threshold::Tail { times: 3.0, floor_ns: 5_000_000 }
 
 trace_path! {
     /// From a batch's first byte to its answer.
-    pub(crate) OgiveIngest {
+    pub OgiveIngest {
         received: infra @ordered,
         // Its body is here.
         read: infra @ordered,
@@ -43,7 +43,7 @@ trace_path! {
 
 /// Who answers batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Publisher {
+pub enum Publisher {
     /// A listener.
     Of(Protocol),
     /// The server's own cells.
@@ -60,7 +60,7 @@ const fn publisher_name(protocol: Protocol) -> &'static str {
 }
 
 /// Stamps made on the store's threads: 0 until its point is reached.
-pub(crate) struct Steps {
+pub struct Steps {
     clock: Clock,
     ticks: [AtomicU64; 4],
 }
@@ -82,7 +82,7 @@ impl Steps {
     }
 
     /// The store replies.
-    pub(crate) fn applied(&self) {
+    pub fn applied(&self) {
         self.set(APPLIED, self.clock.ticks_ordered());
     }
 }
@@ -98,36 +98,36 @@ impl Stamps for Steps {
 }
 
 /// The stamps of one batch.
-pub(crate) struct OnTheWay {
+pub struct OnTheWay {
     path: OgiveIngest,
     steps: Arc<Steps>,
 }
 
 impl OnTheWay {
     /// The body is here.
-    pub(crate) fn read(&mut self) {
+    pub fn read(&mut self) {
         self.path.mark(self.steps.clock, OgiveIngest::read);
     }
 
     /// It is a batch.
-    pub(crate) fn decoded(&mut self) {
+    pub fn decoded(&mut self) {
         self.path.mark(self.steps.clock, OgiveIngest::decoded);
     }
 
     /// The way of one of several batches that came together: what was stamped is of each, what the store stamps its own.
-    pub(crate) fn another(&self) -> Self {
+    pub fn another(&self) -> Self {
         let steps = Arc::new(Steps { clock: self.steps.clock, ticks: Default::default() });
         Self { path: self.path, steps }
     }
 
     /// What the store stamps.
-    pub(crate) fn steps(&self) -> Arc<Steps> {
+    pub fn steps(&self) -> Arc<Steps> {
         self.steps.clone()
     }
 }
 
 /// What measures the batches.
-pub(crate) struct Ingest {
+pub struct Ingest {
     clock: Clock,
     recorder: TraceRecorder<OgiveIngest>,
     protocols: [Mutex<TraceWriter<OgiveIngest>>; Protocol::ALL.len()],
@@ -150,13 +150,13 @@ impl Ingest {
     }
 
     /// A batch begins to arrive.
-    pub(crate) fn begin(&self) -> OnTheWay {
+    pub fn begin(&self) -> OnTheWay {
         let steps = Arc::new(Steps { clock: self.clock, ticks: Default::default() });
         OnTheWay { path: OgiveIngest::begin(self.clock), steps }
     }
 
     /// A batch that is there already begins its way.
-    pub(crate) fn begin_made(&self) -> OnTheWay {
+    pub fn begin_made(&self) -> OnTheWay {
         let mut way = self.begin();
         way.read();
         way.decoded();
@@ -164,7 +164,7 @@ impl Ingest {
     }
 
     /// A batch was answered with a verdict.
-    pub(crate) fn finish(&self, way: OnTheWay, publisher: Publisher) {
+    pub fn finish(&self, way: OnTheWay, publisher: Publisher) {
         let OnTheWay { mut path, steps } = way;
         let points = [OgiveIngest::queued, OgiveIngest::journaled, OgiveIngest::durable, OgiveIngest::applied];
         for (step, point) in points.into_iter().enumerate() {
@@ -185,7 +185,7 @@ impl Ingest {
     }
 
     /// What takes its cells and slow traces.
-    pub(crate) fn recorder(&self) -> &TraceRecorder<OgiveIngest> {
+    pub fn recorder(&self) -> &TraceRecorder<OgiveIngest> {
         &self.recorder
     }
 }

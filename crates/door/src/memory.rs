@@ -13,11 +13,11 @@ use crate::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps};
 
 /// Everything submitted, by tenant, kind and labels.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub struct Memory {
     series: Mutex<BTreeMap<(Tenant, Kind, Labels), SeriesData>>,
     seen: Mutex<BTreeMap<(Tenant, SourceId), Sequences>>,
     /// What to answer instead of taking batches.
-    pub(crate) refusal: Mutex<Option<Refusal>>,
+    pub refusal: Mutex<Option<Refusal>>,
 }
 
 impl Memory {

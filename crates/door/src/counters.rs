@@ -5,33 +5,19 @@
 //! or a point that could not be read) is counted as unreadable, with its reason.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 use ogive_model::{Batch, Reason, Verdict};
 
 use crate::backend::Refusal;
-use crate::web::Doorkeeper;
+use crate::doorkeeper::Doorkeeper;
 
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, more: u64) {
-        // ORDERING: Relaxed; counters are read on their own and order nothing.
-        self.0.fetch_add(more, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        // ORDERING: Relaxed; as in `add`.
-        self.0.load(Ordering::Relaxed)
-    }
-}
+pub use crate::counter::Counter;
 
 /// How samples came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Protocol {
+pub enum Protocol {
     /// `POST /v1/batch`.
     Batch,
     /// Prometheus remote write, 1.0 and 2.0.
@@ -59,7 +45,8 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    pub(crate) const ALL: [Self; 12] = [
+    /// Every one, in the order of the ledgers.
+    pub const ALL: [Self; 12] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -75,7 +62,7 @@ impl Protocol {
     ];
 
     /// The value of the label `protocol`.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Batch => "batch",
             Self::RemoteWrite => "remote_write",
@@ -95,39 +82,48 @@ impl Protocol {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub struct Counters {
     protocols: [Ledger; Protocol::ALL.len()],
     /// What StatsD's senders measured, before it became samples.
-    pub(crate) statsd: Measurements,
-    pub(crate) queries_timed_out: Counter,
+    pub statsd: Measurements,
+    /// Queries that took too long.
+    pub queries_timed_out: Counter,
     /// Own cells that the store did not take.
-    pub(crate) own_lost: Counter,
+    pub own_lost: Counter,
     /// Own slow traces for which there was no room.
-    pub(crate) own_slow_dropped: Counter,
+    pub own_slow_dropped: Counter,
     /// Who was turned away.
-    pub(crate) door: Doorkeeper,
+    pub door: Doorkeeper,
     /// What was done, on its way to the store.
-    pub(crate) audit: crate::audit::Pending,
+    pub audit: Pending,
     /// Configurations that were read again.
-    pub(crate) reloads: crate::reload::Reloads,
+    pub reloads: crate::reload::Reloads,
+}
+
+/// Entries of the audit on their way to the store.
+#[derive(Debug, Default)]
+pub struct Pending {
+    pub(crate) waiting: AtomicUsize,
+    /// Those that the store did not take.
+    pub lost: Counter,
 }
 
 /// Single measurements that merge into samples.
 #[derive(Debug, Default)]
-pub(crate) struct Measurements {
+pub struct Measurements {
     /// Those that were taken.
-    pub(crate) measurements: Counter,
+    pub measurements: Counter,
     /// Of those, the ones that stand for several.
-    pub(crate) sampled: Counter,
+    pub sampled: Counter,
     /// Of those, the ones of series beyond a limit.
-    pub(crate) folded: Counter,
+    pub folded: Counter,
     /// Members of sets beyond a limit.
-    pub(crate) members_over: Counter,
+    pub members_over: Counter,
 }
 
 impl Measurements {
     /// Name, meaning and value of each.
-    pub(crate) fn figures(&self) -> [(&'static str, &'static str, u64); 4] {
+    pub fn figures(&self) -> [(&'static str, &'static str, u64); 4] {
         [
             ("statsd_measurements_total", "Measurements by StatsD that are in cells.", self.measurements.get()),
             ("statsd_sampled_total", "Of those, measurements that stand for several.", self.sampled.get()),
@@ -139,22 +135,24 @@ impl Measurements {
 
 /// What came by one protocol.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     /// Samples in batches that could be read.
-    pub(crate) received: Counter,
-    pub(crate) accepted: Counter,
-    pub(crate) duplicate: Counter,
+    pub received: Counter,
+    /// Samples that are stored.
+    pub accepted: Counter,
+    /// Samples that were stored before.
+    pub duplicate: Counter,
     /// Of the accepted, those beyond a limit of their tenant.
-    pub(crate) folded: Counter,
+    pub folded: Counter,
     rejected: [Counter; Reason::ALL.len()],
     /// Samples of batches that the store refused, by [`REFUSALS`].
     refused: [Counter; REFUSALS.len()],
     /// Batches answered.
-    pub(crate) batches: Counter,
+    pub batches: Counter,
     /// Requests, lines or points from which no sample could be made, by reason.
     unreadable: Mutex<BTreeMap<&'static str, u64>>,
     /// Bytes as they came: of request bodies, datagrams, streams, scraped pages.
-    pub(crate) bytes: Counter,
+    pub bytes: Counter,
 }
 
 /// Names of the reasons for a refusal.
@@ -162,33 +160,35 @@ const REFUSALS: [&str; 5] = ["busy", "disk_full", "failed", "too_large", "unknow
 
 /// One number of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) protocol: &'static str,
+pub struct Entry {
+    /// The value of the label `protocol`.
+    pub protocol: &'static str,
     /// `accepted`, `duplicate`, `rejected` or `refused`.
-    pub(crate) outcome: &'static str,
+    pub outcome: &'static str,
     /// Empty where there is none.
-    pub(crate) reason: &'static str,
-    pub(crate) samples: u64,
+    pub reason: &'static str,
+    /// How many.
+    pub samples: u64,
 }
 
 impl Counters {
     /// What came by `protocol`.
-    pub(crate) fn of(&self, protocol: Protocol) -> &Ledger {
+    pub fn of(&self, protocol: Protocol) -> &Ledger {
         &self.protocols[protocol as usize]
     }
 
     /// The sum of `each` over the protocols.
-    pub(crate) fn total(&self, each: impl Fn(&Ledger) -> u64) -> u64 {
+    pub fn total(&self, each: impl Fn(&Ledger) -> u64) -> u64 {
         self.protocols.iter().map(each).sum()
     }
 
     /// What came by each protocol.
-    pub(crate) fn ledgers(&self) -> impl Iterator<Item = (Protocol, &Ledger)> {
+    pub fn ledgers(&self) -> impl Iterator<Item = (Protocol, &Ledger)> {
         Protocol::ALL.into_iter().map(|protocol| (protocol, self.of(protocol)))
     }
 
     /// The ledger of ingest: every number of every protocol, also those that are 0.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         self.ledgers().flat_map(|(protocol, ledger)| {
             let protocol = protocol.name();
             ledger.entries().map(move |(outcome, reason, samples)| Entry { protocol, outcome, reason, samples })
@@ -196,7 +196,7 @@ impl Counters {
     }
 
     /// `(protocol, reason, count)` of what could not be read; the reason `malformed` is always there.
-    pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
+    pub fn unreadable(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         self.ledgers().flat_map(|(protocol, ledger)| {
             let mut counts = ledger.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone();
             counts.entry(MALFORMED).or_default();
@@ -206,11 +206,11 @@ impl Counters {
 }
 
 /// The reason for what does not keep its protocol's rules.
-pub(crate) const MALFORMED: &str = "malformed";
+pub const MALFORMED: &str = "malformed";
 
 impl Ledger {
     /// Counts what became of a batch of `samples`.
-    pub(crate) fn batch(&self, samples: u64, outcome: &Result<Verdict, Refusal>) {
+    pub fn batch(&self, samples: u64, outcome: &Result<Verdict, Refusal>) {
         self.batches.add(1);
         match outcome {
             Ok(verdict) => {
@@ -243,7 +243,7 @@ impl Ledger {
     }
 
     /// Counts the samples of `batch` that a frame of it does not hold, and tells how many they are.
-    pub(crate) fn leave_out(&self, batch: &Batch) -> u64 {
+    pub fn leave_out(&self, batch: &Batch) -> u64 {
         let count = batch.left_out().inspect(|reason| self.reject(*reason)).count() as u64;
         self.received.add(count);
         count
@@ -251,7 +251,7 @@ impl Ledger {
 
     /// Counts `count` requests, lines or points from which no sample could be made. Takes a lock: who counts lines adds up
     /// those of a datagram or a page first.
-    pub(crate) fn unreadable(&self, reason: &'static str, count: u64) {
+    pub fn unreadable(&self, reason: &'static str, count: u64) {
         *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).entry(reason).or_default() += count;
     }
 
@@ -264,29 +264,32 @@ impl Ledger {
     }
 
     /// `(reason, samples)` for every reason.
-    pub(crate) fn rejected(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+    pub fn rejected(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         Reason::ALL.iter().zip(&self.rejected).map(|(reason, counter)| (reason.as_str(), counter.get()))
     }
 
     /// `(reason, samples)` for every kind of refusal.
-    pub(crate) fn refused(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+    pub fn refused(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         REFUSALS.iter().zip(&self.refused).map(|(reason, counter)| (*reason, counter.get()))
     }
 
-    pub(crate) fn rejected_total(&self) -> u64 {
+    /// Samples that were rejected, for whatever reason.
+    pub fn rejected_total(&self) -> u64 {
         self.rejected().map(|(_, count)| count).sum()
     }
 
-    pub(crate) fn refused_total(&self) -> u64 {
+    /// Samples of batches that were refused.
+    pub fn refused_total(&self) -> u64 {
         self.refused().map(|(_, count)| count).sum()
     }
 
-    pub(crate) fn unreadable_total(&self) -> u64 {
+    /// What could not be read.
+    pub fn unreadable_total(&self) -> u64 {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
     /// Its sums with their names in `/v1/status`.
-    pub(crate) fn sums(&self) -> [(&'static str, u64); 9] {
+    pub fn sums(&self) -> [(&'static str, u64); 9] {
         [
             ("received_total", self.received.get()),
             ("accepted_total", self.accepted.get()),

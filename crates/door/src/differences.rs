@@ -1,0 +1,49 @@
+//! How two configurations differ, as everybody may read it.
+//!
+//! Invariants: what may be a secret in a check stands without its value ([`SECRET_KEYS`]).
+//! Limits: [`TEXT_BYTES_MAX`] of lines; more are counted.
+
+use std::fmt::Write as _;
+
+/// 64 KiB of differences; more are counted.
+pub const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// Keys of a check whose values, or those in the tables of that name, may be secrets.
+const SECRET_KEYS: [&str; 6] = ["password", "secret_access_key", "access_key_id", "headers", "body", "arguments"];
+
+/// The keys with what everybody may see of their values.
+pub fn shown(flat: &[(String, String)]) -> Vec<(String, String)> {
+    let is_secret = |key: &str| {
+        // The name of a check may have dots in it, so every word may be the key.
+        let mut words = key.split('.');
+        words.next() == Some("check") && words.any(|word| SECRET_KEYS.contains(&word))
+    };
+    let of = |(key, value): &(String, String)| {
+        let value = if is_secret(key) { "(not shown)".to_owned() } else { value.clone() };
+        (key.clone(), value)
+    };
+    flat.iter().map(of).collect()
+}
+
+/// One line for each key that differs; none when nothing does.
+pub fn differences(before: &[(String, String)], after: &[(String, String)]) -> Option<String> {
+    let of =
+        |all: &[(String, String)], key: &str| all.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+    let mut keys: Vec<&str> = before.iter().chain(after).map(|(key, _)| &**key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let (mut out, mut more) = (String::new(), 0);
+    for key in keys {
+        let line = match (of(before, key), of(after, key)) {
+            (before, after) if before == after => continue,
+            (None, Some(after)) => format!("+ {key} = {after}\n"),
+            (Some(before), None) => format!("- {key} = {before}\n"),
+            (before, after) => format!("~ {key} = {} -> {}\n", before.unwrap_or_default(), after.unwrap_or_default()),
+        };
+        if out.len() + line.len() > TEXT_BYTES_MAX { more += 1 } else { out.push_str(&line) }
+    }
+    if more > 0 {
+        writeln!(out, "and {more} more").expect("writes to memory");
+    }
+    (!out.is_empty()).then(|| out.trim_end().to_owned())
+}

@@ -1,0 +1,56 @@
+//! The one way in for samples: what HTTP, the line protocols, scraping, checks and queues all need to hand batches to a backend.
+//!
+//! What may be in it: the ledger, numbers for batches that have none, metadata, the audit, the measured way of a batch, memory for batches in
+//! flight, and submission. What may not: a protocol, a socket, a file, a configuration, or a status of HTTP: nothing about a request decides
+//! what becomes of a sample.
+#![forbid(unsafe_code)]
+
+pub mod audit;
+pub mod backend;
+pub mod counter;
+pub mod counters;
+pub mod differences;
+pub mod division;
+pub mod doorkeeper;
+pub mod ingest_path;
+#[cfg(any(test, feature = "memory"))]
+pub mod memory;
+pub mod metadata;
+pub mod meters;
+pub mod numbers;
+pub mod outbox;
+pub mod own_value;
+pub mod reload;
+pub mod room;
+pub mod submission;
+
+use std::sync::Arc;
+
+use ogive_probe::Clock;
+use tokio::sync::watch;
+
+use backend::Backend;
+use counters::Counters;
+use metadata::Metadata;
+use meters::Meters;
+use numbers::Numbers;
+
+/// What whoever brings samples can reach.
+pub struct Door {
+    /// The store, or the spool of a broker.
+    pub backend: Arc<dyn Backend>,
+    /// What came, and what became of it.
+    pub counters: Arc<Counters>,
+    /// How long it all takes.
+    pub meters: Arc<Meters>,
+    /// The clock of everything that is stored.
+    pub clock: Clock,
+    /// Series that one batch may declare or name.
+    pub batch_series_max: usize,
+    /// Numbers for batches that bring none.
+    pub numbers: Numbers,
+    /// What senders say of their metrics.
+    pub metadata: Arc<Metadata>,
+    /// True when the server ends: streams end, and nothing new begins.
+    pub ending: watch::Receiver<bool>,
+}

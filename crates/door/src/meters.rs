@@ -1,0 +1,93 @@
+//! What the server measures of itself while it takes batches and answers, by its own probe.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use ogive_export::Cells;
+use ogive_probe::{Clock, Recorder};
+
+use crate::ingest_path::{self, Ingest};
+use crate::own_value::OwnValue;
+
+/// What each target's answers took.
+pub const SCRAPE: &str = "ogive_scrape_seconds";
+
+/// What the server measures.
+pub struct Meters {
+    /// The series of it all.
+    pub cells: Cells,
+    http: Mutex<BTreeMap<(&'static str, u16), Recorder>>,
+    query: Recorder,
+    /// Batches on their way.
+    pub ingest: Ingest,
+    /// The journal's fsyncs.
+    pub fsync: Recorder,
+    /// The store's flushes.
+    pub flush: Recorder,
+    /// What the clock told last.
+    clock: Mutex<Vec<OwnValue>>,
+}
+
+impl Default for Meters {
+    fn default() -> Self {
+        let out = Self {
+            cells: Cells::new(Clock::global(), &[], 1_000),
+            http: Mutex::default(),
+            query: Recorder::default(),
+            ingest: Ingest::default(),
+            fsync: Recorder::default(),
+            flush: Recorder::default(),
+            clock: Mutex::default(),
+        };
+        out.measure("ogive_journal_fsync_seconds", &[], &out.fsync);
+        out.measure("ogive_query_seconds", &[], &out.query);
+        out.measure("ogive_flush_seconds", &[], &out.flush);
+        let traces = out.cells.traces_named(ingest_path::METRIC, &[], out.ingest.recorder());
+        traces.expect("own labels keep the rules");
+        out
+    }
+}
+
+impl Meters {
+    /// A request was answered.
+    pub fn http_request(&self, route: &'static str, status: u16, ns: u64) {
+        let mut http = self.http.lock().unwrap_or_else(PoisonError::into_inner);
+        let recorder = http.entry((route, status)).or_insert_with(|| {
+            let recorder = Recorder::default();
+            self.measure("ogive_http_request_seconds", &[("route", route), ("status", &status.to_string())], &recorder);
+            recorder
+        });
+        recorder.record_ns(ns);
+    }
+
+    /// A query ended.
+    pub fn query(&self, ns: u64) {
+        self.query.record_ns(ns);
+    }
+
+    /// A target is scraped from now on; `labels` tell which.
+    pub fn scrape(&self, labels: &[(&str, &str)], recorder: &Recorder) {
+        // Beyond the limit of own series a target is scraped without being measured.
+        let _ = self.cells.recorder(SCRAPE, labels, recorder);
+    }
+
+    /// It is not any more.
+    pub fn scrape_ended(&self, labels: &[(&str, &str)]) {
+        self.cells.forget(SCRAPE, labels);
+    }
+
+    /// The clock's figures, as they were last stored; empty before the first second.
+    pub fn clock_values(&self) -> Vec<OwnValue> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The clock told these figures.
+    pub fn set_clock_values(&self, values: Vec<OwnValue>) {
+        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = values;
+    }
+
+    /// Own series are far fewer than [`ogive_export::SERIES_MAX`]: routes are fixed, and statuses few.
+    fn measure(&self, name: &str, labels: &[(&str, &str)], recorder: &Recorder) {
+        self.cells.recorder(name, labels, recorder).expect("own labels keep the rules");
+    }
+}

@@ -1,0 +1,156 @@
+//! Handing batches to the backend: every sample is counted once, whatever becomes of it.
+//!
+//! Invariants: a batch is counted as received before it is submitted, and as what became of it when the backend replies, also when whoever
+//! sent it has gone.
+
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+
+use ogive_model::{Batch, Sample, Verdict};
+use tokio::sync::oneshot;
+
+use crate::Door;
+use crate::backend::Refusal;
+use crate::counters::Protocol;
+use crate::division::{self, Piece};
+use crate::ingest_path::OnTheWay;
+use crate::room::Unfolded;
+
+/// Hands the batch that came by `protocol` to the store, with its bytes for the journal, and waits for its word. Every
+/// sample is counted, also when the caller has gone.
+pub async fn stored(
+    door: &Door,
+    protocol: Protocol,
+    batch: Batch,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+) -> Result<Verdict, Refusal> {
+    stored_within(door, protocol, batch, frame, way, None).await
+}
+
+/// As [`stored`], in pieces where it is more than this server takes at once.
+pub async fn stored_whole(
+    door: &Door,
+    protocol: Protocol,
+    batch: Batch,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+) -> Result<Verdict, Refusal> {
+    if division::is_within(door.batch_series_max, &batch, frame.len()).is_ok() {
+        return stored(door, protocol, batch, frame, way).await;
+    }
+    match division::divide(door.batch_series_max, &batch) {
+        Ok(pieces) => stored_in_pieces(door, protocol, pieces, way).await,
+        // It is counted as refused.
+        Err(_) => stored(door, protocol, batch, frame, way).await,
+    }
+}
+
+/// As [`stored`], of a batch that somebody sent: what it takes in memory is counted until the store's word.
+pub async fn stored_within(
+    door: &Door,
+    protocol: Protocol,
+    batch: Batch,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+    unfolded: Option<Unfolded>,
+) -> Result<Verdict, Refusal> {
+    word(submitted(door, protocol, batch, frame, way, unfolded)?).await
+}
+
+/// The store's word.
+pub async fn word(receiver: oneshot::Receiver<Result<Verdict, Refusal>>) -> Result<Verdict, Refusal> {
+    receiver.await.unwrap_or_else(|_| Err(Refusal::Failed("the store ended before the batch was written".into())))
+}
+
+/// As [`stored_within`], without waiting.
+pub fn submitted(
+    door: &Door,
+    protocol: Protocol,
+    batch: Batch,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+    mut unfolded: Option<Unfolded>,
+) -> Result<oneshot::Receiver<Result<Verdict, Refusal>>, Refusal> {
+    let ledger = door.counters.of(protocol);
+    let samples = batch.samples.len() as u64;
+    if let Some(room) = &mut unfolded
+        && let Err(error) = room.settle(ogive_protocol::batch_bytes(&batch) + frame.len())
+    {
+        let refusal = Refusal::from(error);
+        ledger.received.add(samples);
+        ledger.batch(samples, &Err(refusal.clone()));
+        return Err(refusal);
+    }
+    let (series, limit) = (batch.series.len() + batch.known.len(), door.batch_series_max);
+    if series > limit {
+        let sentence = format!("the batch has {series} series, above --limit-batch-series {limit}; send less at once");
+        ledger.received.add(samples);
+        let refusal = Refusal::TooLarge(sentence);
+        ledger.batch(samples, &Err(refusal.clone()));
+        return Err(refusal);
+    }
+    if let Some((source, time_ms)) = witness(protocol, &batch) {
+        door.backend.witness(source, time_ms);
+    }
+    let (sender, receiver) = oneshot::channel();
+    let counters = door.counters.clone();
+    ledger.received.add(samples);
+    let (stamps, steps) = (way.steps(), way.steps());
+    let reply = Box::new(move |outcome: Result<Verdict, Refusal>| {
+        steps.applied();
+        counters.of(protocol).batch(samples, &outcome);
+        // Held until here also when its sender has gone.
+        drop(unfolded);
+        // The sender of the batch may have gone; then nobody waits.
+        let _ = sender.send(outcome);
+    });
+    if let Err(refusal) = door.backend.submit(batch, Some(frame), stamps, reply) {
+        ledger.batch(samples, &Err(refusal.clone()));
+        return Err(refusal);
+    }
+    Ok(receiver)
+}
+
+/// Who sent a batch and the latest time in it, where that is the sender's: what is read from others or comes without times has this
+/// server's. Senders that give themselves no name are told apart by the `job` and the `instance` of their first series.
+fn witness(protocol: Protocol, batch: &Batch) -> Option<(u128, i64)> {
+    let time_ms = batch.samples.iter().flatten().map(Sample::time_ms).max()?;
+    match protocol {
+        Protocol::Batch => Some((batch.source.0, time_ms)),
+        Protocol::RemoteWrite | Protocol::Otlp => {
+            let labels = batch.series.iter().flatten().next().map(|def| &def.labels)?;
+            let names = ["job", "instance", "service.name", "service_name", "host", "host.name", "host_name"];
+            let name = names.map(|name| labels.get(name));
+            Some((
+                u128::from(BuildHasherDefault::<DefaultHasher>::default().hash_one((protocol.name(), name))),
+                time_ms,
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Stores one behind the other. A refusal ends it: the samples behind are refused too, and the sender comes back with the whole.
+pub async fn stored_in_pieces(
+    door: &Door,
+    protocol: Protocol,
+    pieces: Vec<Piece>,
+    way: &OnTheWay,
+) -> Result<Verdict, Refusal> {
+    let ledger = door.counters.of(protocol);
+    let mut whole = Ok(Verdict::default());
+    for piece in pieces {
+        let (from, samples) = (piece.from(), piece.batch.samples.len() as u64);
+        match &mut whole {
+            Ok(verdict) => match stored(door, protocol, piece.batch, piece.frame, way).await {
+                Ok(next) => Piece::add(from, next, verdict),
+                Err(refusal) => whole = Err(refusal),
+            },
+            Err(refusal) => {
+                ledger.received.add(samples);
+                ledger.batch(samples, &Err(refusal.clone()));
+            }
+        }
+    }
+    whole
+}

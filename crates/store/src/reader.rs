@@ -1,0 +1,27 @@
+//! A tenant's part of the store, for whoever knows only that there is one.
+
+use ogive_model::{Matcher, Opening, Reader, SelectError, TimeRange};
+
+use crate::TenantView;
+
+impl Reader for TenantView<'_> {
+    fn label_names(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        opening: &Opening<'_>,
+    ) -> Result<Vec<String>, SelectError> {
+        TenantView::label_names(self, matchers, range, opening)
+    }
+
+    fn label_values(
+        &self,
+        name: &str,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+        opening: &Opening<'_>,
+    ) -> Result<Vec<String>, SelectError> {
+        TenantView::label_values(self, name, matchers, range, limit, opening)
+    }
+}
