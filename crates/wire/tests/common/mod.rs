@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod conversations;
 pub(crate) mod truth;
 
 use ogive_wire::{Connection, Exchange, Reason, Side, Sink, Unanswered, protocol};

@@ -1,0 +1,9 @@
+//! Any bytes as a conversation in PostgreSQL, whole, cut and with holes.
+#![no_main]
+
+#[path = "../wire.rs"]
+mod wire;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    wire::play("pgsql", bytes);
+});
