@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-search", &["ogive-model"]),
     ("ogive-stream", &["ogive-hist", "ogive-model"]),
     ("ogive-wire", &[]),
+    ("ogive-capture", &[]),
     ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream"]),
     ("ogive-outgoing", &[]),
     (
@@ -42,6 +43,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ogive-store",
             "ogive-stream",
             "ogive-query",
+            "ogive-wire",
+            "ogive-capture",
             "ogive-search",
             "ogive-text",
         ],

@@ -26,6 +26,7 @@ mod token;
 mod trace;
 mod tune;
 pub(crate) mod web;
+mod wire;
 
 pub(crate) use web::read_file;
 
@@ -82,6 +83,7 @@ enum Command {
     Token(token::Token),
     Hist(hist::Hist),
     Clock(clock::ClockCommand),
+    Wire(wire::Wire),
     /// Runs scripts of checks for the server that started it.
     #[cfg(feature = "lua")]
     #[command(hide = true)]
@@ -183,6 +185,7 @@ pub fn run() -> ExitCode {
         Command::Delete(options) => delete::run(options),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),
+        Command::Wire(options) => wire::run(options, &terminal),
         #[cfg(feature = "lua")]
         Command::LuaWorker => crate::checks::lua::work(files::FILES),
         Command::Completions { shell } => {

@@ -1,0 +1,109 @@
+//! `ogive wire`: measures services that nobody instrumented, from what goes over the wire.
+
+mod exchanges;
+mod measures;
+mod summary;
+mod table;
+
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use ogive_wire::{Observer, Options, Output, Protocol, file, protocol};
+
+use super::{EXIT_USAGE, Terminal};
+use exchanges::Exchanges;
+use measures::Measures;
+use summary::Summary;
+
+/// Measures requests and responses on the wire: each one, to the nanosecond of its capture.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  ogive wire --pcap trace.pcap                       a table: operation, rate, percentiles, errors, findings
+  ogive wire --pcap trace.pcap --exchanges           each exchange as a JSON object a line
+  tcpdump -i any -w - port 5432 | ogive wire --pcap -")]
+pub(crate) struct Wire {
+    /// Read a capture (pcap, pcapng; plain, gzip or zstd); - is standard input.
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<String>,
+    /// What a port speaks, such as 6432=pgsql; may be repeated.
+    #[arg(long = "port", value_name = "PORT=PROTOCOL", value_parser = port)]
+    ports: Vec<(u16, &'static Protocol)>,
+    /// Print each exchange as a JSON object a line; times in nanoseconds after the first frame.
+    #[arg(long, conflicts_with = "summary")]
+    exchanges: bool,
+    /// Print what was seen, by connection and in all: requests = answered + unanswered + discarded + open.
+    #[arg(long)]
+    summary: bool,
+    /// Print the summary as JSON.
+    #[arg(long, requires = "summary")]
+    json: bool,
+}
+
+fn port(text: &str) -> Result<(u16, &'static Protocol), String> {
+    let (port, name) = text.split_once('=').ok_or("write it as PORT=PROTOCOL")?;
+    let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+    let known = || protocol::TABLE.iter().map(|protocol| protocol.name).collect::<Vec<_>>().join(", ");
+    Ok((port, protocol::by_name(name).ok_or_else(|| format!("{name:?} is none of {}", known()))?))
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let Some(path) = &options.pcap else {
+        eprintln!("ogive: name a capture with --pcap FILE, or - for standard input");
+        return Ok(ExitCode::from(EXIT_USAGE));
+    };
+    let input: Box<dyn Read + Send> = match path.as_str() {
+        "-" => Box::new(io::stdin()),
+        _ => Box::new(std::fs::File::open(path).with_context(|| path.clone())?),
+    };
+    let mut reader = file::open(input).with_context(|| path.clone())?;
+    let mut observer = Observer::new(Options { ports: options.ports.clone(), ..Options::default() });
+    let out = io::BufWriter::new(io::stdout().lock());
+    let is_whole = if options.exchanges {
+        let mut exchanges = Exchanges::new(out);
+        let is_whole = read(&mut reader, &mut observer, &mut exchanges, Exchanges::start)?;
+        exchanges.finish()?;
+        is_whole
+    } else if options.summary {
+        let mut summary = Summary::default();
+        let is_whole = read(&mut reader, &mut observer, &mut summary, |_, _| {})?;
+        summary.print(out, &observer.totals(), options.json)?;
+        is_whole
+    } else {
+        let mut measures = Measures::default();
+        let is_whole = read(&mut reader, &mut observer, &mut measures, |_, _| {})?;
+        table::print(out, &measures, &observer.totals(), terminal)?;
+        is_whole
+    };
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(super::EXIT_FINDING) })
+}
+
+/// Reads a capture to its end; whether it ended as it should.
+fn read<O: Output>(
+    reader: &mut file::Reader<impl Read>,
+    observer: &mut Observer,
+    output: &mut O,
+    start: impl Fn(&mut O, i64),
+) -> anyhow::Result<bool> {
+    let mut is_first = true;
+    let is_whole = loop {
+        match reader.next_frame() {
+            Ok(Some(frame)) => {
+                if std::mem::take(&mut is_first) {
+                    start(output, frame.at);
+                }
+                observer.frame(&frame, output);
+            }
+            Ok(None) => break true,
+            Err(file::Error::Io(error)) => return Err(error).context("reading the capture"),
+            Err(error) => {
+                // What was read before is shown.
+                io::stderr().write_all(format!("ogive: {error}\n").as_bytes())?;
+                break false;
+            }
+        }
+    };
+    observer.finish(output);
+    Ok(is_whole)
+}

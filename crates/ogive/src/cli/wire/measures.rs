@@ -1,0 +1,120 @@
+//! What was measured: histograms by service, protocol, operation and class of the answer.
+//!
+//! Limits: [`MAX_ROWS`] rows; an operation beyond them counts under `other` of its service. [`MAX_FINDINGS`] findings are kept in full.
+
+use std::collections::HashMap;
+
+use ogive_hist::Histogram;
+use ogive_wire::{
+    Class, Endpoint, Exchange, Finding, FindingKind, Output, Path, Reason, Summary, Unanswered, operation,
+};
+
+/// Rows: a thousand operations each in three classes, at some KiB each.
+pub(super) const MAX_ROWS: usize = 3_000;
+
+/// Findings kept in full; the others are counted.
+pub(super) const MAX_FINDINGS: usize = 1_000;
+
+const OTHER: &str = "other";
+
+/// What a row is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct RowKey {
+    pub(super) service: Endpoint,
+    pub(super) protocol: &'static str,
+    pub(super) operation: String,
+    pub(super) class: Class,
+}
+
+/// What was measured of one operation.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// From the request's last byte to the response's first, in seconds.
+    pub(super) service: Histogram,
+    /// From the request's first byte to the response's last, in seconds.
+    pub(super) total: Histogram,
+    pub(super) request_bytes: u64,
+    pub(super) response_bytes: u64,
+    /// Responses that began before their request ended: they have no service time.
+    pub(super) negative: u64,
+}
+
+impl Row {
+    fn new() -> Self {
+        Self {
+            service: Histogram::log_linear(),
+            total: Histogram::log_linear(),
+            request_bytes: 0,
+            response_bytes: 0,
+            negative: 0,
+        }
+    }
+}
+
+/// Everything that was measured.
+#[derive(Debug, Default)]
+pub(super) struct Measures {
+    pub(super) rows: HashMap<RowKey, Row>,
+    /// Exchanges whose operation was folded into `other`.
+    pub(super) folded: u64,
+    pub(super) unanswered: HashMap<(Endpoint, &'static str, Unanswered), u64>,
+    pub(super) discarded: [u64; Reason::ALL.len()],
+    pub(super) findings: Vec<Finding>,
+    pub(super) finding_counts: HashMap<FindingKind, u64>,
+    pub(super) handshakes: HashMap<Endpoint, Histogram>,
+    pub(super) connections: u64,
+}
+
+impl Measures {
+    fn row(&mut self, path: &Path, exchange: &Exchange) -> &mut Row {
+        let mut key = RowKey {
+            service: path.server,
+            protocol: exchange.protocol,
+            operation: operation::name(exchange),
+            class: exchange.class,
+        };
+        if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&key) {
+            self.folded += 1;
+            key.operation = OTHER.to_owned();
+        }
+        self.rows.entry(key).or_insert_with(Row::new)
+    }
+}
+
+impl Output for Measures {
+    fn answered(&mut self, path: &Path, exchange: &Exchange) {
+        let row = self.row(path, exchange);
+        match exchange.service_time() {
+            Some(nanos) if nanos >= 0 => row.service.record_int(nanos, -9),
+            _ => row.negative += 1,
+        }
+        if let Some(nanos) = exchange.total_time() {
+            row.total.record_int(nanos, -9);
+        }
+        row.request_bytes += exchange.request.bytes;
+        row.response_bytes += exchange.response.bytes;
+    }
+
+    fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered) {
+        *self.unanswered.entry((path.server, exchange.protocol, why)).or_default() += 1;
+    }
+
+    fn discarded(&mut self, _path: &Path, _exchange: &Exchange, reason: Reason) {
+        self.discarded[reason as usize] += 1;
+    }
+
+    fn connected(&mut self, path: &Path, took: i64, _at: i64) {
+        self.handshakes.entry(path.server).or_insert_with(Histogram::log_linear).record_int(took, -9);
+    }
+
+    fn finding(&mut self, finding: &Finding) {
+        *self.finding_counts.entry(finding.kind).or_default() += 1;
+        if self.findings.len() < MAX_FINDINGS {
+            self.findings.push(*finding);
+        }
+    }
+
+    fn closed(&mut self, _summary: &Summary) {
+        self.connections += 1;
+    }
+}

@@ -1,0 +1,125 @@
+//! What was measured as a table that fits the terminal, and what is wrong below it.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use ogive_wire::{Class, Endpoint, Finding, Totals};
+
+use super::measures::{Measures, Row, RowKey};
+use crate::cli::Terminal;
+use crate::cli::format::{human, thousands};
+
+/// Findings that are printed; the counts are of all.
+const MAX_PRINTED: usize = 20;
+
+/// Rows that are printed, the most frequent first.
+const MAX_ROWS: usize = 60;
+
+/// Prints everything.
+pub(super) fn print(mut out: impl Write, measures: &Measures, totals: &Totals, terminal: &Terminal) -> io::Result<()> {
+    let seconds = match (totals.first, totals.last) {
+        #[allow(clippy::cast_precision_loss, reason = "it is shown with three digits")]
+        (Some(first), Some(last)) => (last - first) as f64 / 1e9,
+        _ => 0.0,
+    };
+    writeln!(
+        out,
+        "{} frames in {}, {} connections",
+        thousands(totals.frames),
+        human(seconds, "s"),
+        thousands(totals.connections)
+    )?;
+    for line in rows(measures, seconds, terminal.width) {
+        writeln!(out, "{line}")?;
+    }
+    let mut unanswered: BTreeMap<(Endpoint, &str, &str), u64> = BTreeMap::new();
+    for ((service, protocol, why), count) in &measures.unanswered {
+        *unanswered.entry((*service, protocol, why.name())).or_default() += count;
+    }
+    for ((service, protocol, why), count) in unanswered {
+        writeln!(out, "unanswered  {}  {protocol}  {why}  {}", name(service), thousands(count))?;
+    }
+    let discarded: u64 = measures.discarded.iter().sum();
+    if discarded > 0 {
+        writeln!(out, "not reported because bytes are missing: {}", thousands(discarded))?;
+    }
+    for finding in measures.findings.iter().take(MAX_PRINTED) {
+        writeln!(out, "finding  {}", sentence(finding))?;
+    }
+    let all: u64 = measures.finding_counts.values().sum();
+    if all > MAX_PRINTED as u64 {
+        let mut counts: Vec<_> = measures.finding_counts.iter().map(|(kind, count)| (kind.title(), *count)).collect();
+        counts.sort_unstable();
+        let texts: Vec<String> = counts.iter().map(|(title, count)| format!("{title} {}", thousands(*count))).collect();
+        writeln!(out, "findings in all: {}", texts.join(", "))?;
+    }
+    out.flush()
+}
+
+/// A finding as a sentence.
+pub(super) fn sentence(finding: &Finding) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "it is shown with three digits")]
+    let time = human(finding.nanos as f64 / 1e9, "s");
+    let path = finding.path;
+    let detail = match finding.kind.name() {
+        "dead_keepalive" => format!(" after {time} idle"),
+        "refused" => format!(" after {time}"),
+        "syn_unanswered" => format!(", {} SYNs in {time}", finding.count),
+        "retransmission_storm" => format!(", {} in {time}", finding.count),
+        "half_open" => format!(" for {time}"),
+        "dns_retry" => format!(", {} queries in {time}", finding.count),
+        _ => String::new(),
+    };
+    format!("{}{detail}  {} > {}", finding.kind.title(), name(path.client), name(path.server))
+}
+
+/// `host:port`.
+pub(super) fn name(endpoint: Endpoint) -> String {
+    std::net::SocketAddr::new(endpoint.ip, endpoint.port).to_string()
+}
+
+pub(super) fn class(class: Class) -> &'static str {
+    match class {
+        Class::Ok => "ok",
+        Class::ClientError => "client error",
+        Class::Error => "error",
+    }
+}
+
+/// The head of the table and its rows.
+pub(super) fn rows(measures: &Measures, seconds: f64, width: usize) -> Vec<String> {
+    let mut rows: Vec<(&RowKey, &Row)> = measures.rows.iter().collect();
+    rows.sort_by(|(a, left), (b, right)| right.total.total().cmp(&left.total.total()).then_with(|| a.cmp(b)));
+    let left_out = rows.len().saturating_sub(MAX_ROWS);
+    rows.truncate(MAX_ROWS);
+    let services: Vec<String> = rows.iter().map(|(key, _)| name(key.service)).collect();
+    let service_width = services.iter().map(String::len).max().unwrap_or(7).max(7);
+    let fixed = service_width + 1 + 10 + 13 + 10 + 9 + 4 * 9;
+    let operation_width = width.saturating_sub(fixed).clamp(12, 60);
+    let mut lines = vec![format!(
+        "{:service_width$} {:9} {:operation_width$} {:12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "service", "protocol", "operation", "status", "count", "rate", "p50", "p99", "max", "total"
+    )];
+    for ((key, row), service) in rows.iter().zip(&services) {
+        let count = row.total.total();
+        #[allow(clippy::cast_precision_loss, reason = "it is shown with three digits")]
+        let rate = if seconds > 0.0 { human(count as f64 / seconds, "/s") } else { "-".to_owned() };
+        let quantile =
+            |q: f64| if row.service.is_empty() { "-".to_owned() } else { human(row.service.quantile_type7(q), "s") };
+        let operation: String = key.operation.chars().take(operation_width).collect();
+        lines.push(format!(
+            "{service:service_width$} {:9} {operation:operation_width$} {:12} {:>9} {rate:>8} {:>8} {:>8} {:>8} {:>8}",
+            key.protocol,
+            class(key.class),
+            thousands(count),
+            quantile(0.5),
+            quantile(0.99),
+            row.service.max.map_or_else(|| "-".to_owned(), |max| human(max, "s")),
+            row.total.max.map_or_else(|| "-".to_owned(), |max| human(max, "s")),
+        ));
+    }
+    if left_out > 0 {
+        lines.push(format!("and {left_out} more operations"));
+    }
+    lines
+}
