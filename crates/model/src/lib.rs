@@ -11,6 +11,7 @@ mod reader;
 mod sample;
 mod select;
 mod series;
+mod stale;
 mod stamps;
 mod tenant;
 
@@ -35,6 +36,7 @@ pub use select::{
     Select, SelectError, Selection, SeriesData, SeriesSet, TextColumn, TimeRange, restarted,
 };
 pub use series::{Kind, SeriesDef, SeriesId, SeriesMeta, Temporality};
+pub use stale::STALE;
 pub use stamps::{Stamps, Step};
 pub use tenant::Tenant;
 pub use verdict::{Reason, Verdict};

@@ -17,19 +17,18 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::checks::{self, Checks};
 use crate::cli::files::FILES;
 use crate::cli::read_file;
 use crate::cli::web::WebOptions;
 use crate::clock::AskKernel;
 use crate::http::influx::Rules;
 use crate::http::{self, Limits, Shared};
-use crate::listen;
 use crate::live::Live;
 use crate::observe::Observer;
-use crate::scrape::{self, Scraping};
 use crate::upkeep::Upkeep;
 use crate::web::{Hosts, Web};
+use ogive_checks as checks;
+use ogive_checks::Checks;
 use ogive_door::Door;
 use ogive_door::audit::{self, Entry};
 use ogive_door::backend::Backend;
@@ -37,6 +36,9 @@ use ogive_door::counters::Counters;
 use ogive_door::metadata::Metadata;
 use ogive_door::meters::Meters;
 use ogive_door::numbers::Numbers;
+use ogive_listen as listen;
+use ogive_scrape as scrape;
+use ogive_scrape::Scraping;
 
 /// 5 s for requests under way: a large batch takes one, and whoever ends us waits ten at most.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);

@@ -6,8 +6,10 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use crate::{broker, checks, http, scrape, web};
+use crate::{broker, http, web};
+use ogive_checks as checks;
 use ogive_outgoing::Files;
+use ogive_scrape as scrape;
 
 thread_local! {
     /// The bytes of the file that is read.

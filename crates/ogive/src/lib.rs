@@ -5,7 +5,6 @@ mod allocator;
 #[cfg(feature = "amqp")]
 mod amqp;
 mod broker;
-mod checks;
 mod cli;
 mod clock;
 mod disk_space;
@@ -16,14 +15,12 @@ mod front;
 pub mod fuzz;
 mod http;
 mod keeping;
-mod listen;
 mod live;
 #[cfg(test)]
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;
 mod observe;
 mod quantize;
-mod scrape;
 mod server;
 mod storage;
 mod upkeep;

@@ -11,20 +11,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::allocator;
-use crate::checks;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
 use crate::cli::web::WebOptions;
 use crate::clock::AskKernel;
 use crate::front::{self, Front, Role};
 use crate::http;
 use crate::keeping::Keeping;
-use crate::listen;
 use crate::live;
 use crate::quantize::{self, Marks, Quantizer};
-use crate::scrape;
 use crate::storage::Embedded;
 use crate::upkeep::Upkeep;
+use ogive_checks as checks;
 use ogive_door::backend::Backend;
+use ogive_listen as listen;
+use ogive_scrape as scrape;
 
 /// What `ogive serve` was asked to do.
 #[derive(Clone, Debug)]

@@ -15,6 +15,9 @@ pub use address::{AGENT, Origin, authorities, authority, certificates, redirecte
 pub use secret::Secret;
 pub use witness::{Seen, Witness};
 
+/// The body of a request: in memory.
+pub type Body = http_body_util::Full<hyper::body::Bytes>;
+
 /// How files are reached: they are given, not opened here.
 #[derive(Clone, Copy)]
 pub struct Files {

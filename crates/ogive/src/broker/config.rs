@@ -18,8 +18,11 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cli::config_file;
 use crate::cli::{serve, web::WebOptions};
-use crate::{checks, http, listen, scrape};
+use crate::http;
+use ogive_checks as checks;
 use ogive_door::reload::Marks;
+use ogive_listen as listen;
+use ogive_scrape as scrape;
 
 /// 16 clusters: each keeps a segment in memory while it is behind.
 const DESTINATIONS_MAX: usize = 16;

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use super::{Cli, EXIT_FINDING, config_file, read_file};
+use crate::broker;
 use crate::web::Web;
-use crate::{broker, checks};
+use ogive_checks as checks;
 
 /// The server's configuration.
 #[derive(clap::Subcommand, Debug)]

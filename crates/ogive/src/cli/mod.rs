@@ -187,7 +187,7 @@ pub fn run() -> ExitCode {
         Command::Clock(options) => clock::run(options, &terminal),
         Command::Wire(options) => wire::run(options, &terminal),
         #[cfg(feature = "lua")]
-        Command::LuaWorker => crate::checks::lua::work(files::FILES),
+        Command::LuaWorker => ogive_checks::lua::work(files::FILES),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "ogive", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

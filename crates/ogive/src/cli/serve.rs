@@ -11,7 +11,10 @@ use ogive_text::size;
 
 use super::clock::kernel::Directory;
 use crate::keeping::{self, Ages, Keeping, Of, Widths};
-use crate::{checks, http, listen, live, quantize, scrape, server};
+use crate::{http, live, quantize, server};
+use ogive_checks as checks;
+use ogive_listen as listen;
+use ogive_scrape as scrape;
 
 /// Stores and answers: HTTP API, page, self observation.
 #[derive(clap::Args, Debug)]

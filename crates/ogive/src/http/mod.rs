@@ -113,7 +113,7 @@ pub(crate) struct Shared {
     /// Which pages of other sites may read answers; none when nobody says.
     pub(crate) cors: Option<Cors>,
     /// What is scraped.
-    pub(crate) scrape: Arc<crate::scrape::View>,
+    pub(crate) scrape: Arc<ogive_scrape::View>,
     /// The options that it was started with.
     pub(crate) flags: Flags,
 }

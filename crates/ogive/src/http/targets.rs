@@ -16,7 +16,7 @@ use super::admin::enabled;
 use super::catalog::selector;
 use super::error::{ApiError, success};
 use super::params::Params;
-use crate::scrape::view::{Pairs, PoolView, TargetView};
+use ogive_scrape::{Pairs, PoolView, TargetView};
 use ogive_text::calendar::iso;
 use ogive_text::duration;
 

@@ -1,0 +1,600 @@
+//! What is to be checked: `[[check]]` tables of a TOML file (docs/checks.md).
+//!
+//! Invariants: a file is taken whole or not at all; a key that is not known, or that a kind has no use for, is an error.
+//! Limits: [`FILE_BYTES_MAX`], [`CHECKS_MAX`], [`PERIOD_MIN`], [`PERIOD_MAX`].
+//! Failure: a sentence with the line of the table or of the key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hyper::{Method, Uri};
+use ogive_model::Labels;
+use regex::Regex;
+use serde::Deserialize;
+
+use super::plan::GAP_MIN;
+use ogive_outgoing::{Origin, Secret};
+use ogive_text::duration;
+use ogive_text::mistake::{Mistake, Step};
+use ogive_text::near::{did_you_mean, nearest};
+
+/// 4 MiB: ten thousand checks with some labels.
+pub(super) const FILE_BYTES_MAX: usize = 4 << 20;
+/// 10,000 checks, at most [`super::RUNNING_MAX`] of them at once.
+const CHECKS_MAX: usize = 10_000;
+/// A second: the width of a cell.
+const PERIOD_MIN: Duration = Duration::from_secs(1);
+/// A week: certificates are looked at more often.
+const PERIOD_MAX: Duration = Duration::from_secs(7 * 86_400);
+const PERIOD: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// 10 pings of one run.
+const COUNT_MAX: u32 = 10;
+/// 10 redirects, as browsers have it.
+const REDIRECTS_MAX: u32 = 10;
+/// Labels that a check has anyway.
+const KINDS: [&str; 9] = ["http", "tcp", "tls", "dns", "icmp", "postgres", "redis", "cloudwatch", "lua"];
+const OWN_LABELS: [&str; 6] = ["__name__", "check", "kind", "target", "result", "phase"];
+
+/// The tables of a file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// By the names that they were given.
+    pub(super) check: Vec<Check>,
+    /// The file says that there are none.
+    pub(super) is_empty_list: bool,
+}
+
+/// As they are written, each with its place.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    check: Option<Vec<toml::Spanned<Raw>>>,
+}
+
+/// One check.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Raw")]
+pub struct Check {
+    /// Its name, which no other has.
+    pub name: String,
+    /// All labels that its series have.
+    pub(super) labels: Vec<(String, String)>,
+    pub(super) period: Duration,
+    pub(super) timeout: Duration,
+    pub(super) ask: Ask,
+    /// What the file says, to tell a change.
+    raw: Raw,
+}
+
+impl PartialEq for Check {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+
+/// What is asked of whom.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    Http(Box<Http>),
+    Tcp(Place),
+    Tls(Place, Trust),
+    Dns(Dns),
+    Icmp {
+        host: String,
+        count: u32,
+    },
+    Postgres(Login),
+    Redis(Login),
+    #[cfg(feature = "lua")]
+    Lua(super::lua::Script),
+    CloudWatch(Box<super::cloudwatch::Ask>),
+}
+
+/// A host and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+/// Whom to believe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Trust {
+    pub(super) authorities: Option<PathBuf>,
+    pub(super) server_name: Option<String>,
+    pub(super) insecure: bool,
+}
+
+/// A request and what its answer is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Http {
+    pub(super) url: Uri,
+    pub(super) method: Method,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) token: Option<PathBuf>,
+    pub(super) body: String,
+    /// Empty: any below 400.
+    pub(super) status: Vec<u16>,
+    pub(super) pattern: Option<Regex>,
+    pub(super) redirects: u32,
+    pub(super) trust: Trust,
+}
+
+/// A question and what its answer is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Dns {
+    /// None: the first of /etc/resolv.conf.
+    pub(super) server: Option<Place>,
+    pub(super) query: String,
+    pub(super) record: super::dns::Record,
+    /// Empty: any answer that is not an error.
+    pub(super) expect: Vec<String>,
+}
+
+/// A server that wants to know who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Login {
+    pub(super) place: Place,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<Secret>,
+    pub(super) database: Option<String>,
+    /// Over TLS, if at all.
+    pub(super) trust: Option<Trust>,
+}
+
+/// A table as it is written.
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Raw {
+    name: String,
+    kind: String,
+    pub(super) target: Option<String>,
+    period: Option<String>,
+    timeout: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    method: Option<String>,
+    headers: Option<BTreeMap<String, String>>,
+    token_file: Option<PathBuf>,
+    body: Option<String>,
+    status: Option<Vec<u16>>,
+    body_regex: Option<String>,
+    redirects: Option<u32>,
+    tls: Option<bool>,
+    ca_file: Option<PathBuf>,
+    server_name: Option<String>,
+    insecure: Option<bool>,
+    query: Option<String>,
+    record: Option<String>,
+    expect: Option<Vec<String>>,
+    count: Option<u32>,
+    user: Option<String>,
+    password: Option<String>,
+    password_file: Option<PathBuf>,
+    database: Option<String>,
+    pub(super) script: Option<PathBuf>,
+    pub(super) arguments: Option<BTreeMap<String, String>>,
+    pub(super) memory_mib: Option<u32>,
+    pub(super) region: Option<String>,
+    pub(super) endpoint: Option<String>,
+    pub(super) access_key_id: Option<String>,
+    pub(super) secret_access_key: Option<String>,
+    pub(super) secret_access_key_file: Option<PathBuf>,
+    pub(super) delay: Option<String>,
+    pub(super) metric: Option<Vec<super::cloudwatch::Metric>>,
+}
+
+impl std::fmt::Debug for Raw {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The rest may hold secrets.
+        write!(out, "Raw({:?}, {:?})", self.name, self.kind)
+    }
+}
+
+impl Config {
+    /// Reads the tables.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let tables: Tables = toml::from_str(text).map_err(|error| Mistake::from_toml(text, &error).to_string())?;
+        let check = |raw: toml::Spanned<Raw>| {
+            let at = raw.span().start;
+            Check::try_from(raw.into_inner()).map_err(|sentence| Mistake::at(text, at, sentence).to_string())
+        };
+        let is_empty_list = tables.check.as_ref().is_some_and(Vec::is_empty);
+        let checks = tables.check.unwrap_or_default().into_iter().map(check).collect::<Result<_, _>>()?;
+        let config = Self::of(checks).map_err(|clash| clash.mistake(text).to_string())?;
+        Ok(Self { is_empty_list, ..config })
+    }
+
+    /// Checks of one file, when what holds for all of them together does.
+    pub fn of(check: Vec<Check>) -> Result<Self, Clash> {
+        let mut names = BTreeSet::new();
+        if let Some((index, twice)) = check.iter().enumerate().find(|(_, check)| !names.insert(&check.name)) {
+            let message = format!("check {:?} is there twice; series of both would be the same", twice.name);
+            return Err(Clash { index, message });
+        }
+        if check.len() > CHECKS_MAX {
+            let message = format!("there are {} checks, above {CHECKS_MAX}", check.len());
+            return Err(Clash { index: CHECKS_MAX, message });
+        }
+        Ok(Self { check, is_empty_list: false })
+    }
+}
+
+/// Checks that are good each by itself and cannot be together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clash {
+    /// The first that is too much.
+    index: usize,
+    message: String,
+}
+
+impl Clash {
+    /// Where it is in the file `text`.
+    pub fn mistake(self, text: &str) -> Mistake {
+        Mistake::at_path(text, &[Step::Key("check"), Step::Index(self.index)], self.message)
+    }
+}
+
+impl TryFrom<Raw> for Check {
+    type Error = String;
+
+    fn try_from(raw: Raw) -> Result<Self, String> {
+        let name = raw.name.clone();
+        Self::of(raw).map_err(|sentence| format!("check {name:?}: {sentence}"))
+    }
+}
+
+impl Check {
+    fn of(raw: Raw) -> Result<Self, String> {
+        if raw.name.is_empty() {
+            return Err("give it a name".into());
+        }
+        let time = |key: &str, text: &Option<String>| match text {
+            None => Ok(None),
+            Some(text) => {
+                let found = duration::parse(text).filter(|time| !time.is_zero());
+                found.map(Some).ok_or_else(|| format!("{key} {text:?} is no duration; write 30s, 1m30s or 500ms"))
+            }
+        };
+        let period = time("period", &raw.period)?.unwrap_or(PERIOD);
+        if !(PERIOD_MIN..=PERIOD_MAX).contains(&period) {
+            let (least, most) = (duration::write(PERIOD_MIN), duration::write(PERIOD_MAX));
+            return Err(format!("period {} is not between {least} and {most}", duration::write(period)));
+        }
+        let most = Duration::from_millis((period.as_millis() as f64 * GAP_MIN) as u64);
+        let timeout = time("timeout", &raw.timeout)?.unwrap_or(TIMEOUT.min(most));
+        if timeout > most {
+            return Err(format!(
+                "timeout {} is above {}: two runs may be half a period apart",
+                duration::write(timeout),
+                duration::write(most)
+            ));
+        }
+        let mut left = raw.clone();
+        let ask = ask(&mut left)?;
+        if let Some(key) = left.left() {
+            return Err(format!("{key} means nothing to the kind {}", raw.kind));
+        }
+        let labels = labels(&raw)?;
+        Ok(Self { name: raw.name.clone(), labels, period, timeout, ask, raw })
+    }
+}
+
+fn labels(raw: &Raw) -> Result<Vec<(String, String)>, String> {
+    if let Some(own) = raw.labels.keys().find(|name| OWN_LABELS.contains(&name.as_str())) {
+        return Err(format!("the label {own} is the check's own"));
+    }
+    let target = raw.target.clone().or_else(|| raw.region.clone()).or_else(|| raw.query.clone()).unwrap_or_default();
+    let own = [("check", raw.name.clone()), ("kind", raw.kind.clone()), ("target", without_login(&target))];
+    let mut out: Vec<(String, String)> = own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    out.extend(raw.labels.clone());
+    Labels::new(out.iter().map(|(name, value)| (name.as_str(), value.as_str()))).map_err(|error| error.to_string())?;
+    Ok(out)
+}
+
+/// A URL without the name and the password in it.
+fn without_login(target: &str) -> String {
+    match target.split_once("://") {
+        Some((scheme, rest)) => {
+            let end = rest.find('/').unwrap_or(rest.len());
+            let host = rest[..end].rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[host..])
+        }
+        None => target.to_owned(),
+    }
+}
+
+/// What the kind makes of its keys; it takes those that it knows.
+fn ask(raw: &mut Raw) -> Result<Ask, String> {
+    match raw.kind.as_str() {
+        "http" => http(raw).map(|http| Ask::Http(Box::new(http))),
+        "tcp" => Ok(Ask::Tcp(place(&target(raw)?, None)?)),
+        "tls" => Ok(Ask::Tls(place(&target(raw)?, Some(443))?, trust(raw))),
+        "dns" => dns(raw).map(Ask::Dns),
+        "icmp" => {
+            let count = raw.count.take().unwrap_or(3);
+            if !(1..=COUNT_MAX).contains(&count) {
+                return Err(format!("count {count} is not between 1 and {COUNT_MAX}"));
+            }
+            Ok(Ask::Icmp { host: target(raw)?, count })
+        }
+        "postgres" => {
+            let mut login = login(raw, 5432)?;
+            login.user.get_or_insert_with(|| "postgres".into());
+            login.database = raw.database.take();
+            Ok(Ask::Postgres(login))
+        }
+        "redis" => login(raw, 6379).map(Ask::Redis),
+        "cloudwatch" => super::cloudwatch::Ask::of(raw).map(|ask| Ask::CloudWatch(Box::new(ask))),
+        #[cfg(feature = "lua")]
+        "lua" => super::lua::Script::of(raw).map(Ask::Lua),
+        #[cfg(not(feature = "lua"))]
+        "lua" => Err("this ogive was built without Lua; build it with --features lua".into()),
+        other => {
+            let meant = did_you_mean(nearest(KINDS, other));
+            Err(format!("there is no kind {other:?}; there are {}{meant}", KINDS.join(", ")))
+        }
+    }
+}
+
+fn target(raw: &mut Raw) -> Result<String, String> {
+    raw.target.take().filter(|target| !target.is_empty()).ok_or_else(|| "target is missing".into())
+}
+
+/// `HOST:PORT`, `[V6]:PORT`, or `HOST` where there is a usual port.
+pub(super) fn place(text: &str, usual: Option<u16>) -> Result<Place, String> {
+    let wrong = || format!("target {text:?} is not HOST:PORT");
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.starts_with('[') => {
+            (host, Some(port.parse().map_err(|_| wrong())?))
+        }
+        _ => (text, None),
+    };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let port = port.or(usual).filter(|port| *port > 0).ok_or_else(wrong)?;
+    if host.is_empty() || host.contains(['/', ' ', '[', ']', '@']) {
+        return Err(wrong());
+    }
+    Ok(Place { host: host.to_owned(), port })
+}
+
+fn trust(raw: &mut Raw) -> Trust {
+    Trust {
+        authorities: raw.ca_file.take(),
+        server_name: raw.server_name.take(),
+        insecure: raw.insecure.take().unwrap_or(false),
+    }
+}
+
+fn http(raw: &mut Raw) -> Result<Http, String> {
+    let target = target(raw)?;
+    let url: Uri = target.parse().map_err(|error| format!("target {target:?}: {error}"))?;
+    Origin::of(&url).map_err(|sentence| format!("target {target:?}: {sentence}"))?;
+    if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("a password does not belong in an address; use headers or token_file".into());
+    }
+    let method = raw.method.take().unwrap_or_else(|| "GET".into());
+    let method = Method::from_bytes(method.as_bytes()).map_err(|_| format!("method {method:?} is none"))?;
+    let pattern = match raw.body_regex.take() {
+        Some(text) => Some(Regex::new(&text).map_err(|error| format!("body_regex: {error}"))?),
+        None => None,
+    };
+    let status = raw.status.take().unwrap_or_default();
+    if let Some(wrong) = status.iter().find(|status| !(100..600).contains(*status)) {
+        return Err(format!("status {wrong} is none"));
+    }
+    let redirects = raw.redirects.take().unwrap_or(0);
+    if redirects > REDIRECTS_MAX {
+        return Err(format!("redirects {redirects} is above {REDIRECTS_MAX}"));
+    }
+    let headers: Vec<(String, String)> = raw.headers.take().unwrap_or_default().into_iter().collect();
+    for (name, value) in &headers {
+        hyper::header::HeaderName::try_from(name).map_err(|_| format!("header {name:?} is none"))?;
+        hyper::header::HeaderValue::try_from(value).map_err(|_| format!("the value of header {name:?} is none"))?;
+    }
+    let (token, body) = (raw.token_file.take(), raw.body.take().unwrap_or_default());
+    Ok(Http { url, method, headers, token, body, status, pattern, redirects, trust: trust(raw) })
+}
+
+fn dns(raw: &mut Raw) -> Result<Dns, String> {
+    let server = raw.target.take().map(|target| place(&target, Some(53))).transpose()?;
+    let query = raw.query.take().ok_or("query is missing: the name that is asked for")?;
+    let record = raw.record.take().unwrap_or_else(|| "A".into());
+    let record = super::dns::Record::of(&record).ok_or_else(|| {
+        format!("record {record:?} is none; there are {}", super::dns::Record::NAMES.map(|(name, _)| name).join(", "))
+    })?;
+    super::dns::check_name(&query)?;
+    Ok(Dns { server, query, record, expect: raw.expect.take().unwrap_or_default() })
+}
+
+fn login(raw: &mut Raw, port: u16) -> Result<Login, String> {
+    let place = place(&target(raw)?, Some(port))?;
+    let password = secret("password", raw.password.take(), raw.password_file.take())?;
+    let is_tls = raw.tls.take().unwrap_or(false);
+    let trust = if is_tls { Some(trust(raw)) } else { None };
+    Ok(Login { place, user: raw.user.take(), password, database: None, trust })
+}
+
+/// A secret from one of its two keys.
+pub(super) fn secret(key: &str, here: Option<String>, file: Option<PathBuf>) -> Result<Option<Secret>, String> {
+    match (here, file) {
+        (Some(_), Some(_)) => Err(format!("give {key} or {key}_file, not both")),
+        (here, file) => Ok(here.map(Secret::Here).or(file.map(Secret::In))),
+    }
+}
+
+impl Raw {
+    /// A key of a kind that nobody took.
+    fn left(&self) -> Option<&'static str> {
+        let keys = [
+            ("target", self.target.is_some()),
+            ("method", self.method.is_some()),
+            ("headers", self.headers.is_some()),
+            ("token_file", self.token_file.is_some()),
+            ("body", self.body.is_some()),
+            ("status", self.status.is_some()),
+            ("body_regex", self.body_regex.is_some()),
+            ("redirects", self.redirects.is_some()),
+            ("tls", self.tls.is_some()),
+            ("ca_file", self.ca_file.is_some()),
+            ("server_name", self.server_name.is_some()),
+            ("insecure", self.insecure.is_some()),
+            ("query", self.query.is_some()),
+            ("record", self.record.is_some()),
+            ("expect", self.expect.is_some()),
+            ("count", self.count.is_some()),
+            ("user", self.user.is_some()),
+            ("password", self.password.is_some()),
+            ("password_file", self.password_file.is_some()),
+            ("database", self.database.is_some()),
+            ("script", self.script.is_some()),
+            ("arguments", self.arguments.is_some()),
+            ("memory_mib", self.memory_mib.is_some()),
+            ("region", self.region.is_some()),
+            ("endpoint", self.endpoint.is_some()),
+            ("access_key_id", self.access_key_id.is_some()),
+            ("secret_access_key", self.secret_access_key.is_some()),
+            ("secret_access_key_file", self.secret_access_key_file.is_some()),
+            ("delay", self.delay.is_some()),
+            ("metric", self.metric.is_some()),
+        ];
+        keys.into_iter().find(|(_, is_left)| *is_left).map(|(key, _)| key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        Config::parse(text).unwrap_err()
+    }
+
+    const TCP: &str = "[[check]]\nname = \"a\"\nkind = \"tcp\"\ntarget = \"h:1\"\n";
+
+    #[test]
+    fn a_table_of_each_kind_is_read() {
+        let text = "
+            [[check]]
+            name = 'shop'
+            kind = 'http'
+            target = 'https://shop.example.com/health'
+            period = '30s'
+            timeout = '5s'
+            labels = {team = 'shop'}
+            status = [200, 204]
+            body_regex = 'ok'
+            headers = {accept = 'text/plain'}
+            [[check]]
+            name = 'port'
+            kind = 'tcp'
+            target = '[::1]:80'
+            [[check]]
+            name = 'certificate'
+            kind = 'tls'
+            target = 'example.com'
+            [[check]]
+            name = 'name'
+            kind = 'dns'
+            target = '192.0.2.1'
+            query = 'example.com'
+            record = 'MX'
+            [[check]]
+            name = 'ping'
+            kind = 'icmp'
+            target = 'example.com'
+            [[check]]
+            name = 'database'
+            kind = 'postgres'
+            target = 'db'
+            database = 'shop'
+            password = 'x'
+            tls = true
+            ca_file = '/ca.pem'
+            [[check]]
+            name = 'cache'
+            kind = 'redis'
+            target = 'cache'
+        ";
+        let checks = Config::parse(text).unwrap().check;
+        let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+        assert_eq!(names, ["shop", "port", "certificate", "name", "ping", "database", "cache"]);
+        assert_eq!((checks[0].period, checks[0].timeout), (Duration::from_secs(30), Duration::from_secs(5)));
+        assert_eq!((checks[1].period, checks[1].timeout), (PERIOD, TIMEOUT));
+        let Ask::Tcp(place) = &checks[1].ask else { panic!("{:?}", checks[1].ask) };
+        assert_eq!((place.host.as_str(), place.port), ("::1", 80));
+        let Ask::Tls(place, _) = &checks[2].ask else { panic!("{:?}", checks[2].ask) };
+        assert_eq!(place.port, 443);
+        let Ask::Postgres(login) = &checks[5].ask else { panic!("{:?}", checks[5].ask) };
+        assert_eq!((login.place.port, login.user.as_deref()), (5432, Some("postgres")));
+        assert_eq!(login.database.as_deref(), Some("shop"));
+        assert!(login.trust.is_some());
+        assert!(!format!("{checks:?}").contains("\"x\""), "a password is shown");
+        assert_eq!(checks[0].labels.last(), Some(&("team".into(), "shop".into())));
+        assert!(Config::parse("").unwrap().check.is_empty());
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        for (text, sentence) in [
+            ("\n\n[[check]]\nnmae = 'a'", "line 4: unknown field `nmae`"),
+            ("[[chekc]]\nname = 'a'", "line 1: unknown field `chekc`"),
+            ("[[check]]\nname = 'a'\nkind = 'tcp'", "line 1: check \"a\": target is missing"),
+            ("x = [", "line 1: "),
+        ] {
+            let found = error(text);
+            assert!(found.starts_with(sentence), "{found}");
+        }
+        let more = |line: &str| error(&format!("{TCP}{line}"));
+        for (line, sentence) in [
+            ("count = 3", "count means nothing to the kind tcp"),
+            ("period = '1x'", "period \"1x\" is no duration"),
+            ("period = '999ms'", "period 999ms is not between 1s and 1w"),
+            ("period = '10s'\ntimeout = '6s'", "timeout 6s is above 5s100ms"),
+            ("labels = {check = 'x'}", "the label check is the check's own"),
+            ("labels = {'' = 'x'}", "label"),
+        ] {
+            assert!(more(line).contains(sentence), "{}", more(line));
+        }
+        assert!(error(&format!("{TCP}{TCP}")).contains("\"a\" is there twice"));
+        for (kind, keys, sentence) in [
+            ("nothing", "", "there is no kind \"nothing\""),
+            ("http", "target = 'ftp://x/'", "is no http or https address"),
+            ("http", "target = 'http://u:p@x/'", "a password does not belong"),
+            ("http", "target = 'http://x/'\nbody_regex = '('", "body_regex: "),
+            ("http", "target = 'http://x/'\nstatus = [99]", "status 99 is none"),
+            ("http", "target = 'http://x/'\nredirects = 11", "redirects 11 is above 10"),
+            ("dns", "target = 'x'", "query is missing"),
+            ("dns", "query = 'x'\nrecord = 'Q'", "record \"Q\" is none"),
+            ("dns", "query = 'a..b'", "query"),
+            ("tcp", "target = 'x'", "is not HOST:PORT"),
+            ("icmp", "target = 'x'\ncount = 11", "count 11 is not between"),
+            ("redis", "target = 'x'\npassword = 'a'\npassword_file = '/b'", "not both"),
+            ("redis", "target = 'x'\nca_file = '/b'", "ca_file means nothing"),
+            // It was taken and never used: PING asks no database.
+            ("redis", "target = 'x'\ndatabase = '1'", "database means nothing to the kind redis"),
+        ] {
+            let found = error(&format!("[[check]]\nname = 'a'\nkind = '{kind}'\n{keys}"));
+            assert!(found.contains(sentence), "{found}");
+        }
+    }
+
+    #[test]
+    fn limits_hold() {
+        let tables = |count: usize| {
+            let one = |at| format!("[[check]]\nname = '{at}'\nkind = 'tcp'\ntarget = 'h:1'\n");
+            Config::parse(&(0..count).map(one).collect::<String>())
+        };
+        assert_eq!(tables(CHECKS_MAX).unwrap().check.len(), CHECKS_MAX);
+        assert!(tables(CHECKS_MAX + 1).unwrap_err().contains("above 10000"));
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_no_label() {
+        assert_eq!(without_login("amqp://u:p@h:1/x"), "amqp://h:1/x");
+        assert_eq!(without_login("h:1"), "h:1");
+        assert_eq!(without_login("http://h/a@b"), "http://h/a@b");
+    }
+}

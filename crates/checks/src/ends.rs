@@ -1,0 +1,129 @@
+//! The ends of series: what a check that is gone told last is no state of anything any more, so each series of states gets a
+//! staleness marker, as those of a scraped target that is gone do. Counts and latencies of a second need none.
+//!
+//! Invariants: a marker comes behind the last sample of its series, also when the check was under way as it was removed.
+//! Limits: [`LASTING_MAX`] series of a check; a script that makes more has the rest end by themselves, five minutes later.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ogive_model::{Batch, Kind, Sample, SeriesDef, Temporality, Value};
+
+use super::config::Check;
+use ogive_model::STALE;
+
+/// 1,000 series: ten times what a usual check tells.
+const LASTING_MAX: usize = 1_000;
+
+/// What checks told last.
+#[derive(Default)]
+pub(super) struct Ends(Mutex<ByName>);
+
+/// Each check by its name, with the series of its states.
+type ByName = BTreeMap<String, (Arc<Check>, Vec<SeriesDef>)>;
+
+impl Ends {
+    fn lock(&self) -> MutexGuard<'_, ByName> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A check is there from now on. When it is another one of the same name, with other labels, the series of the former end.
+    pub(super) fn began(&self, check: &Arc<Check>, now_ns: i64) -> Option<Batch> {
+        let mut all = self.lock();
+        let before = all.remove(&check.name);
+        let (kept, ended) = match before {
+            Some((before, series)) if before.labels == check.labels => (series, Vec::new()),
+            Some((_, series)) => (Vec::new(), series),
+            None => Default::default(),
+        };
+        all.insert(check.name.clone(), (check.clone(), kept));
+        marks(ended, now_ns)
+    }
+
+    /// A check is gone.
+    pub(super) fn ended(&self, name: &str, now_ns: i64) -> Option<Batch> {
+        let (_, series) = self.lock().remove(name)?;
+        marks(series, now_ns)
+    }
+
+    /// A run told this. When its check is gone by now, what it told has ended already.
+    pub(super) fn told(&self, check: &Arc<Check>, batch: &Batch, now_ns: i64) -> Option<Batch> {
+        let states = batch.series.iter().flatten().filter(|series| is_state(series));
+        match self.lock().get_mut(&check.name) {
+            Some((of, known)) if of.labels == check.labels => {
+                for series in states {
+                    if known.len() < LASTING_MAX && !known.contains(series) {
+                        known.push(series.clone());
+                    }
+                }
+                None
+            }
+            _ => marks(states.cloned().collect(), now_ns),
+        }
+    }
+}
+
+fn is_state(series: &SeriesDef) -> bool {
+    series.meta.kind == Kind::Float && series.meta.temporality == Temporality::Gauge
+}
+
+/// A marker for each, a millisecond behind `now_ns`: no sample is as late.
+fn marks(series: Vec<SeriesDef>, now_ns: i64) -> Option<Batch> {
+    let time_ns = now_ns + 1_000_000;
+    let sample = |at: usize| {
+        Ok(Sample { series: at as u32, time_ns, start_ns: None, value: Value::Float(f64::from_bits(STALE)) })
+    };
+    let samples = (0..series.len()).map(sample).collect();
+    (!series.is_empty()).then(|| Batch { samples, series: series.into_iter().map(Ok).collect(), ..Batch::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::run::Run;
+    use ogive_probe::Clock;
+
+    fn check(port: u16) -> Arc<Check> {
+        let text = format!("[[check]]\nname = \"a\"\nkind = \"tcp\"\ntarget = \"h:{port}\"\n");
+        Arc::new(Config::parse(&text).unwrap().check.remove(0))
+    }
+
+    fn batch(check: &Check) -> Batch {
+        let mut run = Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000));
+        run.gauge("ogive_check_bytes", "By", 7.0);
+        let end = run.ended(Some(Ok(())), check);
+        run.batch(&end, check)
+    }
+
+    fn names(batch: Option<Batch>) -> Vec<String> {
+        let batch = batch.unwrap_or_default();
+        let stale = |sample: &Result<Sample, _>| matches!(&sample.as_ref().unwrap().value, Value::Float(value) if value.to_bits() == STALE);
+        assert!(batch.samples.iter().all(stale));
+        batch.series.iter().map(|series| series.as_ref().unwrap().labels.metric_name().to_owned()).collect()
+    }
+
+    #[test]
+    fn states_end_with_their_check_and_counts_do_not() {
+        let (ends, check, both) = (Ends::default(), check(1), ["ogive_check_up", "ogive_check_bytes"]);
+        assert_eq!(names(ends.began(&check, 0)), [""; 0]);
+        assert_eq!(names(ends.told(&check, &batch(&check), 0)), [""; 0]);
+        assert_eq!(names(ends.told(&check, &batch(&check), 0)), [""; 0]);
+        assert_eq!(names(ends.ended("a", 0)), both);
+        assert_eq!(names(ends.ended("a", 0)), [""; 0], "once");
+        // A run that was under way when its check went.
+        assert_eq!(names(ends.told(&check, &batch(&check), 0)), both);
+    }
+
+    #[test]
+    fn a_check_that_asks_another_ends_the_series_of_the_first() {
+        let (ends, one, other) = (Ends::default(), check(1), check(2));
+        assert!(ends.began(&one, 0).is_none());
+        assert!(ends.told(&one, &batch(&one), 0).is_none());
+        assert!(ends.began(&check(1), 0).is_none(), "the same labels");
+        assert_eq!(names(ends.began(&other, 0)).len(), 2);
+        let marked = ends.told(&one, &batch(&one), 5_000_000).unwrap();
+        assert_eq!(marked.samples[0].as_ref().unwrap().time_ns, 6_000_000);
+        assert_eq!(marked.series[0].as_ref().unwrap().labels.get("target"), "h:1");
+    }
+}

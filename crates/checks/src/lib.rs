@@ -1,0 +1,319 @@
+//! Scheduled checks: what others serve is asked for again and again, and each answer stored, and each that did not come.
+//!
+//! - `config`: what is asked of whom; `plan`: when; `run`: what becomes of it as samples.
+//! - `http`, `dns`, `icmp`, `postgres`, `redis`, `cloudwatch`, `lua`: how each kind asks; `net`: what they share.
+//!
+//! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it had no answer or was not begun.
+//! Nothing waits in a queue: a check whose last run is under way, or that finds [`RUNNING_MAX`] others, is skipped and counted.
+//! Threads: tasks of the server's runtime; a script has a process of its own.
+//! A check that is gone ends its series (`ends`).
+//! What may be in it: what asks other services, the plan by which it does, and what becomes samples of their answers. What may not: a server,
+//! and any way into a store but the door.
+//! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old checks stay.
+#![forbid(unsafe_code)]
+
+mod certificate;
+mod cloudwatch;
+mod config;
+mod dns;
+mod ends;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
+mod http;
+mod icmp;
+#[cfg(feature = "lua")]
+pub mod lua;
+mod net;
+mod plan;
+mod postgres;
+mod redis;
+mod run;
+mod sigv4;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ogive_model::{Batch, Tenant};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Semaphore;
+
+use config::{Ask, FILE_BYTES_MAX};
+pub use config::{Check, Clash, Config};
+use ends::Ends;
+use net::Network;
+use ogive_door::Door;
+use ogive_door::audit::{Entry, note};
+use ogive_door::counters::Protocol;
+use ogive_door::differences::{differences, shown};
+use ogive_door::outbox::Outbox;
+use ogive_door::reload::{Marks, Which, settled};
+use ogive_outgoing::Files;
+use ogive_text::mistake;
+use plan::{Due, Plan, Random};
+use run::{Failure, Reason, Run};
+
+/// 128 checks under way, a socket and some 20 KiB each.
+const RUNNING_MAX: usize = 128;
+
+/// The files of this machine, for tests.
+#[cfg(test)]
+pub(crate) const TEST_FILES: Files =
+    Files { read: |path| std::fs::read(path), list: |_| Ok(Vec::new()), owner: |_| String::new() };
+
+/// What is to be checked.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(id = "check_options")]
+pub struct CheckOptions {
+    /// File with [[check]] tables (TOML): what is asked for in intervals. SIGHUP reads it again.
+    #[arg(long, value_name = "FILE", env = "OGIVE_CHECKS")]
+    pub checks: Option<PathBuf>,
+}
+
+/// Checks that can run.
+pub struct Checks {
+    config: Config,
+    files: Files,
+    /// Where a reload reads them; none where somebody else owns the file.
+    path: Option<PathBuf>,
+    /// Every key of that file with its value, to tell what differs.
+    flat: Flat,
+    marks: Marks,
+}
+
+type Flat = Vec<(String, String)>;
+
+impl Checks {
+    /// The checks of tables that somebody else has read.
+    pub fn open(config: &Config, files: Files) -> Self {
+        Self { config: config.clone(), files, path: None, flat: Flat::new(), marks: Marks::default() }
+    }
+
+    /// The checks of a file; none of no file.
+    pub fn of(options: &CheckOptions, files: Files) -> anyhow::Result<Self> {
+        let ((config, flat), marks) = match &options.checks {
+            Some(path) => read(path, files).map_err(anyhow::Error::msg).context("cannot start the checks")?,
+            None => Default::default(),
+        };
+        Ok(Self { config, files, path: options.checks.clone(), flat, marks })
+    }
+
+    /// Runs them until the server ends. Called within the runtime: a signal is heard from then on, not from when this is polled.
+    pub fn run(self, door: Arc<Door>) -> impl Future<Output = ()> {
+        let hangup = (!self.config.check.is_empty() || self.path.is_some()).then(|| signal(SignalKind::hangup()));
+        async move {
+            if let Some(Ok(hangup)) = hangup {
+                self.run_and_reload(door, hangup).await;
+            }
+        }
+    }
+
+    async fn run_and_reload(mut self, door: Arc<Door>, mut hangup: Signal) {
+        let outbox = Outbox::new(door.clone(), Protocol::Check, Tenant::default());
+        let sending = tokio::spawn(outbox.clone().run(door.ending.clone()));
+        let mut ending = door.ending.clone();
+        let mut work = Work::new(&door, self.files, outbox);
+        work.become_of(self.config);
+        loop {
+            let wait = work.wait_ns().map_or(Duration::MAX, Duration::from_nanos);
+            tokio::select! {
+                () = tokio::time::sleep(wait) => work.begin_due(),
+                _ = hangup.recv() => {
+                    let (Some(path), files, before) = (self.path.clone(), self.files, self.marks.clone()) else { continue };
+                    // Megabytes of tables, or a disk that hangs: not on a thread that others wait for.
+                    let reading = tokio::task::spawn_blocking(move || settled(&before, || read(&path, files))).await;
+                    let path = self.path.as_deref().expect("it was just read");
+                    let read = reading.unwrap_or_else(|error| Err(error.to_string()));
+                    door.counters.reloads.ended(Which::Checks, read.is_ok());
+                    match read {
+                        Ok(((config, flat), marks)) => {
+                            self.marks = marks;
+                            work.become_of(config);
+                            let (before, after) = (shown(&self.flat), shown(&flat));
+                            if let Some(what) = differences(&before, &after) {
+                                let owner = (files.owner)(path);
+                                note(&door, Entry::config(path, &owner, "checks", "signal HUP", &what));
+                            }
+                            self.flat = flat;
+                            eprintln!("ogive: {} checks are in force", work.checks.len());
+                        }
+                        Err(error) => {
+                            eprintln!("ogive: {error}; the checks stay as they were");
+                            note(&door, Entry::config(path, &(files.owner)(path), "checks_refused", "signal HUP", &error));
+                        }
+                    }
+                }
+                // What it finds is a lock, which no wait may outlive.
+                () = async { drop(ending.wait_for(|ending| *ending).await) } => break,
+            }
+        }
+        // Runs under way are given up; what they would have said belongs to a server that is no more.
+        let _ = sending.await;
+    }
+}
+
+fn read(path: &Path, files: Files) -> Result<((Config, Flat), Marks), String> {
+    let text = mistake::file_text(files.read, path, FILE_BYTES_MAX)?;
+    let config = Config::parse(&text).map_err(|error| format!("{}, {error}", path.display()))?;
+    let mut marks = Marks::default();
+    marks.note(path, text.as_bytes());
+    marks.count(config.check.len(), config.is_empty_list);
+    Ok(((config, mistake::flat(&text)), marks))
+}
+
+/// What every run can reach.
+struct Shared {
+    door: Arc<Door>,
+    network: Arc<Network>,
+    #[cfg(feature = "lua")]
+    scripts: lua::Processes,
+    outbox: Arc<Outbox>,
+    /// Checks whose run is under way.
+    under_way: Mutex<BTreeSet<String>>,
+    ends: Ends,
+}
+
+/// A run of this check is under way; over when this is dropped, however that comes about.
+struct UnderWay {
+    shared: Arc<Shared>,
+    name: String,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.shared.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
+
+struct Work {
+    shared: Arc<Shared>,
+    places: Arc<Semaphore>,
+    plan: Plan,
+    checks: BTreeMap<String, Arc<Check>>,
+    random: Random,
+}
+
+impl Work {
+    fn new(door: &Arc<Door>, files: Files, outbox: Arc<Outbox>) -> Self {
+        let seed = ogive_export::random_source().0 as u64;
+        let network = Arc::new(Network::new(files));
+        let shared = Shared {
+            door: door.clone(),
+            network,
+            #[cfg(feature = "lua")]
+            scripts: lua::Processes::default(),
+            outbox,
+            under_way: Mutex::default(),
+            ends: Ends::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            places: Arc::new(Semaphore::new(RUNNING_MAX)),
+            plan: Plan::new(seed),
+            checks: BTreeMap::new(),
+            random: Random::new(!seed),
+        }
+    }
+
+    /// Runs these checks and no others; one that did not change keeps its place.
+    fn become_of(&mut self, config: Config) {
+        let now_ns = self.shared.door.clock.now();
+        let wanted: BTreeMap<String, Check> =
+            config.check.into_iter().map(|check| (check.name.clone(), check)).collect();
+        for name in self.checks.keys().filter(|name| !wanted.contains_key(*name)) {
+            self.plan.remove(name);
+            self.shared.mark(self.shared.ends.ended(name, self.shared.door.clock.wall()));
+        }
+        self.checks.retain(|name, _| wanted.contains_key(name));
+        #[cfg(feature = "lua")]
+        self.shared.scripts.retain(|name| wanted.contains_key(name));
+        for (name, check) in wanted {
+            if self.checks.get(&name).is_some_and(|before| **before == check) {
+                continue;
+            }
+            let period_ns = u64::try_from(check.period.as_nanos()).expect("a week at most");
+            self.plan.add(&name, period_ns, now_ns);
+            let check = Arc::new(check);
+            self.shared.mark(self.shared.ends.began(&check, self.shared.door.clock.wall()));
+            self.checks.insert(name, check);
+        }
+    }
+
+    /// How long until a check is due.
+    fn wait_ns(&self) -> Option<u64> {
+        Some(self.plan.next_ns()?.saturating_sub(self.shared.door.clock.now()))
+    }
+
+    fn begin_due(&mut self) {
+        for Due { name, missed, .. } in self.plan.take(self.shared.door.clock.now()) {
+            let check = self.checks[&name].clone();
+            for _ in 0..missed.min(u64::from(u8::MAX)) {
+                self.skip(&check, Reason::Crowded, "the machine was busy: a whole period passed");
+            }
+            let mut under_way = self.shared.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_first = under_way.insert(name.clone());
+            drop(under_way);
+            if !is_first {
+                self.skip(&check, Reason::Overrun, "the last run is still under way");
+                continue;
+            }
+            let guard = UnderWay { shared: self.shared.clone(), name };
+            let Ok(place) = self.places.clone().try_acquire_owned() else {
+                self.skip(&check, Reason::Crowded, &format!("{RUNNING_MAX} other checks are under way"));
+                continue;
+            };
+            let random = Random::new(self.random.next());
+            tokio::spawn(async move {
+                guard.shared.check(&check, random).await;
+                drop((guard, place));
+            });
+        }
+    }
+
+    fn skip(&self, check: &Check, reason: Reason, sentence: &str) {
+        let run = Run::begin(self.shared.door.clock);
+        self.shared.outbox.add(run.batch(&Err(Failure::new(reason, sentence)), check));
+    }
+}
+
+impl Shared {
+    /// Tells that series have ended.
+    fn mark(&self, marks: Option<Batch>) {
+        if let Some(marks) = marks {
+            self.outbox.add(marks);
+        }
+    }
+
+    async fn check(&self, check: &Arc<Check>, random: Random) {
+        let mut run = Run::begin(self.door.clock);
+        let asked = tokio::time::timeout(check.timeout, self.ask(&mut run, check, random)).await;
+        let end = run.ended(asked.ok(), check);
+        let batch = run.batch(&end, check);
+        let marks = self.ends.told(check, &batch, self.door.clock.wall());
+        self.outbox.add(batch);
+        self.mark(marks);
+    }
+
+    async fn ask(&self, run: &mut Run, check: &Check, mut random: Random) -> Result<(), Failure> {
+        let network = &self.network;
+        match &check.ask {
+            Ask::Http(http) => http::run(network, run, http).await,
+            Ask::Tcp(place) => network.connect(run, place).await.map(drop),
+            Ask::Tls(place, trust) => network.open(run, place, Some(trust)).await.map(drop),
+            Ask::Dns(dns) => dns::run(network, run, dns, &mut random).await,
+            Ask::Icmp { host, count } => {
+                icmp::run(network, run, (host, *count), (check.timeout, self.door.clock), &mut random).await
+            }
+            Ask::Postgres(login) => postgres::run(network, run, login, &mut random).await,
+            Ask::Redis(login) => redis::run(network, run, login).await,
+            Ask::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,
+            #[cfg(feature = "lua")]
+            Ask::Lua(script) => {
+                let means = (&self.scripts, self.network.files);
+                lua::run(means, run, (&check.name, script), check.timeout).await
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! PostgreSQL: start-up, login (none, password, MD5, SCRAM-SHA-256) and `SELECT 1`, by its protocol 3.0.
+//!
+//! Why not a client library: the lightest brings 36 crates for one question.
+//! Limits: [`MESSAGE_BYTES_MAX`], [`MESSAGES_MAX`], [`ITERATIONS_MAX`]. Passwords for SCRAM are used as they are: those beyond ASCII that
+//! SASLprep would change do not log in.
+
+use std::num::NonZeroU32;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use ring::{digest, hmac, pbkdf2};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+
+use super::config::Login;
+use super::net::{Network, Stream};
+use super::plan::Random;
+use super::run::{Failure, Reason, Run};
+use super::sigv4::hex;
+use md5::{Digest as _, Md5};
+
+/// 64 KiB of a message: what is asked for takes some bytes, an error some hundred.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// 200 messages until an answer is there: a server tells some 15 settings.
+const MESSAGES_MAX: usize = 200;
+/// 100,000 rounds of a password's hash, 25 times the usual: 50 ms.
+const ITERATIONS_MAX: u32 = 100_000;
+const VERSION: u32 = 3 << 16;
+const TLS_PLEASE: u32 = 80_877_103;
+
+type Connection = BufReader<Box<dyn Stream>>;
+
+pub(super) async fn run(network: &Network, run: &mut Run, login: &Login, random: &mut Random) -> Result<(), Failure> {
+    let mut stream = network.connect(run, &login.place).await?;
+    let stream: Box<dyn Stream> = match &login.trust {
+        None => Box::new(stream),
+        Some(trust) => {
+            stream.write_all(&first(TLS_PLEASE, &[])).await?;
+            match stream.read_u8().await? {
+                b'S' => network.tls(run, stream, &login.place.host, trust).await?,
+                _ => return Err(Failure::new(Reason::Tls, "the server does not speak TLS")),
+            }
+        }
+    };
+    let mut stream = BufReader::new(stream);
+    run.phase("login");
+    let user = login.user.as_deref().unwrap_or("postgres");
+    let database = login.database.as_deref().unwrap_or(user);
+    let parameters = ["user", user, "database", database, "application_name", "ogive"];
+    write(&mut stream, &first(VERSION, &parameters)).await?;
+    let password = match &login.password {
+        Some(password) => Some(network.words(password).await?),
+        None => None,
+    };
+    log_in(&mut stream, user, password.as_deref(), random).await?;
+    run.phase("query");
+    write(&mut stream, &message(b'Q', b"SELECT 1\0")).await?;
+    let mut rows = 0;
+    until_ready(&mut stream, |kind, _| rows += usize::from(kind == b'D')).await?;
+    // Whether it hears that is its own affair.
+    let _ = stream.write_all(&message(b'X', &[])).await;
+    if rows == 1 { Ok(()) } else { Err(Failure::new(Reason::Protocol, format!("SELECT 1 has {rows} rows"))) }
+}
+
+/// Proves who asks, until the server is ready.
+pub(super) async fn log_in(
+    stream: &mut Connection,
+    user: &str,
+    password: Option<&str>,
+    random: &mut Random,
+) -> Result<(), Failure> {
+    let mut scram: Option<Scram> = None;
+    for _ in 0..MESSAGES_MAX {
+        let (kind, body) = read(stream).await?;
+        if kind == b'E' {
+            return Err(refused(&body));
+        }
+        if kind != b'R' {
+            continue;
+        }
+        let (method, rest) = body.split_first_chunk::<4>().ok_or_else(strange)?;
+        let method = u32::from_be_bytes(*method);
+        if method == 0 {
+            return until_ready(stream, |_, _| {}).await;
+        }
+        let missing = || Failure::new(Reason::Local, "the server asks for a password and the check has none");
+        let answer = match method {
+            3 => [password.ok_or_else(missing)?.as_bytes(), b"\0"].concat(),
+            5 => md5_answer(user, password.ok_or_else(missing)?, rest),
+            10 => {
+                if !rest.split(|byte| *byte == 0).any(|name| name == b"SCRAM-SHA-256") {
+                    return Err(Failure::new(Reason::Login, "the server knows no login that this check knows"));
+                }
+                if scram.is_some() {
+                    return Err(strange());
+                }
+                let started = scram.insert(Scram::new(password.ok_or_else(missing)?, random));
+                let first = format!("n,,{}", started.first);
+                let length = u32::try_from(first.len()).expect("it is short").to_be_bytes();
+                [b"SCRAM-SHA-256\0", &length[..], first.as_bytes()].concat()
+            }
+            11 => {
+                // Once: each answer is up to 50 ms of hashing, as the server wants it.
+                let scram = scram.as_mut().filter(|scram| scram.expected.is_empty()).ok_or_else(strange)?;
+                scram.answer(std::str::from_utf8(rest).map_err(|_| strange())?)?.into_bytes()
+            }
+            12 => {
+                let scram: &Scram = scram.as_ref().ok_or_else(strange)?;
+                scram.check(std::str::from_utf8(rest).map_err(|_| strange())?)?;
+                continue;
+            }
+            other => {
+                return Err(Failure::new(Reason::Login, format!("the server wants login {other}, which is not known")));
+            }
+        };
+        write(stream, &message(b'p', &answer)).await?;
+    }
+    Err(strange())
+}
+
+/// Reads until the server waits for the next command.
+pub(super) async fn until_ready(stream: &mut Connection, mut each: impl FnMut(u8, &[u8])) -> Result<(), Failure> {
+    let mut failure = None;
+    for _ in 0..MESSAGES_MAX {
+        match read(stream).await {
+            Ok((b'Z', _)) => return failure.map_or(Ok(()), Err),
+            Ok((b'E', body)) => failure = Some(refused(&body)),
+            Ok((other, body)) => each(other, &body),
+            // After some errors the server closes instead of becoming ready: what it said before is why.
+            Err(closed) => return Err(failure.unwrap_or(closed)),
+        }
+    }
+    Err(strange())
+}
+
+async fn write(stream: &mut Connection, bytes: &[u8]) -> Result<(), Failure> {
+    stream.write_all(bytes).await?;
+    Ok(stream.flush().await?)
+}
+
+/// The kind of a message and what it holds.
+async fn read(stream: &mut Connection) -> Result<(u8, Vec<u8>), Failure> {
+    let kind = stream.read_u8().await?;
+    let length = stream.read_u32().await? as usize;
+    let length = length.checked_sub(4).filter(|length| *length <= MESSAGE_BYTES_MAX).ok_or_else(strange)?;
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    Ok((kind, body))
+}
+
+fn strange() -> Failure {
+    Failure::new(Reason::Protocol, "what answers does not speak PostgreSQL's protocol")
+}
+
+/// What an error message says: fields of a letter and words.
+fn refused(body: &[u8]) -> Failure {
+    let field = |letter: u8| {
+        let mut fields = body.split(|byte| *byte == 0).filter_map(|field| field.split_first());
+        fields.find(|(found, _)| **found == letter).map(|(_, words)| String::from_utf8_lossy(words).into_owned())
+    };
+    let code = field(b'C').unwrap_or_default();
+    let sentence = format!("the server says {:?} ({code})", field(b'M').unwrap_or_default());
+    // Class 28 is about who asks, 3D about databases that are not there.
+    let reason = if code.starts_with("28") || code.starts_with("3D") { Reason::Login } else { Reason::Status };
+    Failure::new(reason, sentence)
+}
+
+/// A message of the start, which has no letter.
+fn first(code: u32, words: &[&str]) -> Vec<u8> {
+    let mut body = code.to_be_bytes().to_vec();
+    for word in words {
+        // A zero ends a word.
+        body.extend(word.bytes().filter(|byte| *byte != 0));
+        body.push(0);
+    }
+    if !words.is_empty() {
+        body.push(0);
+    }
+    let length = u32::try_from(body.len() + 4).expect("names are short").to_be_bytes();
+    [&length[..], &body].concat()
+}
+
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len() + 4).expect("what is asked is short").to_be_bytes();
+    [&[kind], &length[..], body].concat()
+}
+
+fn md5_answer(user: &str, password: &str, salt: &[u8]) -> Vec<u8> {
+    let inner = hex(&Md5::digest(format!("{password}{user}").as_bytes()));
+    let outer = hex(&Md5::digest([inner.as_bytes(), salt].concat()));
+    format!("md5{outer}\0").into_bytes()
+}
+
+/// The client's side of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
+struct Scram {
+    password: String,
+    /// The first message without its head.
+    first: String,
+    nonce: String,
+    /// What the server's last message has to be.
+    expected: String,
+}
+
+impl Scram {
+    fn new(password: &str, random: &mut Random) -> Self {
+        let nonce = BASE64_STANDARD.encode([random.next(), random.next()].map(u64::to_be_bytes).concat());
+        // The user's name was said at the start.
+        Self::with("", password, &nonce)
+    }
+
+    fn with(user: &str, password: &str, nonce: &str) -> Self {
+        let first = format!("n={user},r={nonce}");
+        Self { password: password.into(), first, nonce: nonce.into(), expected: String::new() }
+    }
+
+    /// The answer to the server's first message.
+    fn answer(&mut self, server: &str) -> Result<String, Failure> {
+        let field = |name: char| server.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        let nonce = field('r').filter(|nonce| nonce.starts_with(&self.nonce) && nonce.len() > self.nonce.len());
+        let salt = field('s').and_then(|salt| BASE64_STANDARD.decode(salt).ok());
+        let iterations = field('i').and_then(|count| count.parse::<NonZeroU32>().ok());
+        let (Some(nonce), Some(salt), Some(iterations)) = (nonce, salt, iterations) else { return Err(strange()) };
+        if iterations.get() > ITERATIONS_MAX {
+            return Err(Failure::new(Reason::Limit, format!("the server wants {iterations} rounds of hashing")));
+        }
+        let mut salted = [0; digest::SHA256_OUTPUT_LEN];
+        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, self.password.as_bytes(), &mut salted);
+        let sign = |key: &[u8], words: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), words);
+        let last = format!("c=biws,r={nonce}");
+        let all = format!("{},{server},{last}", self.first);
+        let client_key = sign(&salted, b"Client Key");
+        let stored = digest::digest(&digest::SHA256, client_key.as_ref());
+        let signature = sign(stored.as_ref(), all.as_bytes());
+        let proof: Vec<u8> = client_key.as_ref().iter().zip(signature.as_ref()).map(|(key, sign)| key ^ sign).collect();
+        let server_key = sign(&salted, b"Server Key");
+        self.expected = format!("v={}", BASE64_STANDARD.encode(sign(server_key.as_ref(), all.as_bytes())));
+        Ok(format!("{last},p={}", BASE64_STANDARD.encode(proof)))
+    }
+
+    /// Whether the server knows the password too.
+    fn check(&self, server: &str) -> Result<(), Failure> {
+        match !self.expected.is_empty() && server == self.expected {
+            true => Ok(()),
+            false => Err(Failure::new(Reason::Login, "the server does not know the password that it asks for")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn scram_is_that_of_the_rfc() {
+        // RFC 7677, section 3.
+        let mut scram = Scram::with("user", "pencil", "rOprNGfwEbeRWgbNEkqO");
+        let server = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+        assert_eq!(
+            scram.answer(server).unwrap(),
+            "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+             p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+        );
+        assert_eq!(scram.check("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="), Ok(()));
+        assert_eq!(scram.check("v=x").unwrap_err().reason, Reason::Login);
+    }
+
+    #[test]
+    fn a_server_that_cheats_is_told() {
+        let answer = |server: &str| Scram::with("", "x", "abc").answer(server).unwrap_err().reason;
+        assert_eq!(answer("r=other,s=W22Z,i=1"), Reason::Protocol);
+        assert_eq!(answer("r=abc,s=W22Z,i=1"), Reason::Protocol);
+        assert_eq!(answer("r=abcd,s=W22Z,i=100001"), Reason::Limit);
+        assert_eq!(answer("r=abcd,s=W22Z,i=0"), Reason::Protocol);
+        assert_eq!(Scram::with("", "x", "abc").check("").unwrap_err().reason, Reason::Login);
+    }
+
+    /// A server that asks for the password's hash again and again had a processor for ten seconds: no message has to be waited for,
+    /// so that nothing ends it in between. It is asked for once.
+    #[test]
+    fn a_password_is_hashed_once() {
+        let said = |method: u32, words: &str| message(b'R', &[&method.to_be_bytes()[..], words.as_bytes()].concat());
+        let nonce = Scram::new("p", &mut Random::new(1)).nonce;
+        let (start, first) = (said(10, "SCRAM-SHA-256\0\0"), said(11, &format!("r={nonce}x,s=W22Z,i=1")));
+        let end = |messages: &[&[u8]]| {
+            let stream: Box<dyn Stream> =
+                Box::new(tokio::io::join(std::io::Cursor::new(messages.concat()), tokio::io::sink()));
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let mut stream = BufReader::new(stream);
+            let done = runtime.block_on(log_in(&mut stream, "u", Some("p"), &mut Random::new(1)));
+            done.unwrap_err().reason
+        };
+        assert_eq!(end(&[&start, &first]), Reason::Closed, "what comes next is waited for");
+        assert_eq!(end(&[&start, &first, &first]), Reason::Protocol);
+        assert_eq!(end(&[&start, &start]), Reason::Protocol);
+    }
+
+    #[test]
+    fn messages_have_their_bytes() {
+        assert_eq!(first(TLS_PLEASE, &[]), [0, 0, 0, 8, 4, 210, 22, 47]);
+        assert_eq!(first(VERSION, &["user", "a"]), b"\0\0\0\x10\0\x03\0\0user\0a\0\0");
+        assert_eq!(message(b'Q', b"x\0"), b"Q\0\0\0\x06x\0");
+    }
+
+    #[test]
+    fn errors_say_whether_the_login_was_wrong() {
+        let of = |code: &str| refused(format!("SFATAL\0C{code}\0Mno entry\0\0").as_bytes());
+        assert_eq!(of("28P01"), Failure::new(Reason::Login, "the server says \"no entry\" (28P01)"));
+        assert_eq!(of("53300").reason, Reason::Status);
+    }
+
+    proptest! {
+        #[test]
+        fn anything_may_come(bytes in prop::collection::vec(any::<u8>(), 0..300), text in ".*") {
+            let _ = refused(&bytes);
+            let _ = Scram::with("", "x", "a").answer(&text);
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let stream: Box<dyn Stream> = Box::new(tokio::io::join(std::io::Cursor::new(bytes), tokio::io::sink()));
+            let done = runtime.block_on(log_in(&mut BufReader::new(stream), "u", Some("p"), &mut Random::new(1)));
+            prop_assert!(done.is_err());
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! One run of a check: what it measured, how it ended, and the samples that tell of it.
+//!
+//! Format: every series has the labels `check`, `kind`, `target` and those of the check's own.
+//! - `ogive_check_up`: 1 or 0, for every run.
+//! - `ogive_check_runs_total{result}`: one for every run, a delta of a second; `result` is `ok` or a [`Reason`].
+//! - `ogive_check_seconds{phase}`: how long each phase took, a delta histogram of a second.
+//! - `ogive_check_no_answer`, `ogive_check_wrong_answer`: text, `reason: sentence`, when there was none or a wrong one.
+//! - whatever else the kind measures.
+//!
+//! Invariants: a run that had no answer has no latency of `phase="total"`, and it has a text: what did not answer is neither a zero
+//! nor a hole. A phase that ended before is told as it was.
+
+use ogive_hist::Histogram;
+use ogive_model::{Batch, Kind, METRIC_NAME, Sample, SeriesDef, SeriesMeta, Temporality, Value};
+use ogive_probe::Clock;
+
+use super::config::Check;
+
+const SECOND_NS: i64 = 1_000_000_000;
+/// The cells of latencies and counts: a second.
+const WIDTH_MS: u32 = 1_000;
+/// 1 KiB of a sentence: what a foreign server says is cut there.
+const SENTENCE_BYTES_MAX: usize = 1 << 10;
+
+/// Why a run did not end well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "lua", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Reason {
+    /// Nothing came in time.
+    Timeout,
+    /// Nobody listens there.
+    Refused,
+    /// No way leads there.
+    Unreachable,
+    /// The name has no address.
+    Dns,
+    /// The connection broke.
+    Closed,
+    /// TLS did not come about, or the certificate is not to be believed.
+    Tls,
+    /// What came is not of the protocol.
+    Protocol,
+    /// A status that was not asked for.
+    Status,
+    /// Content that was not asked for.
+    Content,
+    /// The login was not taken.
+    Login,
+    /// The script failed.
+    #[cfg(feature = "lua")]
+    Script,
+    /// A limit of time, memory or size was reached on this side.
+    Limit,
+    /// This machine cannot ask.
+    Local,
+    /// The check's last run was still under way.
+    Overrun,
+    /// As many checks as may were under way.
+    Crowded,
+}
+
+impl Reason {
+    /// The value of the label `result`.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+            Self::Dns => "dns",
+            Self::Closed => "closed",
+            Self::Tls => "tls",
+            Self::Protocol => "protocol",
+            Self::Status => "status",
+            Self::Content => "content",
+            Self::Login => "login",
+            #[cfg(feature = "lua")]
+            Self::Script => "script",
+            Self::Limit => "limit",
+            Self::Local => "local",
+            Self::Overrun => "overrun",
+            Self::Crowded => "crowded",
+        }
+    }
+
+    /// Whether an answer came, though not the right one.
+    const fn is_answer(self) -> bool {
+        matches!(self, Self::Tls | Self::Protocol | Self::Status | Self::Content | Self::Login)
+    }
+
+    /// Whether the check was not even begun.
+    const fn is_skipped(self) -> bool {
+        matches!(self, Self::Overrun | Self::Crowded)
+    }
+}
+
+/// How a run failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "lua", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Failure {
+    pub(super) reason: Reason,
+    pub(super) sentence: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}: {}", self.reason.name(), self.sentence)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Failure {
+    pub(super) fn new(reason: Reason, sentence: impl Into<String>) -> Self {
+        Self { reason, sentence: sentence.into() }
+    }
+}
+
+/// What an error of a socket means.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        use std::io::ErrorKind as Of;
+        let reason = match error.kind() {
+            Of::ConnectionRefused => Reason::Refused,
+            Of::HostUnreachable | Of::NetworkUnreachable | Of::NetworkDown | Of::AddrNotAvailable => {
+                Reason::Unreachable
+            }
+            Of::TimedOut => Reason::Timeout,
+            Of::PermissionDenied => Reason::Local,
+            _ => Reason::Closed,
+        };
+        Self::new(reason, error.to_string())
+    }
+}
+
+/// What a run measured beside the phases.
+#[derive(Clone, Debug, PartialEq)]
+struct Figure {
+    metric: String,
+    unit: String,
+    labels: Vec<(String, String)>,
+    /// When it was, if that is not now.
+    time_ns: Option<i64>,
+    value: Value,
+}
+
+/// A run under way.
+pub(super) struct Run {
+    clock: Clock,
+    from: u64,
+    phase: Option<(&'static str, u64)>,
+    seconds: Vec<(&'static str, u64)>,
+    figures: Vec<Figure>,
+}
+
+impl Run {
+    pub(super) fn begin(clock: Clock) -> Self {
+        Self { clock, from: clock.now(), phase: None, seconds: Vec::new(), figures: Vec::new() }
+    }
+
+    /// A phase begins; the one before it ends.
+    pub(super) fn phase(&mut self, name: &'static str) {
+        let now = self.clock.now();
+        self.end_phase(now);
+        self.phase = Some((name, now));
+    }
+
+    fn end_phase(&mut self, now: u64) {
+        if let Some((name, from)) = self.phase.take() {
+            self.seconds.push((name, now.saturating_sub(from)));
+        }
+    }
+
+    /// The phase that did not end.
+    fn unfinished(&self) -> &'static str {
+        self.phase.map_or("begin", |(name, _)| name)
+    }
+
+    /// A latency that was measured in another way.
+    pub(super) fn latency(&mut self, phase: &'static str, ns: u64) {
+        self.seconds.push((phase, ns));
+    }
+
+    /// A state.
+    pub(super) fn gauge(&mut self, metric: &str, unit: &str, value: f64) {
+        self.labelled(metric, unit, &[], value);
+    }
+
+    /// A state with labels of its own.
+    pub(super) fn labelled(&mut self, metric: &str, unit: &str, labels: &[(&str, &str)], value: f64) {
+        self.figure(metric, unit, labels, None, Value::Float(value));
+    }
+
+    /// A state that was told before.
+    #[cfg(feature = "lua")]
+    pub(super) fn figure_of(&self, metric: &str) -> Option<f64> {
+        let found = self.figures.iter().find(|figure| figure.metric == metric)?;
+        if let Value::Float(value) = found.value { Some(value) } else { None }
+    }
+
+    /// Anything at any time.
+    pub(super) fn figure(
+        &mut self,
+        metric: &str,
+        unit: &str,
+        labels: &[(&str, &str)],
+        time_ns: Option<i64>,
+        value: Value,
+    ) {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        self.figures.push(Figure { metric: metric.to_owned(), unit: unit.to_owned(), labels, time_ns, value });
+    }
+
+    /// How it ended within `timeout`; no word means that it did not.
+    pub(super) fn ended(&mut self, end: Option<Result<(), Failure>>, check: &Check) -> Result<(), Failure> {
+        let now = self.clock.now();
+        let end = end.unwrap_or_else(|| {
+            let (seconds, phase) = (check.timeout.as_secs_f64(), self.unfinished());
+            Err(Failure::new(Reason::Timeout, format!("no answer within {seconds:.3} s, in the phase {phase}")))
+        });
+        // A wrong answer has its latency, too; none has not.
+        if end.as_ref().err().is_none_or(|failure| failure.reason.is_answer()) {
+            self.end_phase(now);
+            self.seconds.push(("total", now.saturating_sub(self.from)));
+        }
+        end
+    }
+
+    /// The samples of it.
+    pub(super) fn batch(self, end: &Result<(), Failure>, check: &Check) -> Batch {
+        let now_ns = self.clock.wall();
+        let mut out = Samples { check, batch: Batch::default(), now_ns };
+        let result = end.as_ref().map_or_else(|failure| failure.reason.name(), |()| "ok");
+        let is_skipped = end.as_ref().is_err_and(|failure| failure.reason.is_skipped());
+        // A run that was skipped says nothing of the target.
+        if !is_skipped {
+            out.gauge("ogive_check_up", "", &[], f64::from(u8::from(end.is_ok())));
+        }
+        out.add("ogive_check_runs_total", "", &[("result", result)], Temporality::Delta, Value::Float(1.0));
+        if let Err(failure) = end {
+            let metric = if failure.reason.is_answer() { "ogive_check_wrong_answer" } else { "ogive_check_no_answer" };
+            let text = format!("{result}: {}", cut(&failure.sentence));
+            out.add(metric, "", &[], Temporality::Gauge, Value::Text(text));
+        }
+        for (phase, ns) in &self.seconds {
+            let mut cell = Histogram::log_linear();
+            cell.record_int(i64::try_from(*ns).unwrap_or(i64::MAX), -9);
+            let value = Value::Histogram(Box::new(cell));
+            out.add("ogive_check_seconds", "s", &[("phase", phase)], Temporality::Delta, value);
+        }
+        for Figure { metric, unit, labels, time_ns, value } in self.figures {
+            let labels: Vec<(&str, &str)> =
+                labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            // What has a time of its own comes when somebody else measures it.
+            let width_ms = if time_ns.is_some() { 0 } else { out.width_ms() };
+            out.at(&metric, &unit, &labels, (Temporality::Gauge, width_ms), time_ns.unwrap_or(now_ns), value);
+        }
+        out.batch
+    }
+}
+
+/// Samples of one check.
+struct Samples<'a> {
+    check: &'a Check,
+    batch: Batch,
+    now_ns: i64,
+}
+
+impl Samples<'_> {
+    fn gauge(&mut self, metric: &str, unit: &str, labels: &[(&str, &str)], value: f64) {
+        self.add(metric, unit, labels, Temporality::Gauge, Value::Float(value));
+    }
+
+    fn add(&mut self, metric: &str, unit: &str, labels: &[(&str, &str)], temporality: Temporality, value: Value) {
+        // A cell is told by its end.
+        let end_ns = (self.now_ns.div_euclid(SECOND_NS) + 1) * SECOND_NS;
+        let time_ns = if temporality == Temporality::Delta { end_ns } else { self.now_ns };
+        self.at(metric, unit, labels, (temporality, self.width_ms()), time_ns, value);
+    }
+
+    /// How far apart the samples of a check are to be: one a run. A cell is a second at least.
+    fn width_ms(&self) -> u32 {
+        u32::try_from(self.check.period.as_millis()).unwrap_or(u32::MAX).max(WIDTH_MS)
+    }
+
+    fn at(
+        &mut self,
+        metric: &str,
+        unit: &str,
+        labels: &[(&str, &str)],
+        (temporality, width_ms): (Temporality, u32),
+        time_ns: i64,
+        value: Value,
+    ) {
+        let kind = match value {
+            Value::Float(_) => Kind::Float,
+            Value::Histogram(_) | Value::FloatHistogram(_) => Kind::Histogram,
+            Value::Text(_) => Kind::Text,
+        };
+        let width_ms = if kind == Kind::Text { 0 } else { width_ms };
+        let meta = SeriesMeta { kind, temporality, unit: unit.into(), width_ms };
+        let own = self.check.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let pairs = own.chain(labels.iter().copied()).chain([(METRIC_NAME, metric)]);
+        let pairs: Vec<(&str, &str)> = pairs.collect();
+        // Labels of scripts and of services may break a rule: such a series is rejected by itself, and counted.
+        let def = SeriesDef::new(pairs, meta);
+        // Neighbours of one series share its declaration.
+        if !matches!((self.batch.series.last(), &def), (Some(Ok(last)), Ok(def)) if last == def) {
+            self.batch.series.push(def);
+        }
+        let series = self.batch.series.len() as u32 - 1;
+        self.batch.samples.push(Ok(Sample { series, time_ns, start_ns: None, value }));
+    }
+}
+
+/// The beginning of what somebody said, in one line.
+fn cut(text: &str) -> &str {
+    let fits = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=text.len().min(SENTENCE_BYTES_MAX)).rev().find(fits).unwrap_or(0);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn check() -> Check {
+        let text =
+            "[[check]]\nname = \"a\"\nkind = \"tcp\"\ntarget = \"h:1\"\nlabels = {team = \"x\"}\ntimeout = \"2s\"";
+        Config::parse(text).unwrap().check.remove(0)
+    }
+
+    fn told(batch: &Batch) -> Vec<String> {
+        let of = |sample: &Result<Sample, ogive_model::Reason>| {
+            let sample = sample.as_ref().unwrap();
+            let series = batch.series[sample.series as usize].as_ref().unwrap();
+            let labels = series.labels.filtered(|name| !matches!(name, "check" | "kind" | "target" | "team"));
+            assert_eq!(series.labels.len() - labels.len(), 4, "{}", series.labels);
+            match &sample.value {
+                Value::Float(value) => format!("{labels} {value}"),
+                Value::Text(text) => format!("{labels} {text}"),
+                Value::Histogram(cell) => format!("{labels} {} x {}", cell.count, cell.sum.unwrap()),
+                Value::FloatHistogram(_) => unreachable!("nobody makes one"),
+            }
+        };
+        batch.samples.iter().map(of).collect()
+    }
+
+    /// What a run tells that begins at a quarter of a second, takes these steps and so comes to its end.
+    fn tells(expected: &[&str], steps: impl FnOnce(Clock, &mut Run, &Check) -> Result<(), Failure>) -> Batch {
+        let (clock, check) = (Clock::manual(1_000, 1_700_000_000_250_000_000), check());
+        let mut run = Run::begin(clock);
+        let end = steps(clock, &mut run, &check);
+        let batch = run.batch(&end, &check);
+        assert_eq!(told(&batch), expected);
+        batch
+    }
+
+    #[test]
+    fn a_good_run_tells_all_its_phases() {
+        let expected = [
+            "ogive_check_up 1",
+            "ogive_check_runs_total{result=\"ok\"} 1",
+            "ogive_check_seconds{phase=\"resolve\"} 1 x 0.001",
+            "ogive_check_seconds{phase=\"connect\"} 1 x 0.002",
+            "ogive_check_seconds{phase=\"total\"} 1 x 0.003",
+            "ogive_check_bytes 7",
+        ];
+        let batch = tells(&expected, |clock, run, check| {
+            run.phase("resolve");
+            clock.advance(1_000_000);
+            run.phase("connect");
+            clock.advance(2_000_000);
+            run.gauge("ogive_check_bytes", "By", 7.0);
+            run.ended(Some(Ok(())), check)
+        });
+        let times: Vec<i64> = batch.samples.iter().map(|sample| sample.as_ref().unwrap().time_ms() % 10_000).collect();
+        assert_eq!(times, [253, 1_000, 1_000, 1_000, 1_000, 253]);
+    }
+
+    #[test]
+    fn no_answer_is_neither_a_zero_nor_a_hole() {
+        let expected = [
+            "ogive_check_up 0",
+            "ogive_check_runs_total{result=\"timeout\"} 1",
+            "ogive_check_no_answer timeout: no answer within 2.000 s, in the phase connect",
+            "ogive_check_seconds{phase=\"resolve\"} 1 x 0.001",
+        ];
+        tells(&expected, |clock, run, check| {
+            run.phase("resolve");
+            clock.advance(1_000_000);
+            run.phase("connect");
+            clock.advance(2_000_000_000);
+            run.ended(None, check)
+        });
+    }
+
+    #[test]
+    fn a_wrong_answer_has_its_latency() {
+        let expected = [
+            "ogive_check_up 0",
+            "ogive_check_runs_total{result=\"status\"} 1",
+            "ogive_check_wrong_answer status: 500",
+            "ogive_check_seconds{phase=\"total\"} 1 x 0",
+        ];
+        tells(&expected, |_, run, check| run.ended(Some(Err(Failure::new(Reason::Status, "500"))), check));
+    }
+
+    #[test]
+    fn a_run_that_was_skipped_says_nothing_of_its_target() {
+        let expected = [
+            "ogive_check_runs_total{result=\"overrun\"} 1",
+            "ogive_check_no_answer overrun: the last run is still under way",
+        ];
+        tells(&expected, |_, _, _| Err(Failure::new(Reason::Overrun, "the last run is still under way")));
+    }
+
+    #[test]
+    fn a_long_sentence_is_cut_between_letters() {
+        let long = "\u{e4}".repeat(SENTENCE_BYTES_MAX);
+        assert_eq!(cut(&long).len(), SENTENCE_BYTES_MAX);
+        assert_eq!(cut(&format!("x{long}")).len(), SENTENCE_BYTES_MAX - 1);
+    }
+}

@@ -1,0 +1,237 @@
+//! Sockets of StatsD and Graphite.
+//!
+//! Invariants: what arrived before the end is stored before the store closes. Each line is taken or counted by reason.
+//! Threads: one for each datagram socket; a task for each connection; for each protocol one task that hands on what is
+//! complete and one that gives it to the store.
+//! What may be in it: sockets and how what arrives becomes batches. What may not: HTTP, and how a line is read (`ogive_protocol`).
+//! Limits: connections and their idle time by the options; see each module for its own.
+#![forbid(unsafe_code)]
+
+mod address;
+mod connection;
+mod datagram;
+mod intake;
+mod options;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ogive_protocol::statsd;
+use ogive_stream::{Limits, Quantizer};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+pub use address::Address;
+use address::Socket;
+use connection::Rules;
+use intake::{Common, Graphite, Intake, Statsd};
+use ogive_door::Door;
+use ogive_door::counters::Protocol;
+use ogive_door::outbox::Outbox;
+pub use options::Options;
+
+/// Graphite's samples wait this long for company in their batch.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// When so many files are open that no connection is taken, it is tried again after this.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The sockets of one protocol.
+struct Sockets {
+    protocol: Protocol,
+    sockets: Vec<Socket>,
+}
+
+/// Sockets that are bound and not read yet.
+pub struct Bound {
+    options: Options,
+    protocols: Vec<Sockets>,
+}
+
+/// Binds what the options name.
+pub fn bind(options: &Options) -> anyhow::Result<Bound> {
+    let mut protocols = Vec::new();
+    for (protocol, option, addresses) in
+        [(Protocol::Statsd, "--statsd", &options.statsd), (Protocol::Graphite, "--graphite", &options.graphite)]
+    {
+        let mut sockets = Vec::new();
+        for address in addresses {
+            sockets.extend(Address::bind(address, option)?);
+        }
+        if !sockets.is_empty() {
+            let names: Vec<String> = sockets.iter().map(Socket::name).collect::<Result<_, _>>()?;
+            eprintln!("ogive: taking {} at {}", protocol.name(), names.join(" and "));
+            protocols.push(Sockets { protocol, sockets });
+        }
+    }
+    Ok(Bound { options: options.clone(), protocols })
+}
+
+impl Bound {
+    /// Begins to read.
+    pub fn start(self, door: &Arc<Door>, runtime: &Handle) -> anyhow::Result<Running> {
+        let _inside = runtime.enter();
+        let (end, ending) = watch::channel(false);
+        let mut running =
+            Running { stop: Arc::default(), end, threads: Vec::new(), tasks: JoinSet::new(), intakes: Vec::new() };
+        for Sockets { protocol, sockets } in self.protocols {
+            let outbox = Outbox::new(door.clone(), protocol, self.options.line_tenant.clone());
+            let intake = intake(&self.options, door, protocol, &outbox);
+            for socket in sockets {
+                running.socket(socket, &self.options, &intake, &ending)?;
+            }
+            let (end_sending, sending) = watch::channel(false);
+            let sender = tokio::spawn(outbox.clone().run(sending));
+            let handing = tokio::spawn(hand_on(door.clone(), intake.clone(), outbox.clone(), protocol));
+            running.intakes.push(Way { intake, outbox, end_sending, sender, handing });
+        }
+        Ok(running)
+    }
+}
+
+fn intake(options: &Options, door: &Arc<Door>, protocol: Protocol, outbox: &Arc<Outbox>) -> Arc<dyn Intake> {
+    let common = Common { clock: door.clock, counters: door.counters.clone(), protocol, outbox: outbox.clone() };
+    if protocol == Protocol::Graphite {
+        return Arc::new(Graphite::new(common, options.line_names));
+    }
+    let lines = statsd::Options {
+        names: options.line_names,
+        comma_lists: options.statsd_comma_lists,
+        signed_gauges: options.statsd_signed_gauges,
+    };
+    let limits = Limits { series: options.statsd_series, ..Limits::default() };
+    Arc::new(Statsd::new(common, lines, Quantizer::new(limits)))
+}
+
+/// Hands on what is complete: cells when their second is over, samples after a short wait.
+async fn hand_on(door: Arc<Door>, intake: Arc<dyn Intake>, outbox: Arc<Outbox>, protocol: Protocol) {
+    const SECOND_NS: i64 = 1_000_000_000;
+    loop {
+        let pause = match protocol {
+            // A millisecond into the next second, so that a clock that is adjusted does not wake us before it.
+            Protocol::Statsd => {
+                let left = SECOND_NS - door.clock.wall().rem_euclid(SECOND_NS);
+                Duration::from_nanos(left as u64) + Duration::from_millis(1)
+            }
+            _ => GATHER,
+        };
+        tokio::time::sleep(pause).await;
+        intake.hand_on(&outbox, false);
+    }
+}
+
+/// One protocol's way from the sockets to the store.
+struct Way {
+    intake: Arc<dyn Intake>,
+    outbox: Arc<Outbox>,
+    end_sending: watch::Sender<bool>,
+    sender: tokio::task::JoinHandle<()>,
+    handing: tokio::task::JoinHandle<()>,
+}
+
+/// Sockets that are read.
+pub struct Running {
+    stop: Arc<AtomicBool>,
+    end: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+    tasks: JoinSet<()>,
+    intakes: Vec<Way>,
+}
+
+impl Running {
+    fn socket(
+        &mut self,
+        socket: Socket,
+        options: &Options,
+        intake: &Arc<dyn Intake>,
+        ending: &watch::Receiver<bool>,
+    ) -> anyhow::Result<()> {
+        let (intake, ending) = (intake.clone(), ending.clone());
+        let (limit, idle) = (Arc::new(Semaphore::new(options.line_connections)), options.idle());
+        match socket {
+            Socket::Udp(_) | Socket::UnixDatagram(..) => {
+                let buffer = usize::try_from(options.line_receive_buffer).unwrap_or(usize::MAX);
+                self.threads.push(datagram::start(socket, buffer, intake, self.stop.clone())?);
+            }
+            Socket::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                self.tasks.spawn(async move {
+                    let mut connections = JoinSet::new();
+                    while let Some(accepted) = until(&ending, listener.accept()).await {
+                        let stream = accepted.map(|(stream, _)| stream);
+                        accept(&mut connections, stream, &limit, Rules { may_frame: false, idle }, &intake, &ending)
+                            .await;
+                    }
+                    connections.join_all().await;
+                });
+            }
+            Socket::UnixStream(listener, _) => {
+                listener.set_nonblocking(true)?;
+                let listener = tokio::net::UnixListener::from_std(listener)?;
+                self.tasks.spawn(async move {
+                    let mut connections = JoinSet::new();
+                    while let Some(accepted) = until(&ending, listener.accept()).await {
+                        let stream = accepted.map(|(stream, _)| stream);
+                        accept(&mut connections, stream, &limit, Rules { may_frame: true, idle }, &intake, &ending)
+                            .await;
+                    }
+                    connections.join_all().await;
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived, and returns when it is stored.
+    pub async fn stop(mut self) {
+        // ORDERING: Release; pairs with the Acquire of the datagram threads.
+        self.stop.store(true, Ordering::Release);
+        let _ = self.end.send(true);
+        let threads = std::mem::take(&mut self.threads);
+        let joined = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
+        let _ = joined.await;
+        while self.tasks.join_next().await.is_some() {}
+        for way in self.intakes {
+            way.handing.abort();
+            let _ = way.handing.await;
+            way.intake.hand_on(&way.outbox, true);
+            let _ = way.end_sending.send(true);
+            let _ = way.sender.await;
+        }
+    }
+}
+
+/// What `future` gives, or nothing when the end comes first.
+async fn until<T>(ending: &watch::Receiver<bool>, future: impl Future<Output = T>) -> Option<T> {
+    let mut ending = ending.clone();
+    tokio::select! {
+        out = future => Some(out),
+        _ = ending.wait_for(|ending| *ending) => None,
+    }
+}
+
+async fn accept<S: tokio::io::AsyncRead + Unpin + Send + 'static>(
+    connections: &mut JoinSet<()>,
+    stream: std::io::Result<S>,
+    limit: &Arc<Semaphore>,
+    rules: Rules,
+    intake: &Arc<dyn Intake>,
+    ending: &watch::Receiver<bool>,
+) {
+    while connections.try_join_next().is_some() {}
+    let Ok(stream) = stream else {
+        intake.lost("connection_failed", 1);
+        tokio::time::sleep(PAUSE).await;
+        return;
+    };
+    let Ok(permit) = limit.clone().try_acquire_owned() else { return intake.lost("connections_limit", 1) };
+    let served = connection::serve(stream, intake.clone(), rules, ending.clone());
+    connections.spawn(async move {
+        served.await;
+        drop(permit);
+    });
+}

@@ -1,0 +1,66 @@
+//! Options of the line protocols.
+
+use std::time::Duration;
+
+use ogive_model::Tenant;
+use ogive_protocol::lines::Names;
+
+use super::address::Address;
+
+/// Who else may send: StatsD, Graphite and InfluxDB clients.
+#[derive(clap::Args, Clone, Debug)]
+#[group(id = "lines")]
+pub struct Options {
+    /// Take StatsD and DogStatsD here: HOST:PORT (UDP and TCP), udp:HOST:PORT, tcp:HOST:PORT, unix:PATH (datagrams) or
+    /// unix-stream:PATH.
+    #[arg(long, value_name = "ADDRESS", env = "OGIVE_STATSD", value_delimiter = ',')]
+    pub statsd: Vec<Address>,
+    /// Take Graphite's plain text here; addresses as for --statsd.
+    #[arg(long, value_name = "ADDRESS", env = "OGIVE_GRAPHITE", value_delimiter = ',')]
+    pub graphite: Vec<Address>,
+    /// Names of StatsD, Graphite and InfluxDB: underscore makes a.b-c a_b_c, utf8 keeps it (PromQL then needs quotes: {"a.b-c"}).
+    #[arg(long, value_name = "RULE", default_value = "underscore", env = "OGIVE_LINE_NAMES", value_parser = names)]
+    pub line_names: Names,
+    /// Tenant of what comes by StatsD and Graphite.
+    #[arg(long, value_name = "NAME", default_value = Tenant::DEFAULT_NAME, env = "OGIVE_LINE_TENANT", value_parser = tenant)]
+    pub line_tenant: Tenant,
+    /// Take StatsD values with commas between them (1,2|h), as hot-shots sends arrays.
+    #[arg(long, env = "OGIVE_STATSD_COMMA_LISTS")]
+    pub statsd_comma_lists: bool,
+    /// Take -5|g as the value -5, as DogStatsD has it, not as "5 less".
+    #[arg(long, env = "OGIVE_STATSD_SIGNED_GAUGES")]
+    pub statsd_signed_gauges: bool,
+    /// Series of StatsD at a time; further ones fold into ogive_overflow.
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000, env = "OGIVE_STATSD_SERIES")]
+    pub statsd_series: usize,
+    /// Connections of StatsD and Graphite at a time, each.
+    #[arg(long, value_name = "COUNT", default_value_t = 1_024, env = "OGIVE_LINE_CONNECTIONS")]
+    pub line_connections: usize,
+    /// A connection that says nothing for so long is closed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, env = "OGIVE_LINE_IDLE_S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub line_idle_s: u64,
+    /// Receive buffer of a datagram socket; the kernel gives at most net.core.rmem_max.
+    #[arg(long, value_name = "BYTES", default_value = "8MiB", env = "OGIVE_LINE_RECEIVE_BUFFER", value_parser = ogive_text::size::parse)]
+    pub line_receive_buffer: u64,
+    /// Label that holds the database (version 1) or bucket (version 2) of what InfluxDB clients write; empty for none.
+    #[arg(long, value_name = "NAME", default_value = "db", env = "OGIVE_INFLUX_DB_LABEL")]
+    pub influx_db_label: String,
+}
+
+impl Options {
+    pub(super) fn idle(&self) -> Duration {
+        Duration::from_secs(self.line_idle_s)
+    }
+}
+
+fn names(text: &str) -> Result<Names, String> {
+    match text {
+        "underscore" => Ok(Names::Underscore),
+        "utf8" => Ok(Names::Utf8),
+        _ => Err("give underscore or utf8".into()),
+    }
+}
+
+fn tenant(text: &str) -> Result<Tenant, String> {
+    Tenant::new(text).map_err(|error| error.to_string())
+}

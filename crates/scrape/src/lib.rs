@@ -1,0 +1,239 @@
+//! Scraping: what Prometheus and OpenMetrics endpoints show is fetched each interval and stored as it came.
+//!
+//! `ogive serve --scrape-config FILE` reads `global` and `scrape_configs` in the form that users of Prometheus have. Each job is a
+//! pool with a task that discovers its targets, each target a task that scrapes it. A job's series go to its tenant.
+//! Invariants: a configuration is taken whole or not at all; a job that a reload does not change goes on undisturbed.
+//! Threads: tasks of the server's runtime alone.
+//! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old configuration stays.
+//!
+//! What may be in it: configurations of scraping, discovery, relabeling, the client and its TLS, the state of targets. What may not: the
+//! HTTP API that shows that state, and any way into a store but the door.
+#![forbid(unsafe_code)]
+
+mod client;
+mod config;
+mod discovery;
+#[cfg(test)]
+#[path = "../../protocol/src/mutations.rs"]
+mod mutations;
+mod pool;
+mod relabel;
+#[expect(clippy::module_inception, reason = "a scrape is what scraping is made of")]
+mod scrape;
+mod series;
+mod target;
+mod tls;
+mod view;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Semaphore, mpsc};
+
+use config::Config;
+use ogive_door::Door;
+use ogive_door::audit::{Entry, note};
+use ogive_door::reload::{Which, settled};
+use ogive_outgoing::Files;
+use pool::{Caches, Pool};
+use scrape::Stop;
+pub use target::Target;
+pub use view::{Family, Last, Pairs, PoolView, Reload, TargetView, View};
+
+/// 2 expositions are read at once: one a processor of a small machine.
+const DECODING_MAX: usize = 2;
+/// 16 requests for a reload wait.
+const RELOADS_MAX: usize = 16;
+
+/// What is to be scraped.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct ScrapeOptions {
+    /// File with scrape_configs as a prometheus.yml has them; may be named several times. SIGHUP reads it again.
+    #[arg(long = "scrape-config", value_name = "FILE", env = "OGIVE_SCRAPE_CONFIG")]
+    pub files: Vec<PathBuf>,
+}
+
+/// Reads a configuration, and a list of targets that somebody else made; tells what is good.
+#[cfg(any(test, feature = "fuzz"))]
+pub fn fuzz(paths: &[PathBuf], files: Files) {
+    if let Ok(config) = config::load(paths, files) {
+        View::default().tell(&config.jobs);
+    }
+    let _ = discovery::groups(&paths[0], &(files.read)(&paths[0]).unwrap_or_default(), "origin");
+}
+
+/// What every task works with.
+struct Context {
+    door: Arc<Door>,
+    view: Arc<View>,
+    files: Files,
+    decoding: Semaphore,
+}
+
+/// A configuration that was read at the start.
+pub struct Scraping {
+    paths: Vec<PathBuf>,
+    files: Files,
+    config: Config,
+}
+
+impl Scraping {
+    /// Reads the files of `options`.
+    pub fn open(options: &ScrapeOptions, files: Files) -> anyhow::Result<Self> {
+        let config = read(&options.files, files).map_err(anyhow::Error::msg)?;
+        for warning in &config.warnings {
+            eprintln!("ogive: {warning}");
+        }
+        Ok(Self { paths: options.files.clone(), files, config })
+    }
+
+    /// Scrapes until the server ends, and then ends the series of every target. Called within the runtime: a signal is heard from then
+    /// on, not from when this is polled.
+    pub fn run(self, door: Arc<Door>, view: Arc<View>) -> impl Future<Output = ()> {
+        let asked = (!self.paths.is_empty()).then(|| {
+            let (sender, reloads) = mpsc::channel(RELOADS_MAX);
+            *view.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+            (signal(SignalKind::hangup()), reloads)
+        });
+        async move {
+            if let Some((Ok(hangup), reloads)) = asked {
+                self.scrape((door, view), hangup, reloads).await;
+            }
+        }
+    }
+
+    async fn scrape(
+        mut self,
+        (door, view): (Arc<Door>, Arc<View>),
+        mut hangup: Signal,
+        mut reloads: mpsc::Receiver<Reload>,
+    ) {
+        let mut ending = door.ending.clone();
+        let context = Arc::new(Context { door, view, files: self.files, decoding: Semaphore::new(DECODING_MAX) });
+        let mut jobs = Jobs { context, pools: BTreeMap::new() };
+        jobs.become_of(std::mem::take(&mut self.config.jobs)).await;
+        loop {
+            let asked = tokio::select! {
+                _ = hangup.recv() => None,
+                asked = reloads.recv() => asked,
+                _ = ending.wait_for(|ending| *ending) => break,
+            };
+            let (paths, files, before) = (self.paths.clone(), self.files, self.config.marks.clone());
+            let load = move || {
+                let config = read(&paths, files)?;
+                let marks = config.marks.clone();
+                Ok((config, marks))
+            };
+            let reading = tokio::task::spawn_blocking(move || settled(&before, load)).await;
+            let read = reading.unwrap_or_else(|error| Err(error.to_string()));
+            let counters = &jobs.context.door.counters;
+            counters.reloads.ended(Which::Scrape, read.is_ok());
+            let by = if asked.is_some() { "POST /-/reload" } else { "signal HUP" };
+            let done = match read {
+                Ok((config, marks)) => {
+                    self.config.marks = marks;
+                    config.warnings.iter().for_each(|warning| eprintln!("ogive: {warning}"));
+                    let before = jobs.by_name();
+                    jobs.become_of(config.jobs).await;
+                    let what = changes(&before, &jobs.by_name());
+                    if let Some(path) = self.paths.first().filter(|_| !what.is_empty()) {
+                        let owner = (self.files.owner)(path);
+                        note(&jobs.context.door, Entry::config(path, &owner, "scrape", by, &what));
+                    }
+                    eprintln!("ogive: {} scrape jobs are in force", jobs.pools.len());
+                    Ok(())
+                }
+                Err(error) => {
+                    eprintln!("ogive: {error}; the scrape configuration stays as it was");
+                    if let Some(path) = self.paths.first() {
+                        note(
+                            &jobs.context.door,
+                            Entry::config(path, &(self.files.owner)(path), "scrape_refused", by, &error),
+                        );
+                    }
+                    Err(error)
+                }
+            };
+            if let Some(asked) = asked {
+                let _ = asked.send(done);
+            }
+        }
+        jobs.end().await;
+    }
+}
+
+/// Reads the files, and what their jobs need to be believed.
+fn read(paths: &[PathBuf], files: Files) -> Result<Config, String> {
+    let config = config::load(paths, files)?;
+    for job in &config.jobs {
+        let all = std::iter::once(&job.access).chain(job.http.iter().map(|source| &source.access));
+        for access in all {
+            tls::config(&access.tls, files).map_err(|sentence| format!("job {:?}: {sentence}", job.name))?;
+        }
+    }
+    Ok(config)
+}
+
+/// Every job that is scraped.
+struct Jobs {
+    context: Arc<Context>,
+    pools: BTreeMap<String, Pool>,
+}
+
+/// A line for each job that is new, gone or different; what differs in it may be secret.
+fn changes(before: &BTreeMap<String, Arc<config::Job>>, after: &BTreeMap<String, Arc<config::Job>>) -> String {
+    let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let line = |name: &&String| match (before.get(*name), after.get(*name)) {
+        (Some(before), Some(after)) if before == after => None,
+        (None, _) => Some(format!("+ job {name}\n")),
+        (_, None) => Some(format!("- job {name}\n")),
+        _ => Some(format!("~ job {name}\n")),
+    };
+    names.iter().filter_map(line).collect()
+}
+
+impl Jobs {
+    fn by_name(&self) -> BTreeMap<String, Arc<config::Job>> {
+        self.pools.iter().map(|(name, pool)| (name.clone(), pool.job.clone())).collect()
+    }
+
+    async fn become_of(&mut self, jobs: Vec<config::Job>) {
+        self.context.view.tell(&jobs);
+        let wanted: BTreeMap<String, config::Job> = jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
+        let gone: Vec<String> = self.pools.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+        for name in gone {
+            if let Some(pool) = self.pools.remove(&name) {
+                pool.stop(Stop::End).await;
+                self.context.view.remove(&name);
+            }
+        }
+        for (name, job) in wanted {
+            let before = match self.pools.remove(&name) {
+                Some(pool) if *pool.job == job => {
+                    self.pools.insert(name, pool);
+                    continue;
+                }
+                // To another tenant nothing goes on: its series end, and others begin.
+                Some(pool) if pool.job.tenant != job.tenant => {
+                    pool.stop(Stop::End).await;
+                    Caches::new()
+                }
+                Some(pool) => pool.stop(Stop::HandOver).await,
+                None => Caches::new(),
+            };
+            match Pool::start(&self.context, Arc::new(job), before) {
+                Ok(pool) => drop(self.pools.insert(name, pool)),
+                Err(error) => eprintln!("ogive: {error}; it is not scraped"),
+            }
+        }
+    }
+
+    async fn end(self) {
+        let stopping: Vec<_> = self.pools.into_values().map(|pool| tokio::spawn(pool.stop(Stop::End))).collect();
+        for stopped in stopping {
+            let _ = stopped.await;
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What is scraped, for whoever asks: targets and what became of their last scrape.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use ogive_model::{MetricKind, Tenant};
+use tokio::sync::{mpsc, oneshot};
+
+use super::config::{self, Job};
+use super::series::number_of;
+use super::target::Target;
+
+/// Labels, by name.
+pub type Pairs = Vec<(String, String)>;
+
+/// Asks for the files to be read again, and hears what was wrong with them.
+pub type Reload = oneshot::Sender<Result<(), String>>;
+
+/// All of it.
+#[derive(Default)]
+pub struct View {
+    pools: Mutex<BTreeMap<String, Arc<PoolView>>>,
+    pub(crate) reload: Mutex<Option<mpsc::Sender<Reload>>>,
+    /// The jobs in force of each tenant, as YAML without secrets.
+    told: Mutex<Vec<(Tenant, String)>>,
+}
+
+/// A job's targets.
+#[derive(Default)]
+pub struct PoolView {
+    /// Who may see them.
+    pub tenant: Tenant,
+    active: Mutex<Vec<Arc<TargetView>>>,
+    dropped: Mutex<Vec<Pairs>>,
+    /// Lists of families that some target has now.
+    families: Mutex<HashMap<u64, Weak<Vec<Family>>>>,
+}
+
+/// What a target says of a metric.
+#[derive(Clone, Debug, Hash, PartialEq)]
+pub struct Family {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: MetricKind,
+    /// What it means.
+    pub help: String,
+    /// Its unit; empty when nobody says.
+    pub unit: String,
+}
+
+/// A target.
+pub struct TargetView {
+    /// What is scraped.
+    pub target: Target,
+    last: Mutex<Last>,
+}
+
+/// Its last scrape.
+#[derive(Clone, Default)]
+pub struct Last {
+    /// Nanoseconds since the Unix epoch; 0 before the first.
+    pub time_ns: i64,
+    /// From the request to the end of the answer.
+    pub took: Duration,
+    /// Empty when it went well.
+    pub error: String,
+    /// What it says of its metrics.
+    pub families: Arc<Vec<Family>>,
+}
+
+impl Last {
+    /// `up`, `down`, or `unknown` before the first.
+    pub fn health(&self) -> &'static str {
+        match (self.time_ns, self.error.is_empty()) {
+            (0, _) => "unknown",
+            (_, true) => "up",
+            (_, false) => "down",
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl View {
+    /// The jobs in force of `tenant` as YAML; empty when there are none.
+    pub fn told(&self, tenant: &Tenant) -> String {
+        lock(&self.told).iter().find(|told| told.0 == *tenant).map(|told| told.1.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn tell(&self, jobs: &[Job]) {
+        let mut told: Vec<(Tenant, String)> = Vec::new();
+        for Job { tenant, .. } in jobs {
+            if told.iter().all(|other| other.0 != *tenant) {
+                told.push((tenant.clone(), config::told(jobs.iter().filter(|job| job.tenant == *tenant))));
+            }
+        }
+        *lock(&self.told) = told;
+    }
+
+    /// Every job by its name.
+    pub fn pools(&self) -> BTreeMap<String, Arc<PoolView>> {
+        lock(&self.pools).clone()
+    }
+
+    pub(super) fn set(&self, job: &str, pool: Arc<PoolView>) {
+        lock(&self.pools).insert(job.to_owned(), pool);
+    }
+
+    pub(super) fn remove(&self, job: &str) {
+        lock(&self.pools).remove(job);
+    }
+
+    /// The way to ask for a reload, when anything is scraped at all.
+    pub fn reloader(&self) -> Option<mpsc::Sender<Reload>> {
+        lock(&self.reload).clone()
+    }
+}
+
+impl PoolView {
+    pub(super) fn of(tenant: Tenant) -> Self {
+        Self { tenant, ..Self::default() }
+    }
+
+    /// Those that are scraped.
+    pub fn active(&self) -> Vec<Arc<TargetView>> {
+        lock(&self.active).clone()
+    }
+
+    /// The labels of those that rules dropped.
+    pub fn dropped(&self) -> Vec<Pairs> {
+        lock(&self.dropped).clone()
+    }
+
+    pub(super) fn set(&self, active: Vec<Arc<TargetView>>, dropped: Vec<Pairs>) {
+        *lock(&self.active) = active;
+        *lock(&self.dropped) = dropped;
+    }
+
+    /// `families` shared with every target of the job that says the same.
+    pub(super) fn share(&self, families: Vec<Family>) -> Arc<Vec<Family>> {
+        let number = number_of(&families);
+        let mut known = lock(&self.families);
+        if let Some(shared) = known.get(&number).and_then(Weak::upgrade).filter(|shared| **shared == families) {
+            return shared;
+        }
+        known.retain(|_, list| list.strong_count() > 0);
+        let shared = Arc::new(families);
+        known.insert(number, Arc::downgrade(&shared));
+        shared
+    }
+}
+
+impl TargetView {
+    pub(super) fn new(target: Target) -> Self {
+        Self { target, last: Mutex::default() }
+    }
+
+    /// Its last scrape.
+    pub fn last(&self) -> Last {
+        lock(&self.last).clone()
+    }
+
+    pub(super) fn set(&self, last: Last) {
+        *lock(&self.last) = last;
+    }
+}
