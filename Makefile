@@ -51,7 +51,7 @@ test-rust: ui
 
 # The histogram SDKs against the vectors (OGIVE_VECTORS_DIR names others) and a real server.
 test-sdk: ui
-	@scripts/need go node npm
+	@scripts/need cc cmake go node npm python3-venv
 	cargo build --locked -p ogive
 	sdk/test
 

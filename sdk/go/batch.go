@@ -110,8 +110,11 @@ func encodeCells(b *flatbuffers.Builder, at []int, end int64, samples []sample) 
 		cell := samples[place].cell
 		bins = cell.AppendBatchBins(bins)
 		ends[n] = uint32(len(bins))
-		if sum, least, greatest, known := cell.Exact(); known {
-			flags[n], exact[n] = 7, [3]float64{sum, least, greatest}
+		if sum, known := cell.ExactSum(); known {
+			flags[n], exact[n][0] = 1, sum
+		}
+		if least, greatest, known := cell.Extremes(); known {
+			flags[n], exact[n][1], exact[n][2] = flags[n]|6, least, greatest
 		}
 	}
 	data := b.CreateByteVector(bins)

@@ -17,11 +17,12 @@ type entry struct {
 // Histogram is a set of counted bins with what is known exactly beside them. The zero value is empty and ready to use. It is
 // not safe for concurrent use; [Recorder] is.
 type Histogram struct {
-	entries []entry // ascending by key, without zero counts
-	sum     float64
-	min     float64
-	max     float64
-	exact   bool // sum, min and max are those of the samples
+	entries   []entry // ascending by key, without zero counts
+	sum       float64
+	min       float64
+	max       float64
+	sumKnown  bool // sum is that of the samples
+	endsKnown bool // min and max are the least and the greatest sample
 }
 
 // Record counts one sample.
@@ -34,14 +35,7 @@ func (h *Histogram) RecordN(value float64, n uint64) {
 	}
 	bin := BinOf(value)
 	if bin != NaNBin {
-		first := h.Real() == 0
-		switch {
-		case first:
-			h.sum, h.min, h.max, h.exact = value*float64(n), value, value, true
-		case h.exact:
-			h.sum += value * float64(n)
-			h.min, h.max = math.Min(h.min, value), math.Max(h.max, value)
-		}
+		h.join(&Histogram{sum: value * float64(n), min: value, max: value, sumKnown: true, endsKnown: true})
 	}
 	h.add(bin.key(), n)
 }
@@ -52,10 +46,24 @@ func (h *Histogram) RecordBin(bin Bin, n uint64) {
 		return
 	}
 	if bin != NaNBin {
-		h.exact = false
+		h.forget()
 	}
 	h.add(bin.key(), n)
 }
+
+// join adds what is known of others beside their bins, before their bins are added.
+func (h *Histogram) join(other *Histogram) {
+	if len(h.real()) == 0 {
+		h.sum, h.min, h.max, h.sumKnown, h.endsKnown = other.sum, other.min, other.max, other.sumKnown, other.endsKnown
+		return
+	}
+	h.sum += other.sum
+	h.min, h.max = math.Min(h.min, other.min), math.Max(h.max, other.max)
+	h.sumKnown, h.endsKnown = h.sumKnown && other.sumKnown, h.endsKnown && other.endsKnown
+}
+
+// forget says that sum, minimum and maximum are not known any more.
+func (h *Histogram) forget() { h.sumKnown, h.endsKnown = false, false }
 
 func (h *Histogram) add(k key, n uint64) {
 	at, found := h.find(k)
@@ -112,14 +120,14 @@ func (h *Histogram) real() []entry {
 	return h.entries
 }
 
-// Exact returns sum, minimum and maximum of the samples where they are known exactly.
-func (h *Histogram) Exact() (sum, least, greatest float64, known bool) {
-	return h.sum, h.min, h.max, h.exact && len(h.real()) > 0
+// ExactSum returns the sum of the samples where it is known exactly.
+func (h *Histogram) ExactSum() (sum float64, known bool) {
+	return h.sum, h.sumKnown && len(h.real()) > 0
 }
 
-// SetExact states what is known beside the bins: a recorder's exact sum, minimum and maximum.
-func (h *Histogram) SetExact(sum, least, greatest float64) {
-	h.sum, h.min, h.max, h.exact = sum, least, greatest, true
+// Extremes returns the least and the greatest sample where they are known.
+func (h *Histogram) Extremes() (least, greatest float64, known bool) {
+	return h.min, h.max, h.endsKnown && len(h.real()) > 0
 }
 
 // Bins yields the filled bins with their counts: NaN, then ascending on the real axis.
@@ -145,14 +153,8 @@ func (h *Histogram) Reset() { *h = Histogram{entries: h.entries[:0]} }
 
 // Merge adds the samples of another histogram. Bins merge exactly; counts saturate at 2^64-1.
 func (h *Histogram) Merge(other *Histogram) {
-	switch {
-	case len(other.real()) == 0:
-	case len(h.real()) == 0:
-		h.sum, h.min, h.max, h.exact = other.sum, other.min, other.max, other.exact
-	default:
-		h.exact = h.exact && other.exact
-		h.sum += other.sum
-		h.min, h.max = math.Min(h.min, other.min), math.Max(h.max, other.max)
+	if len(other.real()) > 0 {
+		h.join(other)
 	}
 	merged := make([]entry, 0, len(h.entries)+len(other.entries))
 	left, right := h.entries, other.entries
@@ -171,7 +173,7 @@ func (h *Histogram) Merge(other *Histogram) {
 }
 
 // Subtract takes the samples of another histogram away and returns how many bins held fewer than were to be taken; those
-// are left empty. The minimum and maximum are then not known, and the sum is not if a bin fell short.
+// are left empty. Sum, minimum and maximum are then not known.
 func (h *Histogram) Subtract(other *Histogram) (short int) {
 	for _, taken := range other.entries {
 		at, found := h.find(taken.key)
@@ -187,7 +189,7 @@ func (h *Histogram) Subtract(other *Histogram) (short int) {
 	}
 	h.compact()
 	if len(other.real()) > 0 {
-		h.exact = false
+		h.forget()
 	}
 	return short
 }

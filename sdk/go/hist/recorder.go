@@ -55,7 +55,8 @@ func (l *Local) Take() *Histogram {
 		}
 	}
 	if len(taken.entries) > 0 {
-		taken.SetExact(seconds(l.over, l.sum), seconds(0, l.least), seconds(0, l.greatest))
+		taken.sum, taken.min, taken.max = seconds(l.over, l.sum), seconds(0, l.least), seconds(0, l.greatest)
+		taken.sumKnown, taken.endsKnown = true, true
 	}
 	l.clear()
 	return taken
@@ -84,7 +85,6 @@ func (r *Recorder) Record(duration time.Duration) { r.RecordNanoseconds(uint64(m
 
 // RecordNanoseconds counts a number of nanoseconds.
 func (r *Recorder) RecordNanoseconds(nanoseconds uint64) {
-	r.counts[flatIndex(nanoseconds)].Add(1)
 	r.sum.Add(nanoseconds)
 	for least := r.least.Load(); nanoseconds < least; least = r.least.Load() {
 		if r.least.CompareAndSwap(least, nanoseconds) {
@@ -96,18 +96,18 @@ func (r *Recorder) RecordNanoseconds(nanoseconds uint64) {
 			break
 		}
 	}
+	// Last, so that a take never counts a sample that is not in the sum.
+	r.counts[flatIndex(nanoseconds)].Add(1)
 }
 
 // Since counts the time that has passed since start: defer recorder.Since(time.Now()).
 func (r *Recorder) Since(start time.Time) { r.Record(time.Since(start)) }
 
 // Take returns what was recorded since the last call, in seconds, and begins anew. Samples recorded meanwhile are in this
-// histogram or in the next, never in both. The sum may hold a sample whose bin is in the next one, and the other way round:
-// over all takes both are exact. Only one goroutine may take.
+// histogram or in the next, never in both. The sum may hold a sample that is counted in a later one: over all takes it is
+// exact. Minimum and maximum are left out where they are not of the outermost bins. Only one goroutine may take.
 func (r *Recorder) Take() *Histogram {
 	taken := &Histogram{}
-	least, most := r.least.Swap(math.MaxUint64), r.most.Swap(0)
-	sum := r.sum.Swap(0)
 	for bin := range r.counts {
 		if r.counts[bin].Load() == 0 {
 			continue
@@ -116,8 +116,12 @@ func (r *Recorder) Take() *Histogram {
 			taken.entries = append(taken.entries, entry{keyOfFlat(bin), count})
 		}
 	}
-	if len(taken.entries) > 0 {
-		taken.SetExact(seconds(0, sum), seconds(0, least), seconds(0, most))
+	if len(taken.entries) == 0 {
+		return taken
 	}
+	sum, least, most := r.sum.Swap(0), r.least.Swap(math.MaxUint64), r.most.Swap(0)
+	first, last := taken.entries[0].key, taken.entries[len(taken.entries)-1].key
+	taken.sum, taken.min, taken.max, taken.sumKnown = seconds(0, sum), seconds(0, least), seconds(0, most), true
+	taken.endsKnown = keyOfFlat(int(flatIndex(least))) == first && keyOfFlat(int(flatIndex(most))) == last
 	return taken
 }

@@ -22,7 +22,7 @@ func (h *Histogram) Quantile(q float64) (Quantile, bool) {
 	}
 	rank = min(max(math.Ceil(rank), 1), total)
 	lo, hi, below, count := h.walk(rank)
-	if _, least, greatest, known := h.Exact(); known {
+	if least, greatest, known := h.Extremes(); known {
 		if lo <= greatest && greatest <= hi {
 			hi = greatest
 		}
@@ -154,7 +154,7 @@ func (h *Histogram) where(x float64, wanted func(k, at int) bool) (total uint64)
 
 // Sum returns the exact sum where it is known, else that of the bins' midpoints.
 func (h *Histogram) Sum() float64 {
-	if sum, _, _, known := h.Exact(); known {
+	if sum, known := h.ExactSum(); known {
 		return sum
 	}
 	var sum compensated
@@ -166,7 +166,7 @@ func (h *Histogram) Sum() float64 {
 
 // Mean returns the mean: exact where the sum is known, else of the midpoints. NaN without samples.
 func (h *Histogram) Mean() float64 {
-	if sum, _, _, known := h.Exact(); known {
+	if sum, known := h.ExactSum(); known {
 		return sum / h.total()
 	}
 	return h.meanOfBins()

@@ -11,7 +11,7 @@ func (h *Histogram) Remove(value float64, n uint64) uint64 {
 	removed := min(n, h.entries[at].count)
 	h.entries[at].count -= removed
 	if h.entries[at].key != nanKey {
-		h.exact = false
+		h.forget()
 	}
 	h.compact()
 	return removed
@@ -30,7 +30,8 @@ func (h *Histogram) Clamp(lower, upper float64) {
 			kept = append(kept, e)
 		}
 	}
-	h.entries, h.exact = kept, false
+	h.entries = kept
+	h.forget()
 }
 
 // CompressBelow makes the histogram coarser near zero: bins with a decimal exponent below the given one go to the zero bin,
