@@ -1,0 +1,432 @@
+//! Real servers, a real capture, and clients that look at the clock: `before <= first byte of the request` and `last byte of the response
+//! <= after` for each request, and as many exchanges as were asked for.
+//!
+//! Needs the servers that `scripts/need` installs, and tcpdump with the right to capture on loopback (root, or `sudo -n`).
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use common::truth::{OwnedFrame, Report, Row, observe};
+use ogive_wire::file;
+
+/// How long a server may take to start, or a capture to show what was sent: a loaded machine, times ten.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn now() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos()).expect("before 2262")
+}
+
+/// A program that is killed when the test is done with it.
+struct Program(Child);
+
+impl Program {
+    fn start(command: &mut Command) -> Self {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Self(child.unwrap_or_else(|error| panic!("{name}: {error}: run scripts/need {name}")))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback").local_addr().expect("bound").port()
+}
+
+/// An empty directory that any user may write to, removed when the test is done with it.
+struct Directory(PathBuf);
+
+impl std::ops::Deref for Directory {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn directory(name: &str) -> Directory {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("ogive-wire-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).expect("its rights");
+    Directory(path)
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n")
+}
+
+/// A capture of one port on loopback.
+struct Capture {
+    program: Program,
+    path: PathBuf,
+}
+
+impl Capture {
+    fn start(directory: &Path, port: u16) -> Self {
+        let path = directory.join(format!("{}.pcap", now()));
+        let mut command = Command::new(if is_root() { "tcpdump" } else { "sudo" });
+        if !is_root() {
+            command.args(["-n", "tcpdump"]);
+        }
+        // Not `--immediate-mode`, which loses a third of what one client does.
+        command.args(["-i", "lo", "-s", "0", "-B", "65536", "-U", "--time-stamp-precision=nano", "-w"]);
+        command.arg(&path).arg("tcp").arg("port").arg(port.to_string());
+        let capture = Self { program: Program::start(&mut command), path };
+        // Its file has a header once the socket is open and filtered.
+        eventually("tcpdump captures (it needs root or sudo -n)", || {
+            std::fs::metadata(&capture.path).ok().filter(|file| file.len() >= 24)
+        });
+        capture
+    }
+
+    /// What the observer makes of the capture, once `is_enough`.
+    fn report(self, is_enough: impl Fn(&Report) -> bool) -> Report {
+        let report = eventually("the capture shows what was asked", || {
+            let mut reader = file::open(std::fs::File::open(&self.path).ok()?).ok()?;
+            let mut frames = Vec::new();
+            // The file grows: its last frame may be there in part.
+            while let Ok(Some(frame)) = reader.next_frame() {
+                frames.push(OwnedFrame {
+                    at: frame.at,
+                    link: frame.link,
+                    bytes: frame.bytes.to_vec(),
+                    length: frame.length,
+                });
+            }
+            Some(observe(&frames, 0)).filter(&is_enough)
+        });
+        drop(self.program);
+        report
+    }
+}
+
+/// One connection, and when it asked and had its answer.
+struct Client {
+    stream: TcpStream,
+    asked: Vec<(i64, i64)>,
+}
+
+impl Client {
+    fn connect(port: u16) -> Self {
+        let stream = eventually("the server listens", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok());
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_nodelay(true).expect("no delay");
+        Self { stream, asked: Vec::new() }
+    }
+
+    fn read(&mut self, is_whole: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let (mut answer, mut part) = (Vec::new(), [0; 65_536]);
+        while !is_whole(&answer) {
+            let count = self.stream.read(&mut part).expect("an answer in time");
+            assert!(count > 0, "the server closed after {:?}", String::from_utf8_lossy(&answer));
+            answer.extend_from_slice(&part[..count]);
+        }
+        answer
+    }
+
+    fn ask(&mut self, request: &[u8], is_whole: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let before = now();
+        self.stream.write_all(request).expect("sent");
+        let answer = self.read(is_whole);
+        self.asked.push((before, now()));
+        answer
+    }
+
+    /// Holds each exchange of this connection between the times of its request.
+    fn brackets(&self, rows: &[&Row]) {
+        assert_eq!(rows.len(), self.asked.len(), "exchanges of the connection");
+        let mut rows = rows.to_vec();
+        rows.sort_by_key(|row| row.request.1);
+        for (row, (before, after)) in rows.iter().zip(&self.asked) {
+            let (first, last) = (row.request.1, row.response.2);
+            assert!(*before <= first && first <= last && last <= *after, "{before} <= {row:?} <= {after}");
+        }
+    }
+}
+
+fn of<'a>(report: &'a Report, proto: &str) -> Vec<&'a Row> {
+    report.answered.iter().filter(|row| row.proto == proto).collect()
+}
+
+fn statuses(rows: &[&Row]) -> Vec<String> {
+    let mut rows = rows.to_vec();
+    rows.sort_by_key(|row| row.request.1);
+    rows.iter().map(|row| format!("{} {}", row.op, row.status)).collect()
+}
+
+#[test]
+fn redis_is_measured_between_the_clients_clocks() {
+    let (directory, port) = (directory("redis"), free_port());
+    let arguments = ["--save", "", "--bind", "127.0.0.1", "--port"];
+    let _server =
+        Program::start(Command::new("redis-server").args(arguments).arg(port.to_string()).current_dir(&*directory));
+    let mut client = Client::connect(port);
+    let capture = Capture::start(&directory, port);
+    let mut client_seen = Client::connect(port);
+    drop(client.ask(b"PING\r\n", |answer| answer.ends_with(b"\r\n")));
+    for round in 0..200 {
+        let text = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\n{:03}\r\n", round);
+        client_seen.ask(text.as_bytes(), |answer| answer == b"+OK\r\n");
+        client_seen.ask(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", |answer| answer.len() == 9);
+    }
+    client_seen.ask(b"*1\r\n$5\r\nNOSUC\r\n", |answer| answer.ends_with(b"\r\n"));
+    let conn = client_seen.stream.local_addr().expect("bound").port();
+    let is_seen = |row: &&Row| row.conn.contains(&format!("|{conn}|"));
+    let report = capture.report(|report| report.answered.iter().filter(|row| is_seen(row)).count() >= 401);
+    client_seen.brackets(&report.answered.iter().filter(is_seen).collect::<Vec<_>>());
+}
+
+#[test]
+fn memcached_is_measured_between_the_clients_clocks() {
+    let (directory, port) = (directory("memcached"), free_port());
+    let mut command = Command::new("memcached");
+    command.args(["-l", "127.0.0.1", "-U", "0", "-u", "nobody", "-p"]).arg(port.to_string());
+    let _server = Program::start(&mut command);
+    drop(Client::connect(port));
+    let capture = Capture::start(&directory, port);
+    let mut client = Client::connect(port);
+    let value = "x".repeat(50_000);
+    for _ in 0..50 {
+        client.ask(format!("set k 0 0 50000\r\n{value}\r\n").as_bytes(), |answer| answer == b"STORED\r\n");
+        client.ask(b"get k none\r\n", |answer| answer.ends_with(b"\r\nEND\r\n"));
+        client.ask(b"mg k v t\r\n", |answer| answer.len() > 50_000 && answer.ends_with(b"x\r\n"));
+    }
+    // A wrong length: the server answers twice.
+    client.ask(b"set k 0 0 2\r\nabcdef\r\n", |answer| answer.ends_with(b"ERROR\r\n"));
+    let report = capture.report(|report| report.answered.len() >= 152);
+    let rows = of(&report, "memcached");
+    assert_eq!(statuses(&rows)[..3], ["set STORED", "get hit1/2", "mg VA"]);
+    assert_eq!(statuses(&rows)[150..], ["set CLIENT_ERROR", "ef ERROR"]);
+    let last = client.asked[150];
+    client.asked.push(last);
+    client.brackets(&rows);
+
+    // The binary protocol: the length of the body is in bytes 8 to 11.
+    let capture = Capture::start(&directory, port);
+    let mut client = Client::connect(port);
+    let is_whole = |answer: &[u8]| answer.len() >= 24 && answer.len() >= 24 + usize::from(answer[11]);
+    let mut get = [0; 25];
+    (get[0], get[3], get[11], get[24]) = (0x80, 1, 1, b'q');
+    for _ in 0..20 {
+        assert_eq!(client.ask(&get, is_whole)[7], 1, "not found");
+    }
+    let report = capture.report(|report| report.answered.len() >= 20);
+    client.brackets(&of(&report, "memcached"));
+}
+
+/// The messages of PostgreSQL up to one of type `last`.
+fn has_message(mut answer: &[u8], last: u8) -> bool {
+    while let Some(length) = answer.get(1..5).map(|length| u32::from_be_bytes(length.try_into().expect("four"))) {
+        let Some(rest) = answer.get(1 + length as usize..) else { return false };
+        if answer[0] == last {
+            return true;
+        }
+        answer = rest;
+    }
+    false
+}
+
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    [&[kind][..], &u32::try_from(body.len() + 4).expect("short").to_be_bytes(), body].concat()
+}
+
+/// A program of PostgreSQL, which does not run as root.
+fn postgres_program(name: &str, directory: &Path) -> Command {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL: run scripts/need postgres");
+    let mut versions: Vec<PathBuf> = versions.map(|version| version.expect("read").path()).collect();
+    versions.sort();
+    let path = versions.last().expect("run scripts/need postgres").join("bin").join(name);
+    let mut command = Command::new(if is_root() { Path::new("runuser") } else { &path });
+    if is_root() {
+        command.args(["-u", "postgres", "--"]).arg(&path);
+    }
+    command.current_dir(directory);
+    command
+}
+
+#[test]
+fn postgres_is_measured_between_the_clients_clocks() {
+    let (directory, port) = (directory("postgres"), free_port());
+    let data = directory.join("data");
+    let arguments = ["-U", "postgres", "--auth=trust", "--no-sync", "--no-locale", "-E", "UTF8", "-D"];
+    let made = postgres_program("initdb", &directory).args(arguments).arg(&data).output().expect("initdb");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut command = postgres_program("postgres", &directory);
+    let _server =
+        Program::start(command.arg("-D").arg(&data).arg("-k").arg(&*directory).args(["-F", "-p", &port.to_string()]));
+    drop(Client::connect(port));
+    let capture = Capture::start(&directory, port);
+    let startup = b"\0\0\0\x27\0\x03\0\0user\0postgres\0database\0postgres\0\0";
+    let mut startup = startup.to_vec();
+    startup[3] = u8::try_from(startup.len()).expect("short");
+    let mut client = eventually("PostgreSQL takes a login", || {
+        let mut client = Client::connect(port);
+        let answer = client.ask(&startup, |answer| has_message(answer, b'Z') || has_message(answer, b'E'));
+        has_message(&answer, b'Z').then_some(client)
+    });
+    let whole = |answer: &[u8]| has_message(answer, b'Z');
+    for _ in 0..100 {
+        client.ask(&message(b'Q', b"SELECT generate_series(1, 2000)\0"), whole);
+        let batch = [
+            message(b'P', b"\0SELECT $1::int + 1\0\0\0"),
+            message(b'B', b"\0\0\0\0\0\x01\0\0\0\x0242\0\0"),
+            message(b'E', b"\0\0\0\0\0"),
+            message(b'S', b""),
+        ];
+        client.ask(&batch.concat(), whole);
+    }
+    client.ask(&message(b'Q', b"SELECT * FROM nosuch\0"), whole);
+    let conn = client.stream.local_addr().expect("bound").port();
+    let is_seen = |row: &&Row| row.conn.contains(&format!("|{conn}|"));
+    let report = capture.report(|report| report.answered.iter().filter(|row| is_seen(row)).count() >= 202);
+    let rows: Vec<&Row> = report.answered.iter().filter(is_seen).collect();
+    client.brackets(&rows);
+    let statuses = statuses(&rows);
+    assert_eq!(statuses[..3], ["STARTUP ok", "Q ok", "EXT ok"]);
+    assert_eq!(statuses[201], "Q 42P01");
+}
+
+/// Whether `answer` is an OK, an error, or rows between two EOF packets.
+fn is_mysql_answer(mut answer: &[u8]) -> bool {
+    let mut ends = 0;
+    let mut first = None;
+    while let Some(header) = answer.get(..4) {
+        let length = usize::from(header[0]) | usize::from(header[1]) << 8;
+        let Some(payload) = answer.get(4..4 + length) else { return false };
+        let is_result = *first.get_or_insert(payload[0]) != 0 && first != Some(0xff);
+        ends += u32::from(payload[0] == 0xfe && length == 5);
+        if !is_result || ends == 2 {
+            return true;
+        }
+        answer = &answer[4 + length..];
+    }
+    false
+}
+
+fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
+    [&u32::try_from(payload.len()).expect("short").to_le_bytes()[..3], &[sequence], payload].concat()
+}
+
+#[test]
+fn mariadb_is_measured_between_the_clients_clocks() {
+    let (directory, port) = (directory("mariadb"), free_port());
+    let data = format!("--datadir={}", directory.join("data").display());
+    let user = if is_root() { "--user=root" } else { "--skip-test-db" };
+    let mut command = Command::new("mariadb-install-db");
+    command.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", &data, user]);
+    let made = command.output().expect("run scripts/need mariadbd");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut command = Command::new("mariadbd");
+    command.args(["--no-defaults", "--bind-address=127.0.0.1", &data, &format!("--port={port}")]);
+    command.arg(format!("--socket={}", directory.join("s").display()));
+    if is_root() {
+        command.arg("--user=root");
+    }
+    let _server = Program::start(&mut command);
+    drop(Client::connect(port));
+    let capture = Capture::start(&directory, port);
+    let mut client = Client::connect(port);
+    client.read(|greeting| greeting.len() > 4 && greeting.len() >= 4 + usize::from(greeting[0]));
+    let mut login = 0x0008_8201_u32.to_le_bytes().to_vec();
+    login.extend([&[0, 0, 0, 1, 33][..], &[0; 23], b"root\0\0mysql_native_password\0"].concat());
+    let answer = client.ask(&packet(1, &login), is_mysql_answer);
+    assert_eq!(answer[4], 0, "{}", String::from_utf8_lossy(&answer));
+    for _ in 0..100 {
+        client.ask(&packet(0, b"\x03SELECT seq FROM mysql.help_topic, (SELECT 1 seq) s LIMIT 40"), is_mysql_answer);
+        client.ask(&packet(0, b"\x0e"), is_mysql_answer);
+    }
+    client.ask(&packet(0, b"\x03SELECT nosuch"), is_mysql_answer);
+    let report = capture.report(|report| report.answered.len() >= 202);
+    let rows = of(&report, "mysql");
+    client.brackets(&rows);
+    let statuses = statuses(&rows);
+    assert_eq!(statuses[..3], ["CONNECT ok", "COM_QUERY ok", "COM_PING ok"]);
+    assert_eq!(statuses[201], "COM_QUERY 1054");
+}
+
+#[test]
+fn nats_is_measured_between_the_clients_clocks() {
+    let (directory, port) = (directory("nats"), free_port());
+    let mut command = Command::new("nats-server");
+    let _server =
+        Program::start(command.args(["-a", "127.0.0.1", "-p"]).arg(port.to_string()).current_dir(&*directory));
+    drop(Client::connect(port));
+    let capture = Capture::start(&directory, port);
+    let mut client = Client::connect(port);
+    client.read(|info| info.ends_with(b"\r\n"));
+    client.ask(b"CONNECT {\"verbose\":false}\r\nSUB _INBOX.me.* 1\r\nPING\r\n", |answer| answer.ends_with(b"PONG\r\n"));
+    let mut service = Client::connect(port);
+    service.read(|info| info.ends_with(b"\r\n"));
+    service.ask(b"CONNECT {\"verbose\":false}\r\nSUB double 1\r\nPING\r\n", |answer| answer.ends_with(b"PONG\r\n"));
+    for round in 0..100 {
+        let before = now();
+        client.stream.write_all(format!("PUB double _INBOX.me.{round} 2\r\n21\r\n").as_bytes()).expect("sent");
+        service.read(|asked| asked.ends_with(b"21\r\n"));
+        service.stream.write_all(format!("PUB _INBOX.me.{round} 2\r\n42\r\n").as_bytes()).expect("sent");
+        client.read(|answer| answer.ends_with(b"42\r\n"));
+        client.asked.push((before, now()));
+    }
+    let report = capture.report(|report| report.answered.len() >= 202);
+    let rows = of(&report, "nats");
+    let asked: Vec<&Row> = rows.iter().copied().filter(|row| row.op == "request").collect();
+    client.asked.remove(0);
+    client.brackets(&asked);
+    // The service answers within the request.
+    let served: Vec<&Row> = rows.iter().copied().filter(|row| row.op == "serve").collect();
+    client.brackets(&served);
+    assert_eq!(rows.len(), 202);
+}
+
+#[test]
+fn http2_counts_what_h2load_counts() {
+    let (directory, port) = (directory("nginx"), free_port());
+    let text = format!(
+        "daemon off; master_process off; pid {0}/pid; error_log {0}/error; events {{}} http {{ access_log off; \
+         server {{ listen 127.0.0.1:{port} http2; location /a {{ return 200 ok; }} }} }}",
+        directory.display()
+    );
+    std::fs::write(directory.join("nginx.conf"), text).expect("its configuration");
+    let _server =
+        Program::start(Command::new("nginx").arg("-p").arg(&*directory).arg("-c").arg(directory.join("nginx.conf")));
+    drop(Client::connect(port));
+    let capture = Capture::start(&directory, port);
+    let target = [format!("http://127.0.0.1:{port}/a/1"), format!("http://127.0.0.1:{port}/none")];
+    let load = Command::new("h2load").args(["-n", "1000", "-c", "4", "-m", "8"]).args(&target).output();
+    let load = load.expect("run scripts/need h2load");
+    let text = String::from_utf8_lossy(&load.stdout);
+    assert!(text.contains("500 2xx, 0 3xx, 500 4xx"), "{text}");
+    let report = capture.report(|report| report.answered.len() >= 1_000);
+    let count = |op: &str, status: &str| {
+        report.answered.iter().filter(|row| row.proto == "http2" && row.op == op && row.status == status).count()
+    };
+    assert_eq!((count("GET /a/1", "200"), count("GET /none", "404"), report.answered.len()), (500, 500, 1_000));
+}
