@@ -119,6 +119,12 @@ impl Observer {
         Totals { open_connections: self.index.len() as u64, fragments_dropped: self.fragments.dropped(), ..self.totals }
     }
 
+    /// Bytes that wait for earlier ones, in all connections.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
     /// Takes a frame.
     pub fn frame(&mut self, frame: &Frame<'_>, output: &mut dyn Output) {
         self.totals.frames += 1;
@@ -144,12 +150,7 @@ impl Observer {
     /// The capture ends: everything that waits is read, what is open stays open.
     pub fn finish(&mut self, output: &mut dyn Output) {
         for slot in 0..self.slots.len() {
-            let hint = self.hint(slot);
-            if let Slot::Used { flow, .. } = &mut self.slots[slot] {
-                flow.resolve(None, hint, output);
-                flow.end(End::Cut, output);
-            }
-            self.release(slot);
+            self.end(slot, End::Cut, output);
         }
         self.datagrams.finish(output);
     }
@@ -208,12 +209,10 @@ impl Observer {
         let key = if a <= b { FlowKey { low: a, high: b } } else { FlowKey { low: b, high: a } };
         let mut slot = self.index.get(&key).map(|slot| *slot as usize);
         if let Some(used) = slot
-            && let Slot::Used { flow, .. } = &mut self.slots[used]
+            && let Slot::Used { flow, .. } = &self.slots[used]
             && flow.is_reused_by(segment)
         {
-            flow.resolve(None, None, output);
-            flow.end(End::Closed, output);
-            self.release(used);
+            self.end(used, End::Closed, output);
             slot = None;
         }
         let slot = match slot {
@@ -315,6 +314,18 @@ impl Observer {
         slot as usize
     }
 
+    /// A connection ends: what waits is read, and its place is free.
+    fn end(&mut self, slot: usize, end: End, output: &mut dyn Output) {
+        let hint = self.hint(slot);
+        if let Slot::Used { flow, .. } = &mut self.slots[slot] {
+            let held = flow.held_bytes();
+            flow.resolve(None, hint, output);
+            flow.end(end, output);
+            self.account(slot, held);
+        }
+        self.release(slot);
+    }
+
     fn release(&mut self, slot: usize) {
         if let Slot::Used { key, flow } = std::mem::replace(&mut self.slots[slot], Slot::Free) {
             self.held_bytes = self.held_bytes.saturating_sub(flow.held_bytes());
@@ -329,12 +340,8 @@ impl Observer {
         let last = |slot: usize| if let Slot::Used { flow, .. } = &self.slots[slot] { flow.last } else { Nanos::MAX };
         let Some(slot) = candidates.min_by_key(|slot| last(*slot)) else { return };
         self.hand = (self.hand + CANDIDATES) % count;
-        if let Slot::Used { flow, .. } = &mut self.slots[slot] {
-            flow.resolve(None, None, output);
-            flow.end(End::Cut, output);
-            self.totals.evicted += 1;
-        }
-        self.release(slot);
+        self.totals.evicted += 1;
+        self.end(slot, End::Cut, output);
     }
 
     fn look_around(&mut self, now: Nanos, output: &mut dyn Output) {

@@ -89,7 +89,11 @@ fn ethernet(kind: u16, tags: &[u16], packet: &[u8]) -> Vec<u8> {
 
 fn check(name: &str, frames: &[(Link, Vec<u8>)]) {
     let report = observe(frames);
-    let rows: Vec<_> = report.answered.iter().map(|row| (row.op.as_str(), row.status.as_str(), row.request.0, row.response.0)).collect();
+    let rows: Vec<_> = report
+        .answered
+        .iter()
+        .map(|row| (row.op.as_str(), row.status.as_str(), row.request.0, row.response.0))
+        .collect();
     assert_eq!(rows, [("GET /a", "204", 19, 27)], "{name}");
     assert_eq!(report.summaries.len(), 1, "{name}");
     assert!(report.summaries[0].ended, "{name}");
@@ -97,7 +101,8 @@ fn check(name: &str, frames: &[(Link, Vec<u8>)]) {
 
 #[test]
 fn every_link_carries_the_same_connection() {
-    let packets: Vec<(bool, Vec<u8>)> = connection(5).into_iter().map(|(to, bytes)| (to, ipv4(6, to, 7, 0, &bytes))).collect();
+    let packets: Vec<(bool, Vec<u8>)> =
+        connection(5).into_iter().map(|(to, bytes)| (to, ipv4(6, to, 7, 0, &bytes))).collect();
     type Wrap = fn(&[u8]) -> Vec<u8>;
     let links: [(&str, Link, Wrap); 7] = [
         ("ethernet", Link::Ethernet, |packet| ethernet(0x0800, &[], packet)),
@@ -135,10 +140,20 @@ fn version_6_is_read_behind_its_extension_headers() {
         connection(5).iter().map(|(to, bytes)| (Link::Ethernet, ethernet(0x86dd, &[], &wrap(*to, bytes)))).collect()
     };
     check("plain", &frames(|to, bytes| ipv6(to, 6, bytes)));
-    check("hop by hop and destination", &frames(|to, bytes| {
-        ipv6(to, 0, &[&[60, 0, 1, 4, 0, 0, 0, 0, 6, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], bytes].concat())
-    }));
-    check("a fragment that is whole", &frames(|to, bytes| ipv6(to, 44, &[&[6, 0, 0, 0, 0, 0, 0, 9][..], bytes].concat())));
+    check(
+        "hop by hop and destination",
+        &frames(|to, bytes| {
+            ipv6(
+                to,
+                0,
+                &[&[60, 0, 1, 4, 0, 0, 0, 0, 6, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], bytes].concat(),
+            )
+        }),
+    );
+    check(
+        "a fragment that is whole",
+        &frames(|to, bytes| ipv6(to, 44, &[&[6, 0, 0, 0, 0, 0, 0, 9][..], bytes].concat())),
+    );
 }
 
 #[test]
@@ -163,7 +178,8 @@ fn fragments_are_put_together_and_each_has_its_time() {
 #[test]
 fn sequence_numbers_wrap() {
     for start in [u32::MAX, u32::MAX - 1, u32::MAX - 10, u32::MAX - 19] {
-        let frames: Vec<_> = connection(start).iter().map(|(to, bytes)| (Link::Raw, ipv4(6, *to, 7, 0, bytes))).collect();
+        let frames: Vec<_> =
+            connection(start).iter().map(|(to, bytes)| (Link::Raw, ipv4(6, *to, 7, 0, bytes))).collect();
         check("wrap", &frames);
     }
 }
