@@ -42,11 +42,13 @@ pub enum Protocol {
     Amqp,
     /// Cells that the server itself makes of samples.
     Quantizer,
+    /// What the detectors found.
+    Detect,
 }
 
 impl Protocol {
     /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -59,6 +61,7 @@ impl Protocol {
         Self::Check,
         Self::Amqp,
         Self::Quantizer,
+        Self::Detect,
     ];
 
     /// The value of the label `protocol`.
@@ -76,6 +79,7 @@ impl Protocol {
             Self::Check => "check",
             Self::Amqp => "amqp",
             Self::Quantizer => "quantizer",
+            Self::Detect => "detect",
         }
     }
 }

@@ -178,6 +178,7 @@ impl Front {
             cors: self.cors,
             scrape: Arc::default(),
             flags: role.flags,
+            detection: Arc::default(),
         });
         Ok(Ready { app, runtime, listeners, urls, lines, fetching, observer, end })
     }

@@ -7,6 +7,7 @@ mod amqp;
 mod broker;
 mod cli;
 mod clock;
+mod detection;
 mod disk_space;
 mod facts;
 mod front;

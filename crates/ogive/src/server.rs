@@ -14,6 +14,8 @@ use crate::allocator;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
 use crate::cli::web::WebOptions;
 use crate::clock::AskKernel;
+use crate::detection::options::Options as DetectOptions;
+use crate::detection::work::Detector;
 use crate::front::{self, Front, Role};
 use crate::http;
 use crate::keeping::Keeping;
@@ -45,6 +47,8 @@ pub(crate) struct Options {
     pub(crate) live: live::Options,
     /// Which series are aligned to cells.
     pub(crate) quantize: quantize::Options,
+    /// What the detectors judge.
+    pub(crate) detection: DetectOptions,
     /// Deletion may be asked for over HTTP.
     pub(crate) admin: bool,
     pub(crate) queries: QueryLimits,
@@ -99,8 +103,16 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let ready = front.before(store.clone(), role, kernel)?;
     let start = |marks| Quantizer::start(marks, ready.app.door.clone(), ready.runtime.handle().clone());
     let quantizer = marks.map(start).transpose()?;
+    let detector = Detector::start(
+        &options.detection,
+        (Arc::clone(&ready.app.door), Arc::clone(&ready.app.detection)),
+        ready.runtime.handle().clone(),
+    )?;
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     let runtime = ready.serve(&format!("with data in {}", data.join(" and ")))?;
+    if let Some(detector) = detector {
+        detector.stop();
+    }
     if let Some(quantizer) = quantizer {
         quantizer.stop();
     }

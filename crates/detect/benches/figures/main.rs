@@ -1,6 +1,6 @@
 //! How good are the detectors? Figures of seeded series, one line each, with the bar beside it.
 //!
-//! `cargo bench -p ogive-detect -- [nulls|delays|...] [--seed N] [--hours N] [--runs N]`
+//! `cargo bench -p ogive-detect -- [delays|gaps|cost|nab|nulls] [--seed N] [--hours N] [--runs N]`
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -9,7 +9,9 @@
     reason = "figures"
 )]
 
+mod cost;
 mod generator;
+mod nab;
 mod report;
 mod rhythm;
 mod shape;
@@ -47,6 +49,13 @@ fn main() {
     if is_wanted("gaps") {
         rhythm::cycles(seed, runs);
         rhythm::nulls(seed, hours);
+    }
+    if is_wanted("cost") {
+        cost::cells(seed, 1_000);
+        cost::broker();
+    }
+    if is_wanted("nab") {
+        nab::score();
     }
     if is_wanted("nulls") {
         shape::nulls(seed, hours);

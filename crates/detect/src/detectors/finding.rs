@@ -22,11 +22,13 @@ pub enum FindingKind {
     OddOne,
     /// A distribution differs from that of the same time a week before.
     LastWeek,
+    /// A number left everything that its series did before.
+    Novelty,
 }
 
 impl FindingKind {
     /// Every kind, in the order of the documents.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Absence,
         Self::LostParent,
         Self::Instability,
@@ -34,6 +36,7 @@ impl FindingKind {
         Self::Saturation,
         Self::OddOne,
         Self::LastWeek,
+        Self::Novelty,
     ];
 
     /// The value of the label `kind`.
@@ -47,6 +50,7 @@ impl FindingKind {
             Self::Saturation => "saturation",
             Self::OddOne => "odd_one",
             Self::LastWeek => "last_week",
+            Self::Novelty => "novelty",
         }
     }
 }

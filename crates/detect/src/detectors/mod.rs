@@ -3,6 +3,7 @@
 //! - [`absence`]: a series that does not come any more, by its learned cadence.
 //! - [`rhythm`]: gaps that return with a fixed period.
 //! - [`shape`]: the share of slow operations changed.
+//! - [`novelty`]: a number is like none before.
 //! - [`saturation`]: a value reaches its limit.
 //! - [`parent`]: one finding for many series that went silent together; [`explain`]: which label carries a change.
 //! - [`sibling`]: the odd one out, and the difference from last week.
@@ -14,7 +15,9 @@
 
 pub mod absence;
 pub mod explain;
+pub mod feed;
 pub mod monitor;
+pub mod novelty;
 pub mod parent;
 pub mod rhythm;
 pub mod saturation;

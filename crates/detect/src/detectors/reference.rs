@@ -10,6 +10,9 @@ const BLOCK: u8 = 60;
 /// See [`Learner::tolerated_of_cells`].
 const TOGETHER: f32 = 0.4;
 
+/// See [`Learner::tolerated_of_cells`]; by chance it is 1 with a deviation of 0.17 over an hour.
+const PAIRS: f32 = 2.0;
+
 /// Learns a tolerated mean; 24 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Learner {
@@ -61,11 +64,28 @@ impl Learner {
         (1.2 * self.mean()).max(1.05 * (self.block_max + away))
     }
 
-    /// The same of cells that are bad or not, one in ten of which are: when they come together, more than [`TOGETHER`] of a
-    /// minute, they are not independent enough to bet on, and all are tolerated. Independent ones fill 22 % of the worst of 60
-    /// minutes.
+    /// As [`Learner::push`], of cells that are bad (1) or not (0): here `away` counts the bad that follow a bad one, and `cap` is the
+    /// cell before.
+    pub(crate) fn push_cell(&mut self, y: f32) {
+        self.sum += y;
+        self.away += y * self.cap;
+        self.cap = y;
+        self.block += y;
+        self.cells = self.cells.saturating_add(1);
+        self.in_block += 1;
+        if self.in_block == BLOCK {
+            self.block_max = self.block_max.max(self.block / f32::from(BLOCK));
+            (self.block, self.in_block) = (0.0, 0);
+        }
+    }
+
+    /// The mean that is tolerated of cells that are bad or not, one in ten of which are. When bad ones come together, more than
+    /// [`TOGETHER`] of a minute or after each other [`PAIRS`] times as often as by chance, they are not independent enough to bet
+    /// on, and all are tolerated. Independent ones fill 22 % of the worst of 60 minutes.
     pub(crate) fn tolerated_of_cells(&self) -> f32 {
-        if self.block_max > TOGETHER { 1.0 } else { (1.5 * self.block_max).max(0.33) }
+        let (mean, pairs) = (self.mean(), self.away / f32::from(self.cells.max(1)));
+        let is_dependent = self.block_max > TOGETHER || pairs > PAIRS * mean * mean || mean < 0.03;
+        if is_dependent { 1.0 } else { (1.5 * self.block_max).max(0.33) }
     }
 }
 

@@ -5,7 +5,7 @@
 //! tolerated whatever came before. With bets lambda in {.2, .5, .8, .97}/tau the Shiryaev-Roberts e-detector (Shin, Ramdas,
 //! Rinaldo: "E-detectors", 2022) is
 //!
-//! > e = 1 + lambda (Y - tau);  M <- (1 + M) e;  alarm when the mean of all M >= A.
+//! > e = 1 + lambda (Y - tau);  M <- (1 + M) e;  alarm when the weighted mean of all M >= A.
 //!
 //! Invariants: while every conditional mean of Y is at most tau, the mean number of cells to a false alarm is at least
 //! [`ALARM`], whatever depends on whatever: 3.6e9 cells of a second are a million hours. One bad cell multiplies the mean
@@ -35,6 +35,8 @@ const QUIET_CELLS: u16 = 60;
 /// A change that lasts this long is the new normal, and learned anew.
 const ACCEPTED_MS: i64 = 6 * 3_600_000;
 
+/// What each level counts in the mean of all M: most where faults of services show.
+const WEIGHTS: [f32; LEVELS.len()] = [0.06, 0.2, 0.32, 0.28, 0.06, 0.08];
 const BETS: [f32; 4] = [0.2, 0.5, 0.8, 0.97];
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Bet of the statistic that says when it began.
@@ -284,7 +286,7 @@ impl Shape {
         let mut total = 0.0;
         let mut best = (0_usize, f32::MIN);
         for (at, (detector, y)) in self.detectors.iter_mut().zip(shares).enumerate() {
-            let sum = detector.push(*y);
+            let sum = detector.push(*y) * WEIGHTS[at];
             total += sum;
             if sum > best.1 {
                 best = (at, sum);
@@ -293,9 +295,9 @@ impl Shape {
         if let Some(active) = self.active {
             return self.follow(active, end_ms, shares);
         }
-        #[expect(clippy::cast_precision_loss, reason = "24")]
-        let all = (LEVELS.len() * BETS.len()) as f32;
-        (total >= ALARM * all).then(|| self.alarm(best.0, end_ms, unit, total / all))
+        #[expect(clippy::cast_precision_loss, reason = "4")]
+        let mean = total / BETS.len() as f32;
+        (mean >= ALARM).then(|| self.alarm(best.0, end_ms, unit, mean))
     }
 
     fn alarm(&mut self, level: usize, end_ms: i64, unit: &str, evidence: f32) -> Finding {
@@ -395,9 +397,10 @@ impl Shape {
         }
         self.cells += 1;
         self.is_clean &= self.active.is_none();
-        for (detector, y) in self.detectors.iter_mut().zip(shares) {
+        for (detector, y) in self.detectors[..MEDIAN].iter_mut().zip(shares) {
             detector.learner.push(*y);
         }
+        self.detectors[MEDIAN].learner.push_cell(shares[MEDIAN]);
     }
 
     /// An hour, or 360 cells when they are wider than 10 s.

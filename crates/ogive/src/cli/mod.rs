@@ -8,8 +8,10 @@ mod clock;
 mod config;
 pub(crate) mod config_file;
 mod delete;
+mod detect;
 mod disk;
 pub(crate) mod files;
+mod findings;
 pub(crate) mod format;
 mod hist;
 mod logs;
@@ -63,6 +65,8 @@ enum Command {
     Query(query::Query),
     Status(status::Status),
     Delete(delete::Delete),
+    Detect(detect::Detect),
+    Findings(findings::Findings),
     #[command(subcommand)]
     Disk(disk::Disk),
     #[command(subcommand)]
@@ -183,6 +187,8 @@ pub fn run() -> ExitCode {
         Command::Config(command) => config::run(command),
         Command::Token(command) => token::run(command),
         Command::Delete(options) => delete::run(options),
+        Command::Detect(options) => detect::run(options),
+        Command::Findings(options) => findings::run(options),
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),
         Command::Wire(options) => wire::run(options, &terminal),

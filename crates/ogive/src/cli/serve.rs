@@ -11,7 +11,7 @@ use ogive_text::size;
 
 use super::clock::kernel::Directory;
 use crate::keeping::{self, Ages, Keeping, Of, Widths};
-use crate::{http, live, quantize, server};
+use crate::{detection, http, live, quantize, server};
 use ogive_checks as checks;
 use ogive_listen as listen;
 use ogive_scrape as scrape;
@@ -67,6 +67,8 @@ pub(crate) struct Serve {
     live: live::Options,
     #[command(flatten)]
     quantize: quantize::Options,
+    #[command(flatten)]
+    detection: detection::options::Options,
     #[command(flatten)]
     otlp: http::OtlpOptions,
     #[command(flatten)]
@@ -181,6 +183,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         listener_threads: options.listener_threads.map(usize::from),
         live: options.live,
         quantize: options.quantize.clone(),
+        detection: options.detection.clone(),
         admin,
         otlp,
         web,

@@ -78,6 +78,8 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/subscribe", Read, Read),
     ("/v1/traces", Read, Write),
     ("/v1/traces/columns", Read, Read),
+    ("/v1/detections", Read, Read),
+    ("/v1/detections/run", Read, Read),
     ("/v1/status", Read, Read),
     ("/v1/broker", Read, Read),
     ("/v1/disks", Read, Admin),

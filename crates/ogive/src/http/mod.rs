@@ -18,6 +18,7 @@ mod classic_buckets;
 mod columns;
 mod compression;
 mod cors;
+mod detections;
 mod error;
 mod exemplars;
 mod expressions;
@@ -116,6 +117,8 @@ pub(crate) struct Shared {
     pub(crate) scrape: Arc<ogive_scrape::View>,
     /// The options that it was started with.
     pub(crate) flags: Flags,
+    /// What the detectors found.
+    pub(crate) detection: Arc<crate::detection::board::Board>,
 }
 
 /// What is behind the door is reached as if it were here: `app.backend`.
@@ -292,6 +295,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/subscribe", get(subscribe::get))
         .route("/v1/traces", get(traces::get).post(otlp::traces))
         .route("/v1/traces/columns", get(traces::columns))
+        .route("/v1/detections", get(detections::get))
+        .route("/v1/detections/run", get(detections::run))
         .route("/v1/status", get(status::get))
         .route("/v1/broker", get(status::broker))
         .merge(upkeep_routes())

@@ -46,6 +46,7 @@ pub(crate) fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sende
         cors: None,
         scrape: Arc::default(),
         flags: Flags::default(),
+        detection: Arc::default(),
     });
     (app, end)
 }

@@ -1,0 +1,50 @@
+//! Stored or just closed samples into a [`Monitor`], in the order of time, with a step of the watermark each second.
+//!
+//! Invariants: the same samples give the same findings, whether they come as one stretch or as many.
+
+use ogive_model::{HistogramValue, SeriesData, SeriesId, Temporality, Tenant};
+
+use super::monitor::{About, Content, Monitor, Reported};
+
+/// A step of the watermark.
+pub const STEP_MS: i64 = 1_000;
+
+/// Hands the samples in (`from_ms`, `until_ms`] of `series` to the monitor and steps it up to `until_ms`.
+pub fn feed(
+    monitor: &mut Monitor,
+    tenant: &Tenant,
+    series: &[SeriesData],
+    (from_ms, until_ms): (i64, i64),
+) -> Vec<Reported> {
+    let ids: Vec<SeriesId> = series.iter().map(|one| SeriesId::of(tenant, one.meta.kind, &one.labels)).collect();
+    let mut order: Vec<(i64, usize, usize)> = Vec::new();
+    for (at, one) in series.iter().enumerate() {
+        let times = one.floats.times.iter().chain(&one.histograms.times).enumerate();
+        let inside = times.filter(|(_, time)| (from_ms + 1..=until_ms).contains(*time));
+        order.extend(inside.map(|(place, time)| (*time, at, place)));
+    }
+    order.sort_unstable();
+    let mut found = Vec::new();
+    let mut next_ms = (from_ms.div_euclid(STEP_MS) + 1) * STEP_MS;
+    for (time_ms, at, place) in order {
+        while next_ms < time_ms {
+            found.extend(monitor.advance(next_ms));
+            next_ms += STEP_MS;
+        }
+        let one = &series[at];
+        let (content, width_ms) =
+            match place.checked_sub(one.floats.times.len()).map(|place| &one.histograms.values[place]) {
+                Some(value) if one.meta.temporality == Temporality::Delta => match value {
+                    HistogramValue::Integer(cell) => (Content::Cell(cell), one.meta.width_ms.max(1)),
+                    HistogramValue::Float(cell) => (Content::FloatCell(cell), one.meta.width_ms.max(1)),
+                },
+                _ => (Content::Arrival, 0),
+            };
+        monitor.sample(ids[at], About { labels: &one.labels, unit: &one.meta.unit, width_ms }, time_ms, content);
+    }
+    while next_ms <= until_ms {
+        found.extend(monitor.advance(next_ms));
+        next_ms += STEP_MS;
+    }
+    found
+}

@@ -1,0 +1,116 @@
+//! What the detectors found, for whoever asks.
+//!
+//! Limits: [`RECENT_MAX`] findings that are remembered.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ogive_detect::detectors::Finding;
+use ogive_detect::detectors::monitor::{Monitor, Reported};
+use ogive_model::Labels;
+use serde_json::{Value, json};
+
+/// 1,000 findings of some 500 bytes.
+const RECENT_MAX: usize = 1_000;
+
+/// What was found, for whoever asks.
+#[derive(Default)]
+pub(crate) struct Board(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    active: Vec<Reported>,
+    recent: VecDeque<Reported>,
+    found: u64,
+    figures: Figures,
+}
+
+/// How far the detectors are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) is_on: bool,
+    pub(crate) watermark_ms: i64,
+    pub(crate) series: u64,
+    pub(crate) refused: u64,
+    pub(crate) suppressed: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) failures: u64,
+}
+
+impl Figures {
+    pub(super) fn of(monitor: &Monitor, watermark_ms: i64, failures: u64) -> Self {
+        Self {
+            is_on: true,
+            watermark_ms,
+            series: monitor.series() as u64,
+            refused: monitor.refused(),
+            suppressed: monitor.suppressed(),
+            memory_bytes: monitor.memory_bytes() as u64,
+            failures,
+        }
+    }
+}
+
+impl Board {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, found: &[Reported], figures: Figures) {
+        let mut state = self.state();
+        state.figures = figures;
+        for one in found {
+            state.found += 1;
+            let is_same = |other: &Reported| other.finding.kind == one.finding.kind && other.labels == one.labels;
+            state.active.retain(|other| !is_same(other));
+            if one.finding.is_active && state.active.len() < RECENT_MAX {
+                state.active.push(one.clone());
+            }
+            if state.recent.len() == RECENT_MAX {
+                state.recent.pop_front();
+            }
+            state.recent.push_back(one.clone());
+        }
+    }
+
+    /// What is active, what was found lately (the newest first), and how far the detectors are.
+    pub(crate) fn document(&self) -> Value {
+        let state = self.state();
+        let figures = state.figures;
+        json!({
+            "on": figures.is_on,
+            "watermark_ms": figures.watermark_ms,
+            "series": figures.series,
+            "memory_bytes": figures.memory_bytes,
+            "refused": figures.refused,
+            "suppressed": figures.suppressed,
+            "failures": figures.failures,
+            "found": state.found,
+            "active": state.active.iter().map(document).collect::<Vec<_>>(),
+            "recent": state.recent.iter().rev().map(document).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// One finding.
+pub(crate) fn document(reported: &Reported) -> Value {
+    finding_document(&reported.labels, &reported.finding)
+}
+
+/// One finding about `labels`.
+pub(crate) fn finding_document(labels: &Labels, finding: &Finding) -> Value {
+    let labels: serde_json::Map<String, Value> =
+        labels.iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let evidence: serde_json::Map<String, Value> =
+        finding.evidence.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+    json!({
+        "kind": finding.kind.as_str(),
+        "severity": "info",
+        "active": finding.is_active,
+        "at_ms": finding.at_ms,
+        "began_ms": finding.began_ms,
+        "sentence": finding.sentence,
+        "labels": labels,
+        "evidence": evidence,
+    })
+}
