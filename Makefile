@@ -52,7 +52,7 @@ test-rust: ui
 
 # The histogram SDKs against the vectors (OGIVE_VECTORS_DIR names others) and a real server.
 test-sdk: ui
-	@scripts/need cc cmake go node npm python3-venv
+	@scripts/need cc cmake go java mvn node npm python3-venv
 	cargo build --locked -p ogive
 	sdk/test
 
