@@ -18,7 +18,6 @@ mod discovery;
 mod mutations;
 mod pool;
 mod relabel;
-#[expect(clippy::module_inception, reason = "a scrape is what scraping is made of")]
 mod scrape;
 mod series;
 mod target;
