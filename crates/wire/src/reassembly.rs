@@ -254,6 +254,11 @@ impl Reassembly {
         while start < segment.end || (segment.start == segment.end && pieces == 0) {
             pieces += 1;
             let next = half.held.get(index).map(|held| (held.start, held.end));
+            if start < segment.end && next.is_some_and(|(from, to)| from == to && from <= start) {
+                // An end without bytes: it does not divide them.
+                index += 1;
+                continue;
+            }
             if let Some((from, to)) = next
                 && from <= start
                 && start < to
