@@ -14,7 +14,7 @@ use crate::codec::{aggregates, floats, histograms, integers, texts, times};
 
 /// 4,096 floats: `pco` is at its best and one chunk is 68 minutes of 1 s cells, 4 to 8 KiB.
 pub(crate) const FLOATS_MAX: usize = 4096;
-/// 4,096 texts, within 256 KiB: lines of 64 bytes fill both.
+/// 4,096 texts, within 1 MiB: lines of 256 bytes fill both.
 pub(crate) const TEXTS_MAX: usize = 4096;
 /// The most samples that a chunk of any kind holds.
 const SAMPLES_MAX: usize = 4096;

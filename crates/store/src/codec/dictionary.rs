@@ -49,12 +49,14 @@ pub(crate) struct Packer {
     effort: Effort,
     compressor: Option<Compressor<'static>>,
     has_dictionary: bool,
+    /// Without the dictionary, where the other has one.
+    alone: Option<Compressor<'static>>,
 }
 
 impl Packer {
     /// One without a dictionary.
     pub(crate) const fn new(effort: Effort) -> Self {
-        Self { effort, compressor: None, has_dictionary: false }
+        Self { effort, compressor: None, has_dictionary: false, alone: None }
     }
 
     /// One with `dictionary`; `None` when the library does not take it.
@@ -62,7 +64,7 @@ impl Packer {
         let mut compressor = Compressor::with_dictionary(effort.level(), dictionary).ok()?;
         // A block has one dictionary: four bytes a chunk that name it are saved.
         compressor.set_parameter(CParameter::DictIdFlag(false)).ok()?;
-        Some(Self { effort, compressor: Some(compressor), has_dictionary: true })
+        Some(Self { effort, compressor: Some(compressor), has_dictionary: true, alone: None })
     }
 
     pub(crate) const fn effort(&self) -> Effort {
@@ -79,6 +81,17 @@ impl Packer {
             self.compressor = Compressor::new(self.effort.level()).ok();
         }
         self.compressor.as_mut()?.compress(bytes).ok()
+    }
+
+    /// As [`Packer::pack`], without the dictionary.
+    pub(crate) fn pack_alone(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if !self.has_dictionary {
+            return self.pack(bytes);
+        }
+        if self.alone.is_none() {
+            self.alone = Compressor::new(self.effort.level()).ok();
+        }
+        self.alone.as_mut()?.compress(bytes).ok()
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod aggregates;
 pub(crate) mod chunk;
+mod columns;
 pub(crate) mod dictionary;
 mod filter;
 pub(crate) mod floats;
