@@ -17,14 +17,14 @@ afterAll(async () => {
 
 const shown = (page: Page) => page.locator(".log-line .text").allInnerTexts();
 
-/** Three hundred lines of two series, one each second, and three that say what is wrong; the last is of `end`. */
+/** Three hundred lines of two series, one each second up to `end`, and three that say what is wrong. */
 async function send(): Promise<number> {
   const end = Math.floor(Date.now() / 1000) - 5;
   const series = ["api", "web"].map((job) => ({ labels: { __name__: "app_log", job }, kind: "text" }));
   const usual = Array.from({ length: 300 }, (_, ago) => ({ series: ago % 2, time_ms: (end - ago) * 1000, text: `level=info msg="request ${ago}" status=200` }));
   const samples = [
     ...usual,
-    { series: 0, time_ms: end * 1000, text: 'level=error msg="<b>no route</b>" status=503' },
+    { series: 0, time_ms: end * 1000 + 500, text: 'level=error msg="<b>no route</b>" status=503' },
     { series: 1, time_ms: (end - 100) * 1000, text: '{"level":"warn","msg":"slow","status":504}' },
     { series: 1, time_ms: (end - 200) * 1000, text: 'level=error msg="disk is full" status=507' },
   ];

@@ -96,14 +96,14 @@ async fn a_line_comes_with_its_labels_fields_and_severity() {
 }
 
 #[tokio::test]
-async fn the_newest_come_first_and_the_last_of_an_instant_before_the_others() {
+async fn the_newest_come_first_and_both_directions_are_opposites() {
     let server = filled().await;
     let backward = asked(&server, "", "").await;
     let forward = asked(&server, "", "direction=forward").await;
     let mut reversed = lines(&forward);
     reversed.reverse();
     assert_eq!(lines(&backward), reversed);
-    assert!(lines(&forward)[1].contains("refused") && lines(&forward)[2].contains("reset"), "as they were sent");
+    assert!(lines(&forward)[1].contains("refused") && lines(&forward)[2].contains("reset"), "by their bytes");
     // Page by page is the same as at once, in both directions and inside of an instant too.
     for (direction, whole) in [("backward", &backward), ("forward", &forward)] {
         for limit in 1..=6 {
