@@ -102,6 +102,8 @@ pub struct Counters {
     pub audit: Pending,
     /// Configurations that were read again.
     pub reloads: crate::reload::Reloads,
+    /// What forwards did.
+    pub forwards: crate::forwarded::Figures,
 }
 
 /// Entries of the audit on their way to the store.

@@ -129,8 +129,25 @@ impl Client {
     /// # Errors
     /// There was no answer: [`Outcome::Later`].
     pub fn post(&self, url: &str, timeout: Duration, body: Body<'_>) -> Result<Reply, Outcome> {
+        self.post_with(url, timeout, body, &[])
+    }
+
+    /// As [`Client::post`], with more headers: names and values.
+    ///
+    /// # Errors
+    /// As [`Client::post`].
+    pub fn post_with(
+        &self,
+        url: &str,
+        timeout: Duration,
+        body: Body<'_>,
+        headers: &[(&str, &str)],
+    ) -> Result<Reply, Outcome> {
         let request = self.agent.post(url).config().timeout_global(Some(timeout)).build();
         let mut request = request.header("content-type", body.kind);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         if let Some(encoding) = body.encoding {
             request = request.header("content-encoding", encoding);
         }

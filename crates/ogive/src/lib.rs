@@ -10,6 +10,7 @@ mod clock;
 mod detection;
 mod disk_space;
 mod facts;
+mod forward;
 mod front;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]

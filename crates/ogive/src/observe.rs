@@ -80,6 +80,7 @@ pub(crate) fn help(metric: &str) -> &'static str {
         .chain(&crate::disk_space::HELP)
         .chain(&ogive_door::doorkeeper::HELP)
         .chain(&ogive_door::reload::HELP)
+        .chain(&ogive_door::forwarded::HELP)
         .find(|(name, _)| *name == metric)
         .map_or("", |(_, help)| help)
 }
@@ -250,7 +251,7 @@ fn counter_values(counters: &Counters) -> impl Iterator<Item = OwnValue> + '_ {
     let turned_away =
         turned_away.map(|(reason, count)| OwnValue::counter(TURNED_AWAY, &[("reason", reason)], count as f64));
     let folded = counters.total(|ledger| ledger.folded.get());
-    let door = counters.door.values().into_iter().chain(counters.reloads.values());
+    let door = counters.door.values().into_iter().chain(counters.reloads.values()).chain(counters.forwards.values());
     samples.chain(unreadable).chain(turned_away).chain(door).chain([OwnValue::counter(
         "ogive_ingest_folded_samples_total",
         &[],

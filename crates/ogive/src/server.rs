@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::allocator;
+use crate::cli::files::FILES;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
 use crate::cli::web::WebOptions;
 use crate::clock::AskKernel;
 use crate::detection::options::Options as DetectOptions;
 use crate::detection::work::Detector;
+use crate::forward::{self, Forwards};
 use crate::front::{self, Front, Role};
 use crate::http;
 use crate::keeping::Keeping;
@@ -63,6 +65,7 @@ pub(crate) struct Options {
     /// All of this as it was written.
     pub(crate) flags: http::Flags,
     pub(crate) checks: checks::CheckOptions,
+    pub(crate) forward: forward::Options,
     #[cfg(feature = "amqp")]
     pub(crate) amqp: crate::amqp::AmqpOptions,
 }
@@ -85,6 +88,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         #[cfg(feature = "amqp")]
         amqp: &options.amqp,
     })?;
+    let forwards = Forwards::open(&options.forward, FILES)?;
     let upkeep = Upkeep::open(&options.data, options.degraded, front.clock)?;
     let limits = (&options.limits, &options.keeping, options.live);
     let marks = Marks::new(&options.quantize)?;
@@ -109,6 +113,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         ready.runtime.handle().clone(),
     )?;
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
+    let forwards = forwards.start(&ready.app.door, options.data.first().expect("there is a directory"))?;
     let runtime = ready.serve(&format!("with data in {}", data.join(" and ")))?;
     if let Some(detector) = detector {
         detector.stop();
@@ -116,6 +121,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     if let Some(quantizer) = quantizer {
         quantizer.stop();
     }
+    forwards.stop();
     store.finish();
     upkeep.stop();
     runtime.shutdown_timeout(Duration::from_secs(1));

@@ -89,6 +89,27 @@ impl Server {
         self.read(self.signed(request).call())
     }
 
+    /// The body at `path` with `params`, read as it comes, for `longest` at most.
+    pub(crate) fn stream(
+        &self,
+        path: &str,
+        params: &[(&str, &str)],
+        header: Option<(&str, &str)>,
+        longest: Duration,
+    ) -> Result<impl std::io::Read + use<>, Failure> {
+        let request = self.agent()?.get(&self.address(path)).query_pairs(params.iter().copied());
+        let request = header.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+        let request = request.config().timeout_global(Some(longest)).build();
+        match self.signed(request).call() {
+            Ok(answer) if answer.status().as_u16() < 300 => Ok(answer.into_body().into_reader()),
+            // It says why.
+            answer => match self.read(answer) {
+                Err(failure) => Err(failure),
+                Ok(_) => Err(Failure::Unreachable("an answer without a stream".into())),
+            },
+        }
+    }
+
     /// The answer to `body`, sent to `path`.
     pub(crate) fn post(&self, path: &str, body: &serde_json::Value) -> Result<String, Failure> {
         let request = self.agent()?.post(&self.address(path)).content_type("application/json");

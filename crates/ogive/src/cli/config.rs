@@ -86,7 +86,11 @@ fn option_of(text: &str) -> Option<&'static str> {
     let mut heads = text.lines().map(str::trim_start).filter(|line| line.starts_with('['));
     let head = heads.next()?.trim_start_matches('[').trim_start();
     let begins = |word: &str| head.strip_prefix(word).is_some_and(|rest| rest.trim_start().starts_with([']', '.']));
-    ["check", "amqp"].into_iter().zip(["checks", "amqp"]).find(|(word, _)| begins(word)).map(|(_, option)| option)
+    ["check", "amqp", "forward"]
+        .into_iter()
+        .zip(["checks", "amqp", "forward"])
+        .find(|(word, _)| begins(word))
+        .map(|(_, option)| option)
 }
 
 /// What is wrong with the tables in the file of this option, if anything.
@@ -100,6 +104,7 @@ fn tables(option: &str, path: &Path) -> Option<String> {
     };
     match option {
         "checks" => parsed(|text| checks::Config::parse(text).map(drop)),
+        "forward" => parsed(|text| crate::forward::parse(text).map(drop)),
         #[cfg(feature = "amqp")]
         "amqp" => parsed(|text| crate::amqp::Config::parse(text).map(drop)),
         #[cfg(not(feature = "amqp"))]

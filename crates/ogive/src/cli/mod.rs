@@ -24,6 +24,7 @@ mod scrub;
 pub(crate) mod serve;
 mod snapshot;
 mod status;
+mod subscribe;
 mod token;
 mod trace;
 mod tune;
@@ -63,6 +64,7 @@ enum Command {
     Serve(serve::Serve),
     Broker(broker::BrokerCommand),
     Query(query::Query),
+    Subscribe(subscribe::Subscribe),
     Status(status::Status),
     Delete(delete::Delete),
     Detect(detect::Detect),
@@ -173,6 +175,7 @@ pub fn run() -> ExitCode {
         Command::Serve(options) => serve::run(options, flags),
         Command::Broker(command) => broker::run(command, &terminal),
         Command::Query(options) => query::run(options, &terminal),
+        Command::Subscribe(command) => subscribe::run(command),
         Command::Status(options) => status::run(options),
         Command::Disk(command) => disk::run(command),
         Command::Retention(command) => retention::run(command),

@@ -11,7 +11,7 @@ use ogive_text::size;
 
 use super::clock::kernel::Directory;
 use crate::keeping::{self, Ages, Keeping, Of, Widths};
-use crate::{detection, http, live, quantize, server};
+use crate::{detection, forward, http, live, quantize, server};
 use ogive_checks as checks;
 use ogive_listen as listen;
 use ogive_scrape as scrape;
@@ -80,6 +80,8 @@ pub(crate) struct Serve {
     amqp: crate::amqp::AmqpOptions,
     #[command(flatten)]
     checks: checks::CheckOptions,
+    #[command(flatten)]
+    forward: forward::Options,
     #[command(flatten)]
     kernel: Directory,
 }
@@ -192,6 +194,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         scrape,
         flags,
         checks: options.checks.clone(),
+        forward: options.forward.clone(),
         #[cfg(feature = "amqp")]
         amqp: options.amqp.clone(),
     };

@@ -112,6 +112,7 @@ fn exposition(app: &App, form: Form) -> String {
     }
     own_values(&mut out, &counters.door.values());
     own_values(&mut out, &counters.reloads.values());
+    own_values(&mut out, &counters.forwards.values());
     for (name, text, value) in counters.statsd.figures() {
         let name = format!("ogive_{name}");
         out.family(&name, "counter", text);

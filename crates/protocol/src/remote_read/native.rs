@@ -111,7 +111,7 @@ pub(super) fn spans(indexes: impl Iterator<Item = i32>) -> Vec<(i64, u64)> {
 }
 
 /// A histogram as `prometheus.Histogram`, without its time.
-pub(super) fn put_histogram<C: Written>(out: &mut Vec<u8>, histogram: &Histogram<C>, is_state: bool) {
+pub(crate) fn put_histogram<C: Written>(out: &mut Vec<u8>, histogram: &Histogram<C>, is_state: bool) {
     let (schema, histogram) = known(histogram);
     put_fields(out, &FIELDS, schema, &histogram);
     let reset = match histogram.reset {

@@ -10,6 +10,7 @@ mod batch;
 mod items;
 pub(crate) mod known;
 mod native;
+mod request;
 pub mod v1;
 pub mod v2;
 
@@ -23,6 +24,7 @@ pub use items::{ItemReader, Passed};
 pub use known::{Declared, Known};
 pub use native::{Counts, Native};
 pub(crate) use native::{Number, Raw, SidePart};
+pub use request::write as write_request;
 
 /// A number at an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]

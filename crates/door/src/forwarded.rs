@@ -1,0 +1,65 @@
+//! What forwards did, as series.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::own_value::OwnValue;
+
+/// What one forward did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figure {
+    /// Seconds between now and what was taken last.
+    pub lag_seconds: f64,
+    /// Cells that the far side took.
+    pub samples: u64,
+    /// Samples of requests that were refused for good.
+    pub samples_refused: u64,
+    /// Requests that were sent in vain.
+    pub failures: u64,
+    /// Seconds that have more cells than are read at once.
+    pub seconds_skipped: u64,
+}
+
+/// Those of all, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Figures(Arc<Mutex<Vec<(String, Figure)>>>);
+
+/// Their metrics and what they mean.
+pub const HELP: [(&str, &str); 5] = [
+    ("ogive_forward_lag_seconds", "Time between now and the last second that the far side has, by forward."),
+    ("ogive_forward_samples_total", "Cells that the far side took, by forward."),
+    ("ogive_forward_refused_samples_total", "Cells of requests that the far side refused for good, by forward."),
+    ("ogive_forward_failures_total", "Requests that were sent in vain and again, by forward."),
+    ("ogive_forward_skipped_seconds_total", "Seconds with more cells than a forward reads, by forward."),
+];
+
+impl Figures {
+    /// Changes those of `name`.
+    pub fn change(&self, name: &str, change: impl FnOnce(&mut Figure)) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.iter_mut().find(|one| one.0 == name) {
+            Some((_, figure)) => change(figure),
+            None => {
+                let mut figure = Figure::default();
+                change(&mut figure);
+                all.push((name.to_owned(), figure));
+            }
+        }
+    }
+
+    /// As series.
+    pub fn values(&self) -> Vec<OwnValue> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut out = Vec::new();
+        for (at, (metric, _)) in HELP.iter().enumerate() {
+            for (name, figure) in &all {
+                let labels = [("forward", &**name)];
+                let counts = [0, figure.samples, figure.samples_refused, figure.failures, figure.seconds_skipped];
+                out.push(match at {
+                    0 => OwnValue::gauge(metric, &labels, "s", figure.lag_seconds),
+                    at => OwnValue::counter(metric, &labels, counts[at] as f64),
+                });
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,212 @@
+//! `ogive serve --forward` to real servers, and `ogive subscribe`: what is stored here is there once, whatever is killed.
+
+mod common;
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::clients::heavy;
+use common::programs::{Program, free_address};
+use common::{SOURCE, Server, eventually, float, histogram, now_ms};
+use serde_json::{Value, json};
+
+/// A server that forwards to `to`, at this address.
+fn forwarding(directory: &Path, address: &str, to: &str, form: &str) -> Server {
+    let file = directory.join("forward.toml");
+    let table = format!(
+        "[[forward]]\nname = 'there'\nto = '{to}'\nform = '{form}'\nmatch = ['{{__name__=~\"rpc_.*\"}}']\nlateness = '1s'\ntimeout = '2s'\n"
+    );
+    std::fs::write(&file, table).unwrap();
+    let checked = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["config", "check"]).arg(&file).output().unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+    let file = file.to_str().unwrap();
+    Server::try_start(&directory.join("data"), &["--listen", address, "--forward", file])
+        .unwrap_or_else(|said| panic!("no start: {said}"))
+}
+
+/// Cells of this and the last seconds: three observations each, and one that is not forwarded.
+fn send(server: &Server, sequence: u64) {
+    let series = json!([histogram("rpc_seconds"), float("rpc_depth"), float("other")]);
+    let time = now_ms();
+    let samples = json!([
+        {"series": 0, "time_ms": time, "histogram": {"bins": {"1e-3": 2, "2.5e-1": 1}}},
+        {"series": 1, "time_ms": time, "float": sequence},
+        {"series": 2, "time_ms": time, "float": 1},
+    ]);
+    let (status, answer) = server.batch(SOURCE, sequence, series, samples);
+    assert_eq!((status, &answer["accepted"]), (200, &json!(3)), "{answer}");
+}
+
+const OBSERVED: &str = "histogram_count(sum_over_time(rpc_seconds[1h]))";
+
+#[test]
+fn another_ogive_has_every_cell_once_whatever_is_killed() {
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (here_at, there_at) = (free_address(), free_address());
+    let mut there = Server::start_at(directories[1].path(), &there_at);
+    let url = format!("http://{there_at}");
+    let mut here = forwarding(directories[0].path(), &here_at, &url, "batch");
+    let mut sent = 0;
+    let mut more = |here: &Server, count: u64| {
+        (0..count).for_each(|at| send(here, sent + at + 1));
+        sent += count;
+        sent
+    };
+    more(&here, 5);
+    eventually("the first are there", || (there.number(OBSERVED) == Some(15.0)).then_some(()));
+    // The far side is away; then this one is killed with cells that it has not sent.
+    there.kill();
+    more(&here, 5);
+    eventually("requests are sent in vain", || here.number("ogive_forward_failures_total{forward=\"there\"} > 0"));
+    here.kill();
+    let there = Server::start_at(directories[1].path(), &there_at);
+    let here = forwarding(directories[0].path(), &here_at, &url, "batch");
+    let all = more(&here, 5);
+    eventually("all are there", || (there.number(OBSERVED) == Some(3.0 * all as f64)).then_some(()));
+    eventually("the figures say so", || here.number("ogive_forward_samples_total{forward=\"there\"} > 0"));
+    // What has come twice would still grow.
+    send(&here, all + 1);
+    there.grows_to(OBSERVED, 3.0 * (all + 1) as f64);
+    assert_eq!(there.number("count(count_over_time(rpc_depth[1h]))"), Some(1.0));
+    assert_eq!(there.number("count(count_over_time(other[1h]))"), None);
+    let same = "count_over_time(rpc_depth[1h])";
+    eventually("as many values here as there", || (here.number(same) == there.number(same)).then_some(()));
+}
+
+#[test]
+fn a_forward_that_is_wrong_keeps_the_server_from_starting() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("forward.toml");
+    std::fs::write(&file, "[[forward]]\nname = 'x'\nto = 'http://a/'\nmatch = ['rate(x[1m])']\n").unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--forward", file.to_str().unwrap()];
+    let said = Server::try_start(directory.path(), &args).err().expect("it does not start");
+    assert!(said.contains("plain selector") && said.contains("line"), "{said}");
+}
+
+/// What a Prometheus at `address` answers to `expr`.
+fn ask(address: &str, expr: &str) -> Option<f64> {
+    let path = format!("/api/v1/query?query={}", common::form(expr));
+    let (status, body) = common::request_at(address, &format!("GET {path} HTTP/1.1"), b"").ok()?;
+    let body: Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
+    body["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+}
+
+/// Remote write 2.0 to a real Prometheus: native histograms and numbers, each once, through a crash of either.
+#[test]
+#[ignore = "run by scripts/heavy-clients"]
+fn a_prometheus_has_every_cell_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here_at, there_at) = (free_address(), free_address());
+    let config = directory.path().join("prometheus.yml");
+    std::fs::write(&config, "global: {scrape_interval: 1h}\n").unwrap();
+    let prometheus = || {
+        let mut command = Command::new(heavy("bin/prometheus"));
+        command.arg(format!("--config.file={}", config.display()));
+        command.arg(format!("--storage.tsdb.path={}", directory.path().join("tsdb").display()));
+        command.args(["--enable-feature=native-histograms", "--web.enable-remote-write-receiver"]);
+        command.arg(format!("--web.listen-address={there_at}"));
+        Program::start(command)
+    };
+    let there = prometheus();
+    let url = format!("http://{there_at}/api/v1/write");
+    let mut here = forwarding(directory.path(), &here_at, &url, "remote-write");
+    (1..=5).for_each(|at| send(&here, at));
+    eventually("the first are there", || (ask(&there_at, OBSERVED) == Some(15.0)).then_some(()));
+    drop(there);
+    (6..=10).for_each(|at| send(&here, at));
+    eventually("requests are sent in vain", || here.number("ogive_forward_failures_total{forward=\"there\"} > 0"));
+    here.kill();
+    let _there = prometheus();
+    let here = forwarding(directory.path(), &here_at, &url, "remote-write");
+    (11..=15).for_each(|at| send(&here, at));
+    eventually("all are there", || (ask(&there_at, OBSERVED) == Some(45.0)).then_some(()));
+    eventually("the last value is there", || (ask(&there_at, "rpc_depth") == Some(15.0)).then_some(()));
+    let of = "count_over_time(rpc_depth[1h])";
+    assert_eq!(ask(&there_at, of), here.number(of));
+    assert_eq!(ask(&there_at, "count(count_over_time(other[1h]))"), None);
+    let quantile = "histogram_quantile(0.5, sum_over_time(rpc_seconds[1h]))";
+    let (theirs, ours) = (ask(&there_at, quantile).unwrap(), here.number(quantile).unwrap());
+    assert!((theirs / ours - 1.0).abs() < 0.1, "{theirs} there, {ours} here");
+}
+
+/// A subscriber; killed when dropped.
+struct Subscriber(Child, std::sync::mpsc::Receiver<Value>);
+
+impl Subscriber {
+    fn start(address: &str, more: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ogive"))
+            .args(["subscribe", "{__name__=~\"rpc_.*\"}", "--server", &format!("http://{address}")])
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if sender.send(serde_json::from_str(&line).expect("a line is JSON")).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(child, receiver)
+    }
+
+    /// The next event of this name, and the cells before it.
+    fn until(&self, name: &str) -> (Value, Vec<Value>) {
+        let mut cells = Vec::new();
+        loop {
+            let event = self.1.recv_timeout(std::time::Duration::from_secs(60)).expect("an event comes");
+            if event["event"] == name {
+                return (event, cells);
+            }
+            cells.push(event);
+        }
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        let _ = (self.0.kill(), self.0.wait());
+    }
+}
+
+#[test]
+fn a_subscriber_prints_each_cell_and_goes_on_where_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let address = free_address();
+    let mut server = Server::start_at(&directory.path().join("data"), &address);
+    let state = directory.path().join("id");
+    let more = ["--lateness", "500ms", "--state", state.to_str().unwrap()];
+    let subscriber = Subscriber::start(&address, &more);
+    subscriber.until("watermark");
+    send(&server, 1);
+    let (cell, _) = subscriber.until("cell");
+    assert!(cell["labels"]["__name__"].as_str().unwrap().starts_with("rpc_") && cell["time_ms"].is_i64(), "{cell}");
+    // The server is killed and comes back: the same subscriber goes on, and prints nothing twice.
+    let (watermark, _) = subscriber.until("watermark");
+    server.kill();
+    let server = Server::start_at(&directory.path().join("data"), &address);
+    send(&server, 2);
+    let is_second = |event: &Value| event["labels"]["__name__"] == "rpc_depth" && event["float"] == 2.0;
+    let mut seen = Vec::new();
+    while !seen.iter().any(is_second) {
+        seen.extend(subscriber.until("watermark").1);
+    }
+    let again = |event: &&Value| event["time_ms"] == cell["time_ms"] && event["labels"] == cell["labels"];
+    assert_eq!(seen.iter().find(again), None, "{cell} was printed before {watermark}");
+    drop(subscriber);
+    // What came while nobody subscribed comes behind the id in the file.
+    send(&server, 3);
+    let next = Subscriber::start(&address, &[&more[..], &["--watermarks", "30"]].concat());
+    let mut seen = Vec::new();
+    while !seen.iter().any(|event: &Value| event["labels"]["__name__"] == "rpc_depth" && event["float"] == 3.0) {
+        seen.extend(next.until("watermark").1);
+    }
+    let wrong = Command::new(env!("CARGO_BIN_EXE_ogive"))
+        .args(["subscribe", "rate(x[1m])", "--server", &format!("http://{address}")])
+        .output()
+        .unwrap();
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+}
