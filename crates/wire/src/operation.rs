@@ -1,9 +1,47 @@
 //! Names of operations, bounded: what was asked for with its values folded away.
 
+mod rules;
 pub(crate) mod statement;
 pub(crate) mod template;
+mod top;
 
 use crate::exchange::Exchange;
+
+pub use rules::{RuleError, Rules};
+pub use top::{OTHER, Top};
+
+/// Names operations: by rules, by folding, and the rare ones beyond a limit as [`OTHER`].
+#[derive(Debug)]
+pub struct Namer {
+    rules: Rules,
+    top: Top,
+}
+
+impl Namer {
+    /// Names by `rules` first, and keeps `limit` names.
+    #[must_use]
+    pub fn new(rules: Rules, limit: usize) -> Self {
+        Self { rules, top: Top::new(limit) }
+    }
+
+    /// The operation that `exchange` counts under.
+    pub fn name(&mut self, exchange: &Exchange) -> String {
+        let ruled = match exchange.protocol {
+            "http1" | "http2" | "grpc" => {
+                exchange.op.split_once(' ').and_then(|(method, target)| self.rules.name(method, target))
+            }
+            _ => None,
+        };
+        let name = ruled.map_or_else(|| name(exchange), str::to_owned);
+        if self.top.keeps(&name) { name } else { OTHER.to_owned() }
+    }
+
+    /// The names that are kept, and what became of the others.
+    #[must_use]
+    pub fn top(&self) -> &Top {
+        &self.top
+    }
+}
 
 /// The operation that `exchange` counts under: a URL's template with its method, a statement's fingerprint, or what the protocol calls the
 /// request, with its topic, table or subject where it names one. It holds no value that a user typed.

@@ -5,17 +5,23 @@ use ogive_wire::Side;
 const C: Side = Side::Client;
 const S: Side = Side::Server;
 
+type Pieces = &'static [(Side, &'static [u8])];
+
 /// The pieces of a conversation in the protocol of this name, in order.
 pub(crate) fn conversation(name: &str) -> Vec<(Side, Vec<u8>)> {
-    let pieces: &[(Side, &[u8])] = match name {
+    let pieces = web(name).or_else(|| stored(name)).unwrap_or_else(|| panic!("write a conversation in {name}"));
+    pieces.iter().map(|(side, bytes)| (*side, bytes.to_vec())).collect()
+}
+
+fn web(name: &str) -> Option<Pieces> {
+    Some(match name {
         "http1" => &[
             (C, b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n"),
             (S, b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 304 No\r\n\r\n"),
         ],
-        "redis" => &[
-            (C, b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n"),
-            (S, b"$2\r\nhi\r\n+PONG\r\n>2\r\n+push\r\n:1\r\n"),
-        ],
+        "redis" => {
+            &[(C, b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n"), (S, b"$2\r\nhi\r\n+PONG\r\n>2\r\n+push\r\n:1\r\n")]
+        }
         "dns" => &[
             (C, b"\0\x1d\0\x07\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01"),
             (S, b"\0\x1d\0\x07\x81\x80\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01"),
@@ -26,6 +32,12 @@ pub(crate) fn conversation(name: &str) -> Vec<(Side, Vec<u8>)> {
             (S, b"\0\0\0\x04\0\0\0\0\0\0\0\x13\x01\x04\0\0\0\x01\x88\x5f\x10application/grpc"),
             (S, b"\0\0\x01\0\0\0\0\0\x01x\0\0\x0f\x01\x05\0\0\0\x01\x40\x0bgrpc-status\x010"),
         ],
+        _ => return None,
+    })
+}
+
+fn stored(name: &str) -> Option<Pieces> {
+    Some(match name {
         "pgsql" => &[
             (C, b"\0\0\0\x08\x04\xd2\x16\x2f"),
             (S, b"N"),
@@ -74,7 +86,6 @@ pub(crate) fn conversation(name: &str) -> Vec<(Side, Vec<u8>)> {
             (C, b"\x02\0\x01\0\0\0\x0e\0\x3c\0\0\0\0\0\0\0\0\0\x02\0\0\xce\x03\0\x01\0\0\0\x02hi\xce"),
             (S, b"\x01\0\x01\0\0\0\x04\0\x55\0\x0b\xce\x01\0\x01\0\0\0\x0d\0\x3c\0\x50\0\0\0\0\0\0\0\x01\x01\xce"),
         ],
-        _ => panic!("write a conversation in {name}"),
-    };
-    pieces.iter().map(|(side, bytes)| (*side, bytes.to_vec())).collect()
+        _ => return None,
+    })
 }
