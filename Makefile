@@ -42,7 +42,7 @@ lint:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 test-rust: ui
-	@scripts/need curl openssl cc c++ go java prometheus prometheus-node-exporter collectd
+	@scripts/need curl openssl cc c++ go java prometheus prometheus-alertmanager prometheus-node-exporter collectd
 	@scripts/need dnsmasq nginx postgres rabbitmq-server redis-server
 	@scripts/need h2load mariadbd memcached nats-server tcpdump
 	scripts/clients

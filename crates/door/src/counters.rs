@@ -44,11 +44,13 @@ pub enum Protocol {
     Quantizer,
     /// What the detectors found.
     Detect,
+    /// What rules give: recorded series and the states of alerts.
+    Rules,
 }
 
 impl Protocol {
     /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -62,6 +64,7 @@ impl Protocol {
         Self::Amqp,
         Self::Quantizer,
         Self::Detect,
+        Self::Rules,
     ];
 
     /// The value of the label `protocol`.
@@ -80,6 +83,7 @@ impl Protocol {
             Self::Amqp => "amqp",
             Self::Quantizer => "quantizer",
             Self::Detect => "detect",
+            Self::Rules => "rules",
         }
     }
 }

@@ -120,16 +120,19 @@ pub enum Which {
     Checks,
     /// A broker's file.
     Broker,
+    /// Rule files.
+    Rules,
 }
 
 impl Which {
-    const ALL: [Self; 3] = [Self::Scrape, Self::Checks, Self::Broker];
+    const ALL: [Self; 4] = [Self::Scrape, Self::Checks, Self::Broker, Self::Rules];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Scrape => "scrape",
             Self::Checks => "checks",
             Self::Broker => "broker",
+            Self::Rules => "rules",
         }
     }
 }

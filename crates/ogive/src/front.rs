@@ -176,6 +176,7 @@ impl Front {
             upkeep: role.upkeep,
             web,
             cors: self.cors,
+            alerting: Arc::default(),
             scrape: Arc::default(),
             flags: role.flags,
             detection: Arc::default(),

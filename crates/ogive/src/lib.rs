@@ -1,6 +1,7 @@
 //! Ogive's one binary: the command line, the listeners, the HTTP API with its page, and the roles.
 #![forbid(unsafe_code)]
 
+mod alerting;
 mod allocator;
 #[cfg(feature = "amqp")]
 mod amqp;
@@ -23,7 +24,9 @@ mod live;
 mod mutations;
 mod observe;
 mod quantize;
+mod rules_view;
 mod server;
+mod source_times;
 mod storage;
 mod upkeep;
 mod web;

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::alerting::{self, Alerting};
 use crate::allocator;
 use crate::cli::files::FILES;
 use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
@@ -64,6 +65,8 @@ pub(crate) struct Options {
     pub(crate) scrape: scrape::ScrapeOptions,
     /// All of this as it was written.
     pub(crate) flags: http::Flags,
+    /// Rules and who hears of alerts.
+    pub(crate) alerting: alerting::AlertingOptions,
     pub(crate) checks: checks::CheckOptions,
     pub(crate) forward: forward::Options,
     #[cfg(feature = "amqp")]
@@ -73,6 +76,7 @@ pub(crate) struct Options {
 /// Serves until a signal ends it.
 pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCode> {
     // The ports first: a second server must not even look at the data of the first.
+    let rules = Alerting::open(&options.alerting, FILES)?;
     let front = Front::open(&front::Options {
         listen: &options.listen,
         threads: options.listener_threads,
@@ -112,11 +116,16 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         (Arc::clone(&ready.app.door), Arc::clone(&ready.app.detection)),
         ready.runtime.handle().clone(),
     )?;
+    let start = |rules: Alerting| rules.start(ready.app.clone(), ready.runtime.handle().clone(), store.source_times());
+    let rules = rules.map(start).transpose()?;
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     let forwards = forwards.start(&ready.app.door, options.data.first().expect("there is a directory"))?;
     let runtime = ready.serve(&format!("with data in {}", data.join(" and ")))?;
     if let Some(detector) = detector {
         detector.stop();
+    }
+    if let Some(rules) = rules {
+        rules.stop();
     }
     if let Some(quantizer) = quantizer {
         quantizer.stop();

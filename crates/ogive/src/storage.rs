@@ -14,13 +14,17 @@ use crate::disk_space;
 use crate::keeping::Keeping;
 use crate::live::{self, Live};
 use crate::quantize::Marks;
+use crate::source_times::SourceTimes;
 use crate::upkeep::Upkeep;
 use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, frame_of};
 use ogive_door::meters::Meters;
 use ogive_door::own_value::OwnValue;
 
 /// The store in its directories, its live cells, the requests without times that it had when it was opened, and what is marked for the quantizer.
-pub(crate) struct Embedded(Arc<Store>, Upkeep, Arc<Live>, Vec<(SourceId, u64)>, Option<Arc<Marks>>);
+pub(crate) struct Embedded(Arc<Store>, Upkeep, Arc<Live>, Vec<(SourceId, u64)>, Option<Arc<Marks>>, Clocked);
+
+/// How far senders have come, by this server's clock.
+struct Clocked(Arc<SourceTimes>, Clock);
 
 impl Embedded {
     /// Opens the store, and tells on standard error what its recovery found.
@@ -57,12 +61,17 @@ impl Embedded {
         upkeep.attach(&store);
         let live = Live::new(&store, clock, live);
         let arrivals = std::mem::take(&mut *heard.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(Self(store, upkeep, live, arrivals, marks))
+        Ok(Self(store, upkeep, live, arrivals, marks, Clocked(Arc::default(), clock)))
     }
 
     /// Its live cells.
     pub(crate) fn live(&self) -> Arc<Live> {
         self.2.clone()
+    }
+
+    /// How far the data of each sender has come.
+    pub(crate) fn source_times(&self) -> Arc<SourceTimes> {
+        self.5.0.clone()
     }
 
     /// Ends live cells, and writes what is in memory as blocks, so that the next start has nothing to replay.
@@ -228,6 +237,7 @@ impl Backend for Embedded {
 
     fn witness(&self, source: u128, time_ms: i64) {
         self.0.witness(source, time_ms);
+        self.5.0.heard(source, time_ms, self.5.1.wall().div_euclid(1_000_000));
     }
 
     fn clean(&self) -> Result<(), Refusal> {

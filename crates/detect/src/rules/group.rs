@@ -57,6 +57,17 @@ pub struct GroupOutcome {
     pub samples: usize,
 }
 
+/// An alert that is to be handed to delivery.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Due {
+    /// Number of its rule.
+    pub rule: usize,
+    /// The alert.
+    pub alert: Alert,
+    /// It began or ceased to fire since it was last handed over; otherwise it is sent again so that it does not end.
+    pub is_change: bool,
+}
+
 impl Group {
     /// A group before its first evaluation.
     #[must_use]
@@ -135,8 +146,8 @@ impl Group {
         Ok((count, outcome.transitions))
     }
 
-    /// The alerts that are to be handed to delivery at `time_ms`, with the number of their rule; they count as sent.
-    pub fn take_due(&mut self, time_ms: i64, resend_delay_ms: i64) -> Vec<(usize, Alert)> {
+    /// The alerts that are to be handed to delivery at `time_ms`; they count as sent.
+    pub fn take_due(&mut self, time_ms: i64, resend_delay_ms: i64) -> Vec<Due> {
         let mut out = Vec::new();
         for (number, rule) in self.rules.iter_mut().enumerate() {
             // An erroring rule says nothing new of its alerts.
@@ -144,8 +155,10 @@ impl Group {
                 continue;
             }
             for alert in rule.alerts.values_mut().filter(|alert| alert.needs_sending(time_ms, resend_delay_ms)) {
+                let is_change =
+                    alert.sent_at_ms.is_none_or(|sent_at| alert.resolved_at_ms.is_some_and(|at| at > sent_at));
                 alert.sent_at_ms = Some(time_ms);
-                out.push((number, alert.clone()));
+                out.push(Due { rule: number, alert: alert.clone(), is_change });
             }
         }
         out

@@ -5,6 +5,7 @@ pub mod duration;
 mod file;
 mod group;
 mod rule;
+mod state;
 mod storage;
 pub mod template;
 pub mod unit;
@@ -12,7 +13,8 @@ mod yaml;
 
 pub use alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
 pub use file::{GroupSpec, RULES_MAX, RuleFile, RuleKind, RuleSpec};
-pub use group::{Group, GroupDefaults, GroupOutcome};
+pub use group::{Due, Group, GroupDefaults, GroupOutcome};
 pub use rule::{Health, Rule, Surroundings, Transition};
+pub use state::{GroupState, OUTAGE_TOLERANCE_MS};
 pub use storage::{MemoryStore, Sample, Storage, stale};
 pub use yaml::FileError;

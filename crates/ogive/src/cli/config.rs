@@ -5,16 +5,17 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
+use super::files::FILES;
 use super::{Cli, EXIT_FINDING, config_file, read_file};
-use crate::broker;
 use crate::web::Web;
+use crate::{alerting, broker};
 use ogive_checks as checks;
 
 /// The server's configuration.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Config {
     /// Looks at a file of `ogive serve -c` or `ogive broker -c` (TOML) and those that it names, at one with [[check]] or [[amqp.input]] tables,
-    /// or at one of --web-config (YAML); exit code 1 when something is wrong.
+    /// at one of --web-config (YAML), or at rules (YAML that begins with groups); exit code 1 when something is wrong.
     Check {
         /// The file; YAML when its name ends in .yml or .yaml.
         file: PathBuf,
@@ -41,7 +42,7 @@ pub(crate) fn run(command: &Config) -> anyhow::Result<ExitCode> {
 
 fn mistakes(file: &Path) -> Vec<String> {
     if file.extension().is_some_and(|ending| ending == "yml" || ending == "yaml") {
-        return web(file).into_iter().collect();
+        return if is_rules(file) { alerting::check(file, FILES) } else { web(file).into_iter().collect() };
     }
     let text = match config_file::text(file) {
         Ok(text) => text,
@@ -72,9 +73,24 @@ fn mistakes(file: &Path) -> Vec<String> {
                 "web-config" => web(path),
                 option => tables(option, path),
             };
-            entries.iter().flat_map(|entry| entry.values.iter().filter_map(|path| of(entry, Path::new(path)))).collect()
+            let rules = entries.iter().filter(|entry| &*entry.name == "rules").flat_map(|entry| &entry.values);
+            let mut out: Vec<String> = rules.flat_map(|path| alerting::check(Path::new(path), FILES)).collect();
+            out.extend(
+                entries.iter().flat_map(|entry| entry.values.iter().filter_map(|path| of(entry, Path::new(path)))),
+            );
+            out
         }
     }
+}
+
+/// Whether a file in YAML has rules: its first key is `groups`.
+fn is_rules(path: &Path) -> bool {
+    let text = (FILES.read)(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut keys = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(['#', ' ', '-', '%']));
+    keys.next().is_some_and(|line| {
+        line.starts_with("groups:") || line.starts_with("{\"groups\"") || line.starts_with("{groups")
+    })
 }
 
 fn web(path: &Path) -> Option<String> {

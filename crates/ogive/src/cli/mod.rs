@@ -25,6 +25,7 @@ pub(crate) mod serve;
 mod snapshot;
 mod status;
 mod subscribe;
+mod test;
 mod token;
 mod trace;
 mod tune;
@@ -85,6 +86,8 @@ enum Command {
     Tune(tune::Tune),
     #[command(subcommand)]
     Config(config::Config),
+    #[command(subcommand)]
+    Test(test::Test),
     #[command(subcommand)]
     Token(token::Token),
     Hist(hist::Hist),
@@ -188,6 +191,7 @@ pub fn run() -> ExitCode {
         Command::Replay(options) => replay::run(options),
         Command::Tune(options) => tune::run(options),
         Command::Config(command) => config::run(command),
+        Command::Test(command) => test::run(command),
         Command::Token(command) => token::run(command),
         Command::Delete(options) => delete::run(options),
         Command::Detect(options) => detect::run(options),

@@ -11,7 +11,7 @@ use ogive_text::size;
 
 use super::clock::kernel::Directory;
 use crate::keeping::{self, Ages, Keeping, Of, Widths};
-use crate::{detection, forward, http, live, quantize, server};
+use crate::{alerting, detection, forward, http, live, quantize, server};
 use ogive_checks as checks;
 use ogive_listen as listen;
 use ogive_scrape as scrape;
@@ -78,6 +78,8 @@ pub(crate) struct Serve {
     #[cfg(feature = "amqp")]
     #[command(flatten)]
     amqp: crate::amqp::AmqpOptions,
+    #[command(flatten)]
+    alerting: alerting::AlertingOptions,
     #[command(flatten)]
     checks: checks::CheckOptions,
     #[command(flatten)]
@@ -193,6 +195,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         lines,
         scrape,
         flags,
+        alerting: options.alerting.clone(),
         checks: options.checks.clone(),
         forward: options.forward.clone(),
         #[cfg(feature = "amqp")]

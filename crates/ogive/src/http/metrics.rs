@@ -113,6 +113,22 @@ fn exposition(app: &App, form: Form) -> String {
     own_values(&mut out, &counters.door.values());
     own_values(&mut out, &counters.reloads.values());
     own_values(&mut out, &counters.forwards.values());
+    let mut figures = app.alerting.figures();
+    figures.sort_by_key(|(name, ..)| *name);
+    let mut family = "";
+    for (name, labels, value) in figures {
+        if name != family {
+            out.family(
+                name,
+                if name.ends_with("_total") { "counter" } else { "gauge" },
+                "Rules and alerts; docs/alerts.md.",
+            );
+            family = name;
+        }
+        let labels: Vec<String> = labels.iter().map(|(label, text)| format!("{label}={text:?}")).collect();
+        let braces = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        out.line(format_args!("{name}{braces} {value}"));
+    }
     for (name, text, value) in counters.statsd.figures() {
         let name = format!("ogive_{name}");
         out.family(&name, "counter", text);

@@ -47,6 +47,7 @@ mod remote_write;
 mod resolution;
 mod room;
 mod rows;
+mod rules;
 mod shape;
 mod sources;
 mod state;
@@ -113,6 +114,8 @@ pub(crate) struct Shared {
     pub(crate) web: Arc<Web>,
     /// Which pages of other sites may read answers; none when nobody says.
     pub(crate) cors: Option<Cors>,
+    /// Rules and alerts.
+    pub(crate) alerting: Arc<crate::rules_view::View>,
     /// What is scraped.
     pub(crate) scrape: Arc<ogive_scrape::View>,
     /// The options that it was started with.
@@ -261,7 +264,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/status/tsdb", get(state::storage))
         .route("/api/v1/status/walreplay", get(state::replay))
         .route("/api/v1/features", get(state::features))
-        .route("/api/v1/alertmanagers", get(state::alert_managers))
+        .route("/api/v1/alertmanagers", get(rules::alert_managers))
         .route("/api/v1/write", post(remote_write::post))
         .route("/api/v1/otlp/v1/metrics", post(otlp::metrics))
         .route("/api/v1/otlp/v1/logs", post(otlp::logs))
@@ -280,8 +283,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/read", post(remote_read::post))
         .route("/api/v1/query_exemplars", get(exemplars::get).post(exemplars::get))
         .route("/federate", get(federate::get))
-        .route("/api/v1/rules", get(prometheus::rules))
-        .route("/api/v1/alerts", get(prometheus::alerts))
+        .route("/api/v1/rules", get(rules::rules))
+        .route("/api/v1/alerts", get(rules::alerts))
         .route("/api/v1/admin/tsdb/delete_series", post(admin::delete_series).put(admin::delete_series))
         .route("/api/v1/admin/tsdb/clean_tombstones", post(admin::clean_tombstones).put(admin::clean_tombstones))
         .route("/api/v1/targets", get(targets::targets))

@@ -125,16 +125,6 @@ pub(super) async fn buildinfo() -> Response {
     success(&data)
 }
 
-/// There are no rules yet.
-pub(super) async fn rules() -> Response {
-    success(&serde_json::json!({"groups": []}))
-}
-
-/// There are no alerts yet.
-pub(super) async fn alerts() -> Response {
-    success(&serde_json::json!({"alerts": []}))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -146,11 +146,6 @@ pub(super) async fn features() -> Response {
     success(&json!({}))
 }
 
-/// No alerts are sent yet, so there is nobody to send them to.
-pub(super) async fn alert_managers() -> Response {
-    success(&json!({"activeAlertmanagers": [], "droppedAlertmanagers": []}))
-}
-
 /// The listener answers only after the journal was read.
 pub(super) async fn replay() -> Response {
     success(&json!({"min": 0, "max": 0, "current": 0, "state": "done"}))

@@ -102,11 +102,20 @@ pub(super) async fn pools(State(app): State<App>, params: Params) -> Result<Resp
     Ok(success(&json!({"scrapePools": names})))
 }
 
-/// Reads the scrape configuration again.
+/// Reads the rules and the scrape configuration again.
 pub(super) async fn reload(State(app): State<App>) -> Result<Response, ApiError> {
     enabled(&app)?;
     let nothing = || ApiError::unavailable("nothing is scraped here; start the server with --scrape-config");
-    let reloader = app.scrape.reloader().ok_or_else(nothing)?;
+    let own = app.clone();
+    let reloading = tokio::task::spawn_blocking(move || own.alerting.reload("POST /-/reload"));
+    let rules = reloading.await.map_err(|error| ApiError::internal(error.to_string()))?;
+    if let Some(Err(sentence)) = &rules {
+        return Err(ApiError::internal(format!("failed to reload rules: {sentence}")));
+    }
+    let reloader = match app.scrape.reloader() {
+        None if rules.is_some() => return Ok(StatusCode::OK.into_response()),
+        reloader => reloader.ok_or_else(nothing)?,
+    };
     let (sender, receiver) = oneshot::channel();
     reloader.send(sender).await.map_err(|_| nothing())?;
     match receiver.await.map_err(|_| nothing())? {

@@ -44,6 +44,7 @@ pub(crate) fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sende
         upkeep: None,
         web: Arc::new(Web::open(None, crate::cli::read_file, Arc::default()).unwrap()),
         cors: None,
+        alerting: Arc::default(),
         scrape: Arc::default(),
         flags: Flags::default(),
         detection: Arc::default(),

@@ -1,0 +1,129 @@
+//! The state of groups as it is kept over restarts.
+//!
+//! Invariants: what is restored goes on as if nothing had happened: an alert that fired fires on since the same instant, one that
+//! is pending stays pending, one that fires on without its element keeps its time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ogive_model::Labels;
+use serde::{Deserialize, Serialize};
+
+use super::alert::{Alert, AlertState};
+use super::group::Group;
+
+/// Pending alerts of a state that is older than this begin anew: 1 h, as in Prometheus. Nobody knows whether their element was
+/// there all the time.
+pub const OUTAGE_TOLERANCE_MS: i64 = 3_600_000;
+
+type Pairs = Vec<(String, String)>;
+
+/// State of a group.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct GroupState {
+    /// The file it is from.
+    pub file: String,
+    /// Unique in its file.
+    pub name: String,
+    evaluated_at_ms: Option<i64>,
+    rules: Vec<RuleState>,
+    vanished: Vec<Pairs>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct RuleState {
+    name: String,
+    labels: BTreeMap<String, String>,
+    alerts: Vec<StoredAlert>,
+    previous: Vec<Pairs>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct StoredAlert {
+    state: String,
+    labels: Pairs,
+    annotations: Pairs,
+    /// Bits of the number: JSON has no NaN.
+    value_bits: u64,
+    active_at_ms: i64,
+    fired_at_ms: Option<i64>,
+    resolved_at_ms: Option<i64>,
+    sent_at_ms: Option<i64>,
+    keep_firing_since_ms: Option<i64>,
+}
+
+fn pairs(labels: &Labels) -> Pairs {
+    labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn all_labels(stored: Vec<Pairs>) -> BTreeSet<Labels> {
+    stored.into_iter().filter_map(|pairs| Labels::new(pairs).ok()).collect()
+}
+
+impl StoredAlert {
+    fn of(alert: &Alert) -> Self {
+        Self {
+            state: alert.state.as_str().to_owned(),
+            labels: pairs(&alert.labels),
+            annotations: alert.annotations.clone(),
+            value_bits: alert.value.to_bits(),
+            active_at_ms: alert.active_at_ms,
+            fired_at_ms: alert.fired_at_ms,
+            resolved_at_ms: alert.resolved_at_ms,
+            sent_at_ms: alert.sent_at_ms,
+            keep_firing_since_ms: alert.keep_firing_since_ms,
+        }
+    }
+
+    fn alert(self) -> Option<Alert> {
+        Some(Alert {
+            state: AlertState::parse(&self.state)?,
+            labels: Labels::new(self.labels).ok()?,
+            annotations: self.annotations,
+            value: f64::from_bits(self.value_bits),
+            active_at_ms: self.active_at_ms,
+            fired_at_ms: self.fired_at_ms,
+            resolved_at_ms: self.resolved_at_ms,
+            sent_at_ms: self.sent_at_ms,
+            keep_firing_since_ms: self.keep_firing_since_ms,
+        })
+    }
+}
+
+impl Group {
+    /// Its state, to be kept.
+    #[must_use]
+    pub fn state(&self) -> GroupState {
+        let rule = |rule: &super::rule::Rule| RuleState {
+            name: rule.spec.name.clone(),
+            labels: rule.spec.labels.clone(),
+            alerts: rule.alerts.values().map(StoredAlert::of).collect(),
+            previous: rule.previous.iter().map(pairs).collect(),
+        };
+        GroupState {
+            file: self.file.clone(),
+            name: self.name.clone(),
+            evaluated_at_ms: self.evaluated_at_ms,
+            rules: self.rules.iter().map(rule).collect(),
+            vanished: self.vanished.iter().map(pairs).collect(),
+        }
+    }
+
+    /// Takes over a state that was kept, at `now_ms`. Rules are the same when their name and labels are.
+    pub fn restore(&mut self, state: GroupState, now_ms: i64) {
+        let is_old = state.evaluated_at_ms.is_none_or(|at| now_ms - at > OUTAGE_TOLERANCE_MS);
+        let mut stored: Vec<Option<RuleState>> = state.rules.into_iter().map(Some).collect();
+        for rule in &mut self.rules {
+            let same = |one: &&mut Option<RuleState>| {
+                one.as_ref().is_some_and(|one| one.name == rule.spec.name && one.labels == rule.spec.labels)
+            };
+            let Some(found) = stored.iter_mut().find(same).and_then(Option::take) else { continue };
+            let alerts = found.alerts.into_iter().filter_map(StoredAlert::alert);
+            let kept = alerts.filter(|alert| !(is_old && alert.state == AlertState::Pending));
+            rule.alerts = kept.map(|alert| (alert.labels.clone(), alert)).collect();
+            rule.previous = all_labels(found.previous);
+        }
+        self.vanished = all_labels(state.vanished);
+        self.vanished.extend(stored.into_iter().flatten().flat_map(|rule| all_labels(rule.previous)));
+        self.evaluated_at_ms = state.evaluated_at_ms.filter(|at| *at <= now_ms);
+    }
+}

@@ -1,0 +1,143 @@
+//! `ogive serve --rules` beside a real Alertmanager, over a kill, and `ogive test rules`.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::programs::{Program, free_address};
+use common::{SOURCE, Server, eventually, now_ms, request_at};
+use serde_json::{Value, json};
+
+const RULES: &str = "groups:
+- name: live
+  interval: 1s
+  rules:
+  - record: job:up:max
+    expr: max by (job) (my_up)
+  - alert: Down
+    expr: job:up:max == 0
+    for: 2s
+    labels: {severity: page}
+    annotations: {summary: '{{ $labels.job }} is down, {{ $value | humanize }}'}
+";
+
+fn alertmanager(directory: &Path, address: &str) -> Program {
+    let config = directory.join("alertmanager.yml");
+    std::fs::write(&config, "route: {receiver: none}\nreceivers: [{name: none}]\n").unwrap();
+    let mut command = Command::new("prometheus-alertmanager");
+    command.arg(format!("--config.file={}", config.display()));
+    command.arg(format!("--storage.path={}", directory.join("alertmanager").display()));
+    command.arg(format!("--web.listen-address={address}")).arg("--cluster.listen-address=");
+    Program::start(command)
+}
+
+/// The alerts that an Alertmanager has; none while it does not answer.
+fn alerts_at(address: &str) -> Vec<Value> {
+    let Ok((200, body)) = request_at(address, "GET /api/v2/alerts HTTP/1.1\r\nhost: a\r\nconnection: close\r\n", b"")
+    else {
+        return Vec::new();
+    };
+    serde_json::from_str(&body).unwrap_or_default()
+}
+
+fn put(server: &Server, sequence: u64, value: f64) {
+    let series = json!([{"labels": {"__name__": "my_up", "job": "x"}, "kind": "float"}]);
+    let samples = json!([{"series": 0, "time_ms": now_ms(), "float": value}]);
+    assert_eq!(server.batch(SOURCE, sequence, series, samples).0, 200);
+}
+
+fn state(server: &Server) -> Value {
+    server.get("/api/v1/alerts").1["data"]["alerts"][0].clone()
+}
+
+#[test]
+fn an_alert_outlives_a_kill_and_an_alertmanager_that_comes_late() {
+    let directory = tempfile::tempdir().unwrap();
+    let rules = directory.path().join("rules.yml");
+    std::fs::write(&rules, RULES).unwrap();
+    let (manager, data) = (free_address(), directory.path().join("data"));
+    let (rules, url) = (rules.to_str().unwrap().to_owned(), format!("http://{manager}"));
+    let start = || {
+        let more =
+            ["--listen", "127.0.0.1:0", "--rules", &rules, "--alerting-alertmanager", &url, "--alerting-wait", "500ms"];
+        Server::try_start(&data, &more).unwrap()
+    };
+    let mut server = start();
+    put(&server, 1, 0.0);
+    // Nobody hears of it yet: the Alertmanager is not there.
+    let fired = eventually("the alert fires", || Some(state(&server)).filter(|alert| alert["state"] == "firing"));
+    assert_eq!(fired["annotations"]["summary"], "x is down, 0");
+    server.kill();
+    drop(server);
+    let _manager = alertmanager(directory.path(), &manager);
+    let server = start();
+    let sent = eventually("the alert is delivered", || alerts_at(&manager).into_iter().next());
+    assert_eq!(sent["labels"], json!({"alertname": "Down", "job": "x", "severity": "page"}));
+    let again = eventually("the alert is there", || Some(state(&server)).filter(|alert| !alert.is_null()));
+    assert_eq!((&again["state"], &again["activeAt"]), (&json!("firing"), &fired["activeAt"]));
+    let started = &sent["startsAt"];
+    server.becomes("ALERTS{alertname=\"Down\",alertstate=\"firing\"}", 1.0);
+    assert_eq!(&alerts_at(&manager)[0]["startsAt"], started, "it is the same alert");
+    put(&server, 2, 1.0);
+    eventually("the alert is resolved", || alerts_at(&manager).is_empty().then_some(()));
+    server.becomes("job:up:max", 1.0);
+}
+
+#[test]
+fn rules_are_reloaded_and_bad_ones_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rules.yml");
+    std::fs::write(&path, RULES).unwrap();
+    let more = ["--listen", "127.0.0.1:0", "--rules", path.to_str().unwrap()];
+    let server = Server::try_start(&directory.path().join("data"), &more).unwrap();
+    let names = || {
+        let groups = server.get("/api/v1/rules").1["data"]["groups"].clone();
+        groups[0]["rules"].as_array().unwrap().iter().map(|rule| rule["name"].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(), ["\"job:up:max\"", "\"Down\""]);
+    std::fs::write(&path, RULES.replace("Down", "Gone")).unwrap();
+    server.signal("HUP");
+    eventually("the new rules are in force", || names().contains(&"\"Gone\"".to_owned()).then_some(()));
+    std::fs::write(&path, RULES.replace("expr: max", "expr: nax(")).unwrap();
+    let bad = Server::try_start(&directory.path().join("other"), &more).map(drop).unwrap_err();
+    assert!(
+        bad.contains("rules.yml:6:11: group \"live\", rule 1, \"job:up:max\": could not parse expression"),
+        "{bad}"
+    );
+}
+
+#[test]
+fn unit_tests_of_rules_pass_and_fail() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("rules.yml"), RULES).unwrap();
+    let test = "rule_files: [rules.yml]
+tests:
+- interval: 1m
+  input_series: [{series: 'my_up{job=\"x\"}', values: '0x5'}]
+  alert_rule_test:
+  - eval_time: 2m
+    alertname: Down
+    exp_alerts: [{exp_labels: {job: x, severity: page}, exp_annotations: {summary: 'x is down, 0'}}]
+";
+    let path = directory.path().join("test.yml");
+    let report = directory.path().join("report.xml");
+    let run = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+        let done =
+            command.args(["test", "rules"]).arg(&path).arg("--diff").arg("--junit").arg(&report).output().unwrap();
+        (done.status.code(), String::from_utf8(done.stdout).unwrap())
+    };
+    let (code, said) = run(test);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("SUCCESS"), "{said}");
+    let (code, said) = run(&test.replace("is down, 0", "is down, 1"));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("- Annotations:{summary=\"x is down, 1\"}")
+            && said.contains("+ Annotations:{summary=\"x is down, 0\"}"),
+        "{said}"
+    );
+    assert!(std::fs::read_to_string(&report).unwrap().contains("failures=\"1\""));
+}
