@@ -1,6 +1,6 @@
 //! The reserve: a file of bytes that mean nothing, which gives way when the disk is full, so that what makes room can be written.
 //!
-//! Invariants: deletions, retention and flushes, which let more go than they write, get the reserve's space when there is no
+//! Invariants: deletions and what carries them out, retention and flushes, which let more go than they write, get the reserve's space when there is no
 //! other; while they have it the journal takes nothing, and what they leave of it is put back.
 //! Limits: the bytes it was made with, and an eighth of what is free when it is made.
 //! Failure: a disk without space for it has none, or a smaller one; what is there helps.

@@ -11,12 +11,12 @@ use ogive_journal::{Disk, Faults, SimulatedDisk};
 use ogive_model::sequence::Sequences;
 use ogive_model::{
     Batch, HistogramValue, Kind, Labels, MatchOp, Matcher, Opening, Reason, Sample, Select, Selection, SeriesData,
-    SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value, Verdict,
+    SeriesDef, SeriesMeta, SourceId, Stamps, Step, Temporality, Tenant, TimeRange, Value, Verdict,
 };
 
 use crate::ingest::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
 use crate::testing::select_both_ways;
-use crate::{Error, ManualClock, Observer, Options, Refusal, Stamps, Step, Store};
+use crate::{Error, ManualClock, Observer, Options, Refusal, Store};
 
 const WALL_NS: i64 = 1_700_000_000_000_000_000;
 const SECOND: i64 = 1_000_000_000;

@@ -603,3 +603,47 @@ fn a_full_disk_takes_a_deletion() {
     disk.set_capacity(None);
     assert!(send(&open(), 41));
 }
+
+/// A batch of one text of 100 KiB that does not compress, of the series `l`.
+fn large(n: u64, l: &str) -> Batch {
+    let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+    let series = SeriesDef::new([("__name__", "large"), ("l", l)], meta).unwrap();
+    let mut random = Random(n);
+    let text: String = (0..100 << 10).map(|_| char::from(b' ' + random.below(95) as u8)).collect();
+    let time_ns = WALL_NS - n as i64 * 1_000_000;
+    let sample = Sample { series: 0, time_ns, start_ns: None, value: Value::Text(text) };
+    Batch { source: SourceId(5), sequence: n, series: vec![Ok(series)], samples: vec![Ok(sample)], ..Batch::default() }
+}
+
+/// A full disk took the deletion, but its samples stayed in the blocks: to write a block without them needs room before it gives any.
+#[test]
+fn a_full_disk_carries_a_deletion_out() {
+    let disk = SimulatedDisk::new(1);
+    let options = Options { reserve_bytes: 2 << 20, flush_retry: Duration::from_secs(3600), ..options() };
+    let clock = Arc::new(ManualClock::new(WALL_NS));
+    let store = Store::open(Arc::new(disk.clone()), Path::new("/s"), options, clock).unwrap();
+    for n in 1..=12 {
+        let (reply, answer) = mpsc::channel();
+        let batch = large(n, if n % 2 == 0 { "kept" } else { "gone" });
+        store.submit(batch, Box::new(move |result| reply.send(result).unwrap_or(()))).unwrap();
+        answer.recv_timeout(Duration::from_secs(120)).unwrap().unwrap();
+    }
+    store.flush_whole().unwrap();
+    store.settle();
+    disk.set_capacity(Some(disk.used_bytes()));
+    let matcher = ogive_model::Matcher::new("l", ogive_model::MatchOp::Equal, "gone").unwrap();
+    store.delete(&ogive_model::Tenant::default(), &[vec![matcher]], TimeRange::ALL).unwrap();
+    store.settle();
+    let status = store.status();
+    assert_eq!((status.erasure_failures, status.erasures > 0), (0, true), "{status:?}");
+    let all = Selection {
+        matchers: Vec::new(),
+        range: TimeRange::ALL,
+        samples_max: usize::MAX,
+        labels_only: false,
+        resolution: Default::default(),
+    };
+    let left: Vec<_> =
+        store.select(&all).unwrap().iter().map(|one| (one.labels.get("l").to_owned(), one.texts.times.len())).collect();
+    assert_eq!(left, [("kept".to_owned(), 6)]);
+}

@@ -328,7 +328,9 @@ impl Keeper {
                 of.for_each(|held| held.cleaned = cleaned);
             });
         }
-        let written = self.rewrite(view, &[meta], (meta.window.range(), self.effort(meta.window)))?;
+        // It is no larger than the block that goes with it.
+        let how = (meta.window.range(), self.effort(meta.window));
+        let written = self.ledger.reserve().spend(|| self.rewrite(view, &[meta], how))?;
         self.ledger.commit(None, |manifest| {
             manifest.blocks.retain(|held| held.id != meta.id);
             // What is gone from it is still in the rollups that were made of it: they are to be made again. The block
