@@ -647,3 +647,75 @@ fn a_full_disk_carries_a_deletion_out() {
         store.select(&all).unwrap().iter().map(|one| (one.labels.get("l").to_owned(), one.texts.times.len())).collect();
     assert_eq!(left, [("kept".to_owned(), 6)]);
 }
+
+/// Stores so many samples of so many series in one block, and gives what is there after a reopening.
+fn stored_in_a_block(kind: Kind, series: usize, samples: usize) -> (usize, usize) {
+    let disk = SimulatedDisk::new(1);
+    let open = || {
+        let clock = Arc::new(ManualClock::new(WALL_NS));
+        Store::open(Arc::new(disk.clone()), Path::new("/s"), options(), clock).unwrap()
+    };
+    let store = open();
+    let meta = SeriesMeta { kind, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+    let def = |at: usize| SeriesDef::new([("__name__", "m"), ("all", "same"), ("at", &at.to_string())], meta.clone());
+    let value = |at: usize| match kind {
+        Kind::Float => Value::Float(at as f64),
+        Kind::Text => Value::Text(at.to_string()),
+        Kind::Histogram => {
+            let mut one = ogive_hist::Histogram::log_linear();
+            one.record(1.0 + at as f64);
+            Value::Histogram(Box::new(one))
+        }
+    };
+    let sample = |of: usize, at: usize| Sample {
+        series: of as u32,
+        time_ns: WALL_NS - 3_600_000_000_000 + at as i64 * 1_000_000,
+        start_ns: None,
+        value: value(at),
+    };
+    let all = (0..series).flat_map(|of| (0..samples).map(move |at| (of, at)));
+    let batch = Batch {
+        source: SourceId(3),
+        sequence: 1,
+        series: (0..series).map(def).collect(),
+        samples: all.map(|(of, at)| Ok(sample(of, at))).collect(),
+        ..Batch::default()
+    };
+    let (reply, answer) = mpsc::channel();
+    store.submit(batch, Box::new(move |result| reply.send(result).unwrap_or(()))).unwrap();
+    let verdict = answer.recv_timeout(Duration::from_secs(120)).unwrap().unwrap();
+    assert_eq!(verdict.accepted as usize, series * samples);
+    store.flush_whole().unwrap();
+    drop(store);
+    let store = open();
+    let matcher = ogive_model::Matcher::new("all", ogive_model::MatchOp::Equal, "same").unwrap();
+    let all = Selection {
+        matchers: vec![matcher],
+        range: TimeRange::ALL,
+        samples_max: usize::MAX,
+        labels_only: false,
+        resolution: Default::default(),
+    };
+    let found = store.select(&all).unwrap();
+    (found.len(), found.iter().map(|one| crate::codec::chunk::sample_times(one).len()).sum())
+}
+
+/// A limit that only the reader of the bytes knew kept a store from starting: each is met and passed by one, and reopened.
+#[test]
+fn chunks_and_postings_are_read_again_at_their_limits_and_one_above() {
+    use crate::codec::{chunk, histograms};
+    for (kind, limit) in [
+        (Kind::Float, chunk::FLOATS_MAX),
+        (Kind::Text, chunk::TEXTS_MAX),
+        (Kind::Histogram, histograms::CHUNK_CELLS_MAX),
+    ] {
+        for samples in [limit, limit + 1] {
+            assert_eq!(stored_in_a_block(kind, 1, samples), (1, samples), "{kind:?}");
+        }
+    }
+    // The postings of a label are a list up to this many series, and a bitmap above.
+    let limit = crate::block::POSTINGS_LIST_MAX;
+    for series in [1, limit, limit + 1] {
+        assert_eq!(stored_in_a_block(Kind::Float, series, 1), (series, series));
+    }
+}

@@ -22,6 +22,8 @@ mod text_tests;
 mod writer;
 
 pub use crate::codec::dictionary::Effort;
+#[cfg(test)]
+pub(crate) use postings::LIST_MAX as POSTINGS_LIST_MAX;
 pub(crate) use reader::Walk;
 pub use reader::{Block, Budget};
 #[doc(hidden)]

@@ -10,7 +10,7 @@ use crate::bytes::{Broken, Cursor, put_bytes, put_varint};
 const LIST: u8 = 0;
 const BITMAP: u8 = 1;
 /// Above this many series a bitmap is always smaller or quicker.
-const LIST_MAX: usize = 32;
+pub(crate) const LIST_MAX: usize = 32;
 /// 64 Mi labels in a block: past it a block should be several.
 const LABELS_MAX: usize = 1 << 26;
 
