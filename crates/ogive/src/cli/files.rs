@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use ogive_outgoing::Files;
 
 /// The files of this machine.
-pub(crate) const FILES: Files = Files { read: |path| std::fs::read(path), list, owner: owner };
+pub(crate) const FILES: Files = Files { read: |path| std::fs::read(path), list, owner };
 
 /// The files of a pattern whose last part may hold asterisks, by name. Without one it is the file itself; a directory that is
 /// missing has none.

@@ -8,8 +8,7 @@ use std::collections::HashSet;
 use ogive_model::words::each_word;
 use twox_hash::XxHash3_64;
 
-/// Of each word. Beside a chunk of an access log, packed, the filter is a tenth to a fifth of it: 8 bits find one chunk in 46
-/// for nothing, 4 one in 7.
+/// Of each word. 8 bits would find one chunk in 46 for nothing, 4 one in 7.
 const BITS_EACH: usize = 6;
 /// Bits that a word sets: the best number for so many bits of each.
 const BITS_SET: u64 = 4;
