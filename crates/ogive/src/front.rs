@@ -76,7 +76,7 @@ pub(crate) struct Options<'a> {
     /// Checks beside those of a file of their own.
     pub(crate) more_checks: &'a checks::Config,
     #[cfg(feature = "amqp")]
-    pub(crate) amqp: &'a crate::amqp::AmqpOptions,
+    pub(crate) amqp: &'a ogive_amqp::AmqpOptions,
 }
 
 /// What differs between roles.
@@ -226,7 +226,7 @@ struct Fetching {
     scraping: Scraping,
     checks: [Checks; 2],
     #[cfg(feature = "amqp")]
-    queues: crate::amqp::Inputs,
+    queues: ogive_amqp::Inputs,
 }
 
 impl Fetching {
@@ -235,7 +235,7 @@ impl Fetching {
             scraping: Scraping::open(options.scrape, FILES)?,
             checks: [Checks::of(options.checks, FILES)?, Checks::open(options.more_checks, FILES)],
             #[cfg(feature = "amqp")]
-            queues: crate::amqp::Inputs::open(options.amqp, FILES)?,
+            queues: ogive_amqp::Inputs::open(options.amqp, FILES)?,
         })
     }
 

@@ -83,7 +83,7 @@ pub fn config_web(bytes: &[u8]) {
 
 /// A batch as JSON: what is read can be written, or is too large.
 pub fn batch_json(bytes: &[u8]) {
-    if let Ok(decoded) = http::batch_json::decode(bytes) {
+    if let Ok(decoded) = ogive_protocol::batch_json::decode(bytes) {
         let _ = decoded.batch.encode();
     }
 }

@@ -3,8 +3,6 @@
 
 mod alerting;
 mod allocator;
-#[cfg(feature = "amqp")]
-mod amqp;
 mod broker;
 mod cli;
 mod clock;

@@ -70,7 +70,7 @@ pub(crate) struct Options {
     pub(crate) checks: checks::CheckOptions,
     pub(crate) forward: forward::Options,
     #[cfg(feature = "amqp")]
-    pub(crate) amqp: crate::amqp::AmqpOptions,
+    pub(crate) amqp: ogive_amqp::AmqpOptions,
 }
 
 /// Serves until a signal ends it.

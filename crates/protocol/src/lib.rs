@@ -6,6 +6,8 @@
 //! bounded by its bytes, at most [`READ_BYTES_MAX`].
 #![forbid(unsafe_code)]
 
+pub mod batch_json;
+pub mod batch_message;
 mod error;
 pub mod exposition;
 pub mod families;

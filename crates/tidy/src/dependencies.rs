@@ -30,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-scrape", EDGE),
     ("ogive-checks", EDGE),
     ("ogive-listen", EDGE),
+    ("ogive-amqp", EDGE),
     (
         "ogive",
         &[
@@ -38,6 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ogive-scrape",
             "ogive-checks",
             "ogive-listen",
+            "ogive-amqp",
             "ogive-protocol",
             "ogive-broker",
             "ogive-detect",
@@ -75,7 +77,7 @@ const EDGE: &[&str] = &[
 
 /// Outside crates that only the named Ogive crates may reach, at any distance.
 const FENCED: &[(&str, &[&str])] = &[
-    ("tokio", &["ogive", "ogive-door", "ogive-outgoing", "ogive-scrape", "ogive-checks", "ogive-listen"]),
+    ("tokio", &["ogive", "ogive-door", "ogive-outgoing", "ogive-scrape", "ogive-checks", "ogive-listen", "ogive-amqp"]),
     ("axum", &["ogive"]),
     ("hyper", &["ogive", "ogive-outgoing", "ogive-scrape", "ogive-checks"]),
     (
@@ -86,11 +88,24 @@ const FENCED: &[(&str, &[&str])] = &[
             "ogive-scrape",
             "ogive-checks",
             "ogive-listen",
+            "ogive-amqp",
             "ogive-export",
             "ogive-matching-engine",
         ],
     ),
-    ("serde_json", &["ogive", "ogive-door", "ogive-scrape", "ogive-checks", "ogive-listen", "ogive-tidy"]),
+    (
+        "serde_json",
+        &[
+            "ogive",
+            "ogive-door",
+            "ogive-scrape",
+            "ogive-checks",
+            "ogive-listen",
+            "ogive-amqp",
+            "ogive-protocol",
+            "ogive-tidy",
+        ],
+    ),
 ];
 
 /// The normal and build dependencies of every package of the workspace's graph, by name.

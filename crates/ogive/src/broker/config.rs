@@ -57,7 +57,7 @@ pub(crate) struct Listeners {
     pub(crate) scrape: scrape::ScrapeOptions,
     #[cfg(feature = "amqp")]
     #[command(flatten)]
-    pub(crate) amqp: crate::amqp::AmqpOptions,
+    pub(crate) amqp: ogive_amqp::AmqpOptions,
     #[command(flatten)]
     pub(crate) checks: checks::CheckOptions,
 }
@@ -159,8 +159,8 @@ impl Destination {
 
     /// Where they are, but for the address.
     #[cfg(feature = "amqp")]
-    pub(crate) fn queue(&self) -> Option<crate::amqp::Output> {
-        let place = crate::amqp::Place {
+    pub(crate) fn queue(&self) -> Option<ogive_amqp::Output> {
+        let place = ogive_amqp::Place {
             url: self.endpoints.first()?.clone(),
             user: self.user.clone(),
             password_file: self.password_file.clone(),
@@ -168,7 +168,7 @@ impl Destination {
             cert_file: self.cert_file.clone(),
             key_file: self.key_file.clone(),
         };
-        self.is_amqp().then(|| crate::amqp::Output {
+        self.is_amqp().then(|| ogive_amqp::Output {
             place,
             exchange: self.exchange.clone().unwrap_or_default(),
             routing_key: self.routing_key.clone().unwrap_or_default(),

@@ -17,7 +17,7 @@ const REQUEST_BYTES_MAX: usize = 1_000_000;
 pub(super) enum Way {
     Http(Box<Link>),
     #[cfg(feature = "amqp")]
-    Amqp(Box<crate::amqp::Sender>),
+    Amqp(Box<ogive_amqp::Sender>),
 }
 
 /// 1,024 batches: half of what a server confirms at once, so that two senders keep it busy.
@@ -32,7 +32,7 @@ impl Way {
     pub(super) fn open(destination: &Destination, read: fn(&Path) -> std::io::Result<Vec<u8>>) -> anyhow::Result<Self> {
         #[cfg(feature = "amqp")]
         if let Some(output) = destination.queue() {
-            let sender = crate::amqp::Sender::new(output, crate::cli::files::FILES, destination.timeout())?;
+            let sender = ogive_amqp::Sender::new(output, crate::cli::files::FILES, destination.timeout())?;
             return Ok(Self::Amqp(Box::new(sender)));
         }
         Link::open(destination, read).map(|link| Self::Http(Box::new(link)))

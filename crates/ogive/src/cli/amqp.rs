@@ -11,8 +11,8 @@ use anyhow::Context;
 
 use super::EXIT_FINDING;
 use super::files::FILES;
-use crate::amqp::{Output, Place, Publisher};
-use crate::http::batch::of_message;
+use ogive_amqp::{Output, Place, Publisher};
+use ogive_protocol::batch_message::of_message;
 
 /// 10,000 batches are in memory at once,
 const CHUNK: usize = 10_000;

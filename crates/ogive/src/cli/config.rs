@@ -122,7 +122,7 @@ fn tables(option: &str, path: &Path) -> Option<String> {
         "checks" => parsed(|text| checks::Config::parse(text).map(drop)),
         "forward" => parsed(|text| crate::forward::parse(text).map(drop)),
         #[cfg(feature = "amqp")]
-        "amqp" => parsed(|text| crate::amqp::Config::parse(text).map(drop)),
+        "amqp" => parsed(|text| ogive_amqp::Config::parse(text).map(drop)),
         #[cfg(not(feature = "amqp"))]
         "amqp" => Some(format!("{}: this ogive was built without AMQP; build it with --features amqp", path.display())),
         _ => None,

@@ -77,7 +77,7 @@ pub(crate) struct Serve {
     scrape: scrape::ScrapeOptions,
     #[cfg(feature = "amqp")]
     #[command(flatten)]
-    amqp: crate::amqp::AmqpOptions,
+    amqp: ogive_amqp::AmqpOptions,
     #[command(flatten)]
     alerting: alerting::AlertingOptions,
     #[command(flatten)]

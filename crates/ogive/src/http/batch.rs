@@ -13,7 +13,6 @@ use std::fmt::Write as _;
 
 use super::App;
 use super::ask::reading;
-use super::batch_json;
 use super::batches::{self, FRAMES};
 use super::body::{self, Held};
 use super::error::{ApiError, json};
@@ -24,41 +23,22 @@ use ogive_door::division::{self, Piece};
 use ogive_door::ingest_path::{OnTheWay, Publisher};
 use ogive_door::room::Unfolded;
 use ogive_door::submission::{stored_in_pieces, stored_within};
+use ogive_protocol::batch_json;
+use ogive_protocol::batch_message::{Form, JSON};
 
 /// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
 
-const JSON: &str = "application/json";
-/// The content type of a batch's own bytes, wherever they travel.
-pub(crate) const FLAT_BUFFER: &str = "application/x-ogive-batch-flatbuffer";
+pub(super) use ogive_protocol::batch_message::FLAT_BUFFER;
 
-/// What the body holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Json,
-    FlatBuffer,
-}
-
-impl Form {
-    fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        // Without one a page of anybody could send it: browsers ask first only where a type is named that forms do not have.
-        let Some(kind) = headers.get(header::CONTENT_TYPE) else {
-            return Err(ApiError::unsupported(format!("no content type; send {JSON}, {FLAT_BUFFER} or {FRAMES}")));
-        };
-        let kind = String::from_utf8_lossy(kind.as_bytes());
-        Self::named(&kind).ok_or_else(|| {
-            ApiError::unsupported(format!("content type {kind:?}; send {JSON}, {FLAT_BUFFER} or {FRAMES}"))
-        })
-    }
-
-    /// By a content type with or without parameters.
-    fn named(kind: &str) -> Option<Self> {
-        match kind.split(';').next().unwrap_or_default().trim() {
-            JSON => Some(Self::Json),
-            FLAT_BUFFER => Some(Self::FlatBuffer),
-            _ => None,
-        }
-    }
+fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
+    // Without one a page of anybody could send it: browsers ask first only where a type is named that forms do not have.
+    let Some(kind) = headers.get(header::CONTENT_TYPE) else {
+        return Err(ApiError::unsupported(format!("no content type; send {JSON}, {FLAT_BUFFER} or {FRAMES}")));
+    };
+    let kind = String::from_utf8_lossy(kind.as_bytes());
+    Form::named(&kind)
+        .ok_or_else(|| ApiError::unsupported(format!("content type {kind:?}; send {JSON}, {FLAT_BUFFER} or {FRAMES}")))
 }
 
 /// A batch with what there is to say about its bad samples.
@@ -116,7 +96,7 @@ pub(super) enum Body {
 }
 
 async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Body, ApiError> {
-    let form = Form::of(request.headers())?;
+    let form = form(request.headers())?;
     let tenant = params::tenant(request.headers())?;
     let held = body::read(app, Protocol::Batch, request).await?;
     way.read();
@@ -166,30 +146,6 @@ fn in_pieces(app: &App, batch: &Batch, details: Vec<(u32, String)>, mut unfolded
     unfolded.settle(ogive_protocol::batch_bytes(batch))?;
     let pieces = division::divide(app.batch_series_max, batch).map_err(|why| ApiError::too_large(why.message))?;
     Ok(Body::Pieces { pieces, details, unfolded })
-}
-
-/// Decodes something of this many bytes; while it is large, another thread takes over this one's tasks.
-#[cfg(feature = "amqp")]
-pub(crate) fn decoding<T>(bytes: usize, decode: impl FnOnce() -> T) -> T {
-    if bytes > INLINE_BYTES_MAX { tokio::task::block_in_place(decode) } else { decode() }
-}
-
-/// The batch of a message that came by another way than HTTP, and its bytes for the journal.
-#[cfg(feature = "amqp")]
-pub(crate) fn of_message(kind: Option<&str>, bytes: Vec<u8>) -> Result<(Batch, Vec<u8>), String> {
-    let kind = kind.unwrap_or(JSON);
-    match Form::named(kind).ok_or_else(|| format!("content type {kind:?} is no batch"))? {
-        Form::Json => {
-            let batch = batch_json::decode(&bytes)?.batch;
-            let series = batch.series.len() + batch.known.len();
-            if series > wire::SERIES_MAX {
-                return Err(format!("{series} series, above the limit of {}; split them", wire::SERIES_MAX));
-            }
-            let frame = batch.encode().map_err(|error| error.to_string())?;
-            Ok((batch, frame))
-        }
-        Form::FlatBuffer => Ok((Batch::decode(&bytes).map_err(|error| error.to_string())?, bytes)),
-    }
 }
 
 /// The batch of a frame and of the request's tenant, and the frame as that tenant's.

@@ -9,7 +9,6 @@ mod access;
 mod admin;
 mod ask;
 pub(crate) mod batch;
-pub(crate) mod batch_json;
 mod batches;
 mod body;
 mod catalog;

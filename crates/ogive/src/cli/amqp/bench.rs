@@ -12,11 +12,11 @@ use ogive_probe::Clock;
 use serde_json::json;
 
 use super::To;
-use crate::amqp::Publisher;
 use crate::cli::EXIT_FINDING;
 use crate::cli::client::{EXIT_UNREACHABLE, Server};
 use crate::cli::files::FILES;
 use crate::cli::format::thousands;
+use ogive_amqp::Publisher;
 
 /// 1,000 series, as of a host's services.
 const SERIES: u64 = 1_000;

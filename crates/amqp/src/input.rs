@@ -25,14 +25,16 @@ use tokio::time::Sleep;
 
 use super::room::Room;
 use super::{Input, PAUSE, PAUSE_MAX};
-use crate::http::batch::{decoding, of_message};
 use ogive_door::Door;
 use ogive_door::backend::Refusal;
 use ogive_door::counters::{MALFORMED, Protocol};
 use ogive_door::ingest_path::Publisher;
 use ogive_door::submission::stored_whole;
 use ogive_outgoing::Files;
+use ogive_protocol::batch_message::of_message;
 
+/// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
+const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// 5 ms: a store or a spool empties its queue in some ten.
 const AGAIN: Duration = Duration::from_millis(5);
 /// 1 s: somebody has to make room.
@@ -57,7 +59,7 @@ struct Held {
 }
 
 /// Reads the queue until the server ends.
-pub(super) async fn run(door: Arc<Door>, config: Input, files: Files) {
+pub(crate) async fn run(door: Arc<Door>, config: Input, files: Files) {
     let mut ending = door.ending.clone();
     let mut pause = PAUSE;
     loop {
@@ -287,6 +289,11 @@ async fn take(door: Arc<Door>, mut asked: Future<Result<(), Refusal>>, frame: Ve
         let batch = decoded(&frame);
         asked = Box::pin(ask(door.clone(), batch, frame.clone()));
     }
+}
+
+/// Decodes something of this many bytes; while it is large, another thread takes over this one's tasks.
+fn decoding<T>(bytes: usize, decode: impl FnOnce() -> T) -> T {
+    if bytes > INLINE_BYTES_MAX { tokio::task::block_in_place(decode) } else { decode() }
 }
 
 #[cfg(test)]

@@ -21,17 +21,19 @@ const FRAME_BYTES_MAX: u32 = 128 << 10;
 
 /// See the module.
 #[derive(Clone, Default, PartialEq)]
-pub(crate) struct Place {
+pub struct Place {
     /// `amqp://USER:PASSWORD@HOST:PORT/VHOST`, or `amqps://` for TLS.
-    pub(crate) url: String,
+    pub url: String,
     /// In place of the one of the address.
-    pub(crate) user: Option<String>,
-    pub(crate) password_file: Option<PathBuf>,
+    pub user: Option<String>,
+    /// The file with the password.
+    pub password_file: Option<PathBuf>,
     /// Who vouches for the server, beside those whom the machine believes.
-    pub(crate) ca_file: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
     /// What is shown to the server.
-    pub(crate) cert_file: Option<PathBuf>,
-    pub(crate) key_file: Option<PathBuf>,
+    pub cert_file: Option<PathBuf>,
+    /// The key of that certificate.
+    pub key_file: Option<PathBuf>,
 }
 
 impl Place {
@@ -40,7 +42,7 @@ impl Place {
     }
 
     /// Whether it can be a place at all.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         let is_tls = self.uri()?.scheme == AMQPScheme::AMQPS;
         if self.cert_file.is_some() != self.key_file.is_some() {
             return Err("a certificate and its key are given together, or neither".into());
@@ -52,7 +54,7 @@ impl Place {
     }
 
     /// Connects, with a name by which the server's operator recognises us.
-    pub(super) async fn connect(&self, files: Files) -> Result<Connection, String> {
+    pub(crate) async fn connect(&self, files: Files) -> Result<Connection, String> {
         let mut uri = self.uri()?;
         let who = &mut uri.authority.userinfo;
         if let Some(user) = &self.user {

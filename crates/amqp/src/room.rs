@@ -7,7 +7,7 @@ const BYTES: f64 = (32 << 20) as f64;
 const FIRST: u16 = 32;
 
 /// See the module.
-pub(super) struct Room {
+pub(crate) struct Room {
     most: u16,
     now: u16,
     /// Bytes of a message, of the last ones more than of those before.
@@ -18,17 +18,17 @@ pub(super) struct Room {
 
 impl Room {
     /// With `most` messages at the most.
-    pub(super) fn new(most: u16) -> Self {
+    pub(crate) fn new(most: u16) -> Self {
         Self { most, now: most.min(FIRST), mean: 0.0, seen: 0 }
     }
 
     /// How many there are now.
-    pub(super) const fn prefetch(&self) -> u16 {
+    pub(crate) const fn prefetch(&self) -> u16 {
         self.now
     }
 
     /// A message came. True when another number is so much better that the server is to be told.
-    pub(super) fn saw(&mut self, bytes: usize) -> bool {
+    pub(crate) fn saw(&mut self, bytes: usize) -> bool {
         let share = if self.mean > 0.0 { 1.0 / f64::from(FIRST) } else { 1.0 };
         self.mean += (bytes.max(1) as f64 - self.mean) * share;
         self.seen = self.seen.saturating_add(1);

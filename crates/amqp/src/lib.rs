@@ -5,7 +5,10 @@
 //!
 //! Invariants: what the queue gave out and was not acknowledged comes again, and counts once by the (source, sequence) of its batch.
 //! Threads: a task for each input; the tasks of the AMQP library.
+//! What may be in it: connections, queues and exchanges. What may not: how a batch is read (`ogive_protocol`), and any way into a store but
+//! the door.
 //! Failure: a connection that breaks is made again, after [`PAUSE`] first and at most [`PAUSE_MAX`].
+#![forbid(unsafe_code)]
 
 mod input;
 mod output;
@@ -22,9 +25,9 @@ use serde::Deserialize;
 
 use ogive_door::Door;
 use ogive_outgoing::Files;
-pub(crate) use output::{Output, Publisher};
-pub(crate) use place::Place;
-pub(crate) use sender::Sender;
+pub use output::{Output, Publisher};
+pub use place::Place;
+pub use sender::Sender;
 
 /// A broken connection is made again after this, and after twice as long each time.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -38,16 +41,16 @@ const PREFETCH: u16 = 10_000;
 /// Where messages come from: the table `[amqp]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+pub struct Config {
     /// Queues that are read.
     #[serde(default)]
-    pub(crate) input: Vec<Input>,
+    pub input: Vec<Input>,
 }
 
 /// A queue that is read.
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub struct Input {
     /// See [`Place`], also for the others.
     url: String,
     user: Option<String>,
@@ -55,13 +58,14 @@ pub(crate) struct Input {
     ca_file: Option<PathBuf>,
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
-    pub(crate) queue: String,
+    /// Its name.
+    pub queue: String,
     /// Make the queue when it is not there; durable.
     #[serde(default)]
-    pub(crate) declare: bool,
+    pub declare: bool,
     /// Messages that are under way at once.
     #[serde(default = "prefetch")]
-    pub(crate) prefetch: u16,
+    pub prefetch: u16,
 }
 
 const fn prefetch() -> u16 {
@@ -69,7 +73,8 @@ const fn prefetch() -> u16 {
 }
 
 impl Input {
-    pub(crate) fn place(&self) -> Place {
+    /// Where it is.
+    pub fn place(&self) -> Place {
         Place {
             url: self.url.clone(),
             user: self.user.clone(),
@@ -98,12 +103,13 @@ struct File {
 
 impl Config {
     /// Reads a file.
-    pub(crate) fn read(path: &std::path::Path, files: Files) -> Result<Self, String> {
+    pub fn read(path: &std::path::Path, files: Files) -> Result<Self, String> {
         let text = mistake::file_text(files.read, path, FILE_BYTES_MAX)?;
         Self::parse(&text).map_err(|error| format!("{}, {error}", path.display()))
     }
 
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads the tables of a file.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| Mistake::from_toml(text, &error).to_string())?;
         for input in &file.amqp.input {
             input.place().check().map_err(|sentence| format!("queue {:?}: {sentence}", input.queue))?;
@@ -118,18 +124,18 @@ impl Config {
 /// The options of `ogive serve`.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "amqp_options")]
-pub(crate) struct AmqpOptions {
+pub struct AmqpOptions {
     /// File with [[amqp.input]] tables (TOML): queues of AMQP 0.9.1 from which batches come.
     #[arg(long, value_name = "FILE", env = "OGIVE_AMQP")]
-    pub(crate) amqp: Option<PathBuf>,
+    pub amqp: Option<PathBuf>,
 }
 
 /// Queues that can be read.
-pub(crate) struct Inputs(Vec<Input>, Files);
+pub struct Inputs(Vec<Input>, Files);
 
 impl Inputs {
     /// What the options name.
-    pub(crate) fn open(options: &AmqpOptions, files: Files) -> anyhow::Result<Self> {
+    pub fn open(options: &AmqpOptions, files: Files) -> anyhow::Result<Self> {
         let config = match &options.amqp {
             Some(path) => Config::read(path, files).map_err(anyhow::Error::msg)?,
             None => Config::default(),
@@ -138,7 +144,7 @@ impl Inputs {
     }
 
     /// Reads them until the server ends.
-    pub(crate) async fn run(self, door: Arc<Door>) {
+    pub async fn run(self, door: Arc<Door>) {
         let tasks: Vec<_> =
             self.0.into_iter().map(|config| tokio::spawn(input::run(door.clone(), config, self.1))).collect();
         for task in tasks {

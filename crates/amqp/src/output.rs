@@ -16,8 +16,8 @@ use lapin::types::{FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
 
 use super::place::Place;
-use crate::http::batch::FLAT_BUFFER;
 use ogive_outgoing::Files;
+use ogive_protocol::batch_message::FLAT_BUFFER;
 
 /// 8,192 messages that are not confirmed: a server confirms some thousand at once.
 const WINDOW: usize = 8_192;
@@ -28,17 +28,19 @@ const PERSISTENT: u8 = 2;
 
 /// Where messages go.
 #[derive(Clone, Default, PartialEq)]
-pub(crate) struct Output {
-    pub(crate) place: Place,
+pub struct Output {
+    /// Where it is.
+    pub place: Place,
     /// Empty: the exchange that takes a queue's name as the key.
-    pub(crate) exchange: String,
-    pub(crate) routing_key: String,
+    pub exchange: String,
+    /// The name of the queue, or what the exchange routes by.
+    pub routing_key: String,
     /// Make the queue of that name when it is not there; durable.
-    pub(crate) declare: bool,
+    pub declare: bool,
 }
 
 /// A connection to an exchange that is made when there is something to send.
-pub(crate) struct Publisher {
+pub struct Publisher {
     output: Output,
     files: Files,
     /// How long the server may say nothing, unless it is blocked.
@@ -59,13 +61,13 @@ struct Waiting<'a> {
 
 impl Publisher {
     /// Connects at the first message; without `patience` it waits for ever for a connection that lives.
-    pub(crate) fn new(output: Output, files: Files, patience: Option<Duration>) -> Self {
+    pub fn new(output: Output, files: Files, patience: Option<Duration>) -> Self {
         Self { output, files, patience, open: None }
     }
 
     /// Sends batches and waits until all are confirmed. The number of those from the first on that are, and why not all. `tell` hears that the
     /// server is blocked.
-    pub(crate) async fn publish<'a, F: AsRef<[u8]> + Send + 'a>(
+    pub async fn publish<'a, F: AsRef<[u8]> + Send + 'a>(
         &mut self,
         frames: impl Iterator<Item = F>,
         tell: &dyn Fn(&str),

@@ -13,7 +13,7 @@ use super::output::{Output, Publisher};
 use ogive_outgoing::Files;
 
 /// See the module.
-pub(crate) struct Sender {
+pub struct Sender {
     /// But for the address.
     output: Output,
     files: Files,
@@ -26,7 +26,7 @@ pub(crate) struct Sender {
 
 impl Sender {
     /// Connects at the first batch.
-    pub(crate) fn new(output: Output, files: Files, patience: Duration) -> anyhow::Result<Self> {
+    pub fn new(output: Output, files: Files, patience: Duration) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -37,7 +37,7 @@ impl Sender {
     }
 
     /// Publishes frames to the server at `url`. How many from the first on it has confirmed, and why not all.
-    pub(crate) fn send(&self, url: &str, frames: &[Arc<[u8]>], tell: &dyn Fn(&str)) -> (usize, Option<String>) {
+    pub fn send(&self, url: &str, frames: &[Arc<[u8]>], tell: &dyn Fn(&str)) -> (usize, Option<String>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let found = free.iter().position(|(of, _)| of == url).map(|at| free.swap_remove(at).1);
         drop(free);

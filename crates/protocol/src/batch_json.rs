@@ -19,28 +19,30 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 
 /// 500,000 samples: at 60 bytes of text each they fill the 32 MiB a request may have, and as empty histograms, the
 /// worst case, they take 200 MB.
-pub(super) const SAMPLES_MAX: usize = 500_000;
+pub const SAMPLES_MAX: usize = 500_000;
 
 /// 400,000 series: those of four batches, in which they are stored, and 32 MiB of the shortest that have two labels.
-pub(super) const SERIES_JSON_MAX: usize = 4 * SERIES_MAX;
+pub const SERIES_JSON_MAX: usize = 4 * SERIES_MAX;
 
 /// 100 sentences explain what is wrong; the codes are given for every sample.
-pub(super) const DETAILS_MAX: usize = 100;
+pub const DETAILS_MAX: usize = 100;
 
 /// A batch, and what there is to say about its first bad samples: `(index, sentence)`.
 #[derive(Debug)]
-pub(crate) struct Decoded {
-    pub(crate) batch: Batch,
+pub struct Decoded {
+    /// What could be read of it.
+    pub batch: Batch,
     /// Whether it names its tenant.
-    pub(crate) named: bool,
-    pub(crate) details: Vec<(u32, String)>,
+    pub named: bool,
+    /// What is wrong with the first bad samples, by their index.
+    pub details: Vec<(u32, String)>,
 }
 
 /// Reads a batch.
 ///
 /// # Errors
 /// A sentence with line and column.
-pub(crate) fn decode(text: &[u8]) -> Result<Decoded, String> {
+pub fn decode(text: &[u8]) -> Result<Decoded, String> {
     let body: Body<'_> = serde_json::from_slice(text).map_err(|error| format!("not a batch: {error}"))?;
     let source = source(&body.source)?;
     let series = body.series.0;
