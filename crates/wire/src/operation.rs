@@ -17,6 +17,15 @@ pub struct Namer {
     top: Top,
 }
 
+/// Operations that are kept when nobody says how many.
+pub const KEPT: usize = 1_000;
+
+impl Default for Namer {
+    fn default() -> Self {
+        Self::new(Rules::default(), KEPT)
+    }
+}
+
 impl Namer {
     /// Names by `rules` first, and keeps `limit` names.
     #[must_use]

@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use ogive_wire::operation::{KEPT, Namer, Rules};
 use ogive_wire::{Observer, Options, Output, Protocol, file, protocol};
 
 use super::{EXIT_USAGE, Terminal};
@@ -38,6 +39,14 @@ pub(crate) struct Wire {
     /// Print the summary as JSON.
     #[arg(long, requires = "summary")]
     json: bool,
+    /// Name HTTP operations by the rules of a file, a line each: GET /users/*/orders/** orders of a user.
+    #[arg(long, value_name = "FILE", value_parser = rules)]
+    operations: Option<Rules>,
+}
+
+fn rules(path: &str) -> Result<Rules, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    Rules::parse(&text).map_err(|error| format!("{path}: {error}"))
 }
 
 fn port(text: &str) -> Result<(u16, &'static Protocol), String> {
@@ -71,7 +80,8 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
         summary.print(out, &observer.totals(), options.json)?;
         is_whole
     } else {
-        let mut measures = Measures::default();
+        let namer = Namer::new(options.operations.clone().unwrap_or_default(), KEPT);
+        let mut measures = Measures { namer, ..Measures::default() };
         let is_whole = read(&mut reader, &mut observer, &mut measures, |_, _| {})?;
         table::print(out, &measures, &observer.totals(), terminal)?;
         is_whole

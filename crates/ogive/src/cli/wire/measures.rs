@@ -1,12 +1,12 @@
 //! What was measured: histograms by service, protocol, operation and class of the answer.
 //!
-//! Limits: [`MAX_ROWS`] rows; an operation beyond them counts under `other` of its service. [`MAX_FINDINGS`] findings are kept in full.
+//! Limits: the most frequent operations, and [`MAX_ROWS`] rows; what is beyond them counts under `other` of its service. [`MAX_FINDINGS`] findings are kept in full.
 
 use std::collections::HashMap;
 
 use ogive_hist::Histogram;
 use ogive_wire::{
-    Class, Endpoint, Exchange, Finding, FindingKind, Output, Path, Reason, Summary, Unanswered, operation,
+    Class, Endpoint, Exchange, Finding, FindingKind, Output, Path, Reason, Summary, Unanswered, operation::Namer,
 };
 
 /// Rows: a thousand operations each in three classes, at some KiB each.
@@ -54,6 +54,8 @@ impl Row {
 /// Everything that was measured.
 #[derive(Debug, Default)]
 pub(super) struct Measures {
+    /// Names operations, and keeps the most frequent.
+    pub(super) namer: Namer,
     pub(super) rows: HashMap<RowKey, Row>,
     /// Exchanges whose operation was folded into `other`.
     pub(super) folded: u64,
@@ -70,7 +72,7 @@ impl Measures {
         let mut key = RowKey {
             service: path.server,
             protocol: exchange.protocol,
-            operation: operation::name(exchange),
+            operation: self.namer.name(exchange),
             class: exchange.class,
         };
         if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&key) {

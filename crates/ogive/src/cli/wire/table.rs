@@ -43,6 +43,10 @@ pub(super) fn print(mut out: impl Write, measures: &Measures, totals: &Totals, t
     if discarded > 0 {
         writeln!(out, "not reported because bytes are missing: {}", thousands(discarded))?;
     }
+    let folded = measures.folded + measures.namer.top().folded();
+    if folded > 0 {
+        writeln!(out, "operations too rare for a row of their own, in other: {} exchanges", thousands(folded))?;
+    }
     for finding in measures.findings.iter().take(MAX_PRINTED) {
         writeln!(out, "finding  {}", sentence(finding))?;
     }
