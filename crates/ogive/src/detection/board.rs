@@ -31,6 +31,7 @@ pub(crate) struct Figures {
     pub(crate) is_on: bool,
     pub(crate) watermark_ms: i64,
     pub(crate) series: u64,
+    /// Series beyond the limit.
     pub(crate) refused: u64,
     pub(crate) suppressed: u64,
     pub(crate) memory_bytes: u64,
@@ -38,12 +39,12 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn of(monitor: &Monitor, watermark_ms: i64, failures: u64) -> Self {
+    pub(super) fn of(monitor: &Monitor, watermark_ms: i64, (failures, unread): (u64, u64)) -> Self {
         Self {
             is_on: true,
             watermark_ms,
             series: monitor.series() as u64,
-            refused: monitor.refused(),
+            refused: unread,
             suppressed: monitor.suppressed(),
             memory_bytes: monitor.memory_bytes() as u64,
             failures,

@@ -11,9 +11,10 @@ use anyhow::Context;
 use ogive_detect::detectors::feed::feed;
 use ogive_detect::detectors::monitor::{Monitor, Options as MonitorOptions, Reported};
 use ogive_model::{
-    Batch, Kind, METRIC_NAME, Matcher, Resolution, Sample, Selection, SeriesDef, SeriesMeta, Temporality, Tenant,
-    TimeRange, Value,
+    Batch, Kind, METRIC_NAME, Matcher, Memory, MemoryScope, Opening, Resolution, Sample, Selection, SeriesData,
+    SeriesDef, SeriesMeta, Temporality, Tenant, TimeRange, Value,
 };
+use ogive_query::series_bytes;
 
 use super::board::{Board, Figures};
 use super::options::{Options, selector};
@@ -30,11 +31,17 @@ const REST: u32 = 24;
 /// 3 h: what a start reads again, an hour to learn from among it.
 const RECALL_MS: i64 = 3 * 3_600_000;
 
-/// A minute is read at once while a start catches up.
+/// A minute is read at once while a start catches up; less when that is too much.
 const SLICE_MS: i64 = 60_000;
 
-/// 10,000,000 samples, a histogram counting as its bins: 160 MB.
-const SAMPLES_MAX: usize = 10_000_000;
+/// A second, the least that is read: when that is too much, it is left out.
+const SLICE_MS_MIN: i64 = 1_000;
+
+/// 4,000,000 samples of a slice, a histogram counting as its bins: those of 20,000 series for 5 s.
+const SAMPLES_MAX: usize = 4_000_000;
+
+/// 64 MiB for a slice: what is more is read in halves.
+const SLICE_BYTES_MAX: usize = 64 << 20;
 
 /// What is written of each finding: 1 while it lasts, 0 at its end, and its sentence as a text.
 pub(super) const SERIES: &str = "ogive_finding";
@@ -70,6 +77,7 @@ impl Detector {
         let mut work = Work {
             matchers,
             monitor: Monitor::new(monitor),
+            series_max: options.detect_series as usize,
             lateness_ms,
             door,
             board,
@@ -91,6 +99,7 @@ impl Detector {
 struct Work {
     matchers: Vec<Matcher>,
     monitor: Monitor,
+    series_max: usize,
     lateness_ms: i64,
     door: Arc<Door>,
     board: Arc<Board>,
@@ -108,15 +117,22 @@ impl Work {
     fn run(&mut self, stopped: &Receiver<()>) {
         let began_ms = self.closed_ms();
         let mut done_ms = began_ms - RECALL_MS;
-        let mut pause = Duration::ZERO;
+        let (mut pause, mut slice_ms) = (Duration::ZERO, SLICE_MS);
         while matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
             let from = self.door.clock.now();
-            let until_ms = self.closed_ms().min(done_ms + SLICE_MS);
+            let until_ms = self.closed_ms().min(done_ms + slice_ms);
             if until_ms > done_ms {
                 match self.step((done_ms, until_ms), began_ms) {
-                    Ok(()) => (done_ms, self.has_failed) = (until_ms, false),
+                    Ok(()) => {
+                        (done_ms, self.has_failed) = (until_ms, false);
+                        slice_ms = (2 * slice_ms).min(SLICE_MS);
+                    }
                     Err(error) => {
                         self.failures += 1;
+                        if slice_ms == SLICE_MS_MIN {
+                            done_ms = until_ms;
+                        }
+                        slice_ms = (slice_ms / 2).max(SLICE_MS_MIN);
                         if !std::mem::replace(&mut self.has_failed, true) {
                             eprintln!("ogive: detecting: {error:#}; it is tried again");
                         }
@@ -133,17 +149,10 @@ impl Work {
     fn step(&mut self, (from_ms, until_ms): (i64, i64), began_ms: i64) -> anyhow::Result<()> {
         let tenant = Tenant::default();
         let range = TimeRange { start_ms: from_ms, end_ms: until_ms };
-        let selection = Selection {
-            matchers: self.matchers.clone(),
-            range,
-            samples_max: SAMPLES_MAX,
-            labels_only: false,
-            resolution: Resolution::Width(0),
-        };
-        let series = self.door.backend.of(&tenant).select(&selection)?;
+        let (series, unread) = self.read(&tenant, range)?;
         let found = feed(&mut self.monitor, &tenant, &series, (from_ms, until_ms));
         drop(series);
-        self.board.add(&found, Figures::of(&self.monitor, until_ms, self.failures));
+        self.board.add(&found, Figures::of(&self.monitor, until_ms, (self.failures, unread)));
         let news: Vec<&Reported> = found.iter().filter(|one| one.finding.at_ms > began_ms).collect();
         // A finding that cannot be stored is on the board all the same.
         if let Err(error) = self.store(&tenant, &news) {
@@ -151,6 +160,26 @@ impl Work {
             eprintln!("ogive: {} findings were not stored: {error:#}", news.len());
         }
         Ok(())
+    }
+
+    /// The samples of the first series, as many as are judged, and how many series there are more.
+    fn read(&self, tenant: &Tenant, range: TimeRange) -> anyhow::Result<(Vec<SeriesData>, u64)> {
+        let resolution = Resolution::Width(0);
+        let matchers = self.matchers.clone();
+        let selection = Selection { matchers, range, samples_max: SAMPLES_MAX, labels_only: false, resolution };
+        let memory = Memory::new(MemoryScope::Query, SLICE_BYTES_MAX);
+        let opening = Opening { memory: Some(&memory), ..Opening::UNBOUNDED };
+        let reader = self.door.backend.of(tenant);
+        let set = reader.open(&selection, &opening)?;
+        let count = set.count().min(self.series_max);
+        let (mut series, mut held) = (Vec::new(), memory.empty());
+        for number in 0..count {
+            for one in set.take(number)? {
+                held.grow(series_bytes(&one))?;
+                series.push(one);
+            }
+        }
+        Ok((series, (set.count() - count) as u64))
     }
 
     fn store(&self, tenant: &Tenant, found: &[&Reported]) -> anyhow::Result<()> {
