@@ -1,6 +1,8 @@
 //! `ogive wire`: measures services that nobody instrumented, from what goes over the wire.
 
 mod exchanges;
+mod export;
+mod live;
 mod measures;
 mod summary;
 mod table;
@@ -20,21 +22,38 @@ use summary::Summary;
 /// Measures requests and responses on the wire: each one, to the nanosecond of its capture.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
+  ogive wire -i eth0                                 a live table
+  ogive wire -i eth0 --only 5432 --to http://127.0.0.1:6448
   ogive wire --pcap trace.pcap                       a table: operation, rate, percentiles, errors, findings
   ogive wire --pcap trace.pcap --exchanges           each exchange as a JSON object a line
   tcpdump -i any -w - port 5432 | ogive wire --pcap -")]
 pub(crate) struct Wire {
     /// Read a capture (pcap, pcapng; plain, gzip or zstd); - is standard input.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "interfaces")]
     pcap: Option<String>,
+    /// Capture live on an interface; may be repeated. Needs CAP_NET_RAW.
+    #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
+    interfaces: Vec<String>,
+    /// Let the kernel pass only packets of this port; may be repeated.
+    #[arg(long = "only", value_name = "PORT", requires = "interfaces")]
+    only: Vec<u16>,
+    /// Threads for each interface; the kernel gives each its share of the connections.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
+    shards: u16,
+    /// End a live capture after so many seconds.
+    #[arg(long, value_name = "N", requires = "interfaces")]
+    seconds: Option<u64>,
+    /// Send cells of one second to a server or a broker, such as http://127.0.0.1:6448.
+    #[arg(long, value_name = "URL", requires = "interfaces")]
+    to: Option<String>,
     /// What a port speaks, such as 6432=pgsql; may be repeated.
     #[arg(long = "port", value_name = "PORT=PROTOCOL", value_parser = port)]
     ports: Vec<(u16, &'static Protocol)>,
     /// Print each exchange as a JSON object a line; times in nanoseconds after the first frame.
-    #[arg(long, conflicts_with = "summary")]
+    #[arg(long, conflicts_with_all = ["summary", "interfaces"])]
     exchanges: bool,
     /// Print what was seen, by connection and in all: requests = answered + unanswered + discarded + open.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "interfaces")]
     summary: bool,
     /// Print the summary as JSON.
     #[arg(long, requires = "summary")]
@@ -58,8 +77,20 @@ fn port(text: &str) -> Result<(u16, &'static Protocol), String> {
 
 /// Runs the command.
 pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let reading = Options { ports: options.ports.clone(), ..Options::default() };
+    if !options.interfaces.is_empty() {
+        let settings = live::Settings {
+            interfaces: options.interfaces.clone(),
+            filter_ports: options.only.clone(),
+            shards: options.shards,
+            seconds: options.seconds,
+            to: options.to.clone(),
+            options: reading,
+        };
+        return live::run(&settings, terminal);
+    }
     let Some(path) = &options.pcap else {
-        eprintln!("ogive: name a capture with --pcap FILE, or - for standard input");
+        eprintln!("ogive: name an interface with -i, or a capture with --pcap FILE (- is standard input)");
         return Ok(ExitCode::from(EXIT_USAGE));
     };
     let input: Box<dyn Read + Send> = match path.as_str() {
@@ -67,7 +98,7 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
         _ => Box::new(std::fs::File::open(path).with_context(|| path.clone())?),
     };
     let mut reader = file::open(input).with_context(|| path.clone())?;
-    let mut observer = Observer::new(Options { ports: options.ports.clone(), ..Options::default() });
+    let mut observer = Observer::new(reading);
     let out = io::BufWriter::new(io::stdout().lock());
     let is_whole = if options.exchanges {
         let mut exchanges = Exchanges::new(out);

@@ -9,6 +9,8 @@ use ogive_wire::{
     Class, Endpoint, Exchange, Finding, FindingKind, Output, Path, Reason, Summary, Unanswered, operation::Namer,
 };
 
+use super::export::Export;
+
 /// Rows: a thousand operations each in three classes, at some KiB each.
 pub(super) const MAX_ROWS: usize = 3_000;
 
@@ -65,10 +67,12 @@ pub(super) struct Measures {
     pub(super) finding_counts: HashMap<FindingKind, u64>,
     pub(super) handshakes: HashMap<Endpoint, Histogram>,
     pub(super) connections: u64,
+    /// Where it is sent as well.
+    pub(super) export: Option<Export>,
 }
 
 impl Measures {
-    fn row(&mut self, path: &Path, exchange: &Exchange) -> &mut Row {
+    fn key(&mut self, path: &Path, exchange: &Exchange) -> RowKey {
         let mut key = RowKey {
             service: path.server,
             protocol: exchange.protocol,
@@ -79,13 +83,17 @@ impl Measures {
             self.folded += 1;
             key.operation = OTHER.to_owned();
         }
-        self.rows.entry(key).or_insert_with(Row::new)
+        key
     }
 }
 
 impl Output for Measures {
     fn answered(&mut self, path: &Path, exchange: &Exchange) {
-        let row = self.row(path, exchange);
+        let key = self.key(path, exchange);
+        if let Some(export) = &mut self.export {
+            export.answered(&key, exchange);
+        }
+        let row = self.rows.entry(key).or_insert_with(Row::new);
         match exchange.service_time() {
             Some(nanos) if nanos >= 0 => row.service.record_int(nanos, -9),
             _ => row.negative += 1,
@@ -98,10 +106,16 @@ impl Output for Measures {
     }
 
     fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered) {
+        if let Some(export) = &mut self.export {
+            export.unanswered(path, exchange, why);
+        }
         *self.unanswered.entry((path.server, exchange.protocol, why)).or_default() += 1;
     }
 
-    fn discarded(&mut self, _path: &Path, _exchange: &Exchange, reason: Reason) {
+    fn discarded(&mut self, path: &Path, exchange: &Exchange, reason: Reason) {
+        if let Some(export) = &mut self.export {
+            export.discarded(path, exchange, reason);
+        }
         self.discarded[reason as usize] += 1;
     }
 
@@ -110,6 +124,9 @@ impl Output for Measures {
     }
 
     fn finding(&mut self, finding: &Finding) {
+        if let Some(export) = &mut self.export {
+            export.finding(finding);
+        }
         *self.finding_counts.entry(finding.kind).or_default() += 1;
         if self.findings.len() < MAX_FINDINGS {
             self.findings.push(*finding);

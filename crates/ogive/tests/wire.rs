@@ -1,0 +1,123 @@
+//! `ogive wire` on captures and, where the process may capture, live beside a real server.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+fn capture(name: &str) -> String {
+    format!("{}/../../vectors/captures/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn wire(arguments: &[&str]) -> (String, String, bool) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ogive")).arg("wire").args(arguments).output().expect("ogive runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (text(output.stdout), text(output.stderr), output.status.success())
+}
+
+#[test]
+fn exchanges_are_those_of_the_truth() {
+    let (out, error, is_fine) = wire(&["--pcap", &capture("http1_pipeline.pcap.gz"), "--exchanges"]);
+    assert!(is_fine, "{error}");
+    let truth: Value =
+        serde_json::from_slice(&std::fs::read(capture("http1_pipeline.truth.json")).unwrap()).unwrap();
+    let fields = ["conn", "proto", "op", "status", "req_bytes", "t_req_first", "t_req_last", "rsp_bytes", "t_rsp_first", "t_rsp_last", "n"];
+    let row = |value: &Value| fields.map(|field| value[field].to_string()).join(" ");
+    let mut expected: Vec<String> = truth["exchanges"].as_array().unwrap().iter().map(row).collect();
+    let mut found: Vec<String> = out.lines().map(|line| row(&serde_json::from_str(line).unwrap())).collect();
+    expected.sort();
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_dead_keep_alive_connection_is_named_with_its_idle_time() {
+    let (out, error, is_fine) = wire(&["--pcap", &capture("http1_dead_keepalive.pcap.gz")]);
+    assert!(is_fine, "{error}");
+    let finding = out.lines().find(|line| line.contains("reused a dead keep-alive connection after 1.3s idle"));
+    assert!(finding.is_some(), "{out}");
+    let (out, _, _) = wire(&["--pcap", &capture("http1_dead_keepalive.pcap.gz"), "--summary", "--json"]);
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(summary["is_conserved"], true);
+    assert_eq!(summary["findings"]["dead_keepalive"], 2);
+    assert_eq!((summary["requests"].as_u64(), summary["answered"].as_u64()), (Some(15), Some(11)));
+}
+
+#[test]
+fn what_is_no_capture_is_refused_in_one_sentence() {
+    let (out, error, is_fine) = wire(&["--pcap", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+    assert!(!is_fine && out.is_empty() && error.contains("this is no capture file"), "{error}");
+    let (_, error, is_fine) = wire(&["--port", "80=nonsense"]);
+    assert!(!is_fine && error.contains("http1"), "{error}");
+    let (_, error, is_fine) = wire(&["-i", "nowhere0"]);
+    assert!(!is_fine && error.contains("nowhere0"), "{error}");
+}
+
+#[test]
+fn live_exchanges_are_counted_and_reach_the_server_once() {
+    const REQUESTS: usize = 200;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let directory = tempfile::tempdir().unwrap();
+    let server = common::Server::start(directory.path());
+    let mut observer = Command::new(env!("CARGO_BIN_EXE_ogive"))
+        .args(["wire", "-i", "lo", "--only", &port.to_string(), "--to", &format!("http://{}", server.address)])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A socket of the observer in /proc/net/packet says that it captures; without the right it ends.
+    let is_capturing = loop {
+        if observer.try_wait().unwrap().is_some() {
+            break false;
+        }
+        let packet = std::fs::read_to_string("/proc/net/packet").unwrap_or_default();
+        let has_ring = || common_sockets(observer.id()).iter().any(|inode| packet.lines().any(|line| line.ends_with(inode.as_str())));
+        if packet.lines().count() > 1 && has_ring() {
+            break true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    if !is_capturing {
+        let mut said = String::new();
+        observer.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(said.contains("CAP_NET_RAW"), "{said}");
+        eprintln!("skipped: {said}");
+        return;
+    }
+    let serve = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 18];
+        for _ in 0..REQUESTS {
+            stream.read_exact(&mut request).unwrap();
+            stream.write_all(b"HTTP/1.1 204 No\r\n\r\n").unwrap();
+        }
+    });
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut response = [0; 19];
+    for _ in 0..REQUESTS {
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        client.read_exact(&mut response).unwrap();
+    }
+    drop(client);
+    serve.join().unwrap();
+    let killed = Command::new("kill").args(["-INT", &observer.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = observer.wait_with_output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(out.contains("dropped by the kernel: 0 packets"), "{out}");
+    let row = out.lines().find(|line| line.contains("GET /")).unwrap_or_else(|| panic!("{out}"));
+    assert!(row.split_whitespace().any(|word| word == "200"), "{row}");
+}
+
+/// The inodes of a process' sockets.
+fn common_sockets(process: u32) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return Vec::new() };
+    let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let name = |link: std::path::PathBuf| link.to_string_lossy().strip_prefix("socket:[").map(|rest| rest.trim_end_matches(']').to_owned());
+    links.filter_map(name).collect()
+}
