@@ -22,9 +22,20 @@ fn wire(arguments: &[&str]) -> (String, String, bool) {
 fn exchanges_are_those_of_the_truth() {
     let (out, error, is_fine) = wire(&["--pcap", &capture("http1_pipeline.pcap.gz"), "--exchanges"]);
     assert!(is_fine, "{error}");
-    let truth: Value =
-        serde_json::from_slice(&std::fs::read(capture("http1_pipeline.truth.json")).unwrap()).unwrap();
-    let fields = ["conn", "proto", "op", "status", "req_bytes", "t_req_first", "t_req_last", "rsp_bytes", "t_rsp_first", "t_rsp_last", "n"];
+    let truth: Value = serde_json::from_slice(&std::fs::read(capture("http1_pipeline.truth.json")).unwrap()).unwrap();
+    let fields = [
+        "conn",
+        "proto",
+        "op",
+        "status",
+        "req_bytes",
+        "t_req_first",
+        "t_req_last",
+        "rsp_bytes",
+        "t_rsp_first",
+        "t_rsp_last",
+        "n",
+    ];
     let row = |value: &Value| fields.map(|field| value[field].to_string()).join(" ");
     let mut expected: Vec<String> = truth["exchanges"].as_array().unwrap().iter().map(row).collect();
     let mut found: Vec<String> = out.lines().map(|line| row(&serde_json::from_str(line).unwrap())).collect();
@@ -75,7 +86,9 @@ fn live_exchanges_are_counted_and_reach_the_server_once() {
             break false;
         }
         let packet = std::fs::read_to_string("/proc/net/packet").unwrap_or_default();
-        let has_ring = || common_sockets(observer.id()).iter().any(|inode| packet.lines().any(|line| line.ends_with(inode.as_str())));
+        let has_ring = || {
+            common_sockets(observer.id()).iter().any(|inode| packet.lines().any(|line| line.ends_with(inode.as_str())))
+        };
         if packet.lines().count() > 1 && has_ring() {
             break true;
         }
@@ -118,6 +131,8 @@ fn live_exchanges_are_counted_and_reach_the_server_once() {
 fn common_sockets(process: u32) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return Vec::new() };
     let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    let name = |link: std::path::PathBuf| link.to_string_lossy().strip_prefix("socket:[").map(|rest| rest.trim_end_matches(']').to_owned());
+    let name = |link: std::path::PathBuf| {
+        link.to_string_lossy().strip_prefix("socket:[").map(|rest| rest.trim_end_matches(']').to_owned())
+    };
     links.filter_map(name).collect()
 }

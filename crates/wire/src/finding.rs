@@ -30,17 +30,13 @@ pub enum FindingKind {
     HalfOpen,
     /// A DNS query was sent again.
     DnsRetry,
-    /// Answers wait behind a slow one of the same connection.
-    HeadOfLine,
     /// The response began before the request had ended.
     EarlyResponse,
-    /// A connection is opened for each request.
-    ConnectionPerRequest,
 }
 
 impl FindingKind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 8] = [
         Self::DeadKeepalive,
         Self::Refused,
         Self::SynUnanswered,
@@ -48,9 +44,7 @@ impl FindingKind {
         Self::ZeroWindow,
         Self::HalfOpen,
         Self::DnsRetry,
-        Self::HeadOfLine,
         Self::EarlyResponse,
-        Self::ConnectionPerRequest,
     ];
 
     /// The name in the label `kind`.
@@ -64,9 +58,7 @@ impl FindingKind {
             Self::ZeroWindow => "zero_window",
             Self::HalfOpen => "half_open",
             Self::DnsRetry => "dns_retry",
-            Self::HeadOfLine => "head_of_line",
             Self::EarlyResponse => "early_response",
-            Self::ConnectionPerRequest => "connection_per_request",
         }
     }
 
@@ -81,9 +73,7 @@ impl FindingKind {
             Self::ZeroWindow => "receiver has no room (zero window)",
             Self::HalfOpen => "half-open: the peer never answers",
             Self::DnsRetry => "DNS query sent again",
-            Self::HeadOfLine => "answers wait behind a slow one",
             Self::EarlyResponse => "response began before the request ended",
-            Self::ConnectionPerRequest => "a connection for each request",
         }
     }
 }

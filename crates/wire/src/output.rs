@@ -1,7 +1,7 @@
 //! What an observer reports, and to whom.
 
 use crate::exchange::{Exchange, Reason, Sink, Unanswered};
-use crate::finding::Finding;
+use crate::finding::{Finding, FindingKind};
 use crate::path::Path;
 use crate::reassembly::SideCounts;
 use crate::span::Nanos;
@@ -83,6 +83,18 @@ pub(crate) struct Reporter<'a> {
 impl Sink for Reporter<'_> {
     fn answered(&mut self, exchange: &Exchange) {
         self.tally.answered += 1;
+        if let Some(early) = exchange.service_time().filter(|nanos| *nanos < 0) {
+            let (path, at) = (*self.path, exchange.response.first.unwrap_or_default());
+            let protocol = Some(exchange.protocol);
+            self.output.finding(&Finding {
+                kind: FindingKind::EarlyResponse,
+                path,
+                at,
+                nanos: -early,
+                count: 1,
+                protocol,
+            });
+        }
         self.output.answered(self.path, exchange);
     }
 

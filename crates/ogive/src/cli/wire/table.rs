@@ -71,6 +71,7 @@ pub(super) fn sentence(finding: &Finding) -> String {
         "syn_unanswered" => format!(", {} SYNs in {time}", finding.count),
         "retransmission_storm" => format!(", {} in {time}", finding.count),
         "half_open" => format!(" for {time}"),
+        "early_response" => format!(" by {time}"),
         "dns_retry" => format!(", {} queries in {time}", finding.count),
         _ => String::new(),
     };
