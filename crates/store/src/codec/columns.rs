@@ -9,7 +9,6 @@ use std::collections::HashMap;
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_varint};
 use crate::codec::dictionary::Packer;
-use crate::codec::texts::{CHUNK_BYTES_MAX, TEXT_BYTES_MAX};
 
 /// 128 fields of a line: three times what a long one has; others are kept whole.
 const FIELDS_MAX: usize = 128;
@@ -35,8 +34,8 @@ const NARROW_MAX: usize = 256;
 /// How the bytes of a column are kept.
 const RAW: u8 = 0;
 const ZSTD: u8 = 1;
-/// Everything that a chunk can hold.
-const BYTES_MAX: usize = CHUNK_BYTES_MAX + TEXT_BYTES_MAX;
+/// 17 MiB: everything that a chunk can hold.
+pub(crate) const BYTES_MAX: usize = 17 << 20;
 
 /// Lines, none of which has a line feed, as columns; `None` where that is of no use.
 pub(crate) fn encode(lines: &[String], packer: &mut Packer) -> Option<Vec<u8>> {

@@ -25,6 +25,7 @@ pub(crate) const CHUNK_BYTES_MAX: usize = 1024 * 1024;
 const COLUMNS_BYTES_MIN: usize = 16 * 1024;
 /// 16 MiB: one text may be larger than a chunk should be, and none is larger than a batch.
 pub(crate) const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
+const _: () = assert!(columns::BYTES_MAX == CHUNK_BYTES_MAX + TEXT_BYTES_MAX);
 /// Below this zstd has nothing to find.
 const ZSTD_BYTES_MIN: usize = 64;
 /// With a dictionary it has: a status line of a dozen bytes that every series has.
