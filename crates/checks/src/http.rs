@@ -188,7 +188,7 @@ mod tests {
                  body = 'hunter2'\nheaders = {{x-key = 'hunter2'}}\nredirects = 1"
             );
             let Ask::Http(http) = Config::parse(&table).unwrap().check.remove(0).ask else { panic!() };
-            let network = Network::new(crate::TEST_FILES);
+            let network = Network::new(crate::testing::FILES);
             let ended = runtime.block_on(run(&network, &mut Run::begin(Clock::global()), &http));
             assert_eq!(ended, Ok(()), "{status}");
             // Its connections end with it.

@@ -58,10 +58,14 @@ use run::{Failure, Reason, Run};
 /// 128 checks under way, a socket and some 20 KiB each.
 const RUNNING_MAX: usize = 128;
 
-/// The files of this machine, for tests.
 #[cfg(test)]
-pub(crate) const TEST_FILES: Files =
-    Files { read: |path| std::fs::read(path), list: |_| Ok(Vec::new()), owner: |_| String::new() };
+mod testing {
+    use crate::Files;
+
+    /// The files of this machine.
+    pub(crate) const FILES: Files =
+        Files { read: |path| std::fs::read(path), list: |_| Ok(Vec::new()), owner: |_| String::new() };
+}
 
 /// What is to be checked.
 #[derive(clap::Args, Clone, Debug, Default)]

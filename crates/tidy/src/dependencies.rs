@@ -79,7 +79,7 @@ const EDGE: &[&str] = &[
 const FENCED: &[(&str, &[&str])] = &[
     ("tokio", &["ogive", "ogive-door", "ogive-outgoing", "ogive-scrape", "ogive-checks", "ogive-listen", "ogive-amqp"]),
     ("axum", &["ogive"]),
-    ("hyper", &["ogive", "ogive-outgoing", "ogive-scrape", "ogive-checks"]),
+    ("hyper", &["ogive", "ogive-outgoing", "ogive-scrape", "ogive-checks", "ogive-amqp"]),
     (
         "ureq",
         &[

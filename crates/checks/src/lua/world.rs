@@ -503,7 +503,7 @@ mod tests {
 
     /// How a script ends, and what it told.
     fn run_for(source: &str, memory_mib: usize, ms: u64) -> (Result<(), Failure>, Vec<Figure>) {
-        let files = crate::TEST_FILES;
+        let files = crate::testing::FILES;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let clock = Clock::global();
         let world =
