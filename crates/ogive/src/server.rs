@@ -116,7 +116,16 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         (Arc::clone(&ready.app.door), Arc::clone(&ready.app.detection)),
         ready.runtime.handle().clone(),
     )?;
-    let start = |rules: Alerting| rules.start(ready.app.clone(), ready.runtime.handle().clone(), store.source_times());
+    let context = alerting::Context {
+        door: Arc::clone(&ready.app.door),
+        engine: ready.app.engine.clone(),
+        query_timeout: ready.app.limits.query_timeout(),
+        upkeep: upkeep.clone(),
+        runtime: ready.runtime.handle().clone(),
+        sources: store.source_times(),
+        view: Arc::clone(&ready.app.alerting),
+    };
+    let start = |rules: Alerting| rules.start(context);
     let rules = rules.map(start).transpose()?;
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     let forwards = forwards.start(&ready.app.door, options.data.first().expect("there is a directory"))?;

@@ -15,15 +15,15 @@ mod work;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use anyhow::Context;
+use anyhow::Context as _;
 
-use crate::http::App;
 use crate::rules_view::Runner;
-use crate::source_times::SourceTimes;
 use delivery::Destination;
 pub(crate) use files::check;
 use ogive_outgoing::Files;
 pub(crate) use options::AlertingOptions;
+use tokio::sync::watch;
+pub(crate) use work::Context;
 use work::Work;
 
 /// 2 threads evaluate groups: a slow group does not hold up the others.
@@ -59,22 +59,11 @@ impl Alerting {
     }
 
     /// Begins to evaluate and to deliver.
-    pub(crate) fn start(
-        self,
-        app: App,
-        runtime: tokio::runtime::Handle,
-        sources: Arc<SourceTimes>,
-    ) -> anyhow::Result<Running> {
-        let work = Arc::new(Work::new(
-            self.options,
-            self.destinations,
-            self.loaded,
-            self.files,
-            app.clone(),
-            (runtime.clone(), sources),
-        )?);
+    pub(crate) fn start(self, context: Context) -> anyhow::Result<Running> {
+        let (runtime, view, ending) = (context.runtime.clone(), context.view.clone(), context.door.ending.clone());
+        let work = Arc::new(Work::new(self.options, self.destinations, self.loaded, self.files, context));
         let runner: Arc<dyn Runner> = work.clone();
-        app.alerting.run_by(&runner);
+        view.run_by(&runner);
         let mut threads = Vec::new();
         for number in 0..WORKERS {
             let own = Arc::clone(&work);
@@ -87,7 +76,7 @@ impl Alerting {
             threads
                 .push(thread.spawn(move || own.deliver_until_end(number)).context("cannot start a thread for alerts")?);
         }
-        runtime.spawn(reload_on_signal(Arc::downgrade(&work), app));
+        runtime.spawn(reload_on_signal(Arc::downgrade(&work), ending));
         Ok(Running { work, threads })
     }
 }
@@ -104,9 +93,8 @@ impl Running {
 }
 
 /// Reads the rule files again when the process hears SIGHUP.
-async fn reload_on_signal(work: std::sync::Weak<Work>, app: App) {
+async fn reload_on_signal(work: std::sync::Weak<Work>, mut ending: watch::Receiver<bool>) {
     let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else { return };
-    let mut ending = app.door.ending.clone();
     loop {
         tokio::select! {
             _ = hangup.recv() => {}

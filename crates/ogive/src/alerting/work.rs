@@ -6,11 +6,11 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ogive_detect::rules::{Group, GroupDefaults, RuleFile, Surroundings};
 use ogive_model::Tenant;
-use ogive_query::ClassicViews;
+use ogive_query::{ClassicViews, Engine};
 use ogive_text::duration;
 use serde_json::{Value, json};
 
@@ -19,10 +19,10 @@ use super::files;
 use super::options::AlertingOptions;
 use super::snapshot::{Place, Snapshot};
 use super::storage::ServerStorage;
-use crate::http::App;
-use crate::rules_view::{Figures, Runner};
+use crate::rules_view::{Figures, Runner, View};
 use crate::source_times::SourceTimes;
 use crate::upkeep::Upkeep;
+use ogive_door::Door;
 use ogive_door::audit::{Entry, note};
 use ogive_door::reload::{Marks, Which, settled};
 use ogive_outgoing::Files;
@@ -74,21 +74,29 @@ struct Evaluations {
     rejected: u64,
 }
 
+/// What evaluations work with.
+pub(crate) struct Context {
+    pub(crate) door: Arc<Door>,
+    pub(crate) engine: Engine,
+    pub(crate) query_timeout: Duration,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) sources: Arc<SourceTimes>,
+    /// What the HTTP API shows.
+    pub(crate) view: Arc<View>,
+}
+
 /// See the module.
 pub(super) struct Work {
     options: AlertingOptions,
     destinations: Vec<Destination>,
     files: Files,
-    app: App,
-    runtime: tokio::runtime::Handle,
-    upkeep: Upkeep,
+    context: Context,
     state: Mutex<State>,
     /// Something is to be delivered, or all ends.
     changed: Condvar,
     /// One writes the state at a time.
     saving: Mutex<()>,
-    sources: Arc<SourceTimes>,
-    began: Instant,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -101,15 +109,13 @@ impl Work {
         destinations: Vec<Destination>,
         loaded: files::Loaded,
         files: Files,
-        app: App,
-        (runtime, sources): (tokio::runtime::Handle, Arc<SourceTimes>),
-    ) -> anyhow::Result<Self> {
-        let upkeep = app.upkeep.clone().expect("a server that evaluates rules has a store");
-        let kept = place(&upkeep).read().unwrap_or_else(|error| {
+        context: Context,
+    ) -> Self {
+        let kept = place(&context.upkeep).read().unwrap_or_else(|error| {
             eprintln!("ogive: alerts: {error:#}; alerts begin anew");
             Snapshot::default()
         });
-        let now_ms = app.door.clock.wall().div_euclid(1_000_000);
+        let now_ms = context.door.clock.wall().div_euclid(1_000_000);
         let mut before: BTreeMap<(String, String), _> =
             kept.groups.into_iter().map(|state| ((state.file.clone(), state.name.clone()), state)).collect();
         let mut slots = slots(&loaded.files, &options, now_ms);
@@ -136,23 +142,19 @@ impl Work {
             is_ending: false,
             problem: None,
         };
-        Ok(Self {
+        Self {
             options,
             destinations,
             files,
-            app,
-            runtime,
-            upkeep,
+            context,
             state: Mutex::new(state),
             changed: Condvar::new(),
             saving: Mutex::default(),
-            sources,
-            began: Instant::now(),
-        })
+        }
     }
 
     fn now_ms(&self) -> i64 {
-        self.app.door.clock.wall().div_euclid(1_000_000)
+        self.context.door.clock.wall().div_euclid(1_000_000)
     }
 
     pub(super) fn destinations_count(&self) -> usize {
@@ -191,7 +193,7 @@ impl Work {
             let offset = slot.group.query_offset_ms;
             !slot.is_busy
                 && slot.next_ms <= now
-                && (now - slot.next_ms >= wait || self.sources.have(slot.next_ms - offset, now))
+                && (now - slot.next_ms >= wait || self.context.sources.have(slot.next_ms - offset, now))
         };
         let number =
             (0..state.slots.len()).filter(|at| due(&state.slots[*at])).min_by_key(|at| state.slots[*at].next_ms)?;
@@ -208,19 +210,24 @@ impl Work {
     fn evaluate(&self, taken: Taken) {
         let Taken { mut group, slot_ms, version } = taken;
         let tenant = Tenant::default();
-        let reader = self.app.door.backend.of(&tenant);
+        let reader = self.context.door.backend.of(&tenant);
         let views = ClassicViews::new(&*reader);
-        let storage =
-            ServerStorage { select: &views, door: &self.app.door, runtime: &self.runtime, rejected: RefCell::new(0) };
+        let storage = ServerStorage {
+            select: &views,
+            door: &self.context.door,
+            runtime: &self.context.runtime,
+            rejected: RefCell::new(0),
+        };
         let labels = self.options.alerting_label.iter().cloned().collect();
-        let deadline = Instant::now()
-            + self.app.limits.query_timeout().min(Duration::from_millis(group.interval_ms.unsigned_abs().max(1000)));
+        let clock = self.context.door.clock;
+        let longest = self.context.query_timeout.min(Duration::from_millis(group.interval_ms.unsigned_abs().max(1000)));
+        let deadline_ns = clock.now() + longest.as_nanos() as u64;
         let around = Surroundings {
-            engine: &self.app.engine,
+            engine: &self.context.engine,
             external_url: &self.options.alerting_external_url,
             external_labels: &labels,
-            elapsed: &|| self.began.elapsed(),
-            cancelled: &|| Instant::now() > deadline,
+            elapsed: &|| Duration::from_nanos(clock.now()),
+            cancelled: &|| clock.now() > deadline_ns,
         };
         let outcome = group.evaluate(&storage, slot_ms, &around);
         let due = group.take_due(slot_ms, self.options.alerting_resend.as_millis() as i64);
@@ -276,7 +283,7 @@ impl Work {
                 state.generation,
             )
         };
-        let done = snapshot.encode().and_then(|bytes| place(&self.upkeep).write(&bytes));
+        let done = snapshot.encode().and_then(|bytes| place(&self.context.upkeep).write(&bytes));
         let now = self.now_ms();
         let mut state = lock(&self.state);
         match done {
@@ -328,10 +335,11 @@ impl Work {
 
     /// Waits, and says whether the server ends meanwhile.
     fn ends_within(&self, pause: Duration) -> bool {
-        let until = Instant::now() + pause;
+        let clock = self.context.door.clock;
+        let until_ns = clock.now() + pause.as_nanos() as u64;
         let mut state = lock(&self.state);
-        while !state.is_ending && Instant::now() < until {
-            let left = until.saturating_duration_since(Instant::now());
+        while !state.is_ending && clock.now() < until_ns {
+            let left = Duration::from_nanos(until_ns.saturating_sub(clock.now()));
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.is_ending
@@ -380,12 +388,12 @@ impl Runner for Work {
             let loaded = files::load(patterns, self.files)?;
             Ok((loaded.files, loaded.marks))
         });
-        self.app.door.counters.reloads.ended(Which::Rules, read.is_ok());
+        self.context.door.counters.reloads.ended(Which::Rules, read.is_ok());
         let (loaded, marks) = match read {
             Ok(read) => read,
             Err(error) => {
                 note(
-                    &self.app.door,
+                    &self.context.door,
                     Entry::config(&patterns[0], &(self.files.owner)(&patterns[0]), "rules_refused", by, &error),
                 );
                 return Err(error);
@@ -412,7 +420,7 @@ impl Runner for Work {
         drop(state);
         if changed {
             note(
-                &self.app.door,
+                &self.context.door,
                 Entry::config(
                     &patterns[0],
                     &(self.files.owner)(&patterns[0]),

@@ -8,8 +8,10 @@ use ogive_detect::rules::RuleFile;
 use ogive_detect::rules::unit::{self, Failure, TestFile, TestReport};
 use regex::Regex;
 
-use super::EXIT_FINDING;
 use super::files::FILES;
+
+/// A test failed.
+const EXIT_FINDING: u8 = 1;
 
 /// Tests of what people write.
 #[derive(clap::Subcommand, Debug)]

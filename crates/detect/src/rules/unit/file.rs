@@ -132,6 +132,13 @@ impl TestFile {
         Ok(file)
     }
 
+    /// Makes the first check of one test, chosen by `seed`, expect something else: a file whose rules are looked at fails then.
+    /// False when there is nothing to change.
+    pub fn mutate(&mut self, seed: usize) -> bool {
+        let count = self.tests.len();
+        (0..count).any(|offset| self.tests[(seed + offset) % count].mutate())
+    }
+
     /// How many tests there are.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -140,6 +147,25 @@ impl TestFile {
 }
 
 impl TestGroup {
+    fn mutate(&mut self) -> bool {
+        if let Some(case) = self.alert_rule_test.first_mut() {
+            match case.exp_alerts.first_mut() {
+                Some(alert) => drop(alert.exp_labels.insert("mutated".to_owned(), "yes".to_owned())),
+                None => {
+                    case.exp_alerts
+                        .push(ExpectedAlert { exp_labels: BTreeMap::new(), exp_annotations: BTreeMap::new() });
+                }
+            }
+            return true;
+        }
+        let Some(case) = self.promql_expr_test.first_mut() else { return false };
+        match case.exp_samples.first_mut() {
+            Some(sample) => sample.value = Some(sample.value.unwrap_or(0.0) + 1.0),
+            None => case.exp_samples.push(ExpectedSample { labels: None, value: Some(1.0), histogram: None }),
+        }
+        true
+    }
+
     /// The last time that the test looks at, milliseconds after its start.
     pub(crate) fn end_ms(&self) -> i64 {
         let alerts = self.alert_rule_test.iter().map(|test| test.eval_time);

@@ -1,8 +1,6 @@
 //! Unit tests of rules: files as `promtool test rules` takes them.
 
 mod compare;
-#[cfg(test)]
-mod corpus;
 mod file;
 mod notation;
 mod report;

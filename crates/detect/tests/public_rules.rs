@@ -3,9 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::file::{ExpectedAlert, ExpectedSample, TestFile};
-use super::run::run;
-use crate::rules::file::RuleFile;
+use ogive_detect::rules::RuleFile;
+use ogive_detect::rules::unit::{TestFile, run};
 
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("OGIVE_RULES_DIR").map(PathBuf::from);
@@ -25,32 +24,6 @@ fn rules_of(path: &Path, file: &TestFile) -> Vec<(String, RuleFile)> {
     let parse =
         |path: &PathBuf| RuleFile::parse(&read(path)).unwrap_or_else(|errors| panic!("{}: {errors:?}", path.display()));
     paths.map(|path| (path.display().to_string(), parse(&path))).collect()
-}
-
-/// Changes the expectation of one check, a different one in each file.
-fn mutate(file: &mut TestFile, seed: usize) -> bool {
-    let tests = file.tests.len().max(1);
-    for offset in 0..tests {
-        let at = (seed + offset) % tests;
-        let Some(test) = file.tests.get_mut(at) else { return false };
-        if let Some(case) = test.alert_rule_test.first_mut() {
-            match case.exp_alerts.first_mut() {
-                Some(alert) => drop(alert.exp_labels.insert("mutated".to_owned(), "yes".to_owned())),
-                None => case
-                    .exp_alerts
-                    .push(ExpectedAlert { exp_labels: Default::default(), exp_annotations: Default::default() }),
-            }
-            return true;
-        }
-        if let Some(case) = test.promql_expr_test.first_mut() {
-            match case.exp_samples.first_mut() {
-                Some(sample) => sample.value = Some(sample.value.unwrap_or(0.0) + 1.0),
-                None => case.exp_samples.push(ExpectedSample { labels: None, value: Some(1.0), histogram: None }),
-            }
-            return true;
-        }
-    }
-    false
 }
 
 #[test]
@@ -84,7 +57,7 @@ fn public_tests_have_the_verdict_of_the_reference_and_fail_when_they_expect_some
         } else {
             failed += 1
         }
-        assert!(mutate(&mut file, number), "{name} has nothing to mutate");
+        assert!(file.mutate(number), "{name} has nothing to mutate");
         if failures(&file).is_empty() {
             wrong.push(format!("{name} passes with a mutated expectation"));
         }
