@@ -64,6 +64,16 @@ pub enum Error {
         /// Where it was to end.
         end: u64,
     },
+    /// Records that were read a moment ago are on no live disk any more, and nobody was told that they were safe. Open the journal again.
+    #[error("{} no longer holds the records {from}..{to} on any live disk; open the journal again", path.display())]
+    Gone {
+        /// The segment.
+        path: PathBuf,
+        /// The first of them.
+        from: u64,
+        /// Behind the last.
+        to: u64,
+    },
     /// Only a mirror has copies, and each of its members one. Give the store a second directory.
     #[error("{} has no copy {copy} here", path.display())]
     NoCopy {

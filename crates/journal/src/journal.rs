@@ -25,6 +25,9 @@ pub struct Position(pub u64);
 /// 1,000 described corruptions of one replay: enough to see what happened, the rest is only counted.
 pub const CORRUPTIONS_MAX: usize = 1_000;
 
+/// 8 times the end of the journal is read when disks go in between: a mirror has fewer that can.
+const BEGINNINGS_MAX: usize = 8;
+
 /// 1 MiB of buffer stays between records: enough for usual batches, little to keep.
 const FRAME_BYTES_KEPT: usize = 1 << 20;
 
@@ -147,20 +150,35 @@ impl Journal {
         };
         let mut recovery = Recovery::default();
         journal.find_segments(&mut recovery)?;
-        let last = journal.read_last(&mut recovery)?;
-        if journal.next < journal.options.first.0 {
-            (journal.next, journal.durable) = (journal.options.first.0, journal.options.first.0);
-        }
-        if !journal.take_blank()? {
-            journal.carried = last.filter(|_| journal.durable < journal.next);
-            match journal.begin_segment() {
-                Err(error) if error.is_full() => {}
-                begun => begun?,
+        let found = recovery;
+        let mut recovery = found.clone();
+        for again in (0..BEGINNINGS_MAX).rev() {
+            match journal.begin(&mut recovery) {
+                // What was read is read again: only a disk that has gone since can have had it.
+                Err(Error::Gone { .. }) if again > 0 => recovery = found.clone(),
+                Err(error) if error.is_full() => break,
+                begun => {
+                    begun?;
+                    break;
+                }
             }
         }
         recovery.next = Position(journal.next);
         recovery.bytes = journal.bytes();
         Ok((journal, recovery))
+    }
+
+    /// Reads the last segment and goes on behind it.
+    fn begin(&mut self, recovery: &mut Recovery) -> Result<(), Error> {
+        let last = self.read_last(recovery)?;
+        if self.next < self.options.first.0 {
+            (self.next, self.durable) = (self.options.first.0, self.options.first.0);
+        }
+        if self.take_blank()? {
+            return Ok(());
+        }
+        self.carried = last.filter(|_| self.durable < self.next);
+        self.begin_segment()
     }
 
     /// Lists the segments. A segment without a whole header never held a record: it goes.
@@ -420,6 +438,11 @@ impl Journal {
                     Step::Record { .. } | Step::Bad(_) => {}
                     Step::End { .. } => break,
                 }
+            }
+            // A disk that had more than the others may have gone since it was read: a record is not counted that is not here.
+            if reader.expected() != self.next {
+                let (path, from, to) = (carried.clone(), reader.expected(), self.next);
+                return Err(Error::Gone { path, from, to });
             }
         }
         file.sync()?;

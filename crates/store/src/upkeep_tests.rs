@@ -44,7 +44,7 @@ fn mirror(disks: &[SimulatedDisk], seed: u64) -> (MirrorDisk, Vec<PathBuf>) {
     MirrorDisk::open(disks.iter().enumerate().map(member).collect(), options).unwrap()
 }
 
-fn open(disk: Arc<dyn Disk>, directory: &str) -> Store {
+pub(crate) fn open(disk: Arc<dyn Disk>, directory: &str) -> Store {
     Store::open(disk, Path::new(directory), options(), Arc::new(ManualClock::new(WALL_NS))).unwrap()
 }
 
@@ -62,14 +62,14 @@ fn batch(n: u64) -> Batch {
 }
 
 /// Sends a batch and waits for its acknowledgement.
-fn send(store: &Store, n: u64) -> bool {
+pub(crate) fn send(store: &Store, n: u64) -> bool {
     let (reply, answer) = mpsc::channel();
     let taken = store.submit(batch(n), Box::new(move |result| reply.send(result).unwrap_or(())));
     taken.is_ok() && answer.recv_timeout(Duration::from_secs(120)).is_ok_and(|verdict| verdict.is_ok())
 }
 
 /// The batches that are there, each of them whole.
-fn held(store: &dyn Select) -> BTreeSet<u64> {
+pub(crate) fn held(store: &dyn Select) -> BTreeSet<u64> {
     let resolution = Default::default();
     let all = Selection {
         matchers: Vec::new(),

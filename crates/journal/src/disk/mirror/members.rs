@@ -1,6 +1,6 @@
 //! The set of members, and how a change is done on all of them: whoever does not follow is out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -56,6 +56,8 @@ pub(super) struct Shared {
     pub(super) state: RwLock<State>,
     /// Files open for writing, which a member that joins must be given too.
     pub(super) writers: Mutex<Vec<Weak<Handles>>>,
+    /// Files open for reading, by path: one that is removed is opened first on the members that joined since.
+    pub(super) readers: Mutex<HashMap<PathBuf, Vec<Weak<Handles>>>>,
     /// While a member is rebuilt: the files that changed, and from which byte on.
     pub(super) changed: Mutex<Option<BTreeMap<PathBuf, u64>>>,
     pub(super) held: Mutex<bool>,
@@ -101,6 +103,10 @@ impl Shared {
 
     pub(super) fn writers(&self) -> MutexGuard<'_, Vec<Weak<Handles>>> {
         self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn readers(&self) -> MutexGuard<'_, HashMap<PathBuf, Vec<Weak<Handles>>>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn changed(&self) -> MutexGuard<'_, Option<BTreeMap<PathBuf, u64>>> {

@@ -65,8 +65,24 @@ impl Shared {
             let mut writers = self.writers();
             writers.retain(|weak| weak.strong_count() > 0);
             writers.push(Arc::downgrade(&handles));
+        } else {
+            let mut readers = self.readers();
+            let of_path = readers.entry(path.to_owned()).or_default();
+            of_path.retain(|weak| weak.strong_count() > 0);
+            of_path.push(Arc::downgrade(&handles));
         }
         MirrorFile::new(Arc::clone(self), path.to_owned(), handles, length)
+    }
+
+    /// Opens a file that is about to be removed for those who read it and have not opened it on this member, which joined later: when the
+    /// others fail, they go on reading here.
+    fn open_for_readers(&self, path: &Path, at: usize, slot: &Slot) {
+        for handles in self.readers().get(path).into_iter().flatten().filter_map(Weak::upgrade) {
+            let is_open = matches!(handles.read().get(at), Some(Some(_)));
+            if !is_open && let Ok(handle) = slot.disk.open_read(&slot.path(self.inner(path))) {
+                handles.join(at, handle);
+            }
+        }
     }
 
     /// Opens `path` for writing on every live member.
@@ -224,11 +240,15 @@ impl Disk for MirrorDisk {
     fn remove(&self, path: &Path) -> Result<(), Error> {
         let inner = self.0.inner(path);
         let found = std::sync::atomic::AtomicBool::new(false);
-        self.0.change(&[path], |_, slot| match slot.disk.remove(&slot.path(inner)) {
-            Err(Error::NotFound { .. }) => Ok(()),
-            // ORDERING: Relaxed; read on this thread.
-            removed => removed.inspect(|()| found.store(true, Ordering::Relaxed)),
+        self.0.change(&[path], |at, slot| {
+            self.0.open_for_readers(path, at, slot);
+            match slot.disk.remove(&slot.path(inner)) {
+                Err(Error::NotFound { .. }) => Ok(()),
+                // ORDERING: Relaxed; read on this thread.
+                removed => removed.inspect(|()| found.store(true, Ordering::Relaxed)),
+            }
         })?;
+        self.0.readers().remove(path);
         // ORDERING: Relaxed, as above.
         if found.load(Ordering::Relaxed) { Ok(()) } else { Err(Error::NotFound { path: path.to_owned() }) }
     }

@@ -92,6 +92,7 @@ impl MirrorDisk {
             names: RwLock::default(),
             state: RwLock::new(state),
             writers: Mutex::default(),
+            readers: Mutex::default(),
             changed: Mutex::default(),
             held: Mutex::default(),
             healed: Mutex::default(),

@@ -87,6 +87,37 @@ fn a_member_that_fails_goes_and_its_stale_copy_is_never_read() {
     assert!(open_two(&a, &b, 4).unwrap().1.is_empty());
 }
 
+/// A query failed with `0000000000000006.block does not exist`: its block was opened while one disk was out, that disk was filled,
+/// the block was merged away, and the other disk died. A file that is open is read to its end, wherever it was opened.
+#[test]
+fn a_removed_file_is_read_on_a_member_that_joined_after_it_was_opened() {
+    let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let (mirror, _) = open_two(&a, &b, 1).unwrap();
+    put(&mirror, "/a/x", b"one").unwrap();
+    a.set_faults(Faults { sync_error: 1000, ..Faults::default() });
+    put(&mirror, "/a/y", b"two").unwrap();
+    assert_eq!(states(&mirror), [MemberState::Out, MemberState::Live]);
+    drop(mirror);
+    a.restart();
+    b.restart();
+    a.set_faults(Faults::default());
+    let (mirror, stale) = open_two(&a, &b, 2).unwrap();
+    assert_eq!(stale, [PathBuf::from("/a")]);
+    let readers = [(); 2].map(|()| mirror.open_read(Path::new("/a/x")).unwrap());
+    fill(&mirror, "/a", &a);
+    assert_eq!(states(&mirror), [MemberState::Live, MemberState::Live]);
+    mirror.remove(Path::new("/a/x")).unwrap();
+    b.set_faults(Faults { sync_error: 1000, ..Faults::default() });
+    put(&mirror, "/a/z", b"three").unwrap();
+    assert_eq!(states(&mirror), [MemberState::Out, MemberState::Live], "/b and /a: {:?}", mirror.members());
+    for reader in readers {
+        let mut bytes = [0; 8];
+        assert_eq!(reader.read_at(0, &mut bytes).unwrap(), 3);
+        assert_eq!(&bytes[..3], b"one");
+    }
+    assert!(matches!(mirror.open_read(Path::new("/a/x")), Err(Error::NotFound { .. })));
+}
+
 /// A fresh server's only disk was listed with one failure: it had opened a file that was not there yet.
 #[test]
 fn a_missing_file_is_no_failure_of_a_disk() {
