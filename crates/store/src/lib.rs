@@ -53,6 +53,7 @@ pub mod scrub;
 pub mod snapshot;
 pub mod store;
 pub mod tombstone;
+pub mod transfer;
 pub mod window;
 
 pub use block::{Block, BlockId, BlockMeta, Budget};

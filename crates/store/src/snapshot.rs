@@ -18,8 +18,10 @@ use crate::{Block, Budget, Error, Manifest, Tombstone};
 
 /// Where the snapshots are in the store's directory.
 pub const SNAPSHOTS_DIRECTORY: &str = "snapshots";
-const SNAPSHOT_FILE: &str = "SNAPSHOT";
-const ROLLBACK_FILE: &str = "ROLLBACK";
+pub(crate) const SNAPSHOT_FILE: &str = "SNAPSHOT";
+/// The list of files of a snapshot that is, or was, received from another store; see [`crate::transfer`].
+pub(crate) const RECEIVING_FILE: &str = "RECEIVING";
+pub(crate) const ROLLBACK_FILE: &str = "ROLLBACK";
 /// Deletions that came after the snapshot, and of which it may hold samples.
 const DELETED_FILE: &str = "DELETED";
 const DELETED_MAGIC: [u8; 8] = *b"OGIVEDEL";
@@ -61,7 +63,7 @@ pub fn path_of(directory: &Path, name: &str) -> PathBuf {
     directory.join(SNAPSHOTS_DIRECTORY).join(name)
 }
 
-fn check_name(name: &str) -> Result<(), Error> {
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let good = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.starts_with('.') || !name.bytes().all(good) {
         return Err(refuse(format!(
@@ -269,7 +271,7 @@ pub fn delete(disk: &dyn Disk, directory: &Path, name: &str) -> Result<(), Error
     Ok(disk.sync_dir(&directory.join(SNAPSHOTS_DIRECTORY))?)
 }
 
-fn need(disk: &dyn Disk, directory: &Path, name: &str) -> Result<SnapshotInfo, Error> {
+pub(crate) fn need(disk: &dyn Disk, directory: &Path, name: &str) -> Result<SnapshotInfo, Error> {
     check_name(name)?;
     match read(disk, directory, name) {
         Err(Error::Disk(DiskError::NotFound { .. })) => {
@@ -301,7 +303,8 @@ pub fn clone_to(
         files.extend(disk.list(&inside)?);
         for path in files {
             let inner = path.strip_prefix(&inside).expect("it was listed there");
-            if disk.is_directory(&path)? || inner == Path::new(SNAPSHOT_FILE) || inner == Path::new(DELETED_FILE) {
+            let about_it = [SNAPSHOT_FILE, DELETED_FILE, RECEIVING_FILE].map(Path::new);
+            if disk.is_directory(&path)? || about_it.contains(&inner) {
                 continue;
             }
             let from = path.strip_prefix(directory).expect("snapshots are inside");
@@ -378,7 +381,7 @@ pub(crate) fn finish_rollback(disk: &dyn Disk, directory: &Path) -> Result<(), E
     Ok(disk.sync_dir(directory)?)
 }
 
-fn remove_below(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+pub(crate) fn remove_below(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
     let paths = match disk.list(directory) {
         Err(DiskError::NotFound { .. }) => return Ok(()),
         paths => paths?,
@@ -394,7 +397,7 @@ fn remove_below(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn encode_info(info: &SnapshotInfo) -> Vec<u8> {
+pub(crate) fn encode_info(info: &SnapshotInfo) -> Vec<u8> {
     let mut body = Vec::new();
     put_signed(&mut body, info.created_ms);
     [info.blocks, info.block_bytes, info.journal_bytes].iter().for_each(|number| put_varint(&mut body, *number));

@@ -116,6 +116,24 @@ impl Server {
         self.read(self.signed(request).send(body.to_string()))
     }
 
+    /// The same at another address.
+    pub(super) fn at_address(&self, url: &str) -> Self {
+        Self {
+            server: url.to_owned(),
+            token: self.token.clone(),
+            ca_file: self.ca_file.clone(),
+            cert_file: self.cert_file.clone(),
+            key_file: self.key_file.clone(),
+        }
+    }
+
+    /// The answer to bytes sent to `path`, which may take `timeout`.
+    pub(super) fn post_bytes(&self, path: &str, body: &[u8], timeout: Duration) -> Result<String, Failure> {
+        let request = self.agent()?.post(&self.address(path)).content_type("application/octet-stream");
+        let request = request.config().timeout_global(Some(timeout)).build();
+        self.read(self.signed(request).send(body))
+    }
+
     /// The answer to a DELETE.
     pub(crate) fn delete(&self, path: &str) -> Result<String, Failure> {
         let request = self.agent()?.delete(&self.address(path));

@@ -23,6 +23,7 @@ mod retention;
 mod scrub;
 pub(crate) mod serve;
 mod snapshot;
+mod snapshot_send;
 mod status;
 mod subscribe;
 mod test;

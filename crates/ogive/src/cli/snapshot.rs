@@ -65,6 +65,11 @@ pub(crate) enum Snapshot {
         #[arg(long)]
         json: bool,
     },
+    /// Sends a snapshot to standard output, or to another machine's server; only what it lacks.
+    #[command(after_help = super::snapshot_send::HELP)]
+    Send(super::snapshot_send::Send),
+    /// Takes what `send` wrote from standard input. No server may run on the directories; one that runs is sent to with --to.
+    Receive(super::snapshot_send::Receive),
     /// Makes a second, writable store of a snapshot, on the same bytes where the file system is the same.
     Clone {
         /// Its name.
@@ -89,6 +94,8 @@ pub(crate) fn run(command: &Snapshot) -> anyhow::Result<ExitCode> {
         Snapshot::Create { name, place } => (create(name, place)?, place.json),
         Snapshot::List { place } => (list(place)?, place.json),
         Snapshot::Delete { name, place } => (delete(name, place)?, place.json),
+        Snapshot::Send(options) => return super::snapshot_send::send(options),
+        Snapshot::Receive(options) => return super::snapshot_send::receive(options),
         Snapshot::Rollback { name, data, yes, json } => return rollback(name, data, *yes, *json),
         Snapshot::Clone { name, data, from, server, json } => {
             let data = absolute(data)?;

@@ -58,6 +58,7 @@ mod targets;
 pub(crate) mod tests;
 mod texts;
 mod traces;
+mod transfer;
 pub(crate) mod upkeep;
 mod views;
 mod widths;
@@ -242,6 +243,7 @@ fn upkeep_routes() -> Router<App> {
         .route("/v1/findings/acknowledge", post(upkeep::acknowledge))
         .route("/v1/snapshots", get(upkeep::snapshots).post(upkeep::create_snapshot))
         .route("/v1/snapshots/clone", post(upkeep::clone_snapshot))
+        .route(transfer::ROUTE, post(transfer::receive))
         .route("/v1/snapshots/{name}", axum::routing::delete(upkeep::delete_snapshot))
 }
 

@@ -253,7 +253,7 @@ pub(crate) fn snapshot(info: &SnapshotInfo) -> Value {
 }
 
 /// Does what may wait for the disk with the store.
-async fn with_store(
+pub(super) async fn with_store(
     app: &App,
     act: impl FnOnce(&Upkeep, &Store) -> Result<(StatusCode, Value), ogive_store::Error> + Send + 'static,
 ) -> Result<Response, ApiError> {
