@@ -98,15 +98,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let marks = Marks::new(&options.quantize)?;
     let store = Arc::new(Embedded::open(upkeep.clone(), limits, marks.clone(), front.clock, &front.meters)?);
     upkeep.watch(options.scrub_rate)?;
-    let role = Role {
-        engine: ogive_query::Engine::new(options.queries.engine()),
-        query_timeout: Duration::from_secs(options.queries.query_timeout_s),
-        query_memory_bytes: options.queries.query_memory_bytes(),
-        admin: options.admin,
-        upkeep: Some(upkeep.clone()),
-        live: Some(store.live()),
-        flags: options.flags.clone(),
-    };
+    let role = role(options, &upkeep, &store);
     allocator::started(crate::facts::memory_parts(&store.facts()));
     let ready = front.before(store.clone(), role, kernel)?;
     let start = |marks| Quantizer::start(marks, ready.app.door.clone(), ready.runtime.handle().clone());
@@ -147,4 +139,17 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     drop(store);
     eprintln!("ogive: ended");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the listeners of a server answer with: its engine, its limits, and its store's care.
+fn role(options: &Options, upkeep: &Upkeep, store: &Embedded) -> Role {
+    Role {
+        engine: ogive_query::Engine::new(options.queries.engine()),
+        query_timeout: Duration::from_secs(options.queries.query_timeout_s),
+        query_memory_bytes: options.queries.query_memory_bytes(),
+        admin: options.admin,
+        upkeep: Some(upkeep.clone()),
+        live: Some(store.live()),
+        flags: options.flags.clone(),
+    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::EXIT_FINDING;
+use super::exit::EXIT_FINDING;
 use super::files::FILES;
 use ogive_amqp::{Output, Place, Publisher};
 use ogive_protocol::batch_message::of_message;

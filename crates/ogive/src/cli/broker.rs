@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::client::Server;
 use super::clock::kernel::Directory;
+use super::exit::{EXIT_FINDING, EXIT_USAGE};
 use super::format::thousands;
-use super::{EXIT_FINDING, EXIT_USAGE, Terminal};
+use super::terminal::Terminal;
 use crate::broker;
 
 /// Takes what `serve` takes, keeps it safe on its disk, and brings it to every cluster.

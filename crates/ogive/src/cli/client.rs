@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-use super::{EXIT_FINDING, EXIT_USAGE};
+use super::exit::{EXIT_FINDING, EXIT_USAGE};
 
 /// No server answered.
 pub(super) const EXIT_UNREACHABLE: u8 = 3;

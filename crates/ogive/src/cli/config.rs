@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
+use super::exit::EXIT_FINDING;
 use super::files::FILES;
-use super::{Cli, EXIT_FINDING, config_file, read_file};
+use super::{Cli, config_file, read_file};
 use crate::web::Web;
 use crate::{alerting, broker};
 use ogive_checks as checks;

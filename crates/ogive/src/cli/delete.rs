@@ -3,8 +3,8 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use super::EXIT_FINDING;
 use super::client::{Failure, Server};
+use super::exit::EXIT_FINDING;
 
 /// Deletes samples for good. The server must run with --enable-admin-api.
 #[derive(clap::Args, Debug)]

@@ -14,7 +14,8 @@ use ogive_text::calendar::instant_ms;
 use serde_json::Value;
 
 use super::client::Server;
-use super::{EXIT_FINDING, findings};
+use super::exit::EXIT_FINDING;
+use super::findings;
 use crate::detection::board::finding_document;
 
 /// 256 MiB: some ten million rows.

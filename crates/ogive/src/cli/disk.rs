@@ -8,8 +8,8 @@ use anyhow::Context;
 use ogive_text::size;
 use serde_json::{Value, json};
 
-use super::EXIT_FINDING;
 use super::client::{Failure, Server};
+use super::exit::EXIT_FINDING;
 use super::format::thousands;
 use super::progress::Bar;
 use crate::upkeep::absolute;

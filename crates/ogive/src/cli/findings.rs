@@ -6,8 +6,8 @@ use anyhow::Context;
 use ogive_text::calendar::rfc3339;
 use serde_json::Value;
 
-use super::EXIT_FINDING;
 use super::client::Server;
+use super::exit::EXIT_FINDING;
 use super::format::thousands;
 
 /// Lists what the server's detectors found by themselves: absences, locked gaps, changes of shape, lost parents.

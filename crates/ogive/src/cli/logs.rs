@@ -9,9 +9,9 @@ use anyhow::Context;
 use ogive_text::calendar::utc;
 use serde::{Deserialize, Serialize};
 
-use super::Terminal;
 use super::client::{Failure, Server};
 use super::format::duration;
+use super::terminal::Terminal;
 
 /// 5,000 lines a request: as many as the server answers at once.
 const PAGE: usize = 5_000;

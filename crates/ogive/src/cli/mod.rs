@@ -10,6 +10,7 @@ pub(crate) mod config_file;
 mod delete;
 mod detect;
 mod disk;
+mod exit;
 pub(crate) mod files;
 mod findings;
 pub(crate) mod format;
@@ -26,6 +27,7 @@ mod snapshot;
 mod snapshot_send;
 mod status;
 mod subscribe;
+mod terminal;
 mod test;
 mod token;
 mod trace;
@@ -35,18 +37,13 @@ mod wire;
 
 pub(crate) use web::read_file;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::http::Flags;
-
-/// Something was found that the caller asked about: bad numbers, a failed check.
-pub(crate) const EXIT_FINDING: u8 = 1;
-
-/// What was asked cannot be done so.
-pub(crate) const EXIT_USAGE: u8 = 2;
+use exit::{EXIT_FINDING, EXIT_USAGE};
+use terminal::{Color, Terminal};
 
 /// Every measurement, kept as histograms: measure, store, ask.
 #[derive(Parser, Debug)]
@@ -103,54 +100,6 @@ enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Color {
-    /// When a person watches and NO_COLOR is not set.
-    Auto,
-    Always,
-    Never,
-}
-
-/// What standard output can show.
-#[derive(Clone, Debug)]
-pub(crate) struct Terminal {
-    pub(crate) width: usize,
-    pub(crate) height: usize,
-    pub(crate) unicode: bool,
-    pub(crate) color: bool,
-}
-
-impl Terminal {
-    fn detect(color: Color) -> Self {
-        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let stdout = std::io::stdout().is_terminal();
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let size = terminal_size::terminal_size();
-        let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok());
-        Self {
-            // 200: bars longer than that tell no more.
-            width: size.map(|(width, _)| usize::from(width.0)).or(columns).unwrap_or(80).clamp(40, 200),
-            height: size.map_or(40, |(_, height)| usize::from(height.0)),
-            unicode: unicode(),
-            color: match color {
-                Color::Always => true,
-                Color::Never => false,
-                Color::Auto => stdout && !dumb && !set("NO_COLOR"),
-            },
-        }
-    }
-}
-
-/// Whether the locale's characters are UTF-8; without any locale set, a pipe is taken to carry UTF-8.
-fn unicode() -> bool {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    locale.is_empty() || locale.contains("utf-8") || locale.contains("utf8")
 }
 
 /// The arguments, and what a file of options adds to them.

@@ -3,8 +3,8 @@
 //! A line chart draws in braille, eight dots a character; in ASCII one mark a character. A heat map has time from left to
 //! right and values from bottom to top on a logarithmic axis; darker or brighter is more samples, by the square root of the share.
 
-use super::Terminal;
 use super::format::human;
+use super::terminal::Terminal;
 use ogive_text::calendar::utc;
 
 /// Characters of the labels of the axis of values, with the line after them.

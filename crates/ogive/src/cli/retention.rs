@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::EXIT_FINDING;
 use super::client::Server;
+use super::exit::EXIT_FINDING;
 use ogive_text::calendar::utc;
 
 /// What retention goes by.

@@ -14,8 +14,8 @@ use ogive_journal::{Disk, RealDisk};
 use ogive_store::transfer::{self, FileEntry, Inventory, PIECE_BYTES_MAX, Progress, StreamWriter};
 use serde_json::Value;
 
-use super::EXIT_FINDING;
 use super::client::{Failure, Server};
+use super::exit::EXIT_FINDING;
 use super::format::human;
 use crate::upkeep::{absolute, open_mirror};
 

@@ -8,8 +8,9 @@ use ogive_probe::SlowTrace;
 use serde::Deserialize;
 
 use super::client::Server;
+use super::exit::EXIT_FINDING;
 use super::format::{duration, human};
-use super::{EXIT_FINDING, Terminal};
+use super::terminal::Terminal;
 use ogive_text::calendar::utc;
 
 /// Slow messages, stage by stage.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use ogive_stream::cells::Wait;
 use serde_json::json;
 
-use super::EXIT_USAGE;
+use super::exit::EXIT_USAGE;
 use super::replay::{Cost, How, Recorded, passes, quantize};
 
 /// Within 5 % fewer threads are better: they leave cores to queries.

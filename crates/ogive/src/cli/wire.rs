@@ -4,6 +4,7 @@ mod exchanges;
 mod export;
 mod live;
 mod measures;
+mod row;
 mod summary;
 mod table;
 
@@ -14,7 +15,8 @@ use anyhow::Context;
 use ogive_wire::operation::{KEPT, Namer, Rules};
 use ogive_wire::{Observer, Options, Output, Protocol, file, protocol};
 
-use super::{EXIT_USAGE, Terminal};
+use super::exit::EXIT_USAGE;
+use super::terminal::Terminal;
 use exchanges::Exchanges;
 use measures::Measures;
 use summary::Summary;
@@ -117,7 +119,7 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
         table::print(out, &measures, &observer.totals(), terminal)?;
         is_whole
     };
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(super::EXIT_FINDING) })
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(super::exit::EXIT_FINDING) })
 }
 
 /// Reads a capture to its end; whether it ended as it should.

@@ -11,7 +11,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", default_value_t = 20_000, env = "OGIVE_DETECT_SERIES", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub(crate) detect_series: u32,
     /// Which series the detectors judge.
-    #[arg(long, value_name = "SELECTOR", default_value = r#"{__name__=~".+",__name__!~"ogive_.*"}"#, env = "OGIVE_DETECT")]
+    #[arg(
+        long,
+        value_name = "SELECTOR",
+        default_value = r#"{__name__=~".+",__name__!~"ogive_.*"}"#,
+        env = "OGIVE_DETECT"
+    )]
     pub(crate) detect: String,
     /// How late samples may be for the detectors.
     #[arg(long, value_name = "MS", default_value_t = 5_000, env = "OGIVE_DETECT_LATENESS_MS", value_parser = clap::value_parser!(u32).range(0..=600_000))]

@@ -15,7 +15,7 @@ use super::error::ApiError;
 use super::peer::Asker;
 use super::upkeep::{snapshot, with_store};
 use super::{App, body};
-use crate::audit::{self, Entry};
+use ogive_door::audit::{self, Entry};
 
 /// Where it is.
 pub(super) const ROUTE: &str = "/v1/snapshots/receive";

@@ -13,9 +13,10 @@
 //! counted in `listed_lost` from there on. [`MARKERS_MAX`] markers of a recorder exist at a time; the marks of others are all
 //! lost and counted so. [`MARK_NAMES_MAX`] names; later ones share the name `(other)`.
 
+use super::names::{MARK_NAMES_MAX, OTHER};
 use super::path::{TickSource, TracePath, beginning};
 use super::ring::Ring;
-use super::{OTHER, Side};
+use super::table::Side;
 use crate::TickRate;
 use crate::memory::Machine;
 use crate::recorder::lock;
@@ -29,9 +30,6 @@ pub const MARKS_MAX: usize = 8_192;
 
 /// Markers of a recorder at a time: a list's link has eight bits for the ring.
 pub const MARKERS_MAX: usize = 64;
-
-/// Names of marks of a recorder: each takes two tables of 7.2 KiB in each writer that has seen it twice in a message.
-pub const MARK_NAMES_MAX: usize = 64;
 
 /// Marks that a slow trace keeps, the first ones: four slots of the ring of lists.
 pub const SLOW_MARKS_MAX: usize = LIST_SLOTS * MARKS_A_SLOT;

@@ -41,15 +41,15 @@
 mod cell;
 mod line;
 mod list;
+mod names;
 mod path;
 mod ring;
 mod slow;
 mod table;
 
 pub use cell::{MarkCell, PublisherCell, StageCell, TraceCell, TraceCounts};
-pub use list::{
-    MARK_NAME_BYTES_MAX, MARK_NAMES_MAX, MARKERS_MAX, MARKS_MAX, MarkList, MarkName, Marker, SLOW_MARKS_MAX,
-};
+pub use list::{MARK_NAME_BYTES_MAX, MARKERS_MAX, MARKS_MAX, MarkList, MarkName, Marker, SLOW_MARKS_MAX};
+pub use names::{MARK_NAMES_MAX, PUBLISHERS_MAX};
 pub use path::{Class, POINTS_MAX, Point, PointDef, Stamps, TickSource, TracePath};
 pub use slow::{ClockNote, SlowMark, SlowStage, SlowTrace};
 
@@ -58,6 +58,7 @@ use crate::recorder::handover::{Entry, Sides};
 use crate::recorder::{lock, take_turn};
 use crate::{Clock, TickRate, threads};
 use list::{Lists, Scratch, SlowList};
+use names::OTHER;
 use ring::{Reader, Ring};
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -65,12 +66,6 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use table::{Collected, Side, Table};
-
-/// Names of publishers that a recorder keeps: each has a histogram of 14 KiB in a snapshot, 14 MiB in all.
-pub const PUBLISHERS_MAX: usize = 1_024;
-
-/// The publisher of those beyond [`PUBLISHERS_MAX`].
-const OTHER: &str = "(other)";
 
 /// Which messages are kept whole.
 #[derive(Clone, Copy, Debug, PartialEq)]

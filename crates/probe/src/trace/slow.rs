@@ -10,7 +10,7 @@ use std::sync::Arc;
 const HEAD_WORDS: usize = 3;
 
 const _: () = assert!(HEAD_WORDS + POINTS_MAX == WORDS);
-const _: () = assert!(super::PUBLISHERS_MAX <= 1 << 16, "a publisher's index takes 16 bits");
+const _: () = assert!(super::names::PUBLISHERS_MAX <= 1 << 16, "a publisher's index takes 16 bits");
 
 /// A message that took longer than the threshold.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 //! *Invariants*, in each side that a snapshot takes: total.count + straddled + incomplete = finished; infrastructure.count
 //! = logic.count = total.count - partial; gap.count + gaps_skipped = finished.
 
-use super::list::MARK_NAMES_MAX;
+use super::names::MARK_NAMES_MAX;
 use super::path::{Class, POINTS_MAX, TracePath};
 use crate::TickRate;
 use crate::memory::Machine;

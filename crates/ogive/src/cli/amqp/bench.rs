@@ -12,8 +12,8 @@ use ogive_probe::Clock;
 use serde_json::json;
 
 use super::To;
-use crate::cli::EXIT_FINDING;
 use crate::cli::client::{EXIT_UNREACHABLE, Server};
+use crate::cli::exit::EXIT_FINDING;
 use crate::cli::files::FILES;
 use crate::cli::format::thousands;
 use ogive_amqp::Publisher;

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use ogive_probe::{Clock, Mode, allowed_cpus};
 
-use super::{EXIT_FINDING, Terminal};
+use super::exit::EXIT_FINDING;
+use super::terminal::Terminal;
 use crate::clock::Figures;
 use crate::clock::cost::{Effort, measure};
 use crate::clock::read::Read;

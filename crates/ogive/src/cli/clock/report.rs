@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::trust::{Evidence, Verdict, time};
-use crate::cli::Terminal;
 use crate::cli::format::thousands;
+use crate::cli::terminal::Terminal;
 
 /// One flat object; numbers in base units, or with the unit in the key.
 pub(super) fn json(evidence: &Evidence<'_>, compared: usize, cpus: usize, verdict: &Verdict) -> Map<String, Value> {

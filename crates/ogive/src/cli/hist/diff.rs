@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::number::Dimension;
 use super::{Input, Tally, load, print, quantile, report};
-use crate::cli::EXIT_FINDING;
+use crate::cli::exit::EXIT_FINDING;
 use crate::cli::format::{human, thousands};
 
 /// Chance alone passes twice the noise floor about once in fifteen times, three times the floor hardly ever.

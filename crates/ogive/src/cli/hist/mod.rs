@@ -24,8 +24,9 @@ use ogive_hist::Histogram;
 use self::dense::Dense;
 use self::number::{Dimension, TokenError, Unit};
 pub(crate) use self::picture::{Style, draw};
+use crate::cli::exit::EXIT_FINDING;
 use crate::cli::format::thousands;
-use crate::cli::{EXIT_FINDING, Terminal};
+use crate::cli::terminal::Terminal;
 
 /// Ten lines show what is wrong; ten thousand hide it.
 const COMPLAINTS_MAX: u64 = 10;

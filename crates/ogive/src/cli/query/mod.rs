@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 
 use self::answer::{Answer, Data, Series, go_float};
 use self::bounds::Bounds;
-use super::Terminal;
 use super::client::{Failure, Server};
 use super::format::human;
 use super::hist::{Style, draw};
 use super::plot::{Heat, Line, heat_map, lines};
+use super::terminal::Terminal;
 use ogive_text::calendar::iso;
 
 /// Pictures are small here: several may follow each other.

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use ogive_stream::cells::Wait;
 use serde_json::json;
 
+use super::exit::{EXIT_FINDING, EXIT_USAGE};
 use super::format::{human, thousands};
-use super::{EXIT_FINDING, EXIT_USAGE};
 use ogive_text::calendar::iso;
 
 use allocations::Allocated;

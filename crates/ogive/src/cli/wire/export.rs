@@ -10,8 +10,7 @@ use ogive_export::{Cells, Error};
 use ogive_probe::Recorder;
 use ogive_wire::{Exchange, Finding, Path, Reason, Unanswered};
 
-use super::measures::RowKey;
-use super::table;
+use super::row::{self, RowKey};
 
 /// The series of one row.
 #[derive(Debug)]
@@ -83,12 +82,12 @@ impl Export {
             response_bytes: Arc::default(),
             negative: Arc::default(),
         };
-        let service = table::name(key.service);
+        let service = row::name(key.service);
         let labels = [
             ("service", service.as_str()),
             ("protocol", key.protocol),
             ("operation", key.operation.as_str()),
-            ("class", table::class(key.class)),
+            ("class", row::class(key.class)),
         ];
         let outcomes = [
             self.cells.recorder("ogive_wire_service_seconds", &labels, &row.service),
@@ -120,17 +119,17 @@ impl Export {
 
     /// An unanswered one.
     pub(super) fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered) {
-        self.add(("ogive_wire_unanswered_total", table::name(path.server), exchange.protocol, why.name()), "why");
+        self.add(("ogive_wire_unanswered_total", row::name(path.server), exchange.protocol, why.name()), "why");
     }
 
     /// One that is not reported.
     pub(super) fn discarded(&mut self, path: &Path, exchange: &Exchange, reason: Reason) {
-        self.add(("ogive_wire_discarded_total", table::name(path.server), exchange.protocol, reason.name()), "reason");
+        self.add(("ogive_wire_discarded_total", row::name(path.server), exchange.protocol, reason.name()), "reason");
     }
 
     /// A finding.
     pub(super) fn finding(&mut self, finding: &Finding) {
         let protocol = finding.protocol.unwrap_or("tcp");
-        self.add(("ogive_wire_finding_total", table::name(finding.path.server), protocol, finding.kind.name()), "kind");
+        self.add(("ogive_wire_finding_total", row::name(finding.path.server), protocol, finding.kind.name()), "kind");
     }
 }

@@ -20,8 +20,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::export::Export;
 use super::measures::Measures;
 use super::table;
-use crate::cli::Terminal;
 use crate::cli::format::thousands;
+use crate::cli::terminal::Terminal;
 
 /// How long a ring is waited for at once: a stop is seen as soon.
 const WAIT_MS: u16 = 100;

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 
 use ogive_hist::Histogram;
 use ogive_wire::{
-    Class, Endpoint, Exchange, Finding, FindingKind, Output, Path, Reason, Summary, Unanswered, operation::Namer,
+    Endpoint, Exchange, Finding, FindingKind, Output, Path, Reason, Summary, Unanswered, operation::Namer,
 };
 
 use super::export::Export;
+use super::row::{Row, RowKey};
 
 /// Rows: a thousand operations each in three classes, at some KiB each.
 pub(super) const MAX_ROWS: usize = 3_000;
@@ -18,40 +19,6 @@ pub(super) const MAX_ROWS: usize = 3_000;
 pub(super) const MAX_FINDINGS: usize = 1_000;
 
 const OTHER: &str = "other";
-
-/// What a row is about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct RowKey {
-    pub(super) service: Endpoint,
-    pub(super) protocol: &'static str,
-    pub(super) operation: String,
-    pub(super) class: Class,
-}
-
-/// What was measured of one operation.
-#[derive(Debug)]
-pub(super) struct Row {
-    /// From the request's last byte to the response's first, in seconds.
-    pub(super) service: Histogram,
-    /// From the request's first byte to the response's last, in seconds.
-    pub(super) total: Histogram,
-    pub(super) request_bytes: u64,
-    pub(super) response_bytes: u64,
-    /// Responses that began before their request ended: they have no service time.
-    pub(super) negative: u64,
-}
-
-impl Row {
-    fn new() -> Self {
-        Self {
-            service: Histogram::log_linear(),
-            total: Histogram::log_linear(),
-            request_bytes: 0,
-            response_bytes: 0,
-            negative: 0,
-        }
-    }
-}
 
 /// Everything that was measured.
 #[derive(Debug, Default)]

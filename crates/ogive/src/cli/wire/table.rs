@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use ogive_wire::{Class, Endpoint, Finding, Totals};
+use ogive_wire::{Endpoint, Finding, Totals};
 
-use super::measures::{Measures, Row, RowKey};
-use crate::cli::Terminal;
+use super::measures::Measures;
+use super::row::{Row, RowKey, class, name};
 use crate::cli::format::{human, thousands};
+use crate::cli::terminal::Terminal;
 
 /// Findings that are printed; the counts are of all.
 const MAX_PRINTED: usize = 20;
@@ -76,19 +77,6 @@ pub(super) fn sentence(finding: &Finding) -> String {
         _ => String::new(),
     };
     format!("{}{detail}  {} > {}", finding.kind.title(), name(path.client), name(path.server))
-}
-
-/// `host:port`.
-pub(super) fn name(endpoint: Endpoint) -> String {
-    std::net::SocketAddr::new(endpoint.ip, endpoint.port).to_string()
-}
-
-pub(super) fn class(class: Class) -> &'static str {
-    match class {
-        Class::Ok => "ok",
-        Class::ClientError => "client error",
-        Class::Error => "error",
-    }
 }
 
 /// The head of the table and its rows.

@@ -19,7 +19,7 @@ use super::handoff::{self, Handoffs};
 use super::kernel::{Directory, Switch};
 use super::point::Point;
 use super::settled;
-use crate::cli::EXIT_FINDING;
+use crate::cli::exit::EXIT_FINDING;
 use crate::clock::Figures;
 use crate::clock::read::Read;
 use progress::Progress;

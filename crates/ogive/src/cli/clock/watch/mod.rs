@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Watch) -> anyhow::Result<ExitCode> {
         }
         let left = end.map_or(u64::MAX, |end| end.saturating_sub(clock.now()));
         if left == 0 {
-            return Ok(if changes > 0 { ExitCode::from(crate::cli::EXIT_FINDING) } else { ExitCode::SUCCESS });
+            return Ok(if changes > 0 { ExitCode::from(crate::cli::exit::EXIT_FINDING) } else { ExitCode::SUCCESS });
         }
         std::thread::sleep(PERIOD.min(Duration::from_nanos(left)));
         events = watcher.look(options.directory.ask());
