@@ -7,7 +7,7 @@
 //! Threads: a task for each input; the tasks of the AMQP library.
 //! What may be in it: connections, queues and exchanges. What may not: how a batch is read (`ogive_protocol`), and any way into a store but
 //! the door.
-//! Failure: a connection that breaks is made again, after [`PAUSE`] first and at most [`PAUSE_MAX`].
+//! Failure: a connection that breaks is made again, after `PAUSE` first and at most `PAUSE_MAX`.
 #![forbid(unsafe_code)]
 
 mod input;

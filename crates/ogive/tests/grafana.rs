@@ -23,8 +23,10 @@ const STEP_MS: i64 = 15_000;
 /// Objects whose keys are data, not shape.
 const MAPS: [&str; 3] = ["metric", "labels", "seriesLabels"];
 
-/// Keys that later versions of Prometheus have, and 2.42 has not.
-const LATER: [&str; 6] = [
+/// Keys that later versions of Prometheus have, and 2.42 has not, and those in which Ogive speaks of itself.
+const LATER: [&str; 8] = [
+    "$.data.ogiveVersion",
+    "$.data.destinations",
     "$.data.application",
     "$.data.features",
     "$.data.GOMEMLIMIT",

@@ -87,7 +87,10 @@ fn live_exchanges_are_counted_and_reach_the_server_once() {
         }
         let packet = std::fs::read_to_string("/proc/net/packet").unwrap_or_default();
         let has_ring = || {
-            common_sockets(observer.id()).iter().any(|inode| packet.lines().any(|line| line.ends_with(inode.as_str())))
+            // Its sixth column is 1 once the socket is bound, which is the last step of opening a ring.
+            let is_running = |line: &str| line.split_whitespace().nth(5) == Some("1");
+            let of = |inode: &String| packet.lines().any(|line| line.ends_with(inode.as_str()) && is_running(line));
+            common_sockets(observer.id()).iter().any(of)
         };
         if packet.lines().count() > 1 && has_ring() {
             break true;

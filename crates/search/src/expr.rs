@@ -160,7 +160,7 @@ impl fmt::Display for Expr {
             Self::Text(pattern) => pattern.write(f, is_plain_word),
             Self::Regex(regex) => slashed(f, regex.as_str()),
             Self::Field(name, test) => {
-                if is_plain_word(name) && !name.starts_with('*') {
+                if is_plain_word(name) && !name.starts_with('*') && !name.ends_with('!') {
                     f.write_str(name)?
                 } else {
                     write!(f, "{}", Quoted(name))?

@@ -243,7 +243,7 @@ fn upkeep_routes() -> Router<App> {
         .route("/v1/findings/acknowledge", post(upkeep::acknowledge))
         .route("/v1/snapshots", get(upkeep::snapshots).post(upkeep::create_snapshot))
         .route("/v1/snapshots/clone", post(upkeep::clone_snapshot))
-        .route(transfer::ROUTE, post(transfer::receive))
+        .route("/v1/snapshots/receive", post(transfer::receive))
         .route("/v1/snapshots/{name}", axum::routing::delete(upkeep::delete_snapshot))
 }
 

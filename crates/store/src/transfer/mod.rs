@@ -19,7 +19,7 @@ mod stream;
 
 pub use inventory::{FileEntry, Inventory, Sha256};
 pub use receiver::{Missing, Progress, begin, begun, finish, put, receive};
-pub use stream::{StreamReader, StreamWriter};
+pub use stream::{Piece, StreamReader, StreamWriter};
 
 /// 50,000 files of 60 bytes each stay below the 4 MiB of a frame; a store with that many blocks holds years.
 pub const FILES_MAX: usize = 50_000;

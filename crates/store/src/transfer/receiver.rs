@@ -220,9 +220,9 @@ pub fn receive(disk: &dyn Disk, directory: &Path, input: impl std::io::Read) -> 
     let mut stream = StreamReader::begin(input).map_err(broken)?;
     let inventory = stream.inventory().clone();
     let done = matches!(begin(disk, directory, &inventory)?, Progress::Done(_));
-    while let Some((index, offset, bytes)) = stream.piece().map_err(broken)? {
+    while let Some(piece) = stream.piece().map_err(broken)? {
         if !done {
-            put(disk, directory, &inventory, &inventory.files[index], (offset, bytes))?;
+            put(disk, directory, &inventory, &inventory.files[piece.file], (piece.offset, piece.bytes))?;
         }
     }
     let progress = match begin(disk, directory, &inventory)? {

@@ -67,6 +67,17 @@ impl<W: Write> StreamWriter<W> {
     }
 }
 
+/// Bytes of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The file's place in the inventory.
+    pub file: usize,
+    /// Where in the file they stand.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
 /// Reads a stream.
 pub struct StreamReader<R> {
     input: R,
@@ -105,11 +116,11 @@ impl<R: Read> StreamReader<R> {
         &self.inventory
     }
 
-    /// The next piece: file, offset, bytes; `None` at the end.
+    /// The next piece; `None` at the end.
     ///
     /// # Errors
     /// As [`StreamReader::begin`].
-    pub fn piece(&mut self) -> Result<Option<(usize, u64, &[u8])>, IoError> {
+    pub fn piece(&mut self) -> Result<Option<Piece<'_>>, IoError> {
         let mut head = [0; PIECE_HEADER_BYTES];
         self.input.read_exact(&mut head)?;
         let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("its size"));
@@ -125,7 +136,9 @@ impl<R: Read> StreamReader<R> {
         }
         match file {
             END if length == 0 => Ok(None),
-            file if (file as usize) < self.inventory.files.len() => Ok(Some((file as usize, offset, &self.bytes))),
+            file if (file as usize) < self.inventory.files.len() => {
+                Ok(Some(Piece { file: file as usize, offset, bytes: &self.bytes }))
+            }
             file => Err(broken(format!("a piece of file {file}, which the list has not"))),
         }
     }

@@ -225,7 +225,7 @@ fn stream(from: &SimulatedDisk, name: &str) -> Vec<u8> {
 fn read_whole(bytes: &[u8]) -> std::io::Result<(Inventory, u64)> {
     let mut reader = StreamReader::begin(bytes)?;
     let mut total = 0;
-    while let Some((_, _, piece)) = reader.piece()? {
+    while let Some(Piece { bytes: piece, .. }) = reader.piece()? {
         total += piece.len() as u64;
     }
     Ok((reader.inventory().clone(), total))

@@ -15,7 +15,7 @@ use ogive_capture::{Counts, Fanout, Filter, Frame as RawFrame, Hardware, Ring};
 use ogive_export::Exporter;
 use ogive_wire::frame::Link;
 use ogive_wire::{Observer, Options, Totals, file};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::export::Export;
 use super::measures::Measures;
@@ -58,6 +58,8 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
         let filter = Filter::from_ports(&settings.filter_ports);
         Some(filter.with_context(|| format!("at most {} ports can be filtered", ogive_capture::MAX_PORTS))?)
     };
+    // First, so that no signal is missed once packets are counted.
+    let signals = Signals::new()?;
     let mut rings = Vec::new();
     for (number, interface) in settings.interfaces.iter().enumerate() {
         // The process and the interface's place make a group that no other has.
@@ -79,7 +81,7 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
     };
     let threads: Vec<JoinHandle<Totals>> =
         rings.into_iter().map(spawn).collect::<Result<_, _>>().context("starting threads")?;
-    let outcome = watch(settings, &shared, terminal);
+    let outcome = watch(settings, signals, &shared, terminal);
     // ORDERING: Release; pairs with the Acquire in `observe`; nothing but the flag itself is published.
     shared.stop.store(true, Ordering::Release);
     let mut totals = Totals::default();
@@ -89,7 +91,8 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
     }
     if let Some(exporter) = exporter {
         let status = exporter.shutdown(LAST_CELLS);
-        eprintln!("sent: {status:?}");
+        let lost = status.taken.samples - status.acknowledged.samples;
+        eprintln!("sent: {} of {} samples, {lost} not acknowledged", status.acknowledged.samples, status.taken.samples);
     }
     outcome?;
     show_end(&shared, &totals, terminal)?;
@@ -178,12 +181,29 @@ fn add(sum: &mut Totals, one: &Totals) {
     sum.last = [sum.last, one.last].into_iter().flatten().max();
 }
 
+/// The signals that end an observation, taken note of from the moment of their making.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (interrupt, terminate) = {
+            let _inside = runtime.enter();
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+        };
+        Ok(Self { runtime, interrupt, terminate })
+    }
+}
+
 /// Shows the table each second, until a signal or the end of the time.
-fn watch(settings: &Settings, shared: &Shared, terminal: &Terminal) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+fn watch(settings: &Settings, signals: Signals, shared: &Shared, terminal: &Terminal) -> anyhow::Result<()> {
+    let Signals { runtime, mut interrupt, mut terminate } = signals;
     let is_watched = io::stdout().is_terminal();
     runtime.block_on(async {
-        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let mut second = tokio::time::interval(Duration::from_secs(1));
         second.tick().await;
         for passed in 1_u64.. {
