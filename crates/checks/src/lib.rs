@@ -4,7 +4,7 @@
 //! - `http`, `dns`, `icmp`, `postgres`, `redis`, `cloudwatch`, `lua`: how each kind asks; `net`: what they share.
 //!
 //! Invariants: every run of the plan leaves one sample of `ogive_check_runs_total`, also when it had no answer or was not begun.
-//! Nothing waits in a queue: a check whose last run is under way, or that finds [`RUNNING_MAX`] others, is skipped and counted.
+//! Nothing waits in a queue: a check whose last run is under way, or that finds `RUNNING_MAX` others, is skipped and counted.
 //! Threads: tasks of the server's runtime; a script has a process of its own.
 //! A check that is gone ends its series (`ends`).
 //! What may be in it: what asks other services, the plan by which it does, and what becomes samples of their answers. What may not: a server,
@@ -71,7 +71,7 @@ mod testing {
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "check_options")]
 pub struct CheckOptions {
-    /// File with [[check]] tables (TOML): what is asked for in intervals. SIGHUP reads it again.
+    /// File with `[[check]]` tables (TOML): what is asked for in intervals. SIGHUP reads it again.
     #[arg(long, value_name = "FILE", env = "OGIVE_CHECKS")]
     pub checks: Option<PathBuf>,
 }

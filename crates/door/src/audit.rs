@@ -2,9 +2,9 @@
 //!
 //! Format: the first line is who asked: a user or token, a client's certificate, an address, or for a file what made the server read it (a
 //! signal, a request, its change), its owner and when it was written; each further line is what was asked or what differs. The label `action` names it.
-//! Invariants: nothing secret is in it; an entry that the store does not take now is tried again for [`TRIES`] seconds, then
+//! Invariants: nothing secret is in it; an entry that the store does not take now is tried again for `TRIES` seconds, then
 //! counted as lost, and it has been on standard error from the beginning.
-//! Limits: [`WAITING_MAX`] entries wait; [`TEXT_BYTES_MAX`] of one.
+//! Limits: `WAITING_MAX` entries wait; `TEXT_BYTES_MAX` of one.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! How two configurations differ, as everybody may read it.
 //!
-//! Invariants: what may be a secret in a check stands without its value ([`SECRET_KEYS`]).
+//! Invariants: what may be a secret in a check stands without its value (`SECRET_KEYS`).
 //! Limits: [`TEXT_BYTES_MAX`] of lines; more are counted.
 
 use std::fmt::Write as _;

@@ -4,7 +4,7 @@
 //! Invariants: what was learnt is answered at once, and stored within some two seconds; an entry is written when it is new and
 //! once a day while it is sent.
 //! Threads: any thread learns, under one lock; the observer's writes.
-//! Limits: [`METRICS_MAX`] of all tenants, [`VARIANTS_MAX`] of a metric, [`HELP_BYTES_MAX`]; beyond the first two nothing more is
+//! Limits: `METRICS_MAX` of all tenants, `VARIANTS_MAX` of a metric, `HELP_BYTES_MAX`; beyond the first two nothing more is
 //! learnt.
 //! Failure: a tenant whose stored metadata cannot be read is learnt anew.
 

@@ -213,7 +213,7 @@ pub fn request_at(address: &str, head: &str, body: &[u8]) -> std::io::Result<(u1
     stream.write_all(format!("{head}content-length: {}\r\n\r\n", body.len()).as_bytes())?;
     // A server that answers before it has read everything may close under the rest of the body.
     let sent = stream.write_all(body);
-    read_answer(&mut stream).or_else(|error| Err(sent.err().unwrap_or(error)))
+    read_answer(&mut stream).map_err(|error| sent.err().unwrap_or(error))
 }
 
 /// Status and body of an answer whose connection closes after it.

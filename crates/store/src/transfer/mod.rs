@@ -8,7 +8,7 @@
 //! an fsync. A transfer that ended anywhere goes on where it was: what is there of a file is kept, and a file whose checksum is wrong
 //! begins anew. What is sent of a block was scrubbed first.
 //!
-//! *Limits*: [`FILES_MAX`] files, [`PIECE_BYTES_MAX`] bytes a piece. *Failure*: [`Error::Refused`] for what cannot be so (a path that leaves the
+//! *Limits*: [`FILES_MAX`] files, [`PIECE_BYTES_MAX`] bytes a piece. *Failure*: `Error::Refused` for what cannot be so (a path that leaves the
 //! directory, a gap between pieces, another snapshot of that name); else the disk's.
 //!
 //! *Format*: docs/formats/snapshot-stream.md. One transfer of a name at a time; the caller sees to that.
