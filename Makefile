@@ -48,7 +48,8 @@ test-rust: ui
 	scripts/clients
 	cargo test --workspace --locked
 	cargo test --locked -p ogive-probe --features tracing --test spans
-	cargo test --locked -p ogive --features amqp,lua --lib --test amqp --test lua_checks -- amqp:: checks:: queues scripts
+	cargo test --locked -p ogive --features amqp,lua --test amqp --test lua_checks
+	cargo test --locked -p ogive-checks --features lua --lib
 
 # The histogram SDKs against the vectors (OGIVE_VECTORS_DIR names others) and a real server.
 test-sdk: ui
