@@ -74,8 +74,12 @@ fn live_exchanges_are_counted_and_reach_the_server_once() {
     let port = listener.local_addr().unwrap().port();
     let directory = tempfile::tempdir().unwrap();
     let server = common::Server::start(directory.path());
+    let rules = directory.path().join("rules.txt");
+    std::fs::write(&rules, "GET / front page\n").unwrap();
     let mut observer = Command::new(env!("CARGO_BIN_EXE_ogive"))
         .args(["wire", "-i", "lo", "--only", &port.to_string(), "--to", &format!("http://{}", server.address)])
+        .arg("--operations")
+        .arg(&rules)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -126,7 +130,7 @@ fn live_exchanges_are_counted_and_reach_the_server_once() {
     let out = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(out.contains("dropped by the kernel: 0 packets"), "{out}");
-    let row = out.lines().find(|line| line.contains("GET /")).unwrap_or_else(|| panic!("{out}"));
+    let row = out.lines().find(|line| line.contains("front page")).unwrap_or_else(|| panic!("{out}"));
     assert!(row.split_whitespace().any(|word| word == "200"), "{row}");
 }
 

@@ -88,6 +88,7 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
             seconds: options.seconds,
             to: options.to.clone(),
             options: reading,
+            rules: options.operations.clone().unwrap_or_default(),
         };
         return live::run(&settings, terminal);
     }

@@ -14,6 +14,7 @@ use anyhow::Context;
 use ogive_capture::{Counts, Fanout, Filter, Frame as RawFrame, Hardware, Ring};
 use ogive_export::Exporter;
 use ogive_wire::frame::Link;
+use ogive_wire::operation::{KEPT, Namer, Rules};
 use ogive_wire::{Observer, Options, Totals, file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -37,6 +38,8 @@ pub(super) struct Settings {
     pub(super) seconds: Option<u64>,
     pub(super) to: Option<String>,
     pub(super) options: Options,
+    /// How operations are named.
+    pub(super) rules: Rules,
 }
 
 /// What the threads share.
@@ -70,7 +73,9 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
             rings.push(Ring::open(interface, filter.as_ref(), fanout)?);
         }
     }
-    let shared = Arc::new(Shared::default());
+    let namer = Namer::new(settings.rules.clone(), KEPT);
+    let measures = Mutex::new(Measures { namer, ..Measures::default() });
+    let shared = Arc::new(Shared { measures, ..Shared::default() });
     let exporter = match &settings.to {
         Some(address) => Some(start_export(address, &shared)?),
         None => None,
