@@ -6,6 +6,9 @@
 //!
 //! Run: `cargo bench -p ogive-probe --bench timed`
 
+mod measure;
+
+use measure::{cpu_ns, percentile, sorted};
 use ogive_probe::{Clock, Recorder, Stopwatch, TickStopwatch};
 use std::hint::black_box;
 
@@ -33,23 +36,6 @@ struct Variant {
 fn variant(name: &'static str, mut operation: impl FnMut() + 'static) -> Variant {
     let run = Box::new(move || (0..OPERATIONS).for_each(|_| operation()));
     Variant { name, run, ns: Vec::with_capacity(ROUNDS) }
-}
-
-/// CPU time of this thread: what others do on a busy machine does not count.
-fn cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-fn percentile(sorted: &[f64], q: f64) -> f64 {
-    sorted[((sorted.len() - 1) as f64 * q).round() as usize]
-}
-
-fn sorted(mut values: Vec<f64>) -> Vec<f64> {
-    values.sort_by(f64::total_cmp);
-    values
 }
 
 fn variants() -> Vec<Variant> {

@@ -16,10 +16,11 @@ use std::collections::BTreeSet;
 
 use ogive_model::{
     Charge, FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, METRIC_NAME, MatchOp, Matcher, Opening,
-    Partial, ReadSeries, Select, SelectError, Selection, SeriesData, SeriesMeta, SeriesSet, TextColumn, TimeRange,
+    Partial, ReadSeries, STALE, Select, SelectError, Selection, SeriesData, SeriesMeta, SeriesSet, TextColumn,
+    TimeRange,
 };
 
-use crate::eval::histogram::{STALE_BITS, is_stale_histogram, to_float};
+use crate::eval::histogram::{is_stale_histogram, to_float};
 use crate::eval::series_bytes;
 pub use bounds::BOUNDS_MAX;
 use bounds::Bounds;
@@ -324,7 +325,7 @@ impl Asked<'_> {
             let mut values: Vec<Vec<f64>> = vec![Vec::with_capacity(samples.len()); bounds.len()];
             for sample in samples {
                 let counts = if is_stale_histogram(sample) {
-                    vec![f64::from_bits(STALE_BITS); bounds.len()]
+                    vec![f64::from_bits(STALE); bounds.len()]
                 } else {
                     bounds.cumulative(&to_float(sample))
                 };
@@ -334,7 +335,7 @@ impl Asked<'_> {
         }
         let part = self.view.part;
         let value = |sample: &HistogramValue| match (part, sample) {
-            _ if is_stale_histogram(sample) => f64::from_bits(STALE_BITS),
+            _ if is_stale_histogram(sample) => f64::from_bits(STALE),
             (Part::Count, HistogramValue::Integer(one)) => one.count as f64,
             (Part::Count, HistogramValue::Float(one)) => one.count,
             (_, HistogramValue::Integer(one)) => one.sum_or_estimate(),

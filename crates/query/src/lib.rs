@@ -17,6 +17,7 @@
 pub mod annotations;
 pub mod ast;
 pub mod functions;
+pub mod points;
 pub mod value;
 
 mod check;

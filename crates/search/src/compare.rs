@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use ogive_text::duration::DECIMAL_UNITS;
+
 /// What an order compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
@@ -39,10 +41,6 @@ pub(crate) struct Amount {
     is_duration: bool,
 }
 
-/// Units of durations in seconds; longer names before those that they end with.
-const UNITS: [(&str, f64); 8] =
-    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
-
 impl Amount {
     /// The number that a text is; none for anything else, NaN among it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -54,7 +52,7 @@ impl Amount {
             return Some(Self { number, is_duration: false });
         }
         let with_unit = |(unit, seconds): &(&str, f64)| Some(number(text.strip_suffix(unit)?)? * seconds);
-        UNITS.iter().find_map(with_unit).map(|number| Self { number, is_duration: true })
+        DECIMAL_UNITS.iter().find_map(with_unit).map(|number| Self { number, is_duration: true })
     }
 
     /// Whether `value order self` holds; a value of another kind is never in order.

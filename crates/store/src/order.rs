@@ -16,14 +16,11 @@
 use std::cmp::Ordering;
 
 use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
-use ogive_model::{HistogramValue, TextColumn};
-
-/// The bits of Prometheus' staleness marker: the series ended here.
-pub(crate) const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
+use ogive_model::{HistogramValue, STALE, TextColumn};
 
 /// Whether a value says that its series ended.
 pub(crate) const fn is_stale(value: f64) -> bool {
-    value.to_bits() == STALE_BITS
+    value.to_bits() == STALE
 }
 
 /// The order of float values; the greater one stays.
@@ -176,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_number_is_above_nan_and_nan_above_a_staleness_marker() {
-        let stale = f64::from_bits(STALE_BITS);
+        let stale = f64::from_bits(STALE);
         let ascending = [stale, -f64::NAN, f64::NAN, f64::NEG_INFINITY, -1.0, -0.0, 0.0, 1.0, f64::INFINITY];
         for pair in ascending.windows(2) {
             assert_eq!(floats(pair[0], pair[1]), Ordering::Less, "{pair:?}");

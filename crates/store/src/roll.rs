@@ -173,7 +173,7 @@ impl Cell {
         // What a series is worth after it ended matters where it is read as it stands.
         if let Some(time) = self.stale.filter(|_| !delta) {
             out.times.push(time);
-            out.values.push(f64::from_bits(order::STALE_BITS));
+            out.values.push(f64::from_bits(ogive_model::STALE));
             out.starts.push(0);
             out.aggregates.push(Aggregate::default());
         }

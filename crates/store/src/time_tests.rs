@@ -153,7 +153,7 @@ pub(crate) fn within(start: i64, end: i64) -> TimeRange {
 /// A sample of one of the series of these tests. Values are eighths, so that sums are exact in any order.
 fn any_sample() -> impl Strategy<Value = (SeriesDef, i64, Value)> {
     let eighth = (0..800_i32).prop_map(|value| f64::from(value) / 8.0);
-    let odd = prop_oneof![Just(f64::NAN), Just(f64::from_bits(crate::order::STALE_BITS)), Just(-0.0)];
+    let odd = prop_oneof![Just(f64::NAN), Just(f64::from_bits(ogive_model::STALE)), Just(-0.0)];
     let float = prop_oneof![8 => eighth.clone(), 1 => odd];
     let delta = eighth.clone().prop_map(|value| (def("delta", Kind::Float, Temporality::Delta), Value::Float(value)));
     let gauge = float.clone().prop_map(|value| (gauge("gauge"), Value::Float(value)));

@@ -18,8 +18,8 @@ const UNITS: [(&str, u64); 7] = [
     ("ms", 1),
 ];
 
-/// Units of one number with a fraction, in seconds.
-const DECIMAL_UNITS: [(&str, f64); 8] =
+/// Units of one number with a fraction, in seconds; longer names before those that they end with.
+pub const DECIMAL_UNITS: [(&str, f64); 8] =
     [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
 
 /// Why a text is no duration.

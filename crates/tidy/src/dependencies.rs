@@ -17,7 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-text", &[]),
     ("ogive-query", &["ogive-text", "ogive-hist", "ogive-model"]),
     ("ogive-detect", &["ogive-text", "ogive-hist", "ogive-model", "ogive-query"]),
-    ("ogive-search", &["ogive-model"]),
+    ("ogive-search", &["ogive-model", "ogive-text"]),
     ("ogive-stream", &["ogive-hist", "ogive-model"]),
     ("ogive-wire", &[]),
     ("ogive-capture", &[]),

@@ -1,6 +1,6 @@
 //! What a protocol's decoder is: a state machine over the two byte streams of one connection.
 
-use crate::exchange::Exchanges;
+use crate::exchange::{Exchange, Exchanges, Key};
 use crate::span::{Mark, Nanos, Span};
 
 /// Who sent the bytes: the side that opened the connection, or the one that accepted it.
@@ -132,6 +132,16 @@ impl Context<'_> {
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark { offset: self.offset, at: self.time_of(self.offset) }
+    }
+
+    /// A new exchange, paired in order, whose request begins with the first byte in view.
+    pub fn open(&mut self, op: &str, note: u64) -> &mut Exchange {
+        let first = self.mark().at;
+        let exchange = self.exchanges.open(Key::Order);
+        exchange.op.push_str(op);
+        exchange.note = note;
+        exchange.request.first = first;
+        exchange
     }
 
     /// From `mark` to the last byte consumed.

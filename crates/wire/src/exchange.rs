@@ -243,6 +243,18 @@ impl Exchanges {
         self.open.iter_mut().find(|exchange| !exchange.response_done)
     }
 
+    /// Adds bytes to the oldest response that has not ended, and settles it when they are its last. `None` when no response
+    /// is awaited.
+    pub fn respond(&mut self, span: Span, ends: bool) -> Option<()> {
+        let exchange = self.unanswered_mut()?;
+        exchange.response.add(span);
+        if ends {
+            exchange.response_done = true;
+            self.settle();
+        }
+        Some(())
+    }
+
     /// The one with this id.
     pub fn find_mut(&mut self, id: u64) -> Option<&mut Exchange> {
         self.open.iter_mut().find(|exchange| exchange.key == Key::Id(id))

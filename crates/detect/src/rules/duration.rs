@@ -1,40 +1,26 @@
-//! Durations as rule files write them: `1h30m`.
+//! Durations as rule files write them, `1h30m`, with the messages of Prometheus.
 
-/// Units from the longest to the shortest, with their milliseconds. A year is 365 days, as in Prometheus.
-const UNITS: [(&str, i64); 7] = [
-    ("y", 365 * 86_400_000),
-    ("w", 7 * 86_400_000),
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1000),
-    ("ms", 1),
-];
+use ogive_text::duration::{self, Error};
+
+/// Longest duration in milliseconds: `i64::MAX` nanoseconds, as in Prometheus.
+const MS_MAX: i64 = i64::MAX / 1_000_000;
 
 /// Milliseconds of a duration: units descend, and each is there once. `0` needs no unit.
 ///
 /// # Errors
 /// What is wrong, as a sentence without a full stop.
 pub fn parse_ms(text: &str) -> Result<i64, String> {
-    let bad = || format!("not a valid duration string: {text:?}");
     match text {
         "" => return Err("empty duration string".to_owned()),
         "0" => return Ok(0),
         _ => {}
     }
-    let (mut rest, mut units, mut total) = (text, &UNITS[..], 0_i64);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
-        let letters = rest[digits..].find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len() - digits);
-        let name = &rest[digits..digits + letters];
-        let at = units.iter().position(|(unit, _)| *unit == name).ok_or_else(bad)?;
-        let count: i64 = rest[..digits].parse().map_err(|_| bad())?;
-        let part = count.checked_mul(units[at].1).and_then(|part| total.checked_add(part));
-        total = part.filter(|total| *total <= i64::MAX / 1_000_000).ok_or("duration out of range")?;
-        units = &units[at + 1..];
-        rest = &rest[digits + letters..];
+    let ms = duration::parse_ms(text).map(|ms| i64::try_from(ms).ok().filter(|ms| *ms <= MS_MAX));
+    match ms {
+        Ok(Some(ms)) => Ok(ms),
+        Ok(None) | Err(Error::TooLong) => Err("duration out of range".to_owned()),
+        Err(_) => Err(format!("not a valid duration string: {text:?}")),
     }
-    Ok(total)
 }
 
 /// As [`parse_ms`], with a minus in front where there is one.
@@ -51,22 +37,7 @@ pub fn parse_signed_ms(text: &str) -> Result<i64, String> {
 /// The text of a duration; weeks and years only where nothing is left over.
 #[must_use]
 pub fn text(ms: i64) -> String {
-    if ms == 0 {
-        return "0s".to_owned();
-    }
-    let mut out = String::from(if ms < 0 { "-" } else { "" });
-    let mut rest = ms.unsigned_abs();
-    for (name, unit) in UNITS {
-        let unit = unit.unsigned_abs();
-        if matches!(name, "y" | "w") && !rest.is_multiple_of(unit) {
-            continue;
-        }
-        if rest >= unit {
-            out.push_str(&format!("{}{name}", rest / unit));
-            rest %= unit;
-        }
-    }
-    out
+    format!("{}{}", if ms < 0 { "-" } else { "" }, duration::write_ms(ms.unsigned_abs()))
 }
 
 #[cfg(test)]

@@ -4,18 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};
 
 use ogive_model::{
-    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, Select, SelectError, Selection, SeriesData, SeriesMeta,
-    Temporality, TextColumn,
+    FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, STALE, Select, SelectError, Selection, SeriesData,
+    SeriesMeta, Temporality, TextColumn,
 };
 use ogive_query::value::Point;
-
-/// The bits of the NaN that ends a series.
-const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
 
 /// The value that ends a series.
 #[must_use]
 pub const fn stale() -> f64 {
-    f64::from_bits(STALE_BITS)
+    f64::from_bits(STALE)
 }
 
 /// A sample that a rule gives.

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 
 use ogive_hist::{Bins, Histogram, Scheme};
 use ogive_model::{
-    Labels, METRIC_NAME, MatchOp, Matcher, Resolution, Select, Selection, SeriesData, Temporality, TimeRange,
+    Labels, METRIC_NAME, MatchOp, Matcher, Resolution, STALE, Select, Selection, SeriesData, Temporality, TimeRange,
 };
 
 use super::ask::Cancel;
 use super::columns::{BINS_READ_MAX, Merged};
 use super::error::ApiError;
 use super::shape::BOUND;
-use super::sources::{Cell, LOOKBACK_MS, STALE_BITS, Source, Sources, Span, cancelled, spacing};
+use super::sources::{Cell, LOOKBACK_MS, Source, Sources, Span, cancelled, spacing};
 
 const SUFFIX: &str = "_bucket";
 
@@ -107,7 +107,7 @@ fn source(labels: Labels, buckets: &[(Bound, SeriesData)]) -> Source {
     let mut by_time: BTreeMap<i64, Counts> = BTreeMap::new();
     for (bound, series) in buckets {
         for (time, value) in series.floats.times.iter().zip(&series.floats.values) {
-            if value.to_bits() != STALE_BITS && value.is_finite() {
+            if value.to_bits() != STALE && value.is_finite() {
                 by_time.entry(*time).or_default().insert(*bound, *value);
             }
         }

@@ -6,7 +6,8 @@
 
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{
-    HistogramColumn, HistogramValue, Labels, Matcher, Resolution, Select, Selection, SeriesData, Temporality, TimeRange,
+    HistogramColumn, HistogramValue, Labels, Matcher, Resolution, STALE, Select, Selection, SeriesData, Temporality,
+    TimeRange,
 };
 
 use super::ask::Cancel;
@@ -16,9 +17,6 @@ use super::error::ApiError;
 
 /// How far back the sample before the first one of a cumulative series is looked for: the lookback of PromQL.
 pub(super) const LOOKBACK_MS: i64 = 300_000;
-
-/// The NaN that ends a series in Prometheus.
-pub(super) const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
 
 /// Samples counted in (from, to].
 #[derive(Debug)]
@@ -185,7 +183,7 @@ fn is_stale(value: &HistogramValue) -> bool {
         HistogramValue::Integer(value) => value.sum,
         HistogramValue::Float(value) => value.sum,
     };
-    sum.is_some_and(|sum| sum.to_bits() == STALE_BITS)
+    sum.is_some_and(|sum| sum.to_bits() == STALE)
 }
 
 impl Merged {

@@ -18,8 +18,8 @@ use super::{Context, Metadata, Options, Read};
 use crate::Error;
 use crate::protobuf::Fields;
 
-/// The bits of Prometheus' staleness marker: the series ended here.
-const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
+/// Prometheus' staleness marker: the series ended here.
+const STALE: f64 = f64::from_bits(ogive_model::STALE);
 
 /// Reads an `ExportMetricsServiceRequest`.
 ///

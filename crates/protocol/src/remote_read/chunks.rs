@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
-use ogive_model::{HistogramValue, SeriesData, Temporality};
+use ogive_model::{HistogramValue, STALE, SeriesData, Temporality};
 
 use super::bits::{Bits, Xor};
 use super::native::{CUSTOM, known, spans, sum};
@@ -23,8 +23,6 @@ const CHUNK_SAMPLES_MAX: usize = 120;
 const CHUNK_BINS_MAX: usize = 1 << 15;
 /// What a frame's series and index of the query take beside labels and chunks.
 const FRAME_ROOM: usize = 32;
-/// The sum of a histogram that says that its series ended.
-const STALE: u64 = 0x7ff0_0000_0000_0002;
 
 /// `Chunk.Encoding`.
 const XOR: u64 = 1;

@@ -4,7 +4,7 @@ use ogive_hist::{CounterReset, Scheme};
 
 use crate::support::compare::almost;
 use crate::support::notation::{millis, series_line};
-use crate::support::points::{Point, STALE_BITS, is_stale, parse};
+use crate::support::points::{Point, is_stale, parse};
 use crate::support::script::{self, CommandKind, Times};
 
 fn floats(text: &str) -> Vec<f64> {
@@ -72,7 +72,7 @@ fn blocks_end_at_blank_lines_and_comments() {
 #[test]
 fn floats_compare_with_their_kind_of_nan() {
     assert!(almost(1.0, 1.000_001) && !almost(1.0, 1.000_01));
-    assert!(almost(f64::NAN, -f64::NAN) && !almost(f64::NAN, f64::from_bits(STALE_BITS)));
+    assert!(almost(f64::NAN, -f64::NAN) && !almost(f64::NAN, f64::from_bits(ogive_model::STALE)));
     assert!(almost(f64::INFINITY, f64::INFINITY) && !almost(f64::INFINITY, f64::MAX));
     assert!(!almost(0.0, 1e-300) && almost(0.0, -0.0));
     assert_eq!((millis("1m30s"), millis("-5"), millis("+1m")), (Ok(90_000), Ok(-5000), Ok(60_000)));

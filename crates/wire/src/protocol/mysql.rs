@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use self::reply::{GOES_ON, Reply, command};
 use super::framed::{Framed, Frames, Head, Stop, le32};
 use crate::decoder::{Context, Detection, Pairing, Protocol, Side};
-use crate::exchange::{Class, Exchange, Exchanges, Key, Unanswered};
+use crate::exchange::{Class, Exchange, Exchanges, Unanswered};
 use crate::operation::statement;
 use crate::span::Span;
 
@@ -166,7 +166,7 @@ impl MySql {
         }
         let name = command::name(code).ok_or(Stop::Lost)?;
         let detail = self.detail(code, body);
-        let exchange = open(cx, name, code.into());
+        let exchange = cx.open(name, code.into());
         exchange.detail = detail;
         Ok(match u64::from(code) {
             command::QUIT | command::SEND_LONG_DATA | command::STMT_CLOSE => Passing::OneWay,
@@ -187,7 +187,7 @@ impl MySql {
         }
         self.logged_in = true;
         self.reply.deprecate_eof(self.capabilities & CLIENT_DEPRECATE_EOF != 0);
-        open(cx, "CONNECT", command::LOGIN);
+        cx.open("CONNECT", command::LOGIN);
         Ok(Passing::Request { ends: true })
     }
 
@@ -261,15 +261,6 @@ impl MySql {
         let is_compressed = self.capabilities & (CLIENT_COMPRESS | CLIENT_ZSTD) != 0;
         if is_login && is_ok && is_compressed { Err(Stop::Opaque) } else { Ok(()) }
     }
-}
-
-fn open<'a>(cx: &'a mut Context<'_>, op: &str, note: u64) -> &'a mut Exchange {
-    let first = cx.mark().at;
-    let exchange = cx.exchanges.open(Key::Order);
-    exchange.op.push_str(op);
-    exchange.note = note;
-    exchange.request.first = first;
-    exchange
 }
 
 /// The capabilities in a server's greeting.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::framed::{Framed, Frames, Head, Stop, be32};
 use crate::decoder::{Context, Detection, Pairing, Protocol, Side};
-use crate::exchange::{Class, Exchange, Exchanges, Key, Unanswered};
+use crate::exchange::{Class, Exchange, Exchanges, Unanswered};
 use crate::operation::statement;
 use crate::span::Span;
 
@@ -107,15 +107,15 @@ impl Frames for Postgres {
                 Ok(())
             }
             Passing::Byte { encrypted } => {
-                respond(cx, span, true)?;
+                cx.exchanges.respond(span, true).ok_or(Stop::Lost)?;
                 if encrypted { Err(Stop::Opaque) } else { Ok(()) }
             }
             Passing::Response { is_fatal: true, .. } => {
-                respond(cx, span, false)?;
+                cx.exchanges.respond(span, false).ok_or(Stop::Lost)?;
                 cx.exchanges.oldest_unanswered(Unanswered::NoReadyForQuery);
                 Ok(())
             }
-            Passing::Response { ends, .. } => respond(cx, span, ends),
+            Passing::Response { ends, .. } => cx.exchanges.respond(span, ends).ok_or(Stop::Lost),
             Passing::Stream => Err(Stop::Opaque),
         }
     }
@@ -159,7 +159,7 @@ impl Postgres {
         };
         self.single += u32::from(note == SINGLE);
         self.started = note == STARTUP;
-        open(cx, op, note);
+        cx.open(op, note);
         Ok(if code == CANCEL { Passing::OneWay } else { Passing::Request { ends: true } })
     }
 
@@ -171,7 +171,7 @@ impl Postgres {
                 // A batch without Sync before it, a mere Flush for one, ends with the query.
                 let exchange = match newest {
                     Some(exchange) if std::mem::take(&mut self.batch) => exchange,
-                    _ => open(cx, "", QUERY),
+                    _ => cx.open("", QUERY),
                 };
                 exchange.note = QUERY;
                 exchange.op.clear();
@@ -188,7 +188,7 @@ impl Postgres {
             }
             kind @ (b'P' | b'B' | b'D' | b'E' | b'C' | b'H' | b'S') => {
                 if !self.batch {
-                    open(cx, "EXT", BATCH);
+                    cx.open("EXT", BATCH);
                 }
                 self.batch = kind != b'S';
                 self.name_batch(bytes, cx);
@@ -261,25 +261,6 @@ impl Postgres {
         }
         Ok(if bytes[0] == b'W' { Passing::Stream } else { Passing::Response { ends, is_fatal } })
     }
-}
-
-fn open<'a>(cx: &'a mut Context<'_>, op: &str, note: u64) -> &'a mut Exchange {
-    let first = cx.mark().at;
-    let exchange = cx.exchanges.open(Key::Order);
-    exchange.op.push_str(op);
-    exchange.note = note;
-    exchange.request.first = first;
-    exchange
-}
-
-fn respond(cx: &mut Context<'_>, span: Span, ends: bool) -> Result<(), Stop> {
-    let exchange = cx.exchanges.unanswered_mut().ok_or(Stop::Lost)?;
-    exchange.response.add(span);
-    if ends {
-        exchange.response_done = true;
-        cx.exchanges.settle();
-    }
-    Ok(())
 }
 
 /// A packet before the start-up: length and code.

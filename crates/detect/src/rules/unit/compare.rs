@@ -7,8 +7,9 @@ use ogive_model::Labels;
 use ogive_query::value;
 
 use super::file::{ExpectedAlert, ExpectedSample};
-use super::notation::{self, Point};
+use super::notation;
 use crate::rules::alert::Alert;
+use ogive_query::points::{self, Point};
 
 /// Labels and annotations of an alert, to be compared and shown.
 pub(crate) type AlertText = (BTreeMap<String, String>, BTreeMap<String, String>);
@@ -51,7 +52,7 @@ impl SampleText {
         let value = match expected.histogram.as_deref().filter(|text| !text.is_empty()) {
             None => Point::Float(expected.value.unwrap_or(0.0)),
             Some(text) => {
-                match notation::parse(text).map_err(|error| format!("histogram {text:?}: {error}"))?.as_slice() {
+                match points::parse(text).map_err(|error| format!("histogram {text:?}: {error}"))?.as_slice() {
                     [point @ Point::Histogram(..)] => point.clone(),
                     _ => return Err(format!("histogram {text:?}: expected one histogram")),
                 }

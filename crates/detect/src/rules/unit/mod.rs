@@ -7,6 +7,6 @@ mod report;
 mod run;
 
 pub use file::{TestFile, TestGroup};
-pub use notation::POINTS_MAX;
+pub use ogive_query::points::POINTS_MAX;
 pub use report::{Failure, TestReport, junit};
 pub use run::{EVALUATIONS_MAX, run};

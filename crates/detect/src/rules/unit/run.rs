@@ -11,7 +11,7 @@ use ogive_query::{Engine, EngineOptions};
 
 use super::compare::{AlertText, SampleText, alert_lines, expected_alert, found_alert};
 use super::file::{AlertTest, ExpressionTest, TestFile, TestGroup};
-use super::notation::{self, Point};
+use super::notation;
 use super::report::{Failure, TestReport};
 use crate::rules::alert::AlertState;
 use crate::rules::duration;
@@ -19,6 +19,7 @@ use crate::rules::file::{RuleFile, RuleKind};
 use crate::rules::group::{Group, GroupDefaults};
 use crate::rules::rule::{Health, Surroundings, elements};
 use crate::rules::storage::{MemoryStore, Sample, Storage};
+use ogive_query::points::{self, Point};
 
 /// Most evaluations of one test: two years of minutes.
 pub const EVALUATIONS_MAX: i64 = 1_000_000;
@@ -55,7 +56,7 @@ fn input(test: &TestGroup, start_ms: i64) -> Result<Vec<Input>, String> {
     for series in &test.input_series {
         let place = |error| format!("{} {}: {error}", series.series, series.values);
         let labels = notation::labels(&series.series).map_err(place)?;
-        let points = notation::parse(&series.values).map_err(place)?;
+        let points = points::parse(&series.values).map_err(place)?;
         let timed: Vec<_> = (0..).map(|at| start_ms + at * test.interval).zip(points).collect();
         out.push(Input { labels, points: timed.into_iter().peekable() });
     }

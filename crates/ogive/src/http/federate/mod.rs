@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{
-    HistogramValue, Kind, Labels, Matcher, MetricKind, Selection, SeriesData, Temporality, Tenant, TimeRange,
+    HistogramValue, Kind, Labels, Matcher, MetricKind, STALE, Selection, SeriesData, Temporality, Tenant, TimeRange,
 };
 use ogive_protocol::families::FamilyKind;
 
@@ -28,8 +28,6 @@ use super::views::Views;
 const LOOKBACK_MS: i64 = 5 * 60 * 1_000;
 /// 5,000,000 samples are read: 16,000 series with a value a second.
 const SAMPLES_MAX: usize = 5_000_000;
-/// The bits of a value that says that its series ended.
-const STALE: u64 = 0x7ff0_0000_0000_0002;
 
 /// The last sample of a series.
 #[derive(Clone, Debug)]

@@ -25,17 +25,14 @@ pub(crate) use text::text;
 pub(crate) use trim::{Keep, trim};
 
 use ogive_hist::Histogram;
-use ogive_model::HistogramValue;
+use ogive_model::{HistogramValue, STALE};
 
 /// The histogram of query arithmetic.
 pub(crate) type Hist = Histogram<f64>;
 
-/// Staleness marker of Prometheus: a NaN with these bits says that the series ended.
-pub(crate) const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
-
 /// Whether `value` is the staleness marker.
 pub(crate) fn is_stale(value: f64) -> bool {
-    value.to_bits() == STALE_BITS
+    value.to_bits() == STALE
 }
 
 /// Whether a stored histogram is a staleness marker: its sum is one.

@@ -136,13 +136,7 @@ impl Frames for Binary {
             return Ok(());
         }
         let ends = self.response.take().ok_or(Stop::Lost)?;
-        let exchange = cx.exchanges.unanswered_mut().ok_or(Stop::Lost)?;
-        exchange.response.add(span);
-        if ends {
-            exchange.response_done = true;
-            cx.exchanges.settle();
-        }
-        Ok(())
+        cx.exchanges.respond(span, ends).ok_or(Stop::Lost)
     }
 
     fn closed(&mut self, side: Side, cut: Option<Span>, cx: &mut Context<'_>) {
