@@ -5,7 +5,7 @@ mod reader;
 use crate::decoder::{Protocol, Side};
 use crate::finding::{Finding, FindingKind, Seen};
 use crate::frame::Segment;
-use crate::output::{Output, Reporter, Summary, Tally};
+use crate::output::{Output, Reporter, Summary, Tally, TcpEvent};
 use crate::path::Path;
 use crate::reassembly::{Arrival, Part, Reassembly};
 use crate::span::Nanos;
@@ -26,6 +26,8 @@ pub(crate) struct Flow {
     syn: Option<(u32, Nanos)>,
     handshake: Option<Nanos>,
     has_syn_ack: bool,
+    /// Since when the client waits for the server's first byte.
+    asked: Option<Nanos>,
     /// It ended, and what comes now is late.
     pub(crate) is_over: bool,
 }
@@ -44,6 +46,7 @@ impl Flow {
             syn: None,
             handshake: None,
             has_syn_ack: false,
+            asked: None,
             is_over: false,
         }
     }
@@ -106,8 +109,10 @@ impl Flow {
             part,
             &mut reader::Feed { reader: &mut self.reader, reporter: &mut reporter, hint },
         );
-        if arrival == Arrival::Again && segment.length > 1 {
-            self.retransmitted(side, at, output);
+        match arrival {
+            Arrival::Again if segment.length > 1 => self.retransmitted(side, at, output),
+            Arrival::New if segment.length > 0 => self.spoke(side, at, output),
+            _ => {}
         }
         if self.streams.is_closed() && !self.is_over {
             self.end(crate::End::Closed, output);
@@ -142,6 +147,8 @@ impl Flow {
                     && let Some((_, syn)) = self.syn
                 {
                     self.handshake = Some(at - syn);
+                    // A server that speaks first does so from here.
+                    self.asked = Some(at);
                     output.connected(&self.path, at - syn, at);
                 }
             }
@@ -153,6 +160,7 @@ impl Flow {
     fn watch(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, idle: Nanos, output: &mut dyn Output) {
         if segment.window == 0 && !segment.syn {
             if self.seen.zero_window(side) {
+                output.tcp(&self.path, self.reader.protocol(), TcpEvent::ZeroWindow(side));
                 self.report(FindingKind::ZeroWindow, at, 0, 1, output);
             }
         } else {
@@ -166,7 +174,19 @@ impl Flow {
         }
     }
 
+    /// Bytes of a side that are new.
+    fn spoke(&mut self, side: Side, at: Nanos, output: &mut dyn Output) {
+        if side == Side::Client {
+            self.asked = Some(at);
+        } else if let Some(asked) = self.asked.take()
+            && self.reader.protocol().is_none()
+        {
+            output.tcp(&self.path, None, TcpEvent::FirstByte(at - asked));
+        }
+    }
+
     fn retransmitted(&mut self, side: Side, at: Nanos, output: &mut dyn Output) {
+        output.tcp(&self.path, self.reader.protocol(), TcpEvent::Retransmission(side));
         if let Some((count, span)) = self.seen.retransmitted(side, at) {
             self.report(FindingKind::RetransmissionStorm, at, span, count, output);
         }
@@ -182,6 +202,7 @@ impl Flow {
         if !is_refusal && !self.streams.is_near(side, segment.sequence, NEAR) {
             return;
         }
+        output.tcp(&self.path, self.reader.protocol(), TcpEvent::Reset(side));
         let mut reporter = Reporter { path: &self.path, tally: &mut self.tally, output };
         self.streams.resolve(None, &mut reader::Feed { reader: &mut self.reader, reporter: &mut reporter, hint: None });
         if is_refusal {

@@ -54,6 +54,7 @@ mod output;
 mod path;
 mod reassembly;
 mod span;
+mod tls;
 mod udp;
 
 pub use connection::{Connection, Counts, End, MAX_HEAD};
@@ -61,7 +62,8 @@ pub use decoder::{Context, Decoder, Detection, Pairing, Protocol, Side, Step};
 pub use exchange::{Class, Exchange, Exchanges, Key, MAX_OPEN, Reason, Sink, Unanswered};
 pub use finding::{Finding, FindingKind};
 pub use observer::{Limits, Observer, Options, Totals};
-pub use output::{Output, Summary};
+pub use output::{Output, Summary, TcpEvent};
 pub use path::{Endpoint, Path};
 pub use reassembly::SideCounts;
 pub use span::{Mark, Nanos, Span};
+pub use tls::{TlsEnd, TlsEvent, TlsHandshake, TlsVersion};

@@ -1,10 +1,12 @@
 //! What an observer reports, and to whom.
 
+use crate::decoder::Side;
 use crate::exchange::{Exchange, Reason, Sink, Unanswered};
 use crate::finding::{Finding, FindingKind};
 use crate::path::Path;
 use crate::reassembly::SideCounts;
 use crate::span::Nanos;
+use crate::tls::{TlsEvent, Watcher};
 
 /// Takes what is measured.
 pub trait Output {
@@ -20,6 +22,28 @@ pub trait Output {
     fn finding(&mut self, finding: &Finding);
     /// A connection ended, or the capture did.
     fn closed(&mut self, summary: &Summary);
+    /// Something happened on a TLS connection.
+    fn tls(&mut self, path: &Path, event: &TlsEvent<'_>) {
+        let _ = (path, event);
+    }
+    /// Something happened on a TCP connection, whose protocol has this name once it is recognised.
+    fn tcp(&mut self, path: &Path, protocol: Option<&'static str>, event: TcpEvent) {
+        let _ = (path, protocol, event);
+    }
+}
+
+/// What TCP shows of a connection, whatever it speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TcpEvent {
+    /// The server's first byte after bytes of the client, on a connection whose protocol is not known: nanoseconds after the
+    /// client's last byte, or after the SYN/ACK when the server speaks first.
+    FirstByte(Nanos),
+    /// A segment with bytes that were all seen before.
+    Retransmission(Side),
+    /// A side reset the connection.
+    Reset(Side),
+    /// A side's receive window closed.
+    ZeroWindow(Side),
 }
 
 /// What a connection did in all.
@@ -78,6 +102,12 @@ pub(crate) struct Reporter<'a> {
     pub(crate) path: &'a Path,
     pub(crate) tally: &'a mut Tally,
     pub(crate) output: &'a mut dyn Output,
+}
+
+impl Watcher for Reporter<'_> {
+    fn tls(&mut self, event: TlsEvent<'_>) {
+        self.output.tls(self.path, &event);
+    }
 }
 
 impl Sink for Reporter<'_> {

@@ -1,11 +1,12 @@
 //! What reads a connection's streams: first the detection of its protocol, then the decoder.
 
 use crate::connection::{Connection, Counts, End};
-use crate::decoder::{Protocol, Side};
+use crate::decoder::{Detection, Protocol, Side};
 use crate::output::Reporter;
 use crate::protocol::{self, Guess};
 use crate::reassembly::Delivery;
 use crate::span::Nanos;
+use crate::tls::{self, Session};
 
 /// Bytes that are kept until the protocol is known.
 const MAX_EARLY_BYTES: usize = 8_192;
@@ -27,6 +28,8 @@ enum State {
     Unknown { early: Vec<Early>, bytes: usize, tries: u16 },
     /// It is read.
     Known { protocol: &'static Protocol, connection: Box<Connection>, base: [u64; 2] },
+    /// It is TLS.
+    Tls(Box<Session>),
     /// It is none that is read.
     Opaque,
 }
@@ -38,12 +41,14 @@ pub(crate) struct Reader {
     from_start: bool,
     /// Bytes delivered on each side.
     passed: [u64; 2],
+    /// What a protocol became that can be read no more: PostgreSQL after its SSLRequest.
+    inner: Option<Box<Session>>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
         let state = State::Unknown { early: Vec::new(), bytes: 0, tries: 0 };
-        Self { state, from_start: false, passed: [0; 2] }
+        Self { state, from_start: false, passed: [0; 2], inner: None }
     }
 }
 
@@ -58,6 +63,7 @@ impl Reader {
     pub(crate) fn protocol(&self) -> Option<&'static str> {
         match &self.state {
             State::Known { protocol, .. } => Some(protocol.name),
+            State::Tls(_) => Some(tls::NAME),
             _ => None,
         }
     }
@@ -72,10 +78,17 @@ impl Reader {
 
     /// Requests seen, those still open, and what was counted.
     pub(crate) fn finish(&mut self, end: End, reporter: &mut Reporter<'_>) -> (u64, u64, Counts) {
+        if let Some(session) = &mut self.inner {
+            session.finish(end, reporter);
+        }
         match &mut self.state {
             State::Known { connection, .. } => {
                 connection.finish(end, reporter);
                 (connection.requests(), connection.open() as u64, connection.counts())
+            }
+            State::Tls(session) => {
+                session.finish(end, reporter);
+                (0, 0, Counts::default())
             }
             _ => (0, 0, Counts::default()),
         }
@@ -92,9 +105,13 @@ impl Reader {
     ) {
         match &mut self.state {
             State::Known { connection, base, .. } => {
+                if connection.is_opaque() {
+                    upgraded(&mut self.inner, side, bytes, at, reporter);
+                }
                 let acked = acked.map(|acked| acked.saturating_sub(base[side.other().index()]));
                 connection.data(side, bytes, at, acked, reporter);
             }
+            State::Tls(session) => session.data(side, bytes, at, reporter),
             State::Unknown { .. } if self.from_start => self.detect_at_start(side, bytes, at, acked, hint, reporter),
             State::Unknown { .. } => self.detect_in_middle(side, bytes, at, acked, hint, reporter),
             State::Opaque => {}
@@ -118,7 +135,14 @@ impl Reader {
         let first = |side: Side| -> Vec<u8> {
             early.iter().filter(|piece| piece.side == side).flat_map(|piece| piece.bytes.iter().copied()).collect()
         };
-        let guesses = [Side::Client, Side::Server].map(|side| protocol::detect(side, &first(side), hint));
+        let client = first(Side::Client);
+        match tls::detect(&client) {
+            Detection::Sure | Detection::Likely => return self.start_tls(Session::default(), reporter),
+            Detection::More if !client.is_empty() && !is_over => return,
+            _ => {}
+        }
+        let guesses = [(Side::Client, client), (Side::Server, first(Side::Server))]
+            .map(|(side, bytes)| protocol::detect(side, &bytes, hint));
         let found = guesses.iter().find_map(|guess| if let Guess::Is(found) = guess { Some(*found) } else { None });
         if let Some(found) = found {
             let early = std::mem::take(early);
@@ -152,9 +176,22 @@ impl Reader {
             let acked = acked.map(|acked| acked.saturating_sub(base[side.other().index()]));
             connection.data(side, bytes, at, acked, reporter);
             self.start(found, connection, base);
+        } else if tls::is_in_middle(bytes) {
+            let mut session = Session::from_middle();
+            session.data(side, bytes, at, reporter);
+            self.state = State::Tls(Box::new(session));
         } else if *tries >= MAX_TRIES {
             self.state = State::Opaque;
         }
+    }
+
+    /// Reads what came so far as TLS.
+    fn start_tls(&mut self, mut session: Session, reporter: &mut Reporter<'_>) {
+        let State::Unknown { early, .. } = &self.state else { return };
+        for piece in early {
+            session.data(piece.side, &piece.bytes, piece.at, reporter);
+        }
+        self.state = State::Tls(Box::new(session));
     }
 
     fn start(&mut self, protocol: &'static Protocol, connection: Connection, base: [u64; 2]) {
@@ -164,7 +201,11 @@ impl Reader {
     /// Bytes that were not captured. Before the protocol is known there is nothing that could skip them.
     fn pass(&mut self, side: Side, bytes: u64, at: Option<Nanos>, reporter: &mut Reporter<'_>) {
         self.passed[side.index()] += bytes;
+        if let Some(session) = &mut self.inner {
+            session.pass(side, bytes, at, reporter);
+        }
         match &mut self.state {
+            State::Tls(session) => session.pass(side, bytes, at, reporter),
             State::Known { connection, .. } => match at {
                 Some(at) => connection.cut(side, bytes, at, reporter),
                 None => connection.hole(side, bytes, reporter),
@@ -176,6 +217,16 @@ impl Reader {
             }
             State::Opaque => {}
         }
+    }
+}
+
+/// Bytes of a connection whose protocol said that nothing further can be read: TLS, if they begin as it does.
+fn upgraded(inner: &mut Option<Box<Session>>, side: Side, bytes: &[u8], at: Nanos, reporter: &mut Reporter<'_>) {
+    if inner.is_none() && side == Side::Client && tls::detect(bytes) == Detection::Sure {
+        *inner = Some(Box::default());
+    }
+    if let Some(session) = inner {
+        session.data(side, bytes, at, reporter);
     }
 }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path as FilePath, PathBuf};
 
 use ogive_wire::frame::Link;
-use ogive_wire::{Exchange, Finding, Observer, Options, Output, Path, Reason, Summary, Unanswered, file};
+use ogive_wire::{
+    Exchange, Finding, Observer, Options, Output, Path, Reason, Summary, TcpEvent, TlsEvent, TlsHandshake, Unanswered,
+    file,
+};
 use serde_json::Value;
 
 /// What is compared of an answered exchange.
@@ -72,6 +75,12 @@ pub(crate) struct Report {
     pub(crate) findings: Vec<Finding>,
     pub(crate) summaries: Vec<Summary>,
     pub(crate) exchanges: Vec<Exchange>,
+    pub(crate) handshakes: Vec<(Path, TlsHandshake)>,
+    /// Service time of a turn, and the name that the handshake asked for.
+    pub(crate) turns: Vec<(i64, String)>,
+    /// Bytes of TLS connections, of clients and of servers.
+    pub(crate) tls_bytes: [u64; 2],
+    pub(crate) tcp: Vec<(Path, Option<&'static str>, TcpEvent)>,
 }
 
 impl Output for Report {
@@ -108,10 +117,29 @@ impl Output for Report {
         self.findings.push(*finding);
     }
 
+    fn tls(&mut self, path: &Path, event: &TlsEvent<'_>) {
+        match event {
+            TlsEvent::Handshake(handshake) => self.handshakes.push((*path, (*handshake).clone())),
+            TlsEvent::Turn { nanos, handshake, .. } => {
+                self.turns.push((*nanos, handshake.map_or(String::new(), |handshake| handshake.server_name.clone())));
+            }
+            TlsEvent::Bytes(bytes) => (0..2).for_each(|side| self.tls_bytes[side] += bytes[side]),
+        }
+    }
+
+    fn tcp(&mut self, path: &Path, protocol: Option<&'static str>, event: TcpEvent) {
+        self.tcp.push((*path, protocol, event));
+    }
+
     fn closed(&mut self, summary: &Summary) {
         assert!(summary.is_conserved(), "{summary:?}");
         self.summaries.push(summary.clone());
     }
+}
+
+/// A capture of the project's own, in `tests/data`.
+pub(crate) fn own(name: &str) -> Vec<OwnedFrame> {
+    frames(&FilePath::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data")).join(name))
 }
 
 /// Where the captures are: `OGIVE_CAPTURES_DIR`, or the few that the project keeps.
