@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::span::Span;
+use crate::span::{Nanos, Span};
 
 /// Exchanges open at once on one connection. A pipeline of 16,384 requests is far beyond what clients send; one more drops the oldest as
 /// [`Reason::Limit`].
@@ -12,6 +12,9 @@ pub const MAX_OPEN: usize = 16_384;
 
 /// Exchanges held back on a connection until it is certain that they pair rightly: see [`crate::Connection`].
 const MAX_HELD: usize = 1_024;
+
+/// Answers in order that wait this long behind one are blocked by it: 50 ms is far beyond what a pipeline's own length takes.
+pub const STALL: Nanos = 50_000_000;
 
 /// How the response will be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +131,17 @@ pub struct Exchange {
     pub doubtful: bool,
     /// Bytes of its request may have been missed.
     pub is_partial: bool,
+    /// Requests of its pipeline that had to wait for its answer, and how long it kept them.
+    pub stall: Option<Stall>,
+}
+
+/// A slow answer with others behind it: head-of-line blocking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stall {
+    /// Requests that had come [`STALL`] or more before its answer began.
+    pub waiting: u64,
+    /// From when its turn had come to its answer's first byte.
+    pub nanos: Nanos,
 }
 
 impl Exchange {
@@ -153,6 +167,7 @@ impl Exchange {
             by_server: false,
             doubtful: false,
             is_partial: false,
+            stall: None,
         }
     }
 
@@ -189,6 +204,8 @@ pub struct Exchanges {
     /// Storage to use again.
     spare: Option<Exchange>,
     responses: u64,
+    /// The last byte of the last response in order.
+    last_response: Option<Nanos>,
     opened: u64,
     /// The next one is.
     is_partial: bool,
@@ -209,6 +226,7 @@ impl Exchanges {
             finished: Vec::new(),
             spare: None,
             responses: 0,
+            last_response: None,
             opened: 0,
             is_partial: false,
         }
@@ -316,6 +334,10 @@ impl Exchanges {
             let exchange = &mut self.open[at];
             exchange.number = self.responses;
             self.responses += 1;
+            if exchange.key == Key::Order {
+                self.look_behind(at);
+            }
+            let exchange = &self.open[at];
             let is_timed = exchange.request.is_timed() && exchange.response.is_timed();
             let fate = match (exchange.is_partial, is_timed) {
                 (true, _) => Fate::Discarded(Reason::Gap),
@@ -323,6 +345,25 @@ impl Exchanges {
                 (false, false) => Fate::Discarded(Reason::Untimed),
             };
             self.finish(at, fate);
+        }
+    }
+
+    /// Finds those that waited for the one that is complete.
+    fn look_behind(&mut self, at: usize) {
+        let exchange = &self.open[at];
+        let (asked, first) = (exchange.request.last, exchange.response.first);
+        let turn = asked.map(|asked| self.last_response.map_or(asked, |last| last.max(asked)));
+        self.last_response = exchange.response.last;
+        let (Some(turn), Some(first)) = (turn, first) else { return };
+        let nanos = first - turn;
+        if nanos < STALL {
+            return;
+        }
+        let is_waiting =
+            |other: &&Exchange| other.request_done && other.request.last.is_some_and(|last| last <= first - STALL);
+        let waiting = self.open.iter().skip(at + 1).take_while(is_waiting).count() as u64;
+        if waiting > 0 {
+            self.open[at].stall = Some(Stall { waiting, nanos });
         }
     }
 

@@ -32,11 +32,15 @@ pub enum FindingKind {
     DnsRetry,
     /// The response began before the request had ended.
     EarlyResponse,
+    /// A slow answer kept those behind it in its pipeline.
+    HeadOfLine,
+    /// A client opens a connection for each request.
+    ConnectionPerRequest,
 }
 
 impl FindingKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::DeadKeepalive,
         Self::Refused,
         Self::SynUnanswered,
@@ -45,6 +49,8 @@ impl FindingKind {
         Self::HalfOpen,
         Self::DnsRetry,
         Self::EarlyResponse,
+        Self::HeadOfLine,
+        Self::ConnectionPerRequest,
     ];
 
     /// The name in the label `kind`.
@@ -59,6 +65,8 @@ impl FindingKind {
             Self::HalfOpen => "half_open",
             Self::DnsRetry => "dns_retry",
             Self::EarlyResponse => "early_response",
+            Self::HeadOfLine => "head_of_line",
+            Self::ConnectionPerRequest => "connection_per_request",
         }
     }
 
@@ -74,6 +82,8 @@ impl FindingKind {
             Self::HalfOpen => "half-open: the peer never answers",
             Self::DnsRetry => "DNS query sent again",
             Self::EarlyResponse => "response began before the request ended",
+            Self::HeadOfLine => "head-of-line blocking in a pipeline",
+            Self::ConnectionPerRequest => "the client opens a connection a request",
         }
     }
 }
@@ -87,9 +97,10 @@ pub struct Finding {
     pub path: Path,
     /// When it showed.
     pub at: Nanos,
-    /// How long: the idle time of a dead keep-alive connection, the wait for an answer to SYN, the length of a storm.
+    /// How long: the idle time of a dead keep-alive connection, the wait for an answer to SYN, the length of a storm, the time that a slow
+    /// answer kept others, the time in which connections of one request were opened.
     pub nanos: Nanos,
-    /// How many: SYNs, retransmissions.
+    /// How many: SYNs, retransmissions, requests that waited, connections.
     pub count: u64,
     /// The protocol, if it was recognised.
     pub protocol: Option<&'static str>,

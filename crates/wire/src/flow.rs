@@ -30,6 +30,8 @@ pub(crate) struct Flow {
     asked: Option<Nanos>,
     /// It ended, and what comes now is late.
     pub(crate) is_over: bool,
+    /// What it was, once it closed, until somebody takes it.
+    pub(crate) closed: Option<Box<Summary>>,
 }
 
 impl Flow {
@@ -48,6 +50,7 @@ impl Flow {
             has_syn_ack: false,
             asked: None,
             is_over: false,
+            closed: None,
         }
     }
 
@@ -253,6 +256,7 @@ impl Flow {
         };
         debug_assert!(summary.is_conserved(), "{summary:?}");
         output.closed(&summary);
+        self.closed = summary.ended.then(|| Box::new(summary));
         self.reader = Reader::default();
     }
 }

@@ -47,6 +47,7 @@ mod decoder;
 mod exchange;
 mod finding;
 mod flow;
+mod habit;
 mod hash;
 mod hpack;
 mod observer;
@@ -59,7 +60,7 @@ mod udp;
 
 pub use connection::{Connection, Counts, End, MAX_HEAD};
 pub use decoder::{Context, Decoder, Detection, Pairing, Protocol, Side, Step};
-pub use exchange::{Class, Exchange, Exchanges, Key, MAX_OPEN, Reason, Sink, Unanswered};
+pub use exchange::{Class, Exchange, Exchanges, Key, MAX_OPEN, Reason, STALL, Sink, Stall, Unanswered};
 pub use finding::{Finding, FindingKind};
 pub use observer::{Limits, Observer, Options, Totals};
 pub use output::{Output, Summary, TcpEvent};

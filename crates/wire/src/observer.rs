@@ -10,6 +10,7 @@ use crate::decoder::{Protocol, Side};
 use crate::file::Frame;
 use crate::flow::Flow;
 use crate::frame::{Datagram, Fragments, Ignored, Packet, Segment, TCP, decode};
+use crate::habit::Habits;
 use crate::hash::Seeded;
 use crate::output::Output;
 use crate::path::{Endpoint, Path};
@@ -103,6 +104,7 @@ pub struct Observer {
     fragments: Fragments,
     datagrams: Datagrams,
     learned: HashMap<Endpoint, &'static str, Seeded>,
+    habits: Habits,
     totals: Totals,
 }
 
@@ -237,8 +239,19 @@ impl Observer {
             self.learn(server, name);
         }
         self.account(slot, held);
+        self.look_back(slot, output);
         if self.held_bytes > self.options.limits.held_bytes {
             self.relieve(slot, output);
+        }
+    }
+
+    /// A connection that closed says something of its client's habits.
+    fn look_back(&mut self, slot: usize, output: &mut dyn Output) {
+        if let Slot::Used { flow, .. } = &mut self.slots[slot]
+            && let Some(summary) = flow.closed.take()
+            && let Some(finding) = self.habits.closed(&summary)
+        {
+            output.finding(&finding);
         }
     }
 
@@ -323,6 +336,7 @@ impl Observer {
             flow.end(end, output);
             self.account(slot, held);
         }
+        self.look_back(slot, output);
         self.release(slot);
     }
 
@@ -366,6 +380,7 @@ impl Observer {
             let held = flow.held_bytes();
             flow.resolve(Some(now), hint, output);
             self.account(slot, held);
+            self.look_back(slot, output);
         } else if quiet > self.options.limits.idle {
             flow.end(End::Cut, output);
             self.totals.evicted += 1;

@@ -1,7 +1,7 @@
 //! What an observer reports, and to whom.
 
 use crate::decoder::Side;
-use crate::exchange::{Exchange, Reason, Sink, Unanswered};
+use crate::exchange::{Exchange, Reason, Sink, Stall, Unanswered};
 use crate::finding::{Finding, FindingKind};
 use crate::path::Path;
 use crate::reassembly::SideCounts;
@@ -123,6 +123,16 @@ impl Sink for Reporter<'_> {
                 nanos: -early,
                 count: 1,
                 protocol,
+            });
+        }
+        if let Some(Stall { waiting, nanos }) = exchange.stall {
+            self.output.finding(&Finding {
+                kind: FindingKind::HeadOfLine,
+                path: *self.path,
+                at: exchange.response.first.unwrap_or_default(),
+                nanos,
+                count: waiting,
+                protocol: Some(exchange.protocol),
             });
         }
         self.output.answered(self.path, exchange);

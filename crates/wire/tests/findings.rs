@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::truth::{captures, frames, observe, truth};
-use ogive_wire::{Finding, FindingKind};
+use common::truth::{captures, frames, observe, own, truth};
+use ogive_wire::{Finding, FindingKind, Side, TcpEvent};
 
 fn findings(name: &str) -> Vec<Finding> {
     let (_, path, truth_path) =
@@ -40,4 +40,46 @@ fn a_copy_answers_before_it_ends() {
     let early = of(&found, FindingKind::EarlyResponse);
     assert!(early.iter().all(|finding| finding.nanos > 0 && finding.protocol == Some("mysql")), "{early:?}");
     assert!(!early.is_empty());
+}
+
+#[test]
+fn a_slow_answer_with_others_behind_it_blocks_the_head_of_the_line() {
+    // DEBUG SLEEP 0.2 with six GETs behind it.
+    let report = observe(&own("head_of_line.pcap"), 0);
+    let blocked = of(&report.findings, FindingKind::HeadOfLine);
+    assert_eq!(blocked.len(), 1, "{blocked:?}");
+    assert_eq!((blocked[0].count, blocked[0].protocol), (6, Some("redis")));
+    assert_eq!(blocked[0].nanos, 200_287_613);
+    // A pipeline in which everybody waits for as long as it is long is none.
+    for name in ["redis_mix", "http1_pipeline"] {
+        assert_eq!(of(&findings(name), FindingKind::HeadOfLine), Vec::<&Finding>::new(), "{name}");
+    }
+}
+
+#[test]
+fn twelve_connections_of_one_request_each_are_a_habit() {
+    let report = observe(&own("connection_per_request.pcap"), 0);
+    let habit = of(&report.findings, FindingKind::ConnectionPerRequest);
+    assert_eq!(habit.len(), 1, "{habit:?}");
+    assert_eq!((habit[0].count, habit[0].protocol, habit[0].path.server.port), (10, Some("http1"), 21_080));
+}
+
+#[test]
+fn a_receiver_without_room_is_found_and_named() {
+    let report = observe(&own("zero_window.pcap"), 0);
+    let closed = of(&report.findings, FindingKind::ZeroWindow);
+    assert_eq!(closed.len(), 1, "{closed:?}");
+    assert_eq!((closed[0].path.server.port, closed[0].protocol), (21_081, None));
+    let events: Vec<TcpEvent> = report.tcp.iter().map(|(_, _, event)| *event).collect();
+    assert_eq!(events, [TcpEvent::ZeroWindow(Side::Server)]);
+}
+
+#[test]
+fn each_segment_that_is_sent_again_is_reported() {
+    let (_, path, truth_path) =
+        captures().into_iter().find(|(found, _, _)| found == "http1_capture_holes").expect("the project keeps it");
+    let report = observe(&frames(&path), truth(&truth_path).t0);
+    let copies = report.tcp.iter().filter(|(.., event)| matches!(event, TcpEvent::Retransmission(_))).count() as u64;
+    let counted: u64 = report.summaries.iter().flat_map(|summary| &summary.sides).map(|side| side.retransmitted).sum();
+    assert!(copies > 0 && copies <= counted, "{copies} of {counted}");
 }

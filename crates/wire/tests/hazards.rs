@@ -1,6 +1,7 @@
 //! Captures that begin late, end early or miss a frame: never an exchange that is not in the truth, never a panic.
 //!
-//! `OGIVE_CAPTURES_DIR` names another directory; `OGIVE_EVERY_FRAME` tries each frame where large files try a part.
+//! `OGIVE_CAPTURES_DIR` names another directory; `OGIVE_EVERY_FRAME` tries each frame where large files try a part. All of it:
+//! `OGIVE_EVERY_FRAME=1 cargo test --profile hazard -p ogive-wire --test hazards -- --nocapture`.
 
 mod common;
 

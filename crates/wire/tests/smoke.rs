@@ -2,6 +2,9 @@
 
 mod common;
 
+#[path = "../../../fuzz/capture_file.rs"]
+mod capture_file;
+
 use common::truth::{Report, captures, frames, observe};
 use ogive_wire::frame::Link;
 use ogive_wire::{Observer, Options, file};
@@ -22,16 +25,6 @@ impl Random {
     }
 }
 
-fn read_all(bytes: &[u8]) {
-    let Ok(mut reader) = file::open(bytes) else { return };
-    let mut observer = Observer::new(Options::default());
-    let mut report = Report::default();
-    while let Ok(Some(frame)) = reader.next_frame() {
-        observer.frame(&frame, &mut report);
-    }
-    observer.finish(&mut report);
-}
-
 #[test]
 fn random_bytes_are_no_capture_or_a_harmless_one() {
     let heads: [&[u8]; 4] = [b"", &[0x4d, 0x3c, 0xb2, 0xa1], &[0x0a, 0x0d, 0x0d, 0x0a], &[0xa1, 0xb2, 0xc3, 0xd4]];
@@ -40,8 +33,40 @@ fn random_bytes_are_no_capture_or_a_harmless_one() {
         let mut bytes = heads[random.below(heads.len())].to_vec();
         let length = random.below(2_000);
         bytes.extend((0..length).map(|_| random.next().to_le_bytes()[3]));
-        read_all(&bytes);
+        capture_file::observe(&bytes);
     }
+}
+
+/// Whole files with bytes changed, cut out and put in: what the fuzz target `wire_file` does with coverage.
+#[test]
+fn mutated_files_are_read_as_far_as_they_can_be() {
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+    let own = std::fs::read_dir(own).expect("the data of the tests").map(|entry| entry.expect("an entry").path());
+    let files = own.filter(|path| path.extension().is_some_and(|end| end == "pcap"));
+    let files: Vec<_> = files.chain(captures().into_iter().map(|(_, path, _)| path)).collect();
+    let mut frames = 0;
+    for path in files {
+        let whole = std::fs::read(&path).expect("a capture");
+        assert!(capture_file::observe(&whole).connections > 0, "{}", path.display());
+        for seed in 1..=12 {
+            let mut random = Random(seed);
+            let mut bytes = whole.clone();
+            for _ in 0..=random.below(40) {
+                let at = random.below(bytes.len());
+                match random.below(6) {
+                    0 => bytes.truncate(at.max(24)),
+                    1 => drop(bytes.drain(at..(at + random.below(60)).min(bytes.len()))),
+                    2 => bytes.insert(at, 0xff),
+                    _ => bytes[at] = random.next().to_le_bytes()[3],
+                }
+                if bytes.is_empty() {
+                    bytes.push(0);
+                }
+            }
+            frames += capture_file::observe(&bytes).frames;
+        }
+    }
+    assert!(frames > 1_000, "mutated files are read in part: {frames}");
 }
 
 #[test]

@@ -294,7 +294,8 @@ impl Http2 {
         let Some(exchange) = exchanges.find_mut(stream.into()) else { return };
         match side {
             Side::Client => exchange.request_done = true,
-            Side::Server if self.reset.contains(&stream) => {
+            // Of one that was open over a hole, a reset may have been missed: the server's own would say so.
+            Side::Server if exchange.doubtful || self.reset.contains(&stream) => {
                 self.late = Some(stream);
                 return;
             }
@@ -305,9 +306,11 @@ impl Http2 {
 
     fn settle_late(&mut self, exchanges: &mut Exchanges) {
         let Some(stream) = self.late.take() else { return };
+        let was_reset = self.reset.contains(&stream);
         self.reset.retain(|reset| *reset != stream);
         if let Some(exchange) = exchanges.find_mut(stream.into()) {
-            (exchange.request_done, exchange.response_done) = (true, true);
+            exchange.request_done |= was_reset;
+            exchange.response_done = true;
             exchanges.settle();
         }
     }
@@ -322,7 +325,12 @@ impl Http2 {
                 self.settle_resets(1, cx.exchanges);
             }
         } else if self.late == Some(stream) {
-            self.settle_late(cx.exchanges);
+            if self.reset.contains(&stream) {
+                self.settle_late(cx.exchanges);
+            } else {
+                self.late = None;
+                cx.exchanges.discard(stream.into(), Reason::Gap);
+            }
         } else if exchange.response_done {
             // A server that has answered may refuse the rest of the request.
             exchange.request_done = true;

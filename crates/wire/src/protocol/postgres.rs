@@ -137,6 +137,11 @@ impl Frames for Postgres {
         self.started = true;
     }
 
+    fn ends_answer(&self, segment: &[u8]) -> bool {
+        // ReadyForQuery with its state: idle, in a transaction, or in a failed one.
+        matches!(segment.last_chunk(), Some([b'Z', 0, 0, 0, 5, b'I' | b'T' | b'E']))
+    }
+
     fn begins_whole(&self) -> bool {
         // A Flush before it belongs to a request.
         false
