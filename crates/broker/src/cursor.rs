@@ -23,7 +23,7 @@ pub const RANGES_MAX: usize = 1 << 16;
 pub(crate) const GAPS_MAX: usize = 64;
 /// 4,096 gaps are read: those beyond [`GAPS_MAX`] are one for each restart while the destination is away.
 pub(crate) const GAPS_READ_MAX: usize = 4_096;
-/// 64 MiB: what is beyond is told without its series, the oldest gap first.
+/// 64 MiB: what is beyond is recorded without its series, the oldest gap first.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const MAGIC: [u8; 8] = *b"ogivecur";
@@ -264,7 +264,7 @@ mod tests {
     }
 
     /// A destination was away over so many restarts that the file of its gaps became larger than what is read, and no start
-    /// took it. Now the oldest gaps are told without their series before that, and one gap too many is not written.
+    /// took it. Now the oldest gaps are recorded without their series before that, and one gap too many is not written.
     #[test]
     fn what_is_not_read_again_is_not_written() {
         let (disk, path) = (SimulatedDisk::new(1), Path::new("d/dc1.cursor"));
@@ -279,9 +279,9 @@ mod tests {
         assert!(disk.length(path).unwrap() <= FILE_BYTES_MAX);
         let read = Cursor::read(&disk, path).unwrap().unwrap();
         let samples = |cursor: &Cursor| cursor.gaps.iter().map(|(.., gap)| gap.samples).sum::<u64>();
-        let told = |gap: &Gap| gap.others + gap.series.len() as u64;
+        let reported = |gap: &Gap| gap.others + gap.series.len() as u64;
         assert_eq!((read.gaps.len(), samples(&read)), (151, samples(&large)));
-        assert!(read.gaps.iter().skip(1).all(|(.., gap)| told(gap) == 500));
+        assert!(read.gaps.iter().skip(1).all(|(.., gap)| reported(gap) == 500));
         assert_eq!((read.gaps[1].2.series.len(), read.gaps[150].2.series.len()), (0, 500));
         let mut many = cursor();
         while many.gaps.len() < GAPS_READ_MAX {

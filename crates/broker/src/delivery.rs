@@ -416,7 +416,7 @@ impl Delivery {
         }
     }
 
-    /// What the spool lost without this destination having been told.
+    /// What the spool lost without a report to this destination.
     fn notice_missing(&mut self, board: &Board, now_ms: i64) {
         let first = board.first();
         if self.cursor.done.first_missing(0) < first {

@@ -4,7 +4,7 @@
 //! whose samples are missing, at the time of the newest of them.
 //! Invariants: every sample that a destination is not given is in exactly one gap of it; those that may have arrived all
 //! the same are in it too, and counted apart.
-//! Limits: [`GAP_SERIES_MAX`] series are told one by one, those with the most samples; [`BUILDER_SERIES_MAX`] are looked at.
+//! Limits: [`GAP_SERIES_MAX`] series are listed one by one, those with the most samples; [`BUILDER_SERIES_MAX`] are looked at.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub const GAP_METRIC: &str = "ogive_gap";
 pub const GAP_SAMPLES_METRIC: &str = "ogive_gap_samples";
 /// 500 series of some 200 bytes: a text of 100 KiB, a tenth of what one may have.
 pub const GAP_SERIES_MAX: usize = 500;
-/// 50,000 series are told apart while a segment is counted: 20 MB. Samples of more are counted as of other series.
+/// 50,000 series are distinguished while a segment is counted: 20 MB. Samples of more are counted as of other series.
 const BUILDER_SERIES_MAX: usize = 50_000;
 /// 1 KiB of a series' labels: what is longer is cut.
 const LABELS_BYTES_MAX: usize = 1 << 10;
@@ -91,7 +91,7 @@ pub struct Gap {
     pub to_ms: i64,
     /// The series with the most of them.
     pub series: Vec<SeriesGap>,
-    /// How many series are not told one by one.
+    /// How many series are not listed one by one.
     pub others: u64,
 }
 

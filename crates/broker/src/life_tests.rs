@@ -275,7 +275,7 @@ fn live(seed: u64, steps: &[Step]) {
     for at in 0..2 {
         let gaps = &world.gaps[at];
         let texts: String = gaps.values().map(text).collect::<Vec<_>>().join("\n");
-        let told: f64 = gaps.values().map(count).sum();
+        let reported: f64 = gaps.values().map(count).sum();
         for n in world.acknowledged.difference(&world.delivered[at]) {
             assert!(
                 texts.lines().any(|line| line.ends_with(&format!("_of_{n}"))),
@@ -283,7 +283,7 @@ fn live(seed: u64, steps: &[Step]) {
             );
         }
         let missing = world.acknowledged.difference(&world.delivered[at]).count();
-        assert!(told >= missing as f64, "{told} of {missing}");
+        assert!(reported >= missing as f64, "{reported} of {missing}");
         let lag = broker.deliveries[at].lag(&broker.spool.board());
         assert_eq!(lag, Lag::default());
     }
@@ -311,7 +311,7 @@ fn count(batch: &Batch) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
     #[test]
-    fn what_is_acknowledged_is_delivered_or_told_as_a_gap(seed: u64, steps in prop::collection::vec(step(), 1..80)) {
+    fn what_is_acknowledged_is_delivered_or_reported_as_a_gap(seed: u64, steps in prop::collection::vec(step(), 1..80)) {
         live(seed, &steps);
     }
 }
@@ -349,7 +349,7 @@ fn live_data_does_not_wait_for_the_backlog_and_the_backlog_goes_in_its_order() {
 }
 
 #[test]
-fn a_bad_segment_and_refused_batches_are_told_as_gaps() {
+fn a_bad_segment_and_refused_batches_are_reported_as_gaps() {
     let disk = SimulatedDisk::new(4);
     let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
     broker.append(&mut world, 40).unwrap();
@@ -367,10 +367,10 @@ fn a_bad_segment_and_refused_batches_are_told_as_gaps() {
             broker.deliveries[0].acknowledged(&job);
         }
     }
-    let mut told: Vec<(Why, u64, u64)> =
+    let mut reported: Vec<(Why, u64, u64)> =
         broker.deliveries[0].gaps().map(|gap| (gap.why, gap.records, gap.samples)).collect();
-    told.sort_unstable();
-    assert_eq!(told, [(Why::Corrupt, 1, 0), (Why::Refused, 2, 2)]);
+    reported.sort_unstable();
+    assert_eq!(reported, [(Why::Corrupt, 1, 0), (Why::Refused, 2, 2)]);
     assert_eq!(broker.deliveries[0].totals().records, 3);
     // They go once the cursor with them is durable.
     broker.save().unwrap();
@@ -501,7 +501,7 @@ fn a_gap_that_always_fails_holds_up_no_batch() {
 
 /// Somebody removed a file of the spool: what was in it was asked for again and again, in silence, and nothing behind it was sent.
 #[test]
-fn a_segment_that_somebody_removed_is_told_as_a_gap() {
+fn a_segment_that_somebody_removed_is_reported_as_a_gap() {
     let disk = SimulatedDisk::new(7);
     let (mut world, mut broker) = (World::default(), Broker::open(&disk).unwrap());
     broker.append(&mut world, 40).unwrap();
@@ -513,8 +513,8 @@ fn a_segment_that_somebody_removed_is_told_as_a_gap() {
     let live = broker.disk.clone();
     let got = drain(&mut broker, &*live, 5);
     assert_eq!(got.len() as u64 + count, broker.spool.board().end());
-    let told: Vec<(Why, u64)> = broker.deliveries[0].gaps().map(|gap| (gap.why, gap.records)).collect();
-    assert_eq!(told, [(Why::Missing, count)]);
+    let reported: Vec<(Why, u64)> = broker.deliveries[0].gaps().map(|gap| (gap.why, gap.records)).collect();
+    assert_eq!(reported, [(Why::Missing, count)]);
     // The other destination needs the room: a limit goes past the hole, too.
     broker.limit().unwrap();
     assert!(broker.spool.board().bytes() <= LIMITS.bytes_max);
@@ -539,11 +539,11 @@ fn a_segment_that_cannot_be_read_is_gone_past_and_given_up_at_a_limit() {
     assert_eq!(drain(&mut broker, &*live, 61_000).len() as u64, count, "it is tried again a minute later");
     let given_up = broker.deliveries[1].give_up(&board, &*dead, &first, (Why::SpoolBytes, 3));
     assert_eq!(given_up, count);
-    let told: Vec<(Why, u64)> = broker.deliveries[1].gaps().map(|gap| (gap.why, gap.records)).collect();
-    assert_eq!(told, [(Why::Corrupt, count)]);
+    let reported: Vec<(Why, u64)> = broker.deliveries[1].gaps().map(|gap| (gap.why, gap.records)).collect();
+    assert_eq!(reported, [(Why::Corrupt, count)]);
 }
 
-/// A batch came with a sample that breaks a rule: its sender was told, and the destination said the same of it. That is no gap.
+/// A batch came with a sample that breaks a rule: its sender was notified, and the destination said the same of it. That is no gap.
 #[test]
 fn what_its_sender_knows_to_be_refused_is_no_gap() {
     let disk = SimulatedDisk::new(9);

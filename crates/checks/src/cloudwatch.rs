@@ -17,7 +17,7 @@ use serde_json::json;
 use super::config::{Raw, Trust, secret};
 use super::net::Network;
 use super::run::{Failure, Reason, Run};
-use super::sigv4::{Asked, Signer, date};
+use super::sigv4::{SignedRequest, Signer, date};
 use super::{http, run};
 use ogive_model::Value;
 use ogive_outgoing::{AGENT, Origin, Secret, authority, target};
@@ -29,7 +29,7 @@ const QUERIES_MAX: usize = 500;
 const METRICS_MAX: usize = 5_000;
 /// 100 pages of up to 100,800 values each.
 const PAGES_MAX: usize = 100;
-/// 500,000 values of a run, as many as a batch may have: some 200 MB while they are told. 5,000 series have 25,000.
+/// 500,000 values of a run, as many as a batch may have: some 200 MB while they are reported. 5,000 series have 25,000.
 const VALUES_MAX: usize = 500_000;
 /// 16 MiB of a page.
 const PAGE_BYTES_MAX: usize = 16 << 20;
@@ -263,7 +263,7 @@ impl Page {
         for series in &self.results {
             let at = series.id.strip_prefix('m').and_then(|at| at.parse::<usize>().ok());
             let Some((query, points)) = at.and_then(|at| queries.get(at).zip(points.get_mut(at))) else { continue };
-            *points += told(run, ask, query, series);
+            *points += reported(run, ask, query, series);
         }
     }
 }
@@ -345,8 +345,8 @@ fn request(ask: &Ask, secret: &str, wall_ns: i64, body: &str) -> Result<Request<
         region: &ask.region,
         service: "monitoring",
     };
-    let asked = Asked { method: "POST", path: ask.url.path(), headers: &headers, body: body.as_bytes() };
-    let authorization = signer.authorization(&asked, &date);
+    let requested = SignedRequest { method: "POST", path: ask.url.path(), headers: &headers, body: body.as_bytes() };
+    let authorization = signer.authorization(&requested, &date);
     let mut request = Request::post(target(&ask.url)).header(header::USER_AGENT, AGENT);
     for (name, value) in headers {
         request = request.header(name, value);
@@ -356,7 +356,7 @@ fn request(ask: &Ask, secret: &str, wall_ns: i64, body: &str) -> Result<Request<
 }
 
 /// Tells the values of a series, and how many there were.
-fn told(run: &mut run::Run, ask: &Ask, query: &Query, series: &Series) -> u64 {
+fn reported(run: &mut run::Run, ask: &Ask, query: &Query, series: &Series) -> u64 {
     let dimensions = query.labels();
     let mut labels = vec![("statistic", query.statistic.as_str()), ("region", ask.region.as_str())];
     labels.extend(dimensions.iter().map(|(name, value)| (name.as_str(), *value)));
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         for (from, to, sentence) in [
             ("region = 'eu-west-1'", "", "region is missing"),
             ("resolution = '5m'", "resolution = '7s'", "resolution \"7s\" is none"),
@@ -463,11 +463,11 @@ mod tests {
         "Values":[1.5,-2e3],"StatusCode":"Complete"},{"Id":"m1"}],"NextToken":null,"Messages":[]}"#;
 
     #[test]
-    fn values_are_told_as_they_came() {
+    fn values_are_reported_as_they_came() {
         let (ask, page) = (ask(TABLE).unwrap(), decoded(ANSWER.as_bytes()).unwrap());
         let mut run = Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000));
         let counts: Vec<u64> =
-            page.results.iter().map(|series| told(&mut run, &ask, &ask.queries[0], series)).collect();
+            page.results.iter().map(|series| reported(&mut run, &ask, &ask.queries[0], series)).collect();
         assert_eq!((counts, page.results[1].id.as_str(), page.next), (vec![2, 0], "m1", None));
     }
 
@@ -488,7 +488,7 @@ mod tests {
             for bytes in [&bytes[..], &bytes[..cut]] {
                 for series in decoded(bytes).into_iter().flat_map(|page| page.results) {
                     let mut run = Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000));
-                    let count = told(&mut run, &ask, &ask.queries[0], &series);
+                    let count = reported(&mut run, &ask, &ask.queries[0], &series);
                     prop_assert_eq!(count as usize, series.times.len().min(series.values.len()));
                 }
             }

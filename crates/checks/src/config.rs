@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn mistakes_are_reported_with_their_line() {
         for (text, sentence) in [
             ("\n\n[[check]]\nnmae = 'a'", "line 4: unknown field `nmae`"),
             ("[[chekc]]\nname = 'a'", "line 1: unknown field `chekc`"),

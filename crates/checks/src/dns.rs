@@ -76,7 +76,10 @@ pub(super) async fn run(network: &Network, run: &mut Run, dns: &Dns, random: &mu
 
 pub(super) fn judged(dns: &Dns, answer: &Answer) -> Result<(), Failure> {
     if answer.code != RCODE::NoError {
-        return Err(Failure::new(Reason::Status, format!("{server} answers {:?}", answer.code, server = asked(dns))));
+        return Err(Failure::new(
+            Reason::Status,
+            format!("{server} answers {:?}", answer.code, server = requested(dns)),
+        ));
     }
     if answer.data.is_empty() {
         return Err(Failure::new(Reason::Content, format!("{} has no such record", dns.query)));
@@ -91,7 +94,7 @@ pub(super) fn judged(dns: &Dns, answer: &Answer) -> Result<(), Failure> {
     }
 }
 
-fn asked(dns: &Dns) -> &str {
+fn requested(dns: &Dns) -> &str {
     dns.server.as_ref().map_or("the server", |place| &place.host)
 }
 
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_records_that_were_asked_for_are_told() {
+    fn the_records_that_were_asked_for_are_reported() {
         let mx = MX { preference: 10, exchange: Name::new_unchecked("mail.example") };
         let data = vec![RData::A(A { address: 0x7f00_0001 }), RData::MX(mx), RData::A(A { address: 0x0a00_0002 })];
         let bytes = reply(7, data).build_bytes_vec().unwrap();

@@ -1,4 +1,4 @@
-//! The ends of series: what a check that is gone told last is no state of anything any more, so each series of states gets a
+//! The ends of series: what a check that is gone reported last is no state of anything any more, so each series of states gets a
 //! staleness marker, as those of a scraped target that is gone do. Counts and latencies of a second need none.
 //!
 //! Invariants: a marker comes behind the last sample of its series, also when the check was under way as it was removed.
@@ -15,7 +15,7 @@ use ogive_model::STALE;
 /// 1,000 series: ten times what a usual check tells.
 const LASTING_MAX: usize = 1_000;
 
-/// What checks told last.
+/// What checks reported last.
 #[derive(Default)]
 pub(super) struct Ends(Mutex<ByName>);
 
@@ -46,8 +46,8 @@ impl Ends {
         marks(series, now_ns)
     }
 
-    /// A run told this. When its check is gone by now, what it told has ended already.
-    pub(super) fn told(&self, check: &Arc<Check>, batch: &Batch, now_ns: i64) -> Option<Batch> {
+    /// A run reported this. When its check is gone by now, what it reported has ended already.
+    pub(super) fn reported(&self, check: &Arc<Check>, batch: &Batch, now_ns: i64) -> Option<Batch> {
         let states = batch.series.iter().flatten().filter(|series| is_state(series));
         match self.lock().get_mut(&check.name) {
             Some((of, known)) if of.labels == check.labels => {
@@ -107,22 +107,22 @@ mod tests {
     fn states_end_with_their_check_and_counts_do_not() {
         let (ends, check, both) = (Ends::default(), check(1), ["ogive_check_up", "ogive_check_bytes"]);
         assert_eq!(names(ends.began(&check, 0)), [""; 0]);
-        assert_eq!(names(ends.told(&check, &batch(&check), 0)), [""; 0]);
-        assert_eq!(names(ends.told(&check, &batch(&check), 0)), [""; 0]);
+        assert_eq!(names(ends.reported(&check, &batch(&check), 0)), [""; 0]);
+        assert_eq!(names(ends.reported(&check, &batch(&check), 0)), [""; 0]);
         assert_eq!(names(ends.ended("a", 0)), both);
         assert_eq!(names(ends.ended("a", 0)), [""; 0], "once");
         // A run that was under way when its check went.
-        assert_eq!(names(ends.told(&check, &batch(&check), 0)), both);
+        assert_eq!(names(ends.reported(&check, &batch(&check), 0)), both);
     }
 
     #[test]
     fn a_check_that_asks_another_ends_the_series_of_the_first() {
         let (ends, one, other) = (Ends::default(), check(1), check(2));
         assert!(ends.began(&one, 0).is_none());
-        assert!(ends.told(&one, &batch(&one), 0).is_none());
+        assert!(ends.reported(&one, &batch(&one), 0).is_none());
         assert!(ends.began(&check(1), 0).is_none(), "the same labels");
         assert_eq!(names(ends.began(&other, 0)).len(), 2);
-        let marked = ends.told(&one, &batch(&one), 5_000_000).unwrap();
+        let marked = ends.reported(&one, &batch(&one), 5_000_000).unwrap();
         assert_eq!(marked.samples[0].as_ref().unwrap().time_ns, 6_000_000);
         assert_eq!(marked.series[0].as_ref().unwrap().labels.get("target"), "h:1");
     }

@@ -180,7 +180,7 @@ mod tests {
     fn secrets_stay_with_the_server_that_is_asked() {
         for (status, method) in [(302, "GET"), (303, "GET"), (307, "POST")] {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let (other, asked) = server(|_| "HTTP/1.1 200 x\r\ncontent-length: 0\r\n\r\n".into());
+            let (other, requested) = server(|_| "HTTP/1.1 200 x\r\ncontent-length: 0\r\n\r\n".into());
             let moved = format!("HTTP/1.1 {status} x\r\nlocation: //127.0.0.1:{other}/y\r\ncontent-length: 0\r\n\r\n");
             let (first, _) = server(move |_| moved);
             let table = format!(
@@ -193,8 +193,8 @@ mod tests {
             assert_eq!(ended, Ok(()), "{status}");
             // Its connections end with it.
             drop(runtime);
-            let asked = asked.join().unwrap();
-            assert!(asked.starts_with(&format!("{method} /y ")) && !asked.contains("hunter2"), "{asked}");
+            let requested = requested.join().unwrap();
+            assert!(requested.starts_with(&format!("{method} /y ")) && !requested.contains("hunter2"), "{requested}");
         }
     }
 }

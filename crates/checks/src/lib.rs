@@ -292,10 +292,10 @@ impl Shared {
 
     async fn check(&self, check: &Arc<Check>, random: Random) {
         let mut run = Run::begin(self.door.clock);
-        let asked = tokio::time::timeout(check.timeout, self.ask(&mut run, check, random)).await;
-        let end = run.ended(asked.ok(), check);
+        let requested = tokio::time::timeout(check.timeout, self.ask(&mut run, check, random)).await;
+        let end = run.ended(requested.ok(), check);
         let batch = run.batch(&end, check);
-        let marks = self.ends.told(check, &batch, self.door.clock.wall());
+        let marks = self.ends.reported(check, &batch, self.door.clock.wall());
         self.outbox.add(batch);
         self.mark(marks);
     }

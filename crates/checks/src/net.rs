@@ -95,7 +95,7 @@ impl Network {
         }
     }
 
-    /// TLS over a connection. What the certificate says is told, also when nobody believes it.
+    /// TLS over a connection. What the certificate says is reported, also when nobody believes it.
     pub(super) async fn tls(
         &self,
         run: &mut Run,
@@ -114,7 +114,7 @@ impl Network {
         let name = ServerName::try_from(host).map_err(|error| Failure::new(Reason::Tls, error.to_string()))?;
         let connected = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
         if let Some(seen) = witness.take() {
-            told(seen, run, trust)?;
+            reported(seen, run, trust)?;
         }
         let connected = connected.map_err(|error| Failure::new(Reason::Tls, error.to_string()))?;
         Ok(Box::new(connected))
@@ -146,7 +146,7 @@ impl Network {
 }
 
 /// Tells what a server's certificate says, and ends the run of who wants to believe it and cannot.
-fn told(seen: Seen, run: &mut Run, trust: &Trust) -> Result<(), Failure> {
+fn reported(seen: Seen, run: &mut Run, trust: &Trust) -> Result<(), Failure> {
     if let Some(end) = certificate::not_after(&seen.certificate) {
         let left = end as f64 - seen.now.as_secs() as f64;
         run.gauge("ogive_check_certificate_seconds", "s", left);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_cheats_is_told() {
+    fn a_server_that_cheats_is_reported() {
         let answer = |server: &str| Scram::with("", "x", "abc").answer(server).unwrap_err().reason;
         assert_eq!(answer("r=other,s=W22Z,i=1"), Reason::Protocol);
         assert_eq!(answer("r=abc,s=W22Z,i=1"), Reason::Protocol);

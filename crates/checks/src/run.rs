@@ -8,7 +8,7 @@
 //! - whatever else the kind measures.
 //!
 //! Invariants: a run that had no answer has no latency of `phase="total"`, and it has a text: what did not answer is neither a zero
-//! nor a hole. A phase that ended before is told as it was.
+//! nor a hole. A phase that ended before is reported as it was.
 
 use ogive_hist::Histogram;
 use ogive_model::{Batch, Kind, METRIC_NAME, Sample, SeriesDef, SeriesMeta, Temporality, Value};
@@ -190,7 +190,7 @@ impl Run {
         self.figure(metric, unit, labels, None, Value::Float(value));
     }
 
-    /// A state that was told before.
+    /// A state that was reported before.
     #[cfg(feature = "lua")]
     pub(super) fn figure_of(&self, metric: &str) -> Option<f64> {
         let found = self.figures.iter().find(|figure| figure.metric == metric)?;
@@ -271,7 +271,7 @@ impl Samples<'_> {
     }
 
     fn add(&mut self, metric: &str, unit: &str, labels: &[(&str, &str)], temporality: Temporality, value: Value) {
-        // A cell is told by its end.
+        // A cell is identified by its end.
         let end_ns = (self.now_ns.div_euclid(SECOND_NS) + 1) * SECOND_NS;
         let time_ns = if temporality == Temporality::Delta { end_ns } else { self.now_ns };
         self.at(metric, unit, labels, (temporality, self.width_ms()), time_ns, value);
@@ -330,7 +330,7 @@ mod tests {
         Config::parse(text).unwrap().check.remove(0)
     }
 
-    fn told(batch: &Batch) -> Vec<String> {
+    fn reported(batch: &Batch) -> Vec<String> {
         let of = |sample: &Result<Sample, ogive_model::Reason>| {
             let sample = sample.as_ref().unwrap();
             let series = batch.series[sample.series as usize].as_ref().unwrap();
@@ -352,7 +352,7 @@ mod tests {
         let mut run = Run::begin(clock);
         let end = steps(clock, &mut run, &check);
         let batch = run.batch(&end, &check);
-        assert_eq!(told(&batch), expected);
+        assert_eq!(reported(&batch), expected);
         batch
     }
 

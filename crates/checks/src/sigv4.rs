@@ -16,7 +16,7 @@ pub(super) struct Signer<'a> {
 }
 
 /// A request as the signature sees it.
-pub(super) struct Asked<'a> {
+pub(super) struct SignedRequest<'a> {
     pub(super) method: &'a str,
     /// Without a query.
     pub(super) path: &'a str,
@@ -32,13 +32,14 @@ pub(super) fn date(wall_ns: i64) -> String {
 
 impl Signer<'_> {
     /// The value of the header `authorization` of a request at `date`.
-    pub(super) fn authorization(&self, asked: &Asked<'_>, date: &str) -> String {
+    pub(super) fn authorization(&self, requested: &SignedRequest<'_>, date: &str) -> String {
         let day = &date[..8];
         let scope = format!("{day}/{}/{}/aws4_request", self.region, self.service);
-        let signed: Vec<&str> = asked.headers.iter().map(|(name, _)| *name).collect();
+        let signed: Vec<&str> = requested.headers.iter().map(|(name, _)| *name).collect();
         let signed = signed.join(";");
-        let headers: String = asked.headers.iter().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
-        let Asked { method, path, body, .. } = asked;
+        let headers: String =
+            requested.headers.iter().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
+        let SignedRequest { method, path, body, .. } = requested;
         let canonical = format!("{method}\n{path}\n\n{headers}\n{signed}\n{}", hash(body));
         let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hash(canonical.as_bytes()));
         let first = format!("AWS4{}", self.secret_access_key).into_bytes();
@@ -79,7 +80,7 @@ mod tests {
             region: "us-east-1",
             service: "service",
         };
-        let header = signer.authorization(&Asked { method, path: "/", headers, body }, DATE);
+        let header = signer.authorization(&SignedRequest { method, path: "/", headers, body }, DATE);
         let start = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, SignedHeaders=";
         assert!(header.starts_with(start), "{header}");
         header.rsplit_once("Signature=").unwrap().1.to_owned()

@@ -38,7 +38,7 @@ pub struct Entry {
 
 impl Entry {
     /// `who` asked for `action`.
-    pub fn asked(action: &str, who: &str, what: &str) -> Self {
+    pub fn from_request(action: &str, who: &str, what: &str) -> Self {
         Self { metric: METRIC, labels: vec![("action", action.to_owned())], text: format!("{who}\n{what}") }
     }
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn an_entry_has_its_bound() {
-        let of = |bytes: usize| Entry::asked("a", "b", &"ä".repeat(bytes / 2));
+        let of = |bytes: usize| Entry::from_request("a", "b", &"ä".repeat(bytes / 2));
         let small = of(100).bounded_text();
         assert!(small.starts_with("b\nä") && !small.contains("more"));
         let large = of(TEXT_BYTES_MAX * 2).bounded_text();

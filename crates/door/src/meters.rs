@@ -24,7 +24,7 @@ pub struct Meters {
     pub fsync: Recorder,
     /// The store's flushes.
     pub flush: Recorder,
-    /// What the clock told last.
+    /// The figures that the clock reported last.
     clock: Mutex<Vec<OwnValue>>,
 }
 
@@ -81,7 +81,7 @@ impl Meters {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The clock told these figures.
+    /// The clock reported these figures.
     pub fn set_clock_values(&self, values: Vec<OwnValue>) {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = values;
     }

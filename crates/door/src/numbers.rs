@@ -25,14 +25,14 @@ const CONTENT: u128 = 0x6f67_6976_6520_6f66_2063_6f6e_7465_6e00;
 /// "ogive of arrival" in ASCII, without its last byte: as many sources for what has no time.
 const ARRIVAL: u128 = 0x6f67_6976_6520_6f66_2061_7272_6976_6100;
 
-/// 5 minutes: as long as an OpenTelemetry collector tries again unless it is told otherwise (`max_elapsed_time`); SDKs and
+/// 5 minutes: as long as an OpenTelemetry collector tries again unless configured otherwise (`max_elapsed_time`); SDKs and
 /// InfluxDB's clients try for 1 to 3.
 const AGAIN_SECONDS: u32 = 300;
 
 /// 65,536 requests without times in [`AGAIN_SECONDS`], 200 a second: 6 MiB. Of more the oldest are forgotten.
 const ARRIVALS_MAX: usize = 1 << 16;
 
-/// A request of which a part is told from the same of another moment by nothing but the request's bytes.
+/// A request of which a part is distinguished from the same of another moment by nothing but the request's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// The hash of its bytes.
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_time_is_told_by_when_it_first_came() {
+    fn what_has_no_time_is_identified_by_when_it_first_came() {
         let numbers = Numbers::new();
         let again = i64::from(AGAIN_SECONDS) * SECOND;
         let of = |fingerprint: u128, now_ns: i64| numbers.of_content(Content { fingerprint, time_ns: None }, now_ns);

@@ -135,7 +135,7 @@ impl Outbox {
         self.more.notify_one();
     }
 
-    /// Sends until `ending` is told and nothing waits.
+    /// Sends until `ending` is signalled and nothing waits.
     pub async fn run(self: Arc<Self>, mut ending: watch::Receiver<bool>) {
         loop {
             let next = self.lock().take();
@@ -241,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// A check told 120,000 values, each with a series of its own: more than a batch may declare. What had been encoded could not be
+    /// A check reported 120,000 values, each with a series of its own: more than a batch may declare. What had been encoded could not be
     /// read again, the task that sends ended with a panic, and no check was heard of from then on.
     #[test]
     fn what_is_too_much_for_one_batch_goes_in_parts() {

@@ -112,7 +112,7 @@ pub fn submitted(
 }
 
 /// Who sent a batch and the latest time in it, where that is the sender's: what is read from others or comes without times has this
-/// server's. Senders that give themselves no name are told apart by the `job` and the `instance` of their first series.
+/// server's. Senders that give themselves no name are distinguished by the `job` and the `instance` of their first series.
 fn witness(protocol: Protocol, batch: &Batch) -> Option<(u128, i64)> {
     let time_ms = batch.samples.iter().flatten().map(Sample::time_ms).max()?;
     match protocol {

@@ -21,7 +21,7 @@ use crate::{Error, Measured};
 /// 100,000 entries: as many recorders as a process is meant to have; at 150 bytes a second each, 15 MB/s.
 pub const SERIES_MAX: usize = 100_000;
 
-/// The state of the clock is told each so many cells.
+/// The state of the clock is reported each so many cells.
 const CLOCK_CELLS: u64 = 10;
 
 /// The series that are exported. Clones are the same.

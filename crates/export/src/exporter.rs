@@ -31,7 +31,7 @@ const ATTEMPT: Duration = Duration::from_secs(10);
 /// 16 MiB: 1,000 cells a second of 100 bytes for over two minutes.
 const KEEP_BYTES: usize = 16 << 20;
 
-/// What was dropped is told in each tenth cell.
+/// What was dropped is reported in each tenth cell.
 const REPORT_CELLS: i64 = 10;
 
 /// What was dropped without [`Exporter::shutdown`] waits this long for the server.
@@ -43,7 +43,7 @@ const LAST_PAUSE_NS: u64 = 100_000_000;
 /// 1 s past the deadline: a thread that gets no CPU for so long takes no last cell.
 const LAST_CELL_NS: u64 = 1_000_000_000;
 
-/// The same kind of trouble is told once a minute.
+/// The same kind of trouble is reported once a minute.
 const LOG_PAUSE_NS: u64 = 60_000_000_000;
 
 /// What was given up.
@@ -276,7 +276,7 @@ impl Builder {
             ended: Condvar::new(),
         });
         let sender =
-            Sender { shared: shared.clone(), link, log: self.log, told: BTreeMap::new(), pause: Pause::default() };
+            Sender { shared: shared.clone(), link, log: self.log, reported: BTreeMap::new(), pause: Pause::default() };
         spawn("ogive-send", move || sender.run())?;
         // Dropping it, should the second thread not start, stops the first.
         let exporter = Exporter { shared: shared.clone(), cells: cells.clone() };
@@ -499,8 +499,8 @@ struct Sender<L> {
     shared: Arc<Shared>,
     link: L,
     log: Log,
-    /// When each kind of trouble was told.
-    told: BTreeMap<&'static str, u64>,
+    /// When each kind of trouble was reported.
+    reported: BTreeMap<&'static str, u64>,
     pause: Pause,
 }
 
@@ -595,9 +595,9 @@ impl<L: Link> Sender<L> {
     }
 
     fn tell(&mut self, kind: &'static str, now_ns: u64, line: &str) {
-        let told = self.told.get(kind);
-        if told.is_none_or(|told| now_ns.saturating_sub(*told) >= LOG_PAUSE_NS) {
-            self.told.insert(kind, now_ns);
+        let reported = self.reported.get(kind);
+        if reported.is_none_or(|reported| now_ns.saturating_sub(*reported) >= LOG_PAUSE_NS) {
+            self.reported.insert(kind, now_ns);
             // Whatever the log does, measurements go on.
             let _ = catch_unwind(AssertUnwindSafe(|| (self.log)(line)));
         }

@@ -88,7 +88,7 @@ pub(crate) struct Outbox {
     pub(crate) taken: Amount,
     pub(crate) acknowledged: Amount,
     pub(crate) dropped: BTreeMap<String, Dropped>,
-    /// What reports have told of `dropped`.
+    /// What reports have covered `dropped`.
     reported: BTreeMap<String, Amount>,
 }
 
@@ -135,10 +135,10 @@ impl Outbox {
         (all, in_doubt)
     }
 
-    /// What was dropped and no report has told of, by reason.
+    /// What was dropped and no report has covered, by reason.
     pub(crate) fn unreported(&self) -> Vec<(String, Amount)> {
-        let told = |reason: &String| self.reported.get(reason).copied().unwrap_or_default();
-        let news = self.dropped.iter().map(|(reason, dropped)| (reason.clone(), dropped.amount - told(reason)));
+        let reported = |reason: &String| self.reported.get(reason).copied().unwrap_or_default();
+        let news = self.dropped.iter().map(|(reason, dropped)| (reason.clone(), dropped.amount - reported(reason)));
         news.filter(|(_, amount)| !amount.is_zero()).collect()
     }
 

@@ -69,7 +69,7 @@ struct Cell {
 }
 
 impl<C: Count> Histogram<C> {
-    /// The modes of the distribution; how they are told from noise is in the module's text.
+    /// The modes of the distribution; how they are distinguished from noise is in the module's text.
     ///
     /// # Errors
     /// [`InsufficientData`] below [`MODES_SAMPLES_MIN`] samples.

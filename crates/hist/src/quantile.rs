@@ -21,7 +21,7 @@ pub struct Quantile {
 
 /// The bin in which a rank falls.
 #[derive(Clone, Copy)]
-struct Found {
+struct RankedBin {
     lo: f64,
     hi: f64,
     /// Samples in the bins below.
@@ -61,7 +61,7 @@ impl<C: Count> Histogram<C> {
     }
 
     /// The estimate for a rank within the bin that holds it, narrowed by what is known of the ends.
-    fn estimate(&self, found: Found, rank: f64, total: f64) -> Quantile {
+    fn estimate(&self, found: RankedBin, rank: f64, total: f64) -> Quantile {
         let (mut lo, mut hi) = (found.lo, found.hi);
         // The k-th of c samples spread evenly stands at k / (c + 1); a float count is a mass spread evenly.
         let share = (rank - found.below) / if C::CUTS_AT_ZERO { found.count + 1.0 } else { found.count };
@@ -214,7 +214,7 @@ impl<'a, C: Count> Walk<'a, C> {
     }
 
     /// The first bin at whose end at least `rank` samples have passed, or the last filled one.
-    fn advance(&mut self, rank: f64) -> Option<Found> {
+    fn advance(&mut self, rank: f64) -> Option<RankedBin> {
         let (negative, positive) = (self.histogram.negative.counts(), self.histogram.positive.counts());
         while self.passed <= negative.len() + positive.len() {
             let at = self.passed;
@@ -237,7 +237,7 @@ impl<'a, C: Count> Walk<'a, C> {
     }
 
     /// The bin at a place of the way.
-    fn found(&self, at: usize, below: f64) -> Found {
+    fn found(&self, at: usize, below: f64) -> RankedBin {
         let histogram = self.histogram;
         let negative = &histogram.negative;
         let ((lo, hi), count) = match at.checked_sub(negative.len()) {
@@ -251,7 +251,7 @@ impl<'a, C: Count> Walk<'a, C> {
                 (histogram.scheme.bounds(true, positive.indexes()[above - 1]), positive.counts()[above - 1])
             }
         };
-        Found { lo, hi, below, count: count.to_f64() }
+        RankedBin { lo, hi, below, count: count.to_f64() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! How often modes and distances are told right, on generated data: the figures that the documentation states.
+//! How often modes and distances are estimated right, on generated data: the figures that the documentation states.
 //!
 //! Every stream is seeded; a failure prints its rates.
 

@@ -849,7 +849,7 @@ fn the_last_sequence_is_written_and_read_and_the_next_is_refused() {
 
 /// A bad byte in the last record looked like a write that was torn, which nobody was answered for.
 #[test]
-fn a_bad_last_record_is_told_from_a_torn_one() {
+fn a_bad_last_record_is_distinguished_from_a_torn_one() {
     let whole = |damage: &dyn Fn(&SimulatedDisk, &Path, usize)| {
         let disk = SimulatedDisk::new(1);
         let mut journal = open(&disk);

@@ -249,7 +249,7 @@ mod tests {
         assert!(scrub(&mirror).is_empty());
     }
 
-    /// Scrubs of a life of the store told, once in some ten thousand, of a copy that "does not exist": the segment was being removed,
+    /// Scrubs of a life of the store reported, once in some ten thousand, of a copy that "does not exist": the segment was being removed,
     /// from one disk and then from the other. Made anew it would have come back for good.
     #[test]
     fn segments_that_come_and_go_meanwhile_are_no_findings() {

@@ -30,7 +30,7 @@ pub struct Corruption {
     /// record (a segment's header).
     pub lost: (u64, u64),
     /// True when a later record proves that the lost ones had been durable; else a power cut before their
-    /// fsync can have done it, and nobody was told that they were safe.
+    /// fsync can have done it, and nobody was notified that they were safe.
     pub proven: bool,
 }
 

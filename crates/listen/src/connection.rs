@@ -171,12 +171,12 @@ mod tests {
 
     /// Keeps what it is given.
     #[derive(Default)]
-    struct Kept {
+    struct RecordingIntake {
         taken: Mutex<Vec<u8>>,
         lost: Mutex<Vec<&'static str>>,
     }
 
-    impl Intake for Kept {
+    impl Intake for RecordingIntake {
         fn take(&self, message: &[u8]) {
             let mut taken = self.taken.lock().unwrap();
             taken.extend_from_slice(message);
@@ -195,7 +195,7 @@ mod tests {
 
     /// What comes of a stream that arrives in pieces of `size`.
     fn split(stream: &[u8], size: usize, may_frame: bool) -> (String, Vec<&'static str>) {
-        let (kept, mut splitter) = (Kept::default(), Splitter::new(may_frame));
+        let (kept, mut splitter) = (RecordingIntake::default(), Splitter::new(may_frame));
         let _ = stream.chunks(size).all(|piece| splitter.add(piece, &kept));
         splitter.end(&kept);
         (String::from_utf8(kept.taken.into_inner().unwrap()).unwrap(), kept.lost.into_inner().unwrap())
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_told_from_lines() {
+    fn frames_are_distinguished_from_lines() {
         let frame = |message: &str| [&(message.len() as u32).to_le_bytes()[..], message.as_bytes()].concat();
         let stream = [frame("a:1|c\nb:2|c"), frame(""), frame("c:3|c\n")].concat();
         for size in 1..stream.len() {

@@ -3,7 +3,7 @@
 //! Invariants: a datagram that is longer than [`DATAGRAM_BYTES_MAX`] is cut there, and its last line, which is not whole, is
 //! counted as such. What the kernel dropped because nobody read is counted too, within [`PATIENCE`] of silence, whether or not
 //! another datagram comes.
-//! Threads: one for each socket. Told to stop, it takes what has already arrived and ends.
+//! Threads: one for each socket. Asked to stop, it takes what has already arrived and ends.
 //! Limits: [`DATAGRAMS`] at a time.
 
 use std::io::IoSliceMut;

@@ -70,8 +70,8 @@ struct StatsdState {
     quantizer: Quantizer,
     texts: Vec<Cell>,
     text_bytes: usize,
-    /// What was told to the counters.
-    told: Counts,
+    /// What was instructed to the counters.
+    reported: Counts,
 }
 
 impl Statsd {
@@ -124,14 +124,14 @@ impl Intake for Statsd {
         };
         cells.append(&mut state.texts);
         state.text_bytes = 0;
-        let (counts, told) = (state.quantizer.counts(), state.told);
-        state.told = counts;
+        let (counts, reported) = (state.quantizer.counts(), state.reported);
+        state.reported = counts;
         drop(state);
         let counters = &self.common.counters.statsd;
-        counters.folded.add(counts.folded - told.folded);
-        counters.members_over.add(counts.members_over - told.members_over);
-        if counts.cells_lost > told.cells_lost {
-            self.lost("waited_too_long", counts.cells_lost - told.cells_lost);
+        counters.folded.add(counts.folded - reported.folded);
+        counters.members_over.add(counts.members_over - reported.members_over);
+        if counts.cells_lost > reported.cells_lost {
+            self.lost("waited_too_long", counts.cells_lost - reported.cells_lost);
         }
         outbox.add_cells(cells);
     }

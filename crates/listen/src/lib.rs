@@ -86,7 +86,7 @@ impl Bound {
             let (end_sending, sending) = watch::channel(false);
             let sender = tokio::spawn(outbox.clone().run(sending));
             let handing = tokio::spawn(hand_on(door.clone(), intake.clone(), outbox.clone(), protocol));
-            running.intakes.push(Way { intake, outbox, end_sending, sender, handing });
+            running.intakes.push(Pipeline { intake, outbox, end_sending, sender, handing });
         }
         Ok(running)
     }
@@ -124,7 +124,7 @@ async fn hand_on(door: Arc<Door>, intake: Arc<dyn Intake>, outbox: Arc<Outbox>, 
 }
 
 /// One protocol's way from the sockets to the store.
-struct Way {
+struct Pipeline {
     intake: Arc<dyn Intake>,
     outbox: Arc<Outbox>,
     end_sending: watch::Sender<bool>,
@@ -138,7 +138,7 @@ pub struct Running {
     end: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     tasks: JoinSet<()>,
-    intakes: Vec<Way>,
+    intakes: Vec<Pipeline>,
 }
 
 impl Running {

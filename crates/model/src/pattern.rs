@@ -23,8 +23,8 @@ const LONG_PROGRAM_BYTES_MAX: usize = 32 << 20;
 /// The most bytes that the program of `pattern` may have.
 #[must_use]
 pub const fn program_bytes_max(pattern: &str) -> usize {
-    let asked = PROGRAM_BYTES_MAX.saturating_add(pattern.len().saturating_mul(PROGRAM_BYTES_A_BYTE));
-    if asked > LONG_PROGRAM_BYTES_MAX { LONG_PROGRAM_BYTES_MAX } else { asked }
+    let requested = PROGRAM_BYTES_MAX.saturating_add(pattern.len().saturating_mul(PROGRAM_BYTES_A_BYTE));
+    if requested > LONG_PROGRAM_BYTES_MAX { LONG_PROGRAM_BYTES_MAX } else { requested }
 }
 
 /// What a matcher compares with.

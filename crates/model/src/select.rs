@@ -250,11 +250,11 @@ pub trait SeriesSet: Send + Sync {
 
 /// What ends the opening of a selection before everything that matches is found.
 pub struct Opening<'c> {
-    /// Most label sets; one more is [`SelectError::TooManySeries`], told as soon as it is met.
+    /// Most label sets; one more is [`SelectError::TooManySeries`], reported as soon as it is met.
     pub series_max: usize,
     /// Asked now and then; true is [`SelectError::Cancelled`].
     pub cancelled: &'c (dyn Fn() -> bool + Sync),
-    /// Told about how many series a part of the store has, before they are gathered. It may wait, for a place among those who gather
+    /// Called with about how many series a part of the store has, before they are gathered. It may wait, for a place among those who gather
     /// many.
     pub counted: &'c (dyn Fn(usize) + Sync),
     /// What the store holds for the caller is charged to it.

@@ -27,7 +27,7 @@ pub enum Seen {
 /// The marked numbers of one source, as runs of neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sequences {
-    /// Numbers below this are in no run and cannot be told.
+    /// Numbers below this are in no run and cannot be listed.
     forgotten_below: u64,
     /// Disjoint runs `(first, last)`, ascending, with a gap between any two.
     runs: Vec<(u64, u64)>,
@@ -74,7 +74,7 @@ impl Sequences {
         }
     }
 
-    /// The marked numbers that are told, as runs `(first, last)` of neighbours, ascending.
+    /// The marked numbers that are listed, as runs `(first, last)` of neighbours, ascending.
     #[must_use]
     pub fn runs(&self) -> &[(u64, u64)] {
         &self.runs
@@ -90,7 +90,7 @@ impl Sequences {
 /// Who gave a number to a batch: a source of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
-    /// None in tables of before tenants were told apart: what is marked there counts for every tenant.
+    /// None in tables from before tenants were distinguished: what is marked there counts for every tenant.
     tenant: Option<Tenant>,
     source: SourceId,
 }
@@ -213,7 +213,7 @@ impl SourceTable {
         out
     }
 
-    /// Reads [`SourceTable::to_bytes`], also of the version before tenants were told apart; `None` when the bytes are anything else.
+    /// Reads [`SourceTable::to_bytes`], also of the version before tenants were distinguished; `None` when the bytes are anything else.
     #[must_use]
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let mut out = Self::default();
@@ -360,7 +360,7 @@ mod tests {
         assert!(table.len() <= SourceTable::SOURCES_MAX);
     }
 
-    /// What was marked before tenants were told apart is known to each of them, so that what is sent again behind an update counts
+    /// What was marked before tenants were distinguished is known to each of them, so that what is sent again behind an update counts
     /// once; what is marked now is not.
     #[test]
     fn a_table_of_before_counts_for_every_tenant() {

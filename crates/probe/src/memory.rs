@@ -22,7 +22,7 @@ pub(crate) trait Memory {
     /// to it and [`Memory::heavy_fence`] of another thread makes the machine do it.
     fn light_fence(execute: bool);
     /// A full barrier here and in every other thread of the process that executes a light one; false when the system
-    /// refused, which it does not where light fences are told not to execute.
+    /// refused, which it does not where light fences are said not to execute.
     fn heavy_fence() -> bool;
     /// Lets the other threads run; called in each turn of a waiting loop.
     fn pause();

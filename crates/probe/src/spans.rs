@@ -27,7 +27,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::recorder::lock;
 
-/// Layers are told apart by a number, since a thread's tables outlive them.
+/// Layers are distinguished by a number, since a thread's tables outlive them.
 static LAYERS: AtomicU64 = AtomicU64::new(0);
 
 std::thread_local! {
@@ -58,12 +58,12 @@ pub struct SpanCell {
 struct Shared {
     number: u64,
     clock: Clock,
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<SpanRecorders>>,
     straddled: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct SpanRecorders {
     metadata: &'static Metadata<'static>,
     total: Recorder,
     busy: Recorder,
@@ -99,7 +99,7 @@ impl SpanLayer {
     pub fn snapshot(&self) -> Vec<SpanCell> {
         let places = lock(&self.shared.places).clone();
         let mut cells = snapshot_all(places.iter().flat_map(|place| [&place.total, &place.busy])).into_iter();
-        let cell = |place: &Place| {
+        let cell = |place: &SpanRecorders| {
             let (total, busy) = (cells.next()?, cells.next()?);
             Some(SpanCell { name: place.metadata.name(), target: place.metadata.target(), total, busy })
         };
@@ -134,12 +134,12 @@ impl Shared {
         }
     }
 
-    fn place(&self, metadata: &'static Metadata<'static>) -> Place {
+    fn place(&self, metadata: &'static Metadata<'static>) -> SpanRecorders {
         let mut places = lock(&self.places);
         if let Some(place) = places.iter().find(|place| std::ptr::eq(place.metadata, metadata)) {
             return place.clone();
         }
-        let place = Place { metadata, total: Recorder::new(), busy: Recorder::new() };
+        let place = SpanRecorders { metadata, total: Recorder::new(), busy: Recorder::new() };
         places.push(place.clone());
         place
     }

@@ -178,7 +178,7 @@ mod tests {
         let value = HistogramValue::Integer(custom);
         put_family(&mut out, "size", FamilyKind::Histogram, [(&name, 5, FamilyValue::Histogram(&value))].into_iter());
         let read = decode(Format::Protobuf, &out).unwrap();
-        let told: Vec<String> = read
+        let reported: Vec<String> = read
             .points
             .iter()
             .map(|point| {
@@ -191,7 +191,7 @@ mod tests {
             .collect();
         for line in ["size_bucket 1.0 1", "size_bucket 10.0 3", "size_bucket +Inf 4", "size_sum  22.5", "size_count  4"]
         {
-            assert!(told.contains(&line.to_owned()), "{line} is not in {told:?}");
+            assert!(reported.contains(&line.to_owned()), "{line} is not in {reported:?}");
         }
     }
 }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_told_from_others_by_its_bytes_and_its_tenant() {
+    fn a_request_is_distinguished_from_others_by_its_bytes_and_its_tenant() {
         let (one, other) = (Tenant::default(), Tenant::new("other").unwrap());
         assert_eq!(fingerprint(&one, "", b"a"), fingerprint(&one, "", b"a"));
         assert_ne!(fingerprint(&one, "", b"a"), fingerprint(&one, "", b"b"));

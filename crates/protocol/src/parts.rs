@@ -53,7 +53,7 @@ impl Layout {
     /// How many units `body` has.
     ///
     /// # Errors
-    /// When its fields cannot be told from each other.
+    /// When its fields cannot be distinguished from each other.
     pub fn units(self, body: &[u8]) -> Result<usize, Error> {
         if self == Self::Lines {
             return Ok(influx::numbered(body).count());
@@ -66,7 +66,7 @@ impl Layout {
     /// The units `wanted` of `body`.
     ///
     /// # Errors
-    /// When its fields cannot be told from each other.
+    /// When its fields cannot be distinguished from each other.
     pub fn part(self, body: &[u8], wanted: Range<usize>) -> Result<Part, Error> {
         if self == Self::Lines {
             return Ok(lines(body, &wanted));

@@ -23,9 +23,9 @@ const CELLS: usize = 300;
 const HOUR_MS: i64 = 3600 * 1000;
 
 /// Series with all their samples.
-struct Held(Vec<SeriesData>);
+struct FixedStore(Vec<SeriesData>);
 
-impl Select for Held {
+impl Select for FixedStore {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
         let wanted = |series: &&SeriesData| selection.matchers.iter().all(|m| m.matches(series.labels.get(&m.name)));
         Ok(self.0.iter().filter(wanted).map(|series| cut(series, selection.range)).collect())
@@ -80,7 +80,7 @@ fn series(name: &str, number: usize, kind: Kind, temporality: Temporality) -> Se
     }
 }
 
-fn store() -> Held {
+fn store() -> FixedStore {
     let mut random = Random(11);
     let mut out = Vec::new();
     for number in 0..COUNTERS {
@@ -105,7 +105,7 @@ fn store() -> Held {
         }
         out.push(one);
     }
-    Held(out)
+    FixedStore(out)
 }
 
 /// CPU nanoseconds that this thread has run, by the scheduler's account.

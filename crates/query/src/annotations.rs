@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn occurrences_are_told_from_two_on() {
+    fn occurrences_are_reported_from_two_on() {
         let mut set = Annotations::new();
         let once = Annotation { tally: Some(Tally::Occurrences(1)), ..Annotation::warning(Span::new(0, 1), "odd") };
         set.add(once.clone());

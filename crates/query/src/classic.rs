@@ -56,7 +56,7 @@ pub struct ClassicViews<'a> {
 }
 
 /// How the store below is read: whole or not at all, or as far as it goes.
-type Read<'r> = dyn FnMut(&Selection) -> Result<Partial, SelectError> + 'r;
+type ReadStore<'r> = dyn FnMut(&Selection) -> Result<Partial, SelectError> + 'r;
 
 impl<'a> ClassicViews<'a> {
     /// Views of what `store` holds.
@@ -181,7 +181,7 @@ impl<'a> ClassicViews<'a> {
     fn with_views(
         &self,
         selection: &Selection,
-        read: &mut Read<'_>,
+        read: &mut ReadStore<'_>,
         (opening, held): (&Opening<'_>, &mut Charge),
     ) -> Result<Partial, SelectError> {
         let mut found = read(selection)?;
@@ -189,8 +189,8 @@ impl<'a> ClassicViews<'a> {
         held.absorb(opening.charge(found.series.iter().map(series_bytes).sum())?);
         let mut left = selection.samples_max;
         for view in self.views(&selection.matchers, selection.range)? {
-            let asked = Asked { view: &view, selection, left };
-            let made = asked.series(read, &mut found.warnings, (opening, held))?;
+            let requested = ViewRequest { view: &view, selection, left };
+            let made = requested.series(read, &mut found.warnings, (opening, held))?;
             left -= made.iter().map(|one| one.floats.times.len()).sum::<usize>();
             found.series.extend(made);
         }
@@ -234,8 +234,8 @@ impl Select for ClassicViews<'_> {
         let mut held = Charge::default();
         let mut read = |selection: &Selection| read_all(self.store, selection, opening);
         for view in self.views(matchers, range)? {
-            let asked = Asked { view: &view, selection: &selection, left: usize::MAX };
-            let made = asked.series(&mut read, &mut Vec::new(), (opening, &mut held))?;
+            let requested = ViewRequest { view: &view, selection: &selection, left: usize::MAX };
+            let made = requested.series(&mut read, &mut Vec::new(), (opening, &mut held))?;
             found.extend(made.into_iter().map(|one| one.labels));
         }
         // For as long as the budget lives, and with it the list.
@@ -265,17 +265,17 @@ fn read_all(store: &dyn Select, selection: &Selection, opening: &Opening<'_>) ->
 }
 
 /// A view in the making.
-struct Asked<'a> {
+struct ViewRequest<'a> {
     view: &'a View,
     selection: &'a Selection,
     /// Samples that it may have.
     left: usize,
 }
 
-impl Asked<'_> {
+impl ViewRequest<'_> {
     fn series(
         &self,
-        read: &mut Read<'_>,
+        read: &mut ReadStore<'_>,
         warnings: &mut Vec<String>,
         (opening, held): (&Opening<'_>, &mut Charge),
     ) -> Result<Vec<SeriesData>, SelectError> {

@@ -107,7 +107,7 @@ fn other_functions_see_cells_as_histograms() {
 }
 
 #[test]
-fn schemes_do_not_mix_and_it_is_told() {
+fn schemes_do_not_mix_and_it_is_reported() {
     let mut recorded = record(10);
     let labels = [("__name__", "rpc_seconds"), ("route", "/login"), ("host", "x")];
     let mut other = series(&labels, Kind::Histogram, Temporality::Delta);

@@ -51,7 +51,7 @@ fn classic_bounds_are_the_neighbouring_le() {
         let found = vector(instant(&store, &format!("histogram_quantile_bounds({q}, h_bucket)"), 10));
         let edges: Vec<_> = found.iter().map(|one| (one.labels.get("bound"), float(&one.value))).collect();
         assert_eq!(edges, [("lower", lower), ("upper", upper)], "q {q}");
-        assert!(found.iter().all(|one| one.labels.len() == 1), "only the edge is told");
+        assert!(found.iter().all(|one| one.labels.len() == 1), "only the edge is reported");
     };
     check("0.2", f64::NEG_INFINITY, 0.1);
     check("0", f64::NEG_INFINITY, 0.1);
@@ -75,7 +75,7 @@ fn extremes_are_exact_or_not_there() {
     for sample in vector(ask(&recorded.store, "histogram_max")) {
         assert_eq!(float(&sample.value), *recorded.sorted(route_of(&sample.labels), 10, 310).last().unwrap());
     }
-    // A cell without extremes joins one route: that route has no answer, and it is told why.
+    // A cell without extremes joins one route: that route has no answer, and it is reported why.
     let mut other =
         series(&[("__name__", "rpc_seconds"), ("route", "/login"), ("host", "x")], Kind::Histogram, Temporality::Delta);
     let mut cell = Histogram::log_linear();
@@ -354,9 +354,9 @@ fn presence_falls_as_a_fade_goes_on() {
     assert_eq!(of_each(3, 0), 1.0);
 }
 
-/// Which pair is told depends on time first: the reference goes instant by instant.
+/// Which pair is reported depends on time first: the reference goes instant by instant.
 #[test]
-fn of_many_clashes_the_earliest_is_told() {
+fn of_many_clashes_the_earliest_is_reported() {
     let one = |labels: &[(&str, &str)], times: &[i64]| {
         let mut one = series(labels, Kind::Float, Temporality::Gauge);
         one.floats.times.extend_from_slice(times);

@@ -274,7 +274,7 @@ fn hundred_of(temporality: Temporality) -> Vec<SeriesData> {
 }
 
 #[test]
-fn what_looks_at_each_sample_is_told_when_these_are_gone() {
+fn what_looks_at_each_sample_is_reported_when_these_are_gone() {
     let engine = Engine::default();
     let series = hundred_of(Temporality::Gauge);
     let gone = Rolled { gone: true, ..store(&series, false) };

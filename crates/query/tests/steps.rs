@@ -35,22 +35,22 @@ impl Select for Fixed {
 
 /// What one scrape of a series found.
 #[derive(Clone, Debug)]
-enum Found {
+enum Scraped {
     Nothing,
     Float(f64),
     Exponential { scale: i8, counts: Vec<u8>, gauge: bool },
     Custom { bounds: u8, counts: Vec<u8> },
 }
 
-fn found() -> impl Strategy<Value = Found> {
+fn found() -> impl Strategy<Value = Scraped> {
     prop_oneof![
-        2 => Just(Found::Nothing),
-        8 => (0..40_u8).prop_map(|value| Found::Float(f64::from(value) / 2.0 - 3.0)),
-        1 => prop_oneof![Just(STALE), Just(f64::NAN), Just(f64::INFINITY)].prop_map(Found::Float),
+        2 => Just(Scraped::Nothing),
+        8 => (0..40_u8).prop_map(|value| Scraped::Float(f64::from(value) / 2.0 - 3.0)),
+        1 => prop_oneof![Just(STALE), Just(f64::NAN), Just(f64::INFINITY)].prop_map(Scraped::Float),
         4 => (0..3_i8, proptest::collection::vec(0..9_u8, 0..5), any::<bool>())
-            .prop_map(|(scale, counts, gauge)| Found::Exponential { scale, counts, gauge }),
+            .prop_map(|(scale, counts, gauge)| Scraped::Exponential { scale, counts, gauge }),
         2 => (1..4_u8, proptest::collection::vec(0..9_u8, 0..4))
-            .prop_map(|(bounds, counts)| Found::Custom { bounds, counts }),
+            .prop_map(|(bounds, counts)| Scraped::Custom { bounds, counts }),
     ]
 }
 
@@ -62,7 +62,7 @@ fn histogram(scheme: Scheme, counts: &[u8]) -> Histogram<f64> {
     out
 }
 
-fn series(number: usize, scrapes: &[Found], temporality: Temporality) -> SeriesData {
+fn series(number: usize, scrapes: &[Scraped], temporality: Temporality) -> SeriesData {
     let labels = [("__name__", "m_total".to_owned()), ("n", number.to_string()), ("parity", (number % 2).to_string())];
     let mut out = SeriesData {
         labels: Labels::new(labels).unwrap(),
@@ -75,18 +75,18 @@ fn series(number: usize, scrapes: &[Found], temporality: Temporality) -> SeriesD
     for (at, found) in scrapes.iter().enumerate() {
         let time = at as i64 * 10_000 + number as i64 * 700;
         let value = match found {
-            Found::Nothing => continue,
-            Found::Float(value) => {
+            Scraped::Nothing => continue,
+            Scraped::Float(value) => {
                 out.floats.times.push(time);
                 out.floats.values.push(*value);
                 continue;
             }
-            Found::Exponential { scale, counts, gauge } => {
+            Scraped::Exponential { scale, counts, gauge } => {
                 let mut value = histogram(Scheme::Exp2 { scale: *scale }, counts);
                 value.reset = if *gauge { CounterReset::Gauge } else { CounterReset::Unknown };
                 value
             }
-            Found::Custom { bounds, counts } => {
+            Scraped::Custom { bounds, counts } => {
                 let most = usize::from(*bounds) + 1;
                 let bounds: Arc<[f64]> = (1..=*bounds).map(f64::from).collect();
                 histogram(Scheme::Custom { bounds }, &counts[..counts.len().min(most)])
@@ -231,7 +231,7 @@ impl Select for Refusing {
 
 #[test]
 fn a_long_range_is_answered_in_slices() {
-    let scrapes: Vec<Found> = (0..200_u8).map(|value| Found::Float(f64::from(value))).collect();
+    let scrapes: Vec<Scraped> = (0..200_u8).map(|value| Scraped::Float(f64::from(value))).collect();
     let store = Refusing(Fixed((0..3).map(|n| series(n, &scrapes, Temporality::Cumulative)).collect()));
     let ask = |options: EngineOptions, query: &str| Engine::new(options).range(&store, query, 0, 2_000_000, 7000);
     for query in ["sum by (parity) (rate(m_total[45s]))", "m_total * end()", "max_over_time(m_total[50s:9s])"] {
@@ -249,7 +249,7 @@ fn a_long_range_is_answered_in_slices() {
 
 #[test]
 fn hostile_queries_end_in_an_error() {
-    let scrapes = vec![Found::Float(1.0); 10];
+    let scrapes = vec![Scraped::Float(1.0); 10];
     let store = Fixed(vec![series(0, &scrapes, Temporality::Cumulative)]);
     let engine = Engine::new(EngineOptions::default());
     let refused = |query: &str| {
@@ -274,7 +274,7 @@ fn hostile_queries_end_in_an_error() {
 
 #[test]
 fn the_deepest_query_that_parses_fits_the_stack() {
-    let store = Fixed(vec![series(0, &[Found::Float(2.0), Found::Float(3.0)], Temporality::Cumulative)]);
+    let store = Fixed(vec![series(0, &[Scraped::Float(2.0), Scraped::Float(3.0)], Temporality::Cumulative)]);
     let engine = Engine::new(EngineOptions::default());
     let around = [("-(", ")"), ("abs(", ")"), ("sum(", ")"), ("1 + (", ")"), ("last_over_time(", "[1m:10s])")];
     for (open, close) in around {
@@ -294,9 +294,9 @@ fn the_deepest_query_that_parses_fits_the_stack() {
 
 #[test]
 fn floats_and_histograms_of_one_label_set_are_one_series() {
-    let mut floats = series(0, &[Found::Float(2.0), Found::Nothing], Temporality::Cumulative);
-    let exponential = Found::Exponential { scale: 0, counts: vec![1, 2], gauge: false };
-    let mut histograms = series(0, &[Found::Nothing, exponential], Temporality::Cumulative);
+    let mut floats = series(0, &[Scraped::Float(2.0), Scraped::Nothing], Temporality::Cumulative);
+    let exponential = Scraped::Exponential { scale: 0, counts: vec![1, 2], gauge: false };
+    let mut histograms = series(0, &[Scraped::Nothing, exponential], Temporality::Cumulative);
     floats.meta.kind = Kind::Float;
     histograms.meta.kind = Kind::Histogram;
     let store = Fixed(vec![floats, histograms]);

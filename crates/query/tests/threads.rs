@@ -129,9 +129,9 @@ fn limits_and_cancellation_hold_for_all_threads_together() {
         // Histograms count by their bins, which the evaluator does.
         let found = limited(6_001).instant(&store, "sum(increase(took[60s]))", 60_000);
         assert!(matches!(found, Err(Error::TooManySamples { limit: 6_001 })), "{threads} threads: {found:?}");
-        let asked = std::sync::atomic::AtomicUsize::new(0);
+        let requested = std::sync::atomic::AtomicUsize::new(0);
         // ORDERING: Relaxed; a count.
-        let late = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 20;
+        let late = || requested.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 20;
         let found = engine(threads).range_until(&store, "sum(work)", (5_000, 60_000, 5_000), &late);
         assert!(matches!(found, Err(Error::Cancelled)), "{threads} threads: {found:?}");
     }

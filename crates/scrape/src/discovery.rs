@@ -1,6 +1,6 @@
 //! Where targets come from: the configuration itself, files, and addresses that answer groups as JSON.
 //!
-//! Invariants: a source that cannot be read leaves what it said last in force, and is told once.
+//! Invariants: a source that cannot be read leaves what it said last in force, and is reported once.
 //! Threads: files are read on a blocking one.
 //! Limits: [`FILE_BYTES_MAX`](super::config::FILE_BYTES_MAX) each.
 
@@ -28,8 +28,8 @@ pub(super) struct Discovery {
     /// What each file said last, and the bytes that it was read from.
     of_files: BTreeMap<PathBuf, (Vec<u8>, Vec<Group>)>,
     of_http: Vec<Http>,
-    /// What is wrong with a source, told once.
-    told: BTreeMap<String, String>,
+    /// What is wrong with a source, reported once.
+    reported: BTreeMap<String, String>,
 }
 
 struct Http {
@@ -48,7 +48,7 @@ impl Discovery {
             Ok::<_, String>(Http { source: source.clone(), client, groups: Vec::new(), due_ns: 0 })
         };
         let of_http = job.http.iter().map(http).collect::<Result<_, _>>()?;
-        Ok(Self { job, files, clock, of_files: BTreeMap::new(), of_http, told: BTreeMap::new() })
+        Ok(Self { job, files, clock, of_files: BTreeMap::new(), of_http, reported: BTreeMap::new() })
     }
 
     /// Whether the targets may change.
@@ -131,12 +131,12 @@ impl Discovery {
 
     fn tell(&mut self, source: &str, error: Option<String>) {
         match error {
-            Some(error) if self.told.get(source) != Some(&error) => {
+            Some(error) if self.reported.get(source) != Some(&error) => {
                 eprintln!("ogive: job {:?}: {source}: {error}; its targets stay as they were", self.job.name);
-                self.told.insert(source.to_owned(), error);
+                self.reported.insert(source.to_owned(), error);
             }
             Some(_) => {}
-            None => drop(self.told.remove(source)),
+            None => drop(self.reported.remove(source)),
         }
     }
 }

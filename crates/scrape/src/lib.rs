@@ -91,13 +91,13 @@ impl Scraping {
     /// Scrapes until the server ends, and then ends the series of every target. Called within the runtime: a signal is heard from then
     /// on, not from when this is polled.
     pub fn run(self, door: Arc<Door>, view: Arc<View>) -> impl Future<Output = ()> {
-        let asked = (!self.paths.is_empty()).then(|| {
+        let requested = (!self.paths.is_empty()).then(|| {
             let (sender, reloads) = mpsc::channel(RELOADS_MAX);
             *view.reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
             (signal(SignalKind::hangup()), reloads)
         });
         async move {
-            if let Some((Ok(hangup), reloads)) = asked {
+            if let Some((Ok(hangup), reloads)) = requested {
                 self.scrape((door, view), hangup, reloads).await;
             }
         }
@@ -114,9 +114,9 @@ impl Scraping {
         let mut jobs = Jobs { context, pools: BTreeMap::new() };
         jobs.become_of(std::mem::take(&mut self.config.jobs)).await;
         loop {
-            let asked = tokio::select! {
+            let requested = tokio::select! {
                 _ = hangup.recv() => None,
-                asked = reloads.recv() => asked,
+                requested = reloads.recv() => requested,
                 _ = ending.wait_for(|ending| *ending) => break,
             };
             let (paths, files, before) = (self.paths.clone(), self.files, self.config.marks.clone());
@@ -129,7 +129,7 @@ impl Scraping {
             let read = reading.unwrap_or_else(|error| Err(error.to_string()));
             let counters = &jobs.context.door.counters;
             counters.reloads.ended(Which::Scrape, read.is_ok());
-            let by = if asked.is_some() { "POST /-/reload" } else { "signal HUP" };
+            let by = if requested.is_some() { "POST /-/reload" } else { "signal HUP" };
             let done = match read {
                 Ok((config, marks)) => {
                     self.config.marks = marks;
@@ -155,8 +155,8 @@ impl Scraping {
                     Err(error)
                 }
             };
-            if let Some(asked) = asked {
-                let _ = asked.send(done);
+            if let Some(requested) = requested {
+                let _ = requested.send(done);
             }
         }
         jobs.end().await;

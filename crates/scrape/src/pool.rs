@@ -15,7 +15,7 @@ use super::config::{Group, Job};
 use super::discovery::Discovery;
 use super::scrape::{Scrape, Stop};
 use super::series::Cache;
-use super::target::{Made, Target, make};
+use super::target::{Target, TargetOutcome, make};
 use super::view::{Pairs, PoolView, TargetView};
 
 /// 2 s: a target that was written to a file is scraped before who wrote it looks.
@@ -53,7 +53,7 @@ impl Pool {
             running: BTreeMap::new(),
             before,
             groups: None,
-            told: Vec::new(),
+            reported: Vec::new(),
         };
         Ok(Self { job, stop, task: tokio::spawn(work.run(stopping)) })
     }
@@ -90,7 +90,7 @@ struct Work {
     /// What the targets were made of.
     groups: Option<Vec<Group>>,
     /// What is wrong with some of them.
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
 impl Work {
@@ -131,23 +131,23 @@ impl Work {
 
     /// Scrapes the targets of `groups`, and no others.
     async fn become_of(&mut self, groups: Vec<Group>) {
-        let (mut wanted, mut dropped, mut told) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut wanted, mut dropped, mut reported) = (BTreeMap::new(), Vec::new(), Vec::new());
         for group in &groups {
             for address in &group.targets {
                 match make(&self.job, group, &address.0) {
-                    Ok(Made::Active(target)) if wanted.len() < TARGETS_MAX => {
+                    Ok(TargetOutcome::Active(target)) if wanted.len() < TARGETS_MAX => {
                         wanted.insert(target.number(), *target);
                     }
-                    Ok(Made::Active(_)) => told.push(format!("there are more than {TARGETS_MAX} targets")),
-                    Ok(Made::Dropped(labels)) => dropped.push(labels),
-                    Err(error) => told.push(error),
+                    Ok(TargetOutcome::Active(_)) => reported.push(format!("there are more than {TARGETS_MAX} targets")),
+                    Ok(TargetOutcome::Dropped(labels)) => dropped.push(labels),
+                    Err(error) => reported.push(error),
                 }
             }
         }
-        told.dedup();
-        if told != self.told {
-            told.iter().take(10).for_each(|error| eprintln!("ogive: job {:?}: {error}", self.job.name));
-            self.told = told;
+        reported.dedup();
+        if reported != self.reported {
+            reported.iter().take(10).for_each(|error| eprintln!("ogive: job {:?}: {error}", self.job.name));
+            self.reported = reported;
         }
         self.groups = Some(groups);
         let gone: Vec<u64> = self.running.keys().filter(|number| !wanted.contains_key(number)).copied().collect();

@@ -29,7 +29,7 @@ const BATCH_SAMPLES_MAX: usize = 20_000;
 const TRIES: u32 = 6;
 /// 64 KiB are read in a millisecond; what is larger is read while others' tasks move to another thread.
 const INLINE_BYTES_MAX: usize = 64 << 10;
-/// A scrape that began this much after its time is told as of its time: equal distances take less space.
+/// A scrape that began this much after its time is reported as of its time: equal distances take less space.
 const TOLERANCE_NS: i64 = 2_000_000;
 
 /// Whether a target, or a job, goes on.
@@ -54,7 +54,7 @@ pub(super) struct Scrape {
     cache: Cache,
 }
 
-/// A scrape that failed: what is told, and what is counted when the target answered something.
+/// A scrape that failed: what is reported, and what is counted when the target answered something.
 struct Failure(String, Option<&'static str>);
 
 impl Scrape {

@@ -21,7 +21,7 @@ use ogive_protocol::remote_write::Counts;
 use super::config::Job;
 use super::relabel::{self, LabelSet};
 
-/// What is told of each scrape of a target.
+/// What is reported of each scrape of a target.
 const REPORTS: [&str; 5] = [
     "up",
     "scrape_duration_seconds",
@@ -113,7 +113,7 @@ pub(super) struct Round {
     pub(super) bad_events: u64,
 }
 
-/// What is told of one scrape.
+/// What is reported of one scrape.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Report {
     pub(super) is_up: bool,
@@ -323,7 +323,7 @@ impl Cache {
         out
     }
 
-    /// What is told of the scrape; with no report, that there will be none any more.
+    /// What is reported of the scrape; with no report, that there will be none any more.
     pub(super) fn report(&self, tenant: &Tenant, report: Option<Report>, now_ns: i64) -> Vec<Item> {
         let values = match report {
             Some(Report { is_up, seconds, scraped, kept, added }) => {
@@ -332,17 +332,18 @@ impl Cache {
             None => [f64::from_bits(STALE); REPORTS.len()],
         };
         // Of a series that the store never had there is nothing to end.
-        let told =
+        let reported =
             self.reports.iter().enumerate().zip(values).filter(|((_, (_, known)), _)| report.is_some() || *known);
-        told.map(|((at, (def, is_known)), value)| Item {
-            name: if *is_known { Name::Known(def.id(tenant)) } else { Name::Declared(Ok(def.clone())) },
-            origin: Origin::Report(at),
-            time_ns: now_ns,
-            start_ns: None,
-            value: Ok(Value::Float(value)),
-            is_flipped: false,
-        })
-        .collect()
+        reported
+            .map(|((at, (def, is_known)), value)| Item {
+                name: if *is_known { Name::Known(def.id(tenant)) } else { Name::Declared(Ok(def.clone())) },
+                origin: Origin::Report(at),
+                time_ns: now_ns,
+                start_ns: None,
+                value: Ok(Value::Float(value)),
+                is_flipped: false,
+            })
+            .collect()
     }
 
     /// The store took all of `items` but those in `rejected`: from now on it knows their series.

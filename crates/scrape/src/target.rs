@@ -1,6 +1,6 @@
 //! Targets: an address of a group, with everything that the relabeling rules make of it.
 //!
-//! Invariants: a target is told by its labels and its address; labels that begin with two underscores are gone when it is made.
+//! Invariants: a target is identified by its labels and its address; labels that begin with two underscores are gone when it is made.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub struct Target {
 
 /// What an address came to.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Made {
+pub(crate) enum TargetOutcome {
     Active(Box<Target>),
     /// A rule dropped it: its labels before.
     Dropped(Vec<(String, String)>),
@@ -54,7 +54,7 @@ impl Target {
 }
 
 /// The target at `address` of `group`.
-pub(crate) fn make(job: &Job, group: &Group, address: &str) -> Result<Made, String> {
+pub(crate) fn make(job: &Job, group: &Group, address: &str) -> Result<TargetOutcome, String> {
     let mut labels = LabelSet::default();
     for (name, value) in &group.labels {
         labels.set(name, &value.0);
@@ -82,7 +82,7 @@ pub(crate) fn make(job: &Job, group: &Group, address: &str) -> Result<Made, Stri
     };
     let discovered = owned(&labels);
     if !relabel::apply(&job.relabel, &mut labels) {
-        return Ok(Made::Dropped(discovered));
+        return Ok(TargetOutcome::Dropped(discovered));
     }
     let time = |name: &str| {
         let text = labels.get(name);
@@ -99,7 +99,7 @@ pub(crate) fn make(job: &Job, group: &Group, address: &str) -> Result<Made, Stri
         labels.set("instance", &address);
     }
     labels.retain(|name| !name.starts_with("__"));
-    Ok(Made::Active(Box::new(Target { labels: owned(&labels), discovered, url, interval, timeout })))
+    Ok(TargetOutcome::Active(Box::new(Target { labels: owned(&labels), discovered, url, interval, timeout })))
 }
 
 fn url(job: &Job, labels: &LabelSet) -> Result<Uri, String> {

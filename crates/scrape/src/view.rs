@@ -23,7 +23,7 @@ pub struct View {
     pools: Mutex<BTreeMap<String, Arc<PoolView>>>,
     pub(crate) reload: Mutex<Option<mpsc::Sender<Reload>>>,
     /// The jobs in force of each tenant, as YAML without secrets.
-    told: Mutex<Vec<(Tenant, String)>>,
+    reported: Mutex<Vec<(Tenant, String)>>,
 }
 
 /// A job's targets.
@@ -87,18 +87,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl View {
     /// The jobs in force of `tenant` as YAML; empty when there are none.
-    pub fn told(&self, tenant: &Tenant) -> String {
-        lock(&self.told).iter().find(|told| told.0 == *tenant).map(|told| told.1.clone()).unwrap_or_default()
+    pub fn effective_config(&self, tenant: &Tenant) -> String {
+        lock(&self.reported)
+            .iter()
+            .find(|reported| reported.0 == *tenant)
+            .map(|reported| reported.1.clone())
+            .unwrap_or_default()
     }
 
     pub(super) fn tell(&self, jobs: &[Job]) {
-        let mut told: Vec<(Tenant, String)> = Vec::new();
+        let mut reported: Vec<(Tenant, String)> = Vec::new();
         for Job { tenant, .. } in jobs {
-            if told.iter().all(|other| other.0 != *tenant) {
-                told.push((tenant.clone(), config::told(jobs.iter().filter(|job| job.tenant == *tenant))));
+            if reported.iter().all(|other| other.0 != *tenant) {
+                reported
+                    .push((tenant.clone(), config::effective_yaml(jobs.iter().filter(|job| job.tenant == *tenant))));
             }
         }
-        *lock(&self.told) = told;
+        *lock(&self.reported) = reported;
     }
 
     /// Every job by its name.

@@ -129,7 +129,7 @@ fn run(frames: &[Vec<u8>], watched: Option<&str>, is_fed: bool) -> f64 {
     store.unfollow();
     if let Some(counts) = worker.map(|worker| worker.join().expect("no panic")) {
         let fed = counts.taken;
-        // A full ring skips; numbers are told to nobody.
+        // A full ring skips; numbers are reported to nobody.
         assert!(fed > 0 || !is_fed, "{fed} of {accepted} were fed");
     }
     (cpu_seconds() - cpu) * 1e6 / accepted as f64
@@ -145,15 +145,15 @@ fn main() {
             let (nobody, others) = (run(&frames, None, false), run(&frames, Some("other"), false));
             rounds.push([nobody, others, run(&frames, Some("rpc_seconds"), is_fed)]);
         }
-        let told = |what: &str, each: &dyn Fn(&[f64; 3]) -> f64| {
+        let reported = |what: &str, each: &dyn Fn(&[f64; 3]) -> f64| {
             let mut all: Vec<f64> = rounds.iter().map(each).collect();
             all.sort_by(f64::total_cmp);
             println!("{name}, {what}: {:.3} ({:.3} to {:.3})", all[ROUNDS / 2], all[0], all[ROUNDS - 1]);
         };
-        told("CPU us a sample, nobody watches", &|round| round[0]);
-        told("CPU us a sample, other series are watched", &|round| round[1]);
-        told("CPU us a sample, every series is watched", &|round| round[2]);
-        told("others watched / nobody", &|round| round[1] / round[0]);
-        told("watched / nobody", &|round| round[2] / round[0]);
+        reported("CPU us a sample, nobody watches", &|round| round[0]);
+        reported("CPU us a sample, other series are watched", &|round| round[1]);
+        reported("CPU us a sample, every series is watched", &|round| round[2]);
+        reported("others watched / nobody", &|round| round[1] / round[0]);
+        reported("watched / nobody", &|round| round[2] / round[0]);
     }
 }

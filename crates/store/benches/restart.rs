@@ -24,7 +24,7 @@ const SAMPLES_EACH: u64 = 120;
 const STORED: u32 = 980_000;
 /// Says that the new process is to name stored series.
 const STORED_SERIES: &str = "OGIVE_BENCH_SERIES";
-/// What the new process is told its directory by.
+/// The variable that gives the new process its directory.
 const DIRECTORY: &str = "OGIVE_BENCH_RESTART";
 
 struct WallClock(Instant);
@@ -83,9 +83,9 @@ fn stored_series() -> u32 {
 
 fn submit(store: &Store, batch: Batch) {
     let (reply, answer) = mpsc::channel();
-    let told = Box::new(move |verdict: Result<_, Refusal>| reply.send(verdict).unwrap_or(()));
+    let reported = Box::new(move |verdict: Result<_, Refusal>| reply.send(verdict).unwrap_or(()));
     let samples = batch.samples.len() as u64;
-    store.submit(batch, told).expect("there is room");
+    store.submit(batch, reported).expect("there is room");
     assert_eq!(answer.recv().expect("a reply comes").expect("the disk works").accepted, samples);
 }
 
@@ -165,8 +165,8 @@ fn run(name: &str, by_identity: bool) {
     for sequence in 0..SAMPLES_EACH {
         let (reply, answer) = mpsc::channel();
         let batch = batch(sequence, by_identity && sequence > 0, wall_ns);
-        let told = Box::new(move |verdict: Result<_, Refusal>| reply.send(verdict).unwrap_or(()));
-        store.submit(batch, told).expect("there is room");
+        let reported = Box::new(move |verdict: Result<_, Refusal>| reply.send(verdict).unwrap_or(()));
+        store.submit(batch, reported).expect("there is room");
         let verdict = answer.recv().expect("a reply comes").expect("the disk works");
         assert_eq!(verdict.accepted, u64::from(SERIES));
     }

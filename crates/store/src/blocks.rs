@@ -123,13 +123,13 @@ impl Blocks {
         budget: &mut Budget,
     ) -> Result<Vec<SeriesData>, Error> {
         let mut found = Vec::new();
-        // What is left of a series whose samples were deleted can only be told from its samples.
+        // What is left of a series whose samples were deleted can only be distinguished from its samples.
         let with_samples = selection.labels_only.then(|| Selection { labels_only: false, ..selection.clone() });
         for live in self.live(tenant, selection.range).filter(|live| live.meta.resolution_ms == resolution_ms) {
             let block = live.readable();
             let deleted: Vec<&Tombstone> = tombstones.iter().filter(|one| one.concerns(&live.meta)).collect();
-            let asked = with_samples.as_ref().filter(|_| !deleted.is_empty()).unwrap_or(selection);
-            let mut part = block.and_then(|block| block.select_of(asked, wanted, budget));
+            let requested = with_samples.as_ref().filter(|_| !deleted.is_empty()).unwrap_or(selection);
+            let mut part = block.and_then(|block| block.select_of(requested, wanted, budget));
             for data in part.iter_mut().flatten() {
                 deleted.iter().for_each(|tombstone| tombstone.strip(data, resolution_ms));
                 data.rollup_ms = resolution_ms;
@@ -210,9 +210,9 @@ impl Blocks {
         let mut counted = 0;
         for live in self.live(tenant, selection.range).filter(|live| live.meta.resolution_ms == resolution_ms) {
             let deleted: Vec<&Tombstone> = tombstones.iter().filter(|one| one.concerns(&live.meta)).collect();
-            // As in `read`: what is left can only be told from the samples.
-            let asked = Selection { labels_only: deleted.is_empty(), ..selection.clone() };
-            live.readable()?.each_selected(&asked, wanted, &mut Budget::new(usize::MAX), |mut data| {
+            // As in `read`: what is left can only be distinguished from the samples.
+            let requested = Selection { labels_only: deleted.is_empty(), ..selection.clone() };
+            live.readable()?.each_selected(&requested, wanted, &mut Budget::new(usize::MAX), |mut data| {
                 deleted.iter().for_each(|tombstone| tombstone.strip(&mut data, resolution_ms));
                 let is_gone = !deleted.is_empty() && tombstone::is_empty(&data);
                 counted += 1;
@@ -248,8 +248,8 @@ impl Blocks {
 
     /// The blocks of `tenant` in one resolution that touch `range`: their numbers in this set, for [`Blocks::numbered`].
     pub(crate) fn numbers(&self, tenant: &Tenant, resolution_ms: u32, range: TimeRange) -> Vec<usize> {
-        let is_asked = |live: &Live| live.meta.resolution_ms == resolution_ms && live.touches(tenant, range);
-        (0..self.0.len()).filter(|number| is_asked(&self.0[*number])).collect()
+        let is_requested = |live: &Live| live.meta.resolution_ms == resolution_ms && live.touches(tenant, range);
+        (0..self.0.len()).filter(|number| is_requested(&self.0[*number])).collect()
     }
 
     /// What the manifest says of a block, and the block.

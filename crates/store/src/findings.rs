@@ -269,9 +269,9 @@ mod tests {
         findings.note(5, vec![lost(1), lost(2), NewFinding { silent: false, ..lost(3) }]);
         findings.note(6, vec![lost(1)]);
         let findings = open(&disk);
-        let told: Vec<_> = findings.list().into_iter().map(|one| (one.id, one.found_ms, one.problem)).collect();
-        assert_eq!(told.len(), 3);
-        assert_eq!(told[0], (0, 5, "record 1 is lost".to_owned()));
+        let reported: Vec<_> = findings.list().into_iter().map(|one| (one.id, one.found_ms, one.problem)).collect();
+        assert_eq!(reported.len(), 3);
+        assert_eq!(reported[0], (0, 5, "record 1 is lost".to_owned()));
         assert_eq!([warned(&findings, 0, 100), warned(&findings, 0, 101), warned(&findings, 150, 200)], [0, 1, 0]);
         assert_eq!(
             [warned(&findings, 0, 1000), warned(&findings, 300, 350)],

@@ -29,7 +29,7 @@ const GATHERED_FIRST: usize = if cfg!(test) { 5 } else { 10_000 };
 
 /// Which series are asked for.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct SeriesRequest<'a> {
     pub(crate) tenant: &'a Tenant,
     pub(crate) matchers: &'a [Matcher],
     pub(crate) range: TimeRange,
@@ -58,16 +58,16 @@ impl Heads<'_> {
     /// many series are gathered.
     pub(crate) fn find(
         self,
-        asked: Asked<'_>,
+        requested: SeriesRequest<'_>,
         opening: &Opening<'_>,
         check: impl FnOnce(&View) -> Result<(), Error>,
     ) -> Result<(Arc<View>, Vec<Found>, Charge), SelectError> {
-        let (mut view, mut all) = self.gather(asked, opening, GATHERED_FIRST)?;
+        let (mut view, mut all) = self.gather(requested, opening, GATHERED_FIRST)?;
         let counted = all.kinds.iter().sum::<usize>();
         if counted > all.found.len() {
             check(&view)?;
             (opening.counted)(counted);
-            (view, all) = self.gather(asked, opening, usize::MAX)?;
+            (view, all) = self.gather(requested, opening, usize::MAX)?;
         }
         let mut found = all.found;
         found.sort_by(|a, b| (&a.def().labels, a.def().meta.kind).cmp(&(&b.def().labels, b.def().meta.kind)));
@@ -77,7 +77,7 @@ impl Heads<'_> {
     /// Counts what is asked for, and gathers the first `most` of it or a few more.
     fn gather(
         self,
-        asked: Asked<'_>,
+        requested: SeriesRequest<'_>,
         opening: &Opening<'_>,
         most: usize,
     ) -> Result<(Arc<View>, Gathered), SelectError> {
@@ -85,7 +85,7 @@ impl Heads<'_> {
             let give = if all.found.len() < most { Give::Samples } else { Give::Nothing };
             ToShard::Read { request: Arc::clone(request), cursor, give, answer }
         };
-        self.walk(asked, message, Gathered::default, |all, page: Page| {
+        self.walk(requested, message, Gathered::default, |all, page: Page| {
             if (opening.cancelled)() {
                 return Err(SelectError::Cancelled);
             }
@@ -101,19 +101,19 @@ impl Heads<'_> {
     /// What the heads hold of a selection, ascending, and the blocks that hold the rest.
     pub(crate) fn read(
         self,
-        asked: Asked<'_>,
+        requested: SeriesRequest<'_>,
         labels_only: bool,
         budget: &mut Budget,
     ) -> Result<(Arc<View>, Vec<SeriesData>), SelectError> {
-        let (view, found, _) = self.find(asked, &Opening::UNBOUNDED, |_| Ok(()))?;
-        let data = found.iter().map(|found| found.data(asked.range, labels_only, budget));
+        let (view, found, _) = self.find(requested, &Opening::UNBOUNDED, |_| Ok(()))?;
+        let data = found.iter().map(|found| found.data(requested.range, labels_only, budget));
         Ok((view, data.collect::<Result<Vec<SeriesData>, Error>>()?))
     }
 
     /// Calls `each` with the labels of every series that is asked for, in any order, and gives what it made of them.
     pub(crate) fn each_labels<A>(
         self,
-        asked: Asked<'_>,
+        requested: SeriesRequest<'_>,
         opening: &Opening<'_>,
         begin: impl FnMut() -> A,
         each: impl Fn(&mut A, &Labels) -> Result<(), SelectError>,
@@ -123,7 +123,7 @@ impl Heads<'_> {
             ToShard::Read { request, cursor, give: Give::Definitions, answer }
         };
         let mut counted = 0;
-        self.walk(asked, message, begin, |all, page: Page| {
+        self.walk(requested, message, begin, |all, page: Page| {
             if (opening.cancelled)() {
                 return Err(SelectError::Cancelled);
             }
@@ -146,7 +146,7 @@ impl Heads<'_> {
             ToShard::List { request, listing, after, answer }
         };
         let begin = || First::new(limit, opening.held());
-        self.walk(Asked { tenant, matchers: &[], range }, message, begin, |all, page: Listed| {
+        self.walk(SeriesRequest { tenant, matchers: &[], range }, message, begin, |all, page: Listed| {
             // A page ascends, and the next one goes on behind it.
             if (opening.cancelled)() {
                 return Err(SelectError::Cancelled);
@@ -161,12 +161,12 @@ impl Heads<'_> {
     /// where the next one begins.
     fn walk<A, P, C: Default>(
         self,
-        asked: Asked<'_>,
+        requested: SeriesRequest<'_>,
         message: impl Fn(&Arc<ReadRequest>, C, Answer<P>, &A) -> ToShard,
         mut begin: impl FnMut() -> A,
         mut take: impl FnMut(&mut A, P) -> Result<Option<C>, SelectError>,
     ) -> Result<(Arc<View>, A), SelectError> {
-        let Asked { tenant, matchers, range } = asked;
+        let SeriesRequest { tenant, matchers, range } = requested;
         'tries: for _ in 0..READ_TRIES_MAX {
             let view = self.ledger.view();
             sway();

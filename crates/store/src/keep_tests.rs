@@ -1,4 +1,4 @@
-//! The keeper comes to rest: after any history a bounded number of steps leaves nothing to do.
+//! The maintenance thread comes to rest: after any history a bounded number of steps leaves nothing to do.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;
@@ -14,13 +14,13 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// "A day" of these tests: the shortest window of the rollup to a minute.
 const DAY: i64 = 2880;
 
-/// Steps of the keeper so far.
+/// Steps of the maintenance thread so far.
 fn taken(rig: &Rig) -> u64 {
     let status = rig.store().status();
     status.rollups + status.drops + status.compactions + status.erasures
 }
 
-/// Waits until the keeper has nothing left to do, which takes it at most `steps_max` steps.
+/// Waits until the maintenance thread has nothing left to do, which takes it at most `steps_max` steps.
 fn rest(rig: &Rig, steps_max: u64) {
     let before = taken(rig);
     let done = rig.store().settling();

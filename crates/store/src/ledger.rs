@@ -3,7 +3,7 @@
 //! Invariants: a change is durable before a reader sees it; what readers see is always one manifest with its blocks
 //! open; a block's id is never given twice, not even to a block that came to nothing, because a manifest that failed to
 //! become durable may still be found by the next start.
-//! Threads: the flusher and the keeper change it, one at a time; any number look.
+//! Threads: the flusher and the maintenance thread change it, one at a time; any number look.
 //! Failure: a change that cannot be made durable has not happened; the files of dropped blocks are removed after it, and
 //! what cannot be removed then is removed at the next start.
 
@@ -127,8 +127,8 @@ mod tests {
 
     use super::*;
 
-    /// A flush that had nothing to write ended while the keeper changed the manifest, whose view then took the epoch back to
-    /// what it was before: shards had released more than readers knew of, and told them to look again until the next flush.
+    /// A flush that had nothing to write ended while the maintenance thread changed the manifest, whose view then took the epoch back to
+    /// what it was before: shards had released more than readers knew of, and had them look again until the next flush.
     #[test]
     fn a_change_does_not_take_back_the_epoch_of_a_flush_that_ends_meanwhile() {
         let disk = SimulatedDisk::new(1);

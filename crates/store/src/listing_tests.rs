@@ -128,10 +128,10 @@ impl Rig {
 
     /// The label sets that a question is about.
     fn expected(&self, of: usize, matchers: &[Matcher], range: TimeRange) -> BTreeSet<Labels> {
-        let is_asked = |labels: &Labels| matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)));
+        let is_requested = |labels: &Labels| matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)));
         let has = |seconds: &BTreeSet<i64>| seconds.iter().any(|second| range.contains(ms(*second)));
         let held = self.model.iter().filter(|((tenant, _), seconds)| *tenant == of && has(seconds));
-        held.map(|((_, series), _)| def(*series).labels).filter(is_asked).collect()
+        held.map(|((_, series), _)| def(*series).labels).filter(is_requested).collect()
     }
 
     fn check(&self, of: usize, matchers: &[Matcher], range: TimeRange, is_exact: bool) {
@@ -163,14 +163,14 @@ impl Rig {
         let (count, with_samples) = open(usize::MAX).unwrap();
         assert_eq!(with_samples, expected.len());
         if !is_exact {
-            // What the keeper does meanwhile changes how many may have samples.
+            // What the maintenance thread does meanwhile changes how many may have samples.
             return;
         }
         assert_eq!(open(count), Ok((count, with_samples)));
         if let Some(limit) = count.checked_sub(1) {
             let refused = open(limit);
             assert!(
-                matches!(refused, Err(SelectError::TooManySeries { limit: told, .. }) if told == limit),
+                matches!(refused, Err(SelectError::TooManySeries { limit: reported, .. }) if reported == limit),
                 "{refused:?}"
             );
         }
@@ -193,7 +193,7 @@ proptest! {
             rig.play(event);
             was_deleted |= matches!(event, Event::Delete { .. });
         }
-        let asked = [
+        let requested = [
             vec![],
             vec![matcher("__name__", Equal, "m1")],
             vec![matcher("a", Regex, "a[12]")],
@@ -201,7 +201,7 @@ proptest! {
             vec![matcher("b", Equal, ""), matcher("__name__", NotEqual, "m0")],
             vec![matcher("a", Equal, "nothing")],
         ];
-        for (tenant, matchers) in [0, 1].into_iter().flat_map(|tenant| asked.iter().map(move |one| (tenant, one))) {
+        for (tenant, matchers) in [0, 1].into_iter().flat_map(|tenant| requested.iter().map(move |one| (tenant, one))) {
             rig.check(tenant, matchers, TimeRange::ALL, !was_deleted);
             // Names and values are those of whole blocks.
             rig.check(tenant, matchers, TimeRange { start_ms: ms(2), end_ms: ms(5) }, false);

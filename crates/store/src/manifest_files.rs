@@ -24,7 +24,7 @@ const FILES: [&str; 2] = [MANIFEST_FILE, MANIFEST_TWIN];
 const ASIDE_SUFFIX: &str = ".aside";
 
 /// What the files of a manifest say.
-struct Read {
+struct StoredManifest {
     manifest: Manifest,
     /// Every copy of every file says the same.
     agreed: bool,
@@ -53,7 +53,7 @@ impl Manifest {
             Self::default().remove_orphans(disk, directory)?;
             return Ok((Self::default(), Vec::new()));
         };
-        let Read { mut manifest, agreed, from, bad, doubtful } = read;
+        let StoredManifest { mut manifest, agreed, from, bad, doubtful } = read;
         let mut findings = Vec::new();
         if doubtful {
             let generation = manifest.generation;
@@ -132,7 +132,7 @@ impl Manifest {
     /// Gives blocks that this manifest does not name, though a newer one may have, names under which nobody removes them,
     /// and sees to it that their ids are not used again. Tells which.
     fn set_aside(&mut self, disk: &dyn Disk, directory: &Path) -> Result<Vec<String>, Error> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for path in disk.list(directory)? {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             let Some(id) = block::parse_file_name(name) else { continue };
@@ -140,13 +140,13 @@ impl Manifest {
             if self.blocks.iter().all(|meta| meta.id != id) {
                 let aside = directory.join(format!("{name}{ASIDE_SUFFIX}"));
                 disk.rename(&path, &aside)?;
-                told.push(format!(
+                reported.push(format!(
                     "the block {name} is in no manifest that can be read; it is kept as {}",
                     aside.display()
                 ));
             }
         }
-        Ok(told)
+        Ok(reported)
     }
 
     fn remove_orphans(&self, disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
@@ -189,13 +189,13 @@ fn read_file(disk: &dyn Disk, path: &Path) -> Result<Copies, Error> {
     Ok(copies.filter(|read| !matches!(read, Err(Error::Disk(DiskError::NoCopy { .. })))).collect())
 }
 
-fn read_files(disk: &dyn Disk, directory: &Path) -> Result<Option<Read>, Error> {
+fn read_files(disk: &dyn Disk, directory: &Path) -> Result<Option<StoredManifest>, Error> {
     let (mut best, mut agreed) = (None::<(Manifest, &'static str)>, true);
     let (mut bad, mut first, mut doubtful) = (Vec::new(), None, false);
     for name in FILES {
         let (mut any, mut failed) = (false, false);
         let copies = read_file(disk, &directory.join(name)).unwrap_or_else(|error| vec![Err(error)]);
-        // Stores of before there were twins have none; without the first there never was one.
+        // Stores from before there were twins have none; without the first there never was one.
         agreed &= !copies.is_empty();
         for copy in copies {
             match copy {
@@ -217,7 +217,7 @@ fn read_files(disk: &dyn Disk, directory: &Path) -> Result<Option<Read>, Error> 
     }
     match (best, first) {
         (None, Some(error)) => Err(error),
-        (Some((manifest, from)), _) => Ok(Some(Read { manifest, agreed, from, bad, doubtful })),
+        (Some((manifest, from)), _) => Ok(Some(StoredManifest { manifest, agreed, from, bad, doubtful })),
         (None, None) => Ok(None),
     }
 }
@@ -251,10 +251,10 @@ mod tests {
                     2 => disk.put(&path, bytes[..bytes.len() / 2].to_vec()),
                     _ => disk.flip_bit(&path, 100 * damage as usize),
                 }
-                let (found, told) = Manifest::open(&disk, directory).unwrap();
+                let (found, reported) = Manifest::open(&disk, directory).unwrap();
                 assert_eq!(found, sample(2));
-                assert_eq!(told.len(), usize::from(damage > 0), "{name} {damage}: {told:?}");
-                assert!(told.iter().all(|one| one.contains("generation 9") && one.contains(name)), "{told:?}");
+                assert_eq!(reported.len(), usize::from(damage > 0), "{name} {damage}: {reported:?}");
+                assert!(reported.iter().all(|one| one.contains("generation 9") && one.contains(name)), "{reported:?}");
                 assert_eq!(disk.read(&path).unwrap(), bytes, "it is whole again");
                 assert!(disk.length(&Manifest::block_path(directory, BlockId(0))).is_ok());
             }
@@ -288,12 +288,12 @@ mod tests {
         disk.put(&directory.join(MANIFEST_FILE), newer.encode());
         [0, 3, 6].into_iter().for_each(|id| disk.put(&Manifest::block_path(directory, BlockId(id)), vec![1]));
         disk.flip_bit(&directory.join(MANIFEST_FILE), 300);
-        let (found, told) = Manifest::open(&disk, directory).unwrap();
+        let (found, reported) = Manifest::open(&disk, directory).unwrap();
         assert_eq!((found.generation, found.blocks.len(), found.next_block), (9, 2, 7));
-        assert!(told.len() == 2 && told[1].contains("0000000000000006.block.aside"), "{told:?}");
+        assert!(reported.len() == 2 && reported[1].contains("0000000000000006.block.aside"), "{reported:?}");
         assert_eq!(disk.length(&directory.join("0000000000000006.block.aside")).unwrap(), 1);
-        let (again, told) = Manifest::open(&disk, directory).unwrap();
-        assert_eq!((again, told), (found, Vec::new()));
+        let (again, reported) = Manifest::open(&disk, directory).unwrap();
+        assert_eq!((again, reported), (found, Vec::new()));
         // Both are bad: nobody guesses.
         for name in FILES {
             disk.flip_bit(&directory.join(name), 300);

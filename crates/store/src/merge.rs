@@ -541,19 +541,19 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_different_temporalities_are_told() {
+    fn parts_of_different_temporalities_are_reported() {
         let source = |temporality| {
             let mut data = empty(Labels::new([("__name__", "m")]).unwrap(), Kind::Float, temporality);
             (data.floats.times, data.floats.values) = (vec![1000], vec![1.0]);
             vec![data]
         };
-        for (other, told) in [(Temporality::Gauge, 1), (Temporality::Delta, 0)] {
+        for (other, reported) in [(Temporality::Gauge, 1), (Temporality::Delta, 0)] {
             let mut clashes = Vec::new();
             let sources = vec![source(Temporality::Delta), source(other)];
             let merged = merge_telling(sources, |labels, clash| clashes.push((labels.clone(), clash)));
             assert_eq!(merged[0].meta.temporality, Temporality::Delta);
             let clash = Clash { cells: 0, temporalities: true };
-            assert_eq!(clashes, vec![(merged[0].labels.clone(), clash); told]);
+            assert_eq!(clashes, vec![(merged[0].labels.clone(), clash); reported]);
         }
     }
 

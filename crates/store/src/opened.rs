@@ -6,7 +6,7 @@
 //! Limits: what is found is charged to the budget of who opens it. The samples of all that was taken count against the selection's `samples_max`. What heads hold is in memory from the
 //! beginning as it lies there, not copied, and an entry of some 100 bytes for each series of each block. What matches is counted as it is
 //! found, so that too much is refused before all of it was looked at.
-//! Failure: a part that cannot be read is left out and told, as in an answer of parts.
+//! Failure: a part that cannot be read is left out and reported, as in an answer of parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ pub(crate) struct Opened<'a> {
     stats: &'a Stats,
     view: Arc<View>,
     /// The selection as each piece asks it.
-    asked: Vec<Asked>,
+    requested: Vec<SelectionRequest>,
     sets: Vec<Set>,
     range: TimeRange,
     rollup_ms: u32,
@@ -46,7 +46,7 @@ pub(crate) struct Opened<'a> {
     words: Option<Arc<Words>>,
 }
 
-struct Asked {
+struct SelectionRequest {
     selection: Selection,
     resolution_ms: u32,
 }
@@ -59,7 +59,7 @@ struct Set {
 }
 
 enum Part {
-    Block { number: usize, asked: usize, entry: Entry },
+    Block { number: usize, requested: usize, entry: Entry },
     Head(Found),
 }
 
@@ -84,7 +84,7 @@ impl<'a> Opened<'a> {
     ) -> Result<Self, Error> {
         let mut budget = Budget::partial(selection.samples_max);
         let mut finding = Finding { opening, held: opening.charge(0)?, found: Vec::new(), sets: Vec::new() };
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         let mut rollup_ms = 0;
         let held = |range| heads.iter().any(|head| head.holds(range));
         for group in view.groups(tenant, selection, &held) {
@@ -92,12 +92,12 @@ impl<'a> Opened<'a> {
             for piece in &group.pieces {
                 let part = Selection { range: piece.range, ..selection.clone() };
                 for number in view.blocks.numbers(tenant, piece.resolution_ms, piece.range) {
-                    let place = asked.len();
+                    let place = requested.len();
                     let each = |labels: Labels, entry: Entry| {
                         rollup_ms = rollup_ms.max(piece.resolution_ms);
                         let chunks = std::mem::size_of_val(&*entry.chunks);
                         finding.held.grow(PART_BYTES + labels.memory_bytes() + chunks).map_err(SelectError::from)?;
-                        finding.find(labels, entry.kind, Part::Block { number, asked: place, entry })
+                        finding.find(labels, entry.kind, Part::Block { number, requested: place, entry })
                     };
                     let block = view.blocks.numbered(number).1;
                     block
@@ -105,7 +105,7 @@ impl<'a> Opened<'a> {
                         .or_else(|error| budget.miss(error, || "all samples of its block".into()))?;
                     finding.join()?;
                 }
-                asked.push(Asked { selection: part, resolution_ms: piece.resolution_ms });
+                requested.push(SelectionRequest { selection: part, resolution_ms: piece.resolution_ms });
             }
         }
         for head in heads {
@@ -123,7 +123,7 @@ impl<'a> Opened<'a> {
         Ok(Self {
             stats,
             view,
-            asked,
+            requested,
             sets,
             range,
             rollup_ms,
@@ -153,7 +153,7 @@ impl<'a> Opened<'a> {
                 let part = Selection { range: piece.range, ..selection.clone() };
                 for number in view.blocks.numbers(tenant, piece.resolution_ms, piece.range) {
                     let block = view.blocks.numbered(number).1;
-                    // Of what cannot be read the series are told that it is of.
+                    // Of what cannot be read, the series that it belongs to are reported.
                     if let Err(error @ Error::Selection(_)) =
                         block.and_then(|block| block.check_matching(&part, &wanted, opening))
                     {
@@ -204,19 +204,19 @@ impl<'a> Opened<'a> {
         if parts.len() < 2 || !self.view.manifest.tombstones.is_empty() {
             return Ok(None);
         }
-        let Part::Block { number, asked, entry } = &parts[0] else { return Ok(None) };
+        let Part::Block { number, requested, entry } = &parts[0] else { return Ok(None) };
         let (_, Ok(block)) = self.view.blocks.numbered(*number) else { return Ok(None) };
         let mut blank = block.blank(entry)?;
-        blank.rollup_ms = self.asked[*asked].resolution_ms;
+        blank.rollup_ms = self.requested[*requested].resolution_ms;
         let aggregates = entry.aggregates;
         let mut spans = Vec::with_capacity(parts.len());
         for (at, part) in parts.iter().enumerate() {
             let span = match part {
-                Part::Block { number, asked, entry } => {
+                Part::Block { number, requested, entry } => {
                     let (_, Ok(block)) = self.view.blocks.numbered(*number) else { return Ok(None) };
                     let alike = block.is_of(entry, &blank.meta)
                         && entry.aggregates == aggregates
-                        && self.asked[*asked].resolution_ms == blank.rollup_ms;
+                        && self.requested[*requested].resolution_ms == blank.rollup_ms;
                     let ends = entry.chunks.first().zip(entry.chunks.last());
                     ends.filter(|_| alike).map(|(first, last)| (first.time_min, last.time_max))
                 }
@@ -249,9 +249,9 @@ impl<'a> Opened<'a> {
         let mut parts: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
         for part in order.iter().filter_map(|at| parts[*at].take()) {
             match part {
-                Part::Block { number, asked, entry } => {
+                Part::Block { number, requested, entry } => {
                     let block = self.view.blocks.numbered(number).1?;
-                    block.append_entry(&entry, &self.asked[asked].selection, budget, &mut data)?;
+                    block.append_entry(&entry, &self.requested[requested].selection, budget, &mut data)?;
                 }
                 Part::Head(head) => {
                     let clash = merge::add(&mut data, head.data(self.range, false, budget)?);
@@ -269,7 +269,9 @@ impl<'a> Opened<'a> {
         for part in parts {
             let data = match part {
                 Part::Head(head) => Some(head.data(self.range, false, budget)?),
-                Part::Block { number, asked, entry } => self.block_part(labels, (number, asked, &entry), budget)?,
+                Part::Block { number, requested, entry } => {
+                    self.block_part(labels, (number, requested, &entry), budget)?
+                }
             };
             let Some(data) = data else { continue };
             let Some(last) = &mut out else {
@@ -287,10 +289,10 @@ impl<'a> Opened<'a> {
     fn block_part(
         &self,
         labels: &Labels,
-        (number, asked, entry): (usize, usize, &Entry),
+        (number, requested, entry): (usize, usize, &Entry),
         budget: &mut Budget,
     ) -> Result<Option<SeriesData>, Error> {
-        let Asked { selection, resolution_ms } = &self.asked[asked];
+        let SelectionRequest { selection, resolution_ms } = &self.requested[requested];
         let (meta, block) = self.view.blocks.numbered(number);
         let Some(mut data) = block?.entry_data(entry, selection, budget)? else { return Ok(None) };
         data.labels = labels.clone();

@@ -12,7 +12,7 @@ use crate::time_tests::{EPOCH_MS, Rig, cell, def, options, sums, within};
 /// What is sent of one of the series of these tests: start and time in seconds, and a small number that is the value, or says
 /// how often which value is in a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Sent {
+struct SentPoint {
     series: usize,
     start: Option<i64>,
     end: i64,
@@ -31,7 +31,7 @@ fn definition(series: usize) -> SeriesDef {
     def(name, kind, temporality)
 }
 
-impl Sent {
+impl SentPoint {
     fn value(self) -> Value {
         match SERIES[self.series].1 {
             Kind::Float => Value::Float(f64::from(self.value) / 4.0),
@@ -43,21 +43,21 @@ impl Sent {
         SERIES[self.series].2 == Temporality::Delta
     }
 
-    /// What a duplicate is told by; a fragment has none.
+    /// What a duplicate is reported by; a fragment has none.
     fn identity(self) -> Option<Self> {
         self.start.filter(|_| self.is_delta()).map(|_| self)
     }
 }
 
 /// Few values, starts and times, so that the same comes again and again; and a long run, so that parts and chunks are full.
-fn any_sent() -> impl Strategy<Value = Vec<Sent>> {
+fn any_sent() -> impl Strategy<Value = Vec<SentPoint>> {
     let one = (0..4_usize, prop_oneof![Just(None), Just(Some(10)), Just(Some(5))], 1..14_i64, 1..4_u8);
     let one = one.prop_map(|(series, length, place, value)| {
         let end = place * 20;
-        Sent { series, start: length.map(|length| end - length), end, value }
+        SentPoint { series, start: length.map(|length| end - length), end, value }
     });
     let run = (0..4_usize, 1..300_i64).prop_map(|(series, count)| {
-        let at = |n: i64| Sent { series, start: Some(n - 1), end: n, value: 1 + (n % 3) as u8 };
+        let at = |n: i64| SentPoint { series, start: Some(n - 1), end: n, value: 1 + (n % 3) as u8 };
         (1..=count).map(at).collect::<Vec<_>>()
     });
     let again = proptest::collection::vec(one, 1..80);
@@ -65,9 +65,9 @@ fn any_sent() -> impl Strategy<Value = Vec<Sent>> {
         .prop_flat_map(|(again, run)| Just([again, run].concat()).prop_shuffle())
 }
 
-/// All samples of a series by their time: what points, fragments or rewrites come to, and the start that is told.
-fn model(all: &[Sent]) -> BTreeMap<usize, Vec<(i64, i64, u64)>> {
-    let mut series: BTreeMap<usize, BTreeMap<i64, Vec<Sent>>> = BTreeMap::new();
+/// All samples of a series by their time: what points, fragments or rewrites come to, and the start that is reported.
+fn model(all: &[SentPoint]) -> BTreeMap<usize, Vec<(i64, i64, u64)>> {
+    let mut series: BTreeMap<usize, BTreeMap<i64, Vec<SentPoint>>> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for sent in all {
         if sent.identity().is_none_or(|identity| seen.insert(identity)) {
@@ -75,8 +75,8 @@ fn model(all: &[Sent]) -> BTreeMap<usize, Vec<(i64, i64, u64)>> {
         }
     }
     let ms = |second: i64| EPOCH_MS + second * 1000;
-    let start = |sent: &Sent| sent.start.map_or(0, ms);
-    let row = |(end, sents): (i64, Vec<Sent>)| {
+    let start = |sent: &SentPoint| sent.start.map_or(0, ms);
+    let row = |(end, sents): (i64, Vec<SentPoint>)| {
         if sents[0].is_delta() {
             let total = sents.iter().map(|sent| u64::from(sent.value)).sum();
             return (ms(end), sents.iter().map(start).min().unwrap(), total);
@@ -107,8 +107,8 @@ fn rows(answer: &[SeriesData]) -> BTreeMap<usize, Vec<(i64, i64, u64)>> {
     answer.iter().map(of).collect()
 }
 
-/// Sends a batch; gives how many of it were told to be duplicates.
-fn send(rig: &mut Rig, batch: &[Sent]) -> u64 {
+/// Sends a batch; gives how many of it were reported to be duplicates.
+fn send(rig: &mut Rig, batch: &[SentPoint]) -> u64 {
     let samples = batch.iter().map(|sent| (definition(sent.series), sent.start, sent.end, sent.value())).collect();
     let verdict = rig.send_started(samples);
     assert_eq!((verdict.rejected.len(), verdict.folded), (0, 0));
@@ -126,7 +126,7 @@ proptest! {
         size in 1..30_usize,
     ) {
         let mut rig = Rig::new(20_000, options());
-        // What is in memory, where a point that comes again is told to be a duplicate.
+        // What is in memory, where a point that comes again is instructed to be a duplicate.
         let mut held = BTreeSet::new();
         for (at, batch) in sent.chunks(size).enumerate() {
             let known = batch.iter().filter_map(|sent| sent.identity()).filter(|identity| !held.insert(*identity)).count();
@@ -159,7 +159,7 @@ proptest! {
         for batch in sent.chunks(size) {
             send(&mut rig, batch);
         }
-        let points_alone: Vec<Sent> = sent.iter().chain(&sent).copied().collect();
+        let points_alone: Vec<SentPoint> = sent.iter().chain(&sent).copied().collect();
         let expected = model(&points_alone);
         prop_assert_eq!(rows(&rig.all()), expected.clone());
         let (finest, rolled) = read(&rig, within(0, 300));

@@ -63,7 +63,7 @@ impl Retention {
 ///
 /// Invariants: what was once refused as too old stays so, wherever the clock goes; a drop raises the bound before it
 /// looks at the blocks, so nothing is accepted for times that are being dropped.
-/// Threads: the journal writer asks, the keeper raises.
+/// Threads: the journal writer asks, the maintenance thread raises.
 pub(crate) struct Oldest {
     retention: Retention,
     clock: Arc<RetentionClock>,

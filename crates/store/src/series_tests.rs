@@ -200,11 +200,11 @@ fn a_series_that_was_silent_for_an_hour_may_come_back_as_something_else_and_answ
     let range = TimeRange::ALL;
     let matchers = vec![Matcher::new("__name__", MatchOp::Equal, "silent").unwrap()];
     let selection = Selection { matchers, range, samples_max: 9, labels_only: false, resolution: Default::default() };
-    let check = |store: &Store, told: usize| {
+    let check = |store: &Store, reported: usize| {
         let partial = store.select_partial(&selection).unwrap();
         let kinds: Vec<_> = partial.series.iter().map(|data| (data.meta.kind, data.meta.temporality)).collect();
         assert_eq!(kinds, [(Kind::Float, Temporality::Delta), (Kind::Text, Temporality::Gauge)]);
-        assert_eq!((&partial.series[0].floats.values[..], partial.warnings.len()), (&[7.0, 1.0][..], told));
+        assert_eq!((&partial.series[0].floats.values[..], partial.warnings.len()), (&[7.0, 1.0][..], reported));
     };
     check(&store, 1);
     store.flush_whole().unwrap();
@@ -349,7 +349,7 @@ fn opening_a_selection_ends_at_its_limit_and_with_its_caller() {
     assert_eq!(open(700, false), Ok((700, 800)));
     for limit in [699, 400, 399, 1, 0] {
         let found = open(limit, false).unwrap_err();
-        assert!(matches!(found, SelectError::TooManySeries { limit: told, .. } if told == limit), "{found:?}");
+        assert!(matches!(found, SelectError::TooManySeries { limit: reported, .. } if reported == limit), "{found:?}");
     }
     assert_eq!(open(700, true), Err(SelectError::Cancelled));
     assert_eq!(crate::testing::select_both_ways(&store, &selection).series.len(), 700);

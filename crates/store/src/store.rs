@@ -4,7 +4,7 @@
 //! and each sample once.
 //! Threads: see [`crate::ingest`]; all end when the store is dropped, after what was submitted is durable.
 //! Failure: a directory has one store at a time; a second one is refused. A torn journal is cut, corruption is
-//! told in [`Status`], a broken manifest stops the start.
+//! reported in [`Status`], a broken manifest stops the start.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::bell::Bell;
 use crate::class::Class;
 use crate::findings::{Findings, NewFinding};
 use crate::first::First;
-use crate::heads::{Asked, Heads};
+use crate::heads::{Heads, SeriesRequest};
 use crate::ingest::FlushWish;
 use crate::ingest::flusher::Flusher;
 use crate::ingest::follow::{Follow, Follower, Watch};
@@ -34,7 +34,7 @@ use crate::ingest::shard::{self, HeadSize, ToShard};
 use crate::ingest::stats::{Recovered, Stats, Status};
 use crate::ingest::writer::{Command, Core, Submission, Writer, ids_of};
 use crate::ingest::{Clock, Limits, Options, Queue, Refusal, Reply};
-use crate::keep::{self, Keeper};
+use crate::keep::{self, Maintainer};
 use crate::layout::JOURNAL_DIRECTORY;
 use crate::ledger::Ledger;
 use crate::merge::{self, Clash, merge_telling};
@@ -54,7 +54,7 @@ pub struct Store {
     shards: Vec<SyncSender<ToShard>>,
     ledger: Arc<Ledger>,
     bell: Arc<Bell<FlushWish>>,
-    keeper: Arc<Bell<keep::Wish>>,
+    maintenance: Arc<Bell<keep::Wish>>,
     size: Arc<HeadSize>,
     stats: Arc<Stats>,
     findings: Findings,
@@ -74,7 +74,7 @@ impl Store {
     /// # Errors
     /// The disk's, or [`Error::Corrupt`] when the manifest is broken.
     pub fn open(disk: Arc<dyn Disk>, directory: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let Found { lock, manifest, blocks, sources, journal, met } = find(&disk, directory, &options)?;
+        let OpenedDirectory { lock, manifest, blocks, sources, journal, met } = find(&disk, directory, &options)?;
         let now_ms = clock.wall_ns() / 1_000_000;
         let findings = Findings::open(Arc::clone(&disk), directory, now_ms);
         let size = Arc::new(HeadSize::default());
@@ -82,13 +82,14 @@ impl Store {
         let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
         let from = manifest.replay_from;
         let ledger = Ledger::new(disk, directory, manifest, blocks).with_reserve(options.reserve_bytes);
-        let (bell, keeper) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+        let (bell, maintenance) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
         let (oldest, retention_clock, finding) = retention_of(&options, &ledger, &clock);
         let (shards, shard_threads): (Vec<_>, Vec<_>) =
             (0..options.shards.max(1)).map(|number| shard::start(number, Arc::clone(&size))).unzip();
         let core = core_of(Core::new(sources, limits(&options), &shards, (&stats, &size, &oldest)), &ledger, &clock);
-        let keeping = Keeper::new(&ledger, (&keeper, &bell), &stats, &clock, (&oldest, &retention_clock), &options);
-        let mut flusher = Flusher::new(&ledger, &shards, &queue, &stats, &clock, (&options, &keeper));
+        let keeping =
+            Maintainer::new(&ledger, (&maintenance, &bell), &stats, &clock, (&oldest, &retention_clock), &options);
+        let mut flusher = Flusher::new(&ledger, &shards, &queue, &stats, &clock, (&options, &maintenance));
         let ring = Arc::clone(&bell);
         let mut writer = Writer {
             core,
@@ -119,13 +120,13 @@ impl Store {
             start("keep", move || keeping.run()),
         ];
         // What came to an end while no store was open.
-        keeper.ring(None);
+        maintenance.ring(None);
         Ok(Self {
             queue,
             shards,
             ledger,
             bell,
-            keeper,
+            maintenance,
             size,
             stats,
             findings,
@@ -212,7 +213,7 @@ impl Store {
 
     /// Deletes the samples of `tenant` in `range` of the series that all matchers of one of `selectors` accept: those that were
     /// acknowledged before this was called. Durable and in force when it returns; what arrives later for the same times
-    /// stays. The bytes go as the keeper writes the blocks anew: [`Store::settle`] waits for that.
+    /// stays. The bytes go as the maintenance thread writes the blocks anew: [`Store::settle`] waits for that.
     ///
     /// # Errors
     /// The disk's, [`Error::Refused`] or [`Error::TooManyDeletions`]; then nothing is deleted.
@@ -232,7 +233,7 @@ impl Store {
                 range,
             }));
         })?;
-        self.keeper.ring(None);
+        self.maintenance.ring(None);
         Ok(())
     }
 
@@ -276,7 +277,7 @@ impl Store {
     /// Hears when nothing is left to be done to the blocks.
     pub(crate) fn settling(&self) -> Receiver<()> {
         let (answer, done) = std::sync::mpsc::channel();
-        self.keeper.ring(Some(answer));
+        self.maintenance.ring(Some(answer));
         done
     }
 
@@ -288,7 +289,7 @@ impl Store {
     /// An operator says that the wall clock is right: retention goes by it from now on. Gives how far it was doubted, milliseconds.
     pub fn believe_clock(&self) -> i64 {
         let lag_ms = self.retention_clock.believe();
-        self.keeper.ring(None);
+        self.maintenance.ring(None);
         lag_ms
     }
 
@@ -429,10 +430,10 @@ impl Store {
         self.tell_shards(|| Follow::End);
     }
 
-    fn tell_shards(&self, mut told: impl FnMut() -> Follow) {
+    fn tell_shards(&self, mut reported: impl FnMut() -> Follow) {
         for shard in &self.shards {
-            // A shard that is gone panicked; who asks it next is told.
-            let _ = shard.send(ToShard::Follow(told()));
+            // A shard that is gone panicked; whoever asks it next gets the error.
+            let _ = shard.send(ToShard::Follow(reported()));
         }
     }
 
@@ -494,7 +495,7 @@ impl Store {
 
     fn opened(&self, tenant: &Tenant, selection: &Selection, opening: &Opening<'_>) -> Result<Opened<'_>, SelectError> {
         let check = |view: &View| Opened::check(view, tenant, selection, opening);
-        let (view, heads, held) = self.heads().find(asked(tenant, selection), opening, check)?;
+        let (view, heads, held) = self.heads().find(requested(tenant, selection), opening, check)?;
         let opened = Opened::new((view, &self.stats), tenant, selection, (heads, held), opening)?;
         opened.warn(self.findings.warnings(tenant, selection.range));
         Ok(opened)
@@ -505,8 +506,8 @@ impl Store {
     }
 }
 
-const fn asked<'a>(tenant: &'a Tenant, selection: &'a Selection) -> Asked<'a> {
-    Asked { tenant, matchers: selection.matchers.as_slice(), range: selection.range }
+const fn requested<'a>(tenant: &'a Tenant, selection: &'a Selection) -> SeriesRequest<'a> {
+    SeriesRequest { tenant, matchers: selection.matchers.as_slice(), range: selection.range }
 }
 
 /// A store as one tenant sees it.
@@ -539,7 +540,7 @@ impl TenantView<'_> {
                 }
                 Ok(())
             };
-            heads.each_labels(Asked { tenant, matchers, range }, opening, BTreeSet::new, add)?
+            heads.each_labels(SeriesRequest { tenant, matchers, range }, opening, BTreeSet::new, add)?
         };
         names.extend(view.blocks.label_names(tenant, matchers, range)?);
         Ok(names.into_iter().collect())
@@ -568,7 +569,12 @@ impl TenantView<'_> {
                 }
                 all.check()
             };
-            heads.each_labels(Asked { tenant, matchers, range }, opening, || First::new(limit, opening.held()), add)?
+            heads.each_labels(
+                SeriesRequest { tenant, matchers, range },
+                opening,
+                || First::new(limit, opening.held()),
+                add,
+            )?
         };
         view.blocks.label_values((tenant, matchers, range), name, &mut values)?;
         Ok(values.into_set()?.into_iter().collect())
@@ -577,7 +583,8 @@ impl TenantView<'_> {
 
 impl TenantView<'_> {
     fn read(&self, selection: &Selection, budget: &mut Budget) -> Result<Vec<SeriesData>, SelectError> {
-        let (view, heads) = self.store.heads().read(asked(self.tenant, selection), selection.labels_only, budget)?;
+        let (view, heads) =
+            self.store.heads().read(requested(self.tenant, selection), selection.labels_only, budget)?;
         let stored = view.select(self.tenant, selection, &heads, budget)?;
         let mut all = merge_telling(vec![stored, heads], |labels, clash| budget.clash(labels, clash));
         for data in &mut all {
@@ -623,16 +630,17 @@ impl Select for TenantView<'_> {
             all.add(labels);
             all.check()
         };
-        let asked = Asked { tenant: self.tenant, matchers, range };
+        let requested = SeriesRequest { tenant: self.tenant, matchers, range };
         let (view, mut first) =
-            self.store.heads().each_labels(asked, opening, || First::new(limit, opening.held()), add)?;
+            self.store.heads().each_labels(requested, opening, || First::new(limit, opening.held()), add)?;
         view.label_sets((self.tenant, matchers, range), &mut first, opening)?;
         first.into_set()
     }
 
     fn histogram_names(&self, range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
-        let asked = (self.tenant, range);
-        let (view, names) = self.store.heads().list(asked, &Listing::Histograms, (usize::MAX, &Opening::UNBOUNDED))?;
+        let requested = (self.tenant, range);
+        let (view, names) =
+            self.store.heads().list(requested, &Listing::Histograms, (usize::MAX, &Opening::UNBOUNDED))?;
         let mut names = names.into_set()?;
         names.extend(view.blocks.histogram_names(self.tenant, range)?);
         Ok(names)
@@ -662,7 +670,7 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.queue.close();
         self.bell.close();
-        self.keeper.close();
+        self.maintenance.close();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -686,17 +694,17 @@ const fn limits(options: &Options) -> Limits {
 }
 
 /// What a directory holds of a store.
-struct Found {
+struct OpenedDirectory {
     lock: DirectoryLock,
     manifest: Manifest,
     blocks: Blocks,
     sources: SourceTable,
     journal: Journal,
-    met: Met,
+    met: OpeningProblems,
 }
 
 /// What opening met before the journal was replayed, one sentence each.
-struct Met {
+struct OpeningProblems {
     /// The manifest's, with whether samples may be missing for it.
     manifest: (Vec<String>, bool),
     blocks: Vec<String>,
@@ -705,19 +713,19 @@ struct Met {
     last: Option<String>,
 }
 
-impl Met {
+impl OpeningProblems {
     /// What is lost. Blocks that cannot be read are met by whoever reads them.
     fn lost(&self, blocks: &Blocks, last: TimeRange) -> Vec<NewFinding> {
-        let (told, is_lost) = &self.manifest;
-        let told = told.iter().filter(|_| *is_lost).cloned();
-        let mut lost: Vec<NewFinding> = told.map(|told| NewFinding::silent(told, TimeRange::ALL)).collect();
+        let (reported, is_lost) = &self.manifest;
+        let reported = reported.iter().filter(|_| *is_lost).cloned();
+        let mut lost: Vec<NewFinding> = reported.map(|reported| NewFinding::silent(reported, TimeRange::ALL)).collect();
         lost.extend(blocks.failures().filter_map(|(id, error)| {
             let meta = blocks.metas().find(|meta| meta.id == id)?;
             let range = TimeRange { start_ms: meta.time_min.saturating_sub(1), end_ms: meta.time_max };
             let (problem, tenant) = (block_failure(id, error), Some(meta.tenant.clone()));
             Some(NewFinding { problem, tenant, range, silent: false })
         }));
-        lost.extend(self.last.iter().map(|told| NewFinding::silent(told.clone(), last)));
+        lost.extend(self.last.iter().map(|reported| NewFinding::silent(reported.clone(), last)));
         lost
     }
 
@@ -729,18 +737,18 @@ impl Met {
     }
 }
 
-fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<Found, Error> {
+fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<OpenedDirectory, Error> {
     disk.create_dir_all(directory)?;
     let lock = disk.lock(directory)?;
     snapshot::finish_rollback(&**disk, directory)?;
-    let (manifest, told) = Manifest::open(&**disk, directory)?;
+    let (manifest, reported) = Manifest::open(&**disk, directory)?;
     let blocks = Blocks::open(&**disk, directory, &manifest);
     let sources = read_windows(&manifest, directory)?;
     let (journal, bad, last) = open_journal(disk, directory, options, &manifest)?;
     // More than the sentence that says which file was read: it names what no manifest does.
-    let is_lost = told.len() > 1;
-    let met = Met { manifest: (told, is_lost), blocks: block_failures(&blocks), journal: bad, last };
-    Ok(Found { lock, manifest, blocks, sources, journal, met })
+    let is_lost = reported.len() > 1;
+    let met = OpeningProblems { manifest: (reported, is_lost), blocks: block_failures(&blocks), journal: bad, last };
+    Ok(OpenedDirectory { lock, manifest, blocks, sources, journal, met })
 }
 
 fn block_failures(blocks: &Blocks) -> Vec<String> {
@@ -776,11 +784,12 @@ fn open_journal(
         first: manifest.replay_from,
     };
     let (journal, recovery) = Journal::open(Arc::clone(disk), &directory.join(JOURNAL_DIRECTORY), options)?;
-    let told = |(path, offset, bytes): (std::path::PathBuf, u64, u64)| {
+    let reported = |(path, offset, bytes): (std::path::PathBuf, u64, u64)| {
         format!("{}: the last {bytes} bytes, from {offset} on, are torn and left out", path.display())
     };
-    let torn = recovery.torn.map(told);
-    let last = torn.clone().filter(|_| recovery.torn_is_whole).map(|told| format!("{told}: a record, which was bad"));
+    let torn = recovery.torn.map(reported);
+    let last =
+        torn.clone().filter(|_| recovery.torn_is_whole).map(|reported| format!("{reported}: a record, which was bad"));
     let torn = last.clone().or(torn);
     Ok((journal, torn.into_iter().chain(recovery.corruptions.iter().map(ToString::to_string)).collect(), last))
 }

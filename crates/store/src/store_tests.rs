@@ -329,7 +329,7 @@ fn batches_that_come_together_share_an_fsync() {
 }
 
 #[test]
-fn a_failed_fsync_is_told_and_the_batch_sent_again_counts_once() {
+fn a_failed_fsync_is_reported_and_the_batch_sent_again_counts_once() {
     let disk = SimulatedDisk::new(1);
     let store = open(&disk);
     submit(&store, one(0, "old", 1.0)).unwrap();
@@ -505,7 +505,7 @@ fn the_journal_goes_when_its_samples_are_in_blocks() {
 }
 
 #[test]
-fn corruption_of_the_journal_is_told_and_costs_one_batch() {
+fn corruption_of_the_journal_is_reported_and_costs_one_batch() {
     let disk = SimulatedDisk::new(1);
     let store = open(&disk);
     for n in 0..3 {
@@ -517,7 +517,7 @@ fn corruption_of_the_journal_is_told_and_costs_one_batch() {
     let store = open(&disk);
     assert_eq!(read(&store, "g").unwrap().floats.values, [1.0, 2.0]);
     let findings = store.status().recovered.findings;
-    assert_eq!(findings.len(), 1, "what opening and replay both met is told once: {findings:?}");
+    assert_eq!(findings.len(), 1, "what opening and replay both met is reported once: {findings:?}");
     assert!(findings[0].contains("journal") && findings[0].contains("bytes 64.."), "{findings:?}");
 }
 

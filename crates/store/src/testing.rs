@@ -218,7 +218,7 @@ pub(crate) fn select_both_ways(store: &dyn Select, selection: &Selection) -> Par
         let taken: Vec<Vec<SeriesData>> = (0..set.count()).rev().map(|number| set.take(number).unwrap()).collect();
         let taken: Vec<SeriesData> = taken.into_iter().rev().flatten().collect();
         assert!((0..set.count()).all(|number| set.take(number).unwrap().is_empty()), "each is given once");
-        // What writers and the keeper did meanwhile may be in one of them and not in the other.
+        // What writers and the maintenance thread did meanwhile may be in one of them and not in the other.
         let before = std::mem::replace(&mut whole, store.select_partial(selection).unwrap());
         if bits(&before.series) != bits(&whole.series) || before.warnings != whole.warnings {
             continue;

@@ -671,7 +671,7 @@ fn the_power_may_go_at_each_step_of_the_keeper() {
             return;
         }
     }
-    panic!("the keeper never ended");
+    panic!("the maintenance thread never ended");
 }
 
 /// A tenant with one block a day has nothing to compact: its texts stayed as the flush had packed them.
@@ -740,9 +740,9 @@ fn texts_of_a_compacted_day_are_packed_hard_and_a_few_do_not_rewrite_much_else()
 }
 
 /// A restart forgets which scheme a series had, so fragments of a cell may meet in blocks that do not merge: one of them was
-/// missing from every answer, and nobody was told.
+/// missing from every answer, and nobody was notified.
 #[test]
-fn fragments_whose_schemes_do_not_merge_are_told_and_counted() {
+fn fragments_whose_schemes_do_not_merge_are_reported_and_counted() {
     let mut rig = Rig::new(0, Options { rollups: Vec::new(), compact_blocks: 8, ..options() });
     let part = |scheme: Scheme, second| {
         let series = def("cells", Kind::Histogram, Temporality::Delta);
@@ -762,12 +762,12 @@ fn fragments_whose_schemes_do_not_merge_are_told_and_counted() {
         labels_only: false,
         resolution: Resolution::Finest,
     };
-    for asked in 1..3 {
+    for requested in 1..3 {
         let partial = rig.store().select_partial(&all).unwrap();
         assert_eq!(partial.series[0].histograms.times.len(), 2);
         assert!(partial.warnings.len() == 1 && partial.warnings[0].contains("cells of"), "{:?}", partial.warnings);
         let status = rig.store().status();
-        assert_eq!((status.read_clashes, status.written_clashes), (asked, 0));
+        assert_eq!((status.read_clashes, status.written_clashes), (requested, 0));
         rig.flush();
     }
     rig.clock.advance(61 * SECOND as u64);

@@ -403,8 +403,11 @@ fn a_scrub_writes_the_manifest_that_the_store_has_in_memory() {
     drop(store);
     let store = open(Arc::new(disk.clone()), "/s");
     assert_eq!(held(&store), (0..20).collect());
-    let told = &store.status().recovered.findings;
-    assert!(told.len() == 1 && told[0].contains("MANIFEST is corrupt") && told[0].contains("MANIFEST.2"), "{told:?}");
+    let reported = &store.status().recovered.findings;
+    assert!(
+        reported.len() == 1 && reported[0].contains("MANIFEST is corrupt") && reported[0].contains("MANIFEST.2"),
+        "{reported:?}"
+    );
     assert_eq!(store.scrub(WALL_NS / 1_000_000, &mut quick).unwrap().found, 0);
 }
 
@@ -413,17 +416,17 @@ fn warnings(store: &Store, start_s: i64, end_s: i64) -> Vec<String> {
     let range = TimeRange { start_ms: at(start_s), end_ms: at(end_s) };
     let (matchers, resolution) = (Vec::new(), Default::default());
     let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
-    let told = store.select_partial(&selection).unwrap().warnings;
+    let reported = store.select_partial(&selection).unwrap().warnings;
     let opened = store.open(&selection, &ogive_model::Opening::UNBOUNDED).unwrap();
     (0..opened.count()).for_each(|at| drop(opened.take(at).unwrap()));
-    assert_eq!(opened.warnings(), told);
-    told
+    assert_eq!(opened.warnings(), reported);
+    reported
 }
 
 /// Of thirty acknowledged records one was lost to a bad byte: 29 samples were the answer, without a word, and after the next
 /// restart nobody knew of it. Now it is known until somebody acknowledges it, and answers say so.
 #[test]
-fn a_lost_record_is_told_by_answers_until_somebody_acknowledges_it() {
+fn a_lost_record_is_reported_by_answers_until_somebody_acknowledges_it() {
     for (lost, from_end) in [(15, None), (29, Some(20))] {
         let disk = SimulatedDisk::new(1);
         let store = open(Arc::new(disk.clone()), "/s");
@@ -444,9 +447,9 @@ fn a_lost_record_is_told_by_answers_until_somebody_acknowledges_it() {
         let store = open(Arc::new(disk.clone()), "/s");
         assert_eq!(held(&store).len(), 29, "{lost}");
         assert_eq!((store.findings().len(), store.status().findings), (1, 1), "{:?}", store.findings());
-        let told = warnings(&store, 0, 30);
-        assert!(told.len() == 1 && told[0].contains(&segment.display().to_string()), "{told:?}");
-        assert!(told[0].contains("ogive scrub --acknowledge"), "{told:?}");
+        let reported = warnings(&store, 0, 30);
+        assert!(reported.len() == 1 && reported[0].contains(&segment.display().to_string()), "{reported:?}");
+        assert!(reported[0].contains("ogive scrub --acknowledge"), "{reported:?}");
         assert_eq!(warnings(&store, -90_000, -80_000), [""; 0], "it cannot have been then");
         // A scrub meets the same and notes nothing twice; a clean restart replays nothing and knows of it all the same.
         let scrubbed = store.scrub(WALL_NS / 1_000_000, &mut quick).unwrap();
@@ -463,7 +466,7 @@ fn a_lost_record_is_told_by_answers_until_somebody_acknowledges_it() {
     }
 }
 
-/// A part of a block that no copy has: whoever reads it is told, and it stays known when the block has gone.
+/// A part of a block that no copy has: whoever reads it gets a warning, and it stays known when the block has gone.
 #[test]
 fn what_a_scrub_cannot_heal_is_known_until_somebody_acknowledges_it() {
     let disk = SimulatedDisk::new(1);

@@ -37,13 +37,13 @@ pub(crate) struct Piece {
 }
 
 /// Which series.
-type Wanted = fn(Kind, Temporality) -> bool;
+type KindFilter = fn(Kind, Temporality) -> bool;
 
 /// Series and what answers for them.
 pub(crate) struct Group {
     /// Ascending.
     pub(crate) pieces: Vec<Piece>,
-    wanted: Wanted,
+    wanted: KindFilter,
     /// Texts are another group's.
     without_texts: bool,
 }
@@ -120,9 +120,9 @@ impl View {
         for group in self.groups(tenant, &of(range), &|_| true) {
             let wanted = |kind, temporality| group.wants(kind, temporality);
             for piece in &group.pieces {
-                let asked = (tenant, piece.resolution_ms);
+                let requested = (tenant, piece.resolution_ms);
                 self.blocks.label_sets(
-                    asked,
+                    requested,
                     (&of(piece.range), &wanted),
                     &self.manifest.tombstones,
                     (first, opening),
@@ -154,7 +154,7 @@ impl View {
         let finest = self.finest(tenant, selection.range);
         let group = |pieces, wanted| Group { pieces, wanted, without_texts: false };
         let all = |pieces| vec![group(pieces, any)];
-        let (wanted, others): (Wanted, Wanted) = match selection.resolution {
+        let (wanted, others): (KindFilter, KindFilter) = match selection.resolution {
             _ if selection.labels_only => return all(finest),
             Resolution::Finest => return all(finest),
             Resolution::Width(0) => {

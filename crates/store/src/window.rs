@@ -12,7 +12,7 @@ use ogive_model::TimeRange;
 pub struct Window {
     /// Excluded, milliseconds.
     pub start_ms: i64,
-    /// Milliseconds; 0 for a block of before there were windows, which may hold any time.
+    /// Milliseconds; 0 for a block from before there were windows, which may hold any time.
     pub length_ms: i64,
 }
 

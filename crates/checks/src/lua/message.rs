@@ -1,7 +1,7 @@
 //! What the server and the process of a script say to each other over the process's standard input and output.
 //!
 //! Format: a part is its length as four bytes, low first, and that many bytes. A job is two parts, itself as JSON and the script;
-//! its answer is one, [`Done`] as JSON. Numbers go as their bits, as JSON has neither infinity nor NaN.
+//! its answer is one, [`ScriptOutcome`] as JSON. Numbers go as their bits, as JSON has neither infinity nor NaN.
 //! Limits: [`PART_BYTES_MAX`], checked by who writes and by who reads, before anything is allocated.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(super) struct Job {
 
 /// How a script ended.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Done {
+pub(super) struct ScriptOutcome {
     pub(super) figures: Vec<Figure>,
     pub(super) failure: Option<Failure>,
 }
@@ -115,10 +115,10 @@ mod tests {
         fn figures_come_back_bit_for_bit(bits: u64, words: String, name: String) {
             let figure = |value| Figure { metric: name.clone(), unit: "s".into(), labels: vec![(name.clone(), words.clone())], value };
             let failure = Some(Failure::new(Reason::Content, words.clone()));
-            let done = Done { figures: vec![figure(Value::Float(f64::from_bits(bits))), figure(Value::Text(words.clone()))], failure };
+            let done = ScriptOutcome { figures: vec![figure(Value::Float(f64::from_bits(bits))), figure(Value::Text(words.clone()))], failure };
             let mut out = Vec::new();
             put_part(&mut out, &serde_json::to_vec(&done).unwrap()).unwrap();
-            let back: Done = serde_json::from_slice(&read_part(&mut &out[..]).unwrap()).unwrap();
+            let back: ScriptOutcome = serde_json::from_slice(&read_part(&mut &out[..]).unwrap()).unwrap();
             let Value::Float(found) = back.figures[0].value else { panic!("a number") };
             prop_assert_eq!(found.to_bits(), bits);
             prop_assert_eq!(&back.figures[1], &done.figures[1]);

@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 
 use super::config::Raw;
 use super::run::{Failure, Reason, Run};
-use message::{Done, Job};
+use message::{Job, ScriptOutcome};
 use ogive_outgoing::Files;
 use process::Process;
 pub(super) use process::Processes;
@@ -92,7 +92,7 @@ pub(super) async fn run(
         None => Process::start()?,
     };
     match tokio::time::timeout(patience + grace, process.run(&script.job(patience), &source)).await {
-        Ok(Ok(Done { figures, failure })) => {
+        Ok(Ok(ScriptOutcome { figures, failure })) => {
             processes.put(name, process);
             for figure in figures {
                 let labels: Vec<(&str, &str)> =

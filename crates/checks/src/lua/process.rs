@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::message::{Done, Job, part_length, put_part};
+use super::message::{Job, ScriptOutcome, part_length, put_part};
 use crate::run::{Failure, Reason};
 
 /// What a process is given of the server's environment: where names and authorities are found. Passwords stay with the server.
@@ -42,11 +42,11 @@ impl Process {
         Ok(Self { child, input: input.expect("it is piped"), output: output.expect("it is piped") })
     }
 
-    /// Runs a script and gives what it told.
+    /// Runs a script and gives what it reported.
     ///
     /// # Errors
     /// When the process ended or answers otherwise than it should: it is not to be used again.
-    pub(super) async fn run(&mut self, job: &Job, source: &[u8]) -> io::Result<Done> {
+    pub(super) async fn run(&mut self, job: &Job, source: &[u8]) -> io::Result<ScriptOutcome> {
         let mut message = Vec::new();
         put_part(&mut message, &serde_json::to_vec(job)?)?;
         put_part(&mut message, source)?;

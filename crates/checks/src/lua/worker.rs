@@ -16,7 +16,7 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use ogive_probe::Clock;
 use tokio::runtime::{Builder, Handle};
 
-use super::message::{Done, Job, put_part, read_part};
+use super::message::{Job, ScriptOutcome, put_part, read_part};
 use super::world::World;
 use crate::net::Network;
 use crate::run::{Failure, Reason};
@@ -61,10 +61,10 @@ fn run_all(queue: &Receiver<(Vec<u8>, Vec<u8>)>, network: &Arc<Network>, handle:
     for (job, source) in queue {
         let done = run(&job, &source, network, handle, space_bytes);
         let mut message = Vec::new();
-        let put = |message: &mut Vec<u8>, done: &Done| put_part(message, &serde_json::to_vec(done)?);
+        let put = |message: &mut Vec<u8>, done: &ScriptOutcome| put_part(message, &serde_json::to_vec(done)?);
         let written = put(&mut message, &done).or_else(|error| {
             let failure = Failure::new(Reason::Limit, format!("what the script tells cannot be sent: {error}"));
-            put(&mut message, &Done { figures: Vec::new(), failure: Some(failure) })
+            put(&mut message, &ScriptOutcome { figures: Vec::new(), failure: Some(failure) })
         });
         let sent = written.and_then(|()| output.write_all(&message)).and_then(|()| output.flush());
         if sent.is_err() {
@@ -73,8 +73,9 @@ fn run_all(queue: &Receiver<(Vec<u8>, Vec<u8>)>, network: &Arc<Network>, handle:
     }
 }
 
-fn run(job: &[u8], source: &[u8], network: &Arc<Network>, handle: &Handle, space_bytes: u64) -> Done {
-    let failed = |sentence: String| Done { figures: Vec::new(), failure: Some(Failure::new(Reason::Local, sentence)) };
+fn run(job: &[u8], source: &[u8], network: &Arc<Network>, handle: &Handle, space_bytes: u64) -> ScriptOutcome {
+    let failed =
+        |sentence: String| ScriptOutcome { figures: Vec::new(), failure: Some(Failure::new(Reason::Local, sentence)) };
     let job: Job = match serde_json::from_slice(job) {
         Ok(job) => job,
         Err(error) => return failed(format!("the job cannot be read: {error}")),
@@ -86,7 +87,7 @@ fn run(job: &[u8], source: &[u8], network: &Arc<Network>, handle: &Handle, space
     let until_ns = clock.now().saturating_add(job.time_ms.saturating_mul(1_000_000));
     let world = World::new(network.clone(), handle.clone(), clock, until_ns);
     let failure = world.clone().exec(&job, source).err();
-    Done { figures: world.take(), failure }
+    ScriptOutcome { figures: world.take(), failure }
 }
 
 /// The limits of one script.

@@ -72,8 +72,8 @@ pub(super) struct World {
     clock: Clock,
     until_ns: u64,
     calls: Cell<usize>,
-    told: RefCell<Vec<Figure>>,
-    told_bytes: Cell<usize>,
+    reported: RefCell<Vec<Figure>>,
+    reported_bytes: Cell<usize>,
     /// Of texts in which matches are looked for.
     text_bytes: Cell<usize>,
     expressions: RefCell<HashMap<String, Regex>>,
@@ -81,14 +81,14 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(network: Arc<Network>, handle: Handle, clock: Clock, until_ns: u64) -> Rc<Self> {
-        let (calls, told_bytes, text_bytes) = (Cell::new(0), Cell::new(0), Cell::new(0));
-        let (told, expressions) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { network, handle, clock, until_ns, calls, told, told_bytes, text_bytes, expressions })
+        let (calls, reported_bytes, text_bytes) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let (reported, expressions) = (RefCell::default(), RefCell::default());
+        Rc::new(Self { network, handle, clock, until_ns, calls, reported, reported_bytes, text_bytes, expressions })
     }
 
-    /// What was told so far.
+    /// What was emitted so far.
     pub(super) fn take(&self) -> Vec<Figure> {
-        std::mem::take(&mut *self.told.borrow_mut())
+        std::mem::take(&mut *self.reported.borrow_mut())
     }
 
     /// Runs a script to its end.
@@ -186,8 +186,10 @@ impl World {
         globals.set("check", check)?;
         let world = self.clone();
         globals.set("now", lua.create_function(move |_, ()| Ok(world.clock.wall() as f64 / 1e9))?)?;
-        globals
-            .set("fail", lua.create_function(|_, sentence: String| Err::<(), _>(told(Reason::Content, sentence)))?)?;
+        globals.set(
+            "fail",
+            lua.create_function(|_, sentence: String| Err::<(), _>(reported(Reason::Content, sentence)))?,
+        )?;
         globals.set(
             "json",
             lua.create_function(|lua, text: String| {
@@ -216,8 +218,8 @@ impl World {
         let get = move |lua: &Lua, (url, more): (String, Option<Table>)| {
             let headers: Option<Table> = more.as_ref().map(|more| more.get("headers")).transpose()?.flatten();
             let trust = trust(more.as_ref())?;
-            let (asked, from) = (http_get(&world, &url, headers, &trust)?, world.clock.now());
-            let (status, body) = world.wait(asked)?;
+            let (requested, from) = (http_get(&world, &url, headers, &trust)?, world.clock.now());
+            let (status, body) = world.wait(requested)?;
             let out = lua.create_table()?;
             out.set("status", status)?;
             out.set("body", lua.create_string(&body)?)?;
@@ -244,12 +246,12 @@ impl World {
         globals.set("dns", lua.create_function(names)?)?;
         let certificate = move |lua: &Lua, (host, port): (String, Option<u16>)| {
             let mut run = Run::begin(self.clock);
-            let asked = async {
+            let requested = async {
                 let place = Place { host, port: port.unwrap_or(443) };
                 let trust = Trust { insecure: true, ..Trust::default() };
                 self.network.open(&mut run, &place, Some(&trust)).await.map(drop)
             };
-            self.wait(asked)?;
+            self.wait(requested)?;
             let out = lua.create_table()?;
             out.set("seconds_left", run.figure_of("ogive_check_certificate_seconds"))?;
             out.set("valid", run.figure_of("ogive_check_certificate_valid") == Some(1.0))?;
@@ -259,8 +261,8 @@ impl World {
     }
 
     fn tell(&self, metric: String, more: Option<Table>, value: Value) -> mlua::Result<()> {
-        let mut told = self.told.borrow_mut();
-        if told.len() >= FIGURES_MAX {
+        let mut reported = self.reported.borrow_mut();
+        if reported.len() >= FIGURES_MAX {
             return Err(limit(format!("the script tells more than {FIGURES_MAX} values")));
         }
         let (mut unit, mut labels) = (String::new(), Vec::new());
@@ -280,23 +282,23 @@ impl World {
         }
         let words = if let Value::Text(words) = &value { words.len() } else { 0 };
         let of_labels: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
-        let bytes = self.told_bytes.get() + metric.len() + unit.len() + words + of_labels;
+        let bytes = self.reported_bytes.get() + metric.len() + unit.len() + words + of_labels;
         if bytes > TOLD_BYTES_MAX {
             return Err(limit(format!("the script tells more than {TOLD_BYTES_MAX} bytes")));
         }
-        self.told_bytes.set(bytes);
-        told.push(Figure { metric, unit, labels, value });
+        self.reported_bytes.set(bytes);
+        reported.push(Figure { metric, unit, labels, value });
         Ok(())
     }
 
     /// Waits for what was asked, no longer than the script may.
-    fn wait<T>(&self, asked: impl Future<Output = Result<T, Failure>>) -> mlua::Result<T> {
+    fn wait<T>(&self, requested: impl Future<Output = Result<T, Failure>>) -> mlua::Result<T> {
         self.calls.set(self.calls.get() + 1);
         if self.calls.get() > CALLS_MAX {
             return Err(limit(format!("the script asks more than {CALLS_MAX} times")));
         }
         let left = Duration::from_nanos(self.until_ns.saturating_sub(self.clock.now()));
-        match self.handle.block_on(async { tokio::time::timeout(left, asked).await }) {
+        match self.handle.block_on(async { tokio::time::timeout(left, requested).await }) {
             Ok(done) => done.map_err(mlua::Error::external),
             Err(_) => Err(late()),
         }
@@ -382,16 +384,16 @@ fn groups(found: &regex::Captures<'_>) -> Vec<Option<String>> {
     (from..found.len()).map(|at| words(found.get(at))).collect()
 }
 
-fn told(reason: Reason, sentence: impl Into<String>) -> mlua::Error {
+fn reported(reason: Reason, sentence: impl Into<String>) -> mlua::Error {
     mlua::Error::external(Failure::new(reason, sentence))
 }
 
 fn limit(sentence: String) -> mlua::Error {
-    told(Reason::Limit, sentence)
+    reported(Reason::Limit, sentence)
 }
 
 fn late() -> mlua::Error {
-    told(Reason::Limit, "the script's time is over")
+    reported(Reason::Limit, "the script's time is over")
 }
 
 fn trust(more: Option<&Table>) -> mlua::Result<Trust> {
@@ -501,7 +503,7 @@ mod tests {
 
     use super::*;
 
-    /// How a script ends, and what it told.
+    /// How a script ends, and what it reported.
     fn run_for(source: &str, memory_mib: usize, ms: u64) -> (Result<(), Failure>, Vec<Figure>) {
         let files = crate::testing::FILES;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -527,7 +529,7 @@ mod tests {
 
     #[test]
     fn a_script_tells_what_it_found() {
-        let (end, told) = run_for(
+        let (end, reported) = run_for(
             "local t = json('{\"depth\": [1, 2.5, null], \"name\": \"x\"}')
              measure('queue_depth', t.depth[2], {unit = 'By', labels = {queue = t.name}})
              measure('groups', tonumber(('a=12'):match('=([0-9]+)')) + check.arguments.a)
@@ -539,9 +541,9 @@ mod tests {
         assert_eq!(end, Ok(()));
         let labels = vec![("queue".to_owned(), "x".to_owned())];
         let (metric, unit) = ("queue_depth".into(), "By".into());
-        assert_eq!(told[0], Figure { metric, unit, labels, value: Value::Float(2.5) });
-        assert_eq!(told[1].value, Value::Float(19.0));
-        let texts: Vec<&Value> = told[2..].iter().map(|told| &told.value).collect();
+        assert_eq!(reported[0], Figure { metric, unit, labels, value: Value::Float(2.5) });
+        assert_eq!(reported[1].value, Value::Float(19.0));
+        let texts: Vec<&Value> = reported[2..].iter().map(|reported| &reported.value).collect();
         let text = |words: &str| Value::Text(words.into());
         assert_eq!(texts, [&text("t3a-b"), &text("p"), &text("q")]);
     }
@@ -584,9 +586,9 @@ mod tests {
             "json('[' .. ('[],'):rep(2^21) .. '1]')",
             "local all = {} for i = 1, 1e5 do all[i] = ('x'):rep(2^20):gmatch('y') end",
         ] {
-            let (end, told) = run_for(source, 64, 30_000);
+            let (end, reported) = run_for(source, 64, 30_000);
             assert_eq!(end.unwrap_err().reason, Reason::Limit, "{source}");
-            assert!(told.len() <= 16);
+            assert!(reported.len() <= 16);
         }
         let many = "local n = 0 for a, b in (('ab'):rep(2^18)):gmatch('(a)(b)') do n = n + 1 end assert(n == 2^18)
             local empty = 0 for word in ('a\u{e4}b'):gmatch('x*') do empty = empty + 1 assert(word == '') end assert(empty == 4)

@@ -15,18 +15,18 @@ fn cells() -> Cells {
 }
 
 /// `series at second = what`, sorted.
-fn told(values: &[Measured]) -> Vec<String> {
+fn reported(values: &[Measured]) -> Vec<String> {
     let what = |value: &Value| match value {
         Value::Histogram(cell) => format!("{} records", cell.count),
         Value::Float(float) => float.to_string(),
         other => format!("{other:?}"),
     };
-    let mut told: Vec<String> = values
+    let mut reported: Vec<String> = values
         .iter()
         .map(|value| format!("{} at {} = {}", value.series.labels, value.time_ns / SECOND_NS, what(&value.value)))
         .collect();
-    told.sort();
-    told
+    reported.sort();
+    reported
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn each_turn_takes_what_was_measured_since_the_last() {
     cells.counter("orders_total", &[], move || counted.load(Ordering::Relaxed)).unwrap();
     cells.gauge("depth", &[], || 2.5).unwrap();
     let depth = |second| format!("depth{{service=\"orders\"}} at {second} = 2.5");
-    assert_eq!(told(&cells.take(turn(1))), [depth(1), "orders_total{service=\"orders\"} at 1 = 0".into()]);
+    assert_eq!(reported(&cells.take(turn(1))), [depth(1), "orders_total{service=\"orders\"} at 1 = 0".into()]);
     recorder.record_ns(1_000);
     recorder.record_ns(2_000);
     count.store(7, Ordering::Relaxed);
@@ -49,13 +49,13 @@ fn each_turn_takes_what_was_measured_since_the_last() {
         "orders_total{service=\"orders\"} at 2 = 7".into(),
         "rpc_seconds{route=\"/\", service=\"orders\"} at 2 = 2 records".into(),
     ];
-    assert_eq!(told(&values), expected);
+    assert_eq!(reported(&values), expected);
     let Value::Histogram(cell) = &values[0].value else { panic!("recorders come first") };
     assert_eq!((cell.sum, cell.min, cell.max), (Some(3e-6), Some(1e-6), Some(2e-6)));
     // The counter began anew at 3.
     count.store(3, Ordering::Relaxed);
-    assert_eq!(told(&cells.take(turn(3))), [depth(3), "orders_total{service=\"orders\"} at 3 = 3".into()]);
-    assert_eq!(told(&cells.take(turn(4))), [depth(4)]);
+    assert_eq!(reported(&cells.take(turn(3))), [depth(3), "orders_total{service=\"orders\"} at 3 = 3".into()]);
+    assert_eq!(reported(&cells.take(turn(4))), [depth(4)]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_path_gives_its_stages_and_its_slow_messages_beside_their_cell() {
     let Value::Text(line) = &slow.value else { panic!("a text") };
     let trace: ogive_probe::SlowTrace = line.parse().unwrap();
     assert_eq!((trace.total_ns, trace.culprit().unwrap().name.as_str()), (2_000_010, "risk"));
-    let lines = told(&values).into_iter().filter(|line| !line.contains("_slow{")).collect::<Vec<_>>();
+    let lines = reported(&values).into_iter().filter(|line| !line.contains("_slow{")).collect::<Vec<_>>();
     let common = "service=\"orders\", shard=\"1\"";
     let expected = [
         name("seconds", &format!("class=\"infra\", {common}, stage=\"publish\"")) + "2 records",
@@ -158,7 +158,7 @@ fn marks_of_a_list_give_the_times_between_them() {
     order.mark(clock, OrderPath::risk);
     order.mark(clock, OrderPath::publish);
     writer.finish_listed(&order, &list);
-    let values = told(&cells.take(turn(1)));
+    let values = reported(&cells.take(turn(1)));
     for expected in [
         "order_path_seconds{mark=\"publish\", shard=\"1\", stage=\"between\"} at 1 = 8191 records",
         "order_path_unmeasured_total{reason=\"marks_lost\", shard=\"1\"} at 1 = 2",
@@ -188,7 +188,7 @@ fn the_slowest_stay_and_the_others_are_counted() {
     let slow: Vec<_> = values.iter().filter(|value| value.series.labels.metric_name() == "way_slow").collect();
     assert_eq!(slow.len(), crate::SLOW_MAX);
     assert!(slow.iter().all(|value| matches!(&value.value, Value::Text(line) if !line.contains("total_ns=743 "))));
-    assert!(told(&values).contains(&"way_slow_dropped_total{reason=\"limit\"} at 1 = 5".to_owned()));
+    assert!(reported(&values).contains(&"way_slow_dropped_total{reason=\"limit\"} at 1 = 5".to_owned()));
 }
 
 /// What is finished between snapshot and draining is counted by the next cell, and its trace must not come sooner.
@@ -242,7 +242,7 @@ fn the_clock_tells_its_state_each_ten_cells() {
         |second| cells.take(turn(second)).iter().map(|v| v.series.labels.metric_name().to_owned()).collect::<Vec<_>>();
     assert_eq!(names(1), ["ogive_clock_info", "ogive_clock_info", "ogive_clock_epoch", "ogive_clock_error_seconds"]);
     assert!((2..=10).all(|second| names(second).is_empty()));
-    let again = told(&cells.take(turn(11)));
+    let again = reported(&cells.take(turn(11)));
     let counter = |mode| format!("ogive_clock_info{{mode=\"{mode}\", service=\"orders\"}} at 11 = ");
     assert_eq!(again[2..], [counter("counter") + "0", counter("os") + "1"]);
 }

@@ -162,8 +162,8 @@ fn the_bound_drops_the_oldest_counts_them_and_tells_the_server() {
     let (from, to) = status.dropped[DROPPED_BOUND].range_ms.unwrap();
     assert!(from <= to && from > 1_700_000_000_000);
     assert!(lock(&server.batches).values().all(|batch| batch.tenant.as_str() == "team"));
-    let told = server.sum(DROPPED_TOTAL, &[("what", "records"), ("reason", "bound"), ("service", "t")]);
-    assert_eq!(told as u64, dropped.records, "the server knows what it did not get");
+    let reported = server.sum(DROPPED_TOTAL, &[("what", "records"), ("reason", "bound"), ("service", "t")]);
+    assert_eq!(reported as u64, dropped.records, "the server knows what it did not get");
 }
 
 #[test]
@@ -212,12 +212,12 @@ fn a_link_or_a_log_that_panics_stops_nothing() {
 }
 
 #[test]
-fn what_will_never_be_taken_is_given_up_and_told_once() {
+fn what_will_never_be_taken_is_given_up_and_reported_once() {
     let lines = Arc::new(Mutex::new(Vec::new()));
-    let told = lines.clone();
+    let reported = lines.clone();
     let link =
         |_: &[u8], _: Duration| Outcome::Refused { reason: "status_400".into(), detail: "status 400: cut".into() };
-    let exporter = builder().log(move |line| lock(&told).push(line.to_owned())).start_with(link).unwrap();
+    let exporter = builder().log(move |line| lock(&reported).push(line.to_owned())).start_with(link).unwrap();
     let recorder = Recorder::new();
     exporter.cells().recorder("x_seconds", &[], &recorder).unwrap();
     eventually("three batches are refused", || {

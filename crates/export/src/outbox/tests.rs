@@ -230,5 +230,9 @@ fn what_was_dropped_is_reported_once_also_when_the_report_is_dropped() {
     outbox.push_report(vec![cell(3, 1)], report);
     assert!(outbox.unreported().is_empty() && !outbox.is_empty());
     outbox.push(vec![cell(4, 10)]);
-    assert_eq!(outbox.unreported()[0].1.records, 20 + 10 + 1, "the report is among what is dropped, and told again");
+    assert_eq!(
+        outbox.unreported()[0].1.records,
+        20 + 10 + 1,
+        "the report is among what is dropped, and reported again"
+    );
 }

@@ -52,7 +52,7 @@ impl Log {
         Self { unit, start: None, base: None }
     }
 
-    /// The start time, in seconds since 1970, once a line told it.
+    /// The start time, in seconds since 1970, once a line gives it.
     #[must_use]
     pub fn start_time(&self) -> Option<f64> {
         self.start

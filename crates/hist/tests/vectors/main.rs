@@ -34,7 +34,7 @@ const CHECKERS: [(&str, Checker); 8] = [
     ("transform.json", operations::transform),
 ];
 
-/// Failures told per file; more would hide the others.
+/// Failures reported per file; more would hide the others.
 const FAILURES_SHOWN: usize = 5;
 
 /// Where the vectors are.

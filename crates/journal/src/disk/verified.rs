@@ -71,7 +71,7 @@ pub fn read_verified<T, E: From<Error>>(
         match outcome {
             Ok((bytes, value)) => {
                 for bad in refused {
-                    // Told and counted by the mirror; what cannot be healed is met again.
+                    // Reported and counted by the mirror; what cannot be healed is met again.
                     let _ = file.heal(bad, place.clone(), &bytes);
                 }
                 return Ok(Verified { bytes, value });
@@ -101,7 +101,7 @@ pub fn read_twinned<T, E: From<Error>>(
     read_verified(file, place.clone(), &check).or_else(|error| {
         let Some(twin) = twin else { return Err(error) };
         let good = read_verified(file, twin..twin + (place.end - place.start), &check).map_err(|_| error)?;
-        // Told and counted by the mirror; what cannot be healed is met again.
+        // Reported and counted by the mirror; what cannot be healed is met again.
         let _ = heal_from(file, &place, &good.bytes, check);
         Ok(good)
     })

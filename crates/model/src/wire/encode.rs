@@ -159,7 +159,7 @@ pub(super) fn arrival(time_ns: u64) -> fb::Batch {
     Columns::default().finish(&Batch { sequence: time_ns, ..Batch::default() })
 }
 
-/// Whether the reader takes what the message unfolds to: one string may stand for many, so that it is not told by the
+/// Whether the reader takes what the message unfolds to: one string may stand for many, so that it cannot be seen from the
 /// length of the frame. What no reader takes must not be written: a journal would hold it for nobody.
 pub(super) fn check_limits(message: &fb::Batch) -> Result<(), Error> {
     let series = message.series.as_deref().unwrap_or_default();

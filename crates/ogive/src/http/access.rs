@@ -193,7 +193,7 @@ async fn audited(app: &App, request: Request, next: Next) -> Response {
     let told = String::from_utf8_lossy(&bytes[..bytes.len().min(AUDIT_BODY_BYTES)]).into_owned();
     let response = next.run(Request::from_parts(parts, axum::body::Body::from(bytes))).await;
     let what = format!("{line}\n{told}\nanswered {}", response.status().as_u16());
-    audit::note(app, Entry::asked(action, &asker.to_string(), &what));
+    audit::note(app, Entry::from_request(action, &asker.to_string(), &what));
     response
 }
 

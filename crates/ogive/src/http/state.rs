@@ -40,7 +40,7 @@ pub(super) async fn runtime(State(app): State<App>) -> Response {
 pub(super) async fn config(State(app): State<App>, params: Params) -> Response {
     let options = app.flags.0.iter().filter(|flag| !flag.values.is_empty());
     let lines: Vec<String> = options.map(|flag| format!("{}: {}\n", flag.name, json!(flag.values))).collect();
-    success(&json!({"yaml": lines.concat() + &app.scrape.told(&params.tenant)}))
+    success(&json!({"yaml": lines.concat() + &app.scrape.effective_config(&params.tenant)}))
 }
 
 /// All options, each as one text.

@@ -44,7 +44,7 @@ pub(super) async fn receive(State(app): State<App>, request: Request) -> Result<
         let (inventory, progress) = transfer::receive(&own.mirror, own.mirror.root(), &held.bytes[..])?;
         let _inside = runtime.enter();
         if let Some(what) = event(&inventory, &progress) {
-            audit::note(&noted, Entry::asked(ROUTE, &asker, &what));
+            audit::note(&noted, Entry::from_request(ROUTE, &asker, &what));
         }
         Ok(match progress {
             Progress::Done(info) => (StatusCode::CREATED, json!({"missing": [], "snapshot": snapshot(&info)})),

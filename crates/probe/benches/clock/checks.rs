@@ -93,8 +93,8 @@ impl Drop for Load {
 /// Hands readings to and fro between two threads that are bound to CPUs 0 and 1. Gives (made, backward, worst ns).
 fn ping_pong(handoffs: u64, read: &(impl Fn() -> u64 + Sync)) -> (u64, u64, u64) {
     #[repr(align(128))]
-    struct Place(AtomicU64);
-    let places = [Place(AtomicU64::new(0)), Place(AtomicU64::new(0))];
+    struct CacheLine(AtomicU64);
+    let places = [CacheLine(AtomicU64::new(0)), CacheLine(AtomicU64::new(0))];
     let (backward, worst) = (AtomicU64::new(0), AtomicU64::new(0));
     let play = |side: usize| {
         assert!(pin(side), "two CPUs are needed");

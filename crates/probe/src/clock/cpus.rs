@@ -50,10 +50,10 @@ pub(super) struct Offsets {
 
 /// One side's place for the stamp that it hands over, on a line of its own.
 #[repr(align(128))]
-struct Place(AtomicU64);
+struct StampCell(AtomicU64);
 
 struct Pair {
-    places: [Place; 2],
+    places: [StampCell; 2],
     given_up: AtomicBool,
     end_ns: u64,
 }
@@ -111,7 +111,7 @@ impl Pair {
 /// How much the counter of `there` is before that of `here`, ticks.
 fn compare_pair(source: Source, here: usize, there: usize) -> Option<i64> {
     let end_ns = os::monotonic_ns().saturating_add(PAIR_NS_MAX);
-    let place = || Place(AtomicU64::new(0));
+    let place = || StampCell(AtomicU64::new(0));
     let pair = Pair { places: [place(), place()], given_up: AtomicBool::new(false), end_ns };
     let (back, forth) = std::thread::scope(|scope| {
         let other = std::thread::Builder::new()

@@ -385,7 +385,7 @@ fn a_wall_clock_that_is_set_steps_once_and_says_so() {
 }
 
 /// Whoever is taken off the processor between the two readings of the first sample knows the difference of the clocks badly. The next
-/// that was not told a clock that was set, and with it an epoch, though nobody had touched it.
+/// that was not given a clock that was set, and with it an epoch, though nobody had touched it.
 #[test]
 fn a_difference_that_is_known_better_is_no_step() {
     let mut world = World::new(1 << 50, 1_000_000_000, GHZ_2);

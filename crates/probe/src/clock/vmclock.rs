@@ -5,7 +5,7 @@
 //! and, when flag 8 is set and the size covers it, the generation of the virtual machine u64 at 104. The marker changes when the
 //! counter was disturbed (live migration), the generation when the machine was restored from a snapshot.
 //! The kernel's `read` gives a consistent copy, so the sequence count at 12 is only looked at for an update that is going on.
-//! *Failure*: without a device, or with a page of another kind, nothing is told, and the counter's own jumps are all there is.
+//! *Failure*: without a device, or with a page of another kind, nothing is reported, and the counter's own jumps are all there is.
 
 use crate::os::KeptFile;
 use std::ffi::CStr;

@@ -102,7 +102,7 @@ pub(super) struct Lists {
 
 /// A mark as it is found again.
 #[derive(Clone, Copy)]
-struct Found {
+struct FoundMark {
     ticks: u64,
     name: usize,
     epoch: u64,
@@ -207,14 +207,14 @@ impl Lists {
 
     /// Gives the marks of a list, newest first, as far back as they are there; gives their number.
     #[inline]
-    fn walk(&self, list: &MarkList, mut each: impl FnMut(u64, Found)) -> u64 {
+    fn walk(&self, list: &MarkList, mut each: impl FnMut(u64, FoundMark)) -> u64 {
         let (mut link, mut walked) = (list.last, 0);
         while link != 0 && walked < list.marks {
             let (ring, ticket) = ((link >> TICKET_BITS) as usize, link & ((1 << TICKET_BITS) - 1));
             let ring = self.rings.get(ring.wrapping_sub(1)).and_then(OnceLock::get);
             let Some([ticks, before, what]) = ring.and_then(|ring| ring.words(ticket)) else { break };
             let name = (what as u8 as usize).min(MARK_NAMES_MAX - 1);
-            each(walked, Found { ticks, name, epoch: what >> 16 });
+            each(walked, FoundMark { ticks, name, epoch: what >> 16 });
             link = before;
             walked += 1;
         }

@@ -36,7 +36,7 @@ fn sum_up(total: &mut f64) -> impl FnMut(&Closed<'_>) + '_ {
     }
 }
 
-/// One thread, a second a round: the bodies or items of a second, and its cells told.
+/// One thread, a second a round: the bodies or items of a second, and its cells emitted.
 fn single() {
     let ids = identities();
     let mut table = work::Bare::new(ids.len());
@@ -171,7 +171,7 @@ fn wait() {
             delays.push(began.elapsed().as_secs_f64() - cell.last);
             if delays.len() == 100 {
                 delays.sort_by(f64::total_cmp);
-                println!("    closed to told: p50 {:.0} us, p99 {:.0} us", delays[50] * 1e6, delays[98] * 1e6);
+                println!("    closed to reported: p50 {:.0} us, p99 {:.0} us", delays[50] * 1e6, delays[98] * 1e6);
             }
         };
         let (mut feeders, mut workers) = stream(options, wait, 1, 64, [sink]);

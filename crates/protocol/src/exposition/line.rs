@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ogive_model::METRIC_NAME;
 
 /// What a line breaks.
-pub(super) type Found<T> = Result<T, &'static str>;
+pub(super) type LineResult<T> = Result<T, &'static str>;
 
 /// A line as far as it is not read.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A quoted text; the cursor stands at its first quote.
-    fn quoted(&mut self) -> Found<Quoted<'a>> {
+    fn quoted(&mut self) -> LineResult<Quoted<'a>> {
         if !self.take("\"") {
             return Err("a label's value is not quoted");
         }
@@ -120,7 +120,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A metric's name as it stands behind `# TYPE`: bare or quoted.
-    pub(super) fn described(&mut self) -> Found<Cow<'a, str>> {
+    pub(super) fn described(&mut self) -> LineResult<Cow<'a, str>> {
         if self.rest.starts_with('"') {
             return Ok(self.quoted()?.text());
         }
@@ -131,7 +131,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// Name and labels of a series, each handed to `each`, the name as label `__name__`; and their bytes as they lie.
-    pub(super) fn series(&mut self, mut each: impl FnMut(Cow<'a, str>, Quoted<'a>) -> Found<()>) -> Found<&'a str> {
+    pub(super) fn series(
+        &mut self,
+        mut each: impl FnMut(Cow<'a, str>, Quoted<'a>) -> LineResult<()>,
+    ) -> LineResult<&'a str> {
         let all = self.rest;
         let bare = self.bare(true);
         let mut is_named = !bare.is_empty();
@@ -153,7 +156,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The labels of an exemplar, which have braces and no name.
-    pub(super) fn event(&mut self, mut each: impl FnMut(Cow<'a, str>, Quoted<'a>) -> Found<()>) -> Found<()> {
+    pub(super) fn event(&mut self, mut each: impl FnMut(Cow<'a, str>, Quoted<'a>) -> LineResult<()>) -> LineResult<()> {
         if !self.take("{") {
             return Err("an exemplar begins with its labels in braces");
         }
@@ -163,8 +166,8 @@ impl<'a> Cursor<'a> {
     fn labels(
         &mut self,
         is_named: &mut bool,
-        each: &mut impl FnMut(Cow<'a, str>, Quoted<'a>) -> Found<()>,
-    ) -> Found<()> {
+        each: &mut impl FnMut(Cow<'a, str>, Quoted<'a>) -> LineResult<()>,
+    ) -> LineResult<()> {
         let mut after_comma = false;
         loop {
             self.skip();

@@ -80,7 +80,7 @@ pub struct Exemplar<'a> {
     pub labels: Labels<'a>,
     /// What was measured.
     pub value: f64,
-    /// When, in milliseconds since the Unix epoch, where it is told.
+    /// When, in milliseconds since the Unix epoch, where it is reported.
     pub time_ms: Option<i64>,
 }
 

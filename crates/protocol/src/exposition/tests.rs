@@ -13,7 +13,7 @@ const DRAFT: Format = Format::OpenMetrics { version: 2 };
 const TEXT: Format = Format::Text { is_whole: false };
 
 /// A point as one line: labels, value, time, start, exemplars.
-fn told(point: &Point<'_>) -> String {
+fn reported(point: &Point<'_>) -> String {
     let mut labels = point.series.labels();
     labels.sort();
     let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
@@ -32,7 +32,7 @@ fn told(point: &Point<'_>) -> String {
 
 fn points(format: Format, body: &str) -> Vec<String> {
     let read = decode(format, body.as_bytes()).unwrap_or_else(|error| panic!("{body}\n{error}"));
-    read.points.iter().map(told).collect()
+    read.points.iter().map(reported).collect()
 }
 
 #[track_caller]
@@ -43,7 +43,7 @@ fn check(format: Format, body: &str, expected: &[&str]) {
 #[track_caller]
 fn refuse(format: Format, body: &str, word: &str) {
     match decode(format, body.as_bytes()) {
-        Ok(read) => panic!("{body:?} was taken: {:?}", read.points.iter().map(told).collect::<Vec<_>>()),
+        Ok(read) => panic!("{body:?} was taken: {:?}", read.points.iter().map(reported).collect::<Vec<_>>()),
         Err(error) => assert!(error.to_string().contains(word), "{body:?}: {error}, which does not say {word:?}"),
     }
 }
@@ -387,9 +387,9 @@ fn families() -> Vec<u8> {
 fn messages_are_read() {
     let body = families();
     let read = decode(Format::Protobuf, &body).unwrap();
-    let told: Vec<String> = read.points.iter().map(told).collect();
+    let reported: Vec<String> = read.points.iter().map(reported).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "__name__=\"c_total\",a=\"b\" +3 @10000 since 2001 # [(\"trace_id\", \"7\")] 0.25",
             "__name__=\"g\" -1.5",
@@ -448,7 +448,7 @@ fn content_types_name_the_form() {
     }
 }
 
-/// Reads it in every form; what can be read can also be told.
+/// Reads it in every form; what can be read can also be reported.
 fn smoke(bytes: &[u8]) {
     for format in [TEXT, Format::Text { is_whole: true }, OPEN, DRAFT, Format::Protobuf] {
         if let Ok(read) = decode(format, bytes) {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use ogive_model::{METRIC_NAME, MetricKind};
 
-use super::line::{Cursor, Found, unescape};
+use super::line::{Cursor, LineResult, unescape};
 use super::number::number;
 use super::point::{Exposition, Family, Meter, Point, Value, temporality};
 use super::series::Series;
@@ -39,7 +39,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn line(&mut self, line: &'a str) -> Found<()> {
+    fn line(&mut self, line: &'a str) -> LineResult<()> {
         let line = line.trim_start_matches([' ', '\t']);
         if line.is_empty() {
             return Ok(());
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn comment(&mut self, comment: &'a str) -> Found<()> {
+    fn comment(&mut self, comment: &'a str) -> LineResult<()> {
         let mut cursor = Cursor::tolerant(comment);
         cursor.skip();
         let word = cursor.word();
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn sample(&mut self, line: &'a str) -> Found<()> {
+    fn sample(&mut self, line: &'a str) -> LineResult<()> {
         let mut cursor = Cursor::tolerant(line);
         let mut name = Cow::Borrowed("");
         let raw = cursor.series(|label, value| {

@@ -1,6 +1,6 @@
 //! A histogram or summary written as one value, as the draft of OpenMetrics 2.0 has it: `{count:3,sum:1.5,schema:0,...}`.
 
-use super::line::Found;
+use super::line::LineResult;
 use super::number::number;
 use crate::remote_write::{Counts, Number, Raw};
 
@@ -25,7 +25,7 @@ pub(super) struct Composite {
 
 impl Composite {
     /// Reads `fields`, what stands between the braces.
-    pub(super) fn read(fields: &str) -> Found<Self> {
+    pub(super) fn read(fields: &str) -> LineResult<Self> {
         let (mut out, mut is_counted) = (Self::default(), false);
         let mut rest = fields;
         while !rest.is_empty() {
@@ -47,7 +47,7 @@ impl Composite {
         if is_counted { Ok(out) } else { Err("a value in braces has no count") }
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Found<()> {
+    fn set(&mut self, name: &str, value: &str) -> LineResult<()> {
         match name {
             "count" => self.count = self.counted(value)?,
             "sum" => self.sum = number(value).ok_or("a sum is not a number")?,
@@ -58,7 +58,7 @@ impl Composite {
         Ok(())
     }
 
-    fn set_native(&mut self, name: &str, value: &str) -> Found<()> {
+    fn set_native(&mut self, name: &str, value: &str) -> LineResult<()> {
         let mut native = self.native.take().unwrap_or_default();
         match name {
             "schema" => native.schema = value.parse().map_err(|_| "a schema is not a whole number")?,
@@ -75,13 +75,13 @@ impl Composite {
         Ok(())
     }
 
-    fn counted(&mut self, text: &str) -> Found<f64> {
+    fn counted(&mut self, text: &str) -> LineResult<f64> {
         let count = number(text).ok_or("a count is not a number")?;
         self.has_fractions |= count.fract() != 0.0 || text.contains(['.', 'e', 'E']);
         Ok(count)
     }
 
-    fn counts(&mut self, text: &str) -> Found<Vec<f64>> {
+    fn counts(&mut self, text: &str) -> LineResult<Vec<f64>> {
         items(text)?.map(|item| self.counted(item)).collect()
     }
 
@@ -106,7 +106,7 @@ impl Composite {
     }
 }
 
-fn items(text: &str) -> Found<impl Iterator<Item = &str>> {
+fn items(text: &str) -> LineResult<impl Iterator<Item = &str>> {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).ok_or("a list has no brackets")?;
     if inner.bytes().filter(|byte| *byte == b',').count() >= LIST_MAX {
         return Err("a list has more than 65,536 items");
@@ -114,11 +114,11 @@ fn items(text: &str) -> Found<impl Iterator<Item = &str>> {
     Ok(inner.split(',').filter(move |_| !inner.is_empty()))
 }
 
-fn numbers(text: &str) -> Found<Vec<f64>> {
+fn numbers(text: &str) -> LineResult<Vec<f64>> {
     items(text)?.map(|item| number(item).ok_or("an item of a list is not a number")).collect()
 }
 
-fn pairs(text: &str) -> Found<Vec<(f64, f64)>> {
+fn pairs(text: &str) -> LineResult<Vec<(f64, f64)>> {
     let pair = |item: &str| {
         let (key, value) = item.split_once(':')?;
         Some((number(key)?, number(value)?))
@@ -126,7 +126,7 @@ fn pairs(text: &str) -> Found<Vec<(f64, f64)>> {
     items(text)?.map(|item| pair(item).ok_or("an item of a list is not two numbers with a colon between")).collect()
 }
 
-fn spans(text: &str) -> Found<Vec<(i64, u64)>> {
+fn spans(text: &str) -> LineResult<Vec<(i64, u64)>> {
     let span = |item: &str| {
         let (offset, length) = item.split_once(':')?;
         Some((offset.parse().ok()?, length.parse().ok()?))

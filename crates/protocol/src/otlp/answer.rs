@@ -1,4 +1,4 @@
-//! What a sender is told, as protobuf.
+//! The answer to a sender, as protobuf.
 
 /// Field 1 of `ExportMetricsServiceResponse` and of `ExportLogsServiceResponse`, which have one shape: how many points or records
 /// were rejected, and a sentence. Nothing when there is nothing to say.

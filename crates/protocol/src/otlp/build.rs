@@ -149,9 +149,9 @@ impl<'k> Builder<'k> {
     }
 
     /// What a metric is.
-    pub(super) fn learn(&mut self, told: Metadata) -> Result<(), Error> {
-        self.room.take(size_of::<Metadata>() + told.metric.len() + told.help.len() + told.unit.len())?;
-        self.read.metadata.push(told);
+    pub(super) fn learn(&mut self, reported: Metadata) -> Result<(), Error> {
+        self.room.take(size_of::<Metadata>() + reported.metric.len() + reported.help.len() + reported.unit.len())?;
+        self.read.metadata.push(reported);
         Ok(())
     }
 

@@ -22,7 +22,7 @@ const NAME: &str = "log";
 /// Reads an `ExportLogsServiceRequest`.
 ///
 /// # Errors
-/// When its parts cannot be told from each other, or there are too many; a record that breaks a rule is an error in the batch.
+/// When its parts cannot be distinguished from each other, or there are too many; a record that breaks a rule is an error in the batch.
 pub fn read(message: &[u8], context: &Context<'_>) -> Result<Read, Error> {
     let ids = context.known.map(crate::remote_write::Known::ids);
     let mut builder = Builder::new(context, ids.as_deref(), message.len());

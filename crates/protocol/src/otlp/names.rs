@@ -78,7 +78,7 @@ impl Translation {
     /// The name of a label.
     ///
     /// # Errors
-    /// When nothing but underscores is left of it: two such attributes could not be told apart.
+    /// When nothing but underscores is left of it: two such attributes could not be distinguished.
     pub(super) fn label(self, name: &str) -> Result<Cow<'_, str>, SeriesError> {
         let label = if self.escape { escaped_label(name) } else { Cow::Borrowed(name) };
         if label.bytes().all(|byte| byte == b'_') {

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_operations_are_told_apart() {
+    fn so_many_operations_are_kept_apart() {
         let table = SpanTable::default();
         let is_folded = |service: u128, name: u128| table.judge(service, name, 1, u64::MAX).is_folded;
         assert!((0..OPERATIONS_MAX as u128).all(|name| !is_folded(1, name)));

@@ -86,7 +86,7 @@ pub struct SpanNotes {
 /// Reads an `ExportTraceServiceRequest`.
 ///
 /// # Errors
-/// When its parts cannot be told from each other, or there are too many; a span that breaks a rule is an error in the batch.
+/// When its parts cannot be distinguished from each other, or there are too many; a span that breaks a rule is an error in the batch.
 pub fn read(message: &[u8], context: &Context<'_>, rules: &SpanRules<'_>) -> Result<(Read, SpanNotes), Error> {
     let ids = context.known.map(crate::remote_write::Known::ids);
     let reserved = Reserved::new(rules.table.clone());
@@ -259,7 +259,7 @@ const fn cell_of(ns: u64) -> u64 {
     ns.div_ceil(CELL_NS).saturating_mul(CELL_NS)
 }
 
-/// The parts as one number, each told from the next.
+/// The parts as one number, each distinguished from the next.
 fn joined(parts: &[&[u8]]) -> u128 {
     parts.iter().fold(0, |hash: u128, part| {
         XxHash3_128::oneshot_with_seed(hash as u64 ^ (hash >> 64) as u64, part) ^ hash.rotate_left(1)

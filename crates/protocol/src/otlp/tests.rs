@@ -158,7 +158,7 @@ fn logs(body: &[u8]) -> Result<Read, Error> {
 }
 
 /// Series and value of each good sample.
-fn told(read: &Read) -> Vec<(String, Temporality, &Sample)> {
+fn reported(read: &Read) -> Vec<(String, Temporality, &Sample)> {
     let samples = read.batch.samples.iter().flatten();
     samples
         .map(|sample| {
@@ -185,8 +185,10 @@ fn numbers_become_series_with_the_names_of_prometheus() {
     );
     let read = read(&body);
     let labels = "{http_route=\"/a\", instance=\"i-7\", job=\"shop/cart\"}";
-    let series: Vec<_> =
-        told(&read).into_iter().map(|(name, temporality, sample)| (name, temporality, sample.value.clone())).collect();
+    let series: Vec<_> = reported(&read)
+        .into_iter()
+        .map(|(name, temporality, sample)| (name, temporality, sample.value.clone()))
+        .collect();
     let expected = [
         (format!("http_server_active{labels}"), Temporality::Gauge, Value::Float(3.0)),
         (format!("http_server_requests_total{labels}"), Temporality::Cumulative, Value::Float(4.0)),
@@ -211,7 +213,7 @@ fn numbers_become_series_with_the_names_of_prometheus() {
 #[test]
 fn options_decide_about_names_and_labels() {
     let body = request(SERVICE, &[metric("work.time", "s", 5, &data(&[number(1.0)], 0, 0))]);
-    let of = |options: &Options| told(&with_options(&body, options, None).unwrap())[0].0.clone();
+    let of = |options: &Options| reported(&with_options(&body, options, None).unwrap())[0].0.clone();
     let kept = Options { translation: Translation { escape: false, suffixes: true }, ..Options::default() };
     assert_eq!(of(&kept), "work.time_seconds{http.route=\"/a\", instance=\"i-7\", job=\"shop/cart\"}");
     let more = Options { promoted: vec!["host.name".into()], scope_labels: true, ..Options::default() };
@@ -229,7 +231,7 @@ fn attributes_that_become_one_label_are_joined_and_ours_stand_above_theirs() {
         fixed(out, 6, (-3_i64).cast_unsigned());
     });
     let read = read(&request(SERVICE, &[metric("m", "", 5, &data(&[point], 0, 0))]));
-    let (labels, _, sample) = &told(&read)[0];
+    let (labels, _, sample) = &reported(&read)[0];
     assert_eq!(labels, "m{b_c=\"1;2\", instance=\"i-7\", job=\"shop/cart\"}");
     assert_eq!((&sample.value, sample.start_ns), (&Value::Float(-3.0), None));
 }
@@ -245,7 +247,7 @@ fn histograms_stay_what_they_are() {
         ],
     );
     let read = read(&body);
-    let histograms: Vec<&Histogram<u64>> = told(&read)
+    let histograms: Vec<&Histogram<u64>> = reported(&read)
         .iter()
         .map(|(_, _, sample)| match &sample.value {
             Value::Histogram(histogram) => &**histogram,
@@ -263,7 +265,7 @@ fn histograms_stay_what_they_are() {
     assert_eq!(c.negative.iter().collect::<Vec<_>>(), [(8, 5)]);
     assert_eq!((c.min, c.max), (Some(-2.0), Some(8.0)));
     assert_eq!(
-        told(&read).iter().map(|told| told.1).collect::<Vec<_>>()[..2],
+        reported(&read).iter().map(|reported| reported.1).collect::<Vec<_>>()[..2],
         [Temporality::Delta, Temporality::Cumulative]
     );
 }
@@ -284,14 +286,15 @@ fn a_summary_becomes_its_quantiles_sum_and_count() {
         write::bytes(out, 6, &quantile(0.99, 2.0));
     });
     let read = read(&request(&[], &[metric("rpc", "s", 11, &data(&[point], 0, 0))]));
-    let told: Vec<_> = told(&read).into_iter().map(|(name, kind, sample)| (name, kind, sample.value.clone())).collect();
+    let reported: Vec<_> =
+        reported(&read).into_iter().map(|(name, kind, sample)| (name, kind, sample.value.clone())).collect();
     let expected = [
         ("rpc_seconds{quantile=\"0.5\"}".to_owned(), Temporality::Gauge, Value::Float(0.2)),
         ("rpc_seconds{quantile=\"0.99\"}".to_owned(), Temporality::Gauge, Value::Float(2.0)),
         ("rpc_seconds_sum".to_owned(), Temporality::Cumulative, Value::Float(4.5)),
         ("rpc_seconds_count".to_owned(), Temporality::Cumulative, Value::Float(9.0)),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!((read.points, read.origins), (1, vec![Some(0); 4]));
 }
 
@@ -309,12 +312,12 @@ fn exemplars_are_texts_beside_their_series() {
         write::bytes(out, 5, &exemplar);
     });
     let read = read(&request(&[], &[metric("m", "", 7, &data(&[point], 2, 1))]));
-    let told = told(&read);
-    assert_eq!(told[1].0, "m_total_exemplar{http_route=\"/a\"}");
-    let Value::Text(text) = &told[1].2.value else { panic!("{told:?}") };
+    let reported = reported(&read);
+    assert_eq!(reported[1].0, "m_total_exemplar{http_route=\"/a\"}");
+    let Value::Text(text) = &reported[1].2.value else { panic!("{reported:?}") };
     let exemplar = Exemplar::from_text(text).unwrap();
     assert_eq!(exemplar.labels.to_string(), "{span_id=\"00f0\", trace_id=\"4bf9\", user_id=\"u\\\"1\"}");
-    assert_eq!((exemplar.value, told[1].2.time_ns), (0.25, TIME as i64 - 5));
+    assert_eq!((exemplar.value, reported[1].2.time_ns), (0.25, TIME as i64 - 5));
     assert_eq!(read.origins, [Some(0), None]);
 }
 
@@ -337,7 +340,7 @@ fn nothing_recorded_ends_a_series_or_is_counted() {
     );
     let read = read(&body);
     let stale = |value: f64| value.to_bits() == 0x7ff0_0000_0000_0002;
-    for (name, _, sample) in told(&read) {
+    for (name, _, sample) in reported(&read) {
         match &sample.value {
             Value::Float(value) => assert!(stale(*value), "{name}"),
             Value::Histogram(histogram) => assert!(stale(histogram.sum.unwrap()), "{name}"),
@@ -410,7 +413,7 @@ fn what_the_store_judges_is_passed_on_with_a_sentence() {
 #[test]
 fn observations_that_are_no_number_are_in_the_count_alone() {
     let read = read(&request(&[], &[metric("m", "", 9, &data(&[explicit(7, f64::NAN, &[1, 5], &[0.1])], 1, 0))]));
-    let Value::Histogram(histogram) = &told(&read)[0].2.value else { panic!() };
+    let Value::Histogram(histogram) = &reported(&read)[0].2.value else { panic!() };
     assert_eq!((histogram.nan, histogram.count), (1, 7));
 }
 
@@ -486,7 +489,7 @@ fn log_records_become_lines_of_json() {
     let bare = message(|out| write::bytes(out, 3, b"error"));
     let observed = message(|out| fixed(out, 11, 77));
     let read = logs(&log_request(&[record, bare, observed])).unwrap();
-    let told: Vec<_> = told(&read)
+    let reported: Vec<_> = reported(&read)
         .into_iter()
         .map(|(name, _, sample)| match &sample.value {
             Value::Text(text) => (name, sample.time_ns, text.clone()),
@@ -505,7 +508,7 @@ fn log_records_become_lines_of_json() {
         (format!("log{{{of}, severity=\"ERROR\"}}"), 99, "{\"body\":null,\"severity\":\"error\"}".to_owned()),
         (format!("log{{{of}}}"), 77, "{\"body\":null,\"observed_ns\":\"77\"}".to_owned()),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!((read.points, read.untimed), (3, 1));
     assert!(read.batch.series.iter().flatten().all(|series| series.meta.kind == Kind::Text));
 }
@@ -564,7 +567,7 @@ proptest! {
         let otlp = i64::from(index) - 1;
         let point = exponential(count, scale, (0, 0.0), (otlp, &[count]), (0, &[]));
         let read = read(&request(&[], &[metric("m", "", 10, &data(&[point], 1, 0))]));
-        let Value::Histogram(histogram) = &told(&read)[0].2.value else { panic!() };
+        let Value::Histogram(histogram) = &reported(&read)[0].2.value else { panic!() };
         prop_assert_eq!(histogram.positive.iter().collect::<Vec<_>>(), [(index, count)]);
     }
 
@@ -574,7 +577,7 @@ proptest! {
         let bounds: Vec<f64> = (1..counts.len()).map(|bound| bound as f64).collect();
         let point = explicit(counts.iter().sum(), 1.0, &counts, &bounds);
         let read = read(&request(&[], &[metric("m", "", 9, &data(&[point], 1, 0))]));
-        let Value::Histogram(histogram) = &told(&read)[0].2.value else { panic!() };
+        let Value::Histogram(histogram) = &reported(&read)[0].2.value else { panic!() };
         let held: Vec<u64> = (0..counts.len()).map(|index| histogram.positive.get(index as i32)).collect();
         prop_assert_eq!(held, counts);
     }

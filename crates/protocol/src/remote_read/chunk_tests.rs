@@ -94,9 +94,9 @@ fn read_floats(bytes: &[u8]) -> Vec<(i64, f64)> {
 }
 
 /// What a chunk says of histograms: reset hint, and each as time, count, zero, sum and bins of both signs.
-type Told = (i64, f64, f64, f64, [BTreeMap<i32, f64>; 2]);
+type HistogramPoint = (i64, f64, f64, f64, [BTreeMap<i32, f64>; 2]);
 
-fn read_histograms(bytes: &[u8], is_integer: bool) -> (u8, i64, Vec<Told>) {
+fn read_histograms(bytes: &[u8], is_integer: bool) -> (u8, i64, Vec<HistogramPoint>) {
     let mut reader = Reader { bytes, at: 0 };
     let (count, flags) = (reader.take(16), reader.take(8) as u8 >> 6);
     if reader.take(8) == 255 {
@@ -220,7 +220,7 @@ fn of_histograms(samples: Vec<(i64, HistogramValue)>, temporality: Temporality) 
     one
 }
 
-fn told<C: ogive_hist::Count>(time: i64, histogram: &Histogram<C>) -> Told {
+fn reported<C: ogive_hist::Count>(time: i64, histogram: &Histogram<C>) -> HistogramPoint {
     let side = |bins: &Bins<C>| bins.iter().map(|(index, count)| (index, count.to_f64())).collect();
     let sum = histogram.sum_or_estimate();
     let sides = [side(&histogram.positive), side(&histogram.negative)];
@@ -285,7 +285,7 @@ fn a_reset_a_stale_marker_and_another_layout_begin_a_chunk() {
 }
 
 #[test]
-fn custom_bounds_and_zero_thresholds_are_told() {
+fn custom_bounds_and_zero_thresholds_are_reported() {
     let mut custom = Histogram::<f64>::new(Scheme::custom([0.005, 1.0, 1.0 / 3.0 + 1.0, 1e9]).unwrap());
     [(0.001, 2.5), (1.2, 1.5), (1e10, 3.0)].iter().for_each(|(value, count)| custom.record_n(*value, *count));
     let found = unframed(&framed(
@@ -293,7 +293,7 @@ fn custom_bounds_and_zero_thresholds_are_told() {
         FRAME_BYTES_MAX,
     ));
     assert_eq!(found[0].0, 3);
-    assert_eq!(read_histograms(&found[0].1, false), (0, -53, vec![told(5, &custom)]));
+    assert_eq!(read_histograms(&found[0].1, false), (0, -53, vec![reported(5, &custom)]));
     for threshold in [0.0, 2.0_f64.powi(-128), 2.0_f64.powi(-243), 2.0_f64.powi(10), 2.0_f64.powi(11), 0.001] {
         let mut one = Histogram::<u64>::new(Scheme::exp2(0).unwrap());
         one.zero_threshold = threshold;
@@ -304,7 +304,7 @@ fn custom_bounds_and_zero_thresholds_are_told() {
             &[of_histograms(vec![(5, HistogramValue::Integer(one.clone()))], Temporality::Gauge)],
             FRAME_BYTES_MAX,
         ));
-        assert_eq!(read_histograms(&found[0].1, true), (3, 0, vec![told(5, &one)]), "{threshold:e}");
+        assert_eq!(read_histograms(&found[0].1, true), (3, 0, vec![reported(5, &one)]), "{threshold:e}");
         let long = threshold == 2.0_f64.powi(11) || threshold == 0.001;
         assert_eq!(found[0].1[3] == 255, long, "{threshold:e}");
     }
@@ -359,16 +359,16 @@ proptest! {
             values.iter().for_each(|(value, count)| sum.record_n(*value, *count));
             if is_float {
                 let float = sum.to_float();
-                expected.push(told(time, &float));
+                expected.push(reported(time, &float));
                 samples.push((time, HistogramValue::Float(float)));
             } else {
-                expected.push(told(time, &sum));
+                expected.push(reported(time, &sum));
                 samples.push((time, HistogramValue::Integer(sum.clone())));
             }
         }
         let temporality = if is_cumulative { Temporality::Cumulative } else { Temporality::Delta };
         let chunks = unframed(&framed(&[of_histograms(samples, temporality)], 4_000));
-        let back: Vec<Told> = chunks.iter().flat_map(|chunk| read_histograms(&chunk.1, !is_float).2).collect();
+        let back: Vec<HistogramPoint> = chunks.iter().flat_map(|chunk| read_histograms(&chunk.1, !is_float).2).collect();
         prop_assert_eq!(format!("{back:?}"), format!("{expected:?}"));
     }
 }

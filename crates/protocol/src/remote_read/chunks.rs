@@ -156,7 +156,7 @@ fn put_time(out: &mut Bits, more: i64) {
 
 /// How the counts of a histogram follow each other in a chunk.
 trait Packed: Count {
-    /// What the next one is told by.
+    /// What the next one is reported by.
     type Seen: Clone;
     const ENCODING: u64;
 

@@ -90,7 +90,7 @@ pub(crate) fn known<C: Count>(histogram: &Histogram<C>) -> (i64, Cow<'_, Histogr
     }
 }
 
-/// The sum, estimated where nobody told it, as queries have it. Observations that are no number are in the count and in no bin:
+/// The sum, estimated where the sender omits it, as queries have it. Observations that are no number are in the count and in no bin:
 /// Prometheus knows them by a sum that is none.
 pub(crate) fn sum<C: Count>(histogram: &Histogram<C>) -> f64 {
     if histogram.nan == C::ZERO { histogram.sum_or_estimate() } else { f64::NAN }

@@ -35,7 +35,7 @@ impl ItemReader {
     /// Appends the float samples of the request in `message` to `items`.
     ///
     /// # Errors
-    /// When the parts of the request cannot be told from each other; what was read before stays.
+    /// When the parts of the request cannot be distinguished from each other; what was read before stays.
     pub fn read(&mut self, message: &[u8], items: &mut Vec<Item>) -> Result<Passed, Error> {
         let mut passed = Passed::default();
         for part in v1::parts(message) {

@@ -124,7 +124,7 @@ impl<'a> Metadata<'a> {
 /// `learn` hears what the sender says of its metrics.
 ///
 /// # Errors
-/// When the parts of the request cannot be told from each other; a part that breaks a rule is an error in the batch.
+/// When the parts of the request cannot be distinguished from each other; a part that breaks a rule is an error in the batch.
 pub fn read(
     message: &[u8],
     tenant: &Tenant,

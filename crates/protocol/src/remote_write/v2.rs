@@ -129,16 +129,16 @@ impl<'a> TimeSeries<'a> {
     /// # Errors
     /// When it is no metadata.
     pub fn metadata(&self) -> Result<Told, Error> {
-        let mut told = Told { kind: metric_kind(0), help: 0, unit: 0 };
+        let mut reported = Told { kind: metric_kind(0), help: 0, unit: 0 };
         for field in Fields::new(self.metadata) {
             match field? {
-                (1, kind) => told.kind = metric_kind(kind.varint("a metric's type is not a number")?),
-                (3, place) => told.help = place_of(place.varint("the place of a help is not a number")?),
-                (4, place) => told.unit = place_of(place.varint("the place of a unit is not a number")?),
+                (1, kind) => reported.kind = metric_kind(kind.varint("a metric's type is not a number")?),
+                (3, place) => reported.help = place_of(place.varint("the place of a help is not a number")?),
+                (4, place) => reported.unit = place_of(place.varint("the place of a unit is not a number")?),
                 _ => {}
             }
         }
-        Ok(told)
+        Ok(reported)
     }
 
     fn fields(&self, number: u32, what: &'static str) -> impl Iterator<Item = Result<&'a [u8], Error>> + use<'a> {
@@ -187,7 +187,7 @@ fn unpack(mut packed: &[u8], into: &mut Vec<u32>) -> Result<(), Error> {
 /// `learn` hears what the sender says of its metrics, each thing once.
 ///
 /// # Errors
-/// When the parts of the request cannot be told from each other; a part that breaks a rule is an error in the batch.
+/// When the parts of the request cannot be distinguished from each other; a part that breaks a rule is an error in the batch.
 pub fn read(
     message: &[u8],
     tenant: &Tenant,
@@ -206,7 +206,7 @@ pub fn read(
         builder,
         refs: Vec::new(),
         key_bytes: Vec::new(),
-        told: HashSet::default(),
+        reported: HashSet::default(),
         mix: mix(),
         learn,
     };
@@ -226,7 +226,7 @@ struct Reader<'a, 'k, L> {
     refs: Vec<u32>,
     key_bytes: Vec<u8>,
     /// What was learnt from this request: name, type, help and unit.
-    told: HashSet<u128, BuildHasherDefault<Low>>,
+    reported: HashSet<u128, BuildHasherDefault<Low>>,
     mix: u128,
     learn: L,
 }
@@ -276,24 +276,26 @@ impl<L: FnMut(&Metadata<'_>)> Reader<'_, '_, L> {
     }
 
     /// Learns what is said of the metric of the series whose labels are read.
-    fn learn(&mut self, told: Told, is_float: bool) {
+    fn learn(&mut self, reported: Told, is_float: bool) {
         let text = |place: u32| self.symbols.get(place as usize).copied().unwrap_or_default();
-        let (help, unit) = (text(told.help), text(told.unit));
-        if told.kind == MetricKind::Unknown && help.is_empty() && unit.is_empty() {
+        let (help, unit) = (text(reported.help), text(reported.unit));
+        if reported.kind == MetricKind::Unknown && help.is_empty() && unit.is_empty() {
             return;
         }
         let mut pairs = self.refs.as_chunks::<2>().0.iter();
         let Some([_, name]) = pairs.find(|[name, _]| text(*name) == METRIC_NAME) else { return };
         let name = *name;
-        let all =
-            u128::from(name) << 96 | u128::from(told.help) << 64 | u128::from(told.unit) << 32 | told.kind as u128;
+        let all = u128::from(name) << 96
+            | u128::from(reported.help) << 64
+            | u128::from(reported.unit) << 32
+            | reported.kind as u128;
         // The set takes the lower half as it is: all of the number is in it then, in a way that no sender foresees.
-        if !self.told.insert(all.wrapping_mul(self.mix).rotate_left(64)) {
+        if !self.reported.insert(all.wrapping_mul(self.mix).rotate_left(64)) {
             return;
         }
         // A native histogram is one series; a classic one has several, each with a name of its own.
-        let family = if is_float { told.kind.family(text(name)) } else { text(name) };
-        (self.learn)(&Metadata { kind: told.kind, family, help, unit });
+        let family = if is_float { reported.kind.family(text(name)) } else { text(name) };
+        (self.learn)(&Metadata { kind: reported.kind, family, help, unit });
     }
 }
 

@@ -87,8 +87,8 @@ fn histogram(time_ms: i64, hint: u64) -> Vec<u8> {
 
 fn read(body: &[u8], known: Option<&Known>) -> Result<(Read, Vec<String>), Error> {
     let mut learnt = Vec::new();
-    let learn = |told: &Metadata<'_>| {
-        learnt.push(format!("{} {} {:?} {}", told.family, told.kind.as_str(), told.help, told.unit));
+    let learn = |reported: &Metadata<'_>| {
+        learnt.push(format!("{} {} {:?} {}", reported.family, reported.kind.as_str(), reported.help, reported.unit));
     };
     v2::read(body, &Tenant::default(), SourceId(7), 3, known, learn).map(|read| (read, learnt))
 }
@@ -119,14 +119,15 @@ fn everything_of_a_request_becomes_a_batch() {
     let (read, learnt) = read(&request.body(), None).unwrap();
     assert_eq!(learnt, ["a_total counter \"How many.\" "]);
     let series: Vec<_> = read.batch.series.iter().map(|series| series.as_ref().unwrap()).collect();
-    let told: Vec<_> = series.iter().map(|one| (one.labels.to_string(), one.meta.kind, one.meta.temporality)).collect();
+    let reported: Vec<_> =
+        series.iter().map(|one| (one.labels.to_string(), one.meta.kind, one.meta.temporality)).collect();
     let expected = [
         ("a_total{job=\"x\"}", Kind::Float, Temporality::Cumulative),
         ("a_total_exemplar{job=\"x\"}", Kind::Text, Temporality::Gauge),
         ("h_seconds", Kind::Histogram, Temporality::Cumulative),
         ("g_seconds", Kind::Histogram, Temporality::Gauge),
     ];
-    assert_eq!(told, expected.map(|(labels, kind, temporality)| (labels.to_owned(), kind, temporality)));
+    assert_eq!(reported, expected.map(|(labels, kind, temporality)| (labels.to_owned(), kind, temporality)));
     let samples: Vec<_> = read.batch.samples.iter().map(|sample| sample.as_ref().unwrap()).collect();
     let times: Vec<_> = samples.iter().map(|one| (one.series, one.time_ns, one.start_ns)).collect();
     let ms = |ms: i64| ms * 1_000_000;

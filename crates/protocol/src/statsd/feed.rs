@@ -1,7 +1,7 @@
 //! Lines into the quantizer.
 //!
 //! Invariants: each measurement of a message is taken or counted as a fault: `measurements` + faults = all. A measurement that
-//! stands for several is also counted in the series [`SAMPLED`] of its metric, so that an estimate is told from a count.
+//! stands for several is also counted in the series [`SAMPLED`] of its metric, so that an estimate is distinguished from a count.
 
 use std::borrow::Cow;
 

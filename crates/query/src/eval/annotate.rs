@@ -144,7 +144,7 @@ pub(crate) fn quantile_is_skewed(span: Span, metric: &str) -> Annotation {
 pub(crate) fn too_few_for_modes(span: Span) -> Annotation {
     let needed = ogive_hist::MODES_SAMPLES_MIN;
     let message = format!(
-        "histogram_modes passed over histograms of fewer than {needed} samples: modes are not told from noise there"
+        "histogram_modes passed over histograms of fewer than {needed} samples: modes are not distinguished from noise there"
     );
     Annotation::info(span, message)
 }

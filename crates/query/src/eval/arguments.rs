@@ -21,7 +21,7 @@ pub(crate) fn text_argument(expr: &Expr) -> &str {
     }
 }
 
-/// Where remarks about a range vector stand. The samples of a subquery have no place in the text: they are told at its
+/// Where remarks about a range vector stand. The samples of a subquery have no place in the text: they are reported at its
 /// start, as Prometheus does.
 pub(super) fn matrix_span(argument: &Expr) -> Span {
     let argument = argument.unparenthesised();

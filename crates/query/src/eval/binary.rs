@@ -119,17 +119,17 @@ impl Evaluator<'_> {
     ) -> Result<Output, Error> {
         let op = binary.op;
         let _notes = self.memory.charge(numbers.len() * size_of::<Option<Annotation>>())?;
-        let mut told = vec![None; numbers.len()];
+        let mut reported = vec![None; numbers.len()];
         for row in &mut rows {
-            for ((cell, number), told) in row.cells.iter_mut().zip(numbers).zip(&mut told) {
+            for ((cell, number), reported) in row.cells.iter_mut().zip(numbers).zip(&mut reported) {
                 let Some(point) = cell.take() else { continue };
                 match operate_scalar(binary, point, *number, swapped, span) {
                     Ok(outcome) => *cell = outcome,
-                    Err(note) => *told = Some(note),
+                    Err(note) => *reported = Some(note),
                 }
             }
         }
-        told.into_iter().flatten().for_each(|note| self.note(note));
+        reported.into_iter().flatten().for_each(|note| self.note(note));
         rows.retain(|row| !row.is_blank());
         if changes_meaning(op) || binary.return_bool {
             rows = self.nameless(rows)?;
@@ -215,7 +215,7 @@ struct Join<'a> {
 
 impl Join<'_> {
     /// Two rows of one signature at one instant on the "one" side do not match uniquely. Of all such pairs the first of the earliest
-    /// instant is told, as by who evaluates instant by instant.
+    /// instant is reported, as by who evaluates instant by instant.
     fn check_one_side(&self, many: &[Row], one: &[Row], numbers: &[usize]) -> Result<(), Error> {
         let fills = self.matching.fill_left.is_some() || self.matching.fill_right.is_some();
         let mut relevant = Steps::none(self.steps);

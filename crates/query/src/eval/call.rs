@@ -218,7 +218,7 @@ impl<'a> Evaluator<'a> {
         let looked = self.looked.clone().filter(|_| is_stored);
         let span = matrix_span(&call.arguments[0]);
         let memory = Arc::clone(&self.memory);
-        let asked = Asked { memory: &memory, kernel, name, span, parameters: &parameters, grid, looked };
+        let requested = RangeCall { memory: &memory, kernel, name, span, parameters: &parameters, grid, looked };
         let (windows, source) = match &range.unparenthesised().kind {
             ExprKind::MatrixSelector(matrix) => {
                 let (windows, read) = self.windows(matrix, name, grid_of_windows)?;
@@ -227,8 +227,9 @@ impl<'a> Evaluator<'a> {
                     Source::Open(set) => {
                         let start_times = self.options.start_times;
                         let read = Read { hinted: self.detects(), samples_max: self.options.samples_max };
-                        let evaluate =
-                            |series, notes: &mut Annotations| asked.row(windows, columns(series, start_times), notes);
+                        let evaluate = |series, notes: &mut Annotations| {
+                            requested.row(windows, columns(series, start_times), notes)
+                        };
                         return self.each_evaluated(&*set, &read, &evaluate, sink);
                     }
                 }
@@ -237,7 +238,7 @@ impl<'a> Evaluator<'a> {
         };
         for series in source {
             self.check_cancelled()?;
-            if let Some(row) = asked.row(windows, series, self.notes_mut())? {
+            if let Some(row) = requested.row(windows, series, self.notes_mut())? {
                 sink(self, row)?;
             }
         }
@@ -309,7 +310,7 @@ impl<'a> Evaluator<'a> {
 }
 
 /// A range function with its other arguments, and when it is asked for.
-struct Asked<'p> {
+struct RangeCall<'p> {
     memory: &'p Arc<Memory>,
     kernel: RangeKernel,
     name: &'static str,
@@ -319,7 +320,7 @@ struct Asked<'p> {
     looked: Option<Looked>,
 }
 
-impl Asked<'_> {
+impl RangeCall<'_> {
     /// The answer for one series; None when it is blank.
     fn row(&self, windows: Windows, series: RangeSeries, notes: &mut Annotations) -> Result<Option<Row>, Error> {
         let Self { memory, name, span, grid, .. } = *self;

@@ -5,9 +5,9 @@
 //! Limits: [`FILE_BYTES_MAX`], [`JOBS_MAX`].
 //! Failure: `FILE:LINE:COLUMN: sentence`.
 
+mod effective;
 mod raw;
 mod rules;
-mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{Error as YamlError, Options};
 
 use super::relabel::Rule;
+pub(crate) use effective::yaml as effective_yaml;
 use ogive_door::reload::Marks;
 use ogive_outgoing::{Files, Secret};
 pub(crate) use raw::{Group, Text};
-pub(crate) use told::yaml as told;
 
 /// 16 MiB: thousands of jobs.
 pub(crate) const FILE_BYTES_MAX: usize = 16 << 20;

@@ -51,9 +51,9 @@ scrape_configs:
     metric_relabel_configs: [{source_labels: [__name__], regex: 'go_.*', action: drop}]
 ";
 
-/// What is told of jobs can be read again, and says everything but secrets.
+/// What is shown of jobs can be read again, and says everything but secrets.
 #[test]
-fn what_is_told_of_jobs_is_what_they_are() {
+fn what_is_reported_of_jobs_is_what_they_are() {
     let secret = "
   - job_name: secret
     basic_auth: {username: u, password: hush}
@@ -66,28 +66,28 @@ fn what_is_told_of_jobs_is_what_they_are() {
     label_limit: 7
     tenant: blue
 ";
-    let told = |config: &Config| super::told(config.jobs.iter());
+    let reported = |config: &Config| super::effective_yaml(config.jobs.iter());
     let (read, hidden) = (of(GOOD).unwrap(), of(format!("{GOOD}{secret}")).unwrap());
-    let text = told(&read);
+    let text = reported(&read);
     let again = of(text.replace("/etc/p/more", "/none")).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(again.jobs, read.jobs, "{text}");
-    let text = told(&hidden);
+    let text = reported(&hidden);
     assert!(!text.contains("hush"), "{text}");
     assert_eq!(text.matches("<secret>").count(), 4, "{text}");
     let again = of(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    assert_eq!(told(&again), text);
-    assert_eq!(told(&Config::default()), "");
+    assert_eq!(reported(&again), text);
+    assert_eq!(reported(&Config::default()), "");
 }
 
-/// A group without targets has no key that is told, and the jobs were never begun: the list had an item of no line.
+/// A group without targets has no key that is shown, and the jobs were never begun: the list had an item of no line.
 #[test]
-fn what_holds_nothing_is_told_too() {
+fn what_holds_nothing_is_reported_too() {
     let text =
         "scrape_configs: [{job_name: a, static_configs: [{targets: []}, {}, {labels: {'': x}}], params: {'': [y]}}]";
     let read = of(text).unwrap();
-    let told = super::told(read.jobs.iter());
-    let again = of(&told).unwrap_or_else(|error| panic!("{error}\n{told}"));
-    assert_eq!(again.jobs, read.jobs, "{told}");
+    let reported = super::effective_yaml(read.jobs.iter());
+    let again = of(&reported).unwrap_or_else(|error| panic!("{error}\n{reported}"));
+    assert_eq!(again.jobs, read.jobs, "{reported}");
 }
 
 /// A file that somebody broke is read or refused, and tells where.
@@ -116,8 +116,8 @@ fn aliases_and_depth_are_bounded() {
     for open in ["[", "{a: ", "- "] {
         let deep = format!("scrape_configs: {}", open.repeat(100_000));
         assert!(of(&deep).is_err());
-        let told: Result<Vec<Group>, String> = yaml(Path::new("http://x"), deep.as_bytes());
-        assert!(told.is_err());
+        let reported: Result<Vec<Group>, String> = yaml(Path::new("http://x"), deep.as_bytes());
+        assert!(reported.is_err());
     }
 }
 

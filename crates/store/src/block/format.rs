@@ -10,7 +10,7 @@ use crate::{Error, bytes};
 pub(crate) const MAGIC: [u8; 8] = *b"OGIVEBLK";
 pub(crate) const MAGIC_END: [u8; 8] = *b"OGIVEEND";
 /// Version 4 is that of rollups, 6 that of samples as they came, which may have a dictionary and filters for texts; 5 is the same before
-/// there were filters. Since 4 all but the chunks is there twice. 2 and 3 are the same without, 1 is of before there were dictionaries; all are read as ever.
+/// there were filters. Since 4 all but the chunks is there twice. 2 and 3 are the same without, 1 is from before there were dictionaries; all are read as ever.
 pub(crate) const VERSION: u32 = 6;
 pub(crate) const VERSION_ROLLUP: u32 = 4;
 const VERSION_TWINNED: u32 = 4;
@@ -218,7 +218,7 @@ pub(crate) struct Summary {
     pub(crate) series: u64,
     pub(crate) samples: u64,
     pub(crate) units: Vec<String>,
-    /// Bytes of texts that were packed with the lesser effort; of blocks of before it was told, 0.
+    /// Bytes of texts that were packed with the lesser effort; 0 for blocks from before it was recorded.
     pub(crate) quick_text_bytes: u64,
     /// Length and checksum of the dictionary that ends the chunks.
     pub(crate) dictionary: Option<(u64, u32)>,

@@ -106,7 +106,7 @@ impl Index {
             texts.ends.push((name_end, value_end));
             Ok(())
         });
-        // What is wrong with a label, who asks for it is told.
+        // What is wrong with a label, whoever asks for it gets the error.
         read.is_ok().then_some(texts)
     }
 

@@ -51,7 +51,7 @@ impl Budget {
         Self { left: limit, limit, gaps: None, has_more_gaps: false, clashes: 0, words: None }
     }
 
-    /// `limit` samples of what can be read: the rest is told by [`Budget::into_gaps`].
+    /// `limit` samples of what can be read: the rest is reported by [`Budget::into_gaps`].
     #[must_use]
     pub const fn partial(limit: usize) -> Self {
         Self { left: limit, limit, gaps: Some(BTreeSet::new()), has_more_gaps: false, clashes: 0, words: None }
@@ -361,12 +361,12 @@ impl Block {
         while let Some(number) = numbers.peek() {
             let (_, place, described) = index.page_of(*number);
             let bytes = self.checked(place)?;
-            let mut asked = [false; PAGE_SERIES];
+            let mut requested = [false; PAGE_SERIES];
             while let Some(number) = numbers.next_if(|number| described.contains(number)) {
-                asked[(number - described.start) as usize] = true;
+                requested[(number - described.start) as usize] = true;
             }
             let count = |at: usize, (kind, temporality)| {
-                kinds[kind as usize] += usize::from(asked[at] && wanted(kind, temporality));
+                kinds[kind as usize] += usize::from(requested[at] && wanted(kind, temporality));
             };
             series::touching_of_page(&bytes, described.len(), range, count)
                 .map_err(|broken| self.corrupt(place.offset, broken))?;
@@ -392,7 +392,7 @@ impl Block {
         let matching = self.matching(&index, &selection.matchers)?;
         let range = selection.range;
         let counted = self.check_count(&index, &matching, (range, wanted), opening);
-        // Of what cannot be read the series are told that it is of.
+        // Of what cannot be read, the series that it belongs to are reported.
         if let Err(error @ Error::Selection(_)) = counted {
             return Err(error);
         }

@@ -85,14 +85,15 @@ impl Look<'_> {
         self.twice(header, twin.filter(|_| twinned), "header", check)?;
         let Some(version) = version else { return Ok(false) };
         let start = bytes.saturating_sub(format::END_BYTES);
-        let parse = |end: &[u8], path: &Path| format::parse_end(end, bytes).map_err(|broken| told(start, path, broken));
+        let parse =
+            |end: &[u8], path: &Path| format::parse_end(end, bytes).map_err(|broken| reported(start, path, broken));
         let twin = format::end_twin(bytes).filter(|_| twinned);
         let end = self.twice(start..bytes, twin, "footer", |end, path| parse(end, path).map(|_| ()))?;
         // What is bad everywhere is reported, and what it leads to cannot be found.
         let Some(end) = end else { return Ok(false) };
         let footer = parse(&end, path)?;
         let sections = format::parse_footer(&end[..footer.length as usize], footer.offset, version)
-            .map_err(|broken| told(footer.offset, path, broken))?;
+            .map_err(|broken| reported(footer.offset, path, broken))?;
         let last = sections[SectionId::Summary as usize - 1];
         let distance = format::twin_distance(last.offset + last.length, footer.offset).filter(|_| twinned);
         let mut whole = true;
@@ -106,7 +107,7 @@ impl Look<'_> {
     }
 }
 
-fn told(offset: u64, path: &Path, broken: Broken) -> Error {
+fn reported(offset: u64, path: &Path, broken: Broken) -> Error {
     Error::Corrupt { path: path.to_owned(), offset: offset + broken.offset as u64, problem: broken.problem }
 }
 
@@ -133,7 +134,8 @@ pub(crate) fn scrub_block(
     for first in (0..block.series_count() as u32).step_by(PAGE_SERIES) {
         let (_, page, described) = index.page_of(first);
         let Some(bytes) = look.section(page, block.twin_of(page), "series page")? else { continue };
-        let entries = series::get_page(&bytes, described.len()).map_err(|broken| told(page.offset, path, broken))?;
+        let entries =
+            series::get_page(&bytes, described.len()).map_err(|broken| reported(page.offset, path, broken))?;
         for chunk in entries.iter().flat_map(|entry| &entry.chunks) {
             let place = Section { offset: chunk.offset, length: u64::from(chunk.length), checksum: chunk.checksum };
             look.section(place, None, "chunk")?;

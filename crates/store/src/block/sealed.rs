@@ -10,11 +10,11 @@ use crate::block::series;
 const SECTION_BYTES: usize = 24;
 const SECTION_CHECKSUM: usize = 20;
 
-/// `bytes` with every checksum as it has to be, as far as its parts can be told from each other. For fuzzing.
+/// `bytes` with every checksum as it has to be, as far as its parts can be distinguished from each other. For fuzzing.
 #[must_use]
 pub fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
-    // What cannot be told from each other is refused before its checksums are looked at.
+    // What cannot be distinguished from each other is refused before its checksums are looked at.
     let _ = seal(&mut out);
     out
 }
@@ -74,10 +74,10 @@ fn seal_pages(out: &mut [u8], sections: &[Section; SectionId::ALL.len()], versio
     for (number, page) in pages.into_iter().enumerate() {
         let bytes = place(page);
         let count = (summary.series as usize - number * PAGE_SERIES).min(PAGE_SERIES);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         // Of a page that ends in the middle, the chunks before are sealed.
-        let _ = series::each_chunk(out.get(bytes.clone())?, count, |chunk, at| told.push((chunk, at)));
-        for (chunk, at) in told {
+        let _ = series::each_chunk(out.get(bytes.clone())?, count, |chunk, at| reported.push((chunk, at)));
+        for (chunk, at) in reported {
             let from = usize::try_from(chunk.offset).ok()?;
             put(out, bytes.start + at, from..from.saturating_add(chunk.length as usize));
         }

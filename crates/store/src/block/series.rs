@@ -77,7 +77,7 @@ pub(crate) fn put_page(out: &mut Vec<u8>, entries: &[Entry]) {
 /// Reads a page of `count` series.
 pub(crate) fn get_page(bytes: &[u8], count: usize) -> Result<Vec<Entry>, Broken> {
     let mut cursor = Cursor::new(bytes);
-    let mut place = Place { offset: cursor.varint()?, time: 0 };
+    let mut place = ChunkLocation { offset: cursor.varint()?, time: 0 };
     let mut entries: Vec<Entry> = Vec::with_capacity(count.min(PAGE_SERIES));
     let mut labels = Vec::new();
     for _ in 0..count {
@@ -97,7 +97,7 @@ pub(crate) fn each_of_page(
     mut each: impl FnMut(&[u32], usize, (Kind, Temporality)) -> Result<(), Broken>,
 ) -> Result<(), Broken> {
     let mut cursor = Cursor::new(bytes);
-    let mut place = Place { offset: cursor.varint()?, time: 0 };
+    let mut place = ChunkLocation { offset: cursor.varint()?, time: 0 };
     let mut labels = Vec::new();
     for _ in 0..count {
         let Described { shared, kind, temporality, .. } = get_entry(&mut cursor, &mut labels, &mut place, |_, _| ())?;
@@ -109,7 +109,7 @@ pub(crate) fn each_of_page(
 /// Calls `each` with the chunks of `count` series of a page and where in it the checksum of each stands.
 pub(crate) fn each_chunk(bytes: &[u8], count: usize, mut each: impl FnMut(ChunkEntry, usize)) -> Result<(), Broken> {
     let mut cursor = Cursor::new(bytes);
-    let mut place = Place { offset: cursor.varint()?, time: 0 };
+    let mut place = ChunkLocation { offset: cursor.varint()?, time: 0 };
     let mut labels = Vec::new();
     (0..count).try_for_each(|_| get_entry(&mut cursor, &mut labels, &mut place, &mut each).map(drop))
 }
@@ -122,7 +122,7 @@ pub(crate) fn touching_of_page(
     mut each: impl FnMut(usize, (Kind, Temporality)),
 ) -> Result<(), Broken> {
     let mut cursor = Cursor::new(bytes);
-    let mut place = Place { offset: cursor.varint()?, time: 0 };
+    let mut place = ChunkLocation { offset: cursor.varint()?, time: 0 };
     let mut labels = Vec::new();
     for at in 0..count {
         let mut touches = false;
@@ -135,7 +135,7 @@ pub(crate) fn touching_of_page(
     if cursor.is_empty() { Ok(()) } else { Err(cursor.broken("bytes follow the last series")) }
 }
 
-struct Place {
+struct ChunkLocation {
     offset: u64,
     time: i64,
 }
@@ -151,11 +151,11 @@ struct Described {
     aggregates: bool,
 }
 
-/// `labels` are those of the series before, and then its own. Each chunk is told with where its checksum stands.
+/// `labels` are those of the series before, and then its own. Each chunk is reported with where its checksum stands.
 fn get_entry(
     cursor: &mut Cursor<'_>,
     labels: &mut Vec<u32>,
-    place: &mut Place,
+    place: &mut ChunkLocation,
     mut chunk: impl FnMut(ChunkEntry, usize),
 ) -> Result<Described, Broken> {
     let shared = cursor.count(labels.len(), "labels shared")?;

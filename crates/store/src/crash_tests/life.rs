@@ -1,8 +1,8 @@
 //! One life of a store: its disks, its steps, and what is known of what it must hold.
 //!
-//! Invariants: what a step does follows from the step and from what came before. The store's own threads (journal, flusher, keeper,
+//! Invariants: what a step does follows from the step and from what came before. The store's own threads (journal, flusher, maintenance,
 //! shards) take turns as the system has it: a step waits for those that it set off, but a flush's last act, cutting
-//! the journal, and the keeper's first may swap places, so a power cut inside them may fall on the other one.
+//! the journal, and the maintenance thread's first may swap places, so a power cut inside them may fall on the other one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use ogive_model::{
 };
 
 use super::damage::{blocks, pick_places, pick_trailer, root};
-use super::model::{BEGIN_MS, Deletion, NAMES, Random, Sent, expected, tenants, totals};
+use super::model::{BEGIN_MS, Deletion, NAMES, Random, SentBatch, expected, tenants, totals};
 use crate::{Keep, ManualClock, Options, Refusal, Retention, Store, snapshot};
 
 /// Seconds that raw samples are kept in lives that have retention.
@@ -83,7 +83,7 @@ pub(super) enum Step {
 /// What was there at a moment: a snapshot's.
 #[derive(Clone)]
 struct Moment {
-    applied: BTreeSet<Sent>,
+    applied: BTreeSet<SentBatch>,
     deletions: Vec<Deletion>,
 }
 
@@ -137,13 +137,13 @@ pub(super) struct Life {
     store: Option<Store>,
     clock: Arc<ManualClock>,
     second: i64,
-    sent: Vec<Sent>,
-    acknowledged: BTreeSet<Sent>,
-    doubtful: BTreeSet<Sent>,
+    sent: Vec<SentBatch>,
+    acknowledged: BTreeSet<SentBatch>,
+    doubtful: BTreeSet<SentBatch>,
     /// With the number of their samples.
-    waiting: Vec<(Sent, u64, Answer)>,
+    waiting: Vec<(SentBatch, u64, Answer)>,
     /// Batches whose series must be declared: the store did not know them.
-    unknown: BTreeSet<Sent>,
+    unknown: BTreeSet<SentBatch>,
     deletions: Vec<Deletion>,
     /// A deletion that failed: it may come true with the next start.
     half_deleted: Option<(Deletion, bool)>,
@@ -258,7 +258,7 @@ impl Life {
         }
     }
 
-    fn submit(&mut self, sent: Sent) {
+    fn submit(&mut self, sent: SentBatch) {
         let (reply, answer) = std::sync::mpsc::channel();
         let by_identity = sent.n % 3 == 1 && !self.unknown.remove(&sent);
         let batch = sent.batch(by_identity);
@@ -319,8 +319,8 @@ impl Life {
     }
 
     /// The batches whose marks are there, each once, and none that was not sent.
-    fn applied(&self, found: &[Vec<SeriesData>]) -> BTreeSet<Sent> {
-        let by_mark: BTreeMap<i64, Sent> = self.sent.iter().map(|sent| (sent.mark_ms(), *sent)).collect();
+    fn applied(&self, found: &[Vec<SeriesData>]) -> BTreeSet<SentBatch> {
+        let by_mark: BTreeMap<i64, SentBatch> = self.sent.iter().map(|sent| (sent.mark_ms(), *sent)).collect();
         let marks = found.iter().flatten().filter(|data| data.labels.metric_name() == "mark");
         let mut applied = BTreeSet::new();
         for (time, count) in marks.flat_map(|data| data.floats.times.iter().zip(&data.floats.values)) {
@@ -333,15 +333,15 @@ impl Life {
 
     /// Everything that is acknowledged is there once, what is in doubt at most once, each batch is whole, what was deleted is
     /// gone, and nothing else is there. Gives the batches that are there.
-    fn verify(&mut self, rollups: bool) -> Option<BTreeSet<Sent>> {
+    fn verify(&mut self, rollups: bool) -> Option<BTreeSet<SentBatch>> {
         let after_ms = self.kept_after_ms();
         let range = TimeRange { start_ms: after_ms, end_ms: i64::MAX };
         let found = [self.must_read(0, range, Resolution::Finest)?, self.must_read(1, range, Resolution::Finest)?];
         let applied = self.applied(&found);
-        let kept = |sent: &&Sent| sent.mark_ms() > after_ms;
+        let kept = |sent: &&SentBatch| sent.mark_ms() > after_ms;
         let lost: Vec<_> = self.acknowledged.iter().filter(kept).filter(|sent| !applied.contains(sent)).collect();
         assert!(lost.is_empty(), "{}: lost {lost:?}", self.story);
-        let known = |sent: &&Sent| self.acknowledged.contains(sent) || self.doubtful.contains(sent);
+        let known = |sent: &&SentBatch| self.acknowledged.contains(sent) || self.doubtful.contains(sent);
         let invented: Vec<_> = applied.iter().filter(|sent| !known(sent)).collect();
         assert!(invented.is_empty(), "{}: invented {invented:?}", self.story);
         self.judge_half_deleted(&applied, &found);
@@ -360,7 +360,7 @@ impl Life {
     }
 
     /// What rollups give is what the samples come to; and below the horizon no number is left.
-    fn verify_rollups(&self, tenant: usize, applied: &BTreeSet<Sent>, deletions: &[&Deletion]) -> Option<()> {
+    fn verify_rollups(&self, tenant: usize, applied: &BTreeSet<SentBatch>, deletions: &[&Deletion]) -> Option<()> {
         let start_ms = self.kept_after_ms().max(BEGIN_MS - 1_000_000).div_euclid(ROLLUP_MS) * ROLLUP_MS + ROLLUP_MS;
         let range = TimeRange { start_ms, end_ms: BEGIN_MS + 1_000_000_000 };
         let together = Resolution::Aligned { step_ms: ROLLUP_MS, use_as: RollupUse::Together };
@@ -381,7 +381,7 @@ impl Life {
     }
 
     /// A deletion that failed has not happened, unless a later start found it in the manifest that it left.
-    fn judge_half_deleted(&mut self, applied: &BTreeSet<Sent>, found: &[Vec<SeriesData>]) {
+    fn judge_half_deleted(&mut self, applied: &BTreeSet<SentBatch>, found: &[Vec<SeriesData>]) {
         let Some((deletion, true)) = &self.half_deleted else { return };
         let after_ms = self.kept_after_ms();
         let deletions: Vec<&Deletion> = self.deletions.iter().chain([deletion]).collect();
@@ -495,7 +495,7 @@ impl Life {
             let range = TimeRange { start_ms: self.kept_after_ms(), end_ms: i64::MAX };
             let found = tenants().map(|of| select(&store, &of, range, Resolution::Finest).unwrap());
             let applied = self.applied(&found);
-            let kept = |sent: &&Sent| sent.mark_ms() > range.start_ms;
+            let kept = |sent: &&SentBatch| sent.mark_ms() > range.start_ms;
             let lost: Vec<_> = moment.applied.iter().filter(kept).filter(|sent| !applied.contains(sent)).collect();
             let later: Vec<_> = applied.iter().filter(|sent| !moment.applied.contains(sent)).collect();
             assert!(lost.is_empty() && later.is_empty(), "{}: snapshot {number}: {lost:?} {later:?}", self.story);
@@ -569,7 +569,7 @@ impl Life {
     fn step(&mut self, step: Step) {
         match step {
             Step::Send { hear } => {
-                let sent = Sent { n: self.sent.len() as u64, second: self.second };
+                let sent = SentBatch { n: self.sent.len() as u64, second: self.second };
                 self.sent.push(sent);
                 self.submit(sent);
                 if hear {
@@ -643,7 +643,7 @@ impl Life {
                 self.crash(false);
             }
             self.hear();
-            let doubtful: Vec<Sent> = self.doubtful.iter().copied().collect();
+            let doubtful: Vec<SentBatch> = self.doubtful.iter().copied().collect();
             doubtful.into_iter().for_each(|sent| self.submit(sent));
             self.hear();
             if self.doubtful.is_empty() && self.is_powered() {

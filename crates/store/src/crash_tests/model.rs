@@ -32,7 +32,7 @@ impl Random {
 
 /// A batch: its number, and the second of the life in which it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Sent {
+pub(super) struct SentBatch {
     pub(super) n: u64,
     pub(super) second: i64,
 }
@@ -56,7 +56,7 @@ pub(super) fn tenants() -> [Tenant; 2] {
     [Tenant::default(), Tenant::new("other").unwrap()]
 }
 
-impl Sent {
+impl SentBatch {
     /// The time of its mark: no other batch has it, and no sample of the batch is later.
     pub(super) fn mark_ms(self) -> i64 {
         assert!(self.n < 1000, "two marks could meet");
@@ -183,11 +183,11 @@ pub(super) struct Deletion {
     pub(super) tenant: usize,
     pub(super) name: &'static str,
     pub(super) range: TimeRange,
-    pub(super) applied: BTreeSet<Sent>,
+    pub(super) applied: BTreeSet<SentBatch>,
 }
 
 impl Deletion {
-    fn hits(&self, sent: Sent, def: &SeriesDef, time_ms: i64) -> bool {
+    fn hits(&self, sent: SentBatch, def: &SeriesDef, time_ms: i64) -> bool {
         self.tenant == sent.tenant()
             && def.labels.metric_name() == self.name
             && self.range.contains(time_ms)
@@ -260,7 +260,7 @@ enum Column {
 /// What a tenant's store answers for the times after `after_ms` that took `applied` and then had `deletions`.
 pub(super) fn expected(
     tenant: usize,
-    applied: &BTreeSet<Sent>,
+    applied: &BTreeSet<SentBatch>,
     deletions: &[&Deletion],
     after_ms: i64,
 ) -> Vec<SeriesData> {

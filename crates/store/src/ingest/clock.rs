@@ -10,7 +10,7 @@ pub trait Clock: Send + Sync {
     fn wall_ns(&self) -> i64;
 }
 
-/// A clock that moves when it is told to.
+/// A clock that moves when it is instructed to.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now_ns: AtomicU64,

@@ -144,7 +144,7 @@ impl<V: Pack> Column<V> {
     }
 
     /// Puts a value in its place. At one time a value that is there and `value` stand in the `order` of the two; one that is
-    /// equal is told to `join` it. Gives by how many bytes the column's allocations grew.
+    /// equal is instructed to `join` it. Gives by how many bytes the column's allocations grew.
     pub(crate) fn insert(
         &mut self,
         time: i64,

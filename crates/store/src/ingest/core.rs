@@ -62,7 +62,7 @@ impl Open {
 
 /// Where the samples of one of a batch's series go.
 #[derive(Clone, Copy)]
-enum Place {
+enum SampleTarget {
     /// None of them was looked at yet.
     Open,
     At {
@@ -78,7 +78,7 @@ enum Place {
 
 /// What was decided about a batch.
 pub(crate) struct Judged {
-    places: Vec<Place>,
+    places: Vec<SampleTarget>,
     pub(crate) verdict: Verdict,
 }
 
@@ -90,7 +90,8 @@ impl Judged {
 
     /// The numbers of the series that got samples.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
-        let number = |place: &Place| if let Place::At { number, .. } = place { Some(*number) } else { None };
+        let number =
+            |place: &SampleTarget| if let SampleTarget::At { number, .. } = place { Some(*number) } else { None };
         self.places.iter().filter_map(number)
     }
 }
@@ -174,7 +175,7 @@ impl Core {
         let mut unknown = Vec::new();
         for (id, at) in batch.known.iter().zip(0..) {
             match self.registry.find(*id) {
-                // An identity is of its tenant; a sender that names another's is told no more than that.
+                // An identity is of its tenant; a sender that names another's learns no more than that.
                 Some(number) if *self.registry.tenant(number) == batch.tenant => numbers.push(number),
                 _ => unknown.push(at),
             }
@@ -185,7 +186,7 @@ impl Core {
     /// Decides about each sample. A rejected one becomes its reason in the batch; a series beyond a limit becomes the
     /// one that stands for it. `known` are the numbers of the series that the batch names.
     pub(crate) fn judge(&mut self, batch: &mut Batch, ids: &[Option<SeriesId>], known: &[u32], wall_ns: i64) -> Judged {
-        let mut places = vec![Place::Open; batch.series.len()];
+        let mut places = vec![SampleTarget::Open; batch.series.len()];
         places.extend(known.iter().map(|number| self.place_at(*number, false)));
         let mut verdict = Verdict::default();
         // What the journal holds was accepted when it came.
@@ -233,9 +234,9 @@ impl Core {
         labels.map_or(Class::Logs, |labels| Class::of(labels, Kind::Text))
     }
 
-    fn place_at(&self, number: u32, folded: bool) -> Place {
+    fn place_at(&self, number: u32, folded: bool) -> SampleTarget {
         let (kind, delta) = self.registry.kind(number);
-        Place::At { number, slot: self.registry.slot(number), kind, delta, folded }
+        SampleTarget::At { number, slot: self.registry.slot(number), kind, delta, folded }
     }
 
     /// Whether a sample is taken, and folded.
@@ -245,32 +246,32 @@ impl Core {
         tenant: &Tenant,
         series: &mut [Result<SeriesDef, Bad>],
         ids: &[Option<SeriesId>],
-        places: &mut [Place],
+        places: &mut [SampleTarget],
         wall_ns: i64,
     ) -> Result<bool, Reason> {
         let index = sample.series as usize;
         let place = places.get_mut(index).ok_or(Reason::SeriesUnknown)?;
-        if let Place::Open = place {
+        if let SampleTarget::Open = place {
             let def = series[index].as_mut().map_err(|_| Reason::LabelsInvalid)?;
             check(sample, def.meta.kind, wall_ns)?;
             // Only now: a series is registered by its first sample that is accepted.
             let id = ids[index].expect("a good series has an id");
             *place = match self.resolve(id, tenant, def, &sample.value) {
                 Ok((number, folded)) => self.place_at(number, folded),
-                Err(reason) => Place::No(reason),
+                Err(reason) => SampleTarget::No(reason),
             };
-        } else if let Place::At { kind, .. } = *place {
+        } else if let SampleTarget::At { kind, .. } = *place {
             check(sample, kind, wall_ns)?;
         }
         match *place {
-            Place::At { number, delta, folded, .. } => {
+            SampleTarget::At { number, delta, folded, .. } => {
                 if delta && let Some(scheme) = scheme_of(&sample.value) {
                     self.registry.admit(number, scheme, sample.time_ms())?;
                 }
                 Ok(folded)
             }
-            Place::No(reason) => Err(reason),
-            Place::Open => unreachable!("it was just resolved"),
+            SampleTarget::No(reason) => Err(reason),
+            SampleTarget::Open => unreachable!("it was just resolved"),
         }
     }
 
@@ -307,7 +308,7 @@ impl Core {
         // As a replay has them: a frame holds the histograms with float counts behind the others.
         let mut last = Vec::new();
         for sample in batch.samples.into_iter().flatten() {
-            let Some(Place::At { slot, .. }) = judged.places.get(sample.series as usize) else { continue };
+            let Some(SampleTarget::At { slot, .. }) = judged.places.get(sample.series as usize) else { continue };
             let (index, time_ms, start_ms) = (slot.index, sample.time_ms(), sample.start_ms());
             let placed = &mut self.open.placed[slot.shard];
             match sample.value {

@@ -46,7 +46,7 @@ pub(crate) struct Flusher {
     pending: Option<Pending>,
     ladder: Ladder,
     /// Rung after each flush.
-    keeper: Arc<Bell<keep::Wish>>,
+    maintenance: Arc<Bell<keep::Wish>>,
 }
 
 impl Flusher {
@@ -56,7 +56,7 @@ impl Flusher {
         queue: &Arc<Queue<Command>>,
         stats: &Arc<Stats>,
         clock: &Arc<dyn Clock>,
-        (options, keeper): (&Options, &Arc<Bell<keep::Wish>>),
+        (options, maintenance): (&Options, &Arc<Bell<keep::Wish>>),
     ) -> Self {
         Self {
             ledger: Arc::clone(ledger),
@@ -67,7 +67,7 @@ impl Flusher {
             observer: options.observer.clone(),
             pending: None,
             ladder: Ladder::new(options.window_ms),
-            keeper: Arc::clone(keeper),
+            maintenance: Arc::clone(maintenance),
         }
     }
 
@@ -93,7 +93,7 @@ impl Flusher {
                     || others.clone().map_or_else(|problem| Err(Error::Unflushed { problem }), |()| Ok(Vec::new()));
                 let _ = answer.send(flushed.take().unwrap_or_else(second));
             }
-            self.keeper.ring(None);
+            self.maintenance.ring(None);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants: a follower hears of each sample of a followed series that is durable and counts, once, after the shard has applied it and
 //! before the batch is answered; never of what was refused or was there already. Whether a series is followed is decided in the
-//! shard's own order: what was applied before is told as an instant ([`Follower::begin`]), everything after is offered.
+//! shard's own order: what was applied before is reported as an instant ([`Follower::begin`]), everything after is offered.
 //! Threads: a follower belongs to its shard's thread. Limits: the follower's own; while nobody watches nothing is looked at.
 
 use std::sync::Arc;
@@ -39,15 +39,15 @@ pub struct Followed<'a> {
 
 /// Hears of the samples of one shard. Called on the shard's thread, so it must not wait.
 pub trait Follower: Send {
-    /// A watch accepts a series. Says whether its samples are wanted; of numbers without a start they are never told.
+    /// A watch accepts a series. Says whether its samples are wanted; of numbers without a start they are never reported.
     fn begin(&mut self, followed: Followed<'_>) -> bool;
     /// A sample was applied. It is certain to count unless it has a start and may be in a block already: then reading it tells.
     fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool);
-    /// Everything that was acknowledged before [`crate::Store::pass`] was called with this instant was told.
+    /// Everything that was acknowledged before [`crate::Store::pass`] was called with this instant was reported.
     fn pass(&mut self, until_ns: i64);
 }
 
-/// What a shard is told about followers.
+/// Messages to a shard about followers.
 pub(crate) enum Follow {
     /// Tell this one, and nobody from before.
     Begin(Box<dyn Follower>),
@@ -58,7 +58,7 @@ pub(crate) enum Follow {
     },
     Unwatch(u64),
     Pass(i64),
-    /// Nobody is told any more.
+    /// Nobody is notified any more.
     End,
 }
 
@@ -72,8 +72,8 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    pub(crate) fn obey(&mut self, head: &mut Head, told: Follow) {
-        match told {
+    pub(crate) fn obey(&mut self, head: &mut Head, reported: Follow) {
+        match reported {
             Follow::Begin(follower) => {
                 self.end(head);
                 self.follower = Some(follower);
@@ -172,33 +172,33 @@ mod tests {
     const NOW_MS: i64 = 1_700_000_000_000;
 
     #[derive(Debug, PartialEq)]
-    enum Heard {
+    enum FollowEvent {
         Begin(u64, SeriesId, i64),
         Sample(i64, bool),
         Pass(i64),
         End,
     }
 
-    struct Ear(Sender<Heard>);
+    struct Ear(Sender<FollowEvent>);
 
     impl Follower for Ear {
         fn begin(&mut self, followed: Followed<'_>) -> bool {
-            self.0.send(Heard::Begin(followed.watch, followed.series, followed.applied_ms)).unwrap();
+            self.0.send(FollowEvent::Begin(followed.watch, followed.series, followed.applied_ms)).unwrap();
             true
         }
 
         fn sample(&mut self, _: u32, time_ms: i64, _: Value, is_certain: bool) {
-            self.0.send(Heard::Sample(time_ms - NOW_MS, is_certain)).unwrap();
+            self.0.send(FollowEvent::Sample(time_ms - NOW_MS, is_certain)).unwrap();
         }
 
         fn pass(&mut self, until_ns: i64) {
-            self.0.send(Heard::Pass(until_ns)).unwrap();
+            self.0.send(FollowEvent::Pass(until_ns)).unwrap();
         }
     }
 
     impl Drop for Ear {
         fn drop(&mut self) {
-            let _ = self.0.send(Heard::End);
+            let _ = self.0.send(FollowEvent::End);
         }
     }
 
@@ -235,41 +235,43 @@ mod tests {
         let options = Options { shards: 1, ..Options::default() };
         let store = Store::open(Arc::new(SimulatedDisk::new(1)), "data".as_ref(), options, clock).unwrap();
         let (ear, heard) = channel();
-        let told = || {
+        let reported = || {
             store.pass(7);
-            heard.iter().take_while(|heard| *heard != Heard::Pass(7)).collect::<Vec<_>>()
+            heard.iter().take_while(|heard| *heard != FollowEvent::Pass(7)).collect::<Vec<_>>()
         };
         put(&store, 1, "a", None, 100);
         store.follow(|| Box::new(Ear(ear.clone())));
         store.watch(watch(1, Tenant::default(), "a"));
         put(&store, 2, "a", None, 200);
-        assert_eq!(told(), [], "another tenant's");
+        assert_eq!(reported(), [], "another tenant's");
         store.watch(watch(2, tenant(), "a"));
         store.watch(watch(3, tenant(), "b"));
         let (a, b) = (def("a").id(&tenant()), def("b").id(&tenant()));
-        assert_eq!(told(), [Heard::Begin(2, a, NOW_MS + 200)]);
+        assert_eq!(reported(), [FollowEvent::Begin(2, a, NOW_MS + 200)]);
         put(&store, 3, "a", Some(200), 300);
         put(&store, 4, "a", Some(200), 300);
         put(&store, 4, "a", None, 310);
         put(&store, 5, "b", None, 320);
         put(&store, 6, "c", None, 330);
-        let expected = [Heard::Sample(300, true), Heard::Begin(3, b, i64::MIN), Heard::Sample(320, true)];
-        assert_eq!(told(), expected, "the same point, the same number and what nobody watches are not told");
+        let expected =
+            [FollowEvent::Sample(300, true), FollowEvent::Begin(3, b, i64::MIN), FollowEvent::Sample(320, true)];
+        assert_eq!(reported(), expected, "the same point, the same number and what nobody watches are not reported");
         store.flush().unwrap();
         put(&store, 7, "a", Some(200), 300);
         put(&store, 8, "a", Some(300), 400);
         put(&store, 9, "a", None, 250);
-        let expected = [Heard::Sample(300, false), Heard::Sample(400, true), Heard::Sample(250, true)];
-        assert_eq!(told(), expected, "a point that may be in a block is not certain, a fragment always is");
+        let expected =
+            [FollowEvent::Sample(300, false), FollowEvent::Sample(400, true), FollowEvent::Sample(250, true)];
+        assert_eq!(reported(), expected, "a point that may be in a block is not certain, a fragment always is");
         store.watch(watch(4, tenant(), "b"));
-        assert_eq!(told(), [Heard::Begin(4, b, NOW_MS + 330)], "what is in a block was applied before");
+        assert_eq!(reported(), [FollowEvent::Begin(4, b, NOW_MS + 330)], "what is in a block was applied before");
         store.unwatch(2);
         store.unwatch(3);
         put(&store, 10, "a", None, 500);
         put(&store, 11, "b", None, 500);
-        assert_eq!(told(), [Heard::Sample(500, true)], "the other watch of b goes on");
+        assert_eq!(reported(), [FollowEvent::Sample(500, true)], "the other watch of b goes on");
         store.unfollow();
-        assert_eq!(heard.recv(), Ok(Heard::End));
+        assert_eq!(heard.recv(), Ok(FollowEvent::End));
         put(&store, 12, "b", None, 600);
         assert_eq!(heard.try_recv().ok(), None);
     }

@@ -17,30 +17,30 @@ pub(crate) const IDLE_NS: u64 = 3_600_000_000_000;
 const RECENT_MS: i64 = (IDLE_NS / 1_000_000) as i64;
 
 /// Where a series is described.
-struct Place {
+struct SeriesLocation {
     id: [u64; 2],
     series: u32,
     block: u32,
     temporality: Temporality,
 }
 
-const _: () = assert!(size_of::<Place>() == 32);
+const _: () = assert!(size_of::<SeriesLocation>() == 32);
 
 /// The series of all blocks, once each.
-struct Known {
+struct SeriesCatalog {
     /// By identity, the number of the place.
     table: Table,
-    places: Vec<Place>,
+    places: Vec<SeriesLocation>,
 }
 
-impl Known {
-    fn get(&self, id: SeriesId) -> Option<&Place> {
+impl SeriesCatalog {
+    fn get(&self, id: SeriesId) -> Option<&SeriesLocation> {
         let number = self.table.find(halves(id), |number| self.places[number as usize].id)?;
         Some(&self.places[number as usize])
     }
 
     /// Puts a place in the place of an earlier one of its series.
-    fn put(&mut self, place: Place) {
+    fn put(&mut self, place: SeriesLocation) {
         let places = &mut self.places;
         match self.table.find(place.id, |number| places[number as usize].id) {
             Some(number) => places[number as usize] = place,
@@ -59,7 +59,7 @@ impl Known {
 pub(crate) struct Recall {
     blocks: Blocks,
     /// Made with the first question.
-    known: Option<Known>,
+    known: Option<SeriesCatalog>,
     failures: u64,
 }
 
@@ -99,16 +99,16 @@ impl Recall {
         found
     }
 
-    fn known(&mut self) -> &Known {
+    fn known(&mut self) -> &SeriesCatalog {
         let (blocks, failures) = (&self.blocks, &mut self.failures);
         self.known.get_or_insert_with(|| {
             let series = blocks.metas().map(|meta| meta.series).max().unwrap_or(0);
             let room = usize::try_from(series).unwrap_or(0);
-            let mut known = Known { table: Table::with_room(room), places: Vec::with_capacity(room) };
+            let mut known = SeriesCatalog { table: Table::with_room(room), places: Vec::with_capacity(room) };
             // Ascending, so that what the newest block says counts.
             for ((meta, block), at) in blocks.readable_all().zip(0..) {
                 let read = block.each_identity(&meta.tenant, |series, id, temporality| {
-                    known.put(Place { id: halves(id), series, block: at, temporality });
+                    known.put(SeriesLocation { id: halves(id), series, block: at, temporality });
                 });
                 *failures += u64::from(read.is_err());
             }

@@ -55,7 +55,7 @@ struct Classes {
     other_ms: i64,
 }
 
-struct Known {
+struct RegisteredSeries {
     id: [u64; 2],
     owned: Arc<Owned>,
     classes: Option<Box<Classes>>,
@@ -69,7 +69,7 @@ struct Known {
     temporality: Temporality,
 }
 
-const _: () = assert!(size_of::<Option<Known>>() == 48);
+const _: () = assert!(size_of::<Option<RegisteredSeries>>() == 48);
 
 /// How many series may be here.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl Limits {
 /// All series that have samples in the head or had them since the store was opened.
 pub(crate) struct Registry {
     table: Table,
-    known: Vec<Option<Known>>,
+    known: Vec<Option<RegisteredSeries>>,
     free: Vec<u32>,
     /// Series that retired: their temporality binds too.
     retired: HashMap<SeriesId, Temporality, RandomState>,
@@ -194,7 +194,7 @@ impl Registry {
         Slot { shard: (number % shards) as usize, index: number / shards }
     }
 
-    fn known(&self, number: u32) -> &Known {
+    fn known(&self, number: u32) -> &RegisteredSeries {
         self.known[number as usize].as_ref().expect("a number of a series")
     }
 
@@ -257,7 +257,7 @@ impl Registry {
             u32::try_from(self.known.len() - 1).expect("fewer series than 2^32")
         });
         self.bytes += series_bytes(def);
-        self.known[number as usize] = Some(Known {
+        self.known[number as usize] = Some(RegisteredSeries {
             id: halves(id),
             owned: Arc::new(Owned { tenant: tenant.clone(), def: def.clone() }),
             classes: None,
@@ -272,7 +272,7 @@ impl Registry {
         Ok(number)
     }
 
-    fn remove(&mut self, number: u32) -> Known {
+    fn remove(&mut self, number: u32) -> RegisteredSeries {
         let known = self.known[number as usize].take().expect("a number of a series");
         self.table.remove(known.id, number, |number| self.known[number as usize].as_ref().expect("a series").id);
         self.bytes -= series_bytes(&known.owned.def);
@@ -355,7 +355,7 @@ impl Registry {
             self.retired.clear();
         }
         let idle_s = (IDLE_NS / SECOND_NS) as u32;
-        let ended = |known: &Known| known.seen_epoch < epoch && known.seen_s.saturating_add(idle_s) <= now;
+        let ended = |known: &RegisteredSeries| known.seen_epoch < epoch && known.seen_s.saturating_add(idle_s) <= now;
         let numbers = self.known.iter().zip(0..).filter(|(known, _)| known.as_ref().is_some_and(ended));
         let numbers: Vec<u32> = numbers.map(|(_, number)| number).collect();
         for number in numbers {

@@ -22,7 +22,7 @@ use crate::sway::sway;
 /// some 100 MiB in the worst case; enough that a shard never waits for the writer.
 pub(crate) const SHARD_QUEUE: usize = 8;
 
-/// What a shard is told.
+/// Messages to a shard.
 pub(crate) enum ToShard {
     Apply {
         series: Vec<(u32, Arc<Owned>)>,
@@ -202,7 +202,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 size.samples.fetch_sub(samples, Ordering::Relaxed);
                 released = epoch;
             }
-            ToShard::Follow(told) => following.obey(&mut head, told),
+            ToShard::Follow(reported) => following.obey(&mut head, reported),
         }
     }
 }
@@ -219,7 +219,7 @@ mod tests {
     /// A reader looked at the blocks, a flush published a new one and released its samples, and only then did the
     /// reader's question reach the shard: the samples are in neither, so it must look at the blocks again.
     #[test]
-    fn a_reader_that_was_overtaken_by_a_flush_is_told_so() {
+    fn a_reader_that_was_overtaken_by_a_flush_is_reported_so() {
         let (shard, thread) = start(0, Arc::new(HeadSize::default()));
         let labels = Labels::new([("__name__", "g")]).unwrap();
         let (kind, temporality) = (Kind::Float, Temporality::Gauge);

@@ -1,4 +1,4 @@
-//! What the store counts, and how it is told.
+//! What the store counts, and how it is reported.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -43,7 +43,7 @@ pub(crate) struct Submission {
     pub(crate) stamps: Option<Arc<dyn Stamps>>,
 }
 
-/// What the writer is told.
+/// Messages to the writer.
 pub(crate) enum Command {
     Submit(Box<Submission>),
     /// Part the heads here.
@@ -376,14 +376,14 @@ impl Writer {
         core.registry.replay(false);
         (recovered.batches, recovered.bytes) = (replay.records, replay.bytes);
         let bad = replay.corruptions.iter().map(|bad| (bad.lost, bad.to_string()));
-        let lost: Vec<_> = useless.into_iter().map(|(at, told)| ((at, at + 1), told)).chain(bad).collect();
-        let finding = |(lost, told): &((u64, u64), String)| NewFinding {
+        let lost: Vec<_> = useless.into_iter().map(|(at, reported)| ((at, at + 1), reported)).chain(bad).collect();
+        let finding = |(lost, reported): &((u64, u64), String)| NewFinding {
             // A bad header of a segment costs no record.
             silent: lost.0 < lost.1,
-            ..NewFinding::silent(told.clone(), spans.around(*lost))
+            ..NewFinding::silent(reported.clone(), spans.around(*lost))
         };
         let found = lost.iter().map(finding).collect();
-        recovered.findings.extend(lost.into_iter().map(|(_, told)| told));
+        recovered.findings.extend(lost.into_iter().map(|(_, reported)| reported));
         core.stats.journal_bytes.set(self.journal.bytes());
         core.stats.journal_durable.set(self.journal.durable().0);
         if let Some(observer) = &self.observer {

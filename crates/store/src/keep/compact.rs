@@ -4,7 +4,7 @@
 //! its own. Deletions are carried out on the way.
 //! Limits: one piece of a series, of the shortest window at most, in memory: 7,200 cells of 1 s are 15 MiB of histograms,
 //! decoded, from each of [`INPUTS_MAX`] blocks at the worst; [`BYTES_MAX`] read in one go.
-//! Failure: the blocks stay as they are; the keeper tries again later.
+//! Failure: the blocks stay as they are; the maintenance thread tries again later.
 
 use std::collections::BTreeMap;
 

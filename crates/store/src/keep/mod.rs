@@ -1,4 +1,4 @@
-//! The keeper: the thread that looks after the blocks while others write and read: it cuts blocks of before there were
+//! The maintenance thread: the thread that looks after the blocks while others write and read: it cuts blocks from before there were
 //! windows into windows, carries deletions out, makes rollups, drops what is too old or too much, makes few blocks of
 //! many, and packs the texts of old blocks harder, in this order.
 //!
@@ -49,7 +49,7 @@ const PACK_SHARE: u64 = 16;
 pub(crate) type Wish = Sender<()>;
 
 /// See the module.
-pub(crate) struct Keeper {
+pub(crate) struct Maintainer {
     ledger: Arc<Ledger>,
     bell: Arc<Bell<Wish>>,
     /// The flusher's.
@@ -66,7 +66,7 @@ pub(crate) struct Keeper {
     oldest: Arc<Oldest>,
     retention_clock: Arc<RetentionClock>,
     observer: Option<Arc<dyn Observer>>,
-    /// Whether somebody was told that the wall clock is ahead of the retention's.
+    /// Whether somebody was notified that the wall clock is ahead of the retention's.
     is_doubted: bool,
     /// Blocks of jobs that failed.
     left_alone: HashSet<BlockId>,
@@ -76,7 +76,7 @@ pub(crate) struct Keeper {
 }
 
 /// How a job went, and what to leave alone if it failed.
-type Done = Result<(), Error>;
+type JobResult = Result<(), Error>;
 
 /// What is to be done.
 enum Job {
@@ -91,7 +91,7 @@ enum Job {
     Forget,
 }
 
-impl Keeper {
+impl Maintainer {
     pub(crate) fn new(
         ledger: &Arc<Ledger>,
         (bell, flusher): (&Arc<Bell<Wish>>, &Arc<Bell<FlushWish>>),
@@ -278,14 +278,14 @@ impl Keeper {
     }
 
     /// Packs the texts of a block harder.
-    fn pack(&self, view: &View, meta: &BlockMeta) -> Done {
+    fn pack(&self, view: &View, meta: &BlockMeta) -> JobResult {
         let written = self.rewrite(view, &[meta], (meta.window.range(), Effort::Hard))?;
         let made = written.map(|made| BlockMeta { window: meta.window, ..made });
         self.replace(&[meta.id], made.as_slice())
     }
 
     /// Makes one block of several.
-    fn compact(&self, view: &View, job: &compact::Job) -> Done {
+    fn compact(&self, view: &View, job: &compact::Job) -> JobResult {
         let of = |meta: &&BlockMeta| job.blocks.contains(&meta.id);
         let metas: Vec<&BlockMeta> = view.manifest.blocks.iter().filter(of).collect();
         let written = self.rewrite(view, &metas, (job.window.range(), self.effort(job.window)))?;
@@ -294,7 +294,7 @@ impl Keeper {
     }
 
     /// Makes blocks of one window each of one that has none.
-    fn cut(&self, view: &View, meta: &BlockMeta) -> Done {
+    fn cut(&self, view: &View, meta: &BlockMeta) -> JobResult {
         let mut made = Vec::new();
         let mut after = meta.time_min.saturating_sub(1);
         while after < meta.time_max {
@@ -307,7 +307,7 @@ impl Keeper {
     }
 
     /// Carries out the deletions that concern a block.
-    fn erase(&self, view: &View, meta: &BlockMeta) -> Done {
+    fn erase(&self, view: &View, meta: &BlockMeta) -> JobResult {
         let cleaned = view.manifest.generation;
         let block = view.blocks.readable(meta.id)?;
         let mut hit = false;
@@ -341,14 +341,14 @@ impl Keeper {
         })
     }
 
-    fn forget(&self) -> Done {
+    fn forget(&self) -> JobResult {
         self.ledger.commit(None, |manifest| {
             let blocks = &manifest.blocks;
             manifest.tombstones.retain(|tombstone| blocks.iter().any(|meta| tombstone.concerns(meta)));
         })
     }
 
-    fn drop_blocks(&mut self, view: &View, job: &drop::Job) -> Done {
+    fn drop_blocks(&mut self, view: &View, job: &drop::Job) -> JobResult {
         let mut view = Arc::new(view.clone());
         if job.resolution_ms == 0 {
             // What was accepted before the bound rose is in memory: it is to be in blocks before they are looked at.
@@ -400,7 +400,7 @@ impl Keeper {
     }
 
     /// Makes a rollup, or makes it again.
-    fn roll_up(&mut self, view: &View, due: &Due) -> Done {
+    fn roll_up(&mut self, view: &View, due: &Due) -> JobResult {
         let (tenant, resolution_ms, window) = due;
         let finer = rollup::finer_than(&self.rollups, *resolution_ms);
         let horizon = view.manifest.horizon(tenant, finer).clamp(window.start_ms, window.end_ms());
@@ -465,7 +465,7 @@ impl Keeper {
         self.write_anew(view, metas, how, &|_, _| false)
     }
 
-    /// As [`Keeper::rewrite`], of the series that `without` does not say yes to.
+    /// As [`Maintainer::rewrite`], of the series that `without` does not say yes to.
     fn write_anew(
         &self,
         view: &View,
@@ -498,7 +498,7 @@ impl Keeper {
     }
 
     /// Puts `made` in the place of `several`.
-    fn replace(&self, several: &[BlockId], made: &[BlockMeta]) -> Done {
+    fn replace(&self, several: &[BlockId], made: &[BlockMeta]) -> JobResult {
         self.ledger.commit(None, |manifest| {
             manifest.blocks.retain(|meta| !several.contains(&meta.id));
             manifest.blocks.extend_from_slice(made);

@@ -41,7 +41,7 @@ pub struct Feeder {
     sources: Sources,
     options: Options,
     wait: Wait,
-    told_ns: i64,
+    reported_ns: i64,
     total: Fed,
 }
 
@@ -83,7 +83,7 @@ pub fn stream<S: Sink>(
     }
     assert!(!workers.is_empty(), "a stream without shards");
     let feeder =
-        |rings| Feeder { rings, sources: Sources::default(), options, wait, told_ns: 0, total: Fed::default() };
+        |rings| Feeder { rings, sources: Sources::default(), options, wait, reported_ns: 0, total: Fed::default() };
     (rings.into_iter().map(feeder).collect(), workers)
 }
 
@@ -173,13 +173,13 @@ impl Feeder {
     fn tick_with(&mut self, now_ns: i64, waits: bool) {
         let watermark_ns = self.sources.watermark(now_ns, &self.options);
         // Nothing closes within a second's cell.
-        if (watermark_ns - 1).div_euclid(WIDTH_NS) == (self.told_ns - 1).div_euclid(WIDTH_NS) {
+        if (watermark_ns - 1).div_euclid(WIDTH_NS) == (self.reported_ns - 1).div_euclid(WIDTH_NS) {
             return;
         }
-        let told = (0..self.rings.len()).all(|shard| self.push(shard, Message::Until(watermark_ns), waits));
+        let reported = (0..self.rings.len()).all(|shard| self.push(shard, Message::Until(watermark_ns), waits));
         // One that found a full ring hears it with the next tick; hearing it twice changes nothing.
-        if told {
-            self.told_ns = watermark_ns;
+        if reported {
+            self.reported_ns = watermark_ns;
         }
     }
 

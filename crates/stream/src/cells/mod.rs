@@ -10,8 +10,8 @@
 //! bounded ring between each pair. Who has one thread alone uses a [`Shard`] without them.
 //!
 //! Invariants: each item that is taken is in exactly one cell; what is not taken is counted by its reason ([`Refused`]), so that
-//! measured = in cells + refused. Cells of a second are told in any order, seconds in ascending order. A cell is told once, and once more
-//! for each `advance` that finds late items of it, as a fragment that says so. Merged by series and end, what was told does not depend on the order of
+//! measured = in cells + refused. Cells of a second are emitted in any order, seconds in ascending order. A cell is emitted once, and once more
+//! for each `advance` that finds late items of it, as a fragment that says so. Merged by series and end, what was emitted does not depend on the order of
 //! arrival, on the number of shards, or on who fed what (a sum of doubles: up to their rounding).
 //! Threads: a shard has one owner, a ring one writer and one reader; nothing else is shared.
 //! Limits: [`Options`]. Failure: a full ring makes [`Feeder::feed`] wait and [`Feeder::offer`] skip and count.
@@ -100,14 +100,14 @@ impl Refused {
     }
 }
 
-/// A cell that is told.
+/// A cell that is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Closed<'a> {
     /// Its series.
     pub series: SeriesId,
     /// Its end, nanoseconds since the Unix epoch: it covers the second before.
     pub end_ns: i64,
-    /// What came after the cell was told: a fragment to be merged with it.
+    /// What came after the cell was emitted: a fragment to be merged with it.
     pub is_late: bool,
     /// What happened in it.
     pub content: Content<'a>,
@@ -127,7 +127,7 @@ pub trait Sink {
     /// A cell closed, or a fragment of a closed one came.
     fn cell(&mut self, closed: &Closed<'_>);
 
-    /// Every cell that ends at or before `end_ns` was told.
+    /// Every cell that ends at or before `end_ns` was emitted.
     fn closed(&mut self, _end_ns: i64) {}
 
     /// An item was refused: the cell of its series and time lacks it.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ogive_model::SeriesId;
 
 use super::open::{Held, Others};
-use super::table::{Entry, Found, Table};
+use super::table::{Entry, Lookup, Table};
 use super::{Closed, Content, Distribution, FloatCell, Item, Options, Refused, Sink, WIDTH_NS, What, cell_of};
 
 /// What a shard did so far.
@@ -17,12 +17,12 @@ use super::{Closed, Content, Distribution, FloatCell, Item, Options, Refused, Si
 pub struct Counts {
     /// Items that are in cells.
     pub taken: u64,
-    /// Of them, those whose cell was told already.
+    /// Of them, those whose cell was emitted already.
     pub late: u64,
     /// Items that are not, by reason, in the order of [`Refused::ALL`].
     refused: [u64; Refused::ALL.len()],
-    /// Cells and fragments that were told.
-    pub told: u64,
+    /// Cells and fragments that were emitted.
+    pub reported: u64,
 }
 
 impl Counts {
@@ -46,14 +46,14 @@ impl Counts {
     pub fn add(&mut self, other: &Self) {
         self.taken += other.taken;
         self.late += other.late;
-        self.told += other.told;
+        self.reported += other.reported;
         self.refused.iter_mut().zip(other.refused).for_each(|(count, more)| *count += more);
     }
 }
 
 /// Cells of one kind.
 #[derive(Debug)]
-struct Kept<C> {
+struct KindCells<C> {
     table: Table<C>,
     /// By their end.
     others: BTreeMap<u32, Others<C>>,
@@ -66,9 +66,9 @@ struct Kept<C> {
 #[derive(Debug)]
 pub struct Shard {
     options: Options,
-    numbers: Kept<FloatCell>,
-    values: Kept<Distribution>,
-    /// Cells that end here, in seconds, or before are told.
+    numbers: KindCells<FloatCell>,
+    values: KindCells<Distribution>,
+    /// Cells that end here, in seconds, or before are emitted.
     closed: u32,
     counts: Counts,
     /// Whose items were refused, and of which time, until somebody takes them.
@@ -88,8 +88,8 @@ impl Shard {
         assert!((1..=Options::LOOKAHEAD_MAX).contains(&options.lookahead), "a look-ahead of {}", options.lookahead);
         Self {
             options,
-            numbers: Kept::new(),
-            values: Kept::new(),
+            numbers: KindCells::new(),
+            values: KindCells::new(),
             closed: 0,
             counts: Counts::default(),
             refusals: Vec::new(),
@@ -216,7 +216,7 @@ impl Shard {
     }
 
     /// No more is expected from before `watermark_ns`: tells the cells that ended, the earlier ones first, and what came late for those
-    /// that were told.
+    /// that were reported.
     pub fn advance(&mut self, watermark_ns: i64, sink: &mut impl Sink) {
         // What is at the watermark may still come.
         let until = (watermark_ns.max(0) / WIDTH_NS).min(i64::from(u32::MAX)) as u32;
@@ -228,19 +228,19 @@ impl Shard {
         self.closed = until;
         let is_one_second = until == before + 1;
         if until > before && !is_one_second {
-            // Entries of several seconds are told in the order of those.
+            // Entries of several seconds are reported in the order of those.
             self.numbers.move_closed(before, until);
             self.values.move_closed(before, until);
         }
-        let (numbers, values, told) = (&mut self.numbers, &mut self.values, &mut self.counts.told);
+        let (numbers, values, reported) = (&mut self.numbers, &mut self.values, &mut self.counts.reported);
         while let Some(end) = numbers.first_other(until).into_iter().chain(values.first_other(until)).min() {
             let is_late = end <= before;
-            numbers.tell_others(end, is_late, told, sink);
-            values.tell_others(end, is_late, told, sink);
+            numbers.tell_others(end, is_late, reported, sink);
+            values.tell_others(end, is_late, reported, sink);
         }
         if is_one_second {
-            numbers.tell_newest(until, told, sink);
-            values.tell_newest(until, told, sink);
+            numbers.tell_newest(until, reported, sink);
+            values.tell_newest(until, reported, sink);
         }
         sink.closed(i64::from(until) * WIDTH_NS);
     }
@@ -253,7 +253,7 @@ struct At {
     closed: u32,
 }
 
-impl<C: Held> Kept<C> {
+impl<C: Held> KindCells<C> {
     fn new() -> Self {
         Self { table: Table::new(), others: BTreeMap::new(), others_len: 0, swept: 0 }
     }
@@ -289,10 +289,10 @@ impl<C: Held> Kept<C> {
         series_max: usize,
     ) -> Result<usize, Refused> {
         // An entry that was vacant a moment ago may have been filled by an item before this one: it is looked for again.
-        match if is_there { Found::At(first) } else { self.table.find(series, first) } {
-            Found::At(place) => Ok(place),
-            Found::Vacant(_) if self.table.len() >= series_max || !self.table.has_room(1) => Err(Refused::Series),
-            Found::Vacant(place) => {
+        match if is_there { Lookup::At(first) } else { self.table.find(series, first) } {
+            Lookup::At(place) => Ok(place),
+            Lookup::Vacant(_) if self.table.len() >= series_max || !self.table.has_room(1) => Err(Refused::Series),
+            Lookup::Vacant(place) => {
                 self.table.insert(place, series, end);
                 Ok(place)
             }
@@ -307,7 +307,7 @@ impl<C: Held> Kept<C> {
         Ok(())
     }
 
-    /// Takes an item; true when its cell was told already.
+    /// Takes an item; true when its cell was emitted already.
     #[inline]
     fn put(
         &mut self,
@@ -378,20 +378,20 @@ impl<C: Held> Kept<C> {
     }
 }
 
-impl<C: Held + Told> Kept<C> {
-    fn tell_others(&mut self, end: u32, is_late: bool, told: &mut u64, sink: &mut impl Sink) {
+impl<C: Held + CellContent> KindCells<C> {
+    fn tell_others(&mut self, end: u32, is_late: bool, reported: &mut u64, sink: &mut impl Sink) {
         let Some(mut others) = self.others.remove(&end) else { return };
         self.others_len -= others.len();
         others.merge();
         for (series, cell) in others.iter() {
-            tell(*series, (end, is_late), cell, told, sink);
+            tell(*series, (end, is_late), cell, reported, sink);
         }
     }
 
     /// Tells the cells of the table that end at `end`.
-    fn tell_newest(&mut self, end: u32, told: &mut u64, sink: &mut impl Sink) {
+    fn tell_newest(&mut self, end: u32, reported: &mut u64, sink: &mut impl Sink) {
         for entry in self.table.iter_mut().filter(|entry| entry.end == end) {
-            tell(entry.series, (end, false), &entry.cell, told, sink);
+            tell(entry.series, (end, false), &entry.cell, reported, sink);
             entry.cell.clear();
         }
     }
@@ -402,25 +402,25 @@ fn entry_begins<C: Held>(entry: &mut Entry<C>, end: u32) {
     entry.cell.clear();
 }
 
-/// What can be told.
-trait Told {
+/// What can be reported.
+trait CellContent {
     fn content(&self) -> Content<'_>;
 }
 
-impl Told for FloatCell {
+impl CellContent for FloatCell {
     fn content(&self) -> Content<'_> {
         Content::Numbers(self)
     }
 }
 
-impl Told for Distribution {
+impl CellContent for Distribution {
     fn content(&self) -> Content<'_> {
         Content::Values(self)
     }
 }
 
-fn tell<C: Told>(series: u128, (end, is_late): (u32, bool), cell: &C, told: &mut u64, sink: &mut impl Sink) {
-    *told += 1;
+fn tell<C: CellContent>(series: u128, (end, is_late): (u32, bool), cell: &C, reported: &mut u64, sink: &mut impl Sink) {
+    *reported += 1;
     let (series, end_ns) = (SeriesId(series), i64::from(end) * WIDTH_NS);
     sink.cell(&Closed { series, end_ns, is_late, content: cell.content() });
 }

@@ -33,7 +33,7 @@ pub(crate) struct Table<C> {
 
 /// Where a series is, or would be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum Lookup {
     At(usize),
     Vacant(usize),
 }
@@ -75,16 +75,16 @@ impl<C: Held> Table<C> {
     }
 
     #[inline]
-    pub(crate) fn find(&self, series: u128, first: usize) -> Found {
+    pub(crate) fn find(&self, series: u128, first: usize) -> Lookup {
         let mask = self.entries.len() - 1;
         let mut place = first;
         loop {
             let entry = &self.entries[place];
             if entry.end == 0 {
-                return Found::Vacant(place);
+                return Lookup::Vacant(place);
             }
             if entry.series == series {
-                return Found::At(place);
+                return Lookup::At(place);
             }
             place = (place + 1) & mask;
         }
@@ -121,7 +121,7 @@ impl<C: Held> Table<C> {
         let mut grown = Self::of(places);
         for entry in self.entries.iter_mut().filter(|entry| entry.end != 0) {
             if keep(entry) {
-                let Found::Vacant(place) = grown.find(entry.series, grown.first_place(entry.series)) else {
+                let Lookup::Vacant(place) = grown.find(entry.series, grown.first_place(entry.series)) else {
                     panic!("{:032x} is in the table twice", entry.series)
                 };
                 grown.insert(place, entry.series, entry.end).cell = entry.cell.take();

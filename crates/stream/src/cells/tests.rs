@@ -12,9 +12,9 @@ const S: i64 = WIDTH_NS;
 /// Some second of 2023.
 const T: i64 = 1_700_000_000 * S;
 
-/// What was told, fragments merged: the numbers as bits, the values as their histogram.
+/// What was emitted, fragments merged: the numbers as bits, the values as their histogram.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct Emitted {
     numbers: BTreeMap<(u128, i64), Bits>,
     values: BTreeMap<(u128, i64), Histogram>,
 }
@@ -42,14 +42,14 @@ impl Sink for Collect {
         match closed.content {
             Content::Numbers(cell) => {
                 let held = self.numbers.entry(key).or_default();
-                assert!(closed.is_late || held.count == 0, "{closed:?} is told twice");
+                assert!(closed.is_late || held.count == 0, "{closed:?} is reported twice");
                 held.merge(cell);
             }
             Content::Values(cell) => {
-                let told = cell.histogram();
-                assert_eq!(told.count, cell.count());
-                let held = self.values.entry(key).or_insert_with(|| Histogram::new(told.scheme.clone()));
-                held.merge(&told).unwrap();
+                let reported = cell.histogram();
+                assert_eq!(reported.count, cell.count());
+                let held = self.values.entry(key).or_insert_with(|| Histogram::new(reported.scheme.clone()));
+                held.merge(&reported).unwrap();
             }
         }
     }
@@ -61,23 +61,23 @@ impl Sink for Collect {
 }
 
 impl Collect {
-    fn told(self) -> Told {
+    fn reported(self) -> Emitted {
         let cell = |(key, cell): ((u128, i64), FloatCell)| {
             let bits = [cell.sum, cell.min, cell.max, cell.last].map(f64::to_bits);
             (key, (cell.count, cell.last_ns(key.1), bits))
         };
-        Told { numbers: self.numbers.into_iter().map(cell).collect(), values: self.values }
+        Emitted { numbers: self.numbers.into_iter().map(cell).collect(), values: self.values }
     }
 }
 
 /// The same, in the simplest way.
-fn model(items: &[Item]) -> Told {
+fn model(items: &[Item]) -> Emitted {
     let mut all: BTreeMap<(u128, i64), Vec<(i64, &What)>> = BTreeMap::new();
     for item in items {
         let end_ns = crate::cell_end(item.time_ns);
         all.entry((item.series.0, end_ns)).or_default().push((item.time_ns, &item.what));
     }
-    let mut out = Told::default();
+    let mut out = Emitted::default();
     for (key, whats) in all {
         let numbers: Vec<(i64, f64)> = whats
             .iter()
@@ -178,17 +178,17 @@ proptest! {
         for feeder in feeders {
             feeder.finish();
         }
-        let (mut told, mut counts) = (Told::default(), Counts::default());
+        let (mut reported, mut counts) = (Emitted::default(), Counts::default());
         for worker in workers {
             let (counted, sink) = worker.run();
             counts.add(&counted);
-            let Told { numbers, values } = sink.told();
-            told.numbers.extend(numbers);
-            told.values.extend(values);
+            let Emitted { numbers, values } = sink.reported();
+            reported.numbers.extend(numbers);
+            reported.values.extend(values);
         }
         prop_assert_eq!(counts.taken, items.len() as u64);
         prop_assert_eq!(counts.refused_total(), 0);
-        prop_assert_eq!(told, expected);
+        prop_assert_eq!(reported, expected);
     }
 
     /// Small limits refuse some: what was measured is in cells or was counted as refused.
@@ -225,8 +225,8 @@ proptest! {
         }
         values.iter().for_each(|n| expected.record(*n));
         shard.advance(T + S, &mut sink);
-        let told = sink.values.remove(&(7, T)).unwrap_or_else(Histogram::log_linear);
-        prop_assert_eq!(told, expected);
+        let reported = sink.values.remove(&(7, T)).unwrap_or_else(Histogram::log_linear);
+        prop_assert_eq!(reported, expected);
     }
 }
 
@@ -241,8 +241,8 @@ fn a_bin_may_count_more_than_its_packed_count_holds() {
         }
         shard.advance(T + round * S + 1, &mut sink);
     }
-    let told: Vec<&Histogram> = sink.values.values().collect();
-    assert_eq!(told, [&expected; 3], "also when the same place is used again");
+    let reported: Vec<&Histogram> = sink.values.values().collect();
+    assert_eq!(reported, [&expected; 3], "also when the same place is used again");
 }
 
 /// Shows what a dashboard sees of a gauge: the last value by its time, not by its arrival.
@@ -319,7 +319,7 @@ fn idle_series_make_room_when_the_table_is_full() {
         shard.put(&mut many(1 + 1_000 * round as u128, time_ns));
         shard.advance(time_ns + 1, &mut sink);
     }
-    assert_eq!((shard.counts().taken, shard.counts().told), (20_000, 20_000));
+    assert_eq!((shard.counts().taken, shard.counts().reported), (20_000, 20_000));
     assert!(shard.series() <= 3_000, "{} series", shard.series());
 }
 
@@ -341,9 +341,9 @@ fn a_full_ring_makes_feed_wait_and_offer_skip() {
     assert_eq!((counts.taken, sink.numbers.len()), (14, 10));
 }
 
-/// Whose cells lack something is told, by who was refused; who does not fit into a ring hears so.
+/// Whose cells lack something is reported, by who was refused; who does not fit into a ring hears so.
 #[test]
-fn who_offers_without_an_order_and_who_is_refused_are_told() {
+fn who_offers_without_an_order_and_who_is_refused_are_reported() {
     #[derive(Default)]
     struct Refusals(Vec<(SeriesId, i64)>, i64);
     impl Sink for Refusals {
@@ -370,7 +370,7 @@ fn who_offers_without_an_order_and_who_is_refused_are_told() {
     assert_eq!(worker.sink().1, 0);
     assert!(feeder.offer_until(T + 1));
     worker.turn();
-    assert_eq!((worker.sink().0.len(), worker.sink().1), (2, T), "told once");
+    assert_eq!((worker.sink().0.len(), worker.sink().1), (2, T), "reported once");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) struct Slot {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) state: MemberState,
     pub(super) why: String,
-    /// Replaced by another: told to nobody.
+    /// Replaced by another: reported to nobody.
     pub(super) gone: bool,
     pub(super) counts: Arc<Counts>,
     pub(super) lock: Option<DirectoryLock>,
@@ -61,12 +61,12 @@ pub(super) struct Shared {
     /// While a member is rebuilt: the files that changed, and from which byte on.
     pub(super) changed: Mutex<Option<BTreeMap<PathBuf, u64>>>,
     pub(super) held: Mutex<bool>,
-    /// Healed pieces since the last look at the members: those that were told, and the others.
+    /// Healed pieces since the last look at the members: those that were reported, and the others.
     pub(super) healed: Mutex<(u64, u64)>,
     pub(super) tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-/// 5 healed pieces are told one by one between two looks at the members: a bad disk has thousands.
+/// 5 healed pieces are listed one by one between two looks at the members: a bad disk has thousands.
 const HEALED_TOLD_MAX: u64 = 5;
 
 impl Shared {
@@ -78,7 +78,7 @@ impl Shared {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of a healed piece, or counts it when enough were told.
+    /// Tells of a healed piece, or counts it when enough were reported.
     pub(super) fn tell_healed(&self, sentence: &str) {
         let mut healed = self.healed.lock().unwrap_or_else(PoisonError::into_inner);
         if healed.0 < HEALED_TOLD_MAX {
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// Tells how many pieces were healed beside those that were told.
+    /// Tells how many pieces were healed beside those that were reported.
     pub(super) fn sum_healed(&self) {
         let (_, more) = std::mem::take(&mut *self.healed.lock().unwrap_or_else(PoisonError::into_inner));
         if more > 0 {

@@ -6,7 +6,7 @@
 //! Threads: any number; changes go on side by side, the set of members changes between them. Names change one at a time and while
 //! no file is opened: whoever opens one finds it with every member that has it, never half made or half removed.
 //! Limits: `MEMBERS_MAX` members. Failure: a change that fails everywhere is the caller's error and takes nobody out; one
-//! that fails on some takes those out, counted and told. Reading tries member after member.
+//! that fails on some takes those out, counted and reported. Reading tries member after member.
 //! Paths are those below the root that the mirror was opened with; each member has them below its own.
 
 mod file;
@@ -307,7 +307,7 @@ impl Disk for MirrorDisk {
         if std::mem::replace(&mut *held, true) {
             return Err(Error::Locked { path: directory.to_owned() });
         }
-        Ok(DirectoryLock::new(Held(Arc::clone(&self.0))))
+        Ok(DirectoryLock::new(HoldGuard(Arc::clone(&self.0))))
     }
 
     fn check_members(&self) -> Vec<Finding> {
@@ -336,9 +336,9 @@ impl MirrorDisk {
     }
 }
 
-struct Held(Arc<Shared>);
+struct HoldGuard(Arc<Shared>);
 
-impl Drop for Held {
+impl Drop for HoldGuard {
     fn drop(&mut self) {
         *self.0.held.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }

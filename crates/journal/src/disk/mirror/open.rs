@@ -33,7 +33,7 @@ pub struct MirrorOptions {
 }
 
 /// What a directory holds.
-pub(super) enum Found {
+pub(super) enum DirectoryContents {
     /// It cannot be used.
     Lost(Error),
     /// Nothing of a store.
@@ -51,11 +51,11 @@ impl MirrorDisk {
     /// [`Error::Mirror`], [`Error::Locked`]; the disk's when no member can be used.
     pub fn open(members: Vec<Member>, mut options: MirrorOptions) -> Result<(Self, Vec<PathBuf>), Error> {
         check_members(&members)?;
-        let found = members.iter().map(look).collect::<Result<Vec<Found>, Error>>()?;
+        let found = members.iter().map(look).collect::<Result<Vec<DirectoryContents>, Error>>()?;
         let label = choose(&members, &found, &mut options)?;
         let root = members[0].root.clone();
         // Beside a store that is there already, a new directory has to be filled.
-        let fresh = label.epoch == 0 && !found.iter().any(|found| matches!(found, Found::Unlabelled(_)));
+        let fresh = label.epoch == 0 && !found.iter().any(|found| matches!(found, DirectoryContents::Unlabelled(_)));
         let (mut slots, mut stale) = (Vec::new(), Vec::new());
         for (member, found) in members.into_iter().zip(found) {
             let (lock, id, why) = judge(&label, fresh, found, &mut options);
@@ -134,9 +134,9 @@ pub fn fill_new<T, E: From<Error>>(target: &Member, drawn: u64, work: impl FnOnc
     let (disk, root) = (&*target.disk, &target.root);
     refuse_used(target, None)?;
     let _lock = match look(target)? {
-        Found::Lost(error) => return Err(error.into()),
-        Found::Empty(lock) => lock,
-        Found::Labelled(..) | Found::Unlabelled(_) => {
+        DirectoryContents::Lost(error) => return Err(error.into()),
+        DirectoryContents::Empty(lock) => lock,
+        DirectoryContents::Labelled(..) | DirectoryContents::Unlabelled(_) => {
             let problem = format!("{} is not empty; empty it or name another directory", root.display());
             return Err(Error::Mirror { problem }.into());
         }
@@ -197,23 +197,23 @@ pub(super) fn refuse_used(target: &Member, store: Option<u128>) -> Result<(), Er
 }
 
 /// Locks a directory and reads its label.
-pub(super) fn look(member: &Member) -> Result<Found, Error> {
+pub(super) fn look(member: &Member) -> Result<DirectoryContents, Error> {
     let (disk, root) = (&*member.disk, &member.root);
     let locked = disk.create_dir_all(root).and_then(|()| disk.lock(root));
     let lock = match locked {
         Ok(lock) => lock,
         Err(error @ Error::Locked { .. }) => return Err(error),
-        Err(error) => return Ok(Found::Lost(error)),
+        Err(error) => return Ok(DirectoryContents::Lost(error)),
     };
     Ok(match Label::read(disk, root) {
-        Ok(Some(label)) => Found::Labelled(lock, label),
+        Ok(Some(label)) => DirectoryContents::Labelled(lock, label),
         Ok(None) => match is_empty(disk, root) {
-            Ok(true) => Found::Empty(lock),
-            Ok(false) => Found::Unlabelled(lock),
-            Err(error) => Found::Lost(error),
+            Ok(true) => DirectoryContents::Empty(lock),
+            Ok(false) => DirectoryContents::Unlabelled(lock),
+            Err(error) => DirectoryContents::Lost(error),
         },
         Err(error @ Error::Mirror { .. }) => return Err(error),
-        Err(error) => Found::Lost(error),
+        Err(error) => DirectoryContents::Lost(error),
     })
 }
 
@@ -227,13 +227,13 @@ fn is_empty(disk: &dyn Disk, root: &Path) -> Result<bool, Error> {
 }
 
 /// The label that counts.
-fn choose(members: &[Member], found: &[Found], options: &mut MirrorOptions) -> Result<Label, Error> {
+fn choose(members: &[Member], found: &[DirectoryContents], options: &mut MirrorOptions) -> Result<Label, Error> {
     let refuse = |problem: String| Err(Error::Mirror { problem });
     let labelled: Vec<(&Path, &Label)> = members
         .iter()
         .zip(found)
         .filter_map(|(member, found)| match found {
-            Found::Labelled(_, label) => Some((member.root.as_path(), label)),
+            DirectoryContents::Labelled(_, label) => Some((member.root.as_path(), label)),
             _ => None,
         })
         .collect();
@@ -256,7 +256,7 @@ fn choose(members: &[Member], found: &[Found], options: &mut MirrorOptions) -> R
         }
     }
     for (member, found) in members.iter().zip(found) {
-        if matches!(found, Found::Unlabelled(_)) {
+        if matches!(found, DirectoryContents::Unlabelled(_)) {
             let (root, other) = (root.display(), member.root.display());
             return refuse(format!(
                 "{other} holds files that are not of the mirror of {root}; empty it: it is rebuilt"
@@ -276,23 +276,24 @@ fn choose(members: &[Member], found: &[Found], options: &mut MirrorOptions) -> R
 }
 
 /// The label of a mirror that begins: with new directories, or with the one that holds a store already.
-fn begin(members: &[Member], found: &[Found], options: &mut MirrorOptions) -> Result<Label, Error> {
-    let used: Vec<usize> = (0..found.len()).filter(|at| matches!(found[*at], Found::Unlabelled(_))).collect();
+fn begin(members: &[Member], found: &[DirectoryContents], options: &mut MirrorOptions) -> Result<Label, Error> {
+    let used: Vec<usize> =
+        (0..found.len()).filter(|at| matches!(found[*at], DirectoryContents::Unlabelled(_))).collect();
     if let [one, other, ..] = used[..] {
         let (one, other) = (members[one].root.display(), members[other].root.display());
         return Err(Error::Mirror {
             problem: format!("{one} and {other} both hold a store; start with one of them and an empty directory"),
         });
     }
-    if found.iter().all(|found| matches!(found, Found::Lost(_))) {
-        let Some(Found::Lost(error)) = found.first() else { unreachable!("a mirror has a member") };
+    if found.iter().all(|found| matches!(found, DirectoryContents::Lost(_))) {
+        let Some(DirectoryContents::Lost(error)) = found.first() else { unreachable!("a mirror has a member") };
         return Err(Error::Mirror { problem: error.to_string() });
     }
     // A directory that cannot be looked at may hold the store.
-    if let Some(lost) = found.iter().position(|found| matches!(found, Found::Lost(_)))
+    if let Some(lost) = found.iter().position(|found| matches!(found, DirectoryContents::Lost(_)))
         && !options.degraded
     {
-        let Found::Lost(error) = &found[lost] else { unreachable!("it was one") };
+        let DirectoryContents::Lost(error) = &found[lost] else { unreachable!("it was one") };
         let path = members[lost].root.display();
         return Err(Error::Mirror {
             problem: format!("{path} cannot be used ({error}); mend it, or start with --degraded to go on without it"),
@@ -314,15 +315,15 @@ fn drawn(options: &mut MirrorOptions) -> u64 {
 fn judge(
     label: &Label,
     fresh: bool,
-    found: Found,
+    found: DirectoryContents,
     options: &mut MirrorOptions,
 ) -> (Option<DirectoryLock>, u64, String) {
     match found {
-        Found::Lost(error) => (None, drawn(options), error.to_string()),
-        Found::Empty(lock) if fresh => (Some(lock), drawn(options), String::new()),
-        Found::Empty(lock) => (Some(lock), drawn(options), "it is new and not yet filled".into()),
-        Found::Unlabelled(lock) => (Some(lock), drawn(options), String::new()),
-        Found::Labelled(lock, own) => {
+        DirectoryContents::Lost(error) => (None, drawn(options), error.to_string()),
+        DirectoryContents::Empty(lock) if fresh => (Some(lock), drawn(options), String::new()),
+        DirectoryContents::Empty(lock) => (Some(lock), drawn(options), "it is new and not yet filled".into()),
+        DirectoryContents::Unlabelled(lock) => (Some(lock), drawn(options), String::new()),
+        DirectoryContents::Labelled(lock, own) => {
             let is_current = own.epoch == label.epoch && label.current.iter().any(|(id, _)| *id == own.member);
             let why = match is_current {
                 true => String::new(),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use super::label::{Label, MEMBERS_MAX, is_added, member_id};
 use super::members::{Counts, MemberState, Slot, State};
-use super::open::{Found, look, refuse_used};
+use super::open::{DirectoryContents, look, refuse_used};
 use super::{MIRROR_FILE, Member, MirrorDisk};
 use crate::disk::LOCK_FILE;
 use crate::{Disk, Error};
@@ -333,10 +333,10 @@ impl MirrorDisk {
         let lock = match held {
             Some(lock) => lock,
             None => match look(&new)? {
-                Found::Lost(error) => return refuse(format!("{path} cannot be used: {error}")),
-                Found::Empty(lock) => lock,
-                Found::Labelled(lock, label) if label.store == state.label.store => lock,
-                Found::Labelled(..) | Found::Unlabelled(_) => {
+                DirectoryContents::Lost(error) => return refuse(format!("{path} cannot be used: {error}")),
+                DirectoryContents::Empty(lock) => lock,
+                DirectoryContents::Labelled(lock, label) if label.store == state.label.store => lock,
+                DirectoryContents::Labelled(..) | DirectoryContents::Unlabelled(_) => {
                     return refuse(format!("{path} is not empty; empty it or name another directory"));
                 }
             },

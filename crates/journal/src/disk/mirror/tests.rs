@@ -164,7 +164,7 @@ fn directories_that_do_not_fit_together_are_refused() {
     let (a, b) = new();
     drop((alone("/a", &a, 2), alone("/b", &b, 3)));
     assert!(problem(open_two(&a, &b, 4)).contains("different stores"));
-    // A store of before mirrors is taken up, and the other directory filled; two are too many.
+    // A store from before mirrors is taken up, and the other directory filled; two are too many.
     let (a, b) = new();
     a.put(Path::new("/a/MANIFEST"), b"m".into());
     let (mirror, stale) = open_two(&a, &b, 1).unwrap();
@@ -330,25 +330,25 @@ fn a_directory_that_vanishes_is_missed_and_a_label_that_rots_is_written_again() 
 
 /// One line for each healed piece filled the log of a server with a bad disk. Now the first ones stand there, and how many more.
 #[test]
-fn many_healed_pieces_are_told_in_a_few_sentences() {
+fn many_healed_pieces_are_reported_in_a_few_sentences() {
     let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
-    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let hears = Arc::clone(&told);
+    let reported = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let hears = Arc::clone(&reported);
     let tell = Arc::new(move |sentence: &str| hears.lock().unwrap().push(sentence.to_owned()));
     let (mirror, _) =
         MirrorDisk::open(vec![member("/a", &a), member("/b", &b)], MirrorOptions { tell, ..options(1) }).unwrap();
     put(&mirror, "/a/x", &[7; 1000]).unwrap();
-    told.lock().unwrap().clear();
+    reported.lock().unwrap().clear();
     let file = mirror.open_read(Path::new("/a/x")).unwrap();
     for round in 0..2 {
         (0..100).for_each(|at| file.heal(0, at..at + 1, &[7]).unwrap());
-        assert_eq!(told.lock().unwrap().len(), 5, "round {round}");
+        assert_eq!(reported.lock().unwrap().len(), 5, "round {round}");
         mirror.check();
-        let told = std::mem::take(&mut *told.lock().unwrap());
-        assert!(told.len() == 6 && told[5].starts_with("95 more pieces"), "{told:?}");
+        let reported = std::mem::take(&mut *reported.lock().unwrap());
+        assert!(reported.len() == 6 && reported[5].starts_with("95 more pieces"), "{reported:?}");
     }
     mirror.check();
-    assert!(told.lock().unwrap().is_empty());
+    assert!(reported.lock().unwrap().is_empty());
 }
 
 /// A directory that was refused kept a stray `LOCK`, and one inside of a live data directory was taken.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use ogive_model::{MetricKind, Temporality};
 
-use super::super::line::Found;
+use super::super::line::LineResult;
 use super::super::number::{milliseconds, number};
 use super::super::point::Point;
 
@@ -29,7 +29,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    pub(super) fn of(kind: MetricKind, suffix: &str, is_composite: bool) -> Found<Self> {
+    pub(super) fn of(kind: MetricKind, suffix: &str, is_composite: bool) -> LineResult<Self> {
         use MetricKind as Type;
         let is_distribution = matches!(kind, Type::Histogram | Type::GaugeHistogram | Type::Summary);
         if is_composite {
@@ -60,7 +60,7 @@ impl Part {
         quantile: Option<&str>,
         exemplars: usize,
         version: u8,
-    ) -> Found<()> {
+    ) -> LineResult<()> {
         let is_count = matches!(self, Self::Total | Self::Count | Self::Sum | Self::Bucket);
         if is_count && (value.is_nan() || value < 0.0) {
             return Err("a counter, a count, a sum or a bucket is negative or NaN");
@@ -132,7 +132,7 @@ impl Group {
         le: Option<&str>,
         value: f64,
         time: Option<f64>,
-    ) -> Found<()> {
+    ) -> LineResult<()> {
         if self.time != Some(time) {
             match (self.time.flatten(), time) {
                 _ if self.time.is_none() => {}
@@ -164,7 +164,7 @@ impl Group {
     }
 
     /// Its counts began at `seconds`.
-    pub(super) fn created(&mut self, seconds: f64) -> Found<()> {
+    pub(super) fn created(&mut self, seconds: f64) -> LineResult<()> {
         if !seconds.is_finite() {
             return Err("a _created is not a time");
         }
@@ -172,7 +172,7 @@ impl Group {
         Ok(())
     }
 
-    fn end_point(&mut self) -> Found<()> {
+    fn end_point(&mut self) -> LineResult<()> {
         let has_other = |part: &(Part, u128)| !matches!(part.0, Part::Whole | Part::Created);
         let is_histogram = matches!(self.kind, MetricKind::Histogram | MetricKind::GaugeHistogram);
         if is_histogram && self.seen.iter().any(has_other) {
@@ -184,7 +184,7 @@ impl Group {
     }
 
     /// No more samples: what is known of its beginning belongs to all of its points.
-    pub(super) fn end(mut self, points: &mut [Point<'_>]) -> Found<()> {
+    pub(super) fn end(mut self, points: &mut [Point<'_>]) -> LineResult<()> {
         self.end_point()?;
         if let Some(created) = self.created {
             let start_ms = milliseconds(created).ok_or("a time is beyond what can be stored")?;
@@ -196,7 +196,7 @@ impl Group {
 }
 
 impl Bounds {
-    fn add(&mut self, le: f64, count: f64) -> Found<()> {
+    fn add(&mut self, le: f64, count: f64) -> LineResult<()> {
         if let Some((before, counted)) = self.last {
             if le <= before {
                 return Err("the buckets of a histogram do not ascend by le");
@@ -210,7 +210,7 @@ impl Bounds {
         Ok(())
     }
 
-    fn end(&self, kind: MetricKind) -> Found<()> {
+    fn end(&self, kind: MetricKind) -> LineResult<()> {
         let Some((f64::INFINITY, all)) = self.last else { return Err("a histogram has no bucket with le=\"+Inf\"") };
         if self.count.is_some_and(|count| count != all) {
             return Err("the count of a histogram is not that of its bucket with le=\"+Inf\"");

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use ogive_model::{METRIC_NAME, MetricKind, Temporality};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
-use super::line::{Cursor, Found, unescape};
+use super::line::{Cursor, LineResult, unescape};
 use super::number::{milliseconds, number};
 use super::point::{Exemplar, Exposition, Family, Meter, Point, Value, temporality};
 use super::series::{Labels, Series};
@@ -82,7 +82,7 @@ struct Head<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn line(&mut self, line: &'a str) -> Found<()> {
+    fn line(&mut self, line: &'a str) -> LineResult<()> {
         if line.is_empty() {
             return Err("a line is empty");
         }
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn descriptor(&mut self, line: &'a str) -> Found<()> {
+    fn descriptor(&mut self, line: &'a str) -> LineResult<()> {
         let (word, rest) = line.split_once(' ').ok_or("a comment is neither TYPE, HELP, UNIT nor EOF")?;
         let mut cursor = Cursor::strict(rest);
         if !matches!(word, "TYPE" | "HELP" | "UNIT") {
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Begins the family `name`, and ends the one before.
-    fn begin(&mut self, name: Cow<'a, str>) -> Found<()> {
+    fn begin(&mut self, name: Cow<'a, str>) -> LineResult<()> {
         self.close()?;
         if !self.seen.insert(name.clone()) {
             return Err("a metric comes again behind others; its lines stand together");
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Ends the family that is being read.
-    fn close(&mut self) -> Found<()> {
+    fn close(&mut self) -> LineResult<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         if let Some(group) = open.group.take() {
             group.end(&mut self.out.points)?;
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn sample(&mut self, line: &'a str) -> Found<()> {
+    fn sample(&mut self, line: &'a str) -> LineResult<()> {
         let mut cursor = Cursor::strict(line);
         let head = Head::read(&mut cursor)?;
         if !cursor.take(" ") {
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The label set `base` of the open family; one that ended does not come again.
-    fn group(&mut self, base: u128) -> Found<&mut Group> {
+    fn group(&mut self, base: u128) -> LineResult<&mut Group> {
         let open = self.open.as_mut().expect("a sample has a family");
         if open.group.as_ref().is_none_or(|group| group.base() != base) {
             if let Some(group) = open.group.take() {
@@ -236,7 +236,7 @@ impl<'a> Reader<'a> {
         value: f64,
         composite: Option<Composite>,
         tail: Tail<'a>,
-    ) -> Found<()> {
+    ) -> LineResult<()> {
         let bound = match kind {
             MetricKind::Histogram | MetricKind::GaugeHistogram => Some("le"),
             MetricKind::Summary => Some("quantile"),
@@ -293,7 +293,7 @@ impl<'a> Reader<'a> {
 }
 
 impl<'a> Head<'a> {
-    fn read(cursor: &mut Cursor<'a>) -> Found<Self> {
+    fn read(cursor: &mut Cursor<'a>) -> LineResult<Self> {
         let mut out = Self::default();
         out.raw = cursor.series(|name, value| {
             if name == METRIC_NAME {
@@ -348,7 +348,7 @@ struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    fn read(cursor: &mut Cursor<'a>) -> Found<Self> {
+    fn read(cursor: &mut Cursor<'a>) -> LineResult<Self> {
         let (mut time, mut start, mut exemplars) = (None, None, Vec::new());
         while !cursor.rest.is_empty() {
             if cursor.take(" # ") {
@@ -370,11 +370,11 @@ impl<'a> Tail<'a> {
     }
 }
 
-fn seconds(cursor: &mut Cursor<'_>) -> Found<f64> {
+fn seconds(cursor: &mut Cursor<'_>) -> LineResult<f64> {
     number(cursor.word()).filter(|seconds| seconds.is_finite()).ok_or("a time is not a number of seconds")
 }
 
-fn exemplar<'a>(cursor: &mut Cursor<'a>) -> Found<Exemplar<'a>> {
+fn exemplar<'a>(cursor: &mut Cursor<'a>) -> LineResult<Exemplar<'a>> {
     let mut labels = Labels::new();
     cursor.event(|name, value| {
         labels.push((name, value.text()));

@@ -35,7 +35,7 @@ impl Evaluator<'_> {
         self.edges(answers)
     }
 
-    /// The rows of a lower and an upper answer, told apart by a label.
+    /// The rows of a lower and an upper answer, distinguished by a label.
     fn edges(&self, answers: Vec<Vec<Row>>) -> Result<Vec<Row>, Error> {
         let rows = ["lower", "upper"].into_iter().zip(answers).flat_map(|(edge, rows)| {
             rows.into_iter().map(move |mut row| {

@@ -83,7 +83,7 @@ impl Evaluator<'_> {
         merged(rows)
     }
 
-    /// The quantiles of an argument; those outside 0 to 1 are told.
+    /// The quantiles of an argument; those outside 0 to 1 are reported.
     pub(super) fn quantiles(&mut self, argument: &Expr, grid: Grid) -> Result<Numbers, Error> {
         let quantiles = self.scalar(argument, grid)?;
         for q in &*quantiles {

@@ -21,7 +21,7 @@ fn float(value: f64) -> Answer {
     Ok(Some(Point::Float(value)))
 }
 
-/// Whether both kinds of samples are in the window; told when they are.
+/// Whether both kinds of samples are in the window; reported when they are.
 fn is_mixed(window: &Window<'_>, site: &mut Site<'_>) -> bool {
     let mixed = !window.floats.is_empty() && !window.histograms.is_empty();
     if mixed {
@@ -53,7 +53,7 @@ pub(super) fn sum(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer
     let mut total = HistogramSum::new(&values[0]);
     let outcome = values[1..].iter().try_for_each(|value| total.add(value));
     let reconciled = total.reconciled();
-    Ok(told(outcome, reconciled, window, site).map(|()| Point::Histogram(Arc::new(total.finish()))))
+    Ok(reported(outcome, reconciled, window, site).map(|()| Point::Histogram(Arc::new(total.finish()))))
 }
 
 pub(super) fn avg(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer {
@@ -67,11 +67,16 @@ pub(super) fn avg(window: &Window<'_>, _: &[f64], site: &mut Site<'_>) -> Answer
     let mut mean = HistogramMean::new(&values[0]);
     let outcome = values[1..].iter().try_for_each(|value| mean.add(value));
     let reconciled = mean.reconciled();
-    Ok(told(outcome, reconciled, window, site).map(|()| Point::Histogram(Arc::new(mean.finish()))))
+    Ok(reported(outcome, reconciled, window, site).map(|()| Point::Histogram(Arc::new(mean.finish()))))
 }
 
 /// Annotations about a combination of all histograms of a window; None when they do not combine.
-fn told(outcome: Result<(), Incompatible>, reconciled: bool, window: &Window<'_>, site: &mut Site<'_>) -> Option<()> {
+fn reported(
+    outcome: Result<(), Incompatible>,
+    reconciled: bool,
+    window: &Window<'_>,
+    site: &mut Site<'_>,
+) -> Option<()> {
     if let Err(why) = outcome {
         site.note(annotate::mixed_schemes(site.span, window.metric(), why));
         return None;

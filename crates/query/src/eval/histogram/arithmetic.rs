@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn contradicting_hints_are_told() {
+    fn contradicting_hints_are_reported() {
         let mut left = exponential(0, &[]);
         left.reset = CounterReset::Reset;
         let mut right = left.clone();

@@ -1,6 +1,6 @@
 //! Classic histograms: cumulative counts under the bounds of `le` labels.
 //!
-//! Counts that fall with rising bounds are repaired: differences below 1e-12 relative silently, others are told.
+//! Counts that fall with rising bounds are repaired: differences below 1e-12 relative silently, others are reported.
 
 use super::{Bucket, statistics};
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn falling_counts_are_lifted_and_told() {
+    fn falling_counts_are_lifted_and_reported() {
         let mut source =
             buckets(&[(0.1, 2.0), (1.0, 1.0), (10.0, 5.0), (100.0, 4.0), (1000.0, 9.0), (f64::INFINITY, 8.0)]);
         let found = classic_quantile(0.5, &mut source);

@@ -182,24 +182,24 @@ fn access(keys: &mut Keys, access: &Access) {
             keys.map("authorization", login);
         }
     }
-    let (tls, mut told) = (&access.tls, Keys::default());
+    let (tls, mut reported) = (&access.tls, Keys::default());
     if let Some(authorities) = &tls.authorities {
-        told.pem("ca", authorities, false);
+        reported.pem("ca", authorities, false);
     }
     if let Some((certificate, key)) = &tls.certificate {
-        told.pem("cert", certificate, false);
-        told.pem("key", key, true);
+        reported.pem("cert", certificate, false);
+        reported.pem("key", key, true);
     }
     if let Some(name) = &tls.server_name {
-        told.one("server_name", name.as_str());
+        reported.one("server_name", name.as_str());
     }
     if tls.insecure {
-        told.one("insecure_skip_verify", true);
+        reported.one("insecure_skip_verify", true);
     }
     if let Some(version) = tls.only {
-        told.one(if version == 3 { "min_version" } else { "max_version" }, format!("TLS1{version}"));
+        reported.one(if version == 3 { "min_version" } else { "max_version" }, format!("TLS1{version}"));
     }
-    keys.map("tls_config", told);
+    keys.map("tls_config", reported);
     keys.one("follow_redirects", access.redirects);
     let mut headers = Keys::default();
     for (name, secret) in &access.headers {
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_in_addresses_are_not_told() {
+    fn passwords_in_addresses_are_not_reported() {
         for (address, expected) in [
             ("http://a:b/c@d", "http://a:b/c@d"),
             ("http://u:p@a:80/x", "http://u:<secret>@a:80/x"),
