@@ -107,8 +107,6 @@ pub struct Connection {
     is_uncertain: bool,
     /// Bytes of the server that had passed when the place was lost; `None` for a connection seen from its middle.
     server_at_loss: Option<u64>,
-    /// The server's last segment, read or not, ended an answer.
-    is_answered: bool,
     counts: Counts,
 }
 
@@ -132,7 +130,6 @@ impl Connection {
             is_opaque: false,
             is_uncertain: false,
             server_at_loss: None,
-            is_answered: false,
             counts: Counts::default(),
         }
     }
@@ -203,7 +200,6 @@ impl Connection {
         if direction.is_lost || self.is_opaque {
             self.counts.unread_bytes += direction.forget();
             direction.last = Some(at);
-            self.is_answered = side == Side::Server && self.decoder.ends_answer(bytes);
             if !self.is_opaque {
                 // An answer may have been among them.
                 self.exchanges.doubt_all();
@@ -235,7 +231,6 @@ impl Connection {
         let before = self.sides[Side::Server.index()].received;
         let direction = &mut self.sides[side.index()];
         let had_unread = direction.received > direction.offset;
-        self.is_answered = false;
         direction.extend(bytes, at);
         if direction.is_lost || self.is_opaque {
             self.counts.unread_bytes += direction.forget();
@@ -433,8 +428,7 @@ impl Connection {
             side.is_lost = false;
         }
         self.sides[Side::Server.index()].verify = true;
-        self.exchanges.expect_partial(!self.decoder.begins_whole() && !self.is_answered);
-        self.is_answered = false;
+        self.exchanges.expect_partial(!self.decoder.begins_whole());
         self.is_uncertain = true;
     }
 

@@ -112,13 +112,6 @@ pub trait Decoder: Send {
     fn begins_whole(&self) -> bool {
         true
     }
-
-    /// Whether a segment of the server ends with the end of an answer: what the client sends once it has acknowledged that is a whole
-    /// request, whatever [`Decoder::begins_whole`] says.
-    fn ends_answer(&self, segment: &[u8]) -> bool {
-        let _ = segment;
-        false
-    }
 }
 
 /// What a step may use: the table of open exchanges, and where the view stands.

@@ -66,12 +66,6 @@ pub(super) trait Frames: Send {
     /// See [`Decoder::begins`].
     fn begins(&self, side: Side, bytes: &[u8]) -> bool;
 
-    /// See [`Decoder::ends_answer`].
-    fn ends_answer(&self, segment: &[u8]) -> bool {
-        let _ = segment;
-        false
-    }
-
     /// See [`Decoder::begins_whole`].
     fn begins_whole(&self) -> bool {
         true
@@ -134,10 +128,6 @@ impl<F: Frames> Decoder for Framed<F> {
 
     fn begins(&self, side: Side, bytes: &[u8]) -> bool {
         self.frames.begins(side, bytes)
-    }
-
-    fn ends_answer(&self, segment: &[u8]) -> bool {
-        self.frames.ends_answer(segment)
     }
 
     fn begins_whole(&self) -> bool {

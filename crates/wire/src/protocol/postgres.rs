@@ -137,13 +137,9 @@ impl Frames for Postgres {
         self.started = true;
     }
 
-    fn ends_answer(&self, segment: &[u8]) -> bool {
-        // ReadyForQuery with its state: idle, in a transaction, or in a failed one.
-        matches!(segment.last_chunk(), Some([b'Z', 0, 0, 0, 5, b'I' | b'T' | b'E']))
-    }
-
     fn begins_whole(&self) -> bool {
-        // A Flush before it belongs to a request.
+        // A Flush before it belongs to a request, even behind a ReadyForQuery: whoever pipelines has sent part of the next batch by then
+        // (`pgsql_mix`, begun at frame 99).
         false
     }
 
