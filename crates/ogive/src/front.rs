@@ -20,12 +20,8 @@ use tokio::sync::watch;
 use crate::cli::files::FILES;
 use crate::cli::read_file;
 use crate::cli::web::WebOptions;
-use crate::clock::AskKernel;
 use crate::http::influx::Rules;
 use crate::http::{self, Limits, Shared};
-use crate::live::Live;
-use crate::observe::Observer;
-use crate::upkeep::Upkeep;
 use crate::web::{Hosts, Web};
 use ogive_checks as checks;
 use ogive_checks::Checks;
@@ -37,8 +33,12 @@ use ogive_door::metadata::Metadata;
 use ogive_door::meters::Meters;
 use ogive_door::numbers::Numbers;
 use ogive_listen as listen;
+use ogive_observe::Observer;
+use ogive_observe::clock::AskKernel;
 use ogive_scrape as scrape;
 use ogive_scrape::Scraping;
+use ogive_storage::live::Live;
+use ogive_storage::upkeep::Upkeep;
 
 /// 5 s for requests under way: a large batch takes one, and whoever ends us waits ten at most.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);

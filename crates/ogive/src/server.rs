@@ -10,26 +10,26 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::alerting::{self, Alerting};
-use crate::allocator;
 use crate::cli::files::FILES;
-use crate::cli::serve::{Limits as IngestLimits, QueryLimits};
+use crate::cli::serve::QueryLimits;
 use crate::cli::web::WebOptions;
-use crate::clock::AskKernel;
-use crate::detection::options::Options as DetectOptions;
-use crate::detection::work::Detector;
 use crate::forward::{self, Forwards};
 use crate::front::{self, Front, Role};
 use crate::http;
-use crate::keeping::Keeping;
-use crate::live;
-use crate::quantize::{self, Marks, Quantizer};
-use crate::storage::Embedded;
-use crate::upkeep::Upkeep;
+use ogive_alerting::alerting::{self, Alerting};
+use ogive_alerting::detection::options::Options as DetectOptions;
+use ogive_alerting::detection::work::Detector;
 use ogive_checks as checks;
 use ogive_door::backend::Backend;
 use ogive_listen as listen;
+use ogive_observe::clock::AskKernel;
 use ogive_scrape as scrape;
+use ogive_storage::Embedded;
+use ogive_storage::IngestLimits;
+use ogive_storage::keeping::Keeping;
+use ogive_storage::live;
+use ogive_storage::quantize::{self, Marks, Quantizer};
+use ogive_storage::upkeep::Upkeep;
 
 /// What `ogive serve` was asked to do.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let store = Arc::new(Embedded::open(upkeep.clone(), limits, marks.clone(), front.clock, &front.meters)?);
     upkeep.watch(options.scrub_rate)?;
     let role = role(options, &upkeep, &store);
-    allocator::started(crate::facts::memory_parts(&store.facts()));
+    ogive_observe::memory::started(ogive_observe::memory_parts(&store.facts()));
     let ready = front.before(store.clone(), role, kernel)?;
     let start = |marks| Quantizer::start(marks, ready.app.door.clone(), ready.runtime.handle().clone());
     let quantizer = marks.map(start).transpose()?;

@@ -32,8 +32,40 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-listen", EDGE),
     ("ogive-amqp", EDGE),
     (
+        "ogive-storage",
+        &[
+            "ogive-door",
+            "ogive-text",
+            "ogive-hist",
+            "ogive-model",
+            "ogive-probe",
+            "ogive-journal",
+            "ogive-store",
+            "ogive-stream",
+            "ogive-query",
+        ],
+    ),
+    ("ogive-observe", &["ogive-door", "ogive-export", "ogive-model", "ogive-probe", "ogive-storage"]),
+    (
+        "ogive-alerting",
+        &[
+            "ogive-door",
+            "ogive-outgoing",
+            "ogive-text",
+            "ogive-hist",
+            "ogive-model",
+            "ogive-journal",
+            "ogive-query",
+            "ogive-detect",
+            "ogive-storage",
+        ],
+    ),
+    (
         "ogive",
         &[
+            "ogive-storage",
+            "ogive-observe",
+            "ogive-alerting",
             "ogive-outgoing",
             "ogive-door",
             "ogive-scrape",
@@ -77,13 +109,30 @@ const EDGE: &[&str] = &[
 
 /// Outside crates that only the named Ogive crates may reach, at any distance.
 const FENCED: &[(&str, &[&str])] = &[
-    ("tokio", &["ogive", "ogive-door", "ogive-outgoing", "ogive-scrape", "ogive-checks", "ogive-listen", "ogive-amqp"]),
+    (
+        "tokio",
+        &[
+            "ogive",
+            "ogive-storage",
+            "ogive-observe",
+            "ogive-alerting",
+            "ogive-door",
+            "ogive-outgoing",
+            "ogive-scrape",
+            "ogive-checks",
+            "ogive-listen",
+            "ogive-amqp",
+        ],
+    ),
     ("axum", &["ogive"]),
-    ("hyper", &["ogive", "ogive-outgoing", "ogive-scrape", "ogive-checks", "ogive-amqp"]),
+    ("hyper", &["ogive", "ogive-alerting", "ogive-outgoing", "ogive-scrape", "ogive-checks", "ogive-amqp"]),
     (
         "ureq",
         &[
             "ogive",
+            "ogive-storage",
+            "ogive-observe",
+            "ogive-alerting",
             "ogive-door",
             "ogive-scrape",
             "ogive-checks",
@@ -97,6 +146,9 @@ const FENCED: &[(&str, &[&str])] = &[
         "serde_json",
         &[
             "ogive",
+            "ogive-storage",
+            "ogive-observe",
+            "ogive-alerting",
             "ogive-door",
             "ogive-scrape",
             "ogive-checks",

@@ -31,15 +31,14 @@ use ogive_probe::Clock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::read_file;
-use crate::clock::AskKernel;
 use crate::front::{self, DRAIN, Front, Role};
 use crate::http;
 use config::Config;
 use destination::{Around, Destination};
 use ogive_door::meters::Meters;
 use ogive_door::reload::{Marks, Which, settled};
+use ogive_observe::clock::AskKernel;
 use spooling::{Broker, Spooling};
-pub(crate) use view::HELP;
 use way::Way;
 
 /// 16 MiB a segment: what a destination that is behind has in memory. A small spool has at least 16 segments.

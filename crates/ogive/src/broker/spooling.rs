@@ -19,10 +19,10 @@ use ogive_model::{Batch, Matcher, Opening, Select, SelectError, Selection, Serie
 
 use super::destination::{Around, Bell, Destination};
 use super::view;
-use crate::disk_space;
 use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, Step, frame_of};
 use ogive_door::meters::Meters;
 use ogive_door::own_value::OwnValue;
+use ogive_storage::disk_space;
 
 /// 1,024 batches wait: two fsyncs' worth of a thousand senders.
 const QUEUE_BATCHES: usize = 1_024;

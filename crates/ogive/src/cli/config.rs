@@ -8,8 +8,9 @@ use clap::CommandFactory;
 use super::exit::EXIT_FINDING;
 use super::files::FILES;
 use super::{Cli, config_file, read_file};
+use crate::broker;
 use crate::web::Web;
-use crate::{alerting, broker};
+use ogive_alerting::alerting;
 use ogive_checks as checks;
 
 /// The server's configuration.

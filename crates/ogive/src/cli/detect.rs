@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::client::Server;
 use super::exit::EXIT_FINDING;
 use super::findings;
-use crate::detection::board::finding_document;
+use ogive_alerting::detection::board::finding_document;
 
 /// 256 MiB: some ten million rows.
 const FILE_BYTES_MAX: u64 = 256 << 20;

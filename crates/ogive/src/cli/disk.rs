@@ -12,7 +12,7 @@ use super::client::{Failure, Server};
 use super::exit::EXIT_FINDING;
 use super::format::thousands;
 use super::progress::Bar;
-use crate::upkeep::absolute;
+use ogive_storage::upkeep::absolute;
 
 /// Half a second between two looks at how far it is.
 const LOOK: Duration = Duration::from_millis(500);

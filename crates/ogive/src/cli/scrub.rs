@@ -13,7 +13,7 @@ use super::exit::EXIT_FINDING;
 use super::format::{human, thousands};
 use super::progress::Bar;
 use crate::http::upkeep::document_of;
-use crate::upkeep::open_mirror;
+use ogive_storage::upkeep::open_mirror;
 
 /// Half a second between two looks at how far it is.
 const LOOK: Duration = Duration::from_millis(500);

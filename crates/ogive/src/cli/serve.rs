@@ -10,11 +10,13 @@ use ogive_query::EngineOptions;
 use ogive_text::size;
 
 use super::clock::kernel::Directory;
-use crate::keeping::{self, Ages, Keeping, Of, Widths};
-use crate::{alerting, detection, forward, http, live, quantize, server};
+use crate::{forward, http, server};
+use ogive_alerting::{alerting, detection};
 use ogive_checks as checks;
 use ogive_listen as listen;
 use ogive_scrape as scrape;
+use ogive_storage::keeping::{self, Ages, Keeping, Of, Widths};
+use ogive_storage::{IngestLimits as Limits, live, quantize};
 
 /// Stores and answers: HTTP API, page, self observation.
 #[derive(clap::Args, Debug)]
@@ -130,26 +132,6 @@ impl QueryLimits {
     pub(crate) fn query_memory_bytes(&self) -> usize {
         self.query_memory_mib.min(self.queries_memory_mib).saturating_mul(MIB)
     }
-}
-
-/// What writers may have. Beyond it the series `ogive_overflow` stands for the rest, or the sender hears 429.
-#[derive(clap::Args, Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Memory of series and samples that are not in blocks yet, in MiB; above it batches are answered 429.
-    #[arg(long, value_name = "MIB", default_value_t = 1536, env = "OGIVE_INGEST_MEMORY_MIB", value_parser = clap::value_parser!(u64).range(16..))]
-    pub(crate) ingest_memory_mib: u64,
-    /// Active series of a tenant; further ones fold into its series ogive_overflow.
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, env = "OGIVE_LIMIT_SERIES")]
-    pub(crate) limit_series: usize,
-    /// Labels of a series, its name included; series with more fold into ogive_overflow.
-    #[arg(long, value_name = "COUNT", default_value_t = 64, env = "OGIVE_LIMIT_LABELS")]
-    pub(crate) limit_labels: usize,
-    /// Bytes of a series' label names and values; series with more fold into ogive_overflow.
-    #[arg(long, value_name = "BYTES", default_value_t = 16_384, env = "OGIVE_LIMIT_LABEL_BYTES")]
-    pub(crate) limit_label_bytes: usize,
-    /// Series that one batch may declare or name; larger ones are answered 413.
-    #[arg(long, value_name = "COUNT", default_value_t = ogive_model::wire::SERIES_MAX, env = "OGIVE_LIMIT_BATCH_SERIES")]
-    pub(crate) limit_batch_series: usize,
 }
 
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {

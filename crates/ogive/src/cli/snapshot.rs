@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::client::{Failure, Server};
 use super::format::human;
 use crate::http::upkeep::snapshot as document;
-use crate::upkeep::{absolute, clone_snapshot, open_mirror};
+use ogive_storage::upkeep::{absolute, clone_snapshot, open_mirror};
 use ogive_text::calendar::utc;
 
 /// Which store, and how to answer.

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::client::{Failure, Server};
 use super::exit::EXIT_FINDING;
 use super::format::human;
-use crate::upkeep::{absolute, open_mirror};
+use ogive_storage::upkeep::{absolute, open_mirror};
 
 pub(super) const HELP: &str = "\
 DIR is the data directory of a server; it may run. Of a mirror, name each directory: the first in which everything is whole is read.

@@ -20,7 +20,7 @@ use super::ask::{Cancel, ask};
 use super::catalog::selector;
 use super::error::{ApiError, json as json_answer};
 use super::params::Params;
-use crate::detection::board::{document, finding_document};
+use ogive_alerting::detection::board::{document, finding_document};
 
 /// Ten minutes at once: a whole number of steps.
 const SLICE_MS: i64 = 600_000;

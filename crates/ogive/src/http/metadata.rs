@@ -16,7 +16,7 @@ use super::ask::ask;
 use super::catalog::Wanted;
 use super::error::{self, ApiError};
 use super::params::Params;
-use crate::observe::help;
+use ogive_observe::help;
 
 /// An entry as a JSON object of three members, in its map and in the answer.
 const ENTRY_BYTES: usize = 1024;

@@ -10,9 +10,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::App;
-use crate::observe::{TURNED_AWAY, UNREADABLE, help};
 use ogive_door::counters::{Counters, Entry, Ledger};
 use ogive_door::own_value::OwnValue;
+use ogive_observe::{TURNED_AWAY, UNREADABLE, help};
 
 /// A counter of each protocol: its name, what it tells, and where it is.
 type ByProtocol = (&'static str, &'static str, fn(&Ledger) -> u64);
@@ -137,7 +137,7 @@ fn exposition(app: &App, form: Form) -> String {
     let uptime = app.clock.now().saturating_sub(app.started_ns) as f64 / 1e9;
     out.family("ogive_uptime_seconds", "gauge", "Seconds since the server started.");
     out.line(format_args!("ogive_uptime_seconds {uptime}"));
-    for fact in crate::facts::facts(&*app.backend) {
+    for fact in ogive_observe::facts(&*app.backend) {
         let name = format!("ogive_store_{}", fact.name);
         out.family(&name, if name.ends_with("_total") { "counter" } else { "gauge" }, "A figure of the store.");
         out.line(format_args!("{name} {}", fact.value));

@@ -74,11 +74,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tokio::sync::Semaphore;
 
-use crate::upkeep::Upkeep;
 use crate::web::Web;
 pub(crate) use cors::Cors;
 pub(crate) use listener::serve;
 use ogive_door::Door;
+use ogive_storage::upkeep::Upkeep;
 pub(crate) use otlp::{Options as OtlpOptions, Otlp};
 
 use error::ApiError;
@@ -95,7 +95,7 @@ pub(crate) struct Shared {
     /// The way in for samples.
     pub(crate) door: Arc<Door>,
     /// Live cells, where there are any.
-    pub(crate) live: Option<Arc<crate::live::Live>>,
+    pub(crate) live: Option<Arc<ogive_storage::live::Live>>,
     pub(crate) engine: ogive_query::Engine,
     /// When the server started, on the clock's line.
     pub(crate) started_ns: u64,
@@ -115,13 +115,13 @@ pub(crate) struct Shared {
     /// Which pages of other sites may read answers; none when nobody says.
     pub(crate) cors: Option<Cors>,
     /// Rules and alerts.
-    pub(crate) alerting: Arc<crate::rules_view::View>,
+    pub(crate) alerting: Arc<ogive_alerting::rules_view::View>,
     /// What is scraped.
     pub(crate) scrape: Arc<ogive_scrape::View>,
     /// The options that it was started with.
     pub(crate) flags: Flags,
     /// What the detectors found.
-    pub(crate) detection: Arc<crate::detection::board::Board>,
+    pub(crate) detection: Arc<ogive_alerting::detection::board::Board>,
 }
 
 /// What is behind the door is reached as if it were here: `app.backend`.

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::App;
 use super::error::{ApiError, success};
 use super::params::Params;
-use crate::rules_view::Wanted;
+use ogive_alerting::rules_view::Wanted;
 
 /// Groups with their rules and active alerts.
 pub(super) async fn rules(State(app): State<App>, params: Params) -> Result<Response, ApiError> {

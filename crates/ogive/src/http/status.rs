@@ -29,7 +29,7 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
     let mut out = Map::new();
     out.insert("version".into(), env!("CARGO_PKG_VERSION").into());
     out.insert("uptime_seconds".into(), (app.clock.now().saturating_sub(app.started_ns) / 1_000_000_000).into());
-    for fact in crate::facts::facts(&*app.backend) {
+    for fact in ogive_observe::facts(&*app.backend) {
         // Whole numbers without a point.
         let whole = fact.value.fract() == 0.0 && fact.value.abs() < 9e15;
         out.insert(fact.name.into(), if whole { (fact.value as i64).into() } else { fact.value.into() });

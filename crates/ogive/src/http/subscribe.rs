@@ -29,7 +29,7 @@ use super::live::{Events, SECOND_MS, event, last_event};
 use super::params::Params;
 use super::peer::Asker;
 use super::streams::Guard;
-use crate::live::SECONDS;
+use ogive_storage::live::SECONDS;
 
 /// 200,000 cells of two minutes: 1,600 series each second, 16 bytes each of what was sent.
 const CELLS_MAX: usize = 200_000;

@@ -19,7 +19,7 @@ use super::App;
 use super::ask::blocking;
 use super::error::{ApiError, json as json_answer};
 use super::params;
-use crate::upkeep::{ASKED_RATE, FILL_RATE, ScrubTotals, Upkeep, WorkState, absolute};
+use ogive_storage::upkeep::{ASKED_RATE, FILL_RATE, ScrubTotals, Upkeep, WorkState, absolute};
 use ogive_store::{SnapshotInfo, Store, StoredFinding};
 
 #[derive(serde::Deserialize)]
@@ -238,7 +238,7 @@ pub(super) async fn clone_snapshot(
     let Clone { name, data } = read(&headers, &body)?;
     let data = absolute(&data).map_err(|error| ApiError::bad_data(error.to_string()))?;
     with_store(&app, move |own, _| {
-        let info = crate::upkeep::clone_snapshot(&own.mirror, &name, &data)?;
+        let info = ogive_storage::upkeep::clone_snapshot(&own.mirror, &name, &data)?;
         Ok((StatusCode::CREATED, snapshot(&info)))
     })
     .await

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ogive_probe::{Clock, pin_to_cpu};
 
-use crate::clock::read::{Read, Visit};
+use ogive_observe::clock::read::{Read, Visit};
 
 /// Turns between looks at the time.
 const TURNS: u64 = 64;

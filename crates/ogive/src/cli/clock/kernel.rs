@@ -13,7 +13,7 @@ use anyhow::Context;
 use ogive_probe::{Clock, Policy};
 
 use super::kernel_log::KernelLog;
-use crate::clock::{AskKernel, Kernel};
+use ogive_observe::clock::{AskKernel, Kernel};
 
 const CURRENT: &str = "current_clocksource";
 const AVAILABLE: &str = "available_clocksource";

@@ -6,6 +6,8 @@ pub(crate) mod kernel;
 pub(crate) mod kernel_log;
 mod point;
 mod report;
+#[cfg(test)]
+mod testing;
 mod trust;
 mod watch;
 
@@ -16,11 +18,11 @@ use ogive_probe::{Clock, Mode, allowed_cpus};
 
 use super::exit::EXIT_FINDING;
 use super::terminal::Terminal;
-use crate::clock::Figures;
-use crate::clock::cost::{Effort, measure};
-use crate::clock::read::Read;
 use handoff::Handoffs;
 use kernel::Directory;
+use ogive_observe::clock::Figures;
+use ogive_observe::clock::cost::{Effort, measure};
+use ogive_observe::clock::read::Read;
 use trust::Evidence;
 
 /// A clock that is new knows its rate to some hundred parts per billion after this.

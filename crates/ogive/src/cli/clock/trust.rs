@@ -5,9 +5,9 @@
 
 use ogive_probe::{Mode, OsReason, SystemClock};
 
-use crate::clock::Figures;
-use crate::clock::cost::{self, Cost};
-use crate::clock::read::Read;
+use ogive_observe::clock::Figures;
+use ogive_observe::clock::cost::{self, Cost};
+use ogive_observe::clock::read::Read;
 
 /// Above this, the order of two CPUs' stamps says little about messages between them, which take about as long.
 const OFFSET_NS_MAX: f64 = 100.0;
@@ -196,8 +196,9 @@ pub(super) fn time(ns: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::sound;
     use super::*;
-    use crate::clock::Kernel;
+    use ogive_observe::clock::Kernel;
 
     fn costs(now_ns: f64, system_ns: f64) -> Vec<Cost> {
         let cost = |read, median_ns| Cost { read, median_ns, p10_ns: median_ns, p90_ns: median_ns };
@@ -208,7 +209,7 @@ mod tests {
         let kernel =
             Kernel { current: Some(kernel.into()), available: vec!["tsc".into(), kernel.into()], ..Kernel::default() };
         let mode = if reason.is_some() { Mode::Os } else { Mode::Counter };
-        Figures { kernel, mode, reason, ..Figures::sound() }
+        Figures { kernel, mode, reason, ..sound() }
     }
 
     /// The names of the findings, and parts that the sentence must have.
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_sound_clock_is_trusted_and_says_for_what() {
-        let (figures, costs) = (Figures::sound(), costs(17.0, 23.0));
+        let (figures, costs) = (sound(), costs(17.0, 23.0));
         check(
             &evidence(&figures, &costs),
             &[],
@@ -245,7 +246,7 @@ mod tests {
         check(&alone, &[], &["no two CPUs could be compared"]);
         // Sound under a hypervisor's own scaling of the counter, too.
         check(&evidence(&under("kvm-clock", None), &costs), &[], &["can be trusted"]);
-        let unknown = Figures { kernel: Kernel::default(), ..Figures::sound() };
+        let unknown = Figures { kernel: Kernel::default(), ..sound() };
         check(&evidence(&unknown, &costs), &[], &["can be trusted"]);
     }
 
@@ -272,7 +273,7 @@ mod tests {
 
     #[test]
     fn cpus_that_differ_are_not_to_be_compared() {
-        let figures = Figures::sound();
+        let figures = sound();
         let costs = costs(17.0, 23.0);
         let apart = |offset_ns| Evidence { offset_ns: Some(offset_ns), ..evidence(&figures, &costs) };
         check(&apart(100.0), &[], &["closer than 110 ns"]);
@@ -314,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_wide_bound_and_a_system_call_are_findings() {
-        let wide = Figures { err_ns: 20_000, ..Figures::sound() };
+        let wide = Figures { err_ns: 20_000, ..sound() };
         check(&evidence(&wide, &costs(17.0, 23.0)), &["wide-error"], &["off the system's clock by 20 us"]);
         check(
             &evidence(&under("xen", None), &costs(17.0, 210.0)),

@@ -1,6 +1,6 @@
 //! `/v1/live`: Server-Sent Events, one column for each second that has closed, and a correction when a second changed afterwards.
 //!
-//! Invariants: a selector's column is read from closed live cells ([`crate::live`]); where they are not certain, and for every other expression, the
+//! Invariants: a selector's column is read from closed live cells ([`ogive_storage::live`]); where they are not certain, and for every other expression, the
 //! store answers the same. A second of which data may still come is `unknown` or `partial`; each of the last [`SECONDS`] that becomes another
 //! one is sent again as it is, so that a reader who applies every event has what the store has.
 //! Threads: one small task a stream; a reader that is slow makes its own task wait and misses nothing until it is
@@ -34,7 +34,7 @@ use super::heatmap::quantiles;
 use super::params::Params;
 use super::peer::Asker;
 use super::streams::Guard;
-use crate::live::{Answer, Heard, Known, LATENESS_MS, Reading, SECONDS};
+use ogive_storage::live::{Answer, Heard, Known, LATENESS_MS, Reading, SECONDS};
 use seconds::{Second, Seconds};
 
 /// 100 ms: a worker of the cells that is not back by then is starved of CPU, and the store is asked.

@@ -20,7 +20,7 @@ use super::super::prometheus_json;
 use super::super::resolution::Told;
 use super::super::shape::is_grouped;
 use super::SECOND_MS;
-use crate::live::Known;
+use ogive_storage::live::Known;
 
 /// 1,000 series of numbers: 100 KB of JSON a second; more are lines that nobody tells apart.
 const VALUES_MAX: usize = 1_000;

@@ -16,7 +16,7 @@ use ogive_probe::Clock;
 
 use super::host::CpuTimes;
 use super::progress::Progress;
-use crate::clock::read::{Read, Visit};
+use ogive_observe::clock::read::{Read, Visit};
 
 /// 10 ms: longer than what a scheduler gives a thread at a time, so that the threads beside it do run in it.
 const SLICE: Duration = Duration::from_millis(10);

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use ogive_hist::{FlatRecorder, Histogram};
 use ogive_probe::Clock;
 
-use crate::clock::read::{Read, Visit};
+use ogive_observe::clock::read::{Read, Visit};
 
 /// The lengths aimed at, nanoseconds.
 pub(super) const TARGETS_NS: [f64; 3] = [25.0, 100.0, 800.0];

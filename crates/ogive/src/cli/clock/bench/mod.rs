@@ -20,8 +20,8 @@ use super::kernel::{Directory, Switch};
 use super::point::Point;
 use super::settled;
 use crate::cli::exit::EXIT_FINDING;
-use crate::clock::Figures;
-use crate::clock::read::Read;
+use ogive_observe::clock::Figures;
+use ogive_observe::clock::read::Read;
 use progress::Progress;
 
 /// 1,024: more threads than that tell of the scheduler alone.

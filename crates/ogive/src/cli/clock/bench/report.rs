@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::trust::time;
 use super::{Found, Part};
 use crate::cli::format::{human, thousands};
-use crate::clock::read::Read;
+use ogive_observe::clock::read::Read;
 
 /// One object: the host, and a list for each section. Numbers are seconds where the key says so.
 pub(super) fn json(found: &Found) -> Value {

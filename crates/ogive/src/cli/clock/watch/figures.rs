@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::clock::Figures;
+use ogive_observe::clock::Figures;
 
 /// Ten looks a second for three seconds: a burst of other programs' work ends sooner.
 const LOOKS: usize = 30;
@@ -108,8 +108,12 @@ mod tests {
 
     /// Looks that see `told` for so long; how often something was told.
     fn lines(noise: &mut Noise, told: Told, looks: usize) -> usize {
-        let figures =
-            Figures { frequency_hz: told.frequency_hz, ppb: told.ppb, err_ns: told.err_ns as u64, ..Figures::sound() };
+        let figures = Figures {
+            frequency_hz: told.frequency_hz,
+            ppb: told.ppb,
+            err_ns: told.err_ns as u64,
+            ..crate::cli::clock::testing::sound()
+        };
         (0..looks).filter(|_| noise.look(told.costs, &figures).is_some()).count()
     }
 

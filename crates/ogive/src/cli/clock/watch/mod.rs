@@ -17,11 +17,11 @@ use ogive_probe::{Clock, Mode, SystemClock};
 use super::kernel::Directory;
 use super::point::{Point, Steps};
 use super::settled;
-use crate::clock::cost::{Effort, measure, of};
-use crate::clock::read::Read;
-use crate::clock::{Figures, Kernel};
 use event::Event;
 use figures::{Costs, Noise};
+use ogive_observe::clock::cost::{Effort, measure, of};
+use ogive_observe::clock::read::Read;
+use ogive_observe::clock::{Figures, Kernel};
 
 /// Ten looks a second: a change is told within 0.1 s, well inside the second that is promised.
 const PERIOD: Duration = Duration::from_millis(100);

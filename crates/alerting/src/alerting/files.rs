@@ -1,0 +1,67 @@
+//! Rule files on disk.
+
+use std::path::{Path, PathBuf};
+
+use ogive_detect::rules::RuleFile;
+
+use ogive_door::reload::Marks;
+use ogive_outgoing::Files;
+
+/// 64 MiB: a hundred thousand rules.
+const FILE_BYTES_MAX: usize = 64 << 20;
+
+/// Files that were checked.
+pub(super) struct Loaded {
+    /// Path and rules of each.
+    pub(super) files: Vec<(String, RuleFile)>,
+    pub(super) marks: Marks,
+}
+
+/// Reads every file that the patterns name.
+pub(super) fn load(patterns: &[PathBuf], files: Files) -> Result<Loaded, String> {
+    let (mut out, mut marks, mut problems) = (Vec::new(), Marks::default(), Vec::new());
+    for pattern in patterns {
+        let paths = (files.list)(pattern).map_err(|error| format!("{}: {error}", pattern.display()))?;
+        for path in paths {
+            match read(&path, files) {
+                Ok((rules, bytes)) => {
+                    marks.note(&path, &bytes);
+                    let path = path.display().to_string();
+                    if !out.iter().any(|(other, _)| *other == path) {
+                        out.push((path, rules));
+                    }
+                }
+                Err(found) => problems.extend(found),
+            }
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems.join("\n"));
+    }
+    let rules: usize = out.iter().map(|(_, file)| file.rules_count()).sum();
+    marks.count(rules, out.iter().all(|(_, file)| file.groups.is_empty()));
+    Ok(Loaded { files: out, marks })
+}
+
+fn read(path: &Path, files: Files) -> Result<(RuleFile, Vec<u8>), Vec<String>> {
+    let bytes = (files.read)(path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(vec![format!(
+            "{}: {} bytes are more than a rule file may have, {FILE_BYTES_MAX}",
+            path.display(),
+            bytes.len()
+        )]);
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_| vec![format!("{}: the file is not UTF-8", path.display())])?;
+    let rules = RuleFile::parse(text)
+        .map_err(|errors| errors.iter().map(|error| format!("{}:{error}", path.display())).collect::<Vec<_>>())?;
+    Ok((rules, bytes))
+}
+
+/// What is wrong with the rule files of a pattern, a line each.
+pub fn check(pattern: &Path, files: Files) -> Vec<String> {
+    match (files.list)(pattern) {
+        Ok(paths) => paths.iter().filter_map(|path| read(path, files).err()).flatten().collect(),
+        Err(error) => vec![format!("{}: {error}", pattern.display())],
+    }
+}

@@ -1,0 +1,109 @@
+//! Rules and alerts: `ogive serve --rules FILE…` evaluates rule files over what is stored and delivers alerts.
+//!
+//! Invariants: a notification leaves only after the state that it is of is on disk, so a kill at any instant neither resolves a
+//! firing alert nor sends it as new; rule files are taken whole or not at all.
+//! Threads: [`WORKERS`] that evaluate groups, one a destination, one that hears signals.
+//! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old rules stay.
+
+mod delivery;
+mod files;
+mod options;
+mod snapshot;
+mod storage;
+mod work;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use anyhow::Context as _;
+
+use crate::rules_view::Runner;
+use delivery::Destination;
+pub use files::check;
+use ogive_outgoing::Files;
+pub use options::AlertingOptions;
+use tokio::sync::watch;
+pub use work::Context;
+use work::Work;
+
+/// 2 threads evaluate groups: a slow group does not hold up the others.
+const WORKERS: usize = 2;
+
+/// Rules that were read at the start.
+pub struct Alerting {
+    options: AlertingOptions,
+    destinations: Vec<Destination>,
+    loaded: files::Loaded,
+    files: Files,
+}
+
+/// What runs.
+pub struct Running {
+    work: Arc<Work>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Alerting {
+    /// Reads the rule files of `options`; none when nothing is to be done.
+    pub fn open(options: &AlertingOptions, files: Files) -> anyhow::Result<Option<Self>> {
+        let destinations = delivery::destinations(options)?;
+        if options.rules.is_empty() {
+            anyhow::ensure!(
+                destinations.is_empty(),
+                "alerts are to be delivered, but there are no rules; name files with --rules"
+            );
+            return Ok(None);
+        }
+        let loaded = files::load(&options.rules, files).map_err(anyhow::Error::msg)?;
+        Ok(Some(Self { options: options.clone(), destinations, loaded, files }))
+    }
+
+    /// Begins to evaluate and to deliver.
+    pub fn start(self, context: Context) -> anyhow::Result<Running> {
+        let (runtime, view, ending) = (context.runtime.clone(), context.view.clone(), context.door.ending.clone());
+        let work = Arc::new(Work::new(self.options, self.destinations, self.loaded, self.files, context));
+        let runner: Arc<dyn Runner> = work.clone();
+        view.run_by(&runner);
+        let mut threads = Vec::new();
+        for number in 0..WORKERS {
+            let own = Arc::clone(&work);
+            let thread = std::thread::Builder::new().name(format!("rules-{number}"));
+            threads.push(thread.spawn(move || own.evaluate_until_end()).context("cannot start a thread for rules")?);
+        }
+        for number in 0..work.destinations_count() {
+            let own = Arc::clone(&work);
+            let thread = std::thread::Builder::new().name(format!("alerts-{number}"));
+            threads
+                .push(thread.spawn(move || own.deliver_until_end(number)).context("cannot start a thread for alerts")?);
+        }
+        runtime.spawn(reload_on_signal(Arc::downgrade(&work), ending));
+        Ok(Running { work, threads })
+    }
+}
+
+impl Running {
+    /// Ends evaluations; what is not delivered is delivered by the next start.
+    pub fn stop(self) {
+        self.work.end();
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        self.work.save();
+    }
+}
+
+/// Reads the rule files again when the process hears SIGHUP.
+async fn reload_on_signal(work: std::sync::Weak<Work>, mut ending: watch::Receiver<bool>) {
+    let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else { return };
+    loop {
+        tokio::select! {
+            _ = hangup.recv() => {}
+            _ = ending.wait_for(|ending| *ending) => return,
+        }
+        let Some(work) = work.upgrade() else { return };
+        let done = tokio::task::spawn_blocking(move || work.reload("signal HUP")).await;
+        if let Ok(Err(error)) = done {
+            eprintln!("ogive: {error}; the rules stay as they were");
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! Evaluates groups at their slots, and keeps and delivers what comes of it.
+//!
+//! An evaluation of a slot begins when every sender of the last minute has brought data up to the slot, or when the slot is
+//! [`AlertingOptions::alerting_wait`] old.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ogive_detect::rules::{Group, GroupDefaults, RuleFile, Surroundings};
+use ogive_model::Tenant;
+use ogive_query::{ClassicViews, Engine};
+use ogive_text::duration;
+use serde_json::{Value, json};
+
+use super::delivery::{Answer, Counts, Destination, Form, Handed, Queue, Queued, Sender};
+use super::files;
+use super::options::AlertingOptions;
+use super::snapshot::{Place, Snapshot};
+use super::storage::ServerStorage;
+use crate::rules_view::{Figures, Runner, View};
+use ogive_door::Door;
+use ogive_door::audit::{Entry, note};
+use ogive_door::reload::{Marks, Which, settled};
+use ogive_outgoing::Files;
+use ogive_storage::SourceTimes;
+use ogive_storage::upkeep::Upkeep;
+
+/// How often a worker looks for a group that is due.
+const TICK: Duration = Duration::from_millis(50);
+/// The state is kept so often at least: what changes between is when series end.
+const KEEP_EVERY_MS: i64 = 30_000;
+
+/// A group, and whether a worker has it.
+struct Slot {
+    group: Group,
+    /// Its next evaluation, milliseconds.
+    next_ms: i64,
+    is_busy: bool,
+}
+
+/// A group that a worker has, for one of its slots.
+struct Taken {
+    group: Group,
+    slot_ms: i64,
+    /// Of the rules.
+    version: u64,
+}
+
+struct State {
+    slots: Vec<Slot>,
+    /// Rises with each reload.
+    version: u64,
+    marks: Marks,
+    queues: Vec<Queue>,
+    /// Rises with every state that is to be kept.
+    generation: u64,
+    /// The last one that is on disk.
+    saved: u64,
+    saved_at_ms: i64,
+    counts: Evaluations,
+    is_ending: bool,
+    /// Why the state could not be kept, as it was last said.
+    problem: Option<String>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Evaluations {
+    done: u64,
+    failed: u64,
+    missed: u64,
+    transitions: u64,
+    rejected: u64,
+}
+
+/// What evaluations work with.
+pub struct Context {
+    /// Where samples of rules go in.
+    pub door: Arc<Door>,
+    /// Evaluates expressions.
+    pub engine: Engine,
+    /// The longest that an expression may take.
+    pub query_timeout: Duration,
+    /// Keeps the file with the state.
+    pub upkeep: Upkeep,
+    /// Runs what is submitted.
+    pub runtime: tokio::runtime::Handle,
+    /// How far the data of each sender has come.
+    pub sources: Arc<SourceTimes>,
+    /// What the HTTP API shows.
+    pub view: Arc<View>,
+}
+
+/// See the module.
+pub(super) struct Work {
+    options: AlertingOptions,
+    destinations: Vec<Destination>,
+    files: Files,
+    context: Context,
+    state: Mutex<State>,
+    /// Something is to be delivered, or all ends.
+    changed: Condvar,
+    /// One writes the state at a time.
+    saving: Mutex<()>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Work {
+    pub(super) fn new(
+        options: AlertingOptions,
+        destinations: Vec<Destination>,
+        loaded: files::Loaded,
+        files: Files,
+        context: Context,
+    ) -> Self {
+        let kept = place(&context.upkeep).read().unwrap_or_else(|error| {
+            eprintln!("ogive: alerts: {error:#}; alerts begin anew");
+            Snapshot::default()
+        });
+        let now_ms = context.door.clock.wall().div_euclid(1_000_000);
+        let mut before: BTreeMap<(String, String), _> =
+            kept.groups.into_iter().map(|state| ((state.file.clone(), state.name.clone()), state)).collect();
+        let mut slots = slots(&loaded.files, &options, now_ms);
+        for slot in &mut slots {
+            if let Some(state) = before.remove(&(slot.group.file.clone(), slot.group.name.clone())) {
+                slot.group.restore(state, now_ms);
+            }
+        }
+        let mut queues: Vec<Queue> = destinations.iter().map(|_| Queue::default()).collect();
+        for (url, waiting) in kept.queues {
+            if let Some(at) = destinations.iter().position(|one| one.url == url) {
+                queues[at].waiting = waiting;
+            }
+        }
+        let state = State {
+            slots,
+            version: 0,
+            marks: loaded.marks,
+            queues,
+            generation: 0,
+            saved: 0,
+            saved_at_ms: 0,
+            counts: Evaluations::default(),
+            is_ending: false,
+            problem: None,
+        };
+        Self {
+            options,
+            destinations,
+            files,
+            context,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            saving: Mutex::default(),
+        }
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.context.door.clock.wall().div_euclid(1_000_000)
+    }
+
+    pub(super) fn destinations_count(&self) -> usize {
+        self.destinations.len()
+    }
+
+    pub(super) fn end(&self) {
+        lock(&self.state).is_ending = true;
+        self.changed.notify_all();
+    }
+
+    /// Evaluates one group after the other until the server ends.
+    pub(super) fn evaluate_until_end(&self) {
+        loop {
+            let Some(taken) = self.take() else {
+                let state = lock(&self.state);
+                if state.is_ending {
+                    return;
+                }
+                drop(self.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner));
+                continue;
+            };
+            self.evaluate(taken);
+        }
+    }
+
+    /// The group that has waited longest and is due, and its slot.
+    fn take(&self) -> Option<Taken> {
+        let now = self.now_ms();
+        let wait = self.options.alerting_wait.as_millis() as i64;
+        let mut state = lock(&self.state);
+        if state.is_ending {
+            return None;
+        }
+        let due = |slot: &Slot| {
+            let offset = slot.group.query_offset_ms;
+            !slot.is_busy
+                && slot.next_ms <= now
+                && (now - slot.next_ms >= wait || self.context.sources.have(slot.next_ms - offset, now))
+        };
+        let number =
+            (0..state.slots.len()).filter(|at| due(&state.slots[*at])).min_by_key(|at| state.slots[*at].next_ms)?;
+        let slot = &mut state.slots[number];
+        // A group that is behind skips what it has missed.
+        let missed = (now - slot.next_ms) / slot.group.interval_ms;
+        let slot_ms = slot.next_ms + missed * slot.group.interval_ms;
+        slot.is_busy = true;
+        let group = slot.group.clone();
+        state.counts.missed += missed.unsigned_abs();
+        Some(Taken { group, slot_ms, version: state.version })
+    }
+
+    fn evaluate(&self, taken: Taken) {
+        let Taken { mut group, slot_ms, version } = taken;
+        let tenant = Tenant::default();
+        let reader = self.context.door.backend.of(&tenant);
+        let views = ClassicViews::new(&*reader);
+        let storage = ServerStorage {
+            select: &views,
+            door: &self.context.door,
+            runtime: &self.context.runtime,
+            rejected: RefCell::new(0),
+        };
+        let labels = self.options.alerting_label.iter().cloned().collect();
+        let clock = self.context.door.clock;
+        let longest = self.context.query_timeout.min(Duration::from_millis(group.interval_ms.unsigned_abs().max(1000)));
+        let deadline_ns = clock.now() + longest.as_nanos() as u64;
+        let around = Surroundings {
+            engine: &self.context.engine,
+            external_url: &self.options.alerting_external_url,
+            external_labels: &labels,
+            elapsed: &|| Duration::from_nanos(clock.now()),
+            cancelled: &|| clock.now() > deadline_ns,
+        };
+        let outcome = group.evaluate(&storage, slot_ms, &around);
+        let due = group.take_due(slot_ms, self.options.alerting_resend.as_millis() as i64);
+        let valid_until_ms = group.valid_until_ms(slot_ms, self.options.alerting_resend.as_millis() as i64);
+        let mut state = lock(&self.state);
+        let generation = state.generation + 1;
+        for one in &due {
+            let handed = Handed { due: one, expr: &group.rules[one.rule].spec.expr, valid_until_ms };
+            let queued = Queued::new(&handed, &self.options, generation);
+            for (queue, destination) in state.queues.iter_mut().zip(&self.destinations) {
+                if one.is_change || destination.form == Form::Alertmanager {
+                    queue.push(queued.clone(), destination.form);
+                }
+            }
+        }
+        state.counts.done += 1;
+        state.counts.failed += outcome.failures as u64;
+        state.counts.transitions += outcome.transitions.len() as u64;
+        state.counts.rejected += *storage.rejected.borrow();
+        state.generation = generation;
+        let next_ms = group.slot_after(slot_ms);
+        let is_reloaded = state.version != version;
+        let same =
+            |slot: &&mut Slot| slot.is_busy && (&slot.group.file, &slot.group.name) == (&group.file, &group.name);
+        if let Some(slot) = state.slots.iter_mut().find(same) {
+            (slot.next_ms, slot.is_busy) = (next_ms, false);
+            if is_reloaded {
+                slot.next_ms = slot.group.slot_after(slot_ms);
+                slot.group.take_over(group);
+            } else {
+                slot.group = group;
+            }
+        }
+        let is_old = slot_ms - state.saved_at_ms >= KEEP_EVERY_MS;
+        drop(state);
+        if !due.is_empty() || !outcome.transitions.is_empty() || is_old {
+            self.save();
+        }
+    }
+
+    /// Keeps the state on disk, and lets go what it is about.
+    pub(super) fn save(&self) {
+        let saving = lock(&self.saving);
+        let (snapshot, generation) = {
+            let state = lock(&self.state);
+            let queues = self
+                .destinations
+                .iter()
+                .zip(&state.queues)
+                .map(|(one, queue)| (one.url.clone(), queue.waiting.clone()));
+            (
+                Snapshot::new(state.slots.iter().map(|slot| slot.group.state()).collect(), queues.collect()),
+                state.generation,
+            )
+        };
+        let done = snapshot.encode().and_then(|bytes| place(&self.context.upkeep).write(&bytes));
+        let now = self.now_ms();
+        let mut state = lock(&self.state);
+        match done {
+            Ok(()) => {
+                (state.saved, state.saved_at_ms, state.problem) = (generation, now, None);
+            }
+            Err(error) => {
+                let problem = format!("{error:#}");
+                if state.problem.as_ref() != Some(&problem) {
+                    eprintln!("ogive: the state of alerts cannot be kept: {problem}; they are sent all the same");
+                }
+                // An alert that nobody hears of is worse than one that a restart repeats.
+                (state.saved, state.problem) = (generation, Some(problem));
+            }
+        }
+        drop(state);
+        drop(saving);
+        self.changed.notify_all();
+    }
+
+    /// Delivers what waits for one destination until the server ends.
+    pub(super) fn deliver_until_end(&self, number: usize) {
+        let sender = Sender::new(&self.destinations[number]);
+        loop {
+            let (batch, pause) = {
+                let state = lock(&self.state);
+                if state.is_ending {
+                    return;
+                }
+                let queue = &state.queues[number];
+                let batch = queue.next(state.saved);
+                if batch.is_empty() {
+                    drop(
+                        self.changed
+                            .wait_timeout(state, Duration::from_secs(1))
+                            .unwrap_or_else(PoisonError::into_inner),
+                    );
+                    continue;
+                }
+                (batch, queue.pause())
+            };
+            if self.ends_within(pause) {
+                return;
+            }
+            let answer = sender.send(&batch, &self.options.alerting_external_url);
+            self.answered(number, &batch, answer);
+        }
+    }
+
+    /// Waits, and says whether the server ends meanwhile.
+    fn ends_within(&self, pause: Duration) -> bool {
+        let clock = self.context.door.clock;
+        let until_ns = clock.now() + pause.as_nanos() as u64;
+        let mut state = lock(&self.state);
+        while !state.is_ending && clock.now() < until_ns {
+            let left = Duration::from_nanos(until_ns.saturating_sub(clock.now()));
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.is_ending
+    }
+
+    fn answered(&self, number: usize, batch: &[Queued], answer: Answer) {
+        let mut state = lock(&self.state);
+        let queue = &mut state.queues[number];
+        let is_done = match answer {
+            Answer::Taken => {
+                queue.counts.sent += batch.len() as u64;
+                queue.last_error = None;
+                true
+            }
+            Answer::Refused(error) => {
+                queue.counts.refused += batch.len() as u64;
+                eprintln!("ogive: {} alerts were refused: {error}", batch.len());
+                queue.last_error = Some(error);
+                true
+            }
+            Answer::Failed(error) => {
+                queue.counts.failed_requests += 1;
+                queue.failures += 1;
+                if queue.last_error.as_ref() != Some(&error) {
+                    eprintln!("ogive: alerts wait and are sent again: {error}");
+                }
+                queue.last_error = Some(error);
+                false
+            }
+        };
+        if is_done {
+            queue.failures = 0;
+            queue.waiting.retain(|waiting| !batch.contains(waiting));
+            state.generation += 1;
+            drop(state);
+            self.save();
+        }
+    }
+}
+
+impl Runner for Work {
+    fn reload(&self, by: &str) -> Result<(), String> {
+        let before = lock(&self.state).marks.clone();
+        let patterns = &self.options.rules;
+        let read = settled(&before, || {
+            let loaded = files::load(patterns, self.files)?;
+            Ok((loaded.files, loaded.marks))
+        });
+        self.context.door.counters.reloads.ended(Which::Rules, read.is_ok());
+        let (loaded, marks) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                note(
+                    &self.context.door,
+                    Entry::config(&patterns[0], &(self.files.owner)(&patterns[0]), "rules_refused", by, &error),
+                );
+                return Err(error);
+            }
+        };
+        let mut slots = slots(&loaded, &self.options, self.now_ms());
+        let mut state = lock(&self.state);
+        let mut old: Vec<Slot> = std::mem::take(&mut state.slots);
+        for slot in &mut slots {
+            let same = |one: &Slot| (&one.group.file, &one.group.name) == (&slot.group.file, &slot.group.name);
+            if let Some(at) = old.iter().position(same) {
+                let before = old.swap_remove(at);
+                slot.is_busy = before.is_busy;
+                slot.next_ms = slot
+                    .group
+                    .slot_after(before.group.evaluated_at_ms.unwrap_or(slot.next_ms - slot.group.interval_ms));
+                slot.group.take_over(before.group);
+            }
+        }
+        let changed = state.marks != marks;
+        let count = slots.len();
+        (state.slots, state.marks) = (slots, marks);
+        state.version += 1;
+        drop(state);
+        if changed {
+            note(
+                &self.context.door,
+                Entry::config(
+                    &patterns[0],
+                    &(self.files.owner)(&patterns[0]),
+                    "rules",
+                    by,
+                    &format!("{count} groups\n"),
+                ),
+            );
+        }
+        eprintln!("ogive: {count} groups of rules are in force");
+        self.save();
+        Ok(())
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        lock(&self.state).slots.iter().map(|slot| slot.group.clone()).collect()
+    }
+
+    fn destinations(&self) -> (Vec<String>, Vec<Value>) {
+        let state = lock(&self.state);
+        let managers = self.destinations.iter().filter(|one| one.form == Form::Alertmanager);
+        let managers = managers.map(|one| format!("{}/api/v2/alerts", one.url)).collect();
+        let all = self.destinations.iter().zip(&state.queues).map(|(one, queue)| {
+            let Counts { sent, dropped, refused, failed_requests } = queue.counts;
+            json!({
+                "url": one.url, "waiting": queue.waiting.len(), "sent": sent, "dropped": dropped, "refused": refused,
+                "failedRequests": failed_requests, "lastError": queue.last_error, "retryPause": duration::write(queue.pause()),
+            })
+        });
+        (managers, all.collect())
+    }
+
+    fn figures(&self) -> Figures {
+        let state = lock(&self.state);
+        let counts = state.counts;
+        let mut out = vec![
+            ("ogive_rule_group_evaluations_total", Vec::new(), counts.done as f64),
+            ("ogive_rule_failures_total", Vec::new(), counts.failed as f64),
+            ("ogive_rule_samples_rejected_total", Vec::new(), counts.rejected as f64),
+            ("ogive_rule_slots_missed_total", Vec::new(), counts.missed as f64),
+            ("ogive_alert_transitions_total", Vec::new(), counts.transitions as f64),
+        ];
+        for (one, queue) in self.destinations.iter().zip(&state.queues) {
+            let labels = || vec![("destination", one.url.clone())];
+            out.push(("ogive_alerts_waiting", labels(), queue.waiting.len() as f64));
+            out.push(("ogive_alerts_sent_total", labels(), queue.counts.sent as f64));
+            out.push(("ogive_alerts_dropped_total", labels(), queue.counts.dropped as f64));
+            out.push(("ogive_alerts_refused_total", labels(), queue.counts.refused as f64));
+            out.push(("ogive_alert_requests_failed_total", labels(), queue.counts.failed_requests as f64));
+        }
+        out
+    }
+}
+
+fn place(upkeep: &Upkeep) -> Place<'_> {
+    Place { disk: &upkeep.mirror, directory: upkeep.mirror.root().to_owned() }
+}
+
+/// The groups of files, before their first evaluation.
+fn slots(files: &[(String, RuleFile)], options: &AlertingOptions, now_ms: i64) -> Vec<Slot> {
+    let defaults = GroupDefaults { interval_ms: options.alerting_interval.as_millis() as i64, query_offset_ms: 0 };
+    let groups =
+        files.iter().flat_map(|(path, file)| file.groups.iter().map(move |spec| Group::new(path, spec, defaults)));
+    let slot = |group: Group| Slot { next_ms: group.slot_after(now_ms), is_busy: false, group };
+    groups.map(slot).collect()
+}

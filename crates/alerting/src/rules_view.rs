@@ -1,0 +1,192 @@
+//! What the HTTP API shows of rules and alerts.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use ogive_detect::rules::template::rfc3339;
+use ogive_detect::rules::{Alert, AlertState, Group, Health, Rule, RuleKind};
+use serde_json::{Map, Value, json};
+
+/// Figures: name, labels, value.
+pub type Figures = Vec<(&'static str, Vec<(&'static str, String)>, f64)>;
+
+/// What evaluates rules.
+pub trait Runner: Send + Sync {
+    /// Reads the rule files again, because of `by`.
+    fn reload(&self, by: &str) -> Result<(), String>;
+
+    /// Every group as it is now.
+    fn groups(&self) -> Vec<Group>;
+
+    /// Addresses of the Alertmanagers, and every destination with what waits for it.
+    fn destinations(&self) -> (Vec<String>, Vec<Value>);
+
+    /// What it did since the start.
+    fn figures(&self) -> Figures;
+}
+
+/// What runs, once it does.
+#[derive(Default)]
+pub struct View {
+    runner: Mutex<Option<Weak<dyn Runner>>>,
+}
+
+/// Which rules somebody wants to see; an empty list is all.
+#[derive(Default)]
+pub struct Wanted {
+    /// Recording rules or alerts; both when it is none.
+    pub kind: Option<RuleKind>,
+    /// Names of rules.
+    pub rules: Vec<String>,
+    /// Names of groups.
+    pub groups: Vec<String>,
+    /// Files of rules.
+    pub files: Vec<String>,
+    /// Alerting rules are shown without their alerts.
+    pub without_alerts: bool,
+}
+
+impl View {
+    /// Shows what `runner` does, for as long as that lives.
+    pub fn run_by(&self, runner: &Arc<dyn Runner>) {
+        *self.runner.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(runner));
+    }
+
+    fn work(&self) -> Option<Arc<dyn Runner>> {
+        self.runner.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Weak::upgrade)
+    }
+
+    /// Reads the rule files again; none when there are no rules.
+    pub fn reload(&self, by: &str) -> Option<Result<(), String>> {
+        self.work().map(|work| work.reload(by))
+    }
+
+    /// Every group, as `/api/v1/rules` has them.
+    pub fn groups(&self, wanted: &Wanted) -> Value {
+        let Some(work) = self.work() else { return json!([]) };
+        let accepts = |names: &[String], name: &str| names.is_empty() || names.iter().any(|one| one == name);
+        let groups = work.groups();
+        let groups =
+            groups.iter().filter(|group| accepts(&wanted.groups, &group.name) && accepts(&wanted.files, &group.file));
+        let shown = groups.filter_map(|group| {
+            let of_group = group.rules.iter().filter(|rule| {
+                wanted.kind.is_none_or(|kind| kind == rule.spec.kind) && accepts(&wanted.rules, &rule.spec.name)
+            });
+            let rules: Vec<Value> = of_group.map(|rule| rule_json(rule, wanted.without_alerts)).collect();
+            let narrowed = wanted.kind.is_some() || !wanted.rules.is_empty();
+            (!(narrowed && rules.is_empty())).then(|| group_json(group, rules))
+        });
+        Value::Array(shown.collect())
+    }
+
+    /// Every active alert, those that fire first.
+    pub fn alerts(&self) -> Value {
+        let Some(work) = self.work() else { return json!([]) };
+        let groups = work.groups();
+        let mut active: Vec<&Alert> = groups.iter().flat_map(|group| &group.rules).flat_map(active).collect();
+        active.sort_by_key(|alert| (std::cmp::Reverse(alert.state), alert.active_at_ms));
+        Value::Array(active.into_iter().map(alert_json).collect())
+    }
+
+    /// Addresses of the Alertmanagers, and every destination with what waits for it.
+    pub fn destinations(&self) -> (Vec<String>, Vec<Value>) {
+        self.work().map_or_else(Default::default, |work| work.destinations())
+    }
+
+    /// The figures of rules and delivery: name, labels, value.
+    pub fn figures(&self) -> Figures {
+        self.work().map_or_else(Vec::new, |work| work.figures())
+    }
+}
+
+fn active(rule: &Rule) -> impl Iterator<Item = &Alert> {
+    rule.alerts().filter(|alert| alert.state != AlertState::Inactive)
+}
+
+fn group_json(group: &Group, rules: Vec<Value>) -> Value {
+    json!({
+        "name": group.name,
+        "file": group.file,
+        "rules": rules,
+        "interval": group.interval_ms as f64 / 1e3,
+        "limit": group.limit,
+        "evaluationTime": group.took.as_secs_f64(),
+        "lastEvaluation": time(group.evaluated_at_ms),
+    })
+}
+
+fn time(ms: Option<i64>) -> String {
+    ms.map_or_else(|| "0001-01-01T00:00:00Z".to_owned(), rfc3339)
+}
+
+fn rule_json(rule: &Rule, without_alerts: bool) -> Value {
+    let spec = &rule.spec;
+    let mut out = Map::new();
+    let mut set = |name: &str, value: Value| drop(out.insert(name.to_owned(), value));
+    set("name", json!(spec.name));
+    set("query", json!(spec.expr));
+    set("labels", json!(spec.labels));
+    let (health, error) = match &rule.health {
+        Health::Unknown => ("unknown", None),
+        Health::Good => ("ok", None),
+        Health::Bad(error) => ("err", Some(error)),
+    };
+    set("health", json!(health));
+    if let Some(error) = error {
+        set("lastError", json!(error));
+    }
+    set("evaluationTime", json!(rule.took.as_secs_f64()));
+    set("lastEvaluation", json!(time(rule.evaluated_at_ms)));
+    if spec.kind == RuleKind::Record {
+        set("type", json!("recording"));
+        return Value::Object(out);
+    }
+    set("type", json!("alerting"));
+    set("state", json!(rule.state().as_str()));
+    set("duration", json!(spec.for_ms as f64 / 1e3));
+    set("keepFiringFor", json!(spec.keep_firing_for_ms as f64 / 1e3));
+    set("annotations", json!(spec.annotations));
+    let alerts: Vec<Value> = if without_alerts { Vec::new() } else { active(rule).map(alert_json).collect() };
+    set("alerts", Value::Array(alerts));
+    Value::Object(out)
+}
+
+fn alert_json(alert: &Alert) -> Value {
+    let labels: BTreeMap<&str, &str> = alert.labels.iter().collect();
+    let annotations: BTreeMap<&str, &str> = alert.annotations.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let mut out = json!({
+        "labels": labels,
+        "annotations": annotations,
+        "state": alert.state.as_str(),
+        "activeAt": rfc3339(alert.active_at_ms),
+        "value": exponent(alert.value),
+    });
+    if let Some(since) = alert.keep_firing_since_ms {
+        out["keepFiringSince"] = json!(rfc3339(since));
+    }
+    out
+}
+
+/// A number as Prometheus writes it here: `1e+00`.
+fn exponent(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    let text = format!("{value:e}");
+    let (mantissa, exponent) = text.split_once('e').expect("the text of {:e} has an exponent");
+    let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
+    format!("{mantissa}e{sign}{digits:0>2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exponent;
+
+    #[test]
+    fn numbers_are_written_as_prometheus_does() {
+        assert_eq!([1.0, 0.5, -1234.5, 1e100, 0.0].map(exponent), ["1e+00", "5e-01", "-1.2345e+03", "1e+100", "0e+00"]);
+    }
+}

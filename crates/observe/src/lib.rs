@@ -1,0 +1,16 @@
+//! What a server or a broker measures of itself, and how it gets into its own store.
+//!
+//! What may be in it: own series and their help texts, the state of the host's clock, the process' memory. What may not: a protocol, HTTP, files
+//! (what the kernel says of its clocks is an argument).
+#![forbid(unsafe_code)]
+
+pub mod broker;
+pub mod clock;
+mod facts;
+mod help;
+pub mod memory;
+mod observer;
+
+pub use facts::{facts, memory_parts};
+pub use help::{TURNED_AWAY, UNREADABLE, help};
+pub use observer::Observer;

@@ -1,0 +1,319 @@
+//! The embedded store behind the server's own clock and recorders.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use ogive_journal::MemberState;
+use ogive_model::sequence::SourceTable;
+use ogive_model::{Batch, Matcher, SourceId, Tenant, TimeRange};
+use ogive_probe::Clock;
+use ogive_store::{Observer, Options, Store, TenantLimits};
+
+use crate::disk_space;
+use crate::keeping::Keeping;
+use crate::limits::IngestLimits as Limits;
+use crate::live::{self, Live};
+use crate::quantize::Marks;
+use crate::source_times::SourceTimes;
+use crate::upkeep::Upkeep;
+use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, frame_of};
+use ogive_door::meters::Meters;
+use ogive_door::own_value::OwnValue;
+
+/// The store in its directories, its live cells, the requests without times that it had when it was opened, and what is marked for the quantizer.
+pub struct Embedded(Arc<Store>, Upkeep, Arc<Live>, Vec<(SourceId, u64)>, Option<Arc<Marks>>, Clocked);
+
+/// How far senders have come, by this server's clock.
+struct Clocked(Arc<SourceTimes>, Clock);
+
+impl Embedded {
+    /// Opens the store, and tells on standard error what its recovery found.
+    pub fn open(
+        upkeep: Upkeep,
+        (limits, keeping, live): (&Limits, &Keeping, live::Options),
+        marks: Option<Arc<Marks>>,
+        clock: Clock,
+        meters: &Arc<Meters>,
+    ) -> anyhow::Result<Self> {
+        let Keeping { retention, rollups, replay_bytes_max, arrivals } = keeping.clone();
+        let heard =
+            Arc::new(Heard { meters: meters.clone(), flush_problem: Mutex::default(), arrivals: Mutex::default() });
+        let options = Options {
+            observer: Some(heard.clone()),
+            head_bytes_max: limits.ingest_memory_mib << 20,
+            tenant_limits: TenantLimits {
+                series: limits.limit_series,
+                labels: limits.limit_labels,
+                label_bytes: limits.limit_label_bytes,
+            },
+            retention,
+            rollups,
+            replay_bytes_max,
+            journal_arrivals: arrivals,
+            reserve_bytes: RESERVE_BYTES,
+            ..Options::default()
+        };
+        let directory = upkeep.mirror.root().to_owned();
+        let store = Store::open(Arc::new(upkeep.mirror.clone()), &directory, options, Arc::new(Time(clock)))
+            .with_context(|| format!("cannot open the data in {}", directory.display()))?;
+        tell_findings("recovery", &store.status().recovered.findings);
+        let store = Arc::new(store);
+        upkeep.attach(&store);
+        let live = Live::new(&store, clock, live);
+        let arrivals = std::mem::take(&mut *heard.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Self(store, upkeep, live, arrivals, marks, Clocked(Arc::default(), clock)))
+    }
+
+    /// Its live cells.
+    pub fn live(&self) -> Arc<Live> {
+        self.2.clone()
+    }
+
+    /// How far the data of each sender has come.
+    pub fn source_times(&self) -> Arc<SourceTimes> {
+        self.5.0.clone()
+    }
+
+    /// Ends live cells, and writes what is in memory as blocks, so that the next start has nothing to replay.
+    pub fn finish(&self) {
+        self.2.end();
+        if let Err(error) = self.0.flush_whole() {
+            eprintln!("ogive: what is in memory stays in the journal: {error}");
+        }
+    }
+}
+
+/// 16 MiB: blocks of some hundred thousand series, so that a flush, and a deletion behind it, find room on a full disk.
+const RESERVE_BYTES: u64 = 16 << 20;
+/// 10 findings of one look stand in the log; a bad disk has thousands, and `ogive status` and `ogive scrub` list them.
+const TOLD_MAX: usize = 10;
+
+/// Tells on standard error what a look at stored bytes found: the first ones, and how many more.
+pub(crate) fn tell_findings<T: std::fmt::Display>(look: &str, findings: &[T]) {
+    findings.iter().take(TOLD_MAX).for_each(|finding| eprintln!("ogive: {look}: {finding}"));
+    if findings.len() > TOLD_MAX {
+        let more = findings.len() - TOLD_MAX;
+        eprintln!("ogive: {look}: {more} more findings are not shown here; see `ogive status` and `ogive disk list`");
+    }
+}
+
+/// The probe's clock as the store reads it.
+struct Time(Clock);
+
+impl ogive_store::Clock for Time {
+    fn now_ns(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn wall_ns(&self) -> i64 {
+        self.0.wall()
+    }
+}
+
+/// What the store measures, into the server's recorders.
+struct Heard {
+    meters: Arc<Meters>,
+    /// Why blocks could not be written, as it was last told; none when they were.
+    flush_problem: Mutex<Option<String>>,
+    /// Requests without times that were stored before this start.
+    arrivals: Mutex<Vec<(SourceId, u64)>>,
+}
+
+impl Observer for Heard {
+    fn fsync(&self, ns: u64) {
+        self.meters.fsync.record_ns(ns);
+    }
+
+    fn flush(&self, ns: u64) {
+        self.meters.flush.record_ns(ns);
+        if self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+            eprintln!("ogive: blocks are written again; nothing is lost");
+        }
+    }
+
+    fn clock_doubted(&self, lag_ms: i64) {
+        let seconds = lag_ms / 1000;
+        if seconds > 0 {
+            eprintln!(
+                "ogive: retention: the clock is {seconds} s ahead of what else is known of the time; nothing is dropped by it alone but an \
+                 hour for each hour that passes, until two senders bring data of that time or you run `ogive retention confirm`"
+            );
+        } else {
+            eprintln!("ogive: retention: the clock is confirmed, and data is dropped by it");
+        }
+    }
+
+    fn recovered(&self, sources: &SourceTable) {
+        *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = ogive_door::numbers::recalled(sources);
+    }
+
+    /// Told once for each problem: it is tried again many times.
+    fn flush_failed(&self, error: &ogive_store::Error) {
+        let problem = error.to_string();
+        let mut told = self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.as_ref() != Some(&problem) {
+            eprintln!(
+                "ogive: cannot write blocks: {problem}; samples stay in the journal and in memory, and it is tried again"
+            );
+            *told = Some(problem);
+        }
+    }
+}
+
+fn refusal(error: ogive_store::Error) -> Refusal {
+    match error {
+        ogive_store::Error::Refused { problem } => Refusal::TooLarge(problem),
+        error if error.is_full() => Refusal::DiskFull(error.to_string()),
+        error => Refusal::Failed(error.to_string()),
+    }
+}
+
+fn refused(refusal: ogive_store::Refusal) -> Refusal {
+    use ogive_store::Refusal as Stored;
+    let message = refusal.to_string();
+    match refusal {
+        Stored::Busy => Refusal::Busy,
+        Stored::DiskFull => Refusal::DiskFull(message),
+        Stored::UnknownSeries(unknown) => Refusal::UnknownSeries { message, unknown },
+        Stored::TooLarge(_) => Refusal::TooLarge(message),
+        _ => Refusal::Failed(message),
+    }
+}
+
+impl Backend for Embedded {
+    fn submit(
+        &self,
+        batch: Batch,
+        frame: Option<Vec<u8>>,
+        stamps: Arc<dyn Stamps>,
+        reply: Reply,
+    ) -> Result<(), Refusal> {
+        let frame = frame_of(&batch, frame)?;
+        let notes = self.4.as_ref().map(|marks| marks.note(&batch));
+        let reply: ogive_store::Reply = Box::new(move |outcome| {
+            // Before the sender hears of it: what is acknowledged is marked.
+            if let (Some(notes), Ok(verdict)) = (notes, &outcome) {
+                notes.acknowledged(verdict);
+            }
+            reply(outcome.map_err(refused));
+        });
+        self.0.submit_stamped(batch, frame, reply, Some(stamps)).map_err(refused)
+    }
+
+    fn delete(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
+        self.0.delete(tenant, selectors, range).map_err(refusal)?;
+        self.2.doubt_all();
+        Ok(())
+    }
+
+    fn correct(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
+        self.0.delete(tenant, selectors, range).map_err(refusal)
+    }
+
+    fn own_values(&self) -> Vec<OwnValue> {
+        let members = self.1.members();
+        let mut out = disk_space::own_values(members.iter().map(|member| (&*member.path, member.space)));
+        out.extend(self.4.iter().flat_map(|marks| marks.own_values()));
+        out
+    }
+
+    fn arrivals(&self) -> Vec<(SourceId, u64)> {
+        self.3.clone()
+    }
+
+    fn snapshots_holding(
+        &self,
+        tenant: &Tenant,
+        selectors: &[Vec<Matcher>],
+        range: TimeRange,
+    ) -> Result<Vec<String>, Refusal> {
+        self.0.snapshots_holding(tenant, selectors, range).map_err(refusal)
+    }
+
+    fn after_deletion(&self, snapshots: &[String], what: &str, remove: bool) -> Result<(), Refusal> {
+        let done = if remove { self.0.delete_snapshots(snapshots) } else { self.0.note_deletion(snapshots, what) };
+        done.map_err(refusal)
+    }
+
+    fn witness(&self, source: u128, time_ms: i64) {
+        self.0.witness(source, time_ms);
+        self.5.0.heard(source, time_ms, self.5.1.wall().div_euclid(1_000_000));
+    }
+
+    fn clean(&self) -> Result<(), Refusal> {
+        self.0.settle();
+        match self.0.status().tombstones {
+            0 => Ok(()),
+            left => Err(Refusal::Failed(format!("{left} deletions could not be carried out; look after the disk"))),
+        }
+    }
+
+    fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a> {
+        Box::new(self.0.tenant(tenant))
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let status = self.0.status();
+        let members = self.1.members();
+        let live = members.iter().filter(|member| member.state == MemberState::Live).count() as u64;
+        let (scrubs, _) = self.1.scrub.state();
+        let rejected: u64 = status.rejected.iter().map(|(_, count)| count).sum();
+        [
+            ("series", status.series),
+            ("samples_head", status.head_samples),
+            ("head_bytes", status.head_bytes),
+            ("series_bytes", status.series_bytes),
+            ("block_index_bytes", status.block_index_bytes),
+            ("sequence_bytes", status.sequence_bytes),
+            ("ingest_memory_bytes_max", status.head_bytes_max),
+            ("blocks", status.blocks),
+            ("block_bytes", status.block_bytes),
+            ("block_failures", status.block_failures.len() as u64),
+            ("journal_bytes", status.journal_bytes),
+            ("queue_batches", status.queue_batches),
+            ("stored_total", status.accepted),
+            ("stored_duplicate_total", status.duplicate),
+            ("stored_rejected_total", rejected),
+            ("stored_folded_total", status.folded),
+            ("unknown_series_batches_total", status.unknown_series),
+            ("refused_batches_total", status.refused),
+            ("journal_failures_total", status.journal_failures),
+            ("flushes_total", status.flushes),
+            ("flush_failures_total", status.flush_failures),
+            ("compactions_total", status.compactions),
+            ("compaction_failures_total", status.compaction_failures),
+            ("rollups_total", status.rollups),
+            ("rollup_failures_total", status.rollup_failures),
+            ("drops_total", status.drops),
+            ("drop_failures_total", status.drop_failures),
+            ("dropped_blocks_total", status.dropped_blocks),
+            ("dropped_bytes_total", status.dropped_bytes),
+            ("retention_clock_time_seconds", u64::try_from(status.retention_clock_ms / 1000).unwrap_or(0)),
+            ("retention_clock_lag_seconds", u64::try_from(status.retention_lag_ms / 1000).unwrap_or(0)),
+            ("retention_held", u64::from(status.drops_held)),
+            ("deletions_pending", status.tombstones),
+            ("deletion_rewrites_total", status.erasures),
+            ("deletion_failures_total", status.erasure_failures),
+            ("recall_failures_total", status.recall_failures),
+            ("read_clashes_total", status.read_clashes),
+            ("written_clashes_total", status.written_clashes),
+            ("disks", members.len() as u64),
+            ("disks_live", live),
+            ("disk_failures_total", members.iter().map(|member| member.failures).sum()),
+            ("disk_healed_total", members.iter().map(|member| member.healed).sum()),
+            ("disk_healed_bytes_total", members.iter().map(|member| member.healed_bytes).sum()),
+            ("scrub_bytes_total", scrubs.bytes),
+            ("scrub_errors_total", scrubs.errors),
+            ("scrub_healed_total", scrubs.healed),
+            ("scrub_completed_time_seconds", u64::try_from(scrubs.completed_ms / 1000).unwrap_or(0)),
+            ("recovered_batches", status.recovered.batches),
+            ("recovered_samples", status.recovered.samples),
+            ("recovery_findings", status.recovered.findings.len() as u64),
+            ("unacknowledged_findings", status.findings),
+        ]
+        .into_iter()
+        .chain(self.2.counts().figures())
+        .map(|(name, value)| Fact { name, value: value as f64 })
+        .collect()
+    }
+}

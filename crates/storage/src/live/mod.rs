@@ -1,0 +1,281 @@
+//! Live cells of what somebody watches: the store's shards feed the quantizer of `ogive_stream`, and streams read seconds as they close.
+//!
+//! ```text
+//! shard of the store --Tap, ring--> worker (cells) --Teller--> Board --> /v1/live
+//! ```
+//!
+//! Invariants: what a watch is given is what the store would answer: it is fed with what the store has made durable and did not
+//! know before, and where a cell is not certain the store is asked. Nothing of this is state that a restart could lose.
+//! Threads: while somebody watches, [`Options::shards`] workers and one that tells the seconds; nobody else ever waits for them. While nobody
+//! does there are none, and ingest pays nothing (docs/decisions/live.md has the figures).
+//! Limits: [`Options`]. Failure: a full ring skips and counts, and the cells that it concerns are read from the store.
+
+mod board;
+mod counts;
+mod heard;
+mod tap;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use ogive_model::{Matcher, Tenant};
+use ogive_probe::Clock;
+use ogive_store::ingest::TIME_AHEAD_NS_MAX;
+use ogive_store::{Store, Watch};
+use ogive_stream::cells::{self, Wait, stream};
+
+use board::Board;
+pub use board::{Answer, SECONDS};
+pub use counts::{Count, Counted, Counts};
+pub use heard::{Heard, Known};
+use tap::{Tap, Teller};
+
+/// 8,192 places of 48 bytes: 384 KiB for each pair of a shard and a worker, and with a part of 1.5 KiB in each of them 12 MiB. A shard fills them in a few
+/// milliseconds at the most, and a worker that sleeps is awake after one.
+const RING_PLACES: usize = 8_192;
+
+/// How live cells are kept.
+#[derive(clap::Args, Clone, Copy, Debug, PartialEq, Eq)]
+#[group(id = "live")]
+pub struct Options {
+    /// Histogram series that live streams may follow together, about 2 KiB each while somebody watches; streams of more read each second from the store. 0: all do.
+    #[arg(long, value_name = "COUNT", default_value_t = SERIES_MAX, env = "OGIVE_LIVE_SERIES", value_parser = clap::value_parser!(u32).range(0..=2_000_000))]
+    pub live_series: u32,
+    /// How long after its end a second closes for live streams; what comes later is in later answers.
+    #[arg(long, value_name = "MS", default_value_t = LATENESS_MS, env = "OGIVE_LIVE_LATENESS_MS", value_parser = clap::value_parser!(u32).range(1..=30_000))]
+    pub live_lateness_ms: u32,
+    /// Threads that own the live cells; `ogive tune` recommends how many.
+    #[arg(long, value_name = "N", default_value_t = 1, env = "OGIVE_STREAM_SHARDS", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub stream_shards: u16,
+    /// What those threads do while nothing comes: park, hybrid[:SPINS:YIELDS:PARK_US], yield or spin (docs/stream.md has what each costs).
+    #[arg(long, value_name = "WAY", default_value_t = Wait::Park, env = "OGIVE_STREAM_WAIT")]
+    pub stream_wait: Wait,
+}
+
+/// 50,000 series: a place of 171 bytes at the most, what watches know of it (some 130), and the open histograms of two seconds of 40 bins (some 700 each)
+/// are 2 KiB, 100 MiB together.
+const SERIES_MAX: u32 = 50_000;
+
+/// 250 ms: own cells arrive within some 20 ms of their end; a sender on the same network within a few more.
+pub const LATENESS_MS: u32 = 250;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { live_series: SERIES_MAX, live_lateness_ms: LATENESS_MS, stream_shards: 1, stream_wait: Wait::Park }
+    }
+}
+
+/// See the module.
+pub struct Live {
+    store: Weak<Store>,
+    clock: Clock,
+    options: Options,
+    counts: Counts,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    /// By whose and what: the watch and how many read it.
+    watches: HashMap<(Tenant, String), (u64, usize)>,
+    /// Made with the first watch, gone with the last one.
+    board: Option<Arc<Board>>,
+    /// The server ends.
+    has_ended: bool,
+}
+
+/// A watch that somebody reads.
+pub struct Reading {
+    live: Arc<Live>,
+    board: Arc<Board>,
+    id: u64,
+    key: (Tenant, String),
+}
+
+impl Live {
+    /// Live cells of `store`; nothing runs before somebody watches.
+    pub fn new(store: &Arc<Store>, clock: Clock, options: Options) -> Arc<Self> {
+        let (store, state) = (Arc::downgrade(store), Mutex::default());
+        Arc::new(Self { store, clock, options, counts: Counts::default(), state })
+    }
+
+    /// What they did so far.
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Milliseconds after its end at which a second closes.
+    pub const fn lateness_ms(&self) -> i64 {
+        self.options.live_lateness_ms as i64
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches the series that `matchers` accept, which `query` says; none when that is switched off or the store has ended. Waits for the store's
+    /// shards.
+    pub fn watch(self: &Arc<Self>, tenant: &Tenant, query: &str, matchers: &[Matcher]) -> Option<Reading> {
+        let store = self.store.upgrade().filter(|_| self.options.live_series > 0)?;
+        let key = (tenant.clone(), query.to_owned());
+        // Held until the shards were told: a second that passes meanwhile would be one that they did not hear all of.
+        let mut state = self.state();
+        if state.has_ended {
+            return None;
+        }
+        let board = match &state.board {
+            Some(board) => Arc::clone(board),
+            None => Arc::clone(state.board.insert(self.begin(&store))),
+        };
+        if let Some((id, readers)) = state.watches.get_mut(&key) {
+            *readers += 1;
+            let id = *id;
+            drop(state);
+            return Some(Reading { live: Arc::clone(self), board, id, key });
+        }
+        state.next += 1;
+        let id = state.next;
+        board.add(id);
+        state.watches.insert(key.clone(), (id, 1));
+        store.watch(Watch { id, tenant: tenant.clone(), matchers: matchers.to_vec() });
+        drop(state);
+        Some(Reading { live: Arc::clone(self), board, id, key })
+    }
+
+    /// Starts workers, followers, and who tells the seconds.
+    fn begin(self: &Arc<Self>, store: &Store) -> Arc<Board> {
+        let workers = usize::from(self.options.stream_shards);
+        let series_max = self.options.live_series as usize;
+        let board = Arc::new(Board::new(workers, series_max, self.counts.clone()));
+        board.pass(self.closed_second());
+        let options = cells::Options {
+            lateness_ns: board::SECONDS * 1_000_000_000,
+            // The clock closes cells, see `tell`.
+            patience_ns: None,
+            // Those of watches that ended are there too until they make room.
+            series_max: 2 * series_max.max(1_024),
+            cells_max: 2 * series_max.max(1_024),
+            idle_seconds: 60,
+            ..cells::Options::default()
+        };
+        let sinks = (0..workers).map(|worker| Teller::new(Arc::clone(&board), worker));
+        let (feeders, workers) = stream(options, self.options.stream_wait, store.shards(), RING_PLACES, sinks);
+        for (at, worker) in workers.into_iter().enumerate() {
+            start(&format!("cells-{at}"), move || _ = worker.run());
+        }
+        let mut taps = feeders.into_iter().map(|feeder| Box::new(Tap::new(Arc::clone(&board), feeder)));
+        store.follow(|| taps.next().expect("one for each shard"));
+        let (live, of) = (Arc::clone(self), Arc::clone(&board));
+        start("seconds", move || live.tell(&of));
+        board
+    }
+
+    /// The last second that is complete, with the lateness allowed.
+    fn closed_second(&self) -> i64 {
+        (self.clock.wall().div_euclid(1_000_000) - self.lateness_ms()).div_euclid(1_000)
+    }
+
+    /// Tells the shards each second that has passed, until nobody reads `board` any more.
+    fn tell(&self, board: &Arc<Board>) {
+        loop {
+            {
+                let state = self.state();
+                if !state.board.as_ref().is_some_and(|current| Arc::ptr_eq(current, board)) {
+                    return;
+                }
+                let Some(store) = self.store.upgrade() else { return };
+                let second = self.closed_second();
+                board.pass(second);
+                // What ends at this instant is of the cell.
+                store.pass(second * 1_000_000_000 + 1);
+            }
+            let next_ns = ((self.closed_second() + 1) * 1_000 + self.lateness_ms()) * 1_000_000;
+            let wait = u64::try_from(next_ns - self.clock.wall()).unwrap_or(0);
+            std::thread::sleep(Duration::from_nanos(wait.min(1_000_000_000)));
+        }
+    }
+
+    /// The server ends: the store has no followers, and nobody but its owners holds it.
+    pub fn end(&self) {
+        let mut state = self.state();
+        state.has_ended = true;
+        if state.board.take().is_some()
+            && let Some(store) = self.store.upgrade()
+        {
+            store.unfollow();
+        }
+    }
+
+    /// What was stored went: what is here is not certain any more.
+    pub fn doubt_all(&self) {
+        if let Some(board) = &self.state().board {
+            // Also of what came ahead of its time, and of what is not late yet.
+            board.doubt_for(TIME_AHEAD_NS_MAX / 1_000_000_000 + self.lateness_ms() / 1_000 + 2);
+        }
+    }
+
+    fn unwatch(&self, id: u64, key: &(Tenant, String)) {
+        let mut state = self.state();
+        let Some((_, readers)) = state.watches.get_mut(key) else { return };
+        *readers -= 1;
+        if *readers > 0 {
+            return;
+        }
+        state.watches.remove(key);
+        if let Some(board) = &state.board {
+            board.remove(id);
+        }
+        let is_over = state.watches.is_empty();
+        if is_over {
+            state.board = None;
+        }
+        if state.has_ended {
+            return;
+        }
+        if let Some(store) = self.store.upgrade() {
+            // Without followers the rings end, and the workers with them.
+            if is_over { store.unfollow() } else { store.unwatch(id) }
+        }
+    }
+}
+
+fn start(name: &str, run: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().name(name.into()).spawn(run).expect("a thread can be started");
+}
+
+impl Reading {
+    /// What is known of a second, by its end; waits for its closing up to `patience`.
+    pub async fn second(&self, second: i64, patience: Duration) -> Answer {
+        let mut closed = self.board.closed();
+        let _ = tokio::time::timeout(patience, closed.wait_for(|closed| *closed >= second)).await;
+        self.board.answer(self.id, second)
+    }
+}
+
+impl Reading {
+    /// The first and last closed second that changed since the reader's `seen`-th change, and the number of the last one.
+    pub fn changes(&self, seen: u64) -> (Option<(i64, i64)>, u64) {
+        self.board.changes(self.id, seen)
+    }
+
+    /// What is known of a closed second.
+    pub fn known(&self, second: i64, has_samples: bool) -> Known {
+        self.board.known(self.id, second, has_samples)
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let (live, id, key) = (Arc::clone(&self.live), self.id, self.key.clone());
+        // Shards may be busy: not on a thread that serves others.
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => _ = runtime.spawn_blocking(move || live.unwatch(id, &key)),
+            Err(_) => live.unwatch(id, &key),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! A rule of the quantizer as it is written: `SELECTOR[=OPTION=VALUE,..]`.
+
+use std::str::FromStr;
+
+use ogive_model::{Kind, METRIC_NAME, MatchOp, Matcher, SeriesData, SeriesDef, SeriesMeta, Temporality, Tenant};
+use ogive_query::ast::{Edges, ExprKind, TimeShift};
+use ogive_stream::align::Function;
+
+use ogive_text::duration::seconds_or_units_ms;
+
+/// The label that cells made here have beside those of their series: the width, such as `1s`. What has it is never quantized again.
+pub(crate) const CELL_LABEL: &str = "ogive_cell";
+
+/// An hour: windows are aligned to the epoch, and a day has whole ones.
+const WIDTH_MS_MAX: i64 = 3_600_000;
+
+/// 10 minutes: what is dropped sooner may be younger than what senders deliver again after an outage.
+const RAW_MS_MIN: i64 = 600_000;
+
+/// A day: who waits longer wants a recording rule.
+const WAIT_MS_MAX: i64 = 86_400_000;
+
+/// What is done with which series.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// As it was written, its name in figures.
+    pub text: String,
+    pub(crate) matchers: Vec<Matcher>,
+    pub(crate) tenant: Tenant,
+    pub(crate) width_ms: i64,
+    /// How long after its end a window closes.
+    pub lateness_ms: i64,
+    /// How far back the sample before the first one of a counter is looked for.
+    pub lookback_ms: i64,
+    /// What numbers become; by their temporality when nobody chose.
+    pub functions: Vec<Function>,
+    /// Samples are dropped so long after their time; none: they stay beside their cells.
+    pub raw_ms: Option<i64>,
+}
+
+impl FromStr for Rule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (selector, options) = parts(text)?;
+        let mut rule = Self {
+            text: text.to_owned(),
+            matchers: matchers(selector)?,
+            tenant: Tenant::default(),
+            width_ms: 1_000,
+            // 2 s: a sender on another network, and a scrape that takes its time.
+            lateness_ms: 2_000,
+            // The lookback of PromQL.
+            lookback_ms: 300_000,
+            functions: Vec::new(),
+            raw_ms: None,
+        };
+        let (mut is_instead, mut raw_ms) = (false, 3_600_000);
+        for option in options.split(',').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').ok_or_else(|| format!("{option:?} has no value; {USAGE}"))?;
+            match name.trim() {
+                "width" => rule.width_ms = width(value)?,
+                "lateness" => rule.lateness_ms = within(value, 0, WAIT_MS_MAX)?,
+                "lookback" => rule.lookback_ms = within(value, 1_000, WAIT_MS_MAX)?,
+                "number" => rule.functions = functions(value)?,
+                "tenant" => rule.tenant = Tenant::new(value).map_err(|error| error.to_string())?,
+                "keep" => {
+                    is_instead = match value {
+                        "beside" => false,
+                        "instead" => true,
+                        _ => return Err(format!("keep={value:?}; give beside or instead")),
+                    }
+                }
+                "raw" => raw_ms = within(value, RAW_MS_MIN, i64::MAX)?,
+                other => return Err(format!("there is no option {other:?}; {USAGE}")),
+            }
+        }
+        let needed = rule.lookback_ms + rule.lateness_ms + rule.width_ms;
+        if is_instead && raw_ms < needed {
+            return Err(format!("raw={raw_ms} ms is shorter than lookback, lateness and width together ({needed} ms)"));
+        }
+        rule.raw_ms = is_instead.then_some(raw_ms);
+        Ok(rule)
+    }
+}
+
+const USAGE: &str = "give SELECTOR=width=1s,lateness=2s,number=last,keep=beside|instead,raw=1h,lookback=5m,tenant=NAME, each of them or none";
+
+/// The selector, and the options behind it.
+fn parts(text: &str) -> Result<(&str, &str), String> {
+    let end = match text.rfind('}') {
+        Some(at) => at + 1,
+        None => text.find('=').unwrap_or(text.len()),
+    };
+    let (selector, rest) = text.split_at(end);
+    match rest.strip_prefix('=') {
+        Some(options) => Ok((selector, options)),
+        None if rest.is_empty() => Ok((selector, "")),
+        None => Err(format!("{rest:?} follows the selector; {USAGE}")),
+    }
+}
+
+fn matchers(selector: &str) -> Result<Vec<Matcher>, String> {
+    let expr = ogive_query::parse(selector).map_err(|error| format!("{selector:?}: {error}"))?;
+    match expr.kind {
+        ExprKind::VectorSelector(found) if found.shift == TimeShift::default() && found.edges == Edges::Plain => {
+            Ok(found.matchers)
+        }
+        _ => Err(format!("{selector:?} is no plain selector such as up{{job=\"a\"}}")),
+    }
+}
+
+fn within(text: &str, least: i64, most: i64) -> Result<i64, String> {
+    let found = seconds_or_units_ms(text).filter(|ms| (least..=most).contains(ms));
+    found.ok_or_else(|| format!("{text:?} is no duration from {least} ms to {most} ms"))
+}
+
+fn width(text: &str) -> Result<i64, String> {
+    let found = within(text, 1_000, WIDTH_MS_MAX)?;
+    let divides = found % 1_000 == 0 && 86_400_000 % found == 0;
+    if divides { Ok(found) } else { Err(format!("{text:?}: give whole seconds that divide a day")) }
+}
+
+fn functions(text: &str) -> Result<Vec<Function>, String> {
+    if text == "auto" {
+        return Ok(Vec::new());
+    }
+    let names = || Function::ALL.map(Function::as_str).join(", ");
+    let one = |name: &str| {
+        let found = Function::ALL.into_iter().find(|function| function.as_str() == name);
+        found.ok_or_else(|| format!("number={name:?}; give auto or some of {} with + between", names()))
+    };
+    let mut out = text.split('+').map(one).collect::<Result<Vec<_>, _>>()?;
+    out.sort_unstable();
+    out.dedup();
+    Ok(out)
+}
+
+impl Rule {
+    /// Whether it is about this series: never about cells.
+    pub fn accepts(&self, def: &SeriesDef) -> bool {
+        def.meta.kind != Kind::Text
+            && def.labels.get(CELL_LABEL).is_empty()
+            && self.matchers.iter().all(|matcher| matcher.matches(def.labels.get(&matcher.name)))
+    }
+
+    /// What selects its samples.
+    pub fn raw(&self) -> Vec<Matcher> {
+        let mut out = self.matchers.clone();
+        out.push(matcher(CELL_LABEL, ""));
+        out
+    }
+
+    /// What selects its cells, and perhaps those of others.
+    pub fn cells(&self) -> Vec<Matcher> {
+        let mut out: Vec<Matcher> =
+            self.matchers.iter().filter(|matcher| matcher.name != METRIC_NAME).cloned().collect();
+        out.push(matcher(CELL_LABEL, &width_text(self.width_ms)));
+        out
+    }
+
+    /// What numbers of this temporality become.
+    pub fn functions(&self, temporality: Temporality) -> Vec<Function> {
+        if self.functions.is_empty() { vec![Function::of(temporality)] } else { self.functions.clone() }
+    }
+
+    /// The series of the cells of `series`: `NAME:WIDTH_FUNCTION`. None when its labels are at their limit.
+    pub fn cell_series(&self, series: &SeriesData, function: Option<Function>) -> Option<SeriesDef> {
+        let width = width_text(self.width_ms);
+        let what = function.map_or("histogram", Function::as_str);
+        let name = format!("{}:{width}_{what}", series.labels.metric_name());
+        let own = [(METRIC_NAME, &*name), (CELL_LABEL, &*width)];
+        let pairs = series.labels.iter().filter(|(label, _)| *label != METRIC_NAME).chain(own);
+        let unit = if function == Some(Function::Count) { String::new() } else { series.meta.unit.clone() };
+        let meta = SeriesMeta {
+            kind: if function.is_some() { Kind::Float } else { Kind::Histogram },
+            temporality: function.map_or(Temporality::Delta, Function::temporality),
+            unit,
+            width_ms: self.width_ms as u32,
+        };
+        SeriesDef::new(pairs, meta).ok()
+    }
+}
+
+pub(crate) fn matcher(name: &str, value: &str) -> Matcher {
+    Matcher::new(name, MatchOp::Equal, value).expect("equality has no pattern")
+}
+
+/// `1s`, `5m`, `1h`.
+fn width_text(width_ms: i64) -> String {
+    let seconds = width_ms / 1_000;
+    match seconds {
+        _ if seconds % 3_600 == 0 => format!("{}h", seconds / 3_600),
+        _ if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        _ => format!("{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_with_their_options() {
+        let rule: Rule = r#"{__name__=~"a.*",x="}="}=width=5s,lateness=6s,number=last+max,keep=instead,raw=2h,tenant=t"#.parse().unwrap();
+        assert_eq!((rule.width_ms, rule.lateness_ms, rule.raw_ms), (5_000, 6_000, Some(7_200_000)));
+        assert_eq!((rule.functions.len(), rule.tenant.as_str(), rule.matchers.len()), (2, "t", 2));
+        let plain: Rule = "up".parse().unwrap();
+        assert_eq!((plain.width_ms, plain.raw_ms, &*plain.text), (1_000, None, "up"));
+        assert_eq!("up=number=mean".parse::<Rule>().unwrap().functions, [Function::Mean]);
+        assert_eq!(
+            ["1s", "1m", "1h", "90s"].map(|text| width_text(seconds_or_units_ms(text).unwrap())),
+            ["1s", "1m", "1h", "90s"]
+        );
+    }
+
+    #[test]
+    fn wrong_rules_say_what_to_do() {
+        let check = |text: &str, word: &str| {
+            let said = text.parse::<Rule>().unwrap_err();
+            assert!(said.contains(word), "{text:?}: {said:?}");
+        };
+        check("up offset 5m", "plain selector");
+        check("sum(up)", "plain selector");
+        check("up{=x", "up{");
+        check("up=width=1500ms", "divide a day");
+        check("up=width=7s", "divide a day");
+        check("up=width=2h", "duration");
+        check("up=widht=1s", "there is no option \"widht\"");
+        check("up=number=median", "last");
+        check("up=keep=both", "beside or instead");
+        check("up=keep=instead,raw=5m", "duration");
+        check("up=keep=instead,raw=10m,lookback=20m", "shorter");
+        check("up{}x", "follows");
+        check("up=width", "no value");
+    }
+}

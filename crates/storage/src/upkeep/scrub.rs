@@ -1,0 +1,125 @@
+//! Scrubbing: now and then by itself, and when somebody asks.
+//!
+//! Threads: one looks at the directories now and then and begins the scrub that is due, another scrubs. Limits: the rate of `--scrub-rate`, or of who asks, whichever
+//! is greater while one goes on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use ogive_journal::Error as DiskError;
+use ogive_store::Scrubbed;
+
+use super::{Pacer, Upkeep, Work};
+
+/// 10 minutes after the start: a server that is started again and again scrubs too, and one that starts has other work.
+const FIRST: Duration = Duration::from_secs(600);
+/// 5 s between two looks whether each directory is still there: one small file is read.
+const LOOK: Duration = Duration::from_secs(5);
+/// A day between two scrubs: a bad sector is found long before its copy goes bad too.
+const INTERVAL: Duration = Duration::from_secs(24 * 3600);
+/// 256 MiB/s for who asks: half of what a fast disk reads.
+pub const ASKED_RATE: u64 = 256 << 20;
+
+/// The scrubs of a server.
+#[derive(Default)]
+pub struct Scrub {
+    /// The one that goes on.
+    pub work: Arc<Work>,
+    /// Bytes a second of the one that goes on.
+    rate: Arc<AtomicU64>,
+    last: Mutex<(ScrubTotals, Option<Scrubbed>)>,
+    timer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What all scrubs did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubTotals {
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Places that were found bad.
+    pub errors: u64,
+    /// Places that were written anew from a good copy.
+    pub healed: u64,
+    /// When one ended well, milliseconds since 1970; 0: never.
+    pub completed_ms: i64,
+}
+
+impl Scrub {
+    /// What all did, and what the last one found.
+    pub fn state(&self) -> (ScrubTotals, Option<Scrubbed>) {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the timer and waits for a scrub that ends with the server.
+    pub(super) fn stop(&self) {
+        let timer = self.timer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(timer) = timer {
+            timer.thread().unpark();
+            let _ = timer.join();
+        }
+        self.work.join();
+    }
+}
+
+impl Upkeep {
+    /// Looks at the directories every [`LOOK`], and scrubs once a day at `rate` bytes a second; 0: never.
+    pub fn watch(&self, rate: u64) -> anyhow::Result<()> {
+        let own = self.clone();
+        let run = move || {
+            let mut due_ns = own.clock.now() + FIRST.as_nanos() as u64;
+            // ORDERING: Relaxed; the flag guards no other memory.
+            while !own.ending.load(Ordering::Relaxed) {
+                std::thread::park_timeout(LOOK);
+                for finding in own.mirror.check() {
+                    eprintln!("ogive: disk: {finding}");
+                }
+                if rate > 0 && own.clock.now() >= due_ns {
+                    // One that somebody asked for is as good.
+                    let _ = own.start_scrub(rate);
+                    due_ns = own.clock.now() + INTERVAL.as_nanos() as u64;
+                }
+            }
+        };
+        let timer = std::thread::Builder::new().name("watch".into()).spawn(run).context("cannot start a thread")?;
+        *self.scrub.timer.lock().unwrap_or_else(PoisonError::into_inner) = Some(timer);
+        Ok(())
+    }
+
+    /// Begins a scrub of at most `rate` bytes a second, or makes the one that goes on that fast.
+    pub fn start_scrub(&self, rate: u64) -> anyhow::Result<()> {
+        // ORDERING: Relaxed; a number by itself.
+        if self.scrub.work.state().running {
+            self.scrub.rate.fetch_max(rate, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.scrub.rate.store(rate, Ordering::Relaxed);
+        let own = self.clone();
+        self.scrub.work.start("scrub", move |work| {
+            work.describe("scrubbing");
+            own.scrub_with(&own.scrub.rate, work)
+        })
+    }
+
+    pub(super) fn scrub_with(&self, rate: &Arc<AtomicU64>, work: &Work) -> anyhow::Result<()> {
+        let mut pacer = Pacer::new(self.clock, Arc::clone(rate), Arc::clone(&self.ending));
+        let mut before = 0;
+        let now_ms = self.clock.wall() / 1_000_000;
+        let scrubbed = self.store()?.scrub(now_ms, &mut |done, total| {
+            work.progress(done, total);
+            let more = done - before;
+            before = done;
+            pacer.spend(more).map_err(|ended| DiskError::Mirror { problem: ended.to_string() })
+        })?;
+        crate::embedded::tell_findings("scrub", &scrubbed.findings);
+        let mut last = self.scrub.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.0.bytes += scrubbed.bytes;
+        last.0.errors += scrubbed.found;
+        last.0.healed += scrubbed.healed;
+        last.0.completed_ms = self.clock.wall() / 1_000_000;
+        last.1 = Some(scrubbed);
+        Ok(())
+    }
+}
