@@ -1,15 +1,23 @@
-//! How many CPU-seconds does a capture cost, from memory, beside tshark on the same file?
+//! How many CPU-seconds does a capture cost, from memory, beside tshark on the same file, and what do all protocols cost beside HTTP alone?
 //!
-//! `cargo bench -p ogive-wire --bench parse`. The capture is `http1_1000conns` of `OGIVE_CAPTURES_DIR`, or another by `OGIVE_BENCH_CAPTURE`,
-//! 40 times over from as many clients' addresses. Both sides run interleaved; CPU time is that of the process, and of tshark's.
+//! `cargo bench -p ogive-wire --bench parse`: wrk's requests to nginx on loopback, captured by tcpdump at the start. With `-- FILE` it reads
+//! that capture instead, and with `-- FILE 40` so many times over from as many clients' addresses (Ethernet and IPv4).
+//!
+//! Both sides run interleaved; CPU time is the scheduler's count for this thread, and for tshark that of the child.
 
-use std::path::PathBuf;
+mod capture;
+
 use std::process::{Command, Stdio};
 
-use ogive_wire::{Exchange, Finding, Observer, Options, Output, Path, Reason, Summary, Unanswered, file};
+use ogive_wire::{Exchange, Finding, Observer, Options, Output, Path, Reason, Summary, Unanswered, file, protocol};
 
-const COPIES: u8 = 40;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
+
+/// Readings of the capture a round.
+const READINGS: u32 = 5;
+
+/// Rounds in which tshark, which takes seconds, runs as well.
+const TSHARK_ROUNDS: usize = 3;
 
 #[derive(Default)]
 struct Count(u64);
@@ -30,95 +38,102 @@ impl Output for Count {
     fn closed(&mut self, _summary: &Summary) {}
 }
 
-/// User and system time in seconds, of this process and of its children.
-fn cpu() -> (f64, f64) {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has it");
-    let fields: Vec<&str> = stat[stat.rfind(')').expect("a name in brackets") + 2..].split(' ').collect();
-    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number") / 100.0;
-    (ticks(11) + ticks(12), ticks(13) + ticks(14))
+/// Seconds that this thread ran.
+fn own() -> f64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
+    stat.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("nanoseconds") / 1e9
 }
 
-/// The capture `COPIES` times over, each copy from another loopback address and a minute later.
-fn capture() -> (Vec<u8>, u64) {
-    let directory =
-        std::env::var_os("OGIVE_CAPTURES_DIR").map_or_else(|| PathBuf::from("vectors/captures"), PathBuf::from);
-    let name = std::env::var("OGIVE_BENCH_CAPTURE").unwrap_or_else(|_| "http1_1000conns.pcap.gz".to_owned());
-    let path = directory.join(name);
-    let mut bytes = vec![0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
-    let mut frames = 0;
-    for copy in 0..COPIES {
-        let opened = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut reader = file::open(opened).expect("a capture");
-        while let Some(frame) = reader.next_frame().expect("it is whole") {
-            let at = frame.at + i64::from(copy) * 60_000_000_000;
-            let mut data = frame.bytes.to_vec();
-            // Ethernet and IPv4: the third byte of both addresses.
-            for at in [28, 32] {
-                data[at] = copy;
-            }
-            let length = u32::try_from(data.len()).expect("small").to_le_bytes();
-            bytes.extend(u32::try_from(at / 1_000_000_000).expect("this century").to_le_bytes());
-            bytes.extend(u32::try_from(at % 1_000_000_000).expect("below a second").to_le_bytes());
-            bytes.extend([length, length].concat());
-            bytes.extend(data);
-            frames += 1;
+/// Seconds that children ran which have ended, in steps of 10 ms.
+fn children() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has it");
+    let fields: Vec<&str> = stat[stat.rfind(')').expect("a name in brackets") + 2..].split(' ').collect();
+    [13, 14].iter().map(|at| fields[*at].parse::<f64>().expect("ticks") / 100.0).sum()
+}
+
+fn read(bytes: &[u8], options: &Options) -> u64 {
+    let mut reader = file::from_bytes(bytes).expect("a capture");
+    let (mut observer, mut count) = (Observer::new(options.clone()), Count::default());
+    while let Some(frame) = reader.next_frame().expect("it is whole") {
+        observer.frame(&frame, &mut count);
+    }
+    observer.finish(&mut count);
+    count.0
+}
+
+fn timed(bytes: &[u8], options: &Options) -> f64 {
+    let before = own();
+    for _ in 0..READINGS {
+        std::hint::black_box(read(bytes, options));
+    }
+    (own() - before) / f64::from(READINGS)
+}
+
+/// tshark's CPU time for the same file.
+fn tshark(path: &std::path::Path) -> Option<f64> {
+    let before = children();
+    let status = Command::new("tshark")
+        .arg("-r")
+        .arg(path)
+        .args(["-q", "-z", "http,tree"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match status {
+        Ok(status) if status.success() => Some(children() - before),
+        other => {
+            println!("no tshark to compare with: {other:?}");
+            None
         }
     }
-    (bytes, frames)
+}
+
+fn median(values: &mut [f64]) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    (values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
 fn main() {
-    let (bytes, frames) = capture();
+    // cargo bench passes `--bench`.
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let bytes = match arguments.next() {
+        Some(file) => {
+            let copies = arguments.next().map_or(1, |copies| copies.parse().expect("a number of copies"));
+            capture::repeated(std::path::Path::new(&file), copies)
+        }
+        None => capture::wrk(),
+    };
     let path = std::env::temp_dir().join(format!("ogive-wire-bench-{}.pcap", std::process::id()));
     std::fs::write(&path, &bytes).expect("a temporary file");
-    let (mut ours, mut theirs, mut exchanges) = (Vec::new(), Vec::new(), 0);
-    for _ in 0..ROUNDS {
-        let before = cpu().0;
-        // Ticks are 10 ms: ten readings make them fine enough.
-        for _ in 0..10 {
-            let mut reader = file::open(&bytes[..]).expect("a capture");
-            let (mut observer, mut count) = (Observer::new(Options::default()), Count::default());
-            while let Some(frame) = reader.next_frame().expect("it is whole") {
-                observer.frame(&frame, &mut count);
-            }
-            observer.finish(&mut count);
-            exchanges = count.0;
-        }
-        ours.push((cpu().0 - before) / 10.0);
-        let before = cpu().1;
-        let tshark = Command::new("tshark")
-            .arg("-r")
-            .arg(&path)
-            .args(["-q", "-z", "http,tree"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        match tshark {
-            Ok(status) if status.success() => theirs.push(cpu().1 - before),
-            other => println!("no tshark to compare with: {other:?}"),
+    let all = Options::default();
+    let http = Options { only: protocol::Set::from_names(&["http1"]), ..Options::default() };
+    let exchanges = read(&bytes, &all);
+    let frames = capture::frames(&bytes);
+    let (mut ours, mut alone, mut ratios, mut theirs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let (first, second) = (timed(&bytes, &all), timed(&bytes, &http));
+        ours.push(first);
+        alone.push(second);
+        ratios.push(first / second);
+        if round < TSHARK_ROUNDS {
+            theirs.extend(tshark(&path));
         }
     }
     let _ = std::fs::remove_file(&path);
-    ours.sort_by(f64::total_cmp);
-    theirs.sort_by(f64::total_cmp);
-    let median = ours[ours.len() / 2];
     println!("{frames} frames, {} bytes, {exchanges} exchanges", bytes.len());
+    let (middle, low, high) = median(&mut ours);
+    let rate = |count: u64| count as f64 / middle / 1e6;
     println!(
-        "ogive-wire: {:.4} s CPU ({:.4} to {:.4}), {:.2} M frames/s, {:.2} M exchanges/s",
-        median,
-        ours[0],
-        ours[ours.len() - 1],
-        frames as f64 / median / 1e6,
-        exchanges as f64 / median / 1e6
+        "all protocols: {middle:.4} s CPU ({low:.4} to {high:.4}), {:.2} M frames/s, {:.2} M exchanges/s",
+        rate(frames),
+        rate(exchanges)
+    );
+    let ((http, low, high), (ratio, least, most)) = (median(&mut alone), median(&mut ratios));
+    println!(
+        "HTTP/1 alone:  {http:.4} s CPU ({low:.4} to {high:.4}); all are {ratio:.3} of it ({least:.3} to {most:.3})"
     );
     if !theirs.is_empty() {
-        let other = theirs[theirs.len() / 2];
-        println!(
-            "tshark:     {:.4} s CPU ({:.4} to {:.4}), {:.1} times ours",
-            other,
-            theirs[0],
-            theirs[theirs.len() - 1],
-            other / median
-        );
+        let (other, low, high) = median(&mut theirs);
+        println!("tshark:        {other:.4} s CPU ({low:.4} to {high:.4}), {:.1} times ours", other / middle);
     }
 }

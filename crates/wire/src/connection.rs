@@ -10,6 +10,7 @@
 
 use crate::decoder::{Context, Decoder, Pairing, Side, Step};
 use crate::exchange::{Exchange, Exchanges, Fate, Key, Reason, Sink, Unanswered};
+use crate::runs::Runs;
 use crate::span::{Nanos, Span};
 
 /// Unread bytes that a decoder may wait for on one side: 64 KiB, more than any server accepts as the head of a message.
@@ -50,8 +51,8 @@ struct Direction {
     offset: u64,
     /// Bytes from `offset` to `received`.
     unread: Vec<u8>,
-    /// Capture times from `offset` on: (offset of the end of a run, time).
-    runs: Vec<(u64, Option<Nanos>)>,
+    /// Capture times from `offset` on.
+    runs: Runs,
     last: Option<Nanos>,
     skip: u64,
     until_close: bool,
@@ -65,10 +66,7 @@ struct Direction {
 impl Direction {
     fn extend(&mut self, bytes: u64, at: Option<Nanos>) {
         self.received += bytes;
-        match self.runs.last_mut() {
-            Some((end, time)) if *time == at => *end = self.received,
-            _ => self.runs.push((self.received, at)),
-        }
+        self.runs.extend(self.received, at);
     }
 
     fn consume(&mut self, bytes: u64) {
@@ -77,10 +75,7 @@ impl Direction {
         }
         self.offset += bytes;
         debug_assert!(self.offset <= self.received);
-        let run = self.runs.partition_point(|(end, _)| *end < self.offset);
-        self.last = self.runs.get(run).and_then(|(_, at)| *at);
-        let past = if self.runs.get(run).is_some_and(|(end, _)| *end == self.offset) { run + 1 } else { run };
-        self.runs.drain(..past);
+        self.last = self.runs.consume(self.offset);
     }
 
     /// Forgets what is unread and half read.
@@ -488,8 +483,7 @@ impl Connection {
         if client.is_lost || self.is_opaque || client.unread.is_empty() {
             return;
         }
-        let first = client.runs.first().and_then(|(_, at)| *at);
-        let last = client.runs.last().and_then(|(_, at)| *at);
+        let (first, last) = client.runs.ends();
         let span = Span { bytes: client.unread.len() as u64, first, last };
         match self.exchanges.newest_mut() {
             Some(exchange) if !exchange.request_done => exchange.request.add(span),

@@ -1,6 +1,7 @@
 //! What a protocol's decoder is: a state machine over the two byte streams of one connection.
 
 use crate::exchange::{Exchange, Exchanges, Key};
+use crate::runs::Runs;
 use crate::span::{Mark, Nanos, Span};
 
 /// Who sent the bytes: the side that opened the connection, or the one that accepted it.
@@ -121,8 +122,8 @@ pub struct Context<'a> {
     pub exchanges: &'a mut Exchanges,
     /// Bytes of this side before the view.
     pub(crate) offset: u64,
-    /// Capture times of the bytes in view: (offset of the end of a run, time).
-    pub(crate) runs: &'a [(u64, Option<Nanos>)],
+    /// Capture times of the bytes in view.
+    pub(crate) runs: &'a Runs,
     /// Capture time of the byte before the view.
     pub(crate) last: Option<Nanos>,
 }
@@ -170,7 +171,6 @@ impl Context<'_> {
     }
 
     fn time_of(&self, offset: u64) -> Option<Nanos> {
-        let run = self.runs.partition_point(|(end, _)| *end <= offset);
-        self.runs.get(run).and_then(|(_, at)| *at)
+        self.runs.time_of(offset)
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Conservation: every exchange that was opened is reported exactly once, as answered, unanswered or discarded, or is still open.
 
+mod spare;
+
 use std::collections::VecDeque;
 
 use crate::span::{Nanos, Span};
@@ -150,6 +152,15 @@ impl Exchange {
         Self::new(protocol, Key::Order)
     }
 
+    /// Makes it a new one that keeps its storage.
+    fn renew(&mut self, protocol: &'static str, key: Key) {
+        let [mut op, mut detail, mut status] = [&mut self.op, &mut self.detail, &mut self.status].map(std::mem::take);
+        op.clear();
+        detail.clear();
+        status.clear();
+        *self = Self { op, detail, status, ..Self::new(protocol, key) };
+    }
+
     fn new(protocol: &'static str, key: Key) -> Self {
         Self {
             protocol,
@@ -198,11 +209,10 @@ pub trait Sink {
 #[derive(Debug)]
 pub struct Exchanges {
     protocol: &'static str,
-    open: VecDeque<Exchange>,
+    /// Boxed: they move from table to table, and an idle connection has none.
+    open: VecDeque<Box<Exchange>>,
     /// Finished ones for the connection to report.
-    finished: Vec<(Exchange, Fate)>,
-    /// Storage to use again.
-    spare: Option<Exchange>,
+    finished: Vec<(Box<Exchange>, Fate)>,
     responses: u64,
     /// The last byte of the last response in order.
     last_response: Option<Nanos>,
@@ -224,7 +234,6 @@ impl Exchanges {
             protocol,
             open: VecDeque::new(),
             finished: Vec::new(),
-            spare: None,
             responses: 0,
             last_response: None,
             opened: 0,
@@ -242,23 +251,16 @@ impl Exchanges {
             self.finished.push((oldest, Fate::Discarded(Reason::Limit)));
         }
         self.opened += 1;
-        let exchange = match self.spare.take() {
-            Some(mut spare) => {
-                let (mut op, mut status) = (std::mem::take(&mut spare.op), std::mem::take(&mut spare.status));
-                op.clear();
-                status.clear();
-                Exchange { op, status, ..Exchange::new(self.protocol, key) }
-            }
-            None => Exchange::new(self.protocol, key),
-        };
-        let is_partial = std::mem::take(&mut self.is_partial);
-        self.open.push_back(Exchange { is_partial, ..exchange });
+        let mut exchange = spare::take();
+        exchange.renew(self.protocol, key);
+        exchange.is_partial = std::mem::take(&mut self.is_partial);
+        self.open.push_back(exchange);
         self.open.back_mut().expect("pushed above")
     }
 
     /// The oldest whose response has not ended.
     pub fn unanswered_mut(&mut self) -> Option<&mut Exchange> {
-        self.open.iter_mut().find(|exchange| !exchange.response_done)
+        self.iter_mut().find(|exchange| !exchange.response_done)
     }
 
     /// Adds bytes to the oldest response that has not ended, and settles it when they are its last. `None` when no response
@@ -275,17 +277,17 @@ impl Exchanges {
 
     /// The one with this id.
     pub fn find_mut(&mut self, id: u64) -> Option<&mut Exchange> {
-        self.open.iter_mut().find(|exchange| exchange.key == Key::Id(id))
+        self.iter_mut().find(|exchange| exchange.key == Key::Id(id))
     }
 
     /// The youngest: the request that is being read, where requests do not interleave.
     pub fn newest_mut(&mut self) -> Option<&mut Exchange> {
-        self.open.back_mut()
+        self.open.back_mut().map(Box::as_mut)
     }
 
     /// The open ones, oldest first.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Exchange> {
-        self.open.iter_mut()
+        self.open.iter_mut().map(Box::as_mut)
     }
 
     /// How many are open.
@@ -360,7 +362,7 @@ impl Exchanges {
             return;
         }
         let is_waiting =
-            |other: &&Exchange| other.request_done && other.request.last.is_some_and(|last| last <= first - STALL);
+            |other: &&Box<Exchange>| other.request_done && other.request.last.is_some_and(|last| last <= first - STALL);
         let waiting = self.open.iter().skip(at + 1).take_while(is_waiting).count() as u64;
         if waiting > 0 {
             self.open[at].stall = Some(Stall { waiting, nanos });
@@ -372,7 +374,7 @@ impl Exchanges {
         let is_complete = |exchange: &Exchange| exchange.request_done && exchange.response_done;
         match self.open.front()?.key {
             Key::Order => is_complete(self.open.front()?).then_some(0),
-            Key::Id(_) => self.open.iter().position(is_complete),
+            Key::Id(_) => self.open.iter().position(|exchange| is_complete(exchange)),
         }
     }
 
@@ -414,7 +416,7 @@ impl Exchanges {
                 Fate::Unanswered(why) => sink.unanswered(&exchange, why),
                 Fate::Discarded(reason) => sink.discarded(&exchange, reason),
             }
-            self.spare = Some(exchange);
+            spare::give(exchange);
         }
     }
 

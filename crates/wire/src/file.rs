@@ -14,12 +14,12 @@ pub use input::{Error, Frame, MAX_FRAME, MAX_INTERFACES};
 use input::{Input, check_frame, u32_at};
 
 /// Reads a capture's frames in order.
-pub struct Reader<R> {
-    input: Input<R>,
+pub struct Reader<'a, R> {
+    input: Input<'a, R>,
     kind: Kind,
 }
 
-impl<R> std::fmt::Debug for Reader<R> {
+impl<R> std::fmt::Debug for Reader<'_, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader").field("offset", &self.input.offset).finish_non_exhaustive()
     }
@@ -41,7 +41,7 @@ struct Pcap {
 ///
 /// # Errors
 /// When the first bytes are of no capture.
-pub fn open<'a>(input: impl Read + Send + 'a) -> Result<Reader<Box<dyn Read + Send + 'a>>, Error> {
+pub fn open<'a>(input: impl Read + Send + 'a) -> Result<Reader<'a, Box<dyn Read + Send + 'a>>, Error> {
     let mut input: Box<dyn Read + Send> = Box::new(input);
     // A compressed file in a compressed file is not unpacked a third time.
     for _ in 0..2 {
@@ -57,13 +57,27 @@ pub fn open<'a>(input: impl Read + Send + 'a) -> Result<Reader<Box<dyn Read + Se
     Reader::new(input)
 }
 
-impl<R: Read> Reader<R> {
+/// Reads a capture that is in memory, compressed or not; an uncompressed one where it lies.
+///
+/// # Errors
+/// When the first bytes are of no capture.
+pub fn from_bytes(bytes: &[u8]) -> Result<Reader<'_, Box<dyn Read + Send + '_>>, Error> {
+    match bytes {
+        [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] => open(bytes),
+        _ => Reader::from_input(Input::borrowed(bytes, Box::new(io::empty()))),
+    }
+}
+
+impl<'a, R: Read> Reader<'a, R> {
     /// Reads an uncompressed capture.
     ///
     /// # Errors
     /// When the first bytes are of no capture.
     pub fn new(input: R) -> Result<Self, Error> {
-        let mut input = Input::new(input);
+        Self::from_input(Input::new(input))
+    }
+
+    fn from_input(mut input: Input<'a, R>) -> Result<Self, Error> {
         let available = input.fill(4)?;
         let mut magic = [0; 4];
         let head = input.unread();
@@ -96,14 +110,14 @@ impl<R: Read> Reader<R> {
 }
 
 impl Pcap {
-    fn read<R: Read>(input: &mut Input<R>, is_big: bool, unit: i64) -> Result<Self, Error> {
+    fn read<R: Read>(input: &mut Input<'_, R>, is_big: bool, unit: i64) -> Result<Self, Error> {
         let header = input.take(24)?.ok_or(Error::Truncated { offset: 0 })?;
         // The upper bits of the link type say whether frames end with a checksum; it is behind the IP packet then.
         let link = u32_at(header, 20, is_big) & 0x03ff_ffff;
         Ok(Self { is_big, unit, link: Link::from_number(link) })
     }
 
-    fn next<'a, R: Read>(&self, input: &'a mut Input<R>) -> Result<Option<Frame<'a>>, Error> {
+    fn next<'a, R: Read>(&self, input: &'a mut Input<'_, R>) -> Result<Option<Frame<'a>>, Error> {
         let offset = input.offset;
         let available = input.fill(16)?;
         if available == 0 {

@@ -2,11 +2,12 @@
 
 mod reader;
 
-use crate::decoder::{Protocol, Side};
+use crate::decoder::Side;
 use crate::finding::{Finding, FindingKind, Seen};
 use crate::frame::Segment;
 use crate::output::{Output, Reporter, Summary, Tally, TcpEvent};
 use crate::path::Path;
+use crate::protocol::Hint;
 use crate::reassembly::{Arrival, Part, Reassembly};
 use crate::span::Nanos;
 
@@ -80,7 +81,7 @@ impl Flow {
         side: Side,
         segment: &Segment<'_>,
         at: Nanos,
-        hint: Option<&'static Protocol>,
+        hint: Hint,
         output: &mut dyn Output,
     ) {
         let idle = at - self.last_data;
@@ -125,7 +126,7 @@ impl Flow {
     }
 
     /// Declares holes that are overdue.
-    pub(crate) fn resolve(&mut self, now: Option<Nanos>, hint: Option<&'static Protocol>, output: &mut dyn Output) {
+    pub(crate) fn resolve(&mut self, now: Option<Nanos>, hint: Hint, output: &mut dyn Output) {
         let mut reporter = Reporter { path: &self.path, tally: &mut self.tally, output };
         self.streams.resolve(now, &mut reader::Feed { reader: &mut self.reader, reporter: &mut reporter, hint });
         if self.streams.is_closed() && !self.is_over {
@@ -207,7 +208,10 @@ impl Flow {
         }
         output.tcp(&self.path, self.reader.protocol(), TcpEvent::Reset(side));
         let mut reporter = Reporter { path: &self.path, tally: &mut self.tally, output };
-        self.streams.resolve(None, &mut reader::Feed { reader: &mut self.reader, reporter: &mut reporter, hint: None });
+        self.streams.resolve(
+            None,
+            &mut reader::Feed { reader: &mut self.reader, reporter: &mut reporter, hint: Hint::default() },
+        );
         if is_refusal {
             let waited = self.syn.map_or(0, |(_, syn)| at - syn);
             self.report(FindingKind::Refused, at, waited, 1, output);

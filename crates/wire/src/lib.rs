@@ -54,6 +54,7 @@ mod observer;
 mod output;
 mod path;
 mod reassembly;
+mod runs;
 mod span;
 mod tls;
 mod udp;

@@ -13,8 +13,8 @@ use crate::frame::{Datagram, Fragments, Ignored, Packet, Segment, TCP, decode};
 use crate::habit::Habits;
 use crate::hash::Seeded;
 use crate::output::Output;
-use crate::path::{Endpoint, Path};
-use crate::protocol;
+use crate::path::{Endpoint, FlowKey, Path};
+use crate::protocol::{self, Hint};
 use crate::span::Nanos;
 use crate::udp::Datagrams;
 
@@ -55,6 +55,8 @@ pub struct Options {
     pub limits: Limits,
     /// Ports of servers and what they speak: `--port 5432=pgsql`.
     pub ports: Vec<(u16, &'static Protocol)>,
+    /// What is looked for: everything, unless somebody says less.
+    pub only: protocol::Set,
 }
 
 /// What an observer saw in all.
@@ -80,12 +82,6 @@ pub struct Totals {
     pub last: Option<Nanos>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct FlowKey {
-    low: (IpAddr, u16),
-    high: (IpAddr, u16),
-}
-
 #[derive(Debug)]
 enum Slot {
     Used { key: FlowKey, flow: Box<Flow> },
@@ -98,6 +94,8 @@ pub struct Observer {
     options: Options,
     index: HashMap<FlowKey, u32, Seeded>,
     slots: Vec<Slot>,
+    /// When each slot is to be looked at next, at the earliest: beside the slots, so that looking costs no cache line of theirs.
+    due: Vec<Nanos>,
     free: Vec<u32>,
     hand: usize,
     held_bytes: usize,
@@ -144,7 +142,9 @@ impl Observer {
     /// Declares what is overdue at `now`: for live captures, where nothing may come for a while.
     pub fn tick(&mut self, now: Nanos, output: &mut dyn Output) {
         for slot in 0..self.slots.len() {
-            self.look_at(slot, now, output);
+            if self.due[slot] <= now {
+                self.look_at(slot, now, output);
+            }
         }
         self.datagrams.expire(now, output);
     }
@@ -207,8 +207,7 @@ impl Observer {
 
     fn segment(&mut self, from: IpAddr, to: IpAddr, segment: &Segment<'_>, at: Nanos, output: &mut dyn Output) {
         let (from, to) = (Endpoint { ip: from, port: segment.from }, Endpoint { ip: to, port: segment.to });
-        let (a, b) = ((from.ip, from.port), (to.ip, to.port));
-        let key = if a <= b { FlowKey { low: a, high: b } } else { FlowKey { low: b, high: a } };
+        let key = FlowKey::new(from, to);
         let mut slot = self.index.get(&key).map(|slot| *slot as usize);
         if let Some(used) = slot
             && let Slot::Used { flow, .. } = &self.slots[used]
@@ -230,18 +229,27 @@ impl Observer {
             return;
         }
         let held = flow.held_bytes();
-        let was_known = flow.protocol();
+        let was_known = flow.protocol().is_some();
         flow.segment(side, segment, at, hint, output);
-        if was_known.is_none()
-            && let Some(name) = flow.protocol()
-        {
+        let now_held = flow.held_bytes();
+        let is_over = flow.is_over;
+        if is_over {
+            self.due[slot] = flow.last.saturating_add(LINGER);
+        } else if flow.is_blocked() {
+            self.due[slot] = at;
+        }
+        if !was_known && let Some(name) = flow.protocol() {
             let server = flow.path.server;
             self.learn(server, name);
         }
-        self.account(slot, held);
-        self.look_back(slot, output);
-        if self.held_bytes > self.options.limits.held_bytes {
-            self.relieve(slot, output);
+        if is_over {
+            self.look_back(slot, output);
+        }
+        if held != now_held {
+            self.held_bytes = (self.held_bytes + now_held).saturating_sub(held);
+            if self.held_bytes > self.options.limits.held_bytes {
+                self.relieve(slot, output);
+            }
         }
     }
 
@@ -292,13 +300,24 @@ impl Observer {
         named.map(|(_, protocol)| *protocol).or_else(|| protocol::by_port(port))
     }
 
-    fn hint(&self, slot: usize) -> Option<&'static Protocol> {
-        let Slot::Used { flow, .. } = &self.slots[slot] else { return None };
-        if flow.protocol().is_some() {
-            return None;
+    #[inline]
+    fn hint(&self, slot: usize) -> Hint {
+        match &self.slots[slot] {
+            Slot::Used { flow, .. } if flow.protocol().is_some() => Hint::default(),
+            _ => self.looked_up_hint(slot),
         }
-        let learned = self.learned.get(&flow.path.server).and_then(|name| protocol::by_name(name));
-        learned.or_else(|| self.named(flow.path.server.port))
+    }
+
+    fn looked_up_hint(&self, slot: usize) -> Hint {
+        let only = self.options.only;
+        let port = match &self.slots[slot] {
+            Slot::Used { flow, .. } => {
+                let learned = self.learned.get(&flow.path.server).and_then(|name| protocol::by_name(name));
+                learned.or_else(|| self.named(flow.path.server.port))
+            }
+            Slot::Free => None,
+        };
+        Hint { port, only }
     }
 
     fn learn(&mut self, server: Endpoint, name: &'static str) {
@@ -316,10 +335,12 @@ impl Observer {
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = used;
+                self.due[slot as usize] = at.saturating_add(self.options.limits.idle);
                 slot
             }
             None => {
                 self.slots.push(used);
+                self.due.push(at.saturating_add(self.options.limits.idle));
                 u32::try_from(self.slots.len() - 1).expect("the table's limit is below 2^32")
             }
         };
@@ -359,29 +380,39 @@ impl Observer {
     }
 
     fn look_around(&mut self, now: Nanos, output: &mut dyn Output) {
-        for _ in 0..LOOKED_AT.min(self.slots.len()) {
-            self.hand = (self.hand + 1) % self.slots.len();
-            self.look_at(self.hand, now, output);
+        for _ in 0..LOOKED_AT.min(self.due.len()) {
+            self.hand = if self.hand + 1 >= self.due.len() { 0 } else { self.hand + 1 };
+            if self.due[self.hand] <= now {
+                self.look_at(self.hand, now, output);
+            }
         }
     }
 
+    /// Does what is overdue of a slot, and notes when to look again.
     fn look_at(&mut self, slot: usize, now: Nanos, output: &mut dyn Output) {
-        let Slot::Used { flow, .. } = &mut self.slots[slot] else { return };
+        let idle = self.options.limits.idle;
+        let Slot::Used { flow, .. } = &mut self.slots[slot] else {
+            self.due[slot] = Nanos::MAX;
+            return;
+        };
         let quiet = now.saturating_sub(flow.last);
         if flow.is_over {
+            self.due[slot] = flow.last.saturating_add(LINGER);
             if quiet > LINGER {
                 self.release(slot);
             }
             return;
         }
+        self.due[slot] = flow.last.saturating_add(idle);
         if flow.is_blocked() {
             let hint = self.hint(slot);
             let Slot::Used { flow, .. } = &mut self.slots[slot] else { return };
             let held = flow.held_bytes();
             flow.resolve(Some(now), hint, output);
+            self.due[slot] = now;
             self.account(slot, held);
             self.look_back(slot, output);
-        } else if quiet > self.options.limits.idle {
+        } else if quiet > idle {
             flow.end(End::Cut, output);
             self.totals.evicted += 1;
             self.release(slot);

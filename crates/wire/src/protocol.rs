@@ -56,18 +56,59 @@ pub enum Guess {
     None,
 }
 
-/// Finds the protocol of a connection from the first bytes of one side; `hint` is what its port says.
+/// Some protocols of the table: those that are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Set(u32);
+
+const _: () = assert!(TABLE.len() <= 32);
+
+impl Default for Set {
+    fn default() -> Self {
+        Self(u32::MAX)
+    }
+}
+
+impl Set {
+    /// Those of these names that the table has.
+    #[must_use]
+    pub fn from_names(names: &[&str]) -> Self {
+        let rows = TABLE.iter().enumerate().filter(|(_, row)| names.contains(&row.name));
+        Self(rows.fold(0, |bits, (place, _)| bits | 1 << place))
+    }
+
+    /// Whether this one is looked for.
+    #[must_use]
+    pub fn contains(self, protocol: &Protocol) -> bool {
+        self.rows().any(|row| row.name == protocol.name)
+    }
+
+    fn rows(self) -> impl Iterator<Item = &'static Protocol> {
+        TABLE.iter().enumerate().filter(move |(place, _)| self.0 & 1 << place != 0).map(|(_, row)| row)
+    }
+}
+
+/// What is known of a connection before its first byte.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Hint {
+    /// What its port says.
+    pub port: Option<&'static Protocol>,
+    /// What is looked for.
+    pub only: Set,
+}
+
+/// Finds the protocol of a connection from the first bytes of one side.
 #[must_use]
-pub fn detect(side: Side, bytes: &[u8], hint: Option<&'static Protocol>) -> Guess {
+pub fn detect(side: Side, bytes: &[u8], hint: Hint) -> Guess {
     if bytes.is_empty() {
         return Guess::More;
     }
     let mut likely = None;
     let mut more = false;
-    for protocol in hint.into_iter().chain(TABLE) {
+    let port = hint.port.filter(|protocol| hint.only.contains(protocol));
+    for protocol in port.into_iter().chain(hint.only.rows()) {
         match (protocol.detect)(side, bytes) {
             Detection::Sure => return Guess::Is(protocol),
-            Detection::Likely if hint.is_some_and(|hint| hint.name == protocol.name) => return Guess::Is(protocol),
+            Detection::Likely if port.is_some_and(|port| port.name == protocol.name) => return Guess::Is(protocol),
             Detection::Likely => likely = likely.or(Some(protocol)),
             Detection::More => more = true,
             Detection::No => {}

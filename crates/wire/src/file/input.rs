@@ -1,5 +1,6 @@
 //! What readers of captures share: frames, errors, and a buffer that hands out bytes where they lie.
 
+use std::borrow::Cow;
 use std::io::{self, Read};
 
 use crate::frame::Link;
@@ -56,18 +57,24 @@ pub struct Frame<'a> {
 }
 
 /// A buffer in front of a reader. What is asked for is handed out where it lies.
-pub(super) struct Input<R> {
+pub(super) struct Input<'a, R> {
     reader: R,
-    buffer: Vec<u8>,
+    /// Borrowed when the whole file is in memory: there is then nothing to read.
+    buffer: Cow<'a, [u8]>,
     start: usize,
     end: usize,
     /// Bytes handed out.
     pub(super) offset: u64,
 }
 
-impl<R: Read> Input<R> {
+impl<'a, R: Read> Input<'a, R> {
     pub(super) fn new(reader: R) -> Self {
-        Self { reader, buffer: vec![0; READ_SIZE], start: 0, end: 0, offset: 0 }
+        Self { reader, buffer: Cow::Owned(vec![0; READ_SIZE]), start: 0, end: 0, offset: 0 }
+    }
+
+    /// All of it is there; `reader` is not read.
+    pub(super) fn borrowed(bytes: &'a [u8], reader: R) -> Self {
+        Self { reader, buffer: Cow::Borrowed(bytes), start: 0, end: bytes.len(), offset: 0 }
     }
 
     pub(super) fn unread(&self) -> &[u8] {
@@ -75,24 +82,34 @@ impl<R: Read> Input<R> {
     }
 
     /// Sees to it that `bytes` are unread, or as many as there are; says how many.
+    #[inline]
     pub(super) fn fill(&mut self, bytes: usize) -> io::Result<usize> {
+        if self.end - self.start < bytes {
+            self.read(bytes)?;
+        }
+        Ok(self.end - self.start)
+    }
+
+    #[cold]
+    fn read(&mut self, bytes: usize) -> io::Result<()> {
+        let Cow::Owned(buffer) = &mut self.buffer else { return Ok(()) };
         while self.end - self.start < bytes {
-            if self.buffer.len() - self.start < bytes {
-                self.buffer.copy_within(self.start..self.end, 0);
+            if buffer.len() - self.start < bytes {
+                buffer.copy_within(self.start..self.end, 0);
                 self.end -= self.start;
                 self.start = 0;
-                if self.buffer.len() < bytes {
-                    self.buffer.resize(bytes.max(READ_SIZE), 0);
+                if buffer.len() < bytes {
+                    buffer.resize(bytes.max(READ_SIZE), 0);
                 }
             }
-            match self.reader.read(&mut self.buffer[self.end..]) {
+            match self.reader.read(&mut buffer[self.end..]) {
                 Ok(0) => break,
                 Ok(got) => self.end += got,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(self.end - self.start)
+        Ok(())
     }
 
     pub(super) fn take(&mut self, bytes: usize) -> io::Result<Option<&[u8]>> {

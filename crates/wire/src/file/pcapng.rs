@@ -60,7 +60,7 @@ struct Packet {
 }
 
 impl Section {
-    pub(super) fn next<'a, R: Read>(&mut self, input: &'a mut Input<R>) -> Result<Option<Frame<'a>>, Error> {
+    pub(super) fn next<'a, R: Read>(&mut self, input: &'a mut Input<'_, R>) -> Result<Option<Frame<'a>>, Error> {
         loop {
             let offset = input.offset;
             let available = input.fill(12)?;

@@ -3,7 +3,7 @@
 use crate::connection::{Connection, Counts, End};
 use crate::decoder::{Detection, Protocol, Side};
 use crate::output::Reporter;
-use crate::protocol::{self, Guess};
+use crate::protocol::{self, Guess, Hint};
 use crate::reassembly::Delivery;
 use crate::span::Nanos;
 use crate::tls::{self, Session};
@@ -129,6 +129,16 @@ impl Reader {
         reporter: &mut Reporter<'_>,
     ) {
         let State::Unknown { early, bytes: kept, .. } = &mut self.state else { return };
+        if early.is_empty()
+            && (side == Side::Server || tls::detect(bytes) == Detection::No)
+            && let Guess::Is(found) = protocol::detect(side, bytes, hint)
+        {
+            // The usual case: the first segment says it, and nothing need be kept.
+            let mut connection = Connection::new(found.name, (found.new)());
+            connection.data(side, bytes, at, acked, reporter);
+            self.start(found, connection, [0; 2]);
+            return;
+        }
         early.push(Early { side, bytes: bytes.to_vec(), at, acked });
         *kept += bytes.len();
         let is_over = *kept > MAX_EARLY_BYTES;
@@ -229,8 +239,6 @@ fn upgraded(inner: &mut Option<Box<Session>>, side: Side, bytes: &[u8], at: Nano
         session.data(side, bytes, at, reporter);
     }
 }
-
-type Hint = Option<&'static Protocol>;
 
 /// Feeds a reader from the streams.
 pub(crate) struct Feed<'a, 'b> {

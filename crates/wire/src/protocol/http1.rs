@@ -107,23 +107,30 @@ impl Http1 {
             return Step::Take(2);
         }
         let scanned = &mut self.scanned[side.index()];
-        let Some(length) = head_len(view, *scanned) else {
-            if *scanned == 0 && detect(side, view) == Detection::No {
-                return Step::Lost;
-            }
+        // A head that came in pieces is read from its beginning once its end is there.
+        if *scanned > 0 && head_len(view, *scanned).is_none() {
             *scanned = view.len();
             return Step::Need(view.len() + 1);
-        };
-        *scanned = 0;
-        match side {
-            Side::Client => self.request(&view[..length], cx),
-            Side::Server => self.response(&view[..length], cx),
+        }
+        match Head::read(view) {
+            Some(head) => {
+                *scanned = 0;
+                match side {
+                    Side::Client => self.request(&head, cx),
+                    Side::Server => self.response(&head, cx),
+                }
+            }
+            None if *scanned == 0 && detect(side, view) == Detection::No => Step::Lost,
+            None => {
+                *scanned = view.len();
+                Step::Need(view.len() + 1)
+            }
         }
     }
 
-    fn request(&mut self, head: &[u8], cx: &mut Context<'_>) -> Step {
-        let Some((method, target)) = request_line(head) else { return Step::Lost };
-        let Some(body) = Body::read(head) else { return Step::Lost };
+    fn request(&mut self, head: &Head<'_>, cx: &mut Context<'_>) -> Step {
+        let Some((method, target)) = request_line(head.line) else { return Step::Lost };
+        let Some(body) = head.body else { return Step::Lost };
         let mark = cx.mark();
         let exchange = cx.exchanges.open(Key::Order);
         push_text(&mut exchange.op, method, MAX_TARGET);
@@ -139,32 +146,32 @@ impl Http1 {
         exchange.request.first = mark.at;
         match body {
             Body::None | Body::Length(0) => {
-                let span = cx.ahead(head.len());
+                let span = cx.ahead(head.length);
                 self.end(Side::Client, span, cx.exchanges);
-                Step::Take(head.len())
+                Step::Take(head.length)
             }
             Body::Length(bytes) => {
                 self.sides[0] = State::Ending(mark);
-                Step::Skip(head.len() as u64 + bytes)
+                Step::Skip(head.length as u64 + bytes)
             }
             Body::Chunked => {
                 self.sides[0] = State::Chunk(mark);
-                Step::Take(head.len())
+                Step::Take(head.length)
             }
         }
     }
 
-    fn response(&mut self, head: &[u8], cx: &mut Context<'_>) -> Step {
-        let Some(code) = status_code(head) else { return Step::Lost };
-        let Some(body) = Body::read(head) else { return Step::Lost };
+    fn response(&mut self, head: &Head<'_>, cx: &mut Context<'_>) -> Step {
+        let Some(code) = status_code(head.line) else { return Step::Lost };
+        let Some(body) = head.body else { return Step::Lost };
         let mark = cx.mark();
-        let span = cx.ahead(head.len());
+        let span = cx.ahead(head.length);
         let Some(exchange) = cx.exchanges.unanswered_mut() else { return Step::Lost };
         if code / 100 == 1 && code != 101 {
-            return Step::Take(head.len());
+            return Step::Take(head.length);
         }
         exchange.response.first = mark.at;
-        push_text(&mut exchange.status, &head[9..12], 3);
+        push_text(&mut exchange.status, &head.line[9..12], 3);
         exchange.class = match code / 100 {
             4 => Class::ClientError,
             5 => Class::Error,
@@ -174,13 +181,13 @@ impl Http1 {
         let is_bare = is_tunnel || exchange.note == NOTE_HEAD || code == 204 || code == 304;
         if is_bare {
             self.end(Side::Server, span, cx.exchanges);
-            return if is_tunnel { Step::Opaque } else { Step::Take(head.len()) };
+            return if is_tunnel { Step::Opaque } else { Step::Take(head.length) };
         }
-        let length = head.len() as u64;
+        let length = head.length as u64;
         let (state, step) = match body {
             Body::Length(bytes) => (State::Ending(mark), Step::Skip(length + bytes)),
-            Body::Chunked => (State::Chunk(mark), Step::Take(head.len())),
-            Body::None => (State::UntilClose(mark), Step::Take(head.len())),
+            Body::Chunked => (State::Chunk(mark), Step::Take(head.length)),
+            Body::None => (State::UntilClose(mark), Step::Take(head.length)),
         };
         self.sides[1] = state;
         step
@@ -243,8 +250,8 @@ fn head_len(view: &[u8], scanned: usize) -> Option<usize> {
     }
 }
 
-fn request_line(head: &[u8]) -> Option<(&[u8], &[u8])> {
-    let line = trim_end(&head[..line_len(head)?]);
+/// Method and target.
+fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = memchr::memchr(b' ', line)?;
     let last = memchr::memrchr(b' ', line)?;
     let version = &line[last + 1..];
@@ -254,8 +261,8 @@ fn request_line(head: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&line[..space], &line[space + 1..last]))
 }
 
-fn status_code(head: &[u8]) -> Option<u16> {
-    let code = head.strip_prefix(b"HTTP/1.")?.get(2..5)?;
+fn status_code(line: &[u8]) -> Option<u16> {
+    let code = line.strip_prefix(b"HTTP/1.")?.get(2..5)?;
     let code = decimal(code)?;
     (100..1000).contains(&code).then_some(u16::try_from(code).ok()?)
 }
@@ -268,32 +275,62 @@ enum Body {
     Chunked,
 }
 
-impl Body {
+/// A message's head that is whole in view.
+#[derive(Debug)]
+struct Head<'a> {
+    /// The first line without its end.
+    line: &'a [u8],
+    /// Bytes up to the body, the empty line included.
+    length: usize,
     /// `None` when the headers contradict themselves or are no numbers.
-    fn read(head: &[u8]) -> Option<Self> {
-        let mut length = None;
-        let mut rest = &head[line_len(head)?..];
-        while let Some(end) = line_len(rest) {
-            let line = trim_end(&rest[..end]);
-            rest = &rest[end..];
-            match line.first() {
-                Some(b'c' | b'C') => {
-                    if let Some(value) = header(line, b"content-length") {
-                        length = Some(decimal(value)?);
-                    }
+    body: Option<Body>,
+}
+
+impl<'a> Head<'a> {
+    /// Reads each line once; `None` when the empty line is not in view.
+    fn read(view: &'a [u8]) -> Option<Self> {
+        let mut ends = memchr::memchr_iter(b'\n', view);
+        let first = ends.next()?;
+        let (mut start, mut length, mut is_chunked, mut is_wrong) = (first + 1, None, false, false);
+        loop {
+            // Most lines are known by their first byte to be of no interest.
+            match view.get(start)? {
+                b'\n' => {
+                    start += 1;
+                    break;
                 }
-                Some(b't' | b'T') => {
-                    if let Some(value) = header(line, b"transfer-encoding")
-                        && value.len() >= 7
-                        && value[value.len() - 7..].eq_ignore_ascii_case(b"chunked")
-                    {
-                        return Some(Self::Chunked);
-                    }
+                b'\r' if *view.get(start + 1)? == b'\n' => {
+                    start += 2;
+                    break;
                 }
-                _ => {}
+                initial => {
+                    let end = ends.next()?;
+                    match initial {
+                        b'c' | b'C' => {
+                            if let Some(value) = header(trim_end(&view[start..=end]), b"content-length") {
+                                length = decimal(value);
+                                is_wrong |= !is_chunked && length.is_none();
+                            }
+                        }
+                        b't' | b'T' => {
+                            let value = header(trim_end(&view[start..=end]), b"transfer-encoding");
+                            is_chunked |= value.is_some_and(|value| {
+                                value.len() >= 7 && value[value.len() - 7..].eq_ignore_ascii_case(b"chunked")
+                            });
+                        }
+                        _ => {}
+                    }
+                    start = end + 1;
+                }
             }
         }
-        Some(length.map_or(Self::None, Self::Length))
+        let body = match (is_wrong, is_chunked, length) {
+            (true, ..) => None,
+            (_, true, _) => Some(Body::Chunked),
+            (_, _, Some(length)) => Some(Body::Length(length)),
+            _ => Some(Body::None),
+        };
+        Some(Self { line: trim_end(&view[..=first]), length: start, body })
     }
 }
 
