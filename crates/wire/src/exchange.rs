@@ -362,8 +362,8 @@ impl Exchanges {
             return;
         }
         let is_waiting =
-            |other: &&Box<Exchange>| other.request_done && other.request.last.is_some_and(|last| last <= first - STALL);
-        let waiting = self.open.iter().skip(at + 1).take_while(is_waiting).count() as u64;
+            |other: &Exchange| other.request_done && other.request.last.is_some_and(|last| last <= first - STALL);
+        let waiting = self.open.iter().skip(at + 1).take_while(|other| is_waiting(other)).count() as u64;
         if waiting > 0 {
             self.open[at].stall = Some(Stall { waiting, nanos });
         }
