@@ -6,5 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod alerting;
+pub mod backtest_report;
 pub mod detection;
 pub mod rules_view;

@@ -23,6 +23,27 @@ pub trait Runner: Send + Sync {
 
     /// What it did since the start.
     fn figures(&self) -> Figures;
+
+    /// How it evaluates.
+    fn setting(&self) -> Setting;
+}
+
+/// How rules are evaluated.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Between evaluations of groups that do not say it themselves, milliseconds.
+    pub interval_ms: i64,
+    /// Address under which people reach this server.
+    pub external_url: String,
+    /// Labels of everything that leaves this server.
+    pub external_labels: BTreeMap<String, String>,
+}
+
+/// A minute, as in Prometheus.
+impl Default for Setting {
+    fn default() -> Self {
+        Self { interval_ms: 60_000, external_url: String::new(), external_labels: BTreeMap::new() }
+    }
 }
 
 /// What runs, once it does.
@@ -91,6 +112,11 @@ impl View {
     /// Addresses of the Alertmanagers, and every destination with what waits for it.
     pub fn destinations(&self) -> (Vec<String>, Vec<Value>) {
         self.work().map_or_else(Default::default, |work| work.destinations())
+    }
+
+    /// How rules are evaluated here.
+    pub fn setting(&self) -> Setting {
+        self.work().map_or_else(Setting::default, |work| work.setting())
     }
 
     /// The figures of rules and delivery: name, labels, value.

@@ -84,6 +84,98 @@ fn an_alert_outlives_a_kill_and_an_alertmanager_that_comes_late() {
     server.becomes("job:up:max", 1.0);
 }
 
+/// Samples of the next seconds, stored before their time comes: what an evaluation sees does not depend on when it is run.
+fn put_ahead(server: &Server, values: &[f64]) -> i64 {
+    let begin_ms = now_ms() + 2_000;
+    let series = json!([{"labels": {"__name__": "my_up", "job": "x"}, "kind": "float"}]);
+    let at = |(second, value): (usize, &f64)| json!({"series": 0, "time_ms": begin_ms + 1_000 * second as i64, "float": value});
+    let samples: Value = values.iter().enumerate().map(at).collect();
+    let (status, body) = server.batch(SOURCE, 1, series, samples);
+    assert_eq!((status, &body["accepted"]), (200, &json!(values.len())), "{body}");
+    begin_ms
+}
+
+/// The instants (milliseconds) at which `ALERTS` was stored, and its state then.
+fn lived(server: &Server) -> std::collections::BTreeMap<i64, String> {
+    let (_, body) = server.get(&format!("/api/v1/query?query={}", common::form("ALERTS{alertname=\"Down\"}[5m]")));
+    let mut out = std::collections::BTreeMap::new();
+    for series in body["data"]["result"].as_array().unwrap() {
+        for point in series["values"].as_array().unwrap() {
+            let time_ms = (point[0].as_f64().unwrap() * 1e3).round() as i64;
+            out.insert(time_ms, series["metric"]["alertstate"].as_str().unwrap().to_owned());
+        }
+    }
+    out
+}
+
+#[test]
+fn a_backtest_equals_what_ran_live() {
+    let directory = tempfile::tempdir().unwrap();
+    let rules = directory.path().join("rules.yml");
+    std::fs::write(&rules, RULES.replace("    for: 2s\n", "    for: 2s\n    keep_firing_for: 3s\n")).unwrap();
+    let rules = rules.to_str().unwrap();
+    let more = ["--listen", "127.0.0.1:0", "--rules", rules, "--alerting-wait", "0s"];
+    let server = Server::try_start(&directory.path().join("data"), &more).unwrap();
+    // Too short to fire, a blink that `keep_firing_for` covers, an end.
+    let values: Vec<f64> =
+        "1100111000010000111111100011111111".chars().map(|one| f64::from(one as u8 - b'0')).collect();
+    let begin_ms = put_ahead(&server, &values);
+    let end_ms = begin_ms + 1_000 * values.len() as i64;
+    let evaluated = || {
+        let group = server.get("/api/v1/rules").1["data"]["groups"][0]["lastEvaluation"].clone();
+        ogive_text::calendar::instant_ms(group.as_str().unwrap()).unwrap()
+    };
+    eventually("all of it is evaluated", || (evaluated() > end_ms).then_some(()));
+    assert_eq!(
+        server.number("ogive_rule_slots_missed_total").unwrap_or(0.0),
+        0.0,
+        "the machine is too slow to compare"
+    );
+    let live = lived(&server);
+    let first = *live.keys().next().expect("it was pending");
+    let mut expected = Vec::new();
+    let mut before = "inactive".to_owned();
+    for at in (0..).map(|second| first + 1_000 * second).take_while(|at| *at <= end_ms) {
+        let now = live.get(&at).cloned().unwrap_or_else(|| "inactive".to_owned());
+        if now != before {
+            expected.push((at, before, now.clone()));
+        }
+        before = now;
+    }
+    assert!(expected.len() >= 6, "{expected:?}");
+    let url = format!("http://{}", server.address);
+    let (start, end) = ((begin_ms / 1_000 - 1).to_string(), (end_ms / 1_000).to_string());
+    let backtest = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
+        command.args(["rules", "backtest", rules, "--server", &url, "--start", &start, "--end", &end]).args(more);
+        let done = command.output().unwrap();
+        (done.status.code(), String::from_utf8(done.stdout).unwrap() + &String::from_utf8_lossy(&done.stderr))
+    };
+    let (code, said) = backtest(&["--json", "--rule", "Down", "--for", "6s"]);
+    assert_eq!(code, Some(0), "{said}");
+    let document: Value = serde_json::from_str(&said).unwrap();
+    let rule = &document["rules"][0];
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let found: Vec<(i64, String, String)> = rule["transitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            (ogive_text::calendar::instant_ms(&text(&one["time"])).unwrap(), text(&one["from"]), text(&one["to"]))
+        })
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!((&rule["fired"], &rule["firedWith"][0]["fired"]), (&json!(2), &json!(1)), "{rule}");
+    let (code, said) = backtest(&["--for", "4s"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("Down: fired 2 times; with for: 4s "), "{said}");
+    assert!(said.contains("inactive -> pending {job=x,severity=page} value 0"), "{said}");
+    std::fs::write(rules, "groups: [{name: a, rules: [{alert: B, expr: 'up =='}]}]").unwrap();
+    let (code, said) = backtest(&[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("could not parse expression"), "{said}");
+}
+
 #[test]
 fn rules_are_reloaded_and_bad_ones_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ use super::files;
 use super::options::AlertingOptions;
 use super::snapshot::{Place, Snapshot};
 use super::storage::ServerStorage;
-use crate::rules_view::{Figures, Runner, View};
+use crate::rules_view::{Figures, Runner, Setting, View};
 use ogive_door::Door;
 use ogive_door::audit::{Entry, note};
 use ogive_door::reload::{Marks, Which, settled};
@@ -457,6 +457,14 @@ impl Runner for Work {
             })
         });
         (managers, all.collect())
+    }
+
+    fn setting(&self) -> Setting {
+        Setting {
+            interval_ms: self.options.alerting_interval.as_millis() as i64,
+            external_url: self.options.alerting_external_url.clone(),
+            external_labels: self.options.alerting_label.iter().cloned().collect(),
+        }
     }
 
     fn figures(&self) -> Figures {

@@ -11,8 +11,9 @@ use twox_hash::XxHash64;
 
 use super::alert::Alert;
 use super::file::GroupSpec;
-use super::rule::{Health, Rule, Surroundings, Transition};
+use super::rule::{Health, Rule, Transition};
 use super::storage::{Sample, Storage, stale};
+use super::surroundings::Surroundings;
 
 /// A group with its state.
 #[derive(Clone, Debug)]
@@ -134,7 +135,7 @@ impl Group {
     ) -> Result<(usize, Vec<Transition>), String> {
         let (offset_ms, limit) = (self.query_offset_ms, self.limit);
         let rule = &mut self.rules[number];
-        let outcome = rule.evaluate(storage.select(), (time_ms, offset_ms), limit, around)?;
+        let outcome = rule.evaluate(storage, (time_ms, offset_ms), limit, around)?;
         let now: BTreeSet<Labels> = outcome.samples.iter().map(|sample| sample.labels.clone()).collect();
         let mut samples = outcome.samples;
         samples.extend(ends(std::mem::take(&mut rule.previous), &now, time_ms - offset_ms));

@@ -1,20 +1,27 @@
 //! Rules as Prometheus 3 has them: files, templates, evaluation, and their unit tests.
 
 mod alert;
+mod backtest;
 pub mod duration;
 mod file;
 mod group;
+mod past;
 mod rule;
 mod state;
 mod storage;
+mod surroundings;
 pub mod template;
 pub mod unit;
 mod yaml;
 
 pub use alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
+pub use backtest::{
+    AlertHistory, Backtest, BacktestError, EVALUATIONS_MAX, HOLDS_MAX, RuleHistory, TRANSITIONS_MAX, backtest,
+};
 pub use file::{GroupSpec, RULES_MAX, RuleFile, RuleKind, RuleSpec};
 pub use group::{Due, Group, GroupDefaults, GroupOutcome};
-pub use rule::{Health, Rule, Surroundings, Transition};
+pub use rule::{Health, Rule, Transition};
 pub use state::{GroupState, OUTAGE_TOLERANCE_MS};
 pub use storage::{MemoryStore, Sample, Storage, stale};
+pub use surroundings::Surroundings;
 pub use yaml::FileError;

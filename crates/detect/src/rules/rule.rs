@@ -4,26 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ogive_model::{Labels, METRIC_NAME, Select};
 use ogive_query::value::{InstantSample, Point};
-use ogive_query::{Engine, Value as Answer};
 
 use super::alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
 use super::file::{RuleKind, RuleSpec, VARIABLES};
-use super::storage::Sample;
+use super::storage::{Sample, Storage};
+use super::surroundings::{Surroundings, elements};
 use super::template::{Queries, Site, Structure, Template, Value};
-
-/// What surrounds an evaluation.
-pub struct Surroundings<'a> {
-    /// Evaluates expressions.
-    pub engine: &'a Engine,
-    /// Address under which people reach this server.
-    pub external_url: &'a str,
-    /// Labels of everything that leaves this server.
-    pub external_labels: &'a BTreeMap<String, String>,
-    /// A clock for how long evaluations take: any origin.
-    pub elapsed: &'a dyn Fn() -> std::time::Duration,
-    /// Ends an evaluation when it answers true.
-    pub cancelled: &'a (dyn Fn() -> bool + Sync),
-}
 
 /// How the last evaluation ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,15 +102,15 @@ impl Rule {
 
     pub(crate) fn evaluate(
         &mut self,
-        store: &dyn Select,
+        storage: &dyn Storage,
         (time_ms, offset_ms): (i64, i64),
         limit: usize,
         around: &Surroundings<'_>,
     ) -> Result<Outcome, String> {
-        let found = elements(store, &self.spec.expr, time_ms - offset_ms, around)?;
+        let found = storage.elements(&self.spec.expr, time_ms - offset_ms, around)?;
         match self.spec.kind {
             RuleKind::Record => self.record(found, time_ms - offset_ms, limit),
-            RuleKind::Alert => self.alert(store, found, (time_ms, offset_ms), limit, around),
+            RuleKind::Alert => self.alert(storage.select(), found, (time_ms, offset_ms), limit, around),
         }
     }
 
@@ -147,7 +133,8 @@ impl Rule {
         Ok(Outcome { samples, transitions: Vec::new() })
     }
 
-    fn alert(
+    /// An evaluation of an alerting rule whose expression gave `found`.
+    pub(crate) fn alert(
         &mut self,
         store: &dyn Select,
         found: Vec<InstantSample>,
@@ -292,24 +279,6 @@ fn with(labels: &Labels, name: &str, value: &str) -> Result<Labels, String> {
         return Ok(labels.filtered(|other| other != name));
     }
     labels.try_with(name, value).map_err(|error| error.to_string())
-}
-
-/// The elements of an expression; a scalar is one without labels.
-pub(crate) fn elements(
-    store: &dyn Select,
-    expr: &str,
-    time_ms: i64,
-    around: &Surroundings<'_>,
-) -> Result<Vec<InstantSample>, String> {
-    let result =
-        around.engine.instant_until(store, expr, time_ms, around.cancelled).map_err(|error| error.to_string())?;
-    match result.value {
-        Answer::Vector(samples) => Ok(samples),
-        Answer::Scalar { time_ms, value } => {
-            Ok(vec![InstantSample { labels: Labels::empty(), time_ms, value: Point::Float(value) }])
-        }
-        Answer::String { .. } | Answer::Matrix(_) => Err("rule result is not a vector or scalar".to_owned()),
-    }
 }
 
 /// Queries of templates, answered by the store.

@@ -7,7 +7,9 @@ use ogive_model::{
     FloatColumn, HistogramColumn, HistogramValue, Kind, Labels, STALE, Select, SelectError, Selection, SeriesData,
     SeriesMeta, Temporality, TextColumn,
 };
-use ogive_query::value::Point;
+use ogive_query::value::{InstantSample, Point};
+
+use super::surroundings::{Surroundings, elements};
 
 /// The value that ends a series.
 #[must_use]
@@ -36,6 +38,14 @@ pub trait Storage {
     /// # Errors
     /// Why it cannot; the rule counts as failed.
     fn append(&self, samples: Vec<Sample>) -> Result<(), String>;
+
+    /// The elements of a rule's expression at `time_ms`; a scalar is one without labels.
+    ///
+    /// # Errors
+    /// Why there are none to be had; the rule counts as failed.
+    fn elements(&self, expr: &str, time_ms: i64, around: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {
+        elements(self.select(), expr, time_ms, around)
+    }
 }
 
 /// Series in memory, in front of another store or alone.

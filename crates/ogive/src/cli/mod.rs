@@ -21,6 +21,7 @@ mod progress;
 mod query;
 mod replay;
 mod retention;
+mod rules;
 mod scrub;
 pub(crate) mod serve;
 mod snapshot;
@@ -85,6 +86,8 @@ enum Command {
     #[command(subcommand)]
     Config(config::Config),
     #[command(subcommand)]
+    Rules(rules::Rules),
+    #[command(subcommand)]
     Test(test::Test),
     #[command(subcommand)]
     Token(token::Token),
@@ -141,6 +144,7 @@ pub fn run() -> ExitCode {
         Command::Replay(options) => replay::run(options),
         Command::Tune(options) => tune::run(options),
         Command::Config(command) => config::run(command),
+        Command::Rules(command) => rules::run(command),
         Command::Test(command) => test::run(command),
         Command::Token(command) => token::run(command),
         Command::Delete(options) => delete::run(options),

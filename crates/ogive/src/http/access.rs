@@ -80,6 +80,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/traces/columns", Read, Read),
     ("/v1/detections", Read, Read),
     ("/v1/detections/run", Read, Read),
+    ("/v1/rules/backtest", Read, Read),
     ("/v1/status", Read, Read),
     ("/v1/broker", Read, Read),
     ("/v1/disks", Read, Admin),

@@ -8,7 +8,8 @@
 mod access;
 mod admin;
 mod ask;
-pub(crate) mod batch;
+pub(crate) mod backtest;
+mod batch;
 mod batches;
 mod body;
 mod catalog;
@@ -301,6 +302,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/traces/columns", get(traces::columns))
         .route("/v1/detections", get(detections::get))
         .route("/v1/detections/run", get(detections::run))
+        .route("/v1/rules/backtest", post(backtest::post))
         .route("/v1/status", get(status::get))
         .route("/v1/broker", get(status::broker))
         .merge(upkeep_routes())

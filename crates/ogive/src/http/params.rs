@@ -95,6 +95,17 @@ impl Params {
         self.get(name).map(|text| instant_ms(text).ok_or_else(|| wrong(text))).transpose()
     }
 
+    /// An instant, milliseconds, which may also be given as how long before `now_ms` it is: `-30d`.
+    pub(crate) fn ago(&self, name: &str, now_ms: i64) -> Result<Option<i64>, ApiError> {
+        let back = |text: &str| {
+            text.strip_prefix('-').filter(|rest| rest.ends_with(char::is_alphabetic)).and_then(seconds_or_units_ms)
+        };
+        match self.get(name).and_then(back) {
+            Some(ms) => Ok(Some(now_ms.saturating_sub(ms))),
+            None => self.time(name),
+        }
+    }
+
     /// A duration, milliseconds.
     pub(crate) fn duration(&self, name: &str) -> Result<Option<i64>, ApiError> {
         let wrong = |text: &str| {

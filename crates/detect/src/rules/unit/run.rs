@@ -17,8 +17,9 @@ use crate::rules::alert::AlertState;
 use crate::rules::duration;
 use crate::rules::file::{RuleFile, RuleKind};
 use crate::rules::group::{Group, GroupDefaults};
-use crate::rules::rule::{Health, Surroundings, elements};
+use crate::rules::rule::Health;
 use crate::rules::storage::{MemoryStore, Sample, Storage};
+use crate::rules::surroundings::{Surroundings, elements};
 use ogive_query::points::{self, Point};
 
 /// Most evaluations of one test: two years of minutes.

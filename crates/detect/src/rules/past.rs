@@ -1,0 +1,192 @@
+//! The store of a backtest: what is stored, read ahead in ranges, with the series of the tested rules in front of it.
+//!
+//! Invariants: the elements of an expression are those that an instant query gives. An expression is read ahead only when no series
+//! of the tested rules can be among what it selects and it does not depend on where its range begins or ends.
+//! Limits: [`AHEAD`] instants at once, and what the engine charges for them; [`OWN_SAMPLES_MAX`] samples of the tested rules.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+
+use ogive_model::{METRIC_NAME, Matcher, Select};
+use ogive_query::ast::{Expr, ExprKind};
+use ogive_query::value::{Held, InstantSample, Point};
+use ogive_query::{Error, Value};
+
+use super::storage::{MemoryStore, Sample, Storage};
+use super::surroundings::{Surroundings, elements};
+
+/// 240 instants are read at once: one pass over four hours of minutes costs about as much as three instants.
+const AHEAD: i64 = 240;
+
+/// 5,000,000 samples of the tested rules' own series, some 500 MB: recorded series that other rules read, and `ALERTS`.
+pub(super) const OWN_SAMPLES_MAX: usize = 5_000_000;
+
+/// See the module.
+pub(super) struct Past<'a> {
+    behind: &'a dyn Select,
+    own: MemoryStore<'a>,
+    own_samples: Cell<usize>,
+    /// Names of series that some tested rule reads.
+    read: BTreeSet<String>,
+    /// Expressions that are read ahead.
+    alone: BTreeSet<String>,
+    /// By expression, step and phase.
+    ahead: RefCell<BTreeMap<(String, i64, i64), Ahead>>,
+    /// Milliseconds between the evaluations of the group whose turn it is, and the last instant that is asked for.
+    step_ms: Cell<i64>,
+    end_ms: i64,
+    /// What each rule of the group whose turn it is got.
+    pub(super) given: RefCell<Vec<Result<Vec<InstantSample>, String>>>,
+}
+
+/// Elements of the next instants.
+struct Ahead {
+    from_ms: i64,
+    instants: Vec<Vec<InstantSample>>,
+    /// Keeps them charged.
+    _held: Held,
+}
+
+impl<'a> Past<'a> {
+    /// What `behind` holds, without the series of the names in `own`, which rules with these expressions give. `reads_all` is said
+    /// when something else may read series by any name.
+    pub(super) fn new(
+        behind: &'a dyn Select,
+        own: &BTreeSet<String>,
+        expressions: &[&str],
+        reads_all: bool,
+        end_ms: i64,
+    ) -> Self {
+        let mut alone = BTreeSet::new();
+        let mut read = if reads_all { own.clone() } else { BTreeSet::new() };
+        for text in expressions {
+            let Ok(expr) = ogive_query::parse(text) else { continue };
+            let names: Vec<&String> = own.iter().filter(|name| selects(&expr, name)).collect();
+            if names.is_empty() && !depends_on_range(text) {
+                alone.insert((*text).to_owned());
+            }
+            read.extend(names.into_iter().cloned());
+        }
+        Self {
+            behind,
+            own: MemoryStore::in_front_of(behind, own.clone()),
+            own_samples: Cell::new(0),
+            read,
+            alone,
+            ahead: RefCell::default(),
+            step_ms: Cell::new(1),
+            end_ms,
+            given: RefCell::default(),
+        }
+    }
+
+    /// The next evaluation is of a group with this interval.
+    pub(super) fn begin(&self, step_ms: i64) {
+        self.step_ms.set(step_ms);
+        self.given.borrow_mut().clear();
+    }
+
+    fn found(&self, expr: &str, time_ms: i64, around: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {
+        if !self.alone.contains(expr) {
+            return elements(&self.own, expr, time_ms, around);
+        }
+        let step_ms = self.step_ms.get();
+        let key = (expr.to_owned(), step_ms, time_ms.rem_euclid(step_ms));
+        if let Some(found) = self.ahead.borrow_mut().get_mut(&key).and_then(|ahead| ahead.take(time_ms, step_ms)) {
+            return Ok(found);
+        }
+        let last = time_ms + (AHEAD - 1).min((self.end_ms - time_ms).max(0) / step_ms) * step_ms;
+        let range = around.engine.range_until(self.behind, expr, (time_ms, last, step_ms), around.cancelled);
+        match range {
+            Ok(result) => {
+                let mut ahead = Ahead::new(result.value, result.held, (time_ms, last, step_ms));
+                let found = ahead.take(time_ms, step_ms).unwrap_or_default();
+                self.ahead.borrow_mut().insert(key, ahead);
+                Ok(found)
+            }
+            Err(Error::Cancelled) => Err(Error::Cancelled.to_string()),
+            // Too much for a range may be little enough for an instant, and its error is the one that the rule had.
+            Err(_) => elements(self.behind, expr, time_ms, around),
+        }
+    }
+}
+
+impl Ahead {
+    fn new(value: Value, held: Held, (from_ms, last_ms, step_ms): (i64, i64, i64)) -> Self {
+        let count = usize::try_from((last_ms - from_ms) / step_ms).unwrap_or(0) + 1;
+        let mut instants: Vec<Vec<InstantSample>> = vec![Vec::new(); count];
+        let series = if let Value::Matrix(series) = value { series } else { Vec::new() };
+        for one in series {
+            let floats = one.floats.into_iter().map(|(time_ms, value)| (time_ms, Point::Float(value)));
+            let histograms = one.histograms.into_iter().map(|(time_ms, value)| (time_ms, Point::Histogram(value)));
+            for (time_ms, value) in floats.chain(histograms) {
+                let at = usize::try_from((time_ms - from_ms) / step_ms).expect("a range query begins at its start");
+                instants[at].push(InstantSample { labels: one.labels.clone(), time_ms, value });
+            }
+        }
+        Self { from_ms, instants, _held: held }
+    }
+
+    fn take(&mut self, time_ms: i64, step_ms: i64) -> Option<Vec<InstantSample>> {
+        let at = usize::try_from((time_ms - self.from_ms).checked_div(step_ms)?).ok()?;
+        self.instants.get(at).cloned()
+    }
+}
+
+impl Storage for Past<'_> {
+    fn select(&self) -> &dyn Select {
+        &self.own
+    }
+
+    fn append(&self, mut samples: Vec<Sample>) -> Result<(), String> {
+        samples.retain(|sample| self.read.contains(sample.labels.metric_name()));
+        let count = self.own_samples.get() + samples.len();
+        if count > OWN_SAMPLES_MAX {
+            return Err(format!("the rules give more than {OWN_SAMPLES_MAX} samples; test a shorter time"));
+        }
+        self.own_samples.set(count);
+        self.own.append(samples)
+    }
+
+    fn elements(&self, expr: &str, time_ms: i64, around: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {
+        let found = self.found(expr, time_ms, around);
+        self.given.borrow_mut().push(found.clone());
+        found
+    }
+}
+
+/// Whether some selector of `expr` can choose a series called `name`.
+fn selects(expr: &Expr, name: &str) -> bool {
+    let accepts = |matchers: &[Matcher]| matchers.iter().filter(|one| one.name == METRIC_NAME).all(|m| m.matches(name));
+    let own = match &expr.kind {
+        ExprKind::VectorSelector(selector) => accepts(&selector.matchers),
+        ExprKind::MatrixSelector(matrix) => accepts(&matrix.selector.matchers),
+        // It selects by itself whatever ends in `_info`.
+        ExprKind::Call(_) => expr.to_string().starts_with("info("),
+        _ => false,
+    };
+    own || expr.children().into_iter().any(|child| selects(child, name))
+}
+
+/// Whether an expression may give something else in a range than at an instant. Words inside texts count too: then it is only slower.
+fn depends_on_range(text: &str) -> bool {
+    ["start()", "end()", "step()", "range()"].iter().any(|word| text.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_say_which_names_they_can_choose() {
+        let check = |text: &str, name: &str, expected: bool| {
+            assert_eq!(selects(&ogive_query::parse(text).unwrap(), name), expected, "{text} {name}");
+        };
+        check("up == 0", "up", true);
+        check("up == 0", "down", false);
+        check("sum(rate({job=\"x\"}[5m]))", "anything", true);
+        check("max_over_time((a:b > 1)[1h:])", "a:b", true);
+        check("{__name__=~\"a:.*\"} / on() c", "a:b", true);
+        check("{__name__=~\"a:.*\"} / on() c", "ALERTS", false);
+    }
+}

@@ -1,0 +1,39 @@
+//! What surrounds an evaluation, and the elements of an expression within it.
+
+use std::collections::BTreeMap;
+
+use ogive_model::{Labels, Select};
+use ogive_query::value::{InstantSample, Point};
+use ogive_query::{Engine, Value};
+
+/// What surrounds an evaluation.
+pub struct Surroundings<'a> {
+    /// Evaluates expressions.
+    pub engine: &'a Engine,
+    /// Address under which people reach this server.
+    pub external_url: &'a str,
+    /// Labels of everything that leaves this server.
+    pub external_labels: &'a BTreeMap<String, String>,
+    /// A clock for how long evaluations take: any origin.
+    pub elapsed: &'a dyn Fn() -> std::time::Duration,
+    /// Ends an evaluation when it answers true.
+    pub cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// The elements of an expression; a scalar is one without labels.
+pub(crate) fn elements(
+    store: &dyn Select,
+    expr: &str,
+    time_ms: i64,
+    around: &Surroundings<'_>,
+) -> Result<Vec<InstantSample>, String> {
+    let result =
+        around.engine.instant_until(store, expr, time_ms, around.cancelled).map_err(|error| error.to_string())?;
+    match result.value {
+        Value::Vector(samples) => Ok(samples),
+        Value::Scalar { time_ms, value } => {
+            Ok(vec![InstantSample { labels: Labels::empty(), time_ms, value: Point::Float(value) }])
+        }
+        Value::String { .. } | Value::Matrix(_) => Err("rule result is not a vector or scalar".to_owned()),
+    }
+}

@@ -1,0 +1,132 @@
+//! `ogive rules`: what rules would have done.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::client::{Failure, Server};
+use super::exit::EXIT_FINDING;
+use super::files::FILES;
+
+/// 130 s: the longest that a query may take, and the way there and back.
+const TIMEOUT: Duration = Duration::from_secs(130);
+/// Other values of `for` when nobody names any.
+const HOLDS: [&str; 5] = ["0s", "2m", "5m", "15m", "1h"];
+
+/// Rule files, beside `ogive test rules` and `ogive config check`.
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum Rules {
+    Backtest(Backtest),
+}
+
+/// Evaluates a rule file over what is stored: how often would it have alerted, and how often with another `for`?
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The exit code is 1 when a rule failed.
+
+  ogive rules backtest rules.yml --start -30d
+  ogive rules backtest rules.yml --start -7d --for 2m --for 10m --rule HighLatency
+  ogive rules backtest rules.yml --start 2026-11-01T00:00:00Z --end 2026-11-02T00:00:00Z --json")]
+pub(crate) struct Backtest {
+    /// The rule file.
+    file: PathBuf,
+    /// Start: such as -30d, Unix seconds or RFC 3339.
+    #[arg(long, value_name = "TIME", default_value = "-1d", allow_hyphen_values = true)]
+    start: String,
+    /// End, in the same forms; now when left out.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    end: Option<String>,
+    /// Another `for` to count with; may be named several times. 0s, 2m, 5m, 15m and 1h when left out.
+    #[arg(long = "for", value_name = "TIME")]
+    holds: Vec<String>,
+    /// Between evaluations of groups that name no interval; that of the server when left out.
+    #[arg(long, value_name = "TIME")]
+    interval: Option<String>,
+    /// Show these alerts and recorded series alone; all are evaluated.
+    #[arg(long, value_name = "NAME")]
+    rule: Vec<String>,
+    /// Leave the list of transitions out.
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    server: Server,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &Rules) -> anyhow::Result<ExitCode> {
+    match command {
+        Rules::Backtest(options) => backtest(options),
+    }
+}
+
+fn backtest(options: &Backtest) -> anyhow::Result<ExitCode> {
+    let file = options.file.display().to_string();
+    let text = (FILES.read)(&options.file).with_context(|| format!("cannot read {file}"))?;
+    let body = match asked(options, &file, &text) {
+        Ok(body) => body,
+        Err(failure) => return Ok(failure.report()),
+    };
+    let document: Value = serde_json::from_str(&body).context("the server's answer is not JSON")?;
+    let mut data = document["data"].clone();
+    let mut rules = data["rules"].as_array().cloned().unwrap_or_default();
+    let is_wanted = |rule: &Value| {
+        options.rule.is_empty() || options.rule.iter().any(|name| rule["name"].as_str() == Some(name.as_str()))
+    };
+    rules.retain(is_wanted);
+    let failed = rules.iter().any(|rule| rule["failures"].as_u64().unwrap_or(0) > 0);
+    if options.json {
+        data["rules"] = Value::Array(rules);
+        println!("{data}");
+    } else {
+        rules.iter().flat_map(|rule| lines(rule, options.quiet)).for_each(|line| println!("{line}"));
+    }
+    Ok(if failed { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
+}
+
+fn asked(options: &Backtest, file: &str, text: &[u8]) -> Result<String, Failure> {
+    let mut params = vec![("file", file), ("start", options.start.as_str())];
+    params.extend(options.end.as_deref().map(|end| ("end", end)));
+    params.extend(options.interval.as_deref().map(|interval| ("interval", interval)));
+    if options.holds.is_empty() {
+        params.extend(HOLDS.map(|hold| ("for", hold)));
+    }
+    params.extend(options.holds.iter().map(|hold| ("for", hold.as_str())));
+    let query: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(params).finish();
+    options.server.post_bytes(&format!("/v1/rules/backtest?{query}"), text, TIMEOUT)
+}
+
+/// A rule for people.
+fn lines(rule: &Value, quiet: bool) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut out = Vec::new();
+    let (name, evaluations) = (text(&rule["name"]), &rule["evaluations"]);
+    match rule["summary"].as_str() {
+        Some(summary) => out.push(format!("{name}: {summary} ({evaluations} evaluations)")),
+        None => out.push(format!("{name}: recorded ({evaluations} evaluations)")),
+    }
+    if let Some(error) = rule["lastError"].as_str() {
+        out.push(format!("  {} evaluations failed, the last one: {error}", rule["failures"]));
+    }
+    if quiet {
+        return out;
+    }
+    let transitions = rule["transitions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for one in transitions {
+        let labels = one["labels"].as_object();
+        let labels = labels.into_iter().flatten().filter(|(name, _)| *name != "alertname");
+        let labels: Vec<String> = labels.map(|(name, value)| format!("{name}={value}")).collect();
+        let (time, from, to) = (text(&one["time"]), text(&one["from"]), text(&one["to"]));
+        out.push(format!("  {time} {from} -> {to} {{{}}} value {}", labels.join(","), one["value"]));
+    }
+    let left = rule["transitionsCount"].as_u64().unwrap_or(0).saturating_sub(transitions.len() as u64);
+    if left > 0 {
+        out.push(format!("  and {left} more transitions"));
+    }
+    out
+}

@@ -1,0 +1,99 @@
+//! `/v1/rules/backtest`: would these rules have alerted over what is stored?
+//!
+//! Limits: [`FILE_BYTES_MAX`] of rules, those of a query, and those of [`ogive_detect::rules::backtest`].
+
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use ogive_detect::rules::duration::parse_ms;
+use ogive_detect::rules::{Backtest, BacktestError, GroupDefaults, RuleFile, Surroundings, backtest};
+use serde_json::json;
+
+use super::App;
+use super::ask::ask;
+use super::body;
+use super::error::{ApiError, json as json_answer};
+use super::params::{self, Params};
+use super::resolution::Told;
+use super::views::Views;
+use ogive_alerting::backtest_report::report;
+
+/// 1 MiB of rules: some two thousand.
+const FILE_BYTES_MAX: usize = 1 << 20;
+/// A day, when the request does not name its start.
+const STRETCH_MS: i64 = 86_400_000;
+
+/// What is asked for beside the file.
+struct Asked {
+    path: String,
+    start_ms: i64,
+    end_ms: i64,
+    interval_ms: i64,
+    holds_ms: Vec<i64>,
+    external_url: String,
+    external_labels: std::collections::BTreeMap<String, String>,
+}
+
+/// Takes a rule file as the body and gives what became of each rule.
+pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
+    let mut params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
+    params.tenant = params::tenant(request.headers())?.unwrap_or_default();
+    let asked = asked(&app, &params)?;
+    let timeout_ms = params.duration("timeout")?;
+    let body = body::form(&app, request, FILE_BYTES_MAX).await?;
+    let body = ask(&app, timeout_ms, move |app, cancel| {
+        let text = std::str::from_utf8(&body.bytes).map_err(|_| ApiError::bad_data("the rules are not UTF-8"))?;
+        let file = RuleFile::parse(text).map_err(|errors| {
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            ApiError::bad_data(lines.join("\n"))
+        })?;
+        let store = Views::of(app, &params);
+        let told = Told { store: &store, resolution: None, cancel };
+        let engine = cancel.engine(app);
+        let test = Backtest {
+            path: &asked.path,
+            file: &file,
+            defaults: GroupDefaults { interval_ms: asked.interval_ms, query_offset_ms: 0 },
+            start_ms: asked.start_ms,
+            end_ms: asked.end_ms,
+            holds_ms: &asked.holds_ms,
+        };
+        let around = Surroundings {
+            engine: &engine,
+            external_url: &asked.external_url,
+            external_labels: &asked.external_labels,
+            elapsed: &|| Duration::ZERO,
+            cancelled: &|| cancel.is_set(),
+        };
+        let found = backtest(&test, &told, &around).map_err(|error| match error {
+            BacktestError::TooLarge(message) => ApiError::bad_data(message),
+            other => ApiError::timeout(other.to_string()),
+        })?;
+        Ok(json!({"status": "success", "data": report(&test, &found)}).to_string() + "\n")
+    });
+    Ok(json_answer(StatusCode::OK, body.await?))
+}
+
+fn asked(app: &App, params: &Params) -> Result<Asked, ApiError> {
+    let now_ms = app.clock.wall().div_euclid(1_000_000);
+    let time = |name: &str| params.ago(name, now_ms);
+    let end_ms = time("end")?.unwrap_or(now_ms).min(now_ms);
+    let start_ms = time("start")?.unwrap_or(end_ms - STRETCH_MS);
+    let span = |text: &str| parse_ms(text).map_err(|error| ApiError::bad_data(format!("for: {error}")));
+    let usual = app.alerting.setting();
+    let interval_ms = params.duration("interval")?.unwrap_or(usual.interval_ms);
+    if interval_ms < 1 {
+        return Err(ApiError::bad_data("the interval must be above zero"));
+    }
+    Ok(Asked {
+        path: params.get("file").unwrap_or_default().to_owned(),
+        start_ms,
+        end_ms,
+        interval_ms,
+        holds_ms: params.all("for").map(span).collect::<Result<_, _>>()?,
+        external_url: usual.external_url,
+        external_labels: usual.external_labels,
+    })
+}
