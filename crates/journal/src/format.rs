@@ -54,6 +54,10 @@ impl SegmentHeader {
     }
 }
 
+/// `durable` of a record that stands for one that was lost before anybody knew it to be durable. A reader of before takes it for bad bytes,
+/// which says the same.
+const VOID: u64 = u64::MAX;
+
 /// What stands before a record's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
@@ -81,6 +85,16 @@ impl RecordHeader {
         out.extend_from_slice(padding);
     }
 
+    /// Appends the frame that stands for the lost record `sequence` to `out`.
+    pub(crate) fn void_frame(sequence: u64, mark: u32, out: &mut Vec<u8>) {
+        Self::frame(sequence, VOID, mark, &[], out);
+    }
+
+    /// Whether it stands for a lost record.
+    pub(crate) const fn is_void(self) -> bool {
+        self.durable == VOID
+    }
+
     /// `None` when the bytes are not a record's header of this mark.
     pub(crate) fn decode(bytes: &[u8; RECORD_HEADER_BYTES], mark: u32) -> Option<Self> {
         if u32_at(bytes, 0) != mark || u32_at(bytes, 24) != crc32c::crc32c(&bytes[..24]) {
@@ -88,7 +102,8 @@ impl RecordHeader {
         }
         let header = Self { length: u32_at(bytes, 4), sequence: u64_at(bytes, 8), durable: u64_at(bytes, 16) };
         let in_range = header.length as usize <= RECORD_BYTES_MAX && header.sequence <= SEQUENCE_MAX;
-        (in_range && header.durable <= header.sequence).then_some(header)
+        let is_void = header.is_void() && header.length == 0;
+        (in_range && (header.durable <= header.sequence || is_void)).then_some(header)
     }
 
     pub(crate) fn frame_bytes(self) -> usize {

@@ -221,8 +221,10 @@ impl Journal {
         let good_end = loop {
             match reader.step()? {
                 Step::Record { durable, .. } => self.durable = self.durable.max(durable),
-                Step::Bad(bad) if recovery.corruptions.len() < CORRUPTIONS_MAX => recovery.corruptions.push(bad),
-                Step::Bad(_) => {}
+                Step::Void(bad) | Step::Bad(bad) if recovery.corruptions.len() < CORRUPTIONS_MAX => {
+                    recovery.corruptions.push(bad)
+                }
+                Step::Void(_) | Step::Bad(_) => {}
                 Step::End { offset } => break offset,
             }
         };
@@ -428,16 +430,17 @@ impl Journal {
             let mut reader = SegmentReader::open(&*self.disk, carried)?;
             let mut frame = Vec::new();
             loop {
+                frame.clear();
                 match reader.step()? {
                     Step::Record { sequence, durable } if sequence >= header.first => {
-                        frame.clear();
                         RecordHeader::frame(sequence, durable, header.mark, reader.payload(), &mut frame);
-                        file.write_all(&frame)?;
-                        bytes += frame.len() as u64;
                     }
-                    Step::Record { .. } | Step::Bad(_) => {}
+                    Step::Record { .. } => {}
+                    Step::Void(bad) | Step::Bad(bad) => void_frames(&bad, header, &mut frame),
                     Step::End { .. } => break,
                 }
+                file.write_all(&frame)?;
+                bytes += frame.len() as u64;
             }
             // A disk that had more than the others may have gone since it was read: a record is not counted that is not here.
             if reader.expected() != self.next {
@@ -616,7 +619,7 @@ impl Replay {
                     visit(Position(sequence), payload)?;
                     *expected = sequence + 1;
                 }
-                Step::Bad(mut bad) => {
+                Step::Void(mut bad) | Step::Bad(mut bad) => {
                     bad.lost = (bad.lost.0.max(*expected), bad.lost.1.min(limit));
                     if bad.lost.0 < bad.lost.1 {
                         *expected = bad.lost.1;
@@ -631,6 +634,17 @@ impl Replay {
             *expected = limit;
         }
         Ok(())
+    }
+}
+
+/// The frames that stand for lost records in a segment that goes on behind them: what reads it later, a scrub above all, need not take the
+/// hole for new damage. A hole that is proven is damage.
+fn void_frames(bad: &Corruption, header: &SegmentHeader, out: &mut Vec<u8>) {
+    let (from, to) = (bad.lost.0.max(header.first), bad.lost.1);
+    // No more records than the bad bytes had room for.
+    let room = (bad.end - bad.offset) / format::frame_bytes(0) as u64;
+    if !bad.proven && to.saturating_sub(from) <= room {
+        (from..to).for_each(|sequence| RecordHeader::void_frame(sequence, header.mark, out));
     }
 }
 

@@ -94,6 +94,8 @@ fn scrub_segment(
                 findings.extend(piece.bad.into_iter().map(|bad| Finding::of(bad, &section, &place)));
                 pace(place.end - place.start)?;
             }
+            // The start that met the hole reported it.
+            Step::Void(bad) => pace(bad.end - bad.offset)?,
             Step::Bad(bad) => {
                 let lost = (bad.lost.0, limit.map_or(bad.lost.1, |limit| bad.lost.1.min(limit)));
                 if lost.0 < lost.1 {

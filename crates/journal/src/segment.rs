@@ -67,6 +67,8 @@ pub fn segment_number(path: &Path) -> Option<u64> {
 pub(crate) enum Step {
     /// A record; its payload is [`SegmentReader::payload`].
     Record { sequence: u64, durable: u64 },
+    /// Stands for a record that was lost, and that the start which began this segment reported: its place.
+    Void(Corruption),
     /// Bad bytes, with a good record behind them that the next step gives.
     Bad(Corruption),
     /// No good record from `offset` on. Nothing torn when it is the file's end.
@@ -205,7 +207,8 @@ impl SegmentReader {
                 }
                 self.found = Some(header);
                 let lost = (self.expected, header.sequence);
-                let (path, proven) = (self.file.path().to_owned(), header.durable > self.expected);
+                let proven = header.durable > self.expected && !header.is_void();
+                let path = self.file.path().to_owned();
                 return Ok(Step::Bad(Corruption { path, offset: start, end: at, lost, proven }));
             }
             at += ALIGNMENT as u64;
@@ -219,6 +222,11 @@ impl SegmentReader {
         self.payload = from + RECORD_HEADER_BYTES..from + RECORD_HEADER_BYTES + header.length as usize;
         self.offset += frame as u64;
         self.expected = header.sequence + 1;
+        if header.is_void() {
+            let (path, lost) = (self.file.path().to_owned(), (header.sequence, header.sequence + 1));
+            let offset = self.offset - frame as u64;
+            return Ok(Step::Void(Corruption { path, offset, end: self.offset, lost, proven: false }));
+        }
         Ok(Step::Record { sequence: header.sequence, durable: header.durable })
     }
 
