@@ -22,7 +22,8 @@ pub struct Gather {
 
 impl Gather {
     /// For a body of `body` bytes.
-    pub(crate) fn of(body: usize) -> Self {
+    #[must_use]
+    pub fn new(body: usize) -> Self {
         Self { room: Room::of(body), ..Self::default() }
     }
 
@@ -44,8 +45,11 @@ impl Gather {
         self.series.len()
     }
 
-    /// The number of the series called `key`.
-    pub(crate) fn number(
+    /// The number of the series called `key`, and room for a sample without bins or text; `define` declares a new one.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when the body unfolds to more than it may; inside, what is wrong with the series.
+    pub fn number(
         &mut self,
         key: Key,
         define: impl FnOnce() -> Result<SeriesDef, Fault>,
@@ -70,6 +74,16 @@ impl Gather {
         self.samples.push(Sample { series, time_ns, start_ns: None, value });
     }
 
+    /// Adds a sample of the series `series`, with room for all of it.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when the body unfolds to more than it may.
+    pub fn push_value(&mut self, series: u32, time_ns: i64, value: Value) -> Result<(), Error> {
+        self.room.take(sample_bytes(Ok(&value)))?;
+        self.push(series, time_ns, value);
+        Ok(())
+    }
+
     /// What was gathered, as a batch; the next begins.
     #[must_use]
     pub fn take(&mut self, source: SourceId, sequence: u64, tenant: &Tenant) -> Batch {
@@ -82,7 +96,8 @@ impl Gather {
 
 /// What is known of a series of numbers or texts whose protocol has no types: a name that ends in `_total` is of a counter, by
 /// the convention of OpenMetrics, every other number a state.
-pub(crate) fn untyped(kind: Kind, name: &str) -> SeriesMeta {
+#[must_use]
+pub fn untyped(kind: Kind, name: &str) -> SeriesMeta {
     let counts = kind == Kind::Float && name.ends_with("_total");
     let temporality = if counts { Temporality::Cumulative } else { Temporality::Gauge };
     SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 }

@@ -29,7 +29,7 @@ pub mod statsd;
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 pub use error::Error;
-pub use gather::Gather;
+pub use gather::{Gather, untyped};
 pub use room::{BYTES_MAX as READ_BYTES_MAX, batch_bytes, bytes_max as read_bytes_max};
 
 /// What tells a request of `tenant` with the body `message` from others: one that is sent again is the same bytes. `about` is what

@@ -178,16 +178,20 @@ impl Names {
 }
 
 /// Label pairs of one series.
-pub(crate) struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Pairs<'a> {
     /// Those of a metric of this name.
-    pub(crate) fn named(name: Cow<'a, str>) -> Self {
+    #[must_use]
+    pub fn named(name: Cow<'a, str>) -> Self {
         Self(vec![(Cow::Borrowed(ogive_model::METRIC_NAME), name)])
     }
 
     /// Adds a label. One that is there already, also after the rule for names, has both values with a comma between them.
-    pub(crate) fn add(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    /// [`Fault::Tags`] without a name, or with that of the metric's name.
+    pub fn add(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) -> Result<(), Fault> {
         if name.is_empty() || name == ogive_model::METRIC_NAME {
             return Err(Fault::Tags);
         }
@@ -203,7 +207,11 @@ impl<'a> Pairs<'a> {
         Ok(())
     }
 
-    pub(crate) fn series(self, meta: ogive_model::SeriesMeta) -> Result<ogive_model::SeriesDef, Fault> {
+    /// The series that they name.
+    ///
+    /// # Errors
+    /// [`Fault::Labels`] when they break a limit.
+    pub fn series(self, meta: ogive_model::SeriesMeta) -> Result<ogive_model::SeriesDef, Fault> {
         ogive_model::SeriesDef::new(self.0, meta).map_err(|_| Fault::Labels)
     }
 }

@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-wire", &[]),
     ("ogive-capture", &[]),
     ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream"]),
+    ("ogive-irondb", &["ogive-hist", "ogive-model", "ogive-stream", "ogive-protocol"]),
     ("ogive-outgoing", &[]),
     (
         "ogive-door",

@@ -54,7 +54,7 @@ pub fn read(
     sequence: u64,
     options: &Options<'_>,
 ) -> Result<Read, Error> {
-    let (mut gather, mut out) = (Gather::of(body.len()), Read::default());
+    let (mut gather, mut out) = (Gather::new(body.len()), Read::default());
     for found in numbered(body) {
         let taken = match line(found.line) {
             Ok(line) => {
