@@ -72,7 +72,7 @@ pub(crate) async fn run(door: Arc<Door>, config: Input, files: Files) {
             pause = PAUSE;
         }
         let why = read.err().unwrap_or_else(|| "the queue is gone".to_owned());
-        eprintln!("ogive: amqp queue {:?}: {why}; again in {} ms", config.queue, pause.as_millis());
+        tracing::warn!("amqp queue {:?}: {why}; again in {} ms", config.queue, pause.as_millis());
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             _ = ending.wait_for(|ending| *ending) => return,

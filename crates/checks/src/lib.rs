@@ -141,10 +141,10 @@ impl Checks {
                                 note(&door, Entry::config(path, &owner, "checks", "signal HUP", &what));
                             }
                             self.flat = flat;
-                            eprintln!("ogive: {} checks are in force", work.checks.len());
+                            tracing::info!("{} checks are in force", work.checks.len());
                         }
                         Err(error) => {
-                            eprintln!("ogive: {error}; the checks stay as they were");
+                            tracing::warn!("{error}; the checks stay as they were");
                             note(&door, Entry::config(path, &(files.owner)(path), "checks_refused", "signal HUP", &error));
                         }
                     }

@@ -73,7 +73,7 @@ impl Entry {
 pub fn note(door: &Arc<Door>, entry: Entry) {
     let line: Vec<&str> = entry.text.lines().take(3).collect();
     let action = entry.labels.first().map_or("", |(_, action)| action);
-    eprintln!("ogive: audit: {action}: {}", line.join("; "));
+    tracing::info!("audit: {action}: {}", line.join("; "));
     let pending = &door.counters.audit;
     // ORDERING: Relaxed; a bound that a few may pass at once.
     if pending.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {

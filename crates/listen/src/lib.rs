@@ -63,7 +63,7 @@ pub fn bind(options: &Options) -> anyhow::Result<Bound> {
         }
         if !sockets.is_empty() {
             let names: Vec<String> = sockets.iter().map(Socket::name).collect::<Result<_, _>>()?;
-            eprintln!("ogive: taking {} at {}", protocol.name(), names.join(" and "));
+            tracing::info!("taking {} at {}", protocol.name(), names.join(" and "));
             protocols.push(Sockets { protocol, sockets });
         }
     }

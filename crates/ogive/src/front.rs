@@ -211,7 +211,7 @@ impl Ready {
         let given: Vec<String> = given.map(|flag| format!("{} = {}", flag.name, flag.values.join(","))).collect();
         audit::note(&app, Entry::started(&given.join("\n")));
         drop(in_the_runtime);
-        eprintln!("ogive: serving {} {what}", urls.join(" and "));
+        tracing::info!("serving {} {what}", urls.join(" and "));
         runtime.block_on(until_signal(listeners, app, signals, end));
         runtime.block_on(lines.stop());
         // The ends of what was scraped, and what checks found and the backend did not have yet.
@@ -298,7 +298,7 @@ async fn until_signal(listeners: Vec<TcpListener>, app: http::App, signals: Sign
     let mut ending = app.ending.clone();
     tokio::spawn(async move {
         signals.any().await;
-        eprintln!("ogive: ending; what was acknowledged is safe");
+        tracing::info!("ending; what was acknowledged is safe");
         let _ = end.send(true);
     });
     let (web, query_timeout) = (app.web.clone(), app.limits.query_timeout());

@@ -10,6 +10,7 @@ mod front;
 #[doc(hidden)]
 pub mod fuzz;
 mod http;
+mod log_output;
 #[cfg(test)]
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;

@@ -137,7 +137,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     runtime.shutdown_timeout(Duration::from_secs(1));
     // Dropping the last handle ends the store after what was submitted is durable.
     drop(store);
-    eprintln!("ogive: ended");
+    tracing::info!("ended");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -132,7 +132,7 @@ impl Discovery {
     fn tell(&mut self, source: &str, error: Option<String>) {
         match error {
             Some(error) if self.reported.get(source) != Some(&error) => {
-                eprintln!("ogive: job {:?}: {source}: {error}; its targets stay as they were", self.job.name);
+                tracing::warn!("job {:?}: {source}: {error}; its targets stay as they were", self.job.name);
                 self.reported.insert(source.to_owned(), error);
             }
             Some(_) => {}

@@ -83,7 +83,7 @@ impl Scraping {
     pub fn open(options: &ScrapeOptions, files: Files) -> anyhow::Result<Self> {
         let config = read(&options.files, files).map_err(anyhow::Error::msg)?;
         for warning in &config.warnings {
-            eprintln!("ogive: {warning}");
+            tracing::warn!("{warning}");
         }
         Ok(Self { paths: options.files.clone(), files, config })
     }
@@ -133,7 +133,7 @@ impl Scraping {
             let done = match read {
                 Ok((config, marks)) => {
                     self.config.marks = marks;
-                    config.warnings.iter().for_each(|warning| eprintln!("ogive: {warning}"));
+                    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
                     let before = jobs.by_name();
                     jobs.become_of(config.jobs).await;
                     let what = changes(&before, &jobs.by_name());
@@ -141,11 +141,11 @@ impl Scraping {
                         let owner = (self.files.owner)(path);
                         note(&jobs.context.door, Entry::config(path, &owner, "scrape", by, &what));
                     }
-                    eprintln!("ogive: {} scrape jobs are in force", jobs.pools.len());
+                    tracing::info!("{} scrape jobs are in force", jobs.pools.len());
                     Ok(())
                 }
                 Err(error) => {
-                    eprintln!("ogive: {error}; the scrape configuration stays as it was");
+                    tracing::warn!("{error}; the scrape configuration stays as it was");
                     if let Some(path) = self.paths.first() {
                         note(
                             &jobs.context.door,
@@ -224,7 +224,7 @@ impl Jobs {
             };
             match Pool::start(&self.context, Arc::new(job), before) {
                 Ok(pool) => drop(self.pools.insert(name, pool)),
-                Err(error) => eprintln!("ogive: {error}; it is not scraped"),
+                Err(error) => tracing::error!("{error}; it is not scraped"),
             }
         }
     }

@@ -146,7 +146,7 @@ impl Work {
         }
         reported.dedup();
         if reported != self.reported {
-            reported.iter().take(10).for_each(|error| eprintln!("ogive: job {:?}: {error}", self.job.name));
+            reported.iter().take(10).for_each(|error| tracing::warn!("job {:?}: {error}", self.job.name));
             self.reported = reported;
         }
         self.groups = Some(groups);

@@ -78,7 +78,7 @@ impl Embedded {
     pub fn finish(&self) {
         self.2.end();
         if let Err(error) = self.0.flush_whole() {
-            eprintln!("ogive: what is in memory stays in the journal: {error}");
+            tracing::error!("what is in memory stays in the journal: {error}");
         }
     }
 }
@@ -90,10 +90,10 @@ const TOLD_MAX: usize = 10;
 
 /// Tells on standard error what a look at stored bytes found: the first ones, and how many more.
 pub(crate) fn tell_findings<T: std::fmt::Display>(look: &str, findings: &[T]) {
-    findings.iter().take(TOLD_MAX).for_each(|finding| eprintln!("ogive: {look}: {finding}"));
+    findings.iter().take(TOLD_MAX).for_each(|finding| tracing::warn!("{look}: {finding}"));
     if findings.len() > TOLD_MAX {
         let more = findings.len() - TOLD_MAX;
-        eprintln!("ogive: {look}: {more} more findings are not shown here; see `ogive status` and `ogive disk list`");
+        tracing::warn!("{look}: {more} more findings are not shown here; see `ogive status` and `ogive disk list`");
     }
 }
 
@@ -127,19 +127,19 @@ impl Observer for Heard {
     fn flush(&self, ns: u64) {
         self.meters.flush.record_ns(ns);
         if self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            eprintln!("ogive: blocks are written again; nothing is lost");
+            tracing::info!("blocks are written again; nothing is lost");
         }
     }
 
     fn clock_doubted(&self, lag_ms: i64) {
         let seconds = lag_ms / 1000;
         if seconds > 0 {
-            eprintln!(
-                "ogive: retention: the clock is {seconds} s ahead of what else is known of the time; nothing is dropped by it alone but an \
+            tracing::warn!(
+                "retention: the clock is {seconds} s ahead of what else is known of the time; nothing is dropped by it alone but an \
                  hour for each hour that passes, until two senders bring data of that time or you run `ogive retention confirm`"
             );
         } else {
-            eprintln!("ogive: retention: the clock is confirmed, and data is dropped by it");
+            tracing::info!("retention: the clock is confirmed, and data is dropped by it");
         }
     }
 
@@ -152,8 +152,8 @@ impl Observer for Heard {
         let problem = error.to_string();
         let mut told = self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner);
         if told.as_ref() != Some(&problem) {
-            eprintln!(
-                "ogive: cannot write blocks: {problem}; samples stay in the journal and in memory, and it is tried again"
+            tracing::error!(
+                "cannot write blocks: {problem}; samples stay in the journal and in memory, and it is tried again"
             );
             *told = Some(problem);
         }

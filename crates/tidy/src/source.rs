@@ -30,6 +30,11 @@ const FENCED_CALLS: &[(&[&str], &[&str], &str)] = &[
     (&["File", "create"], &["crates/journal/src/disk"], "files are reached through the Disk trait"),
 ];
 
+/// Where a line may be printed to standard error as it is: commands that a person runs, and the exporter, which lives in programs
+/// of others and must not choose their logging.
+const MAY_PRINT: &[&str] =
+    &["crates/ogive/src/cli/", "crates/export/src/exporter.rs", "crates/store/src/crash_tests/", "examples/"];
+
 /// One file of the project's Rust source.
 #[derive(Debug)]
 pub struct SourceFile {
@@ -203,6 +208,16 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         visit::visit_item_impl(self, item);
     }
 
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        let is_print = ["eprintln", "eprint"].iter().any(|name| item.path.is_ident(name));
+        if is_print && self.test_depth == 0 && !MAY_PRINT.iter().any(|place| self.path.starts_with(place)) {
+            let reason =
+                "eprintln: a role logs through tracing, so that level, time and form are the operator's choice";
+            self.contents.fenced_calls.push((item.span().start().line, reason.to_owned()));
+        }
+        visit::visit_macro(self, item);
+    }
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         self.path(&segments, path.span());
@@ -232,6 +247,14 @@ mod tests {
         assert_eq!(contents("crates/store/tests/a.rs", text).fenced_calls.len(), 0);
         let text = "use std::{fs::{self, File}, io}; // std::fs in words\nconst A: &str = \"std::fs\";";
         assert_eq!(contents("crates/store/src/lib.rs", text).fenced_calls.len(), 2);
+    }
+
+    #[test]
+    fn a_line_on_standard_error_is_found_outside_commands() {
+        let text = "fn f() { eprintln!(\"no\"); } #[cfg(test)] mod t { fn g() { eprintln!(\"yes\"); } }";
+        assert_eq!(contents("crates/scrape/src/lib.rs", text).fenced_calls.len(), 1);
+        assert_eq!(contents("crates/ogive/src/cli/query/mod.rs", text).fenced_calls.len(), 0);
+        assert_eq!(contents("crates/ogive/tests/serve.rs", text).fenced_calls.len(), 0);
     }
 
     #[test]

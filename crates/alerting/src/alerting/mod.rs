@@ -103,7 +103,7 @@ async fn reload_on_signal(work: std::sync::Weak<Work>, mut ending: watch::Receiv
         let Some(work) = work.upgrade() else { return };
         let done = tokio::task::spawn_blocking(move || work.reload("signal HUP")).await;
         if let Ok(Err(error)) = done {
-            eprintln!("ogive: {error}; the rules stay as they were");
+            tracing::warn!("{error}; the rules stay as they were");
         }
     }
 }

@@ -118,7 +118,7 @@ impl Work {
         context: Context,
     ) -> Self {
         let kept = place(&context.upkeep).read().unwrap_or_else(|error| {
-            eprintln!("ogive: alerts: {error:#}; alerts begin anew");
+            tracing::warn!("alerts: {error:#}; alerts begin anew");
             Snapshot::default()
         });
         let now_ms = context.door.clock.wall().div_euclid(1_000_000);
@@ -299,7 +299,7 @@ impl Work {
             Err(error) => {
                 let problem = format!("{error:#}");
                 if state.problem.as_ref() != Some(&problem) {
-                    eprintln!("ogive: the state of alerts cannot be kept: {problem}; they are sent all the same");
+                    tracing::error!("the state of alerts cannot be kept: {problem}; they are sent all the same");
                 }
                 // An alert that nobody hears of is worse than one that a restart repeats.
                 (state.saved, state.problem) = (generation, Some(problem));
@@ -362,7 +362,7 @@ impl Work {
             }
             Answer::Refused(error) => {
                 queue.counts.refused += batch.len() as u64;
-                eprintln!("ogive: {} alerts were refused: {error}", batch.len());
+                tracing::error!("{} alerts were refused: {error}", batch.len());
                 queue.last_error = Some(error);
                 true
             }
@@ -370,7 +370,7 @@ impl Work {
                 queue.counts.failed_requests += 1;
                 queue.failures += 1;
                 if queue.last_error.as_ref() != Some(&error) {
-                    eprintln!("ogive: alerts wait and are sent again: {error}");
+                    tracing::warn!("alerts wait and are sent again: {error}");
                 }
                 queue.last_error = Some(error);
                 false
@@ -436,7 +436,7 @@ impl Runner for Work {
                 ),
             );
         }
-        eprintln!("ogive: {count} groups of rules are in force");
+        tracing::info!("{count} groups of rules are in force");
         self.save();
         Ok(())
     }

@@ -134,7 +134,7 @@ impl Work {
                         }
                         slice_ms = (slice_ms / 2).max(SLICE_MS_MIN);
                         if !std::mem::replace(&mut self.has_failed, true) {
-                            eprintln!("ogive: detecting: {error:#}; it is tried again");
+                            tracing::warn!("detecting: {error:#}; it is tried again");
                         }
                     }
                 }
@@ -157,7 +157,7 @@ impl Work {
         // A finding that cannot be stored is on the board all the same.
         if let Err(error) = self.store(&tenant, &news) {
             self.failures += 1;
-            eprintln!("ogive: {} findings were not stored: {error:#}", news.len());
+            tracing::error!("{} findings were not stored: {error:#}", news.len());
         }
         Ok(())
     }

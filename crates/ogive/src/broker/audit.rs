@@ -26,7 +26,7 @@ const METRIC: &str = "ogive_config_change";
 /// `by`: what made the broker read it.
 pub(super) fn tell(door: &Door, broker: &Broker, (path, by): (&Path, &str), config: &Config) {
     if let Err(error) = changed(door, broker, (path, by), config) {
-        eprintln!("ogive: how the configuration changed is told later: {error:#}");
+        tracing::warn!("how the configuration changed is told later: {error:#}");
     }
 }
 

@@ -178,7 +178,7 @@ impl Destination {
         let cursor = match Cursor::read(&RealDisk, &path) {
             Ok(cursor) => cursor,
             Err(error @ Error::Cursor { .. }) => {
-                eprintln!("ogive: {error}; {} gets all that is in the spool again, and counts it once", config.name);
+                tracing::warn!("{error}; {} gets all that is in the spool again, and counts it once", config.name);
                 None
             }
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
@@ -394,7 +394,7 @@ impl Destination {
         let is_known =
             state.figures.problem.as_ref().is_some_and(|(told_ms, told)| *told == problem && now_ms - told_ms < 60_000);
         if !is_known {
-            eprintln!("ogive: {}: {problem}", self.config.name);
+            tracing::warn!("{}: {problem}", self.config.name);
             self.note(state, problem);
         }
     }

@@ -99,7 +99,7 @@ pub(crate) fn run(path: &Path, kernel: AskKernel) -> anyhow::Result<ExitCode> {
     if let Ok(running) = Arc::try_unwrap(running).map_err(|running| running.end()) {
         running.end();
     }
-    eprintln!("ogive: ended; what is in the spool goes with the next start");
+    tracing::info!("ended; what is in the spool goes with the next start");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -123,7 +123,7 @@ impl Running {
         };
         let opened = Spool::open(Arc::new(RealDisk), &directory.join("journal"), options);
         let (spool, findings) = opened.with_context(|| format!("cannot open the spool in {}", directory.display()))?;
-        findings.iter().for_each(|finding| eprintln!("ogive: recovery: {finding}"));
+        findings.iter().for_each(|finding| tracing::warn!("recovery: {finding}"));
         let around = Around { board: spool.board(), bell: Arc::default(), clock, name: config.name.clone(), cursors };
         let broker = Arc::new(Broker::new(around, limits(config)));
         broker.lay_by();
@@ -261,7 +261,7 @@ async fn reload(
             let waiting: Vec<String> = awaits_restart(&before, &config).into_iter().collect();
             if !waiting.is_empty() {
                 let keys = waiting.join(", ");
-                eprintln!("ogive: {keys} changes only with a restart; destinations and limits are in force");
+                tracing::warn!("{keys} changes only with a restart; destinations and limits are in force");
             }
             audit::tell(&shared, &running.broker, (&path, "signal HUP"), &config);
             Ok(marks)
@@ -271,10 +271,10 @@ async fn reload(
         match read {
             Ok(Ok(next)) => {
                 marks = next;
-                eprintln!("ogive: the configuration was read again");
+                tracing::info!("the configuration was read again");
             }
-            Ok(Err(error)) => eprintln!("ogive: the old configuration stays: {error:#}"),
-            Err(_) => eprintln!("ogive: the old configuration stays: taking the new one failed"),
+            Ok(Err(error)) => tracing::error!("the old configuration stays: {error:#}"),
+            Err(_) => tracing::error!("the old configuration stays: taking the new one failed"),
         }
     }
 }

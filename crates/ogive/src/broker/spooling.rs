@@ -165,7 +165,7 @@ impl Broker {
     fn tell(&self, problem: Option<String>) {
         let mut told = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(problem) = problem.as_ref().filter(|problem| told.as_ref() != Some(*problem)) {
-            eprintln!("ogive: {problem}");
+            tracing::warn!("{problem}");
         }
         *told = problem;
     }
@@ -468,7 +468,7 @@ impl Writer {
         let problem = done.err().map(|error| format!("{error:#}"));
         if problem != self.problem {
             let said = problem.as_deref().unwrap_or("the spool is within its limits again");
-            eprintln!("ogive: spool: {said}");
+            tracing::warn!("spool: {said}");
             self.problem = problem;
         }
     }
@@ -491,8 +491,8 @@ impl Writer {
         let until = self.broker.around.clock.now() + TURN.as_nanos() as u64;
         let (now_ms, tell) = self.age_clock.look(self.broker.around.times());
         if tell && self.broker.limits().age_ms_max.is_some() {
-            eprintln!(
-                "ogive: spool: the clock is far ahead of the newest batches; by it alone age-max gives up an hour more for each hour \
+            tracing::warn!(
+                "spool: the clock is far ahead of the newest batches; by it alone age-max gives up an hour more for each hour \
                  that passes, until it is caught up with"
             );
         }

@@ -12,7 +12,7 @@ use super::clock::kernel::Directory;
 use super::exit::{EXIT_FINDING, EXIT_USAGE};
 use super::format::thousands;
 use super::terminal::Terminal;
-use crate::broker;
+use crate::{broker, log_output};
 
 /// Takes what `serve` takes, keeps it safe on its disk, and brings it to every cluster.
 #[derive(clap::Args, Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct BrokerCommand {
     /// File of the broker in TOML: listeners, spool, destinations (docs/broker.md). SIGHUP reads it again.
     #[arg(short, long, value_name = "FILE", env = "OGIVE_BROKER_CONFIG")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    log: log_output::Options,
     #[command(flatten)]
     kernel: Directory,
     #[command(subcommand)]
@@ -52,6 +54,7 @@ pub(crate) fn run(command: &BrokerCommand, terminal: &Terminal) -> anyhow::Resul
         eprintln!("ogive: name the broker's file: ogive broker -c broker.toml");
         return Ok(ExitCode::from(EXIT_USAGE));
     };
+    log_output::start(&command.log);
     command.kernel.apply(Clock::global());
     broker::run(path, command.kernel.asker())
 }

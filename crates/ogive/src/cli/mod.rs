@@ -43,6 +43,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::http::Flags;
+use crate::log_output;
 use exit::{EXIT_FINDING, EXIT_USAGE};
 use terminal::{Color, Terminal};
 
@@ -127,6 +128,9 @@ pub fn run() -> ExitCode {
         }
     };
     let terminal = Terminal::detect(cli.color);
+    if !matches!(&cli.command, Command::Serve(_) | Command::Broker(_)) {
+        log_output::start_of_command();
+    }
     let outcome = match &cli.command {
         Command::Serve(options) => serve::run(options, flags),
         Command::Broker(command) => broker::run(command, &terminal),
@@ -161,7 +165,11 @@ pub fn run() -> ExitCode {
         }
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("ogive: {error:#}");
+        if log_output::is_of_a_role() {
+            tracing::error!("{error:#}");
+        } else {
+            eprintln!("ogive: {error:#}");
+        }
         ExitCode::from(EXIT_FINDING)
     })
 }

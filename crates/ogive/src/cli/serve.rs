@@ -10,7 +10,7 @@ use ogive_query::EngineOptions;
 use ogive_text::size;
 
 use super::clock::kernel::Directory;
-use crate::{forward, http, server};
+use crate::{forward, http, log_output, server};
 use ogive_alerting::{alerting, detection};
 use ogive_checks as checks;
 use ogive_listen as listen;
@@ -87,6 +87,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     forward: forward::Options,
     #[command(flatten)]
+    log: log_output::Options,
+    #[command(flatten)]
     kernel: Directory,
 }
 
@@ -142,6 +144,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// Runs the command.
 pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCode> {
+    log_output::start(&options.log);
     options.kernel.apply(Clock::global());
     let ask = options.kernel.asker();
     let Serve { listen, data, degraded, scrub_rate, limits, queries, .. } = options;
@@ -153,7 +156,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         arrivals: options.journal_arrivals,
     };
     if let Some(path) = &options.config {
-        eprintln!("ogive: options of {}", path.display());
+        tracing::info!("options of {}", path.display());
     }
     let (queries, otlp) = (*queries, options.otlp.clone());
     let admin = options.enable_admin_api;

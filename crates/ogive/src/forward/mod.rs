@@ -193,7 +193,7 @@ impl Work {
 
     fn say(&mut self, what: &str) {
         if self.said.as_deref() != Some(what) {
-            eprintln!("ogive: forward {}: {what}", self.forward.name);
+            tracing::warn!("forward {}: {what}", self.forward.name);
             self.said = Some(what.to_owned());
         }
     }
@@ -254,7 +254,7 @@ impl Work {
                     to_ms = from_ms + ((to_ms - from_ms) / 2).div_euclid(SECOND_MS).max(1) * SECOND_MS;
                 }
                 Err(error @ SelectError::TooManySamples { .. }) => {
-                    eprintln!("ogive: forward {}: second {} is skipped: {error}", self.forward.name, to_ms / SECOND_MS);
+                    tracing::warn!("forward {}: second {} is skipped: {error}", self.forward.name, to_ms / SECOND_MS);
                     self.change(|figure| figure.seconds_skipped += 1);
                     return Ok((to_ms, Vec::new()));
                 }

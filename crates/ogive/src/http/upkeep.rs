@@ -90,7 +90,7 @@ pub(super) async fn confirm_clock(
     }
     with_store(&app, |_, store| {
         let lag_ms = store.believe_clock();
-        eprintln!("ogive: retention: an operator confirmed the clock, which was {} s ahead", lag_ms / 1000);
+        tracing::info!("retention: an operator confirmed the clock, which was {} s ahead", lag_ms / 1000);
         Ok((StatusCode::OK, retention_document(store)))
     })
     .await

@@ -172,7 +172,7 @@ impl Web {
         if made_of == self.current().made_of {
             if found.refused.take().is_some() {
                 self.counters.door.set_refused(false);
-                eprintln!("ogive: {} is again what is in force", path.display());
+                tracing::info!("{} is again what is in force", path.display());
             }
             found.fresh = None;
             return false;
@@ -180,7 +180,7 @@ impl Web {
         if let Some(refused) = found.refused.as_mut().filter(|refused| refused.made_of == made_of) {
             refused.looks += 1;
             if refused.looks.is_multiple_of(SAY_AGAIN) {
-                eprintln!("ogive: the web configuration before is still in force: {}", refused.why);
+                tracing::warn!("the web configuration before is still in force: {}", refused.why);
             }
             return false;
         }
@@ -193,14 +193,14 @@ impl Web {
             Ok(Some(next)) => {
                 *found = Found::default();
                 self.counters.door.set_refused(false);
-                eprintln!("ogive: {} is in force as it is now", path.display());
+                tracing::info!("{} is in force as it is now", path.display());
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
                 self.counters.door.reloads.add(1);
                 true
             }
             Err(error) => {
                 let why = format!("{error:#}");
-                eprintln!("ogive: the web configuration before stays in force: {why}");
+                tracing::warn!("the web configuration before stays in force: {why}");
                 *found = Found { fresh: None, refused: Some(Refused { made_of, why, looks: 0 }) };
                 self.counters.door.reloads_failed.add(1);
                 self.counters.door.set_refused(true);

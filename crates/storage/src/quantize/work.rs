@@ -125,7 +125,7 @@ impl Work {
                     Err(error) => {
                         marked.counts.failures.add(1);
                         if !std::mem::replace(&mut turn.has_failed, true) {
-                            eprintln!("ogive: quantizing {}: {error:#}; it is tried again", marked.rule.text);
+                            tracing::warn!("quantizing {}: {error:#}; it is tried again", marked.rule.text);
                         }
                     }
                 }

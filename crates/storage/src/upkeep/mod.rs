@@ -151,13 +151,13 @@ pub fn open_mirror(directories: &[PathBuf], degraded: bool) -> anyhow::Result<(M
         .collect::<anyhow::Result<_>>()?;
     // One that is not there keeps the mirror shut as one that was named does.
     for root in added_members(&members).into_iter().filter(|root| root.is_dir()) {
-        eprintln!("ogive: disk: {} was added while the server ran, and is used with the others", root.display());
+        tracing::info!("disk: {} was added while the server ran, and is used with the others", root.display());
         members.push(Member { root, disk: Arc::new(RealDisk) });
     }
     let options = MirrorOptions {
         degraded,
         random: Box::new(drawn),
-        tell: Arc::new(|sentence| eprintln!("ogive: disk: {sentence}")),
+        tell: Arc::new(|sentence| tracing::warn!("disk: {sentence}")),
     };
     match MirrorDisk::open(members, options) {
         Ok(opened) => Ok(opened),

@@ -74,7 +74,7 @@ impl Upkeep {
             while !own.ending.load(Ordering::Relaxed) {
                 std::thread::park_timeout(LOOK);
                 for finding in own.mirror.check() {
-                    eprintln!("ogive: disk: {finding}");
+                    tracing::warn!("disk: {finding}");
                 }
                 if rate > 0 && own.clock.now() >= due_ns {
                     // One that somebody asked for is as good.
