@@ -5,6 +5,7 @@
 
 use roaring::RoaringBitmap;
 
+use crate::Error;
 use crate::bytes::{Broken, Cursor, put_bytes, put_varint};
 
 const LIST: u8 = 0;
@@ -13,6 +14,19 @@ const BITMAP: u8 = 1;
 pub(crate) const LIST_MAX: usize = 32;
 /// 64 Mi labels in a block: past it a block should be several.
 const LABELS_MAX: usize = 1 << 26;
+
+/// Whether a block may have so many labels: what [`Postings::parse`] reads.
+///
+/// # Errors
+/// [`Error::Refused`]: a block that has more would be written and never read again.
+pub(crate) fn check(labels: usize) -> Result<(), Error> {
+    if labels > LABELS_MAX {
+        let problem =
+            format!("a block would have {labels} labels where at most {LABELS_MAX} can be read; keep fewer series");
+        return Err(Error::Refused { problem });
+    }
+    Ok(())
+}
 
 /// Appends the postings of all labels, by ascending label; each list ascends.
 pub(crate) fn put<'a>(out: &mut Vec<u8>, lists: impl ExactSizeIterator<Item = &'a [u32]>) {
@@ -111,6 +125,27 @@ fn get_one(bytes: &[u8]) -> Result<RoaringBitmap, Broken> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// The reader's limit was not the writer's: a block of more labels was written, and then no start could read it.
+    #[test]
+    fn as_many_labels_as_may_be_come_back_and_one_more_is_refused() {
+        let mut out = Vec::new();
+        put(&mut out, (0..LABELS_MAX).map(|_| &[7_u32][..]));
+        assert!(check(LABELS_MAX).is_ok());
+        let postings = Postings::parse(out).unwrap();
+        let mut series = RoaringBitmap::new();
+        postings.add_to(&mut series, LABELS_MAX as u32 - 1, 8).unwrap();
+        assert_eq!((postings.len(), series.iter().collect::<Vec<_>>()), (LABELS_MAX, vec![7]));
+        // One more than that: its count alone is refused, whatever follows.
+        let Postings { bytes, .. } = postings;
+        let mut more = Vec::new();
+        put_varint(&mut more, LABELS_MAX as u64 + 1);
+        let old = Cursor::new(&bytes).varint().map(|_| more.len()).unwrap();
+        let more = [&more[..], &bytes[old..], &[2, LIST, 7]].concat();
+        let problem = Postings::parse(more).err().unwrap().problem;
+        assert!(problem.contains("at most 67108864"), "{problem}");
+        assert!(matches!(check(LABELS_MAX + 1), Err(Error::Refused { .. })));
+    }
 
     proptest! {
         #[test]

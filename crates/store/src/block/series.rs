@@ -5,6 +5,7 @@
 
 use ogive_model::{Kind, Temporality, TimeRange};
 
+use crate::Error;
 use crate::block::format::PAGE_SERIES;
 use crate::bytes::{Broken, Cursor, put_signed, put_varint};
 
@@ -42,9 +43,23 @@ impl ChunkEntry {
 /// Labels of one series; the model takes no more.
 const LABELS_MAX: usize = ogive_model::Labels::COUNT_MAX;
 /// 16 Mi chunks of one series in one block: 68 years of 1 s cells.
-const CHUNKS_MAX: usize = 1 << 24;
+pub(crate) const CHUNKS_MAX: usize = 1 << 24;
 /// 64 MiB: four texts of the largest size that is taken.
 pub(crate) const CHUNK_BYTES_MAX: usize = 64 << 20;
+
+/// Whether a series may have so many chunks, and its last one so many bytes: what [`get_page`] reads.
+///
+/// # Errors
+/// [`Error::Refused`]: a block that says more would be written and never read again.
+pub(crate) fn check(chunks: usize, chunk_bytes: usize) -> Result<(), Error> {
+    for (found, limit, what) in [(chunks, CHUNKS_MAX, "chunks"), (chunk_bytes, CHUNK_BYTES_MAX, "bytes in a chunk")] {
+        if found > limit {
+            let problem = format!("a series of a block would have {found} {what} where at most {limit} can be read");
+            return Err(Error::Refused { problem });
+        }
+    }
+    Ok(())
+}
 
 /// Appends a page of at least one and at most [`PAGE_SERIES`] series.
 pub(crate) fn put_page(out: &mut Vec<u8>, entries: &[Entry]) {

@@ -212,6 +212,7 @@ impl Writer {
         let data = &part.data;
         let times = chunk::sample_times(data);
         let mut none = Packer::new(Effort::Quick);
+        let held = self.entries.last().filter(|_| part.goes_on).map_or(0, |entry| entry.chunks.len());
         let mut chunks = Vec::new();
         for rows in chunk::cut(data) {
             let (start, offset) = (self.buffer.len(), self.offset());
@@ -221,6 +222,7 @@ impl Writer {
             };
             chunk::put(&mut self.buffer, data, rows.clone(), packer);
             let bytes = &self.buffer[start..];
+            series::check(held + chunks.len() + 1, bytes.len())?;
             chunks.push(ChunkEntry {
                 offset,
                 length: u32::try_from(bytes.len()).expect("chunks are limited"),
@@ -294,6 +296,7 @@ impl Writer {
         if self.entries.is_empty() {
             return Ok(None);
         }
+        postings::check(self.labels.lists.len())?;
         self.put_dictionary();
         let chunks = self.end_section(format::HEADER_BYTES)?;
         let (labels, lists) = std::mem::take(&mut self.labels).into_sorted(&mut self.entries);
@@ -455,3 +458,7 @@ impl LabelTable {
         (fst.into_inner().expect("memory takes every write"), lists)
     }
 }
+
+#[cfg(test)]
+#[path = "limit_tests.rs"]
+mod limit_tests;
