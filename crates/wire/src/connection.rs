@@ -10,6 +10,7 @@
 
 use crate::decoder::{Context, Decoder, Pairing, Side, Step};
 use crate::exchange::{Exchange, Exchanges, Fate, Key, Reason, Sink, Unanswered};
+use crate::rare::Rare;
 use crate::runs::Runs;
 use crate::span::{Nanos, Span};
 
@@ -50,13 +51,14 @@ struct Direction {
     /// Bytes that the decoder consumed.
     offset: u64,
     /// Bytes from `offset` to `received`.
-    unread: Vec<u8>,
+    unread: Rare<Vec<u8>>,
     /// Capture times from `offset` on.
     runs: Runs,
     last: Option<Nanos>,
     skip: u64,
     until_close: bool,
-    need: usize,
+    /// Unread bytes that the decoder waits for, at most [`MAX_HEAD`] and one.
+    need: u32,
     is_lost: bool,
     /// The next byte must begin a message.
     verify: bool,
@@ -82,7 +84,7 @@ impl Direction {
     fn forget(&mut self) -> u64 {
         let unread = self.received - self.offset;
         self.offset = self.received;
-        self.unread = Vec::new();
+        self.unread = Rare::default();
         self.runs.clear();
         self.skip = 0;
         self.need = 0;
@@ -102,7 +104,7 @@ pub struct Connection {
     is_uncertain: bool,
     /// Bytes of the server that had passed when the place was lost; `None` for a connection seen from its middle.
     server_at_loss: Option<u64>,
-    counts: Counts,
+    counts: Rare<Counts>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -125,7 +127,7 @@ impl Connection {
             is_opaque: false,
             is_uncertain: false,
             server_at_loss: None,
-            counts: Counts::default(),
+            counts: Rare::default(),
         }
     }
 
@@ -151,7 +153,7 @@ impl Connection {
     /// What was counted.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.counts
+        self.counts.get().copied().unwrap_or_default()
     }
 
     /// Requests seen so far, whatever became of them.
@@ -193,7 +195,7 @@ impl Connection {
         let direction = &mut self.sides[side.index()];
         direction.extend(bytes.len() as u64, Some(at));
         if direction.is_lost || self.is_opaque {
-            self.counts.unread_bytes += direction.forget();
+            self.counts.make().unread_bytes += direction.forget();
             direction.last = Some(at);
             if !self.is_opaque {
                 // An answer may have been among them.
@@ -228,7 +230,7 @@ impl Connection {
         let had_unread = direction.received > direction.offset;
         direction.extend(bytes, at);
         if direction.is_lost || self.is_opaque {
-            self.counts.unread_bytes += direction.forget();
+            self.counts.make().unread_bytes += direction.forget();
             direction.last = at;
             if !self.is_opaque {
                 self.exchanges.doubt_all();
@@ -259,7 +261,7 @@ impl Connection {
                 }
                 Step::Need(bytes) => {
                     let direction = &mut self.sides[side.index()];
-                    direction.need = bytes;
+                    direction.need = small(bytes);
                     return direction.received == direction.offset;
                 }
                 Step::Take(0) => {}
@@ -282,7 +284,7 @@ impl Connection {
 
     /// Lets the decoder read what is unread, `fresh` last.
     fn pump(&mut self, side: Side, fresh: &[u8]) {
-        let mut buffer = std::mem::take(&mut self.sides[side.index()].unread);
+        let mut buffer = self.sides[side.index()].unread.take();
         let is_buffered = !buffer.is_empty();
         if is_buffered {
             buffer.extend_from_slice(fresh);
@@ -294,11 +296,10 @@ impl Connection {
         } else {
             buffer.extend_from_slice(&fresh[used..]);
         }
-        if buffer.is_empty() {
+        if !buffer.is_empty() {
             // An idle connection holds no buffer.
-            buffer = Vec::new();
+            *self.sides[side.index()].unread.make() = buffer;
         }
-        self.sides[side.index()].unread = buffer;
     }
 
     /// How much of `view` was consumed; `None` when the place is lost.
@@ -318,7 +319,7 @@ impl Connection {
                 }
             }
             let rest = &view[used..];
-            if rest.len() < direction.need {
+            if rest.len() < direction.need as usize {
                 return Some(used);
             }
             direction.need = 0;
@@ -333,7 +334,7 @@ impl Connection {
             match step {
                 Step::Need(bytes) if bytes > MAX_HEAD || rest.len() >= MAX_HEAD => return self.fail(side),
                 Step::Need(bytes) => {
-                    direction.need = bytes.max(rest.len() + 1);
+                    direction.need = small(bytes.max(rest.len() + 1));
                     return Some(used);
                 }
                 Step::Take(bytes) if bytes <= rest.len() => {
@@ -373,7 +374,7 @@ impl Connection {
 
     /// The place on `side` is lost. `server_received`: bytes of the server before what is missing.
     fn lose(&mut self, side: Side, reason: Reason, server_received: u64) {
-        self.counts.losses += 1;
+        self.counts.make().losses += 1;
         self.exchanges.doubt_all();
         let sides: &[Side] = match self.decoder.pairing() {
             Pairing::Order => &[Side::Client, Side::Server],
@@ -384,7 +385,7 @@ impl Connection {
         };
         for side in sides {
             let direction = &mut self.sides[side.index()];
-            self.counts.unread_bytes += direction.forget();
+            self.counts.make().unread_bytes += direction.forget();
             direction.is_lost = true;
             self.decoder.lost(*side, &mut self.exchanges);
         }
@@ -414,7 +415,7 @@ impl Connection {
     }
 
     fn begin(&mut self, side: Side) {
-        self.counts.resyncs += 1;
+        self.counts.make().resyncs += 1;
         if self.decoder.pairing() == Pairing::Id {
             self.sides[side.index()].is_lost = false;
             return;
@@ -480,11 +481,12 @@ impl Connection {
     /// Bytes of a request that never became one are a partial request.
     fn open_partial(&mut self) {
         let client = &self.sides[Side::Client.index()];
-        if client.is_lost || self.is_opaque || client.unread.is_empty() {
+        if client.is_lost || self.is_opaque {
             return;
         }
+        let Some(unread) = client.unread.get().filter(|unread| !unread.is_empty()) else { return };
         let (first, last) = client.runs.ends();
-        let span = Span { bytes: client.unread.len() as u64, first, last };
+        let span = Span { bytes: unread.len() as u64, first, last };
         match self.exchanges.newest_mut() {
             Some(exchange) if !exchange.request_done => exchange.request.add(span),
             _ => {
@@ -504,6 +506,11 @@ impl Connection {
             self.exchanges.report(sink);
         }
     }
+}
+
+/// What a decoder waits for; far more than it may is as good as too much.
+fn small(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 fn verdict(exchange: &Exchange, end: End) -> Fate {

@@ -2,8 +2,7 @@
 //!
 //! Conservation: every exchange that was opened is reported exactly once, as answered, unanswered or discarded, or is still open.
 
-mod spare;
-
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use crate::span::{Nanos, Span};
@@ -248,12 +247,16 @@ impl Exchanges {
         }
         if self.open.len() >= MAX_OPEN {
             let oldest = self.open.pop_front().expect("a full table has an oldest");
-            self.finished.push((oldest, Fate::Discarded(Reason::Limit)));
+            self.finish_one(oldest, Fate::Discarded(Reason::Limit));
         }
         self.opened += 1;
-        let mut exchange = spare::take();
+        let mut exchange = take_spare();
         exchange.renew(self.protocol, key);
         exchange.is_partial = std::mem::take(&mut self.is_partial);
+        if self.open.capacity() == 0 {
+            // Most connections have one at a time.
+            self.open.reserve_exact(1);
+        }
         self.open.push_back(exchange);
         self.open.back_mut().expect("pushed above")
     }
@@ -380,6 +383,13 @@ impl Exchanges {
 
     fn finish(&mut self, at: usize, fate: Fate) {
         let exchange = self.open.remove(at).expect("the index was found just now");
+        self.finish_one(exchange, fate);
+    }
+
+    fn finish_one(&mut self, exchange: Box<Exchange>, fate: Fate) {
+        if self.finished.capacity() == 0 {
+            self.finished = FINISHED.take();
+        }
         self.finished.push((exchange, fate));
     }
 
@@ -387,7 +397,7 @@ impl Exchanges {
     pub(crate) fn finish_all(&mut self, fate: impl Fn(&Exchange) -> Fate) {
         while let Some(exchange) = self.open.pop_front() {
             let fate = fate(&exchange);
-            self.finished.push((exchange, fate));
+            self.finish_one(exchange, fate);
         }
     }
 
@@ -410,13 +420,17 @@ impl Exchanges {
 
     /// Takes what finished, in order.
     pub(crate) fn report(&mut self, sink: &mut dyn Sink) {
-        for (exchange, fate) in self.finished.drain(..) {
+        let mut finished = std::mem::take(&mut self.finished);
+        for (exchange, fate) in finished.drain(..) {
             match fate {
                 Fate::Answered => sink.answered(&exchange),
                 Fate::Unanswered(why) => sink.unanswered(&exchange, why),
                 Fate::Discarded(reason) => sink.discarded(&exchange, reason),
             }
-            spare::give(exchange);
+            give_spare(exchange);
+        }
+        if finished.capacity() <= MAX_SPARE {
+            FINISHED.set(finished);
         }
     }
 
@@ -431,4 +445,33 @@ impl Exchanges {
             *fate = Fate::Discarded(Reason::Gap);
         }
     }
+}
+
+/// Exchanges kept a thread: a pipeline's burst.
+const MAX_SPARE: usize = 64;
+
+/// Bytes of text that a kept one may hold: longer texts are rare, and given back.
+const MAX_TEXT: usize = 1_024;
+
+thread_local! {
+    /// Room for what finishes: of use from one segment to the next only.
+    static FINISHED: Cell<Vec<(Box<Exchange>, Fate)>> = const { Cell::new(Vec::new()) };
+    /// Used again by the thread's next exchanges: one then costs no allocation, and an idle connection holds none.
+    #[allow(clippy::vec_box, reason = "they are handed out boxed")]
+    static SPARE: RefCell<Vec<Box<Exchange>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Storage with any content.
+fn take_spare() -> Box<Exchange> {
+    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new(Exchange::new("", Key::Order)))
+}
+
+/// Keeps the storage of one that was reported for another.
+fn give_spare(exchange: Box<Exchange>) {
+    let text = exchange.op.capacity() + exchange.detail.capacity() + exchange.status.capacity();
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < MAX_SPARE && text <= MAX_TEXT {
+            spare.push(exchange);
+        }
+    });
 }

@@ -2,6 +2,7 @@
 
 use crate::decoder::Side;
 use crate::path::Path;
+use crate::rare::Rare;
 use crate::span::Nanos;
 
 /// Retransmissions of one side within [`STORM_WINDOW`] that are a storm: three lost in a row stall a connection for a second.
@@ -110,7 +111,7 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     syns_again: u32,
-    storm: [(u32, Nanos); 2],
+    storm: Rare<[(u32, Nanos); 2]>,
     is_zero: [bool; 2],
     /// Idle time before the client spoke on a connection that the server had closed.
     dead_idle: Option<Nanos>,
@@ -128,7 +129,7 @@ impl Seen {
 
     /// A storm's size and length, once it is one.
     pub(crate) fn retransmitted(&mut self, side: Side, at: Nanos) -> Option<(u64, Nanos)> {
-        let (count, since) = &mut self.storm[side.index()];
+        let (count, since) = &mut self.storm.make()[side.index()];
         if *count == 0 || at - *since > STORM_WINDOW {
             (*count, *since) = (0, at);
         }

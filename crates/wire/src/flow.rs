@@ -241,6 +241,7 @@ impl Flow {
         }
         let mut reporter = Reporter { path: &self.path, tally: &mut self.tally, output };
         let (requests, open, counts) = self.reader.finish(end, &mut reporter);
+        let others = self.tally.others.get().copied().unwrap_or_default();
         let summary = Summary {
             path: self.path,
             protocol: self.reader.protocol(),
@@ -251,8 +252,8 @@ impl Flow {
             ended: end != crate::End::Cut,
             requests,
             answered: self.tally.answered,
-            unanswered: self.tally.unanswered,
-            discarded: self.tally.discarded,
+            unanswered: others.unanswered,
+            discarded: others.discarded,
             open,
             losses: counts.losses,
             resyncs: counts.resyncs,

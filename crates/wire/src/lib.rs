@@ -53,6 +53,7 @@ mod hpack;
 mod observer;
 mod output;
 mod path;
+mod rare;
 mod reassembly;
 mod runs;
 mod span;

@@ -84,7 +84,7 @@ pub struct Totals {
 
 #[derive(Debug)]
 enum Slot {
-    Used { key: FlowKey, flow: Box<Flow> },
+    Used { flow: Box<Flow> },
     Free,
 }
 
@@ -210,7 +210,7 @@ impl Observer {
         let key = FlowKey::new(from, to);
         let mut slot = self.index.get(&key).map(|slot| *slot as usize);
         if let Some(used) = slot
-            && let Slot::Used { flow, .. } = &self.slots[used]
+            && let Slot::Used { flow } = &self.slots[used]
             && flow.is_reused_by(segment)
         {
             self.end(used, End::Closed, output);
@@ -223,7 +223,7 @@ impl Observer {
             None => return,
         };
         let hint = self.hint(slot);
-        let Slot::Used { flow, .. } = &mut self.slots[slot] else { return };
+        let Slot::Used { flow } = &mut self.slots[slot] else { return };
         let side = if from == flow.path.client { Side::Client } else { Side::Server };
         if flow.is_over {
             return;
@@ -255,7 +255,7 @@ impl Observer {
 
     /// A connection that closed says something of its client's habits.
     fn look_back(&mut self, slot: usize, output: &mut dyn Output) {
-        if let Slot::Used { flow, .. } = &mut self.slots[slot]
+        if let Slot::Used { flow } = &mut self.slots[slot]
             && let Some(summary) = flow.closed.take()
             && let Some(finding) = self.habits.closed(&summary)
         {
@@ -264,7 +264,7 @@ impl Observer {
     }
 
     fn account(&mut self, slot: usize, before: usize) {
-        if let Slot::Used { flow, .. } = &self.slots[slot] {
+        if let Slot::Used { flow } = &self.slots[slot] {
             self.held_bytes = (self.held_bytes + flow.held_bytes()).saturating_sub(before);
         }
     }
@@ -272,7 +272,7 @@ impl Observer {
     /// Too much waits in all: what this connection waits for is declared a hole.
     fn relieve(&mut self, slot: usize, output: &mut dyn Output) {
         let hint = self.hint(slot);
-        if let Slot::Used { flow, .. } = &mut self.slots[slot] {
+        if let Slot::Used { flow } = &mut self.slots[slot] {
             let held = flow.held_bytes();
             flow.resolve(None, hint, output);
             self.account(slot, held);
@@ -303,7 +303,7 @@ impl Observer {
     #[inline]
     fn hint(&self, slot: usize) -> Hint {
         match &self.slots[slot] {
-            Slot::Used { flow, .. } if flow.protocol().is_some() => Hint::default(),
+            Slot::Used { flow } if flow.protocol().is_some() => Hint::default(),
             _ => self.looked_up_hint(slot),
         }
     }
@@ -311,7 +311,7 @@ impl Observer {
     fn looked_up_hint(&self, slot: usize) -> Hint {
         let only = self.options.only;
         let port = match &self.slots[slot] {
-            Slot::Used { flow, .. } => {
+            Slot::Used { flow } => {
                 let learned = self.learned.get(&flow.path.server).and_then(|name| protocol::by_name(name));
                 learned.or_else(|| self.named(flow.path.server.port))
             }
@@ -331,7 +331,7 @@ impl Observer {
             self.evict(output);
         }
         self.totals.connections += 1;
-        let used = Slot::Used { key, flow: Box::new(Flow::new(path, at)) };
+        let used = Slot::Used { flow: Box::new(Flow::new(path, at)) };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = used;
@@ -351,7 +351,7 @@ impl Observer {
     /// A connection ends: what waits is read, and its place is free.
     fn end(&mut self, slot: usize, end: End, output: &mut dyn Output) {
         let hint = self.hint(slot);
-        if let Slot::Used { flow, .. } = &mut self.slots[slot] {
+        if let Slot::Used { flow } = &mut self.slots[slot] {
             let held = flow.held_bytes();
             flow.resolve(None, hint, output);
             flow.end(end, output);
@@ -362,7 +362,8 @@ impl Observer {
     }
 
     fn release(&mut self, slot: usize) {
-        if let Slot::Used { key, flow } = std::mem::replace(&mut self.slots[slot], Slot::Free) {
+        if let Slot::Used { flow } = std::mem::replace(&mut self.slots[slot], Slot::Free) {
+            let key = FlowKey::new(flow.path.client, flow.path.server);
             self.held_bytes = self.held_bytes.saturating_sub(flow.held_bytes());
             self.index.remove(&key);
             self.free.push(u32::try_from(slot).expect("the table's limit is below 2^32"));
@@ -372,7 +373,7 @@ impl Observer {
     fn evict(&mut self, output: &mut dyn Output) {
         let count = self.slots.len();
         let candidates = (0..CANDIDATES.min(count)).map(|step| (self.hand + step) % count);
-        let last = |slot: usize| if let Slot::Used { flow, .. } = &self.slots[slot] { flow.last } else { Nanos::MAX };
+        let last = |slot: usize| if let Slot::Used { flow } = &self.slots[slot] { flow.last } else { Nanos::MAX };
         let Some(slot) = candidates.min_by_key(|slot| last(*slot)) else { return };
         self.hand = (self.hand + CANDIDATES) % count;
         self.totals.evicted += 1;
@@ -391,7 +392,7 @@ impl Observer {
     /// Does what is overdue of a slot, and notes when to look again.
     fn look_at(&mut self, slot: usize, now: Nanos, output: &mut dyn Output) {
         let idle = self.options.limits.idle;
-        let Slot::Used { flow, .. } = &mut self.slots[slot] else {
+        let Slot::Used { flow } = &mut self.slots[slot] else {
             self.due[slot] = Nanos::MAX;
             return;
         };
@@ -406,7 +407,7 @@ impl Observer {
         self.due[slot] = flow.last.saturating_add(idle);
         if flow.is_blocked() {
             let hint = self.hint(slot);
-            let Slot::Used { flow, .. } = &mut self.slots[slot] else { return };
+            let Slot::Used { flow } = &mut self.slots[slot] else { return };
             let held = flow.held_bytes();
             flow.resolve(Some(now), hint, output);
             self.due[slot] = now;

@@ -4,6 +4,7 @@ use crate::decoder::Side;
 use crate::exchange::{Exchange, Reason, Sink, Stall, Unanswered};
 use crate::finding::{Finding, FindingKind};
 use crate::path::Path;
+use crate::rare::Rare;
 use crate::reassembly::SideCounts;
 use crate::span::Nanos;
 use crate::tls::{TlsEvent, Watcher};
@@ -93,6 +94,12 @@ impl Summary {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) answered: u64,
+    pub(crate) others: Rare<Others>,
+}
+
+/// Those that were not answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Others {
     pub(crate) unanswered: u64,
     pub(crate) discarded: [u64; Reason::ALL.len()],
 }
@@ -139,12 +146,12 @@ impl Sink for Reporter<'_> {
     }
 
     fn unanswered(&mut self, exchange: &Exchange, why: Unanswered) {
-        self.tally.unanswered += 1;
+        self.tally.others.make().unanswered += 1;
         self.output.unanswered(self.path, exchange, why);
     }
 
     fn discarded(&mut self, exchange: &Exchange, reason: Reason) {
-        self.tally.discarded[reason as usize] += 1;
+        self.tally.others.make().discarded[reason as usize] += 1;
         self.output.discarded(self.path, exchange, reason);
     }
 }

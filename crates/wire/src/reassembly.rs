@@ -8,6 +8,7 @@
 //! [`UNACKED_WAIT`], or when a side holds [`MAX_HELD_BYTES`] or [`MAX_HELD_SEGMENTS`].
 
 use crate::decoder::Side;
+use crate::rare::Rare;
 use crate::span::Nanos;
 
 /// Bytes that wait on one side: 1 MiB, some milliseconds of a fast link.
@@ -96,11 +97,18 @@ struct Half {
     acked: u64,
     /// Sorted by start; ranges do not overlap.
     held: Vec<Held>,
-    held_bytes: usize,
     /// Where the stream ends.
     fin: Option<u64>,
     fin_delivered: bool,
-    counts: SideCounts,
+    counts: Rare<Counts>,
+}
+
+/// What a side without losses does not have.
+#[derive(Debug, Default)]
+struct Counts {
+    shown: SideCounts,
+    /// Bytes of the segments that wait.
+    held_bytes: usize,
 }
 
 impl Half {
@@ -116,6 +124,10 @@ impl Half {
 
     fn is_blocked(&self) -> bool {
         !self.held.is_empty()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.counts.get().map_or(0, |counts| counts.held_bytes)
     }
 }
 
@@ -145,7 +157,7 @@ impl Reassembly {
 
     pub(crate) fn counts(&self, side: Side) -> SideCounts {
         let half = &self.halves[side.index()];
-        SideCounts { bytes: half.next, ..half.counts }
+        SideCounts { bytes: half.next, ..half.counts.get().map_or_else(SideCounts::default, |counts| counts.shown) }
     }
 
     pub(crate) fn has_fin(&self, side: Side) -> bool {
@@ -162,7 +174,7 @@ impl Reassembly {
 
     /// Bytes that wait.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.halves.iter().map(|half| half.held_bytes).sum()
+        self.halves.iter().map(Half::held_bytes).sum()
     }
 
     /// Whether a sequence number is near what the side sends next.
@@ -192,15 +204,15 @@ impl Reassembly {
         }
         half.base.get_or_insert(part.sequence);
         let Some(offset) = half.offset(part.sequence) else {
-            half.counts.stray += 1;
+            half.counts.make().shown.stray += 1;
             return Arrival::Stray;
         };
         let next = i64::try_from(half.next).unwrap_or(i64::MAX);
         let end = offset + i64::try_from(part.length).unwrap_or(0);
         let past = usize::try_from((next - offset).max(0)).unwrap_or(usize::MAX);
         if past > 0 && part.length > 0 {
-            half.counts.retransmitted += 1;
-            half.counts.retransmitted_bytes += past.min(part.length) as u64;
+            half.counts.make().shown.retransmitted += 1;
+            half.counts.make().shown.retransmitted_bytes += past.min(part.length) as u64;
         }
         if end < next || (end == next && !part.fin) || (part.fin && half.fin_delivered) {
             return Arrival::Again;
@@ -239,14 +251,14 @@ impl Reassembly {
 
     fn is_over_limit(&self, side: Side) -> bool {
         let half = &self.halves[side.index()];
-        half.held_bytes > MAX_HELD_BYTES || half.held.len() > MAX_HELD_SEGMENTS
+        half.held_bytes() > MAX_HELD_BYTES || half.held.len() > MAX_HELD_SEGMENTS
     }
 
     /// Keeps of a segment what is not kept already: the first copy of a byte counts.
     fn hold(&mut self, side: Side, segment: Held) {
         let half = &mut self.halves[side.index()];
         if half.held.last().is_some_and(|last| segment.end <= last.start || segment.start < last.end) {
-            half.counts.reordered += 1;
+            half.counts.make().shown.reordered += 1;
         }
         let mut start = segment.start;
         let mut index = half.held.partition_point(|held| held.end <= start && held.start < start);
@@ -263,8 +275,8 @@ impl Reassembly {
                 && from <= start
                 && start < to
             {
-                half.counts.retransmitted_bytes += to.min(segment.end) - start;
-                half.counts.contradictory_bytes +=
+                half.counts.make().shown.retransmitted_bytes += to.min(segment.end) - start;
+                half.counts.make().shown.contradictory_bytes +=
                     contradiction(&half.held[index], &segment, start, to.min(segment.end));
                 start = to;
                 index += 1;
@@ -274,7 +286,7 @@ impl Reassembly {
             let slice =
                 |offset: u64| usize::try_from(offset - segment.start).unwrap_or(usize::MAX).min(segment.bytes.len());
             let bytes = segment.bytes[slice(start)..slice(end)].to_vec();
-            half.held_bytes += bytes.len();
+            half.counts.make().held_bytes += bytes.len();
             let fin = segment.fin && end == segment.end;
             half.held.insert(
                 index,
@@ -320,7 +332,7 @@ impl Reassembly {
                 half.fin_delivered = true;
                 delivery.fin(side, held.at);
             }
-            half.held_bytes -= held.bytes.len();
+            half.counts.make().held_bytes -= held.bytes.len();
         }
         half.held.drain(..count);
         if half.held.is_empty() {
@@ -339,8 +351,8 @@ impl Reassembly {
                 }
             }
             let half = &mut self.halves[side.index()];
-            half.counts.holes += 1;
-            half.counts.hole_bytes += hole;
+            half.counts.make().shown.holes += 1;
+            half.counts.make().shown.hole_bytes += hole;
             half.next += hole;
             delivery.hole(side, hole);
             self.drain(delivery);

@@ -1,5 +1,6 @@
 //! When the unread bytes of a stream were captured, by runs of one time.
 
+use crate::rare::Rare;
 use crate::span::Nanos;
 
 /// Bytes up to an offset that have one time; `None` when they were never seen.
@@ -10,7 +11,7 @@ type Run = (u64, Option<Nanos>);
 pub(crate) struct Runs {
     first: Option<Run>,
     /// Empty unless there is a first.
-    more: Vec<Run>,
+    more: Rare<Vec<Run>>,
 }
 
 impl Runs {
@@ -20,11 +21,18 @@ impl Runs {
             self.first = Some((end, at));
             return;
         };
-        let last = self.more.last_mut().unwrap_or(first);
-        if last.1 == at {
-            last.0 = end;
-        } else {
-            self.more.push((end, at));
+        if self.more.get().is_none_or(Vec::is_empty) {
+            if first.1 == at {
+                first.0 = end;
+                return;
+            }
+            self.more.make().push((end, at));
+            return;
+        }
+        let more = self.more.make();
+        match more.last_mut() {
+            Some(last) if last.1 == at => last.0 = end,
+            _ => more.push((end, at)),
         }
     }
 
@@ -33,8 +41,8 @@ impl Runs {
         match self.first {
             Some((end, at)) if offset < end => at,
             _ => {
-                let run = self.more.partition_point(|(end, _)| *end <= offset);
-                self.more.get(run).and_then(|(_, at)| *at)
+                let more = self.more.get()?;
+                more.get(more.partition_point(|(end, _)| *end <= offset)).and_then(|(_, at)| *at)
             }
         }
     }
@@ -43,25 +51,26 @@ impl Runs {
     pub(crate) fn consume(&mut self, offset: u64) -> Option<Nanos> {
         match self.first {
             Some((end, at)) if offset < end => return at,
-            Some((end, at)) if offset == end && self.more.is_empty() => {
+            Some((end, at)) if offset == end && self.more.get().is_none() => {
                 self.first = None;
                 return at;
             }
             _ => {}
         }
         let last = self.time_of(offset - 1);
-        let past = self.more.partition_point(|(end, _)| *end <= offset);
-        self.first = self.more.get(past).copied();
-        self.more.drain(..(past + 1).min(self.more.len()));
-        if self.more.is_empty() {
-            self.more = Vec::new();
+        let more = self.more.make();
+        let past = more.partition_point(|(end, _)| *end <= offset);
+        self.first = more.get(past).copied();
+        more.drain(..(past + 1).min(more.len()));
+        if more.is_empty() {
+            self.more = Rare::default();
         }
         last
     }
 
     /// Time of the first and of the last byte.
     pub(crate) fn ends(&self) -> (Option<Nanos>, Option<Nanos>) {
-        let last = self.more.last().or(self.first.as_ref());
+        let last = self.more.get().and_then(|more| more.last()).or(self.first.as_ref());
         (self.first.and_then(|(_, at)| at), last.and_then(|(_, at)| *at))
     }
 

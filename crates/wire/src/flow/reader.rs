@@ -9,7 +9,7 @@ use crate::span::Nanos;
 use crate::tls::{self, Session};
 
 /// Bytes that are kept until the protocol is known.
-const MAX_EARLY_BYTES: usize = 8_192;
+const MAX_EARLY_BYTES: u32 = 8_192;
 
 /// Segments that are tried in a connection whose beginning was not seen.
 const MAX_TRIES: u16 = 256;
@@ -25,7 +25,7 @@ struct Early {
 #[derive(Debug)]
 enum State {
     /// The protocol is not known; of a connection seen from its start, what came is kept.
-    Unknown { early: Vec<Early>, bytes: usize, tries: u16 },
+    Unknown { early: Vec<Early>, bytes: u32, tries: u16 },
     /// It is read.
     Known { protocol: &'static Protocol, connection: Box<Connection>, base: [u64; 2] },
     /// It is TLS.
@@ -140,7 +140,8 @@ impl Reader {
             return;
         }
         early.push(Early { side, bytes: bytes.to_vec(), at, acked });
-        *kept += bytes.len();
+        // A segment is far below 4 GiB, and what is kept is over its limit long before.
+        *kept = kept.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         let is_over = *kept > MAX_EARLY_BYTES;
         let first = |side: Side| -> Vec<u8> {
             early.iter().filter(|piece| piece.side == side).flat_map(|piece| piece.bytes.iter().copied()).collect()

@@ -64,7 +64,7 @@ enum State {
 struct Http1 {
     sides: [State; 2],
     /// Bytes of the unread head that hold no end of it.
-    scanned: [usize; 2],
+    scanned: [u32; 2],
 }
 
 impl Decoder for Http1 {
@@ -108,8 +108,8 @@ impl Http1 {
         }
         let scanned = &mut self.scanned[side.index()];
         // A head that came in pieces is read from its beginning once its end is there.
-        if *scanned > 0 && head_len(view, *scanned).is_none() {
-            *scanned = view.len();
+        if *scanned > 0 && head_len(view, *scanned as usize).is_none() {
+            *scanned = u32::try_from(view.len()).expect("a frame is a mebibyte at most");
             return Step::Need(view.len() + 1);
         }
         match Head::read(view) {
@@ -122,7 +122,7 @@ impl Http1 {
             }
             None if *scanned == 0 && detect(side, view) == Detection::No => Step::Lost,
             None => {
-                *scanned = view.len();
+                *scanned = u32::try_from(view.len()).expect("a frame is a mebibyte at most");
                 Step::Need(view.len() + 1)
             }
         }
