@@ -52,6 +52,22 @@ enum What {
     Counter(Mutex<Counter>),
     Gauge(Mutex<Gauge>),
     Traces(Mutex<Box<dyn Traces>>),
+    Histogram(Mutex<Reading<Histogram>>),
+    Texts(Mutex<Reading<Vec<Text>>>),
+}
+
+/// A function of the user's; gone after a panic.
+type Reading<V> = Option<Box<dyn FnMut() -> V + Send>>;
+
+/// A text beside the cells of one turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// The series' name.
+    pub name: String,
+    /// Its other labels, beside those of the set.
+    pub labels: Vec<(String, String)>,
+    /// What it says.
+    pub text: String,
 }
 
 struct Counter {
@@ -100,6 +116,32 @@ impl Cells {
     pub fn recorder(&self, name: &str, labels: &[(&str, &str)], recorder: &Recorder) -> Result<(), Error> {
         let series = self.series(name, labels, Kind::Histogram, Temporality::Delta, "s")?;
         self.add(series, What::Recorder(recorder.clone()))
+    }
+
+    /// Amounts that are no durations, such as bytes: `read` is asked once a cell, in the exporter's thread, and gives what was measured
+    /// since it was asked before.
+    ///
+    /// # Errors
+    /// As [`Cells::recorder`].
+    pub fn histogram(
+        &self,
+        name: &str,
+        labels: &[(&str, &str)],
+        unit: &str,
+        read: impl FnMut() -> Histogram + Send + 'static,
+    ) -> Result<(), Error> {
+        let series = self.series(name, labels, Kind::Histogram, Temporality::Delta, unit)?;
+        self.add(series, What::Histogram(Mutex::new(Some(Box::new(read)))))
+    }
+
+    /// Texts whose series are not known before: `read` is asked once a cell, in the exporter's thread, and gives those of that cell. One
+    /// whose labels break the rules is left out. `name` names the entry, to forget it by.
+    ///
+    /// # Errors
+    /// As [`Cells::recorder`].
+    pub fn texts(&self, name: &str, read: impl FnMut() -> Vec<Text> + Send + 'static) -> Result<(), Error> {
+        let series = self.series(name, &[], Kind::Text, Temporality::Gauge, "")?;
+        self.add(series, What::Texts(Mutex::new(Some(Box::new(read)))))
     }
 
     /// A number that only grows: `name` ends in `_total`. `read` is asked once a cell, in the exporter's thread.
@@ -296,6 +338,20 @@ impl Cells {
                 }
             }
             What::Traces(traces) => lock(traces).take(turn, out),
+            What::Histogram(read) => {
+                if let Some(cell) = self.ask(&mut lock(read)) {
+                    push_cell(out, &entry.series, turn.time_ns, cell);
+                }
+            }
+            What::Texts(read) => {
+                for Text { name, labels, text } in self.ask(&mut lock(read)).unwrap_or_default() {
+                    let labels: Vec<(&str, &str)> =
+                        labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+                    if let Ok(series) = self.series(&name, &labels, Kind::Text, Temporality::Gauge, "") {
+                        out.push(Measured { series, time_ns: turn.time_ns, value: Value::Text(text) });
+                    }
+                }
+            }
         }
     }
 

@@ -27,7 +27,7 @@ mod traces;
 
 pub use amount::Amount;
 pub use answer::Answer;
-pub use cells::{Cells, SERIES_MAX, Turn};
+pub use cells::{Cells, SERIES_MAX, Text, Turn};
 pub use error::Error;
 pub use exporter::{Builder, Exporter, State, Status};
 pub use http::{Body, Client, ClientOptions, FRAME, FRAMES, Reply};

@@ -83,3 +83,29 @@ fn each_segment_that_is_sent_again_is_reported() {
     let counted: u64 = report.summaries.iter().flat_map(|summary| &summary.sides).map(|side| side.retransmitted).sum();
     assert!(copies > 0 && copies <= counted, "{copies} of {counted}");
 }
+
+/// What docs/wire.md says of where each kind is shown.
+#[test]
+fn each_kind_is_shown_by_the_capture_that_the_docs_name() {
+    use FindingKind as Kind;
+    for (name, kind) in [
+        ("http1_dead_keepalive", Kind::DeadKeepalive),
+        ("tcp_half_open", Kind::Refused),
+        ("http1_reorder", Kind::RetransmissionStorm),
+        ("amqp_mix", Kind::ZeroWindow),
+        ("mysql_mix", Kind::EarlyResponse),
+    ] {
+        assert!(!of(&findings(name), kind).is_empty(), "{kind:?} in {name}");
+    }
+    for (name, kind, count) in [
+        ("syn_unanswered.pcap", Kind::SynUnanswered, 3),
+        ("zero_window.pcap", Kind::ZeroWindow, 1),
+        ("half_open.pcap", Kind::HalfOpen, 1),
+        ("dns_retry.pcap", Kind::DnsRetry, 1),
+        ("head_of_line.pcap", Kind::HeadOfLine, 1),
+        ("connection_per_request.pcap", Kind::ConnectionPerRequest, 1),
+    ] {
+        let found = observe(&own(name), 0).findings;
+        assert_eq!(of(&found, kind).len(), count, "{kind:?} in {name}");
+    }
+}

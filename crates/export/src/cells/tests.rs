@@ -246,3 +246,37 @@ fn the_clock_tells_its_state_each_ten_cells() {
     let counter = |mode| format!("ogive_clock_info{{mode=\"{mode}\", service=\"orders\"}} at 11 = ");
     assert_eq!(again[2..], [counter("counter") + "0", counter("os") + "1"]);
 }
+
+#[test]
+fn sizes_and_texts_are_taken_once_a_turn() {
+    let cells = cells();
+    let mut sizes = Some(5);
+    let take = move || {
+        let mut cell = Histogram::log_linear();
+        if let Some(size) = sizes.take() {
+            cell.record_int(size, 0);
+        }
+        cell
+    };
+    cells.histogram("rpc_bytes", &[("route", "/")], "By", take).unwrap();
+    let mut turns = 0;
+    let texts = move || {
+        turns += 1;
+        let text = |route: &str| Text {
+            name: "rpc_slow".to_owned(),
+            labels: vec![("route".to_owned(), route.to_owned())],
+            text: format!("turn {turns}"),
+        };
+        // A label without a value is none; a name that breaks the rules leaves its text out.
+        vec![text("/"), Text { name: String::new(), ..text("/") }]
+    };
+    cells.texts("rpc_slow", texts).unwrap();
+    let first = cells.take(turn(1));
+    let unit =
+        first.iter().find(|value| value.series.labels.metric_name() == "rpc_bytes").map(|value| &value.series.meta);
+    assert_eq!(unit.map(|meta| &*meta.unit), Some("By"));
+    let labels = |name: &str| format!("{name}{{route=\"/\", service=\"orders\"}}");
+    let (bytes, slow) = (labels("rpc_bytes"), labels("rpc_slow"));
+    assert_eq!(reported(&first)[..2], [format!("{bytes} at 1 = 1 records"), format!("{slow} at 1 = Text(\"turn 1\")")]);
+    assert!(reported(&cells.take(turn(2))).contains(&format!("{slow} at 2 = Text(\"turn 2\")")));
+}

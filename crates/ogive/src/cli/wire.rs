@@ -5,8 +5,12 @@ mod export;
 mod live;
 mod measures;
 mod row;
+mod series;
+mod services;
+mod sinks;
 mod summary;
 mod table;
+mod transport;
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -26,6 +30,7 @@ use summary::Summary;
 #[command(after_help = "Examples:
   ogive wire -i eth0                                 a live table
   ogive wire -i eth0 --only 5432 --to http://127.0.0.1:6448
+  ogive wire -i eth0 --exchanges --seconds 10        each exchange as a JSON object a line
   ogive wire --pcap trace.pcap                       a table: operation, rate, percentiles, errors, findings
   ogive wire --pcap trace.pcap --exchanges           each exchange as a JSON object a line
   tcpdump -i any -w - port 5432 | ogive wire --pcap -")]
@@ -52,10 +57,10 @@ pub(crate) struct Wire {
     #[arg(long = "port", value_name = "PORT=PROTOCOL", value_parser = port)]
     ports: Vec<(u16, &'static Protocol)>,
     /// Print each exchange as a JSON object a line; times in nanoseconds after the first frame.
-    #[arg(long, conflicts_with_all = ["summary", "interfaces"])]
+    #[arg(long, conflicts_with = "summary")]
     exchanges: bool,
     /// Print what was seen, by connection and in all: requests = answered + unanswered + discarded + open.
-    #[arg(long, conflicts_with = "interfaces")]
+    #[arg(long)]
     summary: bool,
     /// Print the summary as JSON.
     #[arg(long, requires = "summary")]
@@ -89,6 +94,11 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
             to: options.to.clone(),
             options: reading,
             rules: options.operations.clone().unwrap_or_default(),
+            show: match (options.exchanges, options.summary) {
+                (true, _) => live::Show::Exchanges,
+                (_, true) => live::Show::Summary { as_json: options.json },
+                _ => live::Show::Table,
+            },
         };
         return live::run(&settings, terminal);
     }
@@ -115,7 +125,7 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
         is_whole
     } else {
         let namer = Namer::new(options.operations.clone().unwrap_or_default(), KEPT);
-        let mut measures = Measures { namer, ..Measures::default() };
+        let mut measures = Measures::new(namer);
         let is_whole = read(&mut reader, &mut observer, &mut measures, |_, _| {})?;
         table::print(out, &measures, &observer.totals(), terminal)?;
         is_whole

@@ -30,6 +30,14 @@ impl<W: Write> Exchanges<W> {
         }
     }
 
+    /// Writes what is buffered; whether the reader is still there.
+    pub(super) fn flush(&mut self) -> bool {
+        if self.failed.is_none() {
+            self.failed = self.out.flush().err();
+        }
+        self.failed.is_none()
+    }
+
     fn row(&self, path: &Path, exchange: &Exchange) -> Map<String, Value> {
         let mut row = Map::new();
         row.insert("conn".to_owned(), json!(path.to_string()));

@@ -1,48 +1,43 @@
-//! What is measured as series for a server: cells of one second, sent exactly once by `ogive-export`.
-//!
-//! `ogive_wire_service_seconds` and `ogive_wire_total_seconds` by service, protocol, operation and class; counters beside them.
+//! What is measured as series for a server: cells of one second, sent exactly once by `ogive-export`, or taken as a server's own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ogive_export::{Cells, Error};
-use ogive_probe::Recorder;
-use ogive_wire::{Exchange, Finding, Path, Reason, Unanswered};
+use ogive_wire::Endpoint;
 
-use super::row::{self, RowKey};
-
-/// The series of one row.
-#[derive(Debug)]
-struct Row {
-    service: Recorder,
-    total: Recorder,
-    request_bytes: Arc<AtomicU64>,
-    response_bytes: Arc<AtomicU64>,
-    negative: Arc<AtomicU64>,
-}
+use super::row;
+use super::series::Count;
 
 /// What counters are called by: name, service, protocol, reason or kind.
-type CounterKey = (&'static str, String, &'static str, &'static str);
+type CounterKey = (&'static str, Endpoint, &'static str, &'static str);
 
 /// The series that are sent.
 pub(super) struct Export {
-    cells: Cells,
-    rows: HashMap<RowKey, Row>,
-    counters: HashMap<CounterKey, Arc<AtomicU64>>,
-    /// Series that the exporter refused: too many.
-    refused: Arc<AtomicU64>,
+    pub(super) cells: Cells,
+    counters: HashMap<CounterKey, Count>,
+    /// Series that were refused: too many.
+    refused: Count,
 }
 
 impl std::fmt::Debug for Export {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Export").field("rows", &self.rows.len()).finish_non_exhaustive()
+        f.debug_struct("Export").field("counters", &self.counters.len()).finish_non_exhaustive()
     }
 }
 
 impl Export {
     pub(super) fn new(cells: Cells) -> Self {
-        Self { cells, rows: HashMap::new(), counters: HashMap::new(), refused: Arc::default() }
+        let refused = Count::default();
+        // One more series than there may be is the one that says so.
+        let _ = cells.counter("ogive_wire_refused_series_total", &[], refused.reader());
+        Self { cells, counters: HashMap::new(), refused }
+    }
+
+    /// Counts a series that was refused.
+    pub(super) fn note(&self, outcome: Result<(), Error>) {
+        self.refused.add(u64::from(outcome.is_err()));
     }
 
     /// Sends a counter.
@@ -52,84 +47,27 @@ impl Export {
         self.cells.counter(name, labels, move || counter.load(Ordering::Relaxed))
     }
 
-    fn add(&mut self, key: CounterKey, label: &str) {
+    /// Sends a count as a state.
+    pub(super) fn gauge(&self, name: &str, labels: &[(&str, &str)], count: &Count) {
+        let read = count.reader();
+        #[allow(clippy::cast_precision_loss, reason = "a time in seconds")]
+        self.note(self.cells.gauge(name, labels, move || read() as f64));
+    }
+
+    /// Counts what is no exchange with an answer: `label` says why, or of what kind it is.
+    pub(super) fn count(
+        &mut self,
+        name: &'static str,
+        service: Endpoint,
+        protocol: &'static str,
+        (label, value): (&str, &'static str),
+    ) {
+        let key = (name, service, protocol, value);
         if !self.counters.contains_key(&key) {
-            let counter = Arc::new(AtomicU64::new(0));
-            let (name, service, protocol, value) = &key;
-            if self.counter(name, &[("service", service), ("protocol", protocol), (label, value)], &counter).is_err() {
-                // ORDERING: Relaxed; a counter on its own.
-                self.refused.fetch_add(1, Ordering::Relaxed);
-            }
-            self.counters.insert(key.clone(), counter);
+            let labels = [("service", &*row::name(service)), ("protocol", protocol), (label, value)];
+            let count = Count::new(Some(self), name, &labels);
+            self.counters.insert(key, count);
         }
-        // ORDERING: Relaxed; a counter on its own.
-        self.counters[&key].fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn row(&mut self, key: &RowKey) -> &Row {
-        if !self.rows.contains_key(key) {
-            let row = self.new_row(key);
-            self.rows.insert(key.clone(), row);
-        }
-        &self.rows[key]
-    }
-
-    fn new_row(&self, key: &RowKey) -> Row {
-        let row = Row {
-            service: Recorder::new(),
-            total: Recorder::new(),
-            request_bytes: Arc::default(),
-            response_bytes: Arc::default(),
-            negative: Arc::default(),
-        };
-        let service = row::name(key.service);
-        let labels = [
-            ("service", service.as_str()),
-            ("protocol", key.protocol),
-            ("operation", key.operation.as_str()),
-            ("class", row::class(key.class)),
-        ];
-        let outcomes = [
-            self.cells.recorder("ogive_wire_service_seconds", &labels, &row.service),
-            self.cells.recorder("ogive_wire_total_seconds", &labels, &row.total),
-            self.counter("ogive_wire_request_bytes_total", &labels, &row.request_bytes),
-            self.counter("ogive_wire_response_bytes_total", &labels, &row.response_bytes),
-            self.counter("ogive_wire_negative_service_time_total", &labels, &row.negative),
-        ];
-        let refused = outcomes.iter().filter(|outcome| outcome.is_err()).count() as u64;
-        // ORDERING: Relaxed; a counter on its own.
-        self.refused.fetch_add(refused, Ordering::Relaxed);
-        row
-    }
-
-    /// An answered exchange.
-    pub(super) fn answered(&mut self, key: &RowKey, exchange: &Exchange) {
-        let row = self.row(key);
-        match exchange.service_time().map(u64::try_from) {
-            Some(Ok(nanos)) => row.service.record_ns(nanos),
-            // ORDERING: Relaxed, here and below; counters on their own.
-            _ => _ = row.negative.fetch_add(1, Ordering::Relaxed),
-        }
-        if let Some(Ok(nanos)) = exchange.total_time().map(u64::try_from) {
-            row.total.record_ns(nanos);
-        }
-        row.request_bytes.fetch_add(exchange.request.bytes, Ordering::Relaxed);
-        row.response_bytes.fetch_add(exchange.response.bytes, Ordering::Relaxed);
-    }
-
-    /// An unanswered one.
-    pub(super) fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered) {
-        self.add(("ogive_wire_unanswered_total", row::name(path.server), exchange.protocol, why.name()), "why");
-    }
-
-    /// One that is not reported.
-    pub(super) fn discarded(&mut self, path: &Path, exchange: &Exchange, reason: Reason) {
-        self.add(("ogive_wire_discarded_total", row::name(path.server), exchange.protocol, reason.name()), "reason");
-    }
-
-    /// A finding.
-    pub(super) fn finding(&mut self, finding: &Finding) {
-        let protocol = finding.protocol.unwrap_or("tcp");
-        self.add(("ogive_wire_finding_total", row::name(finding.path.server), protocol, finding.kind.name()), "kind");
+        self.counters[&key].add(1);
     }
 }

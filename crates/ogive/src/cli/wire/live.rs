@@ -19,7 +19,7 @@ use ogive_wire::{Observer, Options, Totals, file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::export::Export;
-use super::measures::Measures;
+use super::sinks::Sinks;
 use super::table;
 use crate::cli::format::thousands;
 use crate::cli::terminal::Terminal;
@@ -40,17 +40,36 @@ pub(super) struct Settings {
     pub(super) options: Options,
     /// How operations are named.
     pub(super) rules: Rules,
+    pub(super) show: Show,
+}
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Show {
+    /// The table, drawn anew in a terminal, and at the end.
+    Table,
+    /// Each exchange as it is certain.
+    Exchanges,
+    /// At the end, what was seen in all and by connection.
+    Summary { as_json: bool },
 }
 
 /// What the threads share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
-    measures: Mutex<Measures>,
+    sinks: Mutex<Sinks>,
     stop: AtomicBool,
     drops: Arc<AtomicU64>,
     freezes: Arc<AtomicU64>,
     packets: Arc<AtomicU64>,
     evicted: Arc<AtomicU64>,
+}
+
+impl Shared {
+    fn new(sinks: Mutex<Sinks>) -> Self {
+        let (drops, freezes, packets, evicted) = Default::default();
+        Self { sinks, stop: AtomicBool::new(false), drops, freezes, packets, evicted }
+    }
 }
 
 /// Observes until a signal or the end of the time.
@@ -74,8 +93,8 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
         }
     }
     let namer = Namer::new(settings.rules.clone(), KEPT);
-    let measures = Mutex::new(Measures { namer, ..Measures::default() });
-    let shared = Arc::new(Shared { measures, ..Shared::default() });
+    let sinks = Mutex::new(Sinks::new(namer, settings.show));
+    let shared = Arc::new(Shared::new(sinks));
     let exporter = match &settings.to {
         Some(address) => Some(start_export(address, &shared)?),
         None => None,
@@ -100,7 +119,7 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
         eprintln!("sent: {} of {} samples, {lost} not acknowledged", status.acknowledged.samples, status.taken.samples);
     }
     outcome?;
-    show_end(&shared, &totals, terminal)?;
+    show_end(settings, &shared, &totals, terminal)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -116,7 +135,7 @@ fn start_export(address: &str, shared: &Arc<Shared>) -> anyhow::Result<Exporter>
     for (name, counter) in counters {
         export.counter(name, &[], counter).context("a series of the observer")?;
     }
-    lock(&shared.measures).export = Some(export);
+    lock(&shared.sinks).measures.export = Some(export);
     Ok(exporter)
 }
 
@@ -142,16 +161,17 @@ fn observe(mut ring: Ring, options: Options, shared: &Shared) -> Totals {
             }
         };
         if is_ready {
-            let mut measures = lock(&shared.measures);
+            let mut sinks = lock(&shared.sinks);
             ring.read_block(|raw: RawFrame<'_>| {
                 last = raw.at;
+                sinks.frame(last);
                 let frame = file::Frame { at: raw.at, link, bytes: raw.bytes, length: raw.length };
-                observer.frame(&frame, &mut *measures);
+                observer.frame(&frame, &mut *sinks);
             });
         } else {
             // Nothing came for a while, so that much time has passed.
             last += i64::from(WAIT_MS) * 1_000_000;
-            observer.tick(last, &mut *lock(&shared.measures));
+            observer.tick(last, &mut *lock(&shared.sinks));
             // Every block that was open when the stop came has been handed over by now.
             if is_stopping {
                 break;
@@ -173,7 +193,7 @@ fn observe(mut ring: Ring, options: Options, shared: &Shared) -> Totals {
             break;
         }
     }
-    observer.finish(&mut *lock(&shared.measures));
+    observer.finish(&mut *lock(&shared.sinks));
     observer.totals()
 }
 
@@ -182,6 +202,8 @@ fn add(sum: &mut Totals, one: &Totals) {
     sum.bytes += one.bytes;
     sum.connections += one.connections;
     sum.evicted += one.evicted;
+    sum.fragments_dropped += one.fragments_dropped;
+    sum.ignored.iter_mut().zip(one.ignored).for_each(|(sum, one)| *sum += one);
     sum.first = [sum.first, one.first].into_iter().flatten().min();
     sum.last = [sum.last, one.last].into_iter().flatten().max();
 }
@@ -207,7 +229,7 @@ impl Signals {
 /// Shows the table each second, until a signal or the end of the time.
 fn watch(settings: &Settings, signals: Signals, shared: &Shared, terminal: &Terminal) -> anyhow::Result<()> {
     let Signals { runtime, mut interrupt, mut terminate } = signals;
-    let is_watched = io::stdout().is_terminal();
+    let is_watched = io::stdout().is_terminal() && settings.show == Show::Table;
     runtime.block_on(async {
         let mut second = tokio::time::interval(Duration::from_secs(1));
         second.tick().await;
@@ -216,6 +238,10 @@ fn watch(settings: &Settings, signals: Signals, shared: &Shared, terminal: &Term
                 _ = interrupt.recv() => break,
                 _ = terminate.recv() => break,
                 _ = second.tick() => {}
+            }
+            if !lock(&shared.sinks).flush() {
+                // Nobody reads any more.
+                break;
             }
             if is_watched {
                 show(settings, shared, terminal, passed)?;
@@ -231,9 +257,10 @@ fn watch(settings: &Settings, signals: Signals, shared: &Shared, terminal: &Term
 /// Draws the table anew.
 fn show(settings: &Settings, shared: &Shared, terminal: &Terminal, passed: u64) -> io::Result<()> {
     let mut lines = {
-        let measures = lock(&shared.measures);
+        let sinks = lock(&shared.sinks);
+        let measures = &sinks.measures;
         #[allow(clippy::cast_precision_loss, reason = "seconds of an observation")]
-        let mut lines = table::rows(&measures, passed as f64, terminal.width);
+        let mut lines = table::rows(measures, passed as f64, terminal.width);
         let findings =
             measures.findings.iter().rev().take(5).map(|finding| format!("finding  {}", table::sentence(finding)));
         lines.extend(findings);
@@ -263,11 +290,26 @@ fn show(settings: &Settings, shared: &Shared, terminal: &Terminal, passed: u64) 
     out.flush()
 }
 
-fn show_end(shared: &Shared, totals: &Totals, terminal: &Terminal) -> io::Result<()> {
-    let measures = lock(&shared.measures);
-    table::print(io::stdout().lock(), &measures, totals, terminal)?;
+fn show_end(settings: &Settings, shared: &Shared, totals: &Totals, terminal: &Terminal) -> io::Result<()> {
+    let mut sinks = lock(&shared.sinks);
+    sinks.finish()?;
+    if let Show::Summary { as_json } = settings.show
+        && let Some(summary) = &sinks.summary
+    {
+        summary.print(io::stdout().lock(), totals, as_json)?;
+    }
+    if settings.show == Show::Table {
+        table::print(io::stdout().lock(), &sinks.measures, totals, terminal)?;
+    }
     // ORDERING: Relaxed; the threads have ended.
     let (drops, freezes) = (shared.drops.load(Ordering::Relaxed), shared.freezes.load(Ordering::Relaxed));
-    println!("dropped by the kernel: {} packets, the ring was full {} times", thousands(drops), thousands(freezes));
+    let line =
+        format!("dropped by the kernel: {} packets, the ring was full {} times", thousands(drops), thousands(freezes));
+    if settings.show == Show::Table {
+        println!("{line}");
+    } else {
+        // What is printed is for a program to read.
+        eprintln!("{line}");
+    }
     Ok(())
 }

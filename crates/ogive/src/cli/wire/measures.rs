@@ -1,19 +1,25 @@
 //! What was measured: histograms by service, protocol, operation and class of the answer.
 //!
-//! Limits: the most frequent operations, and [`MAX_ROWS`] rows; what is beyond them counts under `other` of its service. [`MAX_FINDINGS`] findings are kept in full.
+//! Limits: the most frequent operations, and [`MAX_ROWS`] rows; what is beyond them counts under `other` of its service, and beyond
+//! [`MAX_OTHER_ROWS`] more under `other` of no service. [`MAX_FINDINGS`] findings are kept in full.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use ogive_hist::Histogram;
 use ogive_wire::{
-    Endpoint, Exchange, Finding, FindingKind, Output, Path, Reason, Summary, Unanswered, operation::Namer,
+    Endpoint, Exchange, Finding, FindingKind, Output, Path, Reason, Summary, TcpEvent, TlsEvent, Unanswered,
+    operation::Namer,
 };
 
 use super::export::Export;
-use super::row::{Row, RowKey};
+use super::row::{self, Row, RowKey};
+use super::services::{OTHER_SERVICE, Services};
+use super::transport::Transport;
 
 /// Rows: a thousand operations each in three classes, at some KiB each.
 pub(super) const MAX_ROWS: usize = 3_000;
+
+/// Rows of operations beyond those: `other` of each service, protocol and class.
+pub(super) const MAX_OTHER_ROWS: usize = 1_000;
 
 /// Findings kept in full; the others are counted.
 pub(super) const MAX_FINDINGS: usize = 1_000;
@@ -32,16 +38,23 @@ pub(super) struct Measures {
     pub(super) discarded: [u64; Reason::ALL.len()],
     pub(super) findings: Vec<Finding>,
     pub(super) finding_counts: HashMap<FindingKind, u64>,
-    pub(super) handshakes: HashMap<Endpoint, Histogram>,
+    /// What TCP and TLS show, by service.
+    pub(super) transport: BTreeMap<Endpoint, Transport>,
+    services: Services,
     pub(super) connections: u64,
     /// Where it is sent as well.
     pub(super) export: Option<Export>,
 }
 
 impl Measures {
+    /// Nothing yet, with operations named by `namer`.
+    pub(super) fn new(namer: Namer) -> Self {
+        Self { namer, ..Self::default() }
+    }
+
     fn key(&mut self, path: &Path, exchange: &Exchange) -> RowKey {
         let mut key = RowKey {
-            service: path.server,
+            service: self.services.of(path.server),
             protocol: exchange.protocol,
             operation: self.namer.name(exchange),
             class: exchange.class,
@@ -49,50 +62,60 @@ impl Measures {
         if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&key) {
             self.folded += 1;
             key.operation = OTHER.to_owned();
+            if self.rows.len() >= MAX_ROWS + MAX_OTHER_ROWS && !self.rows.contains_key(&key) {
+                key.service = OTHER_SERVICE;
+            }
         }
         key
+    }
+
+    /// What TCP and TLS show of a service, and where it is sent.
+    fn transport(&mut self, server: Endpoint) -> (&mut Transport, Option<&Export>, String) {
+        let service = self.services.of(server);
+        let (name, export) = (row::name(service), self.export.as_ref());
+        let transport = self.transport.entry(service).or_insert_with(|| Transport::new(export, &name));
+        (transport, export, name)
     }
 }
 
 impl Output for Measures {
     fn answered(&mut self, path: &Path, exchange: &Exchange) {
         let key = self.key(path, exchange);
-        if let Some(export) = &mut self.export {
-            export.answered(&key, exchange);
+        match self.rows.get_mut(&key) {
+            Some(row) => row.record(exchange),
+            None => {
+                let mut row = Row::new(self.export.as_ref(), &key);
+                row.record(exchange);
+                self.rows.insert(key, row);
+            }
         }
-        let row = self.rows.entry(key).or_insert_with(Row::new);
-        match exchange.service_time() {
-            Some(nanos) if nanos >= 0 => row.service.record_int(nanos, -9),
-            _ => row.negative += 1,
-        }
-        if let Some(nanos) = exchange.total_time() {
-            row.total.record_int(nanos, -9);
-        }
-        row.request_bytes += exchange.request.bytes;
-        row.response_bytes += exchange.response.bytes;
     }
 
     fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered) {
+        let service = self.services.of(path.server);
         if let Some(export) = &mut self.export {
-            export.unanswered(path, exchange, why);
+            export.count("ogive_wire_unanswered_total", service, exchange.protocol, ("why", why.name()));
         }
-        *self.unanswered.entry((path.server, exchange.protocol, why)).or_default() += 1;
+        *self.unanswered.entry((service, exchange.protocol, why)).or_default() += 1;
     }
 
     fn discarded(&mut self, path: &Path, exchange: &Exchange, reason: Reason) {
+        let service = self.services.of(path.server);
         if let Some(export) = &mut self.export {
-            export.discarded(path, exchange, reason);
+            export.count("ogive_wire_discarded_total", service, exchange.protocol, ("reason", reason.name()));
         }
         self.discarded[reason as usize] += 1;
     }
 
     fn connected(&mut self, path: &Path, took: i64, _at: i64) {
-        self.handshakes.entry(path.server).or_insert_with(Histogram::log_linear).record_int(took, -9);
+        self.transport(path.server).0.connect.record(took);
     }
 
     fn finding(&mut self, finding: &Finding) {
+        let service = self.services.of(finding.path.server);
         if let Some(export) = &mut self.export {
-            export.finding(finding);
+            let protocol = finding.protocol.unwrap_or("tcp");
+            export.count("ogive_wire_finding", service, protocol, ("kind", finding.kind.name()));
         }
         *self.finding_counts.entry(finding.kind).or_default() += 1;
         if self.findings.len() < MAX_FINDINGS {
@@ -102,5 +125,14 @@ impl Output for Measures {
 
     fn closed(&mut self, _summary: &Summary) {
         self.connections += 1;
+    }
+
+    fn tls(&mut self, path: &Path, event: &TlsEvent<'_>) {
+        let (transport, export, service) = self.transport(path.server);
+        transport.tls(export, &service, event);
+    }
+
+    fn tcp(&mut self, path: &Path, _protocol: Option<&'static str>, event: TcpEvent) {
+        self.transport(path.server).0.tcp(event);
     }
 }

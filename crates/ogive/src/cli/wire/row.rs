@@ -1,7 +1,10 @@
 //! A row of the table: what it is about, and what was measured of it.
 
-use ogive_hist::Histogram;
-use ogive_wire::{Class, Endpoint};
+use ogive_wire::{Class, Endpoint, Exchange};
+
+use super::export::Export;
+use super::series::{Count, Durations, Sizes};
+use super::services::OTHER_SERVICE;
 
 /// What a row is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -12,33 +15,67 @@ pub(super) struct RowKey {
     pub(super) class: Class,
 }
 
+impl RowKey {
+    /// The labels of its series.
+    pub(super) fn labels(&self) -> [(&'static str, String); 4] {
+        [
+            ("service", name(self.service)),
+            ("protocol", self.protocol.to_owned()),
+            ("operation", self.operation.clone()),
+            ("class", class(self.class).to_owned()),
+        ]
+    }
+}
+
 /// What was measured of one operation.
 #[derive(Debug)]
 pub(super) struct Row {
     /// From the request's last byte to the response's first, in seconds.
-    pub(super) service: Histogram,
+    pub(super) service: Durations,
     /// From the request's first byte to the response's last, in seconds.
-    pub(super) total: Histogram,
-    pub(super) request_bytes: u64,
-    pub(super) response_bytes: u64,
+    pub(super) total: Durations,
+    /// From the request's first byte to the response's first, in seconds.
+    first_byte: Durations,
+    request_bytes: Sizes,
+    response_bytes: Sizes,
     /// Responses that began before their request ended: they have no service time.
-    pub(super) negative: u64,
+    negative: Count,
 }
 
 impl Row {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(export: Option<&Export>, key: &RowKey) -> Self {
+        let labels = key.labels();
+        let labels = labels.each_ref().map(|(name, value)| (*name, value.as_str()));
         Self {
-            service: Histogram::log_linear(),
-            total: Histogram::log_linear(),
-            request_bytes: 0,
-            response_bytes: 0,
-            negative: 0,
+            service: Durations::new(export, "ogive_wire_service_seconds", &labels),
+            total: Durations::new(export, "ogive_wire_total_seconds", &labels),
+            first_byte: Durations::new(export, "ogive_wire_first_byte_seconds", &labels),
+            request_bytes: Sizes::new(export, "ogive_wire_request_bytes", &labels),
+            response_bytes: Sizes::new(export, "ogive_wire_response_bytes", &labels),
+            negative: Count::new(export, "ogive_wire_negative_service_time_total", &labels),
         }
+    }
+
+    pub(super) fn record(&mut self, exchange: &Exchange) {
+        if !exchange.service_time().is_some_and(|nanos| self.service.record(nanos)) {
+            self.negative.add(1);
+        }
+        if let Some(nanos) = exchange.total_time() {
+            self.total.record(nanos);
+        }
+        if let (Some(asked), Some(answered)) = (exchange.request.first, exchange.response.first) {
+            self.first_byte.record(answered - asked);
+        }
+        self.request_bytes.record(exchange.request.bytes);
+        self.response_bytes.record(exchange.response.bytes);
     }
 }
 
 /// `host:port`.
 pub(super) fn name(endpoint: Endpoint) -> String {
+    if endpoint == OTHER_SERVICE {
+        return "other".to_owned();
+    }
     std::net::SocketAddr::new(endpoint.ip, endpoint.port).to_string()
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use ogive_wire::frame::Ignored;
-use ogive_wire::{Exchange, Finding, Output, Path, Reason, Summary as Connection, Totals, Unanswered};
+use ogive_wire::{
+    Exchange, Finding, Output, Path, Reason, Summary as Connection, TlsEnd, TlsEvent, Totals, Unanswered,
+};
 use serde_json::{Value, json};
 
 use crate::cli::format::thousands;
@@ -31,6 +33,9 @@ pub(super) struct Summary {
     contradictory_bytes: u64,
     losses: u64,
     resyncs: u64,
+    handshakes: u64,
+    failed_handshakes: u64,
+    turns: u64,
 }
 
 impl Summary {
@@ -91,6 +96,7 @@ impl Summary {
             "losses": self.losses,
             "resyncs": self.resyncs,
             "findings": self.findings,
+            "tls": {"handshakes": self.handshakes, "failed_handshakes": self.failed_handshakes, "turns": self.turns},
             "by_connection": self.connections.iter().map(connection).collect::<Vec<_>>(),
             "unlisted_connections": self.unlisted,
         })
@@ -114,6 +120,9 @@ impl Summary {
             ("bytes in holes", self.hole_bytes),
             ("places lost", self.losses),
             ("  found again", self.resyncs),
+            ("TLS handshakes", self.handshakes),
+            ("  that failed", self.failed_handshakes),
+            ("TLS turns", self.turns),
         ];
         for (name, value) in lines {
             writeln!(out, "{name:24}{:>16}", thousands(value))?;
@@ -170,6 +179,15 @@ impl Output for Summary {
 
     fn finding(&mut self, finding: &Finding) {
         *self.findings.entry(finding.kind.name()).or_default() += 1;
+    }
+
+    fn tls(&mut self, _path: &Path, event: &TlsEvent<'_>) {
+        match event {
+            TlsEvent::Handshake(handshake) if handshake.end == TlsEnd::Done => self.handshakes += 1,
+            TlsEvent::Handshake(_) => self.failed_handshakes += 1,
+            TlsEvent::Turn { .. } => self.turns += 1,
+            TlsEvent::Bytes(_) => {}
+        }
     }
 
     fn closed(&mut self, connection: &Connection) {

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use ogive_text::calendar::rfc3339;
 use ogive_wire::{Endpoint, Finding, Totals};
 
 use super::measures::Measures;
 use super::row::{Row, RowKey, class, name};
+use super::series::Durations;
 use crate::cli::format::{human, thousands};
 use crate::cli::terminal::Terminal;
 
@@ -31,6 +33,9 @@ pub(super) fn print(mut out: impl Write, measures: &Measures, totals: &Totals, t
         thousands(totals.connections)
     )?;
     for line in rows(measures, seconds, terminal.width) {
+        writeln!(out, "{line}")?;
+    }
+    for line in transport_lines(measures) {
         writeln!(out, "{line}")?;
     }
     let mut unanswered: BTreeMap<(Endpoint, &str, &str), u64> = BTreeMap::new();
@@ -61,6 +66,59 @@ pub(super) fn print(mut out: impl Write, measures: &Measures, totals: &Totals, t
     out.flush()
 }
 
+/// What TCP and TLS show: a line a service of no known protocol, and a line a name of TLS.
+fn transport_lines(measures: &Measures) -> Vec<String> {
+    let quantiles = |durations: &Durations| {
+        let all = &durations.all;
+        let [median, high] = [0.5, 0.99].map(|q| human(all.quantile_type7(q), "s"));
+        format!("{}, p50 {median}, p99 {high}", thousands(all.total()))
+    };
+    let mut lines = Vec::new();
+    for (service, transport) in &measures.transport {
+        let service = name(*service);
+        for (key, row) in &transport.tls {
+            let mut line = format!("tls  {service}");
+            for part in [&*key.server_name, key.version, &*key.alpn].into_iter().filter(|part| !part.is_empty()) {
+                line.push_str("  ");
+                line.push_str(part);
+            }
+            if !row.handshake.all.is_empty() {
+                line.push_str(&format!("  handshakes {}", quantiles(&row.handshake)));
+            }
+            if !row.turn.all.is_empty() {
+                line.push_str(&format!("; turns {}", quantiles(&row.turn)));
+            }
+            if let Some(expires) = row.expires {
+                line.push_str(&format!("; certificate until {}", &rfc3339(expires * 1_000)[..10]));
+            }
+            lines.push(line);
+        }
+        let failed =
+            transport.tls_failed.iter().map(|(end, count)| format!("{} {}", end.name(), thousands(count.get())));
+        let failed: Vec<String> = failed.collect();
+        if !failed.is_empty() {
+            lines.push(format!("tls  {service}  failed handshakes: {}", failed.join(", ")));
+        }
+        let [sent, received] = transport.tls_bytes();
+        if sent + received > 0 {
+            lines.push(format!(
+                "tls  {service}  bytes {} to it, {} from it; messages are not read",
+                thousands(sent),
+                thousands(received)
+            ));
+        }
+        if !transport.first_byte.all.is_empty() {
+            lines.push(format!("tcp  {service}  first bytes {}", quantiles(&transport.first_byte)));
+        }
+        let [copies, resets, windows] = transport.troubles();
+        if copies + resets + windows > 0 {
+            let [copies, resets, windows] = [copies, resets, windows].map(thousands);
+            lines.push(format!("tcp  {service}  sent again {copies}, resets {resets}, zero windows {windows}"));
+        }
+    }
+    lines
+}
+
 /// A finding as a sentence.
 pub(super) fn sentence(finding: &Finding) -> String {
     #[allow(clippy::cast_precision_loss, reason = "it is shown with three digits")]
@@ -73,6 +131,8 @@ pub(super) fn sentence(finding: &Finding) -> String {
         "retransmission_storm" => format!(", {} in {time}", finding.count),
         "half_open" => format!(" for {time}"),
         "early_response" => format!(" by {time}"),
+        "head_of_line" => format!(": {} requests waited {time} for one answer", finding.count),
+        "connection_per_request" => format!(", {} in {time}", finding.count),
         "dns_retry" => format!(", {} queries in {time}", finding.count),
         _ => String::new(),
     };
@@ -82,7 +142,7 @@ pub(super) fn sentence(finding: &Finding) -> String {
 /// The head of the table and its rows.
 pub(super) fn rows(measures: &Measures, seconds: f64, width: usize) -> Vec<String> {
     let mut rows: Vec<(&RowKey, &Row)> = measures.rows.iter().collect();
-    rows.sort_by(|(a, left), (b, right)| right.total.total().cmp(&left.total.total()).then_with(|| a.cmp(b)));
+    rows.sort_by(|(a, left), (b, right)| right.total.all.total().cmp(&left.total.all.total()).then_with(|| a.cmp(b)));
     let left_out = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
     let services: Vec<String> = rows.iter().map(|(key, _)| name(key.service)).collect();
@@ -94,11 +154,12 @@ pub(super) fn rows(measures: &Measures, seconds: f64, width: usize) -> Vec<Strin
         "service", "protocol", "operation", "status", "count", "rate", "p50", "p99", "max", "total"
     )];
     for ((key, row), service) in rows.iter().zip(&services) {
-        let count = row.total.total();
+        let count = row.total.all.total();
         #[allow(clippy::cast_precision_loss, reason = "it is shown with three digits")]
         let rate = if seconds > 0.0 { human(count as f64 / seconds, "/s") } else { "-".to_owned() };
-        let quantile =
-            |q: f64| if row.service.is_empty() { "-".to_owned() } else { human(row.service.quantile_type7(q), "s") };
+        let quantile = |q: f64| {
+            if row.service.all.is_empty() { "-".to_owned() } else { human(row.service.all.quantile_type7(q), "s") }
+        };
         let operation: String = key.operation.chars().take(operation_width).collect();
         lines.push(format!(
             "{service:service_width$} {:9} {operation:operation_width$} {:12} {:>9} {rate:>8} {:>8} {:>8} {:>8} {:>8}",
@@ -107,8 +168,8 @@ pub(super) fn rows(measures: &Measures, seconds: f64, width: usize) -> Vec<Strin
             thousands(count),
             quantile(0.5),
             quantile(0.99),
-            row.service.max.map_or_else(|| "-".to_owned(), |max| human(max, "s")),
-            row.total.max.map_or_else(|| "-".to_owned(), |max| human(max, "s")),
+            row.service.all.max.map_or_else(|| "-".to_owned(), |max| human(max, "s")),
+            row.total.all.max.map_or_else(|| "-".to_owned(), |max| human(max, "s")),
         ));
     }
     if left_out > 0 {

@@ -1,0 +1,110 @@
+//! One thing that is measured: its histogram or count for the table, and its series for a server where there is one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ogive_hist::Histogram;
+use ogive_probe::Recorder;
+
+use super::export::Export;
+
+/// Nanoseconds, whose histogram is in seconds.
+const NANO: i32 = -9;
+
+/// Durations.
+#[derive(Debug)]
+pub(super) struct Durations {
+    pub(super) all: Histogram,
+    recorder: Option<Recorder>,
+}
+
+impl Durations {
+    /// Durations that are sent under this name, when they are sent.
+    pub(super) fn new(export: Option<&Export>, name: &str, labels: &[(&str, &str)]) -> Self {
+        let recorder = export.map(|export| {
+            let recorder = Recorder::new();
+            export.note(export.cells.recorder(name, labels, &recorder));
+            recorder
+        });
+        Self { all: Histogram::log_linear(), recorder }
+    }
+
+    /// Counts one, unless it is negative; whether it did.
+    pub(super) fn record(&mut self, nanos: i64) -> bool {
+        let Ok(unsigned) = u64::try_from(nanos) else { return false };
+        self.all.record_int(nanos, NANO);
+        if let Some(recorder) = &self.recorder {
+            recorder.record_ns(unsigned);
+        }
+        true
+    }
+}
+
+/// Sizes in bytes: sent as histograms, and as a total.
+#[derive(Debug, Default)]
+pub(super) struct Sizes {
+    pub(super) total: Count,
+    cell: Option<Arc<Mutex<Histogram>>>,
+}
+
+impl Sizes {
+    /// Sizes whose histogram is sent under `name`, and their sum under it with `_total`.
+    pub(super) fn new(export: Option<&Export>, name: &str, labels: &[(&str, &str)]) -> Self {
+        let cell = export.map(|export| {
+            let cell = Arc::new(Mutex::new(Histogram::log_linear()));
+            let taken = cell.clone();
+            let take = move || {
+                let mut cell = taken.lock().unwrap_or_else(PoisonError::into_inner);
+                if cell.is_empty() {
+                    Histogram::log_linear()
+                } else {
+                    std::mem::replace(&mut *cell, Histogram::log_linear())
+                }
+            };
+            export.note(export.cells.histogram(name, labels, "By", take));
+            cell
+        });
+        Self { total: Count::new(export, &format!("{name}_total"), labels), cell }
+    }
+
+    pub(super) fn record(&mut self, bytes: u64) {
+        self.total.add(bytes);
+        if let (Some(cell), Ok(bytes)) = (&self.cell, i64::try_from(bytes)) {
+            cell.lock().unwrap_or_else(PoisonError::into_inner).record_int(bytes, 0);
+        }
+    }
+}
+
+/// A count.
+#[derive(Debug, Default)]
+pub(super) struct Count(Arc<AtomicU64>);
+
+impl Count {
+    /// A count that is sent under this name, when it is sent.
+    pub(super) fn new(export: Option<&Export>, name: &str, labels: &[(&str, &str)]) -> Self {
+        let count = Self::default();
+        if let Some(export) = export {
+            export.note(export.counter(name, labels, &count.0));
+        }
+        count
+    }
+
+    pub(super) fn add(&self, more: u64) {
+        // ORDERING: Relaxed; a counter on its own, here and below.
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(super) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// A reader of it.
+    pub(super) fn reader(&self) -> impl Fn() -> u64 + Send + 'static {
+        let count = self.0.clone();
+        move || count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
