@@ -1,4 +1,4 @@
 //! Any bytes as a server's certificate.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive::fuzz::check_certificate(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive_checks::fuzz::certificate(bytes));

@@ -1,4 +1,4 @@
 //! Any bytes as a page of CloudWatch.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive::fuzz::check_cloudwatch(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive_checks::fuzz::cloudwatch(bytes));

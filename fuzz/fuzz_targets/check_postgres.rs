@@ -1,4 +1,4 @@
 //! Any bytes as what a PostgreSQL server says.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive::fuzz::check_postgres(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive_checks::fuzz::postgres(bytes));

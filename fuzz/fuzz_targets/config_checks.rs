@@ -1,4 +1,4 @@
 //! Any bytes as a file with checks.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive::fuzz::config_checks(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive_checks::fuzz::config(bytes));

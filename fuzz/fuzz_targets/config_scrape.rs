@@ -1,4 +1,4 @@
 //! Any bytes as a scrape configuration and a list of targets.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive::fuzz::config_scrape(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive_scrape::fuzz::config(bytes));

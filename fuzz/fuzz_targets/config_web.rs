@@ -1,4 +1,4 @@
 //! Any bytes as a web configuration.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive::fuzz::config_web(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ogive_http::fuzz::config_web(bytes));

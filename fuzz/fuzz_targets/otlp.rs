@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use ogive_model::{SourceId, Tenant};
-use ogive_protocol::otlp::{Context, Options, read_logs, read_metrics};
+use ogive_protocol::otlp::{Context, Options, json, read_logs, read_metrics};
 
 fn read(message: &[u8]) {
     let (tenant, options) = (Tenant::default(), Options::default());
@@ -17,5 +17,9 @@ fn read(message: &[u8]) {
 
 fuzz_target!(|body: &[u8]| {
     read(body);
-    ogive::fuzz::otlp_json(body).iter().flatten().for_each(|message| read(message));
+    for schema in [&json::METRICS, &json::LOGS, &json::TRACES] {
+        if let Ok(message) = json::protobuf(body, schema) {
+            read(&message);
+        }
+    }
 });

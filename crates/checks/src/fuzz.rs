@@ -104,7 +104,62 @@ pub fn certificate(bytes: &[u8]) {
     let _ = certificate::not_after(bytes);
 }
 
-/// A file with checks.
-pub fn config(text: &str) {
-    let _ = Config::parse(text);
+/// A file with `[[check]]` tables.
+pub fn config(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = Config::parse(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutations::mutations;
+
+    /// Letters that files and answers are made of.
+    const TEXT: &[u8] = b" -:[]{},.'\"#&*!|>=\n\tax0e\xff";
+
+    fn smoke(read: fn(&[u8]), good: &[u8], rounds: u32, alphabet: &[u8]) {
+        read(good);
+        mutations(good, rounds, 5, alphabet, read);
+    }
+
+    #[test]
+    fn answers_of_names_pings_and_certificates_may_be_anything() {
+        let answer = b"\0\x07\x81\x80\0\x01\0\x02\0\0\0\0\x01a\x07example\0\0\x01\0\x01\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\xc0\0\x02\x01\
+                    \xc0\x0c\0\x10\0\x01\0\0\0\x3c\0\x06\x05v=1 x";
+        smoke(dns, answer, 5_000, &[]);
+        smoke(icmp, &[&[0x45][..], &[0; 19], &[0; 8], &[3; 56]].concat(), 2_000, &[]);
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        smoke(certificate, made.cert.der(), 5_000, &[]);
+    }
+
+    #[test]
+    fn answers_of_databases_may_be_anything() {
+        let message = |kind: u8, body: &[u8]| [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat();
+        let [sasl, first] =
+            [&b"\0\0\0\x0aSCRAM-SHA-256\0\0"[..], b"\0\0\0\x0br=x,s=W22Z,i=1"].map(|body| message(b'R', body));
+        let (taken, row, ready) = (message(b'R', &[0; 4]), message(b'D', b"\0\x01\0\0\0\x011"), message(b'Z', b"I"));
+        let no = message(b'E', b"SFATAL\0C28P01\0Mno entry\0\0");
+        smoke(postgres, &[&taken[..], &row, &ready].concat(), 3_000, &[]);
+        smoke(postgres, &[&sasl[..], &first, &taken, &no, &ready].concat(), 3_000, &[]);
+        smoke(redis, b"+OK\r\n-NOAUTH no\r\n+PONG\r\n", 3_000, b"+-\r\n$*0 \xff");
+    }
+
+    #[test]
+    fn answers_over_http_may_be_anything() {
+        let good =
+            b"HTTP/1.1 302 Found\r\nLocation: ../b?c#d\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nok 1\r\n0\r\n\r\n";
+        smoke(http, good, 3_000, b" :/\r\n0;aA.?#\xff");
+        smoke(http, b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nok 1", 3_000, b" :/\r\n0;aA.?#\xff");
+        let page = br#"{"MetricDataResults":[{"Id":"m0","Timestamps":[1.7e9,1700000300],"Values":[1.5,-2e3]}],"NextToken":"x"}"#;
+        smoke(cloudwatch, page, 3_000, TEXT);
+    }
+
+    #[test]
+    fn files_may_hold_anything() {
+        let checks = b"[[check]]\nname = 'a'\nkind = 'http'\ntarget = 'https://[::1]:8/x'\nperiod = '30s'\nlabels = {b = 'c'}\n\
+                       status = [200, 204]\nheaders = {accept = '*'}\n[[check]]\nname = 'b'\nkind = 'dns'\nquery = 'x.y'\nrecord = 'MX'\n";
+        smoke(config, checks, 1_500, TEXT);
+    }
 }

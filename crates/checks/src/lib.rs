@@ -23,6 +23,9 @@ mod http;
 mod icmp;
 #[cfg(feature = "lua")]
 pub mod lua;
+#[cfg(test)]
+#[path = "../../protocol/src/mutations.rs"]
+mod mutations;
 mod net;
 mod plan;
 mod postgres;

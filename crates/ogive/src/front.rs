@@ -20,9 +20,6 @@ use tokio::sync::watch;
 use crate::cli::files::FILES;
 use crate::cli::read_file;
 use crate::cli::web::WebOptions;
-use crate::http::influx::Rules;
-use crate::http::{self, Limits, Shared};
-use crate::web::{Hosts, Web};
 use ogive_checks as checks;
 use ogive_checks::Checks;
 use ogive_door::Door;
@@ -32,6 +29,9 @@ use ogive_door::counters::Counters;
 use ogive_door::metadata::Metadata;
 use ogive_door::meters::Meters;
 use ogive_door::numbers::Numbers;
+use ogive_http::InfluxRules as Rules;
+use ogive_http::web::{Hosts, Web};
+use ogive_http::{self as http, Limits, Shared};
 use ogive_listen as listen;
 use ogive_observe::Observer;
 use ogive_observe::clock::AskKernel;
@@ -129,11 +129,7 @@ impl Front {
             reading: options.threads.unwrap_or(Limits::READING),
             batch_series_max: options.batch_series_max,
             otlp: http::Otlp::new(options.otlp.decoder(), options.otlp.slow_span_ns()),
-            influx: Rules {
-                names: options.lines.line_names,
-                db_label: options.lines.influx_db_label.clone(),
-                ..Rules::default()
-            },
+            influx: Rules::new(options.lines.line_names, options.lines.influx_db_label.clone()),
             runtime,
             counters,
             web,

@@ -1,4 +1,4 @@
-//! Ogive's one binary: the command line, the listeners, the HTTP API with its page, and the roles.
+//! Ogive's one binary: the command line, configuration files, and the roles `serve` and `broker`, put together of the other crates.
 #![forbid(unsafe_code)]
 
 mod allocator;
@@ -6,15 +6,12 @@ mod broker;
 mod cli;
 mod forward;
 mod front;
-#[cfg(any(test, feature = "fuzz"))]
-#[doc(hidden)]
-pub mod fuzz;
-mod http;
 mod log_output;
 #[cfg(test)]
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;
 mod server;
-mod web;
 
+#[doc(hidden)]
+pub use broker::broker_file;
 pub use cli::run;

@@ -115,7 +115,8 @@ const CASES: &[(&str, Case)] = &[
 
 /// The routes of the access table.
 fn routes() -> BTreeSet<&'static str> {
-    let table = include_str!("../src/http/access.rs").split("const RULES").nth(1).unwrap().split("];").next().unwrap();
+    let table =
+        include_str!("../../http/src/access.rs").split("const RULES").nth(1).unwrap().split("];").next().unwrap();
     table.lines().filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next()).collect()
 }
 

@@ -831,4 +831,18 @@ mod tests {
             let _ = decode(&bytes);
         }
     }
+
+    /// What is read can be written, or is too large.
+    #[test]
+    fn changed_batches_are_read_or_refused() {
+        let batch = br#"{"source":"7f9c2c1e-6f0a-4e3b-9a55-0c8f0a4b2d11","sequence":1,"series":[{"labels":{"__name__":"a"},"kind":"histogram",
+            "temporality":"delta","unit":"s","width_ms":1000}],"samples":[{"series":0,"time_ms":1700000001000,"histogram":{"bins":{"1.2e-3":4}}},
+            {"series":0,"time_ms":1,"float":1.5},{"series":0,"time_ms":2,"text":"x\u00e9"},{"series":0,"time_ms":3,"histogram_b64":"AAA="}]}"#;
+        assert!(decode(batch).is_ok());
+        crate::mutations::mutations(batch, 5_000, 5, b" -:[]{},.'\"#&*!|>=\n\tax0e\xff", |bytes| {
+            if let Ok(decoded) = decode(bytes) {
+                let _ = decoded.batch.encode();
+            }
+        });
+    }
 }

@@ -13,6 +13,8 @@
 mod client;
 mod config;
 mod discovery;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 #[cfg(test)]
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;
@@ -52,15 +54,6 @@ pub struct ScrapeOptions {
     /// File with scrape_configs as a prometheus.yml has them; may be named several times. SIGHUP reads it again.
     #[arg(long = "scrape-config", value_name = "FILE", env = "OGIVE_SCRAPE_CONFIG")]
     pub files: Vec<PathBuf>,
-}
-
-/// Reads a configuration, and a list of targets that somebody else made; tells what is good.
-#[cfg(any(test, feature = "fuzz"))]
-pub fn fuzz(paths: &[PathBuf], files: Files) {
-    if let Ok(config) = config::load(paths, files) {
-        View::default().tell(&config.jobs);
-    }
-    let _ = discovery::groups(&paths[0], &(files.read)(&paths[0]).unwrap_or_default(), "origin");
 }
 
 /// What every task works with.

@@ -62,8 +62,31 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "ogive-http",
+        &[
+            "ogive-alerting",
+            "ogive-detect",
+            "ogive-door",
+            "ogive-export",
+            "ogive-hist",
+            "ogive-journal",
+            "ogive-model",
+            "ogive-observe",
+            "ogive-outgoing",
+            "ogive-probe",
+            "ogive-protocol",
+            "ogive-query",
+            "ogive-scrape",
+            "ogive-search",
+            "ogive-storage",
+            "ogive-store",
+            "ogive-text",
+        ],
+    ),
+    (
         "ogive",
         &[
+            "ogive-http",
             "ogive-storage",
             "ogive-observe",
             "ogive-alerting",
@@ -114,6 +137,7 @@ const FENCED: &[(&str, &[&str])] = &[
         "tokio",
         &[
             "ogive",
+            "ogive-http",
             "ogive-storage",
             "ogive-observe",
             "ogive-alerting",
@@ -125,12 +149,16 @@ const FENCED: &[(&str, &[&str])] = &[
             "ogive-amqp",
         ],
     ),
-    ("axum", &["ogive"]),
-    ("hyper", &["ogive", "ogive-alerting", "ogive-outgoing", "ogive-scrape", "ogive-checks", "ogive-amqp"]),
+    ("axum", &["ogive", "ogive-http"]),
+    (
+        "hyper",
+        &["ogive", "ogive-http", "ogive-alerting", "ogive-outgoing", "ogive-scrape", "ogive-checks", "ogive-amqp"],
+    ),
     (
         "ureq",
         &[
             "ogive",
+            "ogive-http",
             "ogive-storage",
             "ogive-observe",
             "ogive-alerting",
@@ -147,6 +175,7 @@ const FENCED: &[(&str, &[&str])] = &[
         "serde_json",
         &[
             "ogive",
+            "ogive-http",
             "ogive-storage",
             "ogive-observe",
             "ogive-alerting",

@@ -18,9 +18,9 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cli::config_file;
 use crate::cli::{serve, web::WebOptions};
-use crate::http;
 use ogive_checks as checks;
 use ogive_door::reload::Marks;
+use ogive_http as http;
 use ogive_listen as listen;
 use ogive_scrape as scrape;
 
@@ -384,6 +384,7 @@ fn no_name(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutations::mutations;
 
     const WHOLE: &str = r#"
 name = "edge-1"
@@ -494,5 +495,16 @@ packing = "none"
             let found = said(&changed).unwrap_err();
             assert!(found.contains(words), "{words:?}: {found}");
         }
+    }
+
+    #[test]
+    fn a_changed_file_is_read_or_refused() {
+        let broker = include_bytes!("../../../../packaging/broker.toml");
+        assert!(parse(std::str::from_utf8(broker).unwrap()).is_ok());
+        mutations(broker, 300, 5, b" -:[]{},.'\"#&*!|>=\n\tax0e\xff", |bytes| {
+            if let Ok(text) = std::str::from_utf8(bytes) {
+                let _ = parse(text);
+            }
+        });
     }
 }

@@ -32,11 +32,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::read_file;
 use crate::front::{self, DRAIN, Front, Role};
-use crate::http;
 use config::Config;
 use destination::{Around, Destination};
 use ogive_door::meters::Meters;
 use ogive_door::reload::{Marks, Which, settled};
+use ogive_http as http;
 use ogive_observe::clock::AskKernel;
 use spooling::{Broker, Spooling};
 use way::Way;
@@ -45,6 +45,14 @@ use way::Way;
 const SEGMENT_BYTES_MAX: u64 = 16 << 20;
 /// 64 KiB: a segment is not smaller.
 const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+
+/// Reads a broker's file, for who only wants to know whether it is good; what is wrong with it, a sentence each.
+///
+/// # Errors
+/// It cannot be read as a broker's file.
+pub fn broker_file(text: &str) -> Result<(), Vec<String>> {
+    config::parse(text).map(drop).map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
+}
 
 /// A broker whose spool is open.
 struct Running {

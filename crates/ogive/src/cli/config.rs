@@ -9,9 +9,9 @@ use super::exit::EXIT_FINDING;
 use super::files::FILES;
 use super::{Cli, config_file, read_file};
 use crate::broker;
-use crate::web::Web;
 use ogive_alerting::alerting;
 use ogive_checks as checks;
+use ogive_http::web::Web;
 
 /// The server's configuration.
 #[derive(clap::Subcommand, Debug)]

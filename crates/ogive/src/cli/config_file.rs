@@ -18,7 +18,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::read_file;
-use crate::http::{Flag, Flags};
+use ogive_http::{Flag, Flags};
 
 /// 1 MiB: thousands of options; there are not even a hundred.
 const FILE_BYTES_MAX: usize = 1 << 20;

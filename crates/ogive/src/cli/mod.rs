@@ -42,9 +42,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::http::Flags;
 use crate::log_output;
 use exit::{EXIT_FINDING, EXIT_USAGE};
+use ogive_http::Flags;
 use terminal::{Color, Terminal};
 
 /// Every measurement, kept as histograms: measure, store, ask.

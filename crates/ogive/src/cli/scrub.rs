@@ -12,7 +12,7 @@ use super::client::{Failure, Server};
 use super::exit::EXIT_FINDING;
 use super::format::{human, thousands};
 use super::progress::Bar;
-use crate::http::upkeep::document_of;
+use ogive_http::document_of;
 use ogive_storage::upkeep::open_mirror;
 
 /// Half a second between two looks at how far it is.

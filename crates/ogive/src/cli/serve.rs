@@ -10,9 +10,10 @@ use ogive_query::EngineOptions;
 use ogive_text::size;
 
 use super::clock::kernel::Directory;
-use crate::{forward, http, log_output, server};
+use crate::{forward, log_output, server};
 use ogive_alerting::{alerting, detection};
 use ogive_checks as checks;
+use ogive_http as http;
 use ogive_listen as listen;
 use ogive_scrape as scrape;
 use ogive_storage::keeping::{self, Ages, Keeping, Of, Widths};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::client::{Failure, Server};
 use super::format::human;
-use crate::http::upkeep::snapshot as document;
+use ogive_http::snapshot_document as document;
 use ogive_storage::upkeep::{absolute, clone_snapshot, open_mirror};
 use ogive_text::calendar::utc;
 

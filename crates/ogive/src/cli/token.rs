@@ -8,7 +8,7 @@ use ogive_model::Tenant;
 use ogive_probe::Clock;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::web::{Allow, token_hash};
+use ogive_http::web::{Allow, token_hash};
 use ogive_text::calendar::rfc3339;
 use ogive_text::duration;
 

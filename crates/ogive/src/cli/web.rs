@@ -15,10 +15,10 @@ pub(crate) struct WebOptions {
     pub(crate) web_config: Option<PathBuf>,
     /// Pages of other sites that may read answers: a regular expression for their whole origin, such as
     /// 'https?://(a|b)\.example\.com', or '.*' for all. None when it is left out (docs/web.md).
-    #[arg(long, alias = "web.cors.origin", value_name = "REGEX", env = "OGIVE_WEB_CORS_ORIGIN", value_parser = crate::http::Cors::parse)]
-    pub(crate) web_cors_origin: Option<crate::http::Cors>,
+    #[arg(long, alias = "web.cors.origin", value_name = "REGEX", env = "OGIVE_WEB_CORS_ORIGIN", value_parser = ogive_http::Cors::parse)]
+    pub(crate) web_cors_origin: Option<ogive_http::Cors>,
     #[command(flatten)]
-    pub(crate) hosts: crate::web::HostOptions,
+    pub(crate) hosts: ogive_http::web::HostOptions,
 }
 
 /// The bytes of a file, not many more than a configuration may have.

@@ -10,6 +10,7 @@
 mod answer;
 mod any;
 mod build;
+pub mod json;
 mod labels;
 mod logs;
 mod metrics;

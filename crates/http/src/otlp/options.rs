@@ -1,0 +1,62 @@
+//! Options of `ogive serve` about OTLP.
+
+use ogive_protocol::otlp::{self, Translation};
+
+/// What becomes of names and resources.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// How names of OTLP become names here; the words are those of Prometheus' otlp.translation_strategy.
+    #[arg(
+        long,
+        value_name = "STRATEGY",
+        default_value = "UnderscoreEscapingWithSuffixes",
+        env = "OGIVE_OTLP_TRANSLATION"
+    )]
+    otlp_translation: Strategy,
+    /// Attribute of OTLP resources that becomes a label of every series; named several times, or with commas between, each.
+    #[arg(long, value_name = "NAME", env = "OGIVE_OTLP_PROMOTE", value_delimiter = ',')]
+    otlp_promote: Vec<String>,
+    /// Make name, version and attributes of OTLP's scopes labels (otel_scope_*) of every series.
+    #[arg(long, env = "OGIVE_OTLP_SCOPE_LABELS")]
+    otlp_scope_labels: bool,
+    /// A span of OTLP that takes so long is kept as a slow trace; sooner when it is unusual for its operation (docs/otlp.md).
+    #[arg(long, value_name = "MS", default_value_t = 1_000, env = "OGIVE_OTLP_SLOW_SPAN_MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    otlp_slow_span_ms: u64,
+}
+
+/// See [`Translation`].
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+#[clap(rename_all = "PascalCase")]
+enum Strategy {
+    /// http.duration in s is http_duration_seconds.
+    UnderscoreEscapingWithSuffixes,
+    /// http.duration in s is http_duration.
+    UnderscoreEscapingWithoutSuffixes,
+    /// http.duration in s is http.duration_seconds.
+    #[value(name = "NoUTF8EscapingWithSuffixes")]
+    NoUtf8EscapingWithSuffixes,
+    /// Names stay.
+    NoTranslation,
+}
+
+impl Options {
+    /// How long a span may take that is not slow whatever is usual.
+    pub fn slow_span_ns(&self) -> u64 {
+        self.otlp_slow_span_ms * 1_000_000
+    }
+
+    /// As the decoder takes them.
+    pub fn decoder(&self) -> otlp::Options {
+        let (escape, suffixes) = match self.otlp_translation {
+            Strategy::UnderscoreEscapingWithSuffixes => (true, true),
+            Strategy::UnderscoreEscapingWithoutSuffixes => (true, false),
+            Strategy::NoUtf8EscapingWithSuffixes => (false, true),
+            Strategy::NoTranslation => (false, false),
+        };
+        otlp::Options {
+            translation: Translation { escape, suffixes },
+            promoted: self.otlp_promote.clone(),
+            scope_labels: self.otlp_scope_labels,
+        }
+    }
+}
