@@ -1,9 +1,11 @@
 //! `ogive wire`: measures services that nobody instrumented, from what goes over the wire.
 
+mod counters;
 mod exchanges;
 mod export;
 mod live;
 mod measures;
+mod names;
 mod row;
 mod series;
 mod services;
@@ -95,9 +97,9 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
             options: reading,
             rules: options.operations.clone().unwrap_or_default(),
             show: match (options.exchanges, options.summary) {
-                (true, _) => live::Show::Exchanges,
-                (_, true) => live::Show::Summary { as_json: options.json },
-                _ => live::Show::Table,
+                (true, _) => sinks::Show::Exchanges,
+                (_, true) => sinks::Show::Summary { as_json: options.json },
+                _ => sinks::Show::Table,
             },
         };
         return live::run(&settings, terminal);

@@ -19,7 +19,7 @@ use ogive_wire::{Observer, Options, Totals, file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::export::Export;
-use super::sinks::Sinks;
+use super::sinks::{Show, Sinks};
 use super::table;
 use crate::cli::format::thousands;
 use crate::cli::terminal::Terminal;
@@ -41,17 +41,6 @@ pub(super) struct Settings {
     /// How operations are named.
     pub(super) rules: Rules,
     pub(super) show: Show,
-}
-
-/// What is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Show {
-    /// The table, drawn anew in a terminal, and at the end.
-    Table,
-    /// Each exchange as it is certain.
-    Exchanges,
-    /// At the end, what was seen in all and by connection.
-    Summary { as_json: bool },
 }
 
 /// What the threads share.

@@ -10,8 +10,10 @@ use ogive_wire::{
     operation::Namer,
 };
 
+use super::counters::Counters;
 use super::export::Export;
-use super::row::{self, Row, RowKey};
+use super::names;
+use super::row::{Row, RowKey};
 use super::services::{OTHER_SERVICE, Services};
 use super::transport::Transport;
 
@@ -41,6 +43,7 @@ pub(super) struct Measures {
     /// What TCP and TLS show, by service.
     pub(super) transport: BTreeMap<Endpoint, Transport>,
     services: Services,
+    counters: Counters,
     pub(super) connections: u64,
     /// Where it is sent as well.
     pub(super) export: Option<Export>,
@@ -72,7 +75,7 @@ impl Measures {
     /// What TCP and TLS show of a service, and where it is sent.
     fn transport(&mut self, server: Endpoint) -> (&mut Transport, Option<&Export>, String) {
         let service = self.services.of(server);
-        let (name, export) = (row::name(service), self.export.as_ref());
+        let (name, export) = (names::service(service), self.export.as_ref());
         let transport = self.transport.entry(service).or_insert_with(|| Transport::new(export, &name));
         (transport, export, name)
     }
@@ -93,17 +96,15 @@ impl Output for Measures {
 
     fn unanswered(&mut self, path: &Path, exchange: &Exchange, why: Unanswered) {
         let service = self.services.of(path.server);
-        if let Some(export) = &mut self.export {
-            export.count("ogive_wire_unanswered_total", service, exchange.protocol, ("why", why.name()));
-        }
+        let of = ("ogive_wire_unanswered_total", service, exchange.protocol);
+        self.counters.add(self.export.as_ref(), of, ("why", why.name()));
         *self.unanswered.entry((service, exchange.protocol, why)).or_default() += 1;
     }
 
     fn discarded(&mut self, path: &Path, exchange: &Exchange, reason: Reason) {
         let service = self.services.of(path.server);
-        if let Some(export) = &mut self.export {
-            export.count("ogive_wire_discarded_total", service, exchange.protocol, ("reason", reason.name()));
-        }
+        let of = ("ogive_wire_discarded_total", service, exchange.protocol);
+        self.counters.add(self.export.as_ref(), of, ("reason", reason.name()));
         self.discarded[reason as usize] += 1;
     }
 
@@ -113,10 +114,8 @@ impl Output for Measures {
 
     fn finding(&mut self, finding: &Finding) {
         let service = self.services.of(finding.path.server);
-        if let Some(export) = &mut self.export {
-            let protocol = finding.protocol.unwrap_or("tcp");
-            export.count("ogive_wire_finding", service, protocol, ("kind", finding.kind.name()));
-        }
+        let of = ("ogive_wire_finding", service, finding.protocol.unwrap_or("tcp"));
+        self.counters.add(self.export.as_ref(), of, ("kind", finding.kind.name()));
         *self.finding_counts.entry(finding.kind).or_default() += 1;
         if self.findings.len() < MAX_FINDINGS {
             self.findings.push(*finding);

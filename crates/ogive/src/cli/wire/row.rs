@@ -3,8 +3,8 @@
 use ogive_wire::{Class, Endpoint, Exchange};
 
 use super::export::Export;
+use super::names;
 use super::series::{Count, Durations, Sizes};
-use super::services::OTHER_SERVICE;
 
 /// What a row is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,10 +19,10 @@ impl RowKey {
     /// The labels of its series.
     pub(super) fn labels(&self) -> [(&'static str, String); 4] {
         [
-            ("service", name(self.service)),
+            ("service", names::service(self.service)),
             ("protocol", self.protocol.to_owned()),
             ("operation", self.operation.clone()),
-            ("class", class(self.class).to_owned()),
+            ("class", names::class(self.class).to_owned()),
         ]
     }
 }
@@ -68,21 +68,5 @@ impl Row {
         }
         self.request_bytes.record(exchange.request.bytes);
         self.response_bytes.record(exchange.response.bytes);
-    }
-}
-
-/// `host:port`.
-pub(super) fn name(endpoint: Endpoint) -> String {
-    if endpoint == OTHER_SERVICE {
-        return "other".to_owned();
-    }
-    std::net::SocketAddr::new(endpoint.ip, endpoint.port).to_string()
-}
-
-pub(super) fn class(class: Class) -> &'static str {
-    match class {
-        Class::Ok => "ok",
-        Class::ClientError => "client error",
-        Class::Error => "error",
     }
 }

@@ -98,10 +98,11 @@ impl Count {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// A reader of it.
-    pub(super) fn reader(&self) -> impl Fn() -> u64 + Send + 'static {
+    /// Sends it as a state under this name.
+    pub(super) fn send_as_state(&self, export: &Export, name: &str, labels: &[(&str, &str)]) {
         let count = self.0.clone();
-        move || count.load(Ordering::Relaxed)
+        #[allow(clippy::cast_precision_loss, reason = "a time in seconds")]
+        export.note(export.cells.gauge(name, labels, move || count.load(Ordering::Relaxed) as f64));
     }
 
     pub(super) fn get(&self) -> u64 {

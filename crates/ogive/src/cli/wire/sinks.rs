@@ -6,9 +6,19 @@ use ogive_wire::operation::Namer;
 use ogive_wire::{Exchange, Finding, Output, Path, Reason, Summary as Connection, TcpEvent, TlsEvent, Unanswered};
 
 use super::exchanges::Exchanges;
-use super::live::Show;
 use super::measures::Measures;
 use super::summary::Summary;
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Show {
+    /// The table, drawn anew in a terminal, and at the end.
+    Table,
+    /// Each exchange as it is certain.
+    Exchanges,
+    /// At the end, what was seen in all and by connection.
+    Summary { as_json: bool },
+}
 
 /// Takes what the observers report.
 pub(super) struct Sinks {

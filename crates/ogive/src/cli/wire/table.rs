@@ -7,7 +7,8 @@ use ogive_text::calendar::rfc3339;
 use ogive_wire::{Endpoint, Finding, Totals};
 
 use super::measures::Measures;
-use super::row::{Row, RowKey, class, name};
+use super::names::{class, service as name};
+use super::row::{Row, RowKey};
 use super::series::Durations;
 use crate::cli::format::{human, thousands};
 use crate::cli::terminal::Terminal;

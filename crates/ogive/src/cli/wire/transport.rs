@@ -148,7 +148,7 @@ impl Transport {
             let count = Count::default();
             if let Some(export) = export {
                 let labels = [("service", service), ("server_name", name.as_str())];
-                export.gauge("ogive_wire_tls_certificate_expiry_timestamp_seconds", &labels, &count);
+                count.send_as_state(export, "ogive_wire_tls_certificate_expiry_timestamp_seconds", &labels);
             }
             self.expiries.insert(name.clone(), count);
         }
