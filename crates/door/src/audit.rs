@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ogive_export::Measured;
-use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
+use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, Value};
 use tokio::sync::oneshot;
 
 use crate::Door;
@@ -46,6 +46,11 @@ impl Entry {
     pub fn config(path: &Path, owner: &str, action: &str, by: &str, what: &str) -> Self {
         let labels = vec![("action", action.to_owned()), ("file", path.display().to_string())];
         Self { metric: CONFIG_METRIC, labels, text: format!("{by}; {owner}\n{what}") }
+    }
+
+    /// A command did `action` to the data while no server ran; `text` has who asked in its first line.
+    pub fn offline(action: &str, text: &str) -> Self {
+        Self { metric: METRIC, labels: vec![("action", action.to_owned())], text: text.to_owned() }
     }
 
     /// The server began with these options.
@@ -86,7 +91,7 @@ pub fn note(door: &Arc<Door>, entry: Entry) {
     tokio::spawn(async move {
         let mut is_stored = false;
         for _ in 0..TRIES {
-            is_stored = stored(&door, &entry, time_ns).await;
+            is_stored = stored(&door, &entry, time_ns, door.numbers.next()).await;
             if is_stored || *door.ending.borrow() {
                 break;
             }
@@ -100,9 +105,23 @@ pub fn note(door: &Arc<Door>, entry: Entry) {
     });
 }
 
-async fn stored(door: &Door, entry: &Entry, time_ns: i64) -> bool {
+/// Stores an entry of `time_ns` under a number of its own, so that the same entry may be stored again; false when the store did not take
+/// it in time, or the server ends.
+pub async fn store(door: &Door, entry: &Entry, time_ns: i64, number: (SourceId, u64)) -> bool {
+    for _ in 0..TRIES {
+        if stored(door, entry, time_ns, number).await {
+            return true;
+        }
+        if *door.ending.borrow() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    false
+}
+
+async fn stored(door: &Door, entry: &Entry, time_ns: i64, (source, sequence): (SourceId, u64)) -> bool {
     let Some(series) = entry.series() else { return false };
-    let (source, sequence) = door.numbers.next();
     let value = Measured { series, time_ns, value: Value::Text(entry.bounded_text()) };
     let batch = Measured::batch(source, sequence, Tenant::default(), vec![value]);
     let way = door.meters.ingest.begin_made();

@@ -86,8 +86,13 @@ pub trait Backend: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Says in each of the snapshots what was deleted after it, or removes them.
-    fn after_deletion(&self, _snapshots: &[String], _what: &str, _remove: bool) -> Result<(), Refusal> {
+    /// Says in each of the snapshots what was deleted after it, as it was asked for and what [`Backend::delete`] was given, or removes them.
+    fn after_deletion(
+        &self,
+        _snapshots: &[String],
+        _remove: bool,
+        _deletion: (&str, (&Tenant, &[Vec<Matcher>], TimeRange)),
+    ) -> Result<(), Refusal> {
         Ok(())
     }
 

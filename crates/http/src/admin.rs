@@ -90,7 +90,8 @@ fn deleted(
     backend.delete(&params.tenant, selectors, range).map_err(refused)?;
     let names = holding()?;
     let what = params.all("match[]").collect::<Vec<_>>().join(" and ");
-    backend.after_deletion(&names, &what, snapshots == Snapshots::Delete).map_err(refused)?;
+    let deletion = (&*what, (&params.tenant, selectors, range));
+    backend.after_deletion(&names, snapshots == Snapshots::Delete, deletion).map_err(refused)?;
     if snapshots == Snapshots::Name {
         let all = HeaderValue::from_str(&names.join(",")).map_err(|error| ApiError::unavailable(error.to_string()))?;
         let mut response = StatusCode::NO_CONTENT.into_response();

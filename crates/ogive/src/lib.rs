@@ -10,6 +10,7 @@ mod log_output;
 #[cfg(test)]
 #[path = "../../protocol/src/mutations.rs"]
 mod mutations;
+mod offline_audit;
 mod server;
 
 #[doc(hidden)]

@@ -15,6 +15,7 @@ use crate::cli::serve::QueryLimits;
 use crate::cli::web::WebOptions;
 use crate::forward::{self, Forwards};
 use crate::front::{self, Front, Role};
+use crate::offline_audit;
 use ogive_alerting::alerting::{self, Alerting};
 use ogive_alerting::detection::options::Options as DetectOptions;
 use ogive_alerting::detection::work::Detector;
@@ -101,6 +102,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let role = role(options, &upkeep, &store);
     ogive_observe::memory::started(ogive_observe::memory_parts(&store.facts()));
     let ready = front.before(store.clone(), role, kernel)?;
+    offline_audit::deliver(ready.runtime.handle(), &ready.app.door, &upkeep.mirror);
     let start = |marks| Quantizer::start(marks, ready.app.door.clone(), ready.runtime.handle().clone());
     let quantizer = marks.map(start).transpose()?;
     let detector = Detector::start(

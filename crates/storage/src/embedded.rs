@@ -98,7 +98,8 @@ pub(crate) fn tell_findings<T: std::fmt::Display>(look: &str, findings: &[T]) {
 }
 
 /// The probe's clock as the store reads it.
-struct Time(Clock);
+#[derive(Clone, Copy, Debug)]
+pub struct Time(pub Clock);
 
 impl ogive_store::Clock for Time {
     fn now_ns(&self) -> u64 {
@@ -230,8 +231,14 @@ impl Backend for Embedded {
         self.0.snapshots_holding(tenant, selectors, range).map_err(refusal)
     }
 
-    fn after_deletion(&self, snapshots: &[String], what: &str, remove: bool) -> Result<(), Refusal> {
-        let done = if remove { self.0.delete_snapshots(snapshots) } else { self.0.note_deletion(snapshots, what) };
+    fn after_deletion(
+        &self,
+        snapshots: &[String],
+        remove: bool,
+        (what, deletion): (&str, (&Tenant, &[Vec<Matcher>], TimeRange)),
+    ) -> Result<(), Refusal> {
+        let done =
+            if remove { self.0.delete_snapshots(snapshots) } else { self.0.note_deletion(snapshots, what, deletion) };
         done.map_err(refusal)
     }
 

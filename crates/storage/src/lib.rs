@@ -13,6 +13,6 @@ pub mod quantize;
 mod source_times;
 pub mod upkeep;
 
-pub use embedded::Embedded;
+pub use embedded::{Embedded, Time};
 pub use limits::IngestLimits;
 pub use source_times::SourceTimes;

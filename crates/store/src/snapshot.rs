@@ -12,9 +12,10 @@ use ogive_journal::{Disk, Error as DiskError, Member, fill_new, segment_number};
 use ogive_model::{Matcher, Selection, Tenant, TimeRange};
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
-use crate::frame::{FRAME_BYTES_MAX, frame, read_frame};
+use crate::deletions::{self, DELETED_FILE, Deletions};
+use crate::frame::{frame, read_frame};
 use crate::layout::{JOURNAL_DIRECTORY, MANIFEST_FILE};
-use crate::{Block, Budget, Error, Manifest, Tombstone};
+use crate::{Block, Budget, Error, Manifest, Tombstone, tombstone};
 
 /// Where the snapshots are in the store's directory.
 pub const SNAPSHOTS_DIRECTORY: &str = "snapshots";
@@ -22,14 +23,6 @@ pub(crate) const SNAPSHOT_FILE: &str = "SNAPSHOT";
 /// The list of files of a snapshot that is, or was, received from another store; see [`crate::transfer`].
 pub(crate) const RECEIVING_FILE: &str = "RECEIVING";
 pub(crate) const ROLLBACK_FILE: &str = "ROLLBACK";
-/// Deletions that came after the snapshot, and of which it may hold samples.
-const DELETED_FILE: &str = "DELETED";
-const DELETED_MAGIC: [u8; 8] = *b"OGIVEDEL";
-/// 1,000 deletions are named to who rolls back; further ones are counted.
-const DELETED_MAX: usize = 1000;
-/// 1,000 bytes of each: a thousand of them are far below what a frame may have.
-const DELETED_BYTES_MAX: usize = 1000;
-const _: () = assert!(DELETED_MAX * (DELETED_BYTES_MAX + 10) < FRAME_BYTES_MAX);
 const SNAPSHOT_MAGIC: [u8; 8] = *b"OGIVESNP";
 const ROLLBACK_MAGIC: [u8; 8] = *b"OGIVERBK";
 /// 100 bytes of a name: a date, a version and a word.
@@ -143,6 +136,9 @@ pub(crate) fn create(
 /// [`Error::Refused`], [`Error::Corrupt`], or the disk's.
 pub fn create_stopped(disk: &dyn Disk, directory: &Path, name: &str, created_ms: i64) -> Result<SnapshotInfo, Error> {
     finish_rollback(disk, directory)?;
+    if !deletions::left(disk, directory)?.is_empty() {
+        return Err(refuse("a rollback's deletions are made by the next start; start the server first".into()));
+    }
     let manifest = Manifest::read(disk, directory)?.map_or_else(Manifest::default, |(manifest, _)| manifest);
     create(disk, directory, name, created_ms, &manifest, |target| {
         link_segments(disk, &directory.join(JOURNAL_DIRECTORY), target)
@@ -221,39 +217,26 @@ fn may_hold(
     Ok(false)
 }
 
-/// Notes in the snapshot `name` that `what` was deleted after it was made.
+/// Notes in the snapshot `name` that `what` was deleted after it was made, by the deletions `made`.
 ///
 /// # Errors
 /// The disk's.
-pub(crate) fn note_deletion(disk: &dyn Disk, directory: &Path, name: &str, what: &str) -> Result<(), Error> {
-    // What cannot be read any more is begun anew: that something was deleted is the point.
-    let (mut count, mut all) = deletions(disk, directory, name).unwrap_or_default();
-    count += 1;
-    let end = (0..=what.len().min(DELETED_BYTES_MAX)).rev().find(|end| what.is_char_boundary(*end)).unwrap_or(0);
-    all.push(what[..end].to_owned());
-    all.truncate(DELETED_MAX);
-    let mut body = Vec::new();
-    put_varint(&mut body, count);
-    put_varint(&mut body, all.len() as u64);
-    all.iter().for_each(|one| put_bytes(&mut body, one.as_bytes()));
-    Ok(disk.replace(&path_of(directory, name).join(DELETED_FILE), &frame(DELETED_MAGIC, &body))?)
+pub(crate) fn note_deletion(
+    disk: &dyn Disk,
+    directory: &Path,
+    name: &str,
+    what: &str,
+    made: &[Tombstone],
+) -> Result<(), Error> {
+    deletions::note(disk, &path_of(directory, name), what, made)
 }
 
-/// How many deletions came after the snapshot `name` was made and concern it, and the first of them.
+/// Which deletions came after the snapshot `name` was made and concern it.
 ///
 /// # Errors
 /// [`Error::Corrupt`], or the disk's.
-pub fn deletions(disk: &dyn Disk, directory: &Path, name: &str) -> Result<(u64, Vec<String>), Error> {
-    let parse = |cursor: &mut Cursor<'_>| {
-        let count = cursor.varint()?;
-        let listed = cursor.count(DELETED_MAX, "deletions")?;
-        let all = (0..listed).map(|_| cursor.text().map(str::to_owned)).collect::<Result<Vec<_>, Broken>>()?;
-        Ok((count, all))
-    };
-    match read_frame(disk, &path_of(directory, name).join(DELETED_FILE), DELETED_MAGIC, parse) {
-        Err(Error::Disk(DiskError::NotFound { .. })) => Ok((0, Vec::new())),
-        read => read,
-    }
+pub fn deletions(disk: &dyn Disk, directory: &Path, name: &str) -> Result<Deletions, Error> {
+    Deletions::read(disk, &path_of(directory, name))
 }
 
 /// Removes a snapshot; the files that nobody else has go with it.
@@ -337,25 +320,49 @@ fn copy_bytes(disk: &dyn Disk, path: &Path, copy: &mut dyn ogive_journal::DiskFi
     }
 }
 
-/// Makes the directory, which nobody has open, what it was at the snapshot `name`; what it was now becomes the snapshot `kept`.
+/// Makes the directory, which nobody has open, what it was at the snapshot `name`; what it was now becomes the snapshot `kept`. With
+/// `keep_deletions` what was deleted since stays so: the next start deletes it again before anything can be read.
 ///
 /// # Errors
-/// [`Error::Refused`], [`Error::Corrupt`], or the disk's: then it is as it was, or the next start finishes it.
-pub fn rollback(disk: &dyn Disk, directory: &Path, name: &str, kept: &str, created_ms: i64) -> Result<(), Error> {
+/// [`Error::Refused`], also when not all deletions are known; [`Error::TooManyDeletions`]; [`Error::Corrupt`], or the disk's: then it is as
+/// it was, or the next start finishes it.
+pub fn rollback(
+    disk: &dyn Disk,
+    directory: &Path,
+    name: &str,
+    (kept, created_ms): (&str, i64),
+    keep_deletions: bool,
+) -> Result<(), Error> {
     need(disk, directory, name)?;
+    if keep_deletions {
+        let all = whole(deletions(disk, directory, name)?, name)?;
+        let then = Manifest::read(disk, &path_of(directory, name))?.map_or_else(Manifest::default, |(then, _)| then);
+        let selectors: Vec<Vec<Matcher>> = all.into_iter().map(|one| one.matchers).collect();
+        tombstone::check_room(&then.tombstones, &selectors)?;
+    }
     create_stopped(disk, directory, kept, created_ms)?;
     let now = Manifest::read(disk, directory)?.map_or_else(Manifest::default, |(manifest, _)| manifest);
     // Ids that the snapshot does not know of are in use by the one that is kept.
-    let intent = encode_intent(name, now.next_block, now.generation);
+    let intent = encode_intent(name, now.next_block, now.generation, keep_deletions);
     disk.replace(&directory.join(ROLLBACK_FILE), &intent)?;
     finish_rollback(disk, directory)
+}
+
+fn whole(deletions: Deletions, name: &str) -> Result<Vec<Tombstone>, Error> {
+    deletions.whole.ok_or_else(|| {
+        refuse(format!(
+            "not all of the {} deletions since {name} are known as they were made, so that they cannot be kept; roll back without that, and \
+             delete again",
+            deletions.count
+        ))
+    })
 }
 
 /// Does what a rollback that was begun has left undone.
 pub(crate) fn finish_rollback(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
     let path = directory.join(ROLLBACK_FILE);
     let begun = read_frame(disk, &path, ROLLBACK_MAGIC, parse_intent);
-    let (name, next_block, generation) = match begun {
+    let (name, next_block, generation, keep_deletions) = match begun {
         Err(Error::Disk(DiskError::NotFound { .. })) => return Ok(()),
         begun => begun?,
     };
@@ -374,6 +381,9 @@ pub(crate) fn finish_rollback(disk: &dyn Disk, directory: &Path) -> Result<(), E
     remove_below(disk, &journal)?;
     link_segments(disk, &inside.join(JOURNAL_DIRECTORY), &journal)?;
     disk.sync_dir(&journal)?;
+    if keep_deletions {
+        deletions::leave(disk, directory, &whole(Deletions::read(disk, &inside)?, &name)?)?;
+    }
     manifest.next_block = manifest.next_block.max(next_block);
     manifest.generation = manifest.generation.max(generation) + 1;
     manifest.replace(disk, directory)?;
@@ -411,17 +421,21 @@ fn parse_info(cursor: &mut Cursor<'_>) -> Result<SnapshotInfo, Broken> {
     Ok(SnapshotInfo { name: String::new(), created_ms, blocks, block_bytes, journal_bytes })
 }
 
-fn encode_intent(name: &str, next_block: u64, generation: u64) -> Vec<u8> {
+fn encode_intent(name: &str, next_block: u64, generation: u64, keep_deletions: bool) -> Vec<u8> {
     let mut body = Vec::new();
     put_bytes(&mut body, name.as_bytes());
     put_varint(&mut body, next_block);
     put_varint(&mut body, generation);
+    if keep_deletions {
+        body.push(1);
+    }
     frame(ROLLBACK_MAGIC, &body)
 }
 
-fn parse_intent(cursor: &mut Cursor<'_>) -> Result<(String, u64, u64), Broken> {
-    let name = String::from_utf8(cursor.length_and_bytes()?.to_vec());
-    Ok((name.map_err(|error| cursor.broken(error.to_string()))?, cursor.varint()?, cursor.varint()?))
+fn parse_intent(cursor: &mut Cursor<'_>) -> Result<(String, u64, u64, bool), Broken> {
+    let name = cursor.text()?.to_owned();
+    let (next_block, generation) = (cursor.varint()?, cursor.varint()?);
+    Ok((name, next_block, generation, !cursor.is_empty() && cursor.byte()? == 1))
 }
 
 #[cfg(test)]
@@ -441,7 +455,7 @@ mod tests {
     fn the_examples_of_the_format_page_are_what_is_written_and_read() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let page = std::fs::read_to_string(root.join("docs/formats/snapshot.md")).unwrap();
-        let written = [("SNAPSHOT", encode_info(&info())), ("ROLLBACK", encode_intent("monday", 12, 40))];
+        let written = [("SNAPSHOT", encode_info(&info())), ("ROLLBACK", encode_intent("monday", 12, 40, false))];
         for (name, bytes) in written {
             let kept = std::fs::read(root.join("vectors/snapshot").join(name)).unwrap();
             assert_eq!(bytes, kept, "the format changed: its version must rise");

@@ -22,6 +22,7 @@ use ogive_model::{
 
 use crate::bell::Bell;
 use crate::class::Class;
+use crate::deletions;
 use crate::findings::{Findings, NewFinding};
 use crate::first::First;
 use crate::heads::{Heads, SeriesRequest};
@@ -74,6 +75,13 @@ impl Store {
     /// # Errors
     /// The disk's, or [`Error::Corrupt`] when the manifest is broken.
     pub fn open(disk: Arc<dyn Disk>, directory: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let store = Self::begin(disk, directory, options, clock)?;
+        store.delete_again()?;
+        Ok(store)
+    }
+
+    /// Opens it without what a rollback has left to be deleted.
+    fn begin(disk: Arc<dyn Disk>, directory: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let OpenedDirectory { lock, manifest, blocks, sources, journal, met } = find(&disk, directory, &options)?;
         let now_ms = clock.wall_ns() / 1_000_000;
         let findings = Findings::open(Arc::clone(&disk), directory, now_ms);
@@ -250,13 +258,38 @@ impl Store {
         snapshot::holding(self.ledger.disk(), self.ledger.directory(), (tenant, selectors, range))
     }
 
-    /// Notes in the snapshots `names` that `what` was deleted after they were made, for whoever brings one back.
+    /// Notes in the snapshots `names` that `what` was deleted after they were made, for whoever brings one back: what [`Store::delete`]
+    /// deletes with the other arguments.
     ///
     /// # Errors
     /// The disk's.
-    pub fn note_deletion(&self, names: &[String], what: &str) -> Result<(), Error> {
+    pub fn note_deletion(
+        &self,
+        names: &[String],
+        what: &str,
+        (tenant, selectors, range): (&Tenant, &[Vec<Matcher>], TimeRange),
+    ) -> Result<(), Error> {
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
-        names.iter().try_for_each(|name| snapshot::note_deletion(disk, directory, name, what))
+        let of = |matchers: &Vec<Matcher>| (tenant.clone(), matchers.clone());
+        let made = |(tenant, matchers)| Tombstone { generation: 0, tenant, matchers, range };
+        let made: Vec<Tombstone> = selectors.iter().map(of).map(made).collect();
+        names.iter().try_for_each(|name| snapshot::note_deletion(disk, directory, name, what, &made))
+    }
+
+    /// Deletes what a rollback brought back and was to keep deleted.
+    fn delete_again(&self) -> Result<(), Error> {
+        let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
+        let left = deletions::left(disk, directory)?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.flush_whole()?;
+        self.ledger.commit(None, |manifest| {
+            let generation = manifest.generation;
+            manifest.tombstones.extend(left.into_iter().map(|one| Tombstone { generation, ..one }));
+        })?;
+        self.maintenance.ring(None);
+        deletions::done(disk, directory)
     }
 
     /// Removes the snapshots `names`.

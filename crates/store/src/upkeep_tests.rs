@@ -317,9 +317,15 @@ fn snapshots_that_hold_what_is_deleted_are_named() {
     store.snapshot("journal", 2).unwrap();
     assert_eq!(holding("f", TimeRange::ALL), ["blocks", "journal"], "nobody looks through a journal");
     store.delete(&tenant, &all("f"), TimeRange::ALL).unwrap();
-    store.note_deletion(&["blocks".into()], "f").unwrap();
-    store.note_deletion(&["blocks".into()], "g").unwrap();
-    let noted = |name| snapshot::deletions(&disk, Path::new("/s"), name).unwrap();
+    let note = |name: &str| {
+        store.note_deletion(&["blocks".into()], name, (&tenant, &all(name), TimeRange::ALL)).unwrap();
+    };
+    note("f");
+    note("g");
+    let noted = |name| {
+        let found = snapshot::deletions(&disk, Path::new("/s"), name).unwrap();
+        (found.count, found.named)
+    };
     assert_eq!((noted("blocks"), noted("journal").0), ((2, vec!["f".into(), "g".into()]), 0));
     store.delete_snapshots(&["blocks".into()]).unwrap();
     assert_eq!(holding("f", TimeRange::ALL), ["journal"]);
@@ -484,6 +490,77 @@ fn what_a_scrub_cannot_heal_is_known_until_somebody_acknowledges_it() {
     assert_eq!(open(Arc::new(disk), "/s").findings(), found);
 }
 
+/// A rollback brought back what had been deleted on purpose since its snapshot, from blocks and from the snapshot's journal.
+#[test]
+fn a_rollback_keeps_deletions_wherever_the_power_goes() {
+    let tenant = ogive_model::Tenant::default();
+    let selectors = [vec![ogive_model::Matcher::new("__name__", ogive_model::MatchOp::Regex, "f|t").unwrap()]];
+    let at = |n: i64| WALL_NS / 1_000_000 + n * 1000;
+    let range = TimeRange { start_ms: at(15) - 1, end_ms: at(24) };
+    let left = || (0..15).chain(25..30).collect::<BTreeSet<_>>();
+    let mut rolled = 0;
+    for cut in 1.. {
+        let disk = SimulatedDisk::new(cut);
+        let store = open(Arc::new(disk.clone()), "/s");
+        (0..20).for_each(|n| assert!(send(&store, n)));
+        store.flush().unwrap();
+        (20..30).for_each(|n| assert!(send(&store, n)));
+        store.snapshot("then", 1).unwrap();
+        store.delete(&tenant, &selectors, range).unwrap();
+        store.note_deletion(&["then".into()], "f", (&tenant, &selectors, range)).unwrap();
+        (30..40).for_each(|n| assert!(send(&store, n)));
+        drop(store);
+        disk.cut_power_after(cut);
+        let done = snapshot::rollback(&disk, Path::new("/s"), "then", ("kept", 2), true);
+        let powered = disk.is_powered();
+        let early = powered.then(|| snapshot::create_stopped(&disk, Path::new("/s"), "early", 3));
+        assert!(early.is_none_or(|early| matches!(early, Err(Error::Refused { .. }))), "it would hold what is deleted");
+        disk.cut_power();
+        disk.restart();
+        // The power goes again in the start that makes the deletions.
+        disk.cut_power_after(1 + cut % 13);
+        let store =
+            Store::open(Arc::new(disk.clone()), Path::new("/s"), options(), Arc::new(ManualClock::new(WALL_NS)));
+        drop(store);
+        disk.cut_power();
+        disk.restart();
+        let store = open(Arc::new(disk.clone()), "/s");
+        let found = held(&store);
+        let before: BTreeSet<_> = left().into_iter().chain(30..40).collect();
+        assert!(found == left() || (done.is_err() && found == before), "cut {cut}: {found:?}");
+        rolled += u32::from(found == left());
+        // They are made once, and the store goes on.
+        assert!(send(&store, 50));
+        drop(store);
+        let later = held(&open(Arc::new(disk.clone()), "/s"));
+        assert_eq!(later, found.into_iter().chain([50]).collect(), "cut {cut}");
+        if powered {
+            assert!(rolled > 1 && cut > 20, "{rolled} of {cut}");
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_rollback_wherever_deletions_are_not_all_known_is_refused() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(Arc::new(disk.clone()), "/s");
+    (0..20).for_each(|n| assert!(send(&store, n)));
+    store.snapshot("then", 1).unwrap();
+    let tenant = ogive_model::Tenant::default();
+    let long = "x".repeat(3 << 20);
+    let selectors = [vec![ogive_model::Matcher::new("host", ogive_model::MatchOp::Equal, long).unwrap()]];
+    store.note_deletion(&["then".into()], "host", (&tenant, &selectors, TimeRange::ALL)).unwrap();
+    (20..25).for_each(|n| assert!(send(&store, n)));
+    drop(store);
+    let rollback = |kept, keep| snapshot::rollback(&disk, Path::new("/s"), "then", (kept, 2), keep);
+    let refused = rollback("kept", true);
+    assert!(matches!(&refused, Err(Error::Refused { problem }) if problem.contains("cannot be kept")), "{refused:?}");
+    assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..25).collect(), "nothing was done");
+    rollback("kept", false).unwrap();
+    assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..20).collect());
+}
+
 #[test]
 fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
     for cut in 1.. {
@@ -497,7 +574,7 @@ fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
         store.flush().unwrap();
         drop(store);
         disk.cut_power_after(cut);
-        let done = snapshot::rollback(&disk, Path::new("/s"), "then", "kept", 2);
+        let done = snapshot::rollback(&disk, Path::new("/s"), "then", ("kept", 2), false);
         let powered = disk.is_powered();
         disk.cut_power();
         disk.restart();
@@ -511,9 +588,9 @@ fn a_rollback_is_whole_wherever_the_power_goes_and_can_be_undone() {
         store.flush().unwrap();
         drop(store);
         if rolled {
-            snapshot::rollback(&disk, Path::new("/s"), "kept", "after", 3).unwrap();
+            snapshot::rollback(&disk, Path::new("/s"), "kept", ("after", 3), false).unwrap();
             assert_eq!(held(&open(Arc::new(disk.clone()), "/s")), (0..50).collect(), "cut {cut}");
-            snapshot::rollback(&disk, Path::new("/s"), "after", "later", 4).unwrap();
+            snapshot::rollback(&disk, Path::new("/s"), "after", ("later", 4), false).unwrap();
             assert_eq!(held(&open(Arc::new(disk), "/s")), (0..30).chain([60]).collect(), "cut {cut}");
         }
         if powered {

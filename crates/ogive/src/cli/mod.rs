@@ -2,6 +2,7 @@
 
 #[cfg(feature = "amqp")]
 mod amqp;
+mod audit;
 pub(crate) mod broker;
 mod client;
 mod clock;
@@ -16,6 +17,7 @@ mod findings;
 pub(crate) mod format;
 mod hist;
 mod logs;
+mod offline;
 mod plot;
 mod progress;
 mod query;
@@ -65,6 +67,7 @@ enum Command {
     Serve(serve::Serve),
     Broker(broker::BrokerCommand),
     Query(query::Query),
+    Audit(audit::Audit),
     Subscribe(subscribe::Subscribe),
     Status(status::Status),
     Delete(delete::Delete),
@@ -135,6 +138,7 @@ pub fn run() -> ExitCode {
         Command::Serve(options) => serve::run(options, flags),
         Command::Broker(command) => broker::run(command, &terminal),
         Command::Query(options) => query::run(options, &terminal),
+        Command::Audit(options) => audit::run(options),
         Command::Subscribe(command) => subscribe::run(command),
         Command::Status(options) => status::run(options),
         Command::Disk(command) => disk::run(command),

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::client::{Failure, Server};
 use super::exit::EXIT_FINDING;
 use super::format::{human, thousands};
+use super::offline;
 use super::progress::Bar;
 use ogive_http::document_of;
 use ogive_storage::upkeep::open_mirror;
@@ -80,12 +81,15 @@ pub(crate) fn sentence(finding: &Value) -> String {
 fn stopped(directories: &[PathBuf]) -> anyhow::Result<Value> {
     let (mirror, _) = open_mirror(directories, false)?;
     let bar = Bar::new("scrub");
-    let scrubbed = ogive_store::scrub(&mirror, mirror.root(), &mut |done, total| {
-        bar.show(done, total);
-        Ok(())
+    let scrubbed = offline::noted(&mirror, "scrub", "what is bad is healed", || {
+        let scrubbed = ogive_store::scrub(&mirror, mirror.root(), &mut |done, total| {
+            bar.show(done, total);
+            Ok(())
+        });
+        scrubbed.context("the directory cannot be scrubbed")
     });
     bar.end();
-    Ok(document_of(&scrubbed.context("the directory cannot be scrubbed")?))
+    Ok(document_of(&scrubbed?))
 }
 
 fn running(options: &Scrub) -> Result<anyhow::Result<Value>, Failure> {

@@ -1,18 +1,21 @@
 //! `ogive snapshot`: what a server held at one moment, kept, cloned, or brought back.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use ogive_journal::MirrorDisk;
 use ogive_probe::Clock;
-use ogive_store::snapshot;
+use ogive_store::{Deletions, Options, SnapshotInfo, Store, snapshot};
 use serde_json::{Value, json};
 
 use super::client::{Failure, Server};
 use super::format::human;
+use super::offline;
 use ogive_http::snapshot_document as document;
+use ogive_storage::Time;
 use ogive_storage::upkeep::{absolute, clone_snapshot, open_mirror};
 use ogive_text::calendar::utc;
 
@@ -58,6 +61,9 @@ pub(crate) enum Snapshot {
         /// Directories of the server, which does not run.
         #[arg(long, value_name = "DIR")]
         data: Vec<PathBuf>,
+        /// What was deleted since the snapshot stays deleted.
+        #[arg(long)]
+        keep_deletions: bool,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
@@ -96,14 +102,15 @@ pub(crate) fn run(command: &Snapshot) -> anyhow::Result<ExitCode> {
         Snapshot::Delete { name, place } => (delete(name, place)?, place.json),
         Snapshot::Send(options) => return super::snapshot_send::send(options),
         Snapshot::Receive(options) => return super::snapshot_send::receive(options),
-        Snapshot::Rollback { name, data, yes, json } => return rollback(name, data, *yes, *json),
+        Snapshot::Rollback { name, data, keep_deletions, yes, json } => {
+            return rollback((name, data), *keep_deletions, *yes, *json);
+        }
         Snapshot::Clone { name, data, from, server, json } => {
             let data = absolute(data)?;
             let made = if from.is_empty() {
                 answer(server.post("/v1/snapshots/clone", &json!({"name": name, "data": data})))
             } else {
-                let (mirror, _) = open_mirror(from, false)?;
-                Ok(document(&clone_snapshot(&mirror, name, &data)?))
+                Ok(document(&cloned(name, from, &data)?))
             };
             if made.is_ok() && !json {
                 println!("start it with: ogive serve --data {}", data.display());
@@ -134,7 +141,10 @@ fn create(name: &str, place: &Where) -> anyhow::Result<Asked> {
     let Some(mirror) = stopped(&place.data)? else {
         return Ok(answer(place.server.post("/v1/snapshots", &json!({"name": name}))));
     };
-    Ok(Ok(document(&snapshot::create_stopped(&mirror, mirror.root(), name, now_ms())?)))
+    let made = offline::noted(&mirror, "snapshot create", name, || {
+        Ok(snapshot::create_stopped(&mirror, mirror.root(), name, now_ms())?)
+    });
+    Ok(Ok(document(&made?)))
 }
 
 fn list(place: &Where) -> anyhow::Result<Asked> {
@@ -149,41 +159,75 @@ fn delete(name: &str, place: &Where) -> anyhow::Result<Asked> {
     let Some(mirror) = stopped(&place.data)? else {
         return Ok(answer(place.server.delete(&format!("/v1/snapshots/{name}"))));
     };
-    snapshot::delete(&mirror, mirror.root(), name)?;
+    offline::noted(&mirror, "snapshot delete", name, || Ok(snapshot::delete(&mirror, mirror.root(), name)?))?;
     Ok(Ok(json!({"deleted": name})))
+}
+
+/// A clone is noted where it was made from and in itself.
+fn cloned(name: &str, from: &[PathBuf], data: &Path) -> anyhow::Result<SnapshotInfo> {
+    let (mirror, _) = open_mirror(from, false)?;
+    let what = format!("{name} to {}", data.display());
+    let info = offline::noted(&mirror, "snapshot clone", &what, || Ok(clone_snapshot(&mirror, name, data)?))?;
+    let (target, _) = open_mirror(&[data.to_owned()], false)?;
+    let what = format!("{name} of {}", mirror.root().display());
+    offline::noted(&target, "snapshot clone", &what, || Ok(info))
 }
 
 fn stopped(directories: &[PathBuf]) -> anyhow::Result<Option<MirrorDisk>> {
     if directories.is_empty() { Ok(None) } else { Ok(Some(open_mirror(directories, false)?.0)) }
 }
 
-fn rollback(name: &str, data: &[PathBuf], yes: bool, json: bool) -> anyhow::Result<ExitCode> {
+fn rollback((name, data): (&str, &[PathBuf]), keep_deletions: bool, yes: bool, json: bool) -> anyhow::Result<ExitCode> {
     if data.is_empty() {
         eprintln!("ogive: stop the server, then say which directories: ogive snapshot rollback {name} --data DIR");
         return Ok(ExitCode::from(2));
     }
     let (mirror, _) = open_mirror(data, false).context("a rollback needs the server stopped")?;
     let kept = format!("before-rollback-{}", now_ms());
-    let (undone, deletions) = snapshot::deletions(&mirror, mirror.root(), name)?;
-    if undone > 0 {
-        eprintln!(
-            "ogive: {undone} deletions were made since {name}, and it brings back what they deleted; delete it again afterwards:"
-        );
-        deletions.iter().for_each(|what| eprintln!("ogive:   {what}"));
-    }
+    let deletions = snapshot::deletions(&mirror, mirror.root(), name)?;
+    announce(name, &deletions, keep_deletions);
     if !yes && !agreed(name, &kept)? {
         bail!("nothing was changed");
     }
-    snapshot::rollback(&mirror, mirror.root(), name, &kept, now_ms())?;
+    let what = format!("{name}{}", if keep_deletions { ", keeping deletions" } else { "" });
+    offline::noted(&mirror, "snapshot rollback", &format!("{what}; what was there before is {kept}"), || {
+        snapshot::rollback(&mirror, mirror.root(), name, (&kept, now_ms()), keep_deletions)?;
+        if keep_deletions { delete_again(&mirror) } else { Ok(()) }
+    })?;
+    let undone = if keep_deletions { 0 } else { deletions.count };
     if json {
+        let kept_deletions = deletions.count - undone;
         println!(
             "{}",
-            json!({"rolled_back_to": name, "kept": kept, "undone_deletions": undone, "deletions": deletions})
+            json!({
+                "rolled_back_to": name, "kept": kept, "undone_deletions": undone, "kept_deletions": kept_deletions,
+                "deletions": deletions.named,
+            })
         );
     } else {
         println!("the store is what it was at {name}; what it was before is the snapshot {kept}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what becomes of the deletions since a snapshot.
+fn announce(name: &str, deletions: &Deletions, keep: bool) {
+    match (deletions.count, keep) {
+        (0, _) => return,
+        (count, true) => eprintln!("ogive: {count} deletions were made since {name}, and are made again:"),
+        (count, false) => eprintln!(
+            "ogive: {count} deletions were made since {name}, and it brings back what they deleted; --keep-deletions makes them again:"
+        ),
+    }
+    deletions.named.iter().for_each(|what| eprintln!("ogive:   {what}"));
+}
+
+/// Opens the store once: then what was deleted is gone, and not only with the next server.
+fn delete_again(mirror: &MirrorDisk) -> anyhow::Result<()> {
+    let options = Options { rollups: Vec::new(), ..Options::default() };
+    let store = Store::open(Arc::new(mirror.clone()), mirror.root(), options, Arc::new(Time(Clock::global())));
+    drop(store.context("it is rolled back; the deletions are made again by the next start")?);
+    Ok(())
 }
 
 /// Whether a person at the terminal says yes.

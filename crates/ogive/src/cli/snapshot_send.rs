@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::client::{Failure, Server};
 use super::exit::EXIT_FINDING;
 use super::format::human;
+use super::offline;
 use ogive_storage::upkeep::{absolute, open_mirror};
 
 pub(super) const HELP: &str = "\
@@ -231,7 +232,9 @@ pub(crate) fn receive(options: &Receive) -> anyhow::Result<ExitCode> {
     let directories = options.data.iter().map(|path| absolute(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let (mirror, _) = open_mirror(&directories, false)
         .context("a server that runs is sent to with `ogive snapshot send NAME --data DIR --to URL`")?;
-    let (inventory, progress) = transfer::receive(&mirror, mirror.root(), std::io::stdin().lock())?;
+    let (inventory, progress) = offline::noted(&mirror, "snapshot receive", "from standard input", || {
+        Ok(transfer::receive(&mirror, mirror.root(), std::io::stdin().lock())?)
+    })?;
     let name = &inventory.info.name;
     match progress {
         Progress::Done(_) => {

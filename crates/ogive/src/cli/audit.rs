@@ -1,0 +1,182 @@
+//! `ogive audit`: who did what, of a running server or of stopped directories.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use ogive_door::audit::{CONFIG_METRIC, METRIC};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher, Select as _, Selection, Tenant, TimeRange};
+use ogive_probe::Clock;
+use ogive_store::offline_audit::OfflineAudit;
+use ogive_store::{Options, Store};
+use ogive_text::calendar::rfc3339;
+use serde_json::{Value, json};
+
+use super::client::{Failure, Server};
+use super::format::duration;
+use crate::offline_audit::lines;
+use ogive_storage::Time;
+use ogive_storage::upkeep::open_mirror;
+
+/// 1,000,000 entries: all that one request reads.
+const ENTRIES_MAX: usize = 1_000_000;
+
+/// Shows who did what: commands and requests that changed something, and what changed in configurations.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Each entry has a time, what was done, who did it, and in further lines what was asked, what differs and how it ended.
+
+  ogive audit --since 30d
+  ogive audit --action snapshot --json
+  ogive audit --data /disk1/ogive --data /disk2/ogive    # no server runs there")]
+pub(crate) struct Audit {
+    /// How far back: seconds, or such as 7d.
+    #[arg(long, default_value = "7d", value_name = "DURATION", value_parser = duration)]
+    since: Duration,
+    /// Only what has this word in its action.
+    #[arg(long, value_name = "WORD")]
+    action: Option<String>,
+    /// Directories of a server that does not run, instead of a running one.
+    #[arg(long, value_name = "DIR")]
+    data: Vec<PathBuf>,
+    #[command(flatten)]
+    server: Server,
+    /// Print each entry as a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Something that somebody did.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    time_ms: i64,
+    action: String,
+    /// The configuration that changed, where one did.
+    file: String,
+    text: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &Audit) -> anyhow::Result<ExitCode> {
+    let now_ms = Clock::global().wall().div_euclid(1_000_000);
+    let since_ms = i64::try_from(options.since.as_millis()).map_or(i64::MIN, |since| now_ms.saturating_sub(since));
+    let entries = if options.data.is_empty() {
+        match running(&options.server, since_ms) {
+            Ok(answer) => of_answer(&serde_json::from_str(&answer).context("the server's answer is not JSON")?),
+            Err(failure) => return Ok(failure.report()),
+        }
+    } else {
+        stopped(&options.data, since_ms)?
+    };
+    let mut entries: Vec<Entry> = entries;
+    entries.retain(|entry| options.action.as_ref().is_none_or(|word| entry.action.contains(word)));
+    entries.sort();
+    for entry in &entries {
+        println!("{}", if options.json { entry.json().to_string() } else { entry.text() });
+    }
+    if entries.is_empty() && !options.json {
+        println!("nothing was done in this time");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn running(server: &Server, since_ms: i64) -> Result<String, Failure> {
+    let selector = format!("{{__name__=~\"{METRIC}|{CONFIG_METRIC}\"}}");
+    let start = (since_ms.max(0) / 1000).to_string();
+    server.get("/v1/cells", &[("match[]", &selector), ("start", &start)])
+}
+
+/// The entries of an answer of `/v1/cells`.
+fn of_answer(answer: &Value) -> Vec<Entry> {
+    let samples = answer["data"]["samples"].as_array().into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let entry = |sample: &Value| {
+        let index = usize::try_from(sample["series"].as_u64()?).ok()?;
+        let labels = &answer["data"]["series"][index]["labels"];
+        Some(Entry {
+            time_ms: sample["time_ms"].as_i64()?,
+            action: text(&labels["action"]),
+            file: text(&labels["file"]),
+            text: text(&sample["text"]),
+        })
+    };
+    samples.filter_map(entry).collect()
+}
+
+/// What a store holds that nobody has open, and what commands did since its last server.
+fn stopped(directories: &[PathBuf], since_ms: i64) -> anyhow::Result<Vec<Entry>> {
+    let (mirror, _) = open_mirror(directories, false)?;
+    let pending = OfflineAudit::read(&mirror, mirror.root())?;
+    // It is read: nothing is rolled up or merged.
+    let options = Options { rollups: Vec::new(), compact_blocks: 0, ..Options::default() };
+    let root = mirror.root().to_owned();
+    let store = Store::open(Arc::new(mirror), &root, options, Arc::new(Time(Clock::global())))?;
+    let matchers = vec![
+        Matcher::new(METRIC_NAME, MatchOp::Regex, format!("{METRIC}|{CONFIG_METRIC}")).map_err(anyhow::Error::msg)?,
+    ];
+    let selection = Selection {
+        matchers,
+        range: TimeRange { start_ms: since_ms, end_ms: i64::MAX },
+        samples_max: ENTRIES_MAX,
+        labels_only: false,
+        resolution: Default::default(),
+    };
+    let tenant = Tenant::default();
+    let found = store.tenant(&tenant).select(&selection)?;
+    let mut out = Vec::new();
+    for series in found {
+        let label = |name: &str| series.labels.get(name).to_owned();
+        for (time, text) in series.texts.times.iter().zip(&series.texts.values) {
+            out.push(Entry { time_ms: *time, action: label("action"), file: label("file"), text: text.to_string() });
+        }
+    }
+    for entry in pending.iter().flat_map(|pending| &pending.entries) {
+        let time_ms = entry.time_ns.div_euclid(1_000_000);
+        if time_ms > since_ms {
+            out.push(Entry { time_ms, action: entry.action.clone(), file: String::new(), text: lines(entry) });
+        }
+    }
+    Ok(out)
+}
+
+impl Entry {
+    fn json(&self) -> Value {
+        let (who, what) = self.text.split_once('\n').unwrap_or((&self.text, ""));
+        let mut out = json!({"time_ms": self.time_ms, "action": self.action, "who": who, "what": what});
+        if !self.file.is_empty() {
+            out["file"] = self.file.as_str().into();
+        }
+        out
+    }
+
+    fn text(&self) -> String {
+        let (who, what) = self.text.split_once('\n').unwrap_or((&self.text, ""));
+        let file = if self.file.is_empty() { String::new() } else { format!(" {}", self.file) };
+        let mut out = format!("{} {}{file}: {who}", rfc3339(self.time_ms), self.action);
+        what.lines().for_each(|line| out.push_str(&format!("\n    {line}")));
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_has_who_first_and_what_below() {
+        let answer = json!({"data": {
+        "series": [{"labels": {"action": "/v1/snapshots"}}, {"labels": {"action": "web", "file": "/w.yml"}}],
+        "samples": [
+            {"series": 1, "time_ms": 1000, "text": "file change; owner_uid=0\n+ token x"},
+            {"series": 0, "time_ms": 2000, "text": "alice\nPOST /v1/snapshots\nanswered 201"},
+            {"series": 7, "time_ms": 3000},
+        ]}});
+        let entries = of_answer(&answer);
+        assert_eq!(entries[0].text(), "1970-01-01T00:00:01Z web /w.yml: file change; owner_uid=0\n    + token x");
+        let expected = json!({"time_ms": 2000, "action": "/v1/snapshots", "who": "alice", "what": "POST /v1/snapshots\nanswered 201"});
+        assert_eq!(entries[1].json(), expected);
+        assert_eq!(entries.len(), 3);
+    }
+}
