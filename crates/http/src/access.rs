@@ -75,6 +75,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/cells", Read, Read),
     ("/v1/heatmap", Read, Read),
     ("/v1/live", Read, Read),
+    ("/v1/stream", Read, Read),
     ("/v1/subscribe", Read, Read),
     ("/v1/traces", Read, Write),
     ("/v1/traces/columns", Read, Read),

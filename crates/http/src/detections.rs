@@ -36,8 +36,8 @@ const STRETCH_MS: i64 = 3 * 3_600_000;
 const WEEK_MS: i64 = 7 * 86_400_000;
 
 /// What is active, and what was found lately.
-pub(super) async fn get(State(app): State<App>) -> Response {
-    json_answer(StatusCode::OK, app.detection.document().to_string() + "\n")
+pub(super) async fn get(State(app): State<App>, params: Params) -> Response {
+    json_answer(StatusCode::OK, app.detection.document(&params.tenant).to_string() + "\n")
 }
 
 /// What a run is about.

@@ -21,6 +21,7 @@ mod cells;
 mod classic_buckets;
 mod columns;
 mod compression;
+mod continuous;
 mod cors;
 mod detections;
 mod error;
@@ -315,6 +316,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
         .route("/v1/live", get(live::get))
+        .route("/v1/stream", get(continuous::get))
         .route("/v1/subscribe", get(subscribe::get))
         .route("/v1/traces", get(traces::get).post(otlp::traces))
         .route("/v1/traces/columns", get(traces::columns))
@@ -353,7 +355,7 @@ async fn measure(State(app): State<App>, request: Request, next: Next) -> Respon
     let mut response = next.run(request).await;
     let status = response.status();
     // A stream's head says nothing of how long it took to answer.
-    if route != "/v1/live" && route != "/v1/subscribe" {
+    if !["/v1/live", "/v1/stream", "/v1/subscribe"].contains(&route) {
         app.meters.http_request(route, status.as_u16(), app.clock.now().saturating_sub(from));
     }
     let headers = response.headers_mut();

@@ -107,7 +107,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let quantizer = marks.map(start).transpose()?;
     let detector = Detector::start(
         &options.detection,
-        (Arc::clone(&ready.app.door), Arc::clone(&ready.app.detection)),
+        (Arc::clone(&ready.app.door), Arc::clone(&ready.app.detection), store.store()),
         ready.runtime.handle().clone(),
     )?;
     let context = alerting::Context {

@@ -69,6 +69,11 @@ impl Embedded {
         self.2.clone()
     }
 
+    /// The store itself, for those who follow what it applies.
+    pub fn store(&self) -> Arc<Store> {
+        self.0.clone()
+    }
+
     /// How far the data of each sender has come.
     pub fn source_times(&self) -> Arc<SourceTimes> {
         self.5.0.clone()

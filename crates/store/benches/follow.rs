@@ -15,7 +15,7 @@ use ogive_model::{
     Batch, Kind, Labels, MatchOp, Matcher, Sample, SeriesDef, SeriesId, SeriesMeta, SourceId, Temporality, Tenant,
     Value,
 };
-use ogive_store::{Clock, Followed, Follower, Options, Refusal, Store, Watch};
+use ogive_store::{Audience, Clock, Followed, Follower, Options, Refusal, Store, Watch};
 use ogive_stream::cells::{self, Closed, Feeder, Item, Wait, What, stream};
 
 const ROUNDS: usize = 7;
@@ -105,9 +105,9 @@ fn run(frames: &[Vec<u8>], watched: Option<&str>, is_fed: bool) -> f64 {
         let options = cells::Options { patience_ns: None, ..cells::Options::default() };
         let (feeders, workers) = stream(options, Wait::Park, store.shards(), 8_192, [drop_cell as fn(&Closed<'_>)]);
         let mut taps = feeders.into_iter().map(|feeder| Box::new(Tap(feeder, Vec::new())));
-        store.follow(|| taps.next().expect("one for each shard"));
+        store.follow(Audience::Streams, || taps.next().expect("one for each shard"));
         let matchers = vec![Matcher::new("__name__", MatchOp::Equal, name).expect("it is valid")];
-        store.watch(Watch { id: 1, tenant: Tenant::default(), matchers });
+        store.watch(Audience::Streams, Watch { id: 1, tenant: Some(Tenant::default()), matchers });
         let run = |worker: cells::Worker<fn(&Closed<'_>)>| std::thread::spawn(move || worker.run().0);
         worker = workers.into_iter().map(run).next();
     }
@@ -126,7 +126,7 @@ fn run(frames: &[Vec<u8>], watched: Option<&str>, is_fed: bool) -> f64 {
         }
     }
     let accepted: u64 = answers.iter().take(frames.len()).sum();
-    store.unfollow();
+    store.unfollow(Audience::Streams);
     if let Some(counts) = worker.map(|worker| worker.join().expect("no panic")) {
         let fed = counts.taken;
         // A full ring skips; numbers are reported to nobody.

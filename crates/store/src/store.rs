@@ -28,7 +28,7 @@ use crate::first::First;
 use crate::heads::{Heads, SeriesRequest};
 use crate::ingest::FlushWish;
 use crate::ingest::flusher::Flusher;
-use crate::ingest::follow::{Follow, Follower, Watch};
+use crate::ingest::follow::{Audience, Follow, Follower, Watch};
 use crate::ingest::head::Listing;
 use crate::ingest::recall::Recall;
 use crate::ingest::shard::{self, HeadSize, ToShard};
@@ -435,38 +435,47 @@ impl Store {
     }
 
     /// From now on the followers, one for each shard, hear of the samples of what is watched; those from before hear of nothing more.
-    pub fn follow(&self, mut followers: impl FnMut() -> Box<dyn Follower>) {
-        self.tell_shards(|| Follow::Begin(followers()));
+    pub fn follow(&self, audience: Audience, mut followers: impl FnMut() -> Box<dyn Follower>) {
+        self.tell_shards(audience, || Follow::Begin(followers()));
     }
 
     /// Followers hear of the series of `watch`, those that are here and those that come.
-    pub fn watch(&self, watch: Watch) {
+    pub fn watch(&self, audience: Audience, watch: Watch) {
         let view = self.ledger.view();
-        let flushed = view.blocks.metas().filter(|meta| meta.tenant == watch.tenant).map(|meta| meta.time_max);
+        let is_own = |tenant: &Tenant| watch.tenant.as_ref().is_none_or(|own| own == tenant);
+        let flushed = view.blocks.metas().filter(|meta| is_own(&meta.tenant)).map(|meta| meta.time_max);
         let flushed_ms = flushed.max().unwrap_or(i64::MIN);
         let watch = Arc::new(watch);
-        self.tell_shards(|| Follow::Watch { watch: Arc::clone(&watch), flushed_ms });
+        self.tell_shards(audience, || Follow::Watch { watch: Arc::clone(&watch), flushed_ms });
     }
 
     /// Ends a watch.
-    pub fn unwatch(&self, id: u64) {
-        self.tell_shards(|| Follow::Unwatch(id));
+    pub fn unwatch(&self, audience: Audience, id: u64) {
+        self.tell_shards(audience, || Follow::Unwatch(id));
     }
 
     /// Tells followers an instant behind everything that was acknowledged before.
-    pub fn pass(&self, until_ns: i64) {
-        self.tell_shards(|| Follow::Pass(until_ns));
+    pub fn pass(&self, audience: Audience, until_ns: i64) {
+        self.tell_shards(audience, || Follow::Pass(until_ns));
     }
 
     /// Nobody hears of samples any more; the followers are dropped.
-    pub fn unfollow(&self) {
-        self.tell_shards(|| Follow::End);
+    pub fn unfollow(&self, audience: Audience) {
+        self.tell_shards(audience, || Follow::End);
     }
 
-    fn tell_shards(&self, mut reported: impl FnMut() -> Follow) {
+    /// Whose samples are in blocks, each once; of the heads a watch hears.
+    #[must_use]
+    pub fn block_tenants(&self) -> Vec<Tenant> {
+        let view = self.ledger.view();
+        let tenants: BTreeSet<&Tenant> = view.blocks.metas().map(|meta| &meta.tenant).collect();
+        tenants.into_iter().cloned().collect()
+    }
+
+    fn tell_shards(&self, audience: Audience, mut message: impl FnMut() -> Follow) {
         for shard in &self.shards {
             // A shard that is gone panicked; whoever asks it next gets the error.
-            let _ = shard.send(ToShard::Follow(reported()));
+            let _ = shard.send(ToShard::Follow(audience, message()));
         }
     }
 

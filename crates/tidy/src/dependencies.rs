@@ -59,6 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ogive-query",
             "ogive-detect",
             "ogive-storage",
+            "ogive-store",
         ],
     ),
     (

@@ -1,13 +1,13 @@
 //! What the detectors found, for whoever asks.
 //!
-//! Limits: [`RECENT_MAX`] findings that are remembered.
+//! Limits: [`RECENT_MAX`] findings of each tenant that are remembered.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ogive_detect::detectors::Finding;
 use ogive_detect::detectors::monitor::{Monitor, Reported};
-use ogive_model::Labels;
+use ogive_model::{Labels, Tenant};
 use serde_json::{Value, json};
 
 /// 1,000 findings of some 500 bytes.
@@ -19,10 +19,17 @@ pub struct Board(Mutex<State>);
 
 #[derive(Default)]
 struct State {
+    tenants: BTreeMap<Tenant, Found>,
+    figures: Figures,
+}
+
+/// What was found of one tenant.
+#[derive(Default)]
+struct Found {
     active: Vec<Reported>,
     recent: VecDeque<Reported>,
     found: u64,
-    figures: Figures,
+    own: Own,
 }
 
 /// How far the detectors are.
@@ -32,28 +39,28 @@ pub struct Figures {
     pub is_on: bool,
     /// Everything up to it was judged, milliseconds since 1970.
     pub watermark_ms: i64,
-    /// Series that are judged.
-    pub series: u64,
-    /// Series beyond the limit.
+    /// Series beyond the limit, of all tenants.
     pub refused: u64,
-    /// Findings that were held back.
-    pub suppressed: u64,
-    /// Memory of the detectors.
-    pub memory_bytes: u64,
-    /// Turns that failed.
+    /// Reads and writes that failed.
     pub failures: u64,
+    /// Seconds that were judged as they closed, and those that were read from the store.
+    pub seconds: (u64, u64),
 }
 
-impl Figures {
-    pub(super) fn of(monitor: &Monitor, watermark_ms: i64, (failures, unread): (u64, u64)) -> Self {
+/// What the detectors hold of one tenant.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Own {
+    series: u64,
+    suppressed: u64,
+    memory_bytes: u64,
+}
+
+impl Own {
+    pub(super) fn of(monitor: &Monitor) -> Self {
         Self {
-            is_on: true,
-            watermark_ms,
             series: monitor.series() as u64,
-            refused: unread,
             suppressed: monitor.suppressed(),
             memory_bytes: monitor.memory_bytes() as u64,
-            failures,
         }
     }
 }
@@ -63,38 +70,48 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, found: &[Reported], figures: Figures) {
+    /// How far all is.
+    pub(super) fn set(&self, figures: Figures) {
+        self.state().figures = figures;
+    }
+
+    /// What was found of a tenant; `own` when it was counted anew.
+    pub(super) fn add(&self, tenant: &Tenant, found: &[Reported], own: Option<Own>) {
         let mut state = self.state();
-        state.figures = figures;
+        let of_tenant = state.tenants.entry(tenant.clone()).or_default();
+        of_tenant.own = own.unwrap_or(of_tenant.own);
         for one in found {
-            state.found += 1;
+            of_tenant.found += 1;
             let is_same = |other: &Reported| other.finding.kind == one.finding.kind && other.labels == one.labels;
-            state.active.retain(|other| !is_same(other));
-            if one.finding.is_active && state.active.len() < RECENT_MAX {
-                state.active.push(one.clone());
+            of_tenant.active.retain(|other| !is_same(other));
+            if one.finding.is_active && of_tenant.active.len() < RECENT_MAX {
+                of_tenant.active.push(one.clone());
             }
-            if state.recent.len() == RECENT_MAX {
-                state.recent.pop_front();
+            if of_tenant.recent.len() == RECENT_MAX {
+                of_tenant.recent.pop_front();
             }
-            state.recent.push_back(one.clone());
+            of_tenant.recent.push_back(one.clone());
         }
     }
 
-    /// What is active, what was found lately (the newest first), and how far the detectors are.
-    pub fn document(&self) -> Value {
+    /// What is active of `tenant`, what was found lately (the newest first), and how far the detectors are.
+    pub fn document(&self, tenant: &Tenant) -> Value {
         let state = self.state();
-        let figures = state.figures;
+        let nothing = Found::default();
+        let (figures, found) = (state.figures, state.tenants.get(tenant).unwrap_or(&nothing));
         json!({
             "on": figures.is_on,
             "watermark_ms": figures.watermark_ms,
-            "series": figures.series,
-            "memory_bytes": figures.memory_bytes,
+            "series": found.own.series,
+            "memory_bytes": found.own.memory_bytes,
             "refused": figures.refused,
-            "suppressed": figures.suppressed,
+            "suppressed": found.own.suppressed,
             "failures": figures.failures,
-            "found": state.found,
-            "active": state.active.iter().map(document).collect::<Vec<_>>(),
-            "recent": state.recent.iter().rev().map(document).collect::<Vec<_>>(),
+            "seconds_live": figures.seconds.0,
+            "seconds_read": figures.seconds.1,
+            "found": found.found,
+            "active": found.active.iter().map(document).collect::<Vec<_>>(),
+            "recent": found.recent.iter().rev().map(document).collect::<Vec<_>>(),
         })
     }
 }

@@ -1,7 +1,8 @@
-//! The thread that reads what closed, runs the detectors and stores what they find.
+//! The thread that takes what closed, runs the detectors and stores what they find.
 //!
 //! Failure: what cannot be read or written is counted, said once on standard error, and tried again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -9,24 +10,30 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_detect::detectors::feed::feed;
-use ogive_detect::detectors::monitor::{Monitor, Options as MonitorOptions, Reported};
+use ogive_detect::detectors::forecasts::Forecasts;
+use ogive_detect::detectors::monitor::{FORGOTTEN_MS, Monitor, Options as MonitorOptions, Reported};
 use ogive_model::{
     Batch, Kind, METRIC_NAME, Matcher, Memory, MemoryScope, Opening, Resolution, Sample, Selection, SeriesData,
-    SeriesDef, SeriesMeta, Temporality, Tenant, TimeRange, Value,
+    SeriesDef, SeriesId, SeriesMeta, Temporality, Tenant, TimeRange, Value,
 };
 use ogive_query::series_bytes;
+use ogive_store::{Audience, Store, Watch};
 
-use super::board::{Board, Figures};
+use super::board::{Board, Figures, Own};
+use super::feed::{Closed, Feed, JUDGED, Tap};
 use super::options::{Options, selector};
 use ogive_door::Door;
 use ogive_door::counters::Protocol;
 use ogive_door::submission::stored;
 
-/// 2 s: between two looks at what closed.
-const EVERY: Duration = Duration::from_secs(2);
+/// 2 s: after a failure it is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
 
-/// The thread sleeps so many times as long as it worked: 4 % of a core at the most.
-const REST: u32 = 24;
+/// While it catches up it sleeps as long as it worked: half a core.
+const CATCHING_UP_MAX: Duration = Duration::from_secs(2);
+
+/// 500 ms: a shard that has not passed an instant by then is busy, and the store is read.
+const PASSING: Duration = Duration::from_millis(500);
 
 /// 3 h: what a start reads again, an hour to learn from among it.
 const RECALL_MS: i64 = 3 * 3_600_000;
@@ -43,6 +50,9 @@ const SAMPLES_MAX: usize = 4_000_000;
 /// 64 MiB for a slice: what is more is read in halves.
 const SLICE_BYTES_MAX: usize = 64 << 20;
 
+/// A minute: how often it is counted what the monitors hold, and what is gone is forgotten.
+const COUNT_EVERY_MS: i64 = 60_000;
+
 /// What is written of each finding: 1 while it lasts, 0 at its end, and its sentence as a text.
 pub(super) const SERIES: &str = "ogive_finding";
 
@@ -56,33 +66,34 @@ impl Detector {
     /// Starts it; none when the options switch it off.
     ///
     /// # Errors
-    /// The selector is none, or there is no thread.
+    /// A selector or a limit is none, or there is no thread.
     pub fn start(
         options: &Options,
-        (door, board): (Arc<Door>, Arc<Board>),
+        (door, board, store): (Arc<Door>, Arc<Board>, Arc<Store>),
         runtime: tokio::runtime::Handle,
     ) -> anyhow::Result<Option<Self>> {
         let matchers =
             selector(&options.detect).map_err(|error| anyhow::anyhow!("--detect {}: {error}", options.detect))?;
+        let limits = options.limits().map_err(anyhow::Error::msg)?;
         if options.detect_series == 0 {
             return Ok(None);
         }
-        let monitor = MonitorOptions {
-            // The source has its own patience; what came too late is not seen again.
-            lateness_ms: i64::from(options.detect_lateness_ms),
-            series_max: options.detect_series as usize,
-        };
         let (stop, stopped) = channel();
-        let lateness_ms = i64::from(options.detect_lateness_ms);
+        let series_max = options.detect_series as usize;
+        let numbers = limits.iter().map(|(_, limit)| *limit).collect();
         let mut work = Work {
             matchers,
-            monitor: Monitor::new(monitor),
-            series_max: options.detect_series as usize,
-            lateness_ms,
+            limits,
+            feed: Feed::new(store.shards(), series_max, numbers),
+            series_max,
+            lateness_ms: i64::from(options.detect_lateness_ms),
+            tenants: BTreeMap::new(),
             door,
             board,
+            store,
             runtime,
-            failures: 0,
+            figures: Figures { is_on: true, ..Figures::default() },
+            counted_ms: 0,
             has_failed: false,
         };
         let thread = std::thread::Builder::new().name("detect".into()).spawn(move || work.run(&stopped));
@@ -96,39 +107,80 @@ impl Detector {
     }
 }
 
+/// The detectors of one tenant.
+struct Judges {
+    monitor: Monitor,
+    forecasts: Forecasts,
+}
+
 struct Work {
     matchers: Vec<Matcher>,
-    monitor: Monitor,
+    limits: Vec<(Vec<Matcher>, f64)>,
+    feed: Arc<Feed>,
     series_max: usize,
     lateness_ms: i64,
+    tenants: BTreeMap<Tenant, Judges>,
     door: Arc<Door>,
     board: Arc<Board>,
+    store: Arc<Store>,
     runtime: tokio::runtime::Handle,
-    failures: u64,
+    figures: Figures,
+    counted_ms: i64,
     has_failed: bool,
 }
 
 impl Work {
+    fn now_ms(&self) -> i64 {
+        self.door.clock.wall().div_euclid(1_000_000)
+    }
+
     /// The last second that is complete.
     fn closed_ms(&self) -> i64 {
-        (self.door.clock.wall().div_euclid(1_000_000) - self.lateness_ms).div_euclid(1_000) * 1_000
+        (self.now_ms() - self.lateness_ms).div_euclid(1_000) * 1_000
+    }
+
+    /// From here on every sample is heard of; returns the end of the last second of which some may not be.
+    fn follow(&self) -> i64 {
+        let mut shard = 0..;
+        self.store.follow(Audience::Detectors, || {
+            Box::new(Tap::new(&self.feed, shard.next().expect("fewer shards than numbers")))
+        });
+        let all = std::iter::once(&self.matchers).chain(self.limits.iter().map(|(matchers, _)| matchers));
+        for (id, matchers) in (JUDGED..).zip(all) {
+            self.store.watch(Audience::Detectors, Watch { id, tenant: None, matchers: matchers.clone() });
+        }
+        let now_ms = self.now_ms();
+        // A shard that is too busy even for this is heard of later; until then the store is read.
+        self.pass(now_ms);
+        (now_ms.max(self.feed.applied_ms()).div_euclid(1_000) + 1) * 1_000
+    }
+
+    /// Whether everything that was acknowledged so far is in the feed.
+    fn pass(&self, until_ms: i64) -> bool {
+        self.store.pass(Audience::Detectors, until_ms * 1_000_000);
+        self.feed.wait(until_ms, PASSING)
     }
 
     fn run(&mut self, stopped: &Receiver<()>) {
+        let followed_ms = self.follow();
         let began_ms = self.closed_ms();
         let mut done_ms = began_ms - RECALL_MS;
         let (mut pause, mut slice_ms) = (Duration::ZERO, SLICE_MS);
         while matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
             let from = self.door.clock.now();
-            let until_ms = self.closed_ms().min(done_ms + slice_ms);
+            let closed_ms = self.closed_ms();
+            let is_live = done_ms >= followed_ms;
+            let until_ms = closed_ms.min(done_ms + slice_ms);
             if until_ms > done_ms {
-                match self.step((done_ms, until_ms), began_ms) {
+                let done = self.step((done_ms, until_ms), is_live, began_ms);
+                self.figures.watermark_ms = until_ms;
+                match done {
                     Ok(()) => {
                         (done_ms, self.has_failed) = (until_ms, false);
                         slice_ms = (2 * slice_ms).min(SLICE_MS);
                     }
                     Err(error) => {
-                        self.failures += 1;
+                        self.figures.failures += 1;
                         if slice_ms == SLICE_MS_MIN {
                             done_ms = until_ms;
                         }
@@ -138,51 +190,117 @@ impl Work {
                         }
                     }
                 }
+                self.board.set(self.figures);
             }
-            let took = Duration::from_nanos(self.door.clock.now().saturating_sub(from));
-            let is_behind = done_ms + SLICE_MS < self.closed_ms() && !self.has_failed;
-            pause = if is_behind { took.min(EVERY) } else { EVERY.max(took * REST).min(Duration::from_secs(60)) };
+            pause = if self.has_failed {
+                AGAIN
+            } else if done_ms + SLICE_MS < self.closed_ms() {
+                Duration::from_nanos(self.door.clock.now().saturating_sub(from)).min(CATCHING_UP_MAX)
+            } else {
+                // Until the next second closes.
+                let wait_ms = done_ms + 1_000 + self.lateness_ms - self.now_ms();
+                Duration::from_millis(wait_ms.clamp(1, 1_000).unsigned_abs())
+            };
         }
+        self.store.unfollow(Audience::Detectors);
     }
 
     /// Judges what closed in (from, until]; what was found before `began_ms` is stored already.
-    fn step(&mut self, (from_ms, until_ms): (i64, i64), began_ms: i64) -> anyhow::Result<()> {
-        let tenant = Tenant::default();
-        let range = TimeRange { start_ms: from_ms, end_ms: until_ms };
-        let (series, unread) = self.read(&tenant, range)?;
-        let found = feed(&mut self.monitor, &tenant, &series, (from_ms, until_ms));
-        drop(series);
-        self.board.add(&found, Figures::of(&self.monitor, until_ms, (self.failures, unread)));
-        let news: Vec<&Reported> = found.iter().filter(|one| one.finding.at_ms > began_ms).collect();
-        // A finding that cannot be stored is on the board all the same.
-        if let Err(error) = self.store(&tenant, &news) {
-            self.failures += 1;
-            tracing::error!("{} findings were not stored: {error:#}", news.len());
+    fn step(&mut self, range: (i64, i64), is_live: bool, began_ms: i64) -> anyhow::Result<()> {
+        let (from_ms, until_ms) = range;
+        let closed = if is_live && self.pass(until_ms) { self.feed.closed(range) } else { None };
+        let seconds = (until_ms - from_ms).unsigned_abs() / 1_000;
+        let (mut closed, unread) = match closed {
+            Some(closed) => {
+                self.figures.seconds.0 += seconds;
+                (closed, 0)
+            }
+            None => {
+                let read = self.read(TimeRange { start_ms: from_ms, end_ms: until_ms })?;
+                self.figures.seconds.1 += seconds;
+                self.feed.skip(until_ms);
+                read
+            }
+        };
+        self.figures.refused = self.feed.refused().max(unread);
+        for tenant in closed.keys() {
+            self.tenants.entry(tenant.clone()).or_insert_with(|| Judges {
+                monitor: Monitor::new(MonitorOptions { lateness_ms: self.lateness_ms, series_max: self.series_max }),
+                forecasts: Forecasts::default(),
+            });
+        }
+        let is_counted = until_ms >= self.counted_ms + COUNT_EVERY_MS || until_ms - from_ms >= COUNT_EVERY_MS;
+        if is_counted {
+            self.counted_ms = until_ms;
+            self.feed.forget(until_ms - FORGOTTEN_MS);
+        }
+        let mut all: usize = self.tenants.values().map(|judges| judges.monitor.series()).sum();
+        let mut news = Vec::new();
+        for (tenant, judges) in &mut self.tenants {
+            let Closed { judged, limited } = closed.remove(tenant).unwrap_or_default();
+            let before = judges.monitor.series();
+            judges.monitor.set_series_max(self.series_max.saturating_sub(all - before));
+            let mut found = feed(&mut judges.monitor, tenant, &judged, range);
+            all += judges.monitor.series() - before.min(judges.monitor.series());
+            found.extend(judges.forecast(tenant, &limited, until_ms));
+            let own = (is_counted || !found.is_empty()).then(|| Own::of(&judges.monitor));
+            if own.is_some() || !found.is_empty() {
+                self.board.add(tenant, &found, own);
+            }
+            found.retain(|one| one.finding.at_ms > began_ms);
+            if !found.is_empty() {
+                news.push((tenant.clone(), found));
+            }
+        }
+        for (tenant, found) in news {
+            // A finding that cannot be stored is on the board all the same.
+            if let Err(error) = self.keep(&tenant, &found.iter().collect::<Vec<_>>()) {
+                self.figures.failures += 1;
+                tracing::error!("{} findings were not stored: {error:#}", found.len());
+            }
         }
         Ok(())
     }
 
     /// The samples of the first series, as many as are judged, and how many series there are more.
-    fn read(&self, tenant: &Tenant, range: TimeRange) -> anyhow::Result<(Vec<SeriesData>, u64)> {
-        let resolution = Resolution::Width(0);
-        let matchers = self.matchers.clone();
-        let selection = Selection { matchers, range, samples_max: SAMPLES_MAX, labels_only: false, resolution };
+    fn read(&self, range: TimeRange) -> anyhow::Result<(BTreeMap<Tenant, Closed>, u64)> {
+        let mut tenants = self.feed.tenants();
+        tenants.extend(self.store.block_tenants());
         let memory = Memory::new(MemoryScope::Query, SLICE_BYTES_MAX);
-        let opening = Opening { memory: Some(&memory), ..Opening::UNBOUNDED };
-        let reader = self.door.backend.of(tenant);
-        let set = reader.open(&selection, &opening)?;
-        let count = set.count().min(self.series_max);
-        let (mut series, mut held) = (Vec::new(), memory.empty());
-        for number in 0..count {
-            for one in set.take(number)? {
-                held.grow(series_bytes(&one))?;
-                series.push(one);
+        let mut held = memory.empty();
+        let (mut left, mut unread, mut out) = (self.series_max, 0, BTreeMap::new());
+        for tenant in tenants {
+            let mut closed = Closed::default();
+            let mut select = |matchers: &Vec<Matcher>, left: &mut usize| -> anyhow::Result<Vec<SeriesData>> {
+                let resolution = Resolution::Width(0);
+                let matchers = matchers.clone();
+                let selection = Selection { matchers, range, samples_max: SAMPLES_MAX, labels_only: false, resolution };
+                let opening = Opening { memory: Some(&memory), ..Opening::UNBOUNDED };
+                let reader = self.door.backend.of(&tenant);
+                let set = reader.open(&selection, &opening)?;
+                let count = set.count().min(*left);
+                (*left, unread) = (*left - count, unread + (set.count() - count) as u64);
+                let mut series = Vec::new();
+                for number in 0..count {
+                    for one in set.take(number)? {
+                        held.grow(series_bytes(&one))?;
+                        series.push(one);
+                    }
+                }
+                Ok(series)
+            };
+            closed.judged = select(&self.matchers, &mut left)?;
+            for (matchers, limit) in &self.limits {
+                closed.limited.extend(select(matchers, &mut left)?.into_iter().map(|one| (one, *limit)));
+            }
+            if !closed.judged.is_empty() || !closed.limited.is_empty() {
+                out.insert(tenant.clone(), closed);
             }
         }
-        Ok((series, (set.count() - count) as u64))
+        Ok((out, unread))
     }
 
-    fn store(&self, tenant: &Tenant, found: &[&Reported]) -> anyhow::Result<()> {
+    fn keep(&self, tenant: &Tenant, found: &[&Reported]) -> anyhow::Result<()> {
         let series_max = (self.door.batch_series_max / 2).max(1);
         for found in found.chunks(series_max) {
             let (source, sequence) = self.door.numbers.next();
@@ -205,6 +323,19 @@ impl Work {
             verdict.map_err(|refusal| anyhow::anyhow!("{refusal}"))?;
         }
         Ok(())
+    }
+}
+
+impl Judges {
+    /// When numbers reach their limits.
+    fn forecast(&mut self, tenant: &Tenant, limited: &[(SeriesData, f64)], until_ms: i64) -> Vec<Reported> {
+        for (one, limit) in limited {
+            let id = SeriesId::of(tenant, one.meta.kind, &one.labels);
+            for (time_ms, value) in one.floats.times.iter().zip(&one.floats.values) {
+                self.forecasts.sample(id, (&one.labels, &one.meta.unit), *limit, (*time_ms, *value));
+            }
+        }
+        self.forecasts.advance(until_ms)
     }
 }
 

@@ -4,7 +4,7 @@
 //! - [`rhythm`]: gaps that return with a fixed period.
 //! - [`shape`]: the share of slow operations changed.
 //! - [`novelty`]: a number is like none before.
-//! - [`saturation`]: a value reaches its limit.
+//! - [`saturation`]: a value reaches its limit; [`forecasts`]: of many series as they come.
 //! - [`parent`]: one finding for many series that went silent together; [`explain`]: which label carries a change.
 //! - [`sibling`]: the odd one out, and the difference from last week.
 //!
@@ -16,6 +16,7 @@
 pub mod absence;
 pub mod explain;
 pub mod feed;
+pub mod forecasts;
 pub mod monitor;
 pub mod novelty;
 pub mod parent;

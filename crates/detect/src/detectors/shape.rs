@@ -2,7 +2,7 @@
 //!
 //! For each [`Level`] Y is a share of the cell: of operations above the reference's quantile .5, .9, .99 or .999, of those
 //! below its quantile .5, or whether the cell's median is above the 90th percentile of medians. tau is the mean of Y that is
-//! tolerated whatever came before. With bets lambda in {.2, .5, .8, .97}/tau the Shiryaev-Roberts e-detector (Shin, Ramdas,
+//! tolerated whatever came before. With bets lambda in {.25, .6, .95}/tau the Shiryaev-Roberts e-detector (Shin, Ramdas,
 //! Rinaldo: "E-detectors", 2022) is
 //!
 //! > e = 1 + lambda (Y - tau);  M <- (1 + M) e;  alarm when the weighted mean of all M >= A.
@@ -15,12 +15,12 @@
 //!
 //! Failure: a wrong tau (a deployment, a rhythm that was not learned yet) voids the proof; findings are hints.
 
-use ogive_hist::{Count, Histogram};
+use ogive_hist::{Bins, Count, Histogram, Scheme};
 
 use super::finding::{Finding, FindingKind};
 use super::instant::Clock24;
 use super::quantity::{Quantity, percent};
-use super::reference::{Hours, Learner};
+use super::reference::{BLOCK, Hours, Learner};
 
 /// Mean cells to a false alarm that are guaranteed: a million hours of one second.
 pub const ALARM: f32 = 3.6e9;
@@ -37,8 +37,10 @@ const ACCEPTED_MS: i64 = 6 * 3_600_000;
 
 /// What each level counts in the mean of all M: most where faults of services show.
 const WEIGHTS: [f32; LEVELS.len()] = [0.06, 0.2, 0.32, 0.28, 0.06, 0.08];
-const BETS: [f32; 4] = [0.2, 0.5, 0.8, 0.97];
+const BETS: [f32; 3] = [0.25, 0.6, 0.95];
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+/// A mean of 1: means are known to 1/65,535.
+const MEAN_ONE: f32 = 65_535.0;
 /// Bet of the statistic that says when it began.
 const BEGIN_BET: f32 = 0.5;
 
@@ -67,17 +69,95 @@ pub type Shares = [f32; LEVELS.len()];
 /// Where the shares are cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edges {
-    /// Values at the quantiles; infinite where too few operations say where it is.
-    quantiles: [f32; 4],
     /// The 90th percentile of the cells' medians.
     median_high: f32,
+    quantiles: Cuts,
 }
 
+/// The quantiles .5, .9, .99 and .999; infinite, or the index behind the last, where too few operations say where they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cuts {
+    /// The first decimal bins above them.
+    Decimal([i32; 4]),
+    /// Values.
+    Values([f32; 4]),
+}
+
+/// Indexes of decimal bins are below it.
+const DECIMAL_BINS: i32 = 23_040;
+
 impl Edges {
+    /// Decimal bins are found by their index later.
+    fn new(quantiles: [f32; 4], median_high: f32, is_decimal: bool) -> Self {
+        let cut = |edge: f32| {
+            let (mut first, mut end) = (0, DECIMAL_BINS);
+            while first < end {
+                let middle = i32::midpoint(first, end);
+                if Scheme::LogLinear10.bounds(true, middle).0 < f64::from(edge) {
+                    first = middle + 1;
+                } else {
+                    end = middle;
+                }
+            }
+            first
+        };
+        let is_positive = quantiles.iter().all(|edge| *edge > 0.0);
+        let quantiles =
+            if is_decimal && is_positive { Cuts::Decimal(quantiles.map(cut)) } else { Cuts::Values(quantiles) };
+        Self { median_high, quantiles }
+    }
+
+    /// Nothing is above them.
+    const fn none() -> Self {
+        Self { median_high: f32::INFINITY, quantiles: Cuts::Values([f32::INFINITY; 4]) }
+    }
+
+    /// The shares of decimal bins of numbers above zero. One bin ends where the next begins, so that indexes alone say what is above:
+    /// a tenth of the work of looking at the edges of each.
+    fn decimal<C: Count>(&self, cuts: [i32; 4], bins: &Bins<C>) -> Option<Shares> {
+        let (indexes, counts) = (bins.indexes(), bins.counts());
+        let sum = |from: usize, to: usize| counts[from..to].iter().map(|count| count.to_f64()).sum::<f64>();
+        let (mut above, mut more, mut end) = ([0.0_f64; 4], 0.0, counts.len());
+        for (above, cut) in above.iter_mut().zip(cuts).rev() {
+            let from = indexes[..end].partition_point(|index| *index < cut);
+            more += sum(from, end);
+            (*above, end) = (more, from);
+        }
+        // The bin that ends at the edge of the median is neither above nor below it.
+        let below_end = indexes[..end].partition_point(|index| *index < cuts[0] - 1);
+        let below = sum(0, below_end);
+        let total = below + sum(below_end, end) + more;
+        let high = |total: f64| {
+            let (half, mut sum) = (total / 2.0, 0.0);
+            for (index, count) in bins.iter() {
+                let count = count.to_f64();
+                if count > 0.0 && sum + count >= half {
+                    return within(Scheme::LogLinear10.bounds(true, index), (half - sum) / count);
+                }
+                sum += count;
+            }
+            f32::NAN
+        };
+        (total > 0.0).then(|| self.of(above, below, (total, high(total))))
+    }
+
+    fn of(&self, above: [f64; 4], below: f64, (total, median): (f64, f32)) -> Shares {
+        #[expect(clippy::cast_possible_truncation, reason = "shares")]
+        let share = |part: f64| (part / total) as f32;
+        let is_high = f32::from(median > self.median_high);
+        [share(above[0]), share(above[1]), share(above[2]), share(above[3]), share(below), is_high]
+    }
     /// Values at the quantiles .5, .9, .99 and .999; infinite where too few operations say where it is.
     #[must_use]
-    pub const fn quantiles(&self) -> [f32; 4] {
-        self.quantiles
+    pub fn quantiles(&self) -> [f32; 4] {
+        match self.quantiles {
+            Cuts::Values(values) => values,
+            Cuts::Decimal(cuts) => cuts.map(|index| {
+                let edge = Scheme::LogLinear10.bounds(true, index).0;
+                #[expect(clippy::cast_possible_truncation, reason = "rounded down")]
+                if index < DECIMAL_BINS { lower_edge(edge as f32, edge) } else { f32::INFINITY }
+            }),
+        }
     }
 
     /// The 90th percentile of the cells' medians.
@@ -89,24 +169,32 @@ impl Edges {
     /// The shares of a cell; none of a cell without samples.
     #[must_use]
     pub fn shares<C: Count>(&self, cell: &Histogram<C>) -> Option<Shares> {
+        if let Cuts::Decimal(cuts) = self.quantiles
+            && cell.scheme == Scheme::LogLinear10
+            && cell.zero == C::ZERO
+            && cell.negative.is_empty()
+        {
+            return self.decimal(cuts, &cell.positive);
+        }
+        self.shares_of_edges(cell)
+    }
+
+    /// As [`Edges::shares`], of any scheme.
+    fn shares_of_edges<C: Count>(&self, cell: &Histogram<C>) -> Option<Shares> {
         let (mut above, mut below, mut total) = ([0.0_f64; 4], 0.0_f64, 0.0_f64);
+        let quantiles = self.quantiles();
         for bucket in cell.buckets() {
             let count = bucket.count.to_f64();
             if count <= 0.0 {
                 continue;
             }
             total += count;
-            for (above, edge) in above.iter_mut().zip(self.quantiles) {
+            for (above, edge) in above.iter_mut().zip(quantiles) {
                 *above += if bucket.lo >= f64::from(edge) { count } else { 0.0 };
             }
-            below += if bucket.hi < f64::from(self.quantiles[0]) { count } else { 0.0 };
+            below += if bucket.hi < f64::from(quantiles[0]) { count } else { 0.0 };
         }
-        (total > 0.0).then(|| {
-            #[expect(clippy::cast_possible_truncation, reason = "shares")]
-            let share = |part: f64| (part / total) as f32;
-            let is_high = f32::from(median(cell) > self.median_high);
-            [share(above[0]), share(above[1]), share(above[2]), share(above[3]), share(below), is_high]
-        })
+        (total > 0.0).then(|| self.of(above, below, (total, median(cell))))
     }
 }
 
@@ -135,7 +223,7 @@ impl Warm {
         });
         self.medians.sort_unstable_by(f32::total_cmp);
         let median_high = self.medians.get(self.medians.len() * 9 / 10).copied().unwrap_or(f32::INFINITY);
-        Edges { quantiles, median_high }
+        Edges::new(quantiles, median_high, self.merged.scheme == Scheme::LogLinear10)
     }
 }
 
@@ -144,20 +232,20 @@ fn lower_edge(rounded: f32, edge: f64) -> f32 {
     if f64::from(rounded) > edge { rounded.next_down() } else { rounded }
 }
 
-/// The e-detector of one level; 64 bytes.
+/// The e-detector of one level; 44 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Detector {
-    m: [f32; 4],
+    m: [f32; BETS.len()],
     /// The begin's statistic.
     w: f32,
-    /// Cells since it was last reset, and the sum of their Y.
-    cells: u32,
+    /// Sum of Y of the cells since it was last reset.
     sum: f32,
-    /// Tolerated mean, and the mean of the reference; 0 before they are known.
+    /// Tolerated mean; 0 before it is known.
     tau: f32,
-    mean: f32,
     learner: Learner,
 }
+
+const _: () = assert!(size_of::<Detector>() == 44);
 
 /// Judges the cells of one series.
 #[derive(Clone, Debug)]
@@ -165,6 +253,10 @@ pub struct Shape {
     warm: Option<Box<Warm>>,
     edges: Edges,
     detectors: [Detector; LEVELS.len()],
+    /// Cells since each detector was last reset.
+    since: [u16; LEVELS.len()],
+    /// Means of the reference in parts of [`MEAN_ONE`].
+    means: [u16; LEVELS.len()],
     hours: Option<Box<Hours>>,
     width_ms: u32,
     /// The hour that is learned: its number since 1970.
@@ -172,7 +264,7 @@ pub struct Shape {
     /// Cells that were judged since the learning of the hour began.
     cells: u32,
     is_clean: bool,
-    active: Option<Active>,
+    active: Option<Box<Active>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -187,12 +279,12 @@ impl Shape {
     /// Of a series whose cells are `width_ms` wide.
     #[must_use]
     pub fn new(width_ms: u32) -> Self {
-        let edges = Edges { quantiles: [f32::INFINITY; 4], median_high: f32::INFINITY };
-        let detectors = [Detector::default(); LEVELS.len()];
         Self {
             warm: None,
-            edges,
-            detectors,
+            edges: Edges::none(),
+            detectors: [Detector::default(); LEVELS.len()],
+            since: [0; LEVELS.len()],
+            means: [0; LEVELS.len()],
             hours: None,
             width_ms: width_ms.max(1),
             hour: 0,
@@ -211,8 +303,7 @@ impl Shape {
     }
 
     fn start(&mut self, edges: Edges) {
-        self.edges = edges;
-        self.cells = 1;
+        (self.edges, self.cells) = (edges, 1);
         for (detector, level) in self.detectors.iter_mut().zip(LEVELS) {
             *detector = Detector { learner: Learner::new(level.nominal()), ..Detector::default() };
         }
@@ -233,7 +324,7 @@ impl Shape {
     /// What is active: when it began.
     #[must_use]
     pub fn active_since_ms(&self) -> Option<i64> {
-        self.active.map(|active| active.began_ms)
+        self.active.as_ref().map(|active| active.began_ms)
     }
 
     /// Bytes that it holds outside of itself.
@@ -257,8 +348,7 @@ impl Shape {
     }
 
     fn warm_up<C: Count>(&mut self, cell: &Histogram<C>) {
-        let probe = Edges { quantiles: [f32::INFINITY; 4], median_high: f32::INFINITY };
-        if probe.shares(cell).is_none() {
+        if Edges::none().shares(cell).is_none() {
             return;
         }
         let warm = self
@@ -285,30 +375,31 @@ impl Shape {
         }
         let mut total = 0.0;
         let mut best = (0_usize, f32::MIN);
-        for (at, (detector, y)) in self.detectors.iter_mut().zip(shares).enumerate() {
-            let sum = detector.push(*y) * WEIGHTS[at];
+        for (at, ((detector, since), y)) in self.detectors.iter_mut().zip(&mut self.since).zip(shares).enumerate() {
+            let sum = detector.push(since, *y) * WEIGHTS[at];
             total += sum;
             if sum > best.1 {
                 best = (at, sum);
             }
         }
-        if let Some(active) = self.active {
-            return self.follow(active, end_ms, shares);
+        if let Some(active) = self.active.take() {
+            return self.follow(*active, end_ms, shares);
         }
-        #[expect(clippy::cast_precision_loss, reason = "4")]
+        #[expect(clippy::cast_precision_loss, reason = "3")]
         let mean = total / BETS.len() as f32;
         (mean >= ALARM).then(|| self.alarm(best.0, end_ms, unit, mean))
     }
 
     fn alarm(&mut self, level: usize, end_ms: i64, unit: &str, evidence: f32) -> Finding {
         let detector = self.detectors[level];
-        let began_ms = end_ms - i64::from(detector.cells.max(1) - 1) * i64::from(self.width_ms);
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^24 cells")]
-        let recent = detector.sum / detector.cells.max(1) as f32;
-        self.active = Some(Active { level: u8::try_from(level).expect("six levels"), began_ms, quiet: 0, recent });
+        let cells = self.since[level].max(1);
+        let began_ms = end_ms - i64::from(cells - 1) * i64::from(self.width_ms);
+        let recent = detector.sum / f32::from(cells);
+        let level_number = u8::try_from(level).expect("six levels");
+        self.active = Some(Box::new(Active { level: level_number, began_ms, quiet: 0, recent }));
         self.is_clean = false;
         self.forget();
-        let (before, now) = (f64::from(detector.mean), f64::from(recent));
+        let (before, now) = (f64::from(f32::from(self.means[level]) / MEAN_ONE), f64::from(recent));
         let (what, edge) = self.name(level, unit);
         let sentence = format!("{} -> {} {what} since {}", percent(before), percent(now), Clock24::from_ms(began_ms));
         Finding {
@@ -331,11 +422,11 @@ impl Shape {
     fn name(&self, level: usize, unit: &str) -> (String, f64) {
         match LEVELS[level] {
             Level::Above(at) => {
-                let edge = f64::from(self.edges.quantiles[usize::from(at)]);
+                let edge = f64::from(self.edges.quantiles()[usize::from(at)]);
                 (format!("of operations above {}", Quantity(edge, unit)), edge)
             }
             Level::Below => {
-                let edge = f64::from(self.edges.quantiles[0]);
+                let edge = f64::from(self.edges.quantiles()[0]);
                 (format!("of operations below {}", Quantity(edge, unit)), edge)
             }
             Level::Median => {
@@ -353,7 +444,7 @@ impl Shape {
         self.forget();
         let is_over = active.quiet >= QUIET_CELLS;
         let is_normal = end_ms - active.began_ms > ACCEPTED_MS;
-        self.active = (!is_over && !is_normal).then_some(active);
+        self.active = (!is_over && !is_normal).then(|| Box::new(active));
         if is_normal && !is_over {
             *self = Self::new(self.width_ms);
         }
@@ -375,8 +466,9 @@ impl Shape {
 
     fn forget(&mut self) {
         for detector in &mut self.detectors {
-            (detector.m, detector.w, detector.cells, detector.sum) = ([0.0; 4], 0.0, 0, 0.0);
+            (detector.m, detector.w, detector.sum) = ([0.0; BETS.len()], 0.0, 0.0);
         }
+        self.since = [0; LEVELS.len()];
     }
 
     /// Learns what is tolerated in each hour of the week from the hour that passes.
@@ -401,6 +493,9 @@ impl Shape {
             detector.learner.push(*y);
         }
         self.detectors[MEDIAN].learner.push_cell(shares[MEDIAN]);
+        if (self.cells - 1).is_multiple_of(BLOCK) {
+            self.detectors.iter_mut().for_each(|detector| detector.learner.close_block());
+        }
     }
 
     /// An hour, or 360 cells when they are wider than 10 s.
@@ -421,10 +516,15 @@ impl Shape {
             return;
         }
         let is_first = !self.is_ready();
-        let mut learned = self.detectors.map(|detector| detector.learner.tolerated().max(TAU_MIN));
-        learned[MEDIAN] = self.detectors[MEDIAN].learner.tolerated_of_cells();
-        for (detector, tau) in self.detectors.iter_mut().zip(learned) {
-            detector.mean = detector.learner.mean();
+        #[expect(clippy::cast_precision_loss, reason = "an hour of cells is far below 2^24")]
+        let cells = (self.cells - 1).max(1) as f32;
+        let mut learned = self.detectors.map(|detector| detector.learner.tolerated(cells).max(TAU_MIN));
+        learned[MEDIAN] = self.detectors[MEDIAN].learner.tolerated_of_cells(cells);
+        for ((detector, mean), tau) in self.detectors.iter_mut().zip(&mut self.means).zip(learned) {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share, and saturating")]
+            {
+                *mean = (detector.learner.mean(cells) * MEAN_ONE).round() as u16;
+            }
             // It shrinks by a quarter an hour at the most: a quiet hour does not make the next one suspicious.
             detector.tau = if is_first { tau } else { tau.max(detector.tau * 0.8) };
         }
@@ -457,7 +557,7 @@ impl Level {
 
 impl Detector {
     /// One more Y; the sum of its M.
-    fn push(&mut self, y: f32) -> f32 {
+    fn push(&mut self, since: &mut u16, y: f32) -> f32 {
         let excess = y / self.tau - 1.0;
         let mut sum = 0.0;
         for (m, bet) in self.m.iter_mut().zip(BETS) {
@@ -465,10 +565,10 @@ impl Detector {
             sum += *m;
         }
         if self.w < 1.0 {
-            (self.w, self.cells, self.sum) = (1.0, 0, 0.0);
+            (self.w, *since, self.sum) = (1.0, 0, 0.0);
         }
         self.w = (self.w * (1.0 + BEGIN_BET * excess)).min(f32::MAX);
-        self.cells = self.cells.saturating_add(1);
+        *since = since.saturating_add(1);
         self.sum += y;
         sum
     }
@@ -476,18 +576,25 @@ impl Detector {
 
 /// The cell's median, samples taken as spread evenly within a bin.
 fn median<C: Count>(cell: &Histogram<C>) -> f32 {
-    let half = (cell.total().to_f64() - cell.nan.to_f64()) / 2.0;
+    let half = cell.total().to_f64() / 2.0;
     let mut below = 0.0;
     for bucket in cell.buckets() {
         let count = bucket.count.to_f64();
         if count > 0.0 && below + count >= half {
-            let (lo, hi) = (bucket.lo.max(-f64::from(f32::MAX)), bucket.hi.min(f64::from(f32::MAX)));
-            #[expect(clippy::cast_possible_truncation, reason = "24 bits are finer than a bin")]
-            return (lo + (hi - lo) * (half - below) / count) as f32;
+            return within((bucket.lo, bucket.hi), (half - below) / count);
         }
         below += count;
     }
     f32::NAN
+}
+
+/// The value at `share` of a bin.
+fn within((lo, hi): (f64, f64), share: f64) -> f32 {
+    let (lo, hi) = (lo.max(-f64::from(f32::MAX)), hi.min(f64::from(f32::MAX)));
+    #[expect(clippy::cast_possible_truncation, reason = "24 bits are finer than a bin")]
+    {
+        (lo + (hi - lo) * share) as f32
+    }
 }
 
 fn float<C: Count>(cell: &Histogram<C>) -> Histogram<f64> {
@@ -496,4 +603,32 @@ fn float<C: Count>(cell: &Histogram<C>) -> Histogram<f64> {
     (float.zero, float.count) = (cell.zero.to_f64(), cell.count.to_f64() - cell.nan.to_f64());
     (float.positive, float.negative) = (cell.positive.map_counts(C::to_f64), cell.negative.map_counts(C::to_f64));
     float
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decimal bins are judged by their indexes, all others by their edges: both say the same of the same cell.
+    #[test]
+    fn indexes_and_edges_give_the_same_shares() {
+        let cell = |factor: f64, count: u32| {
+            let mut cell = Histogram::log_linear();
+            (0..count).for_each(|at| cell.record(0.01 * factor * (1.0 + f64::from(at * at % 997) / 100.0)));
+            cell
+        };
+        let mut warm = Warm { merged: float(&cell(1.0, 50_000)), medians: vec![0.02, 0.03, 0.04] };
+        warm.merged.merge(&float(&cell(1.1, 50_000))).unwrap();
+        let edges = warm.edges();
+        assert!(matches!(edges.quantiles, Cuts::Decimal(_)), "{edges:?}");
+        for factor in [0.01, 0.5, 0.9, 1.0, 1.05, 1.5, 2.0, 11.0, 500.0] {
+            for count in [1, 2, 3, 200, 999] {
+                let cell = cell(factor, count);
+                assert_eq!(edges.shares(&cell), edges.shares_of_edges(&cell), "{count} operations times {factor}");
+            }
+        }
+        assert_eq!(edges.shares(&Histogram::log_linear()), None);
+        let values = Edges::new(edges.quantiles(), 0.03, false);
+        assert_eq!(values.quantiles(), edges.quantiles(), "and back");
+    }
 }

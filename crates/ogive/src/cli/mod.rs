@@ -11,6 +11,7 @@ pub(crate) mod config_file;
 mod delete;
 mod detect;
 mod disk;
+mod events;
 mod exit;
 pub(crate) mod files;
 mod findings;
@@ -29,6 +30,7 @@ pub(crate) mod serve;
 mod snapshot;
 mod snapshot_send;
 mod status;
+mod stream;
 mod subscribe;
 mod terminal;
 mod test;
@@ -68,6 +70,7 @@ enum Command {
     Broker(broker::BrokerCommand),
     Query(query::Query),
     Audit(audit::Audit),
+    Stream(stream::StreamOptions),
     Subscribe(subscribe::Subscribe),
     Status(status::Status),
     Delete(delete::Delete),
@@ -139,6 +142,7 @@ pub fn run() -> ExitCode {
         Command::Broker(command) => broker::run(command, &terminal),
         Command::Query(options) => query::run(options, &terminal),
         Command::Audit(options) => audit::run(options),
+        Command::Stream(options) => stream::run(options),
         Command::Subscribe(command) => subscribe::run(command),
         Command::Status(options) => status::run(options),
         Command::Disk(command) => disk::run(command),

@@ -7,25 +7,18 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{BufRead as _, BufReader, Read, Write};
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use ogive_journal::{Disk as _, Error as DiskError, RealDisk};
 use serde_json::Value;
 
 use super::client::{Failure, Server};
+use super::events::{self, LONGEST, PAUSE, PAUSE_MAX};
 
-/// 10 minutes: then the stream begins again where it was, so that a connection that died in silence costs no more.
-const LONGEST: Duration = Duration::from_secs(600);
-/// 250 ms before it is tried again, then twice as long each time.
-const PAUSE: Duration = Duration::from_millis(250);
-/// 15 s at most.
-const PAUSE_MAX: Duration = Duration::from_secs(15);
-/// 1 MiB: a cell of 46,082 bins is below that.
-const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Seconds that come again behind a watermark, and some more.
 const AGAIN_SECONDS: i64 = 180;
 
@@ -104,36 +97,19 @@ struct Lines<'a> {
     left: Option<u64>,
     /// A hash of each cell of the last minutes, by its time and series.
     seen: BTreeMap<(i64, u64), u64>,
-    pause: Duration,
+    pause: std::time::Duration,
 }
 
 impl Lines<'_> {
     /// Prints the events of a stream.
     fn copy(&mut self, stream: impl Read) -> anyhow::Result<Over> {
-        let mut stream = BufReader::new(stream);
-        let (mut name, mut data) = (String::new(), String::new());
-        loop {
-            let mut line = Vec::new();
-            let read = stream.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-            match read {
-                Ok(0) => return Ok(Over::Cut("the stream ended".into())),
-                Ok(_) if !line.ends_with(b"\n") => return Ok(Over::Cut("the stream ended within a line".into())),
-                Ok(_) => {}
-                Err(error) => return Ok(Over::Cut(format!("the stream broke off: {error}"))),
-            }
-            let line = String::from_utf8_lossy(&line);
-            let line = line.trim_end_matches(['\n', '\r']);
-            if let Some(text) = line.strip_prefix("event:") {
-                text.trim().clone_into(&mut name);
-            } else if let Some(text) = line.strip_prefix("data:") {
-                data.push_str(text.trim_start());
-            } else if line.is_empty() && !data.is_empty() {
-                let over = self.event(&std::mem::take(&mut name), &std::mem::take(&mut data))?;
-                if let Some(over) = over {
-                    return Ok(over);
-                }
-            }
-        }
+        let over = events::read(stream, |event| {
+            Ok(self.event(&event.name, &event.data)?.map_or(ControlFlow::Continue(()), ControlFlow::Break))
+        })?;
+        Ok(match over {
+            ControlFlow::Break(over) => over,
+            ControlFlow::Continue(why) => Over::Cut(why),
+        })
     }
 
     fn event(&mut self, name: &str, data: &str) -> anyhow::Result<Option<Over>> {

@@ -11,6 +11,7 @@
 //! Limits: [`Options`]. Failure: a full ring skips and counts, and the cells that it concerns are read from the store.
 
 mod board;
+mod changes;
 mod counts;
 mod heard;
 mod tap;
@@ -22,11 +23,12 @@ use std::time::Duration;
 use ogive_model::{Matcher, Tenant};
 use ogive_probe::Clock;
 use ogive_store::ingest::TIME_AHEAD_NS_MAX;
-use ogive_store::{Store, Watch};
+use ogive_store::{Audience, Store, Watch};
 use ogive_stream::cells::{self, Wait, stream};
 
 use board::Board;
 pub use board::{Answer, SECONDS};
+pub use changes::{Changes, Changing};
 pub use counts::{Count, Counted, Counts};
 pub use heard::{Heard, Known};
 use tap::{Tap, Teller};
@@ -72,6 +74,7 @@ pub struct Live {
     clock: Clock,
     options: Options,
     counts: Counts,
+    changes: Arc<Changes>,
     state: Mutex<State>,
 }
 
@@ -98,7 +101,13 @@ impl Live {
     /// Live cells of `store`; nothing runs before somebody watches.
     pub fn new(store: &Arc<Store>, clock: Clock, options: Options) -> Arc<Self> {
         let (store, state) = (Arc::downgrade(store), Mutex::default());
-        Arc::new(Self { store, clock, options, counts: Counts::default(), state })
+        let changes = Changes::new(store.clone(), options.live_series as usize);
+        Arc::new(Self { store, clock, options, counts: Counts::default(), changes, state })
+    }
+
+    /// What changed of what continuous queries read.
+    pub const fn changes(&self) -> &Arc<Changes> {
+        &self.changes
     }
 
     /// What they did so far.
@@ -139,7 +148,7 @@ impl Live {
         let id = state.next;
         board.add(id);
         state.watches.insert(key.clone(), (id, 1));
-        store.watch(Watch { id, tenant: tenant.clone(), matchers: matchers.to_vec() });
+        store.watch(Audience::Streams, Watch { id, tenant: Some(tenant.clone()), matchers: matchers.to_vec() });
         drop(state);
         Some(Reading { live: Arc::clone(self), board, id, key })
     }
@@ -166,7 +175,7 @@ impl Live {
             start(&format!("cells-{at}"), move || _ = worker.run());
         }
         let mut taps = feeders.into_iter().map(|feeder| Box::new(Tap::new(Arc::clone(&board), feeder)));
-        store.follow(|| taps.next().expect("one for each shard"));
+        store.follow(Audience::Streams, || taps.next().expect("one for each shard"));
         let (live, of) = (Arc::clone(self), Arc::clone(&board));
         start("seconds", move || live.tell(&of));
         board
@@ -189,7 +198,7 @@ impl Live {
                 let second = self.closed_second();
                 board.pass(second);
                 // What ends at this instant is of the cell.
-                store.pass(second * 1_000_000_000 + 1);
+                store.pass(Audience::Streams, second * 1_000_000_000 + 1);
             }
             let next_ns = ((self.closed_second() + 1) * 1_000 + self.lateness_ms()) * 1_000_000;
             let wait = u64::try_from(next_ns - self.clock.wall()).unwrap_or(0);
@@ -199,12 +208,13 @@ impl Live {
 
     /// The server ends: the store has no followers, and nobody but its owners holds it.
     pub fn end(&self) {
+        self.changes.end();
         let mut state = self.state();
         state.has_ended = true;
         if state.board.take().is_some()
             && let Some(store) = self.store.upgrade()
         {
-            store.unfollow();
+            store.unfollow(Audience::Streams);
         }
     }
 
@@ -236,7 +246,7 @@ impl Live {
         }
         if let Some(store) = self.store.upgrade() {
             // Without followers the rings end, and the workers with them.
-            if is_over { store.unfollow() } else { store.unwatch(id) }
+            if is_over { store.unfollow(Audience::Streams) } else { store.unwatch(Audience::Streams, id) }
         }
     }
 }

@@ -25,7 +25,7 @@ impl Tap {
 
 impl Follower for Tap {
     fn begin(&mut self, followed: Followed<'_>) -> bool {
-        let Followed { watch, slot, series, def, applied_ms } = followed;
+        let Followed { watch, slot, series, def, applied_ms, .. } = followed;
         if def.meta.kind == Kind::Text {
             return false;
         }

@@ -8,7 +8,7 @@ use ogive_model::{
     Batch, HistogramValue, Kind, MatchOp, Resolution, Sample, Select, Selection, SeriesDef, SeriesMeta, SourceId,
     Temporality, TimeRange, Value, Verdict,
 };
-use ogive_store::Options as StoreOptions;
+use ogive_store::{Audience, Options as StoreOptions};
 use proptest::prelude::*;
 
 use super::*;
@@ -55,14 +55,14 @@ impl Rig {
         let options = cells::Options { patience_ns: None, ..cells::Options::default() };
         let (feeders, workers) = stream(options, Wait::Park, shards, places, sinks);
         let mut taps = feeders.into_iter().map(|feeder| Box::new(Tap::new(Arc::clone(&board), feeder)));
-        store.follow(|| taps.next().unwrap());
+        store.follow(Audience::Streams, || taps.next().unwrap());
         let run = |worker: cells::Worker<Teller>| std::thread::spawn(move || _ = worker.run());
         Self { store, board, workers: workers.into_iter().map(run).collect(), sequence: 0 }
     }
 
     fn watch(&self, id: u64) {
         self.board.add(id);
-        self.store.watch(Watch { id, tenant: Tenant::default(), matchers: matchers() });
+        self.store.watch(Audience::Streams, Watch { id, tenant: Some(Tenant::default()), matchers: matchers() });
     }
 
     fn send(&self, sequence: u64, series: SeriesDef, (start_ms, time_ms): (Option<i64>, i64), value: Value) -> Verdict {
@@ -91,7 +91,7 @@ impl Rig {
         let closed = self.board.closed();
         // One that finds a full ring is told again; later and later, as those that wait in a ring leave less room in it.
         for times in 0..120_u64 {
-            self.store.pass((EPOCH + second) * 1_000_000_000 + 1);
+            self.store.pass(Audience::Streams, (EPOCH + second) * 1_000_000_000 + 1);
             for _ in 0..1 << times.min(10) {
                 if *closed.borrow() >= EPOCH + second {
                     return;
@@ -142,7 +142,7 @@ impl Rig {
     }
 
     fn end(mut self) {
-        self.store.unfollow();
+        self.store.unfollow(Audience::Streams);
         self.workers.drain(..).for_each(|worker| worker.join().unwrap());
     }
 }

@@ -1,23 +1,35 @@
-//! Who hears of samples as the shards apply them: live views.
+//! Who hears of samples as the shards apply them: live views and detectors, each with followers of its own.
 //!
 //! Invariants: a follower hears of each sample of a followed series that is durable and counts, once, after the shard has applied it and
 //! before the batch is answered; never of what was refused or was there already. Whether a series is followed is decided in the
 //! shard's own order: what was applied before is reported as an instant ([`Follower::begin`]), everything after is offered.
 //! Threads: a follower belongs to its shard's thread. Limits: the follower's own; while nobody watches nothing is looked at.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use ogive_model::{Matcher, SeriesDef, SeriesId, Tenant, Value};
 
-use crate::ingest::head::{Head, Owned, Placed};
+use crate::ingest::head::{FloatRow, Head, Owned, Placed};
+
+/// Which followers are meant: each audience has its own, one for each shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Live streams.
+    Streams,
+    /// Continuous queries.
+    Queries,
+    /// Detectors.
+    Detectors,
+}
 
 /// A selection whose samples are wanted as they are applied.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// Tells it from others.
+    /// Tells it from others of the same audience.
     pub id: u64,
-    /// Whose series.
-    pub tenant: Tenant,
+    /// Whose series; none is everybody's.
+    pub tenant: Option<Tenant>,
     /// All of them accept a series.
     pub matchers: Vec<Matcher>,
 }
@@ -31,6 +43,8 @@ pub struct Followed<'a> {
     pub slot: u32,
     /// Its identity.
     pub series: SeriesId,
+    /// Whose it is.
+    pub tenant: &'a Tenant,
     /// What it is.
     pub def: &'a SeriesDef,
     /// Samples up to this time, milliseconds, may have been applied before.
@@ -39,7 +53,7 @@ pub struct Followed<'a> {
 
 /// Hears of the samples of one shard. Called on the shard's thread, so it must not wait.
 pub trait Follower: Send {
-    /// A watch accepts a series. Says whether its samples are wanted; of numbers without a start they are never reported.
+    /// A watch accepts a series. Says whether its samples are wanted.
     fn begin(&mut self, followed: Followed<'_>) -> bool;
     /// A sample was applied. It is certain to count unless it has a start and may be in a block already: then reading it tells.
     fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool);
@@ -47,7 +61,7 @@ pub trait Follower: Send {
     fn pass(&mut self, until_ns: i64);
 }
 
-/// Messages to a shard about followers.
+/// Messages to a shard about the followers of one audience.
 pub(crate) enum Follow {
     /// Tell this one, and nobody from before.
     Begin(Box<dyn Follower>),
@@ -62,99 +76,139 @@ pub(crate) enum Follow {
     End,
 }
 
-/// What a shard knows of its follower.
+/// The follower of one audience.
+struct Ear {
+    audience: Audience,
+    follower: Box<dyn Follower>,
+    watches: Vec<Arc<Watch>>,
+    /// The series that it wants.
+    slots: HashSet<u32>,
+}
+
+/// What a shard knows of its followers.
 #[derive(Default)]
 pub(crate) struct Following {
-    follower: Option<Box<dyn Follower>>,
-    watches: Vec<Arc<Watch>>,
+    ears: Vec<Ear>,
     /// The newest time of what may be in blocks, as it was when a watch began.
     flushed_ms: Option<i64>,
 }
 
 impl Following {
-    pub(crate) fn obey(&mut self, head: &mut Head, reported: Follow) {
-        match reported {
+    pub(crate) fn obey(&mut self, head: &mut Head, audience: Audience, message: Follow) {
+        match message {
             Follow::Begin(follower) => {
-                self.end(head);
-                self.follower = Some(follower);
+                self.end(head, audience);
+                self.ears.push(Ear { audience, follower, watches: Vec::new(), slots: HashSet::new() });
             }
             Follow::Watch { watch, flushed_ms } => {
                 self.flushed_ms = self.flushed_ms.max(Some(flushed_ms));
-                for slot in head.matching(&watch.tenant, &watch.matchers) {
+                let Some(ear) = self.ears.iter_mut().find(|ear| ear.audience == audience) else { return };
+                for slot in head.matching(watch.tenant.as_ref(), &watch.matchers) {
                     let owned = Arc::clone(head.owned(slot));
                     let newest_ms = head.newest_ms(slot);
                     let applied_ms = newest_ms.max(head.frozen_newest_ms()).max(self.flushed_ms);
-                    if self.begin(&watch, slot, &owned, applied_ms.unwrap_or(i64::MIN)) {
+                    if ear.begin(&watch, slot, &owned, applied_ms.unwrap_or(i64::MIN)) {
                         head.follow(slot, true);
                     }
                 }
-                self.watches.push(watch);
+                ear.watches.push(watch);
             }
-            Follow::Unwatch(id) => self.unwatch(head, id),
+            Follow::Unwatch(id) => self.unwatch(head, audience, |watch| watch.id == id),
             Follow::Pass(until_ns) => {
-                if let Some(follower) = &mut self.follower {
-                    follower.pass(until_ns);
+                if let Some(ear) = self.ears.iter_mut().find(|ear| ear.audience == audience) {
+                    ear.follower.pass(until_ns);
                 }
             }
-            Follow::End => self.end(head),
+            Follow::End => self.end(head, audience),
         }
     }
 
-    fn end(&mut self, head: &mut Head) {
-        let all: Vec<u64> = self.watches.iter().map(|watch| watch.id).collect();
-        all.into_iter().for_each(|id| self.unwatch(head, id));
-        self.follower = None;
+    fn end(&mut self, head: &mut Head, audience: Audience) {
+        self.unwatch(head, audience, |_| true);
+        self.ears.retain(|ear| ear.audience != audience);
     }
 
-    fn unwatch(&mut self, head: &mut Head, id: u64) {
-        let gone: Vec<_> = self.watches.extract_if(.., |watch| watch.id == id).collect();
+    fn unwatch(&mut self, head: &mut Head, audience: Audience, is_over: impl Fn(&Watch) -> bool) {
+        let Some(ear) = self.ears.iter_mut().find(|ear| ear.audience == audience) else { return };
+        let gone: Vec<_> = ear.watches.extract_if(.., |watch| is_over(watch)).collect();
         for watch in gone {
-            for slot in head.matching(&watch.tenant, &watch.matchers) {
+            for slot in head.matching(watch.tenant.as_ref(), &watch.matchers) {
                 let owned = head.owned(slot);
-                let is_wanted = self.watches.iter().any(|watch| accepts(watch, owned));
-                if !is_wanted {
+                let ear = self.ears.iter_mut().find(|ear| ear.audience == audience).expect("it was found above");
+                if !ear.watches.iter().any(|watch| accepts(watch, owned)) {
+                    ear.slots.remove(&slot);
+                }
+                if !self.ears.iter().any(|ear| ear.slots.contains(&slot)) {
                     head.follow(slot, false);
                 }
             }
         }
     }
 
-    fn begin(&mut self, watch: &Watch, slot: u32, owned: &Owned, applied_ms: i64) -> bool {
-        let Owned { tenant, def } = owned;
-        let followed = Followed { watch: watch.id, slot, series: def.id(tenant), def, applied_ms };
-        self.follower.as_mut().is_some_and(|follower| follower.begin(followed))
-    }
-
     /// A series is new in its slot.
     pub(crate) fn add_series(&mut self, head: &mut Head, slot: u32, owned: &Owned) {
         // It may have been here before, and its samples be in blocks.
         let applied_ms = head.frozen_newest_ms().max(self.flushed_ms).unwrap_or(i64::MIN);
-        for at in 0..self.watches.len() {
-            let watch = Arc::clone(&self.watches[at]);
-            if accepts(&watch, owned) && self.begin(&watch, slot, owned, applied_ms) {
-                head.follow(slot, true);
+        for ear in &mut self.ears {
+            // Whoever followed the series that had this number before does not follow this one by that.
+            ear.slots.remove(&slot);
+            for at in 0..ear.watches.len() {
+                let watch = Arc::clone(&ear.watches[at]);
+                if accepts(&watch, owned) && ear.begin(&watch, slot, owned, applied_ms) {
+                    head.follow(slot, true);
+                }
             }
+        }
+    }
+
+    /// Puts a number without a start into the head, and tells it: each counts.
+    pub(crate) fn apply_float(&mut self, head: &mut Head, row: FloatRow) {
+        let FloatRow { index: slot, time_ms, value } = row;
+        head.apply_float(row);
+        if self.ears.is_empty() || !head.is_followed(slot) {
+            return;
+        }
+        for ear in self.ears.iter_mut().filter(|ear| ear.slots.contains(&slot)) {
+            ear.follower.sample(slot, time_ms, Value::Float(value), true);
         }
     }
 
     /// Puts a sample into the head, and tells it when it counts; false when it is a point that was there already.
     pub(crate) fn apply(&mut self, head: &mut Head, placed: Placed) -> bool {
         let Placed { index: slot, time_ms, start_ms, .. } = placed;
-        let Some(follower) = self.follower.as_mut().filter(|_| head.is_followed(slot)) else {
+        if self.ears.is_empty() || !head.is_followed(slot) {
             return head.apply(placed);
-        };
+        }
         let value = placed.value.clone();
         let is_new = head.apply(placed);
         if is_new {
             let is_certain = start_ms == 0 || Some(time_ms) > head.frozen_newest_ms().max(self.flushed_ms);
-            follower.sample(slot, time_ms, value, is_certain);
+            let mut ears = self.ears.iter_mut().filter(|ear| ear.slots.contains(&slot)).peekable();
+            let mut value = Some(value);
+            while let Some(ear) = ears.next() {
+                let value = if ears.peek().is_some() { value.clone() } else { value.take() };
+                ear.follower.sample(slot, time_ms, value.expect("taken by the last one"), is_certain);
+            }
         }
         is_new
     }
 }
 
+impl Ear {
+    /// Whether the follower wants the series.
+    fn begin(&mut self, watch: &Watch, slot: u32, owned: &Owned, applied_ms: i64) -> bool {
+        let Owned { tenant, def } = owned;
+        let followed = Followed { watch: watch.id, slot, series: def.id(tenant), tenant, def, applied_ms };
+        let is_wanted = self.follower.begin(followed);
+        if is_wanted {
+            self.slots.insert(slot);
+        }
+        is_wanted
+    }
+}
+
 fn accepts(watch: &Watch, owned: &Owned) -> bool {
-    watch.tenant == owned.tenant
+    watch.tenant.as_ref().is_none_or(|tenant| *tenant == owned.tenant)
         && watch.matchers.iter().all(|matcher| matcher.matches(owned.def.labels.get(&matcher.name)))
 }
 
@@ -179,9 +233,9 @@ mod tests {
         End,
     }
 
-    struct Ear(Sender<FollowEvent>);
+    struct Listener(Sender<FollowEvent>);
 
-    impl Follower for Ear {
+    impl Follower for Listener {
         fn begin(&mut self, followed: Followed<'_>) -> bool {
             self.0.send(FollowEvent::Begin(followed.watch, followed.series, followed.applied_ms)).unwrap();
             true
@@ -196,7 +250,7 @@ mod tests {
         }
     }
 
-    impl Drop for Ear {
+    impl Drop for Listener {
         fn drop(&mut self) {
             let _ = self.0.send(FollowEvent::End);
         }
@@ -226,7 +280,7 @@ mod tests {
     }
 
     fn watch(id: u64, tenant: Tenant, name: &str) -> Watch {
-        Watch { id, tenant, matchers: vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()] }
+        Watch { id, tenant: Some(tenant), matchers: vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()] }
     }
 
     #[test]
@@ -236,16 +290,16 @@ mod tests {
         let store = Store::open(Arc::new(SimulatedDisk::new(1)), "data".as_ref(), options, clock).unwrap();
         let (ear, heard) = channel();
         let reported = || {
-            store.pass(7);
+            store.pass(Audience::Streams, 7);
             heard.iter().take_while(|heard| *heard != FollowEvent::Pass(7)).collect::<Vec<_>>()
         };
         put(&store, 1, "a", None, 100);
-        store.follow(|| Box::new(Ear(ear.clone())));
-        store.watch(watch(1, Tenant::default(), "a"));
+        store.follow(Audience::Streams, || Box::new(Listener(ear.clone())));
+        store.watch(Audience::Streams, watch(1, Tenant::default(), "a"));
         put(&store, 2, "a", None, 200);
         assert_eq!(reported(), [], "another tenant's");
-        store.watch(watch(2, tenant(), "a"));
-        store.watch(watch(3, tenant(), "b"));
+        store.watch(Audience::Streams, watch(2, tenant(), "a"));
+        store.watch(Audience::Streams, watch(3, tenant(), "b"));
         let (a, b) = (def("a").id(&tenant()), def("b").id(&tenant()));
         assert_eq!(reported(), [FollowEvent::Begin(2, a, NOW_MS + 200)]);
         put(&store, 3, "a", Some(200), 300);
@@ -263,14 +317,14 @@ mod tests {
         let expected =
             [FollowEvent::Sample(300, false), FollowEvent::Sample(400, true), FollowEvent::Sample(250, true)];
         assert_eq!(reported(), expected, "a point that may be in a block is not certain, a fragment always is");
-        store.watch(watch(4, tenant(), "b"));
+        store.watch(Audience::Streams, watch(4, tenant(), "b"));
         assert_eq!(reported(), [FollowEvent::Begin(4, b, NOW_MS + 330)], "what is in a block was applied before");
-        store.unwatch(2);
-        store.unwatch(3);
+        store.unwatch(Audience::Streams, 2);
+        store.unwatch(Audience::Streams, 3);
         put(&store, 10, "a", None, 500);
         put(&store, 11, "b", None, 500);
         assert_eq!(reported(), [FollowEvent::Sample(500, true)], "the other watch of b goes on");
-        store.unfollow();
+        store.unfollow(Audience::Streams);
         assert_eq!(heard.recv(), Ok(FollowEvent::End));
         put(&store, 12, "b", None, 600);
         assert_eq!(heard.try_recv().ok(), None);

@@ -254,7 +254,7 @@ impl Head {
         let mut page = Page { found: Vec::new(), kinds: [0; Kind::COUNT], next: None };
         for index in &candidates[at..end] {
             // Between two pages a slot may have gone over to another series.
-            if !self.is_match(*index, tenant, matchers) || !self.has_samples(*index, *range, *flushed) {
+            if !self.is_match(*index, Some(tenant), matchers) || !self.has_samples(*index, *range, *flushed) {
                 continue;
             }
             let series = self.at(*index);
@@ -274,9 +274,10 @@ impl Head {
         self.index.candidates(matchers).unwrap_or_else(|| (0..self.series.len() as u32).collect())
     }
 
-    fn is_match(&self, index: u32, tenant: &Tenant, matchers: &[Matcher]) -> bool {
+    fn is_match(&self, index: u32, tenant: Option<&Tenant>, matchers: &[Matcher]) -> bool {
         let Some(Series { owned, .. }) = &self.series[index as usize] else { return false };
-        owned.tenant == *tenant && matchers.iter().all(|matcher| matcher.matches(owned.def.labels.get(&matcher.name)))
+        tenant.is_none_or(|tenant| owned.tenant == *tenant)
+            && matchers.iter().all(|matcher| matcher.matches(owned.def.labels.get(&matcher.name)))
     }
 
     /// The frozen heads that are not in the blocks that a reader knows.
@@ -297,8 +298,8 @@ impl Head {
 
 /// What followers ask for.
 impl Head {
-    /// The series of `tenant` that all matchers accept.
-    pub(crate) fn matching(&self, tenant: &Tenant, matchers: &[Matcher]) -> Vec<u32> {
+    /// The series of `tenant`, or of everybody, that all matchers accept.
+    pub(crate) fn matching(&self, tenant: Option<&Tenant>, matchers: &[Matcher]) -> Vec<u32> {
         let mut found = self.candidates(matchers);
         found.retain(|index| self.is_match(*index, tenant, matchers));
         found
@@ -355,7 +356,8 @@ impl Head {
     /// first such series of each text is enough.
     pub(crate) fn list(&self, request: &ReadRequest, listing: &Listing, after: Option<&str>) -> Listed {
         let has = |index: &u32| {
-            self.is_match(*index, &request.tenant, &[]) && self.has_samples(*index, request.range, request.flushed)
+            self.is_match(*index, Some(&request.tenant), &[])
+                && self.has_samples(*index, request.range, request.flushed)
         };
         let values = match listing {
             Listing::Names => {

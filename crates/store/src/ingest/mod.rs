@@ -49,7 +49,7 @@ use crate::retention::Retention;
 pub use check::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
 pub use clock::{Clock, ManualClock};
 pub(crate) use flush_wish::{FlushWish, Flushed};
-pub use follow::{Followed, Follower, Watch};
+pub use follow::{Audience, Followed, Follower, Watch};
 pub(crate) use queue::{Queue, Refused};
 pub(crate) use registry::{Limits, Registry};
 

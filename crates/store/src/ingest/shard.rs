@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ogive_model::Verdict;
 
 use crate::ingest::Reply;
-use crate::ingest::follow::{Follow, Following};
+use crate::ingest::follow::{Audience, Follow, Following};
 use crate::ingest::head::{Cursor, Frozen, Give, Head, Listed, Listing, Owned, Page, Placement};
 use crate::ingest::request::ReadRequest;
 use crate::ingest::stats::Stats;
@@ -51,7 +51,7 @@ pub(crate) enum ToShard {
     Release {
         epoch: u64,
     },
-    Follow(Follow),
+    Follow(Audience, Follow),
 }
 
 /// Bytes and samples in all heads, frozen ones included.
@@ -157,7 +157,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                     following.add_series(&mut head, index, &owned);
                 }
                 for row in samples.floats {
-                    head.apply_float(row);
+                    following.apply_float(&mut head, row);
                 }
                 let mut known = Vec::new();
                 for placed in samples.others {
@@ -202,7 +202,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
                 size.samples.fetch_sub(samples, Ordering::Relaxed);
                 released = epoch;
             }
-            ToShard::Follow(reported) => following.obey(&mut head, reported),
+            ToShard::Follow(audience, message) => following.obey(&mut head, audience, message),
         }
     }
 }

@@ -1,0 +1,164 @@
+//! Saturation of many series as they come: points of six minutes each, a forecast with each new one.
+//!
+//! A finding begins when even the late bound is within [`HORIZON_MS`], and ends when the limit is twice as far away or out of
+//! reach: a forecast that hovers around the horizon is one finding.
+//!
+//! Limits: [`SERIES_MAX`] series, [`POINTS_MAX`] points each; series beyond are not judged, which
+//! [`Forecasts::refused`] counts. A series that is silent for [`FORGOTTEN_MS`](super::monitor::FORGOTTEN_MS) goes.
+
+use std::collections::{HashMap, VecDeque};
+
+use ogive_model::{Labels, SeriesId};
+
+use super::finding::{Finding, FindingKind};
+use super::monitor::{FORGOTTEN_MS, Reported};
+use super::saturation::{Forecast, HORIZON_MS, POINTS_MAX};
+
+/// Six minutes: [`POINTS_MAX`] of them are six hours, as common rules look back for a forecast of four days.
+pub const POINT_MS: i64 = 360_000;
+/// 2,000 series of 1 KiB each: disks and pools of some hundred machines.
+pub const SERIES_MAX: usize = 2_000;
+
+struct Trend {
+    labels: Labels,
+    unit: Box<str>,
+    limit: f64,
+    points: VecDeque<(i64, f64)>,
+    /// The point that is being collected: its number since 1970, its last time, and sum and count.
+    open: (i64, i64, f64, u32),
+    began_ms: Option<i64>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Forecasts {
+    series: HashMap<SeriesId, Trend>,
+    found: Vec<Reported>,
+    refused: u64,
+}
+
+impl Forecasts {
+    /// Samples of series beyond the limit.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// A value of a series that has a limit, at `time_ms`; those of a series come in the order of time.
+    pub fn sample(&mut self, id: SeriesId, (labels, unit): (&Labels, &str), limit: f64, (time_ms, value): (i64, f64)) {
+        if !value.is_finite() {
+            return;
+        }
+        if !self.series.contains_key(&id) && self.series.len() >= SERIES_MAX {
+            self.refused += 1;
+            return;
+        }
+        let number = (time_ms - 1).div_euclid(POINT_MS);
+        let trend = self.series.entry(id).or_insert_with(|| Trend {
+            labels: labels.clone(),
+            unit: unit.into(),
+            limit,
+            points: VecDeque::new(),
+            open: (number, time_ms, 0.0, 0),
+            began_ms: None,
+        });
+        if number > trend.open.0 {
+            self.found.extend(trend.close(time_ms));
+            trend.open = (number, time_ms, 0.0, 0);
+        }
+        if number == trend.open.0 {
+            let (_, last_ms, sum, count) = &mut trend.open;
+            (*last_ms, *sum, *count) = (time_ms, *sum + value, *count + 1);
+        }
+    }
+
+    /// What was found since the last step; forgets who is gone.
+    pub fn advance(&mut self, watermark_ms: i64) -> Vec<Reported> {
+        if watermark_ms.rem_euclid(POINT_MS) == 0 {
+            self.series.retain(|_, trend| trend.open.1 >= watermark_ms - FORGOTTEN_MS);
+        }
+        std::mem::take(&mut self.found)
+    }
+}
+
+impl Trend {
+    /// The point that was collected is whole: what it says, at `at_ms`.
+    fn close(&mut self, at_ms: i64) -> Option<Reported> {
+        let (number, _, sum, count) = self.open;
+        if count == 0 {
+            return None;
+        }
+        if self.points.len() == POINTS_MAX {
+            self.points.pop_front();
+        }
+        self.points.push_back(((number + 1) * POINT_MS, sum / f64::from(count)));
+        let forecast = Forecast::new(self.points.make_contiguous(), self.limit)?;
+        let finding = match self.began_ms {
+            // What does not move goes nowhere, at its limit too.
+            None if forecast.slope == 0.0 => return None,
+            None => {
+                let finding = forecast.finding(at_ms, self.limit, HORIZON_MS, &self.unit)?;
+                self.began_ms = Some(at_ms);
+                finding
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a horizon of days")]
+            Some(began_ms) => {
+                if forecast.late_ms.is_some_and(|late| late < 2.0 * HORIZON_MS as f64) {
+                    return None;
+                }
+                self.began_ms = None;
+                let sentence = "its limit is not in reach any more".to_owned();
+                let evidence = vec![("level", forecast.level), ("limit", self.limit), ("slope", forecast.slope)];
+                Finding { kind: FindingKind::Saturation, at_ms, began_ms, is_active: false, sentence, evidence }
+            }
+        };
+        Some(Reported { labels: self.labels.clone(), finding })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: i64 = 1_795_435_200_000;
+
+    /// What `value` by the minute leads to, with the hour of each finding.
+    fn run(minutes: i64, limit: f64, value: impl Fn(i64) -> f64) -> Vec<(i64, bool, String)> {
+        let mut forecasts = Forecasts::default();
+        let labels = Labels::new([("__name__", "disk_free_bytes"), ("dir", "/data")]).unwrap();
+        let mut out = Vec::new();
+        for minute in 1..=minutes {
+            let now = NOON + minute * 60_000;
+            forecasts.sample(SeriesId(1), (&labels, ""), limit, (now, value(minute)));
+            for one in forecasts.advance(now) {
+                out.push((minute / 60, one.finding.is_active, one.finding.sentence));
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn a_disk_that_fills_is_one_finding_until_somebody_makes_room() {
+        // 1 % an hour from 60 %: 60 hours. After ten hours it stands still.
+        let found = run(24 * 60, 0.0, |minute| 60.0 - (minute.min(600) as f64) / 60.0);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].0 == 1 && found[0].1 && found[0].2.contains("reaches 0 in 59"), "{found:?}");
+        assert!(!found[1].1 && found[1].2.contains("not in reach"), "{found:?}");
+    }
+
+    #[test]
+    fn a_sawtooth_and_what_stands_at_its_limit_are_silent() {
+        assert_eq!(run(48 * 60, 100.0, |minute| 40.0 + (minute % 120) as f64 / 3.0), []);
+        assert_eq!(run(600, 0.0, |_| 0.0), [], "a file system that is full by its nature");
+    }
+
+    #[test]
+    fn series_beyond_the_limit_are_counted() {
+        let mut forecasts = Forecasts::default();
+        let labels = Labels::new([("__name__", "x")]).unwrap();
+        for id in 0..=SERIES_MAX as u128 {
+            forecasts.sample(SeriesId(id), (&labels, ""), 0.0, (NOON, 1.0));
+        }
+        assert_eq!((forecasts.refused(), forecasts.series.len()), (1, SERIES_MAX));
+    }
+}

@@ -1,0 +1,396 @@
+//! `/v1/stream`: Server-Sent Events with the value of an expression at each second that closed, and a correction when it changed afterwards.
+//!
+//! Format: `event: value` with `id: SECOND` and what `/api/v1/query` answers for that time, byte for byte; `event: correction` the same of a
+//! second that was sent before; `event: gap` where seconds were left out. docs/stream.md has the shapes.
+//! Invariants: who applies every event, the later one of a second wins, has what a query answers later, as far back as [`SECONDS`].
+//! Threads: one small task a stream; evaluations are queries. Limits: those of queries, and [`Limits::STREAMS`](super::Limits::STREAMS)
+//! streams; [`SELECTORS_MAX`] selectors, [`EVENT_BYTES_MAX`] an event. Corrections rest twenty times as long as making them took.
+//! Failure: a wrong expression is a 400; an answer that is too large is an `error` event and the end of the stream.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use ogive_model::{METRIC_NAME, MatchOp, Matcher};
+use ogive_query::ast::{ExprKind, TimeShift};
+use tokio::sync::mpsc;
+
+use super::App;
+use super::ask::{Cancel, ask, blocking};
+use super::error::ApiError;
+use super::live::{Events, SECOND_MS, event, last_event};
+use super::params::Params;
+use super::peer::Asker;
+use super::pieces::Written;
+use super::prometheus_json::Answer;
+use super::resolution::{Told, resolution};
+use super::streams::Guard;
+use super::views::Views;
+use ogive_storage::live::{Changing, LATENESS_MS, SECONDS};
+
+/// 32 selectors: each is a watch of the store's shards.
+const SELECTORS_MAX: usize = 32;
+/// 1 MiB: some ten thousand numbers, which `ogive stream` reads as a line; what is more belongs into a recording rule.
+const EVENT_BYTES_MAX: usize = 1 << 20;
+/// Later data makes corrections.
+const LATENESS_MS_MAX: i64 = 60_000;
+/// An hour between two values.
+const STEP_MS_MAX: i64 = 3_600_000;
+/// 60 seconds are caught up with; who was away for longer asks `/api/v1/query_range`.
+const BEHIND_MS_MAX: i64 = 60_000;
+/// 10 s for a value, and for a look at what changed.
+const TIMEOUT_MS: i64 = 10_000;
+/// A comment each 15 s keeps proxies from closing a stream whose values are rare.
+const KEEP_ALIVE_MS: i64 = 15_000;
+/// `le` is a label of classic views alone.
+const BUCKET: &str = "le";
+/// What classic views append to the name of a histogram.
+const VIEWS: [&str; 3] = ["_bucket", "_count", "_sum"];
+
+/// What is streamed.
+struct Plan {
+    query: String,
+    params: Params,
+    step_ms: i64,
+    lateness_ms: i64,
+    /// What its selectors read.
+    selectors: Vec<Vec<Matcher>>,
+    /// A value may depend on samples behind its time.
+    looks_ahead: bool,
+}
+
+pub(super) async fn get(
+    State(app): State<App>,
+    asker: Option<Extension<Asker>>,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let query = params.need("query")?.to_owned();
+    resolution(&params)?;
+    let of_server = app.live.as_ref().map_or(i64::from(LATENESS_MS), |live| live.lateness_ms());
+    let lateness_ms = within(&params, "lateness", of_server, 0..=LATENESS_MS_MAX)?;
+    let step_ms = within(&params, "step", SECOND_MS, SECOND_MS..=STEP_MS_MAX)?;
+    if step_ms % SECOND_MS != 0 {
+        return Err(ApiError::bad_data("invalid parameter \"step\": give whole seconds"));
+    }
+    let after = last_event(&headers)?;
+    let guard = Guard::new(&app, asker, &headers, &params.tenant);
+    let plan = ask(&app, None, move |_, _| plan(query, params, (step_ms, lateness_ms))).await?;
+    // 4 events: what one slow write may leave waiting.
+    let (sender, receiver) = mpsc::channel(4);
+    tokio::spawn(async move {
+        let work = async { Continuous::new(app, plan, sender.clone()).await.run(after).await };
+        guard.run(sender.clone(), async { _ = work.await }).await;
+    });
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    Ok((StatusCode::OK, headers, Body::from_stream(Events::new(receiver))).into_response())
+}
+
+fn within(params: &Params, name: &str, usual: i64, range: std::ops::RangeInclusive<i64>) -> Result<i64, ApiError> {
+    let value = params.duration(name)?.unwrap_or(usual);
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    let (least, most) = (range.start() / SECOND_MS, range.end() / SECOND_MS);
+    Err(ApiError::bad_data(format!("invalid parameter {name:?}: give a duration from {least} s to {most} s")))
+}
+
+/// Reads the expression, where queries are read.
+fn plan(query: String, params: Params, (step_ms, lateness_ms): (i64, i64)) -> Result<Plan, ApiError> {
+    let expr = ogive_query::parse(&query)
+        .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
+    let (mut selectors, mut looks_ahead) = (Vec::new(), false);
+    let mut waiting = vec![&expr];
+    while let Some(node) = waiting.pop() {
+        waiting.extend(node.children());
+        let (selector, shift) = match &node.kind {
+            ExprKind::VectorSelector(selector) => (Some(selector), &selector.shift),
+            ExprKind::MatrixSelector(matrix) => (Some(&matrix.selector), &matrix.selector.shift),
+            ExprKind::Subquery(subquery) => (None, &subquery.shift),
+            ExprKind::Call(call) if call.function.name == "info" => {
+                // It reads series that its text does not name.
+                selectors.push(Vec::new());
+                continue;
+            }
+            _ => continue,
+        };
+        looks_ahead |= is_ahead(shift);
+        if let Some(selector) = selector {
+            selectors.extend(watched(&selector.matchers));
+        }
+        if selectors.len() > SELECTORS_MAX {
+            return Err(ApiError::bad_data(format!("the expression has more than {SELECTORS_MAX} selectors")));
+        }
+    }
+    Ok(Plan { query, params, step_ms, lateness_ms, selectors, looks_ahead })
+}
+
+/// A fixed time, or an offset that is not known to be positive.
+fn is_ahead(shift: &TimeShift) -> bool {
+    let scope = ogive_query::ast::DurationScope { step_ms: 0, range_ms: 0 };
+    let is_back = |offset: &ogive_query::ast::DurationExpr| {
+        offset.is_constant() && offset.signed_ms(scope).is_ok_and(|offset_ms| offset_ms >= 0)
+    };
+    shift.at.is_some() || !shift.offset.as_ref().is_none_or(is_back)
+}
+
+/// The stored series that a selector may read, classic views of histograms among them.
+fn watched(matchers: &[Matcher]) -> Vec<Vec<Matcher>> {
+    let others: Vec<Matcher> =
+        matchers.iter().filter(|one| ![METRIC_NAME, BUCKET].contains(&&*one.name)).cloned().collect();
+    let mut names = matchers.iter().filter(|one| one.name == METRIC_NAME);
+    let Some(name) = names.next().filter(|name| name.op == MatchOp::Equal && names.next().is_none()) else {
+        return vec![others];
+    };
+    let mut out = vec![matchers.to_vec()];
+    let stem = VIEWS.iter().find_map(|view| name.value.strip_suffix(view)).filter(|stem| !stem.is_empty());
+    if let Some(stem) = stem.and_then(|stem| Matcher::new(METRIC_NAME, MatchOp::Equal, stem).ok()) {
+        out.push(others.into_iter().chain([stem]).collect());
+    }
+    out
+}
+
+/// A stream of values.
+struct Continuous {
+    app: App,
+    plan: Arc<Plan>,
+    changing: Option<Changing>,
+    /// A hash of what was sent, by its time.
+    sent: BTreeMap<i64, u64>,
+    /// The oldest sample that came since values were looked at again.
+    changed_ms: Option<i64>,
+    /// When they may be looked at again, nanoseconds of the wall clock.
+    due_ns: i64,
+    sender: mpsc::Sender<Bytes>,
+}
+
+/// Nobody reads any more, or nothing can be read.
+struct Over;
+
+impl Continuous {
+    async fn new(app: App, plan: Plan, sender: mpsc::Sender<Bytes>) -> Self {
+        let changing = match app.live.clone() {
+            Some(live) => {
+                let (tenant, selectors) = (plan.params.tenant.clone(), plan.selectors.clone());
+                let watch = move || Ok(live.changes().watch(&tenant, selectors));
+                // Without one everything is looked at again.
+                blocking("the stream", watch).await.ok().flatten()
+            }
+            None => None,
+        };
+        Self { app, plan: Arc::new(plan), changing, sent: BTreeMap::new(), changed_ms: None, due_ns: 0, sender }
+    }
+
+    /// The last time of a value that has closed.
+    fn closed_ms(&self) -> i64 {
+        let Plan { step_ms, lateness_ms, .. } = *self.plan;
+        (self.app.clock.wall().div_euclid(1_000_000) - lateness_ms).div_euclid(step_ms) * step_ms
+    }
+
+    async fn run(mut self, after: Option<i64>) -> Result<(), Over> {
+        let step_ms = self.plan.step_ms;
+        let mut ending = self.app.ending.clone();
+        let closed = self.closed_ms();
+        let mut next = after.map_or(closed, |after| (after * SECOND_MS).div_euclid(step_ms) * step_ms + step_ms);
+        if next < closed - BEHIND_MS_MAX {
+            next = self.skip(next, closed).await?;
+        }
+        if after.is_some() {
+            self.again(next).await?;
+        }
+        let mut said_ms = next;
+        loop {
+            let wait = (next + self.plan.lateness_ms) * 1_000_000 - self.app.clock.wall();
+            let wait = u64::try_from(wait).unwrap_or(0).min(KEEP_ALIVE_MS as u64 * 1_000_000);
+            let gone = self.sender.clone();
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_nanos(wait)) => {}
+                _ = ending.wait_for(|ending| *ending) => return Ok(()),
+                () = gone.closed() => return Ok(()),
+            }
+            let closed = self.closed_ms();
+            if closed < next {
+                if self.app.clock.wall() / 1_000_000 - said_ms >= KEEP_ALIVE_MS {
+                    said_ms = self.app.clock.wall() / 1_000_000;
+                    self.send(Bytes::from_static(b":\n\n")).await?;
+                }
+                continue;
+            }
+            if next < closed - BEHIND_MS_MAX {
+                next = self.skip(next, closed).await?;
+            }
+            // What comes from here on may not be in the value.
+            let changed = self.changing.as_ref().map_or(Some(i64::MIN), Changing::take);
+            self.changed_ms = [self.changed_ms, changed].into_iter().flatten().min();
+            if let Some((data, hash)) =
+                self.values(&[next]).await?.into_iter().next().map(|(_, data, hash)| (data, hash))
+            {
+                self.sent.insert(next, hash);
+                self.send(event("value", Some(next / SECOND_MS), &data)).await?;
+            }
+            said_ms = self.app.clock.wall() / 1_000_000;
+            self.corrections(next).await?;
+            next += step_ms;
+        }
+    }
+
+    /// Leaves out what is too far back, and says so.
+    async fn skip(&mut self, from: i64, closed: i64) -> Result<i64, Over> {
+        let to = (closed - BEHIND_MS_MAX).div_euclid(self.plan.step_ms) * self.plan.step_ms;
+        let gap = serde_json::json!({"from": from / SECOND_MS, "to": to / SECOND_MS, "read": "/api/v1/query_range"});
+        self.send(event("gap", None, gap.to_string().as_bytes())).await?;
+        Ok(to)
+    }
+
+    /// Who was cut off hears again of the seconds before: they may have changed meanwhile.
+    async fn again(&mut self, next: i64) -> Result<(), Over> {
+        let times: Vec<i64> = self.times(next - self.plan.step_ms);
+        for (time_ms, data, hash) in self.values(&times).await? {
+            self.sent.insert(time_ms, hash);
+            self.send(event("correction", Some(time_ms / SECOND_MS), &data)).await?;
+        }
+        Ok(())
+    }
+
+    /// The times of [`SECONDS`] that end at `last`.
+    fn times(&self, last: i64) -> Vec<i64> {
+        let step_ms = self.plan.step_ms;
+        let count = (SECONDS * SECOND_MS / step_ms).max(1);
+        (0..count).rev().map(|back| last - back * step_ms).filter(|time| *time > 0).collect()
+    }
+
+    /// Sends the values before `now` that changed since they were sent.
+    async fn corrections(&mut self, now: i64) -> Result<(), Over> {
+        let oldest = now - SECONDS.max(self.plan.step_ms / SECOND_MS) * SECOND_MS;
+        self.sent = self.sent.split_off(&oldest);
+        // Behind: the present comes first.
+        let is_due = self.app.clock.wall() >= self.due_ns && now >= self.closed_ms();
+        let Some(changed_ms) = self.changed_ms.filter(|_| is_due) else { return Ok(()) };
+        self.changed_ms = None;
+        let from = if self.plan.looks_ahead { i64::MIN } else { changed_ms };
+        let times: Vec<i64> = self.sent.range(from..now).map(|(time, _)| *time).collect();
+        if times.is_empty() {
+            return Ok(());
+        }
+        let began = self.app.clock.wall();
+        let values = self.values(&times).await?;
+        self.due_ns = self.app.clock.wall() + 20 * (self.app.clock.wall() - began).max(0);
+        if values.len() < times.len() {
+            // What could not be read is looked at again.
+            self.changed_ms = Some(changed_ms);
+        }
+        for (time_ms, data, hash) in values {
+            if self.sent.insert(time_ms, hash) != Some(hash) {
+                self.send(event("correction", Some(time_ms / SECOND_MS), &data)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The values at `times` and their hashes; those that cannot be had for the moment are left out.
+    async fn values(&self, times: &[i64]) -> Result<Vec<(i64, Vec<u8>, u64)>, Over> {
+        let (plan, times) = (Arc::clone(&self.plan), times.to_vec());
+        let found = ask(&self.app, Some(TIMEOUT_MS), move |app, cancel| {
+            times
+                .into_iter()
+                .map(|time_ms| Ok((time_ms, value(app, cancel, &plan, time_ms)?)))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        match found.await {
+            Ok(found) => Ok(found
+                .into_iter()
+                .map(|(time_ms, data)| {
+                    let mut hasher = DefaultHasher::new();
+                    hasher.write(&data);
+                    (time_ms, data, hasher.finish())
+                })
+                .collect()),
+            // Full or slow for the moment: this is left out, the next may do.
+            Err(error) if error.status.is_server_error() || error.status == StatusCode::TOO_MANY_REQUESTS => {
+                self.send(format!(": {}\n\n", error.message.replace('\n', " ")).into()).await?;
+                Ok(Vec::new())
+            }
+            Err(error) => {
+                let data = serde_json::json!({"error": error.message}).to_string();
+                self.send(event("error", None, data.as_bytes())).await?;
+                Err(Over)
+            }
+        }
+    }
+
+    async fn send(&self, event: Bytes) -> Result<(), Over> {
+        self.sender.send(event).await.map_err(|_| Over)
+    }
+}
+
+/// What `/api/v1/query` answers.
+fn value(app: &App, cancel: &Cancel, plan: &Plan, time_ms: i64) -> Result<Vec<u8>, ApiError> {
+    cancel.check()?;
+    let store = Views::of(app, &plan.params);
+    let told = Told { store: &store, resolution: resolution(&plan.params)?, cancel };
+    let result = cancel.engine(app).instant_until(&told, &plan.query, time_ms, &|| cancel.is_set())?;
+    let (mut answer, mut out) = (Answer::new(result, None), Vec::new());
+    while answer.step(&mut out) {
+        if out.len() > EVENT_BYTES_MAX {
+            return Err(ApiError::bad_data(format!(
+                "the value is more than {EVENT_BYTES_MAX} bytes; aggregate it, or select less"
+            )));
+        }
+    }
+    out.truncate(out.trim_ascii_end().len());
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(query: &str) -> Result<(Vec<String>, bool), String> {
+        let plan = plan(query.to_owned(), Params::parse(b""), (1_000, 0)).map_err(|error| error.message)?;
+        let text = |matchers: &Vec<Matcher>| {
+            let one = |matcher: &Matcher| format!("{}={}", matcher.name, matcher.value);
+            matchers.iter().map(one).collect::<Vec<_>>().join(",")
+        };
+        let mut selectors: Vec<String> = plan.selectors.iter().map(text).collect();
+        selectors.sort();
+        Ok((selectors, plan.looks_ahead))
+    }
+
+    fn expected(selectors: &[&str], looks_ahead: bool) -> Result<(Vec<String>, bool), String> {
+        Ok((selectors.iter().map(|&text| text.to_owned()).collect(), looks_ahead))
+    }
+
+    #[test]
+    fn what_an_expression_reads_is_watched() {
+        assert_eq!(planned("sum(rate(a[5m])) / b"), expected(&["__name__=a", "__name__=b"], false));
+        assert_eq!(planned("1 + time()"), expected(&[], false));
+        let (view, _) = planned("a_bucket{job='x',le='1'}").unwrap();
+        assert_eq!(view.len(), 2, "as it is, and the histogram that it may be a view of: {view:?}");
+        assert!(view.iter().any(|one| one.contains("__name__=a_bucket") && one.contains("le=1")), "{view:?}");
+        assert!(view.iter().any(|one| one.ends_with("__name__=a") && !one.contains("le=")), "{view:?}");
+        assert_eq!(planned("{__name__=~'a.*',job='x'}"), expected(&["job=x"], false), "views of any name");
+        assert_eq!(planned("info(a)"), expected(&["", "__name__=a"], false), "it reads what it does not name");
+    }
+
+    #[test]
+    fn what_reads_behind_its_time_is_looked_at_whole() {
+        assert_eq!(planned("a offset 5m"), expected(&["__name__=a"], false));
+        assert_eq!(planned("a offset -5m"), expected(&["__name__=a"], true));
+        assert_eq!(planned("a @ 100"), expected(&["__name__=a"], true));
+        assert_eq!(planned("max_over_time(sum(a)[5m:1s] @ end())"), expected(&["__name__=a"], true));
+    }
+
+    #[test]
+    fn selectors_are_bounded() {
+        let sum = |count: usize| vec!["a"; count].join(" + ");
+        assert!(planned(&sum(SELECTORS_MAX)).is_ok());
+        assert!(planned(&sum(SELECTORS_MAX + 1)).unwrap_err().contains("selectors"));
+        assert!(planned("sum(").unwrap_err().contains("query"));
+    }
+}
