@@ -12,8 +12,7 @@ use axum::response::{IntoResponse, Response};
 use super::App;
 use super::body;
 use super::error::ApiError;
-use super::params::TENANT_HEADER;
-use super::peer::{Asker, Peer};
+use super::peer::{Asker, Peer, TENANT_HEADER};
 use crate::web::{Denied, Grant, Hosts, LoginFailure, Need};
 use ogive_door::audit::{self, Entry};
 

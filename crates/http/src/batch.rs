@@ -5,7 +5,7 @@
 //! Failure: 400 when nothing was taken and something was wrong, 413 and 415 for bodies that are not read, 429 when as
 //! much is under way as may be, 507 when the disk is full, 503 when writing failed.
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{Batch, Tenant, Verdict, wire};
@@ -13,7 +13,6 @@ use std::fmt::Write as _;
 
 use super::App;
 use super::ask::reading;
-use super::batches::{self, FRAMES};
 use super::body::{self, Held};
 use super::error::{ApiError, json};
 use super::params;
@@ -30,6 +29,9 @@ use ogive_protocol::batch_message::{Form, JSON};
 const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) use ogive_protocol::batch_message::FLAT_BUFFER;
+
+/// The content type of several batches.
+pub(super) const FRAMES: &str = "application/x-ogive-batch-frames";
 
 fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
     // Without one a page of anybody could send it: browsers ask first only where a type is named that forms do not have.
@@ -51,11 +53,8 @@ pub(super) struct Decoded {
     pub(super) unfolded: Unfolded,
 }
 
-pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
-    let mut way = app.meters.ingest.begin();
-    if batches::is_asked(request.headers()) {
-        return batches::post(app, request, way).await;
-    }
+/// Takes one batch.
+pub(super) async fn post(app: App, request: Request, mut way: OnTheWay) -> Response {
     let decoded = match decoded(&app, request, &mut way).await {
         Ok(decoded) => decoded,
         Err(error) => {

@@ -12,10 +12,10 @@ use ogive_model::{
 };
 
 use super::ask::Cancel;
-use super::columns::{BINS_READ_MAX, Merged};
 use super::error::ApiError;
+use super::merged::{BINS_READ_MAX, Merged};
 use super::shape::BOUND;
-use super::sources::{Cell, LOOKBACK_MS, Source, Sources, Span, cancelled, spacing};
+use super::source_cells::{Cell, LOOKBACK_MS, Source, Sources, Span, cancelled, spacing};
 
 const SUFFIX: &str = "_bucket";
 

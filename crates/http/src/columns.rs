@@ -23,20 +23,19 @@ use super::App;
 use super::ask::Cancel;
 use super::error::ApiError;
 use super::groups::{Choice, Group, Groups};
+use super::merged::{Merged, Units};
 use super::prometheus_json;
 use super::resolution::Told;
 use super::rows::{self, Row};
 use super::shape::{Leaf, Shape, is_grouped, shape};
-use super::sources::{self, Cell, Sources, Span};
+use super::source_cells::{Cell, Sources, Span, cancelled};
+use super::sources;
 use super::widths::{Cover, Grid, usual_width};
 
 pub(super) use super::shape::plain_selector;
 
 /// 2,000,000 bins are some 60 MB of JSON: 11,000 columns of 180 bins. More is not seen on any screen.
 const BINS_MAX: usize = 2_000_000;
-
-/// A selection may read 50,000,000 bins, twelve bytes each: the same 600 MB that a query may take.
-pub(super) const BINS_READ_MAX: usize = 50_000_000;
 
 const NUMBERS: &str =
     "the expression gives numbers; a heat map needs histograms (draw numbers as lines with /api/v1/query_range)";
@@ -113,13 +112,6 @@ impl Default for Distribution {
     }
 }
 
-/// A sum of histograms: integer as long as all of them are.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Merged {
-    Integer(Histogram<u64>),
-    Float(Histogram<f64>),
-}
-
 /// Answers `wanted`.
 pub(super) fn columns(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
@@ -194,7 +186,7 @@ fn of_cells(store: &dyn Select, leaf: &Leaf<'_>, wanted: &Wanted, cancel: &Cance
     out.take_groups(groups);
     let mut all = None;
     for source in found.list {
-        sources::cancelled(cancel)?;
+        cancelled(cancel)?;
         for cell in source.cells {
             out.put(cell, leaf.offset_ms, &mut all);
         }
@@ -348,24 +340,6 @@ fn note(units: &Mutex<Units>, found: &[SeriesData]) {
     found.iter().filter(|series| !series.histograms.times.is_empty()).for_each(|series| units.add(series));
 }
 
-/// The units seen.
-#[derive(Debug, Default)]
-pub(super) struct Units(Option<String>, bool);
-
-impl Units {
-    pub(super) fn add(&mut self, series: &SeriesData) {
-        match &self.0 {
-            None => self.0 = Some(series.meta.unit.clone()),
-            Some(unit) => self.1 |= *unit != series.meta.unit,
-        }
-    }
-
-    /// The unit of all, or nothing when they differ.
-    pub(super) fn common(self) -> String {
-        self.0.filter(|_| !self.1).unwrap_or_default()
-    }
-}
-
 impl Columns {
     /// Puts a cell into the column that holds its end, and into all.
     fn put(&mut self, cell: Cell, offset_ms: i64, all: &mut Option<Merged>) {
@@ -418,44 +392,6 @@ impl Columns {
     fn take_groups(&mut self, groups: Groups) {
         self.warnings.extend(groups.warning());
         self.groups = groups;
-    }
-}
-
-impl Merged {
-    /// Adds `other`; false when their schemes do not merge.
-    pub(super) fn merge(&mut self, other: Self) -> bool {
-        match (&mut *self, other) {
-            (Self::Integer(left), Self::Integer(right)) => left.merge(&right).is_ok(),
-            (Self::Float(left), other) => left.merge(&other.into_float()).is_ok(),
-            (Self::Integer(left), Self::Float(right)) => {
-                let mut sum = left.to_float();
-                let merged = sum.merge(&right).is_ok();
-                *self = Self::Float(sum);
-                merged
-            }
-        }
-    }
-
-    pub(super) fn into_float(self) -> Histogram<f64> {
-        match self {
-            Self::Integer(value) => value.to_float(),
-            Self::Float(value) => value,
-        }
-    }
-
-    /// How many samples.
-    pub(super) fn count(&self) -> f64 {
-        match self {
-            Self::Integer(value) => value.count.to_f64(),
-            Self::Float(value) => value.count,
-        }
-    }
-
-    fn bins(&self) -> usize {
-        match self {
-            Self::Integer(value) => value.negative.len() + value.positive.len(),
-            Self::Float(value) => value.negative.len() + value.positive.len(),
-        }
     }
 }
 

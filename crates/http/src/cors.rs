@@ -11,8 +11,6 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use regex::Regex;
 
-use super::App;
-
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, OPTIONS");
 /// Those that Prometheus lets pages send, the tenant, and where a stream goes on.
 const HEADERS: HeaderValue =
@@ -75,8 +73,8 @@ impl Cors {
 }
 
 /// Answers browsers that ask first, and marks what pages of other sites may read.
-pub(super) async fn apply(State(app): State<App>, request: Request, next: Next) -> Response {
-    let Some(cors) = &app.cors else { return next.run(request).await };
+pub(super) async fn apply(State(cors): State<Option<Cors>>, request: Request, next: Next) -> Response {
+    let Some(cors) = &cors else { return next.run(request).await };
     let origin = request.headers().get(header::ORIGIN).cloned();
     if let Some(origin) = &origin
         && request.method() == Method::OPTIONS

@@ -187,6 +187,11 @@ pub(crate) fn json(status: StatusCode, body: impl Into<axum::body::Body>) -> Res
     (status, [(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
+/// A plain text answer.
+pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text.into()).into_response()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

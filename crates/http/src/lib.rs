@@ -11,10 +11,11 @@
 
 mod access;
 mod admin;
+mod app;
 mod ask;
 mod backtest;
 mod batch;
-mod batches;
+mod batch_frames;
 mod body;
 mod catalog;
 mod cells;
@@ -33,9 +34,11 @@ pub mod fuzz;
 mod groups;
 mod heatmap;
 mod influx;
+mod limits;
 mod listener;
 mod live;
 mod logs;
+mod merged;
 mod metadata;
 mod metrics;
 mod multipart;
@@ -59,9 +62,11 @@ mod room;
 mod rows;
 mod rules;
 mod shape;
+mod source_cells;
 mod sources;
 mod state;
 mod status;
+mod stream_places;
 mod streams;
 mod subscribe;
 mod targets;
@@ -77,176 +82,22 @@ mod views;
 pub mod web;
 mod widths;
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use tokio::sync::Semaphore;
 
+pub use app::{App, Flag, Flags, Shared};
 pub use cors::Cors;
 pub use influx::Rules as InfluxRules;
+pub use limits::Limits;
 pub use listener::serve;
-use ogive_door::Door;
-use ogive_storage::upkeep::Upkeep;
 pub use otlp::{Options as OtlpOptions, Otlp};
 pub use upkeep::{document_of, snapshot as snapshot_document};
-use web::Web;
 
 use error::ApiError;
-use ogive_protocol::remote_write::Known;
-use place::Places;
-use room::Room;
-use streams::Streams;
-
-/// What every handler can reach; cloning shares it.
-pub type App = Arc<Shared>;
-
-/// See [`App`].
-pub struct Shared {
-    /// The way in for samples.
-    pub door: Arc<Door>,
-    /// Live cells, where there are any.
-    pub live: Option<Arc<ogive_storage::live::Live>>,
-    /// Evaluates queries.
-    pub engine: ogive_query::Engine,
-    /// When the server started, on the clock's line.
-    pub started_ns: u64,
-    /// What may go on at once.
-    pub limits: Limits,
-    /// The series that remote write and OTLP wrote before.
-    pub written: Known,
-    /// What requests of OTLP have in common.
-    pub otlp: Otlp,
-    /// How InfluxDB's lines are read.
-    pub influx: influx::Rules,
-    /// Deletion may be asked for.
-    pub admin: bool,
-    /// The care for what is stored on this machine's disks.
-    pub upkeep: Option<Upkeep>,
-    /// Who may come in.
-    pub web: Arc<Web>,
-    /// Which pages of other sites may read answers; none when nobody says.
-    pub cors: Option<Cors>,
-    /// Rules and alerts.
-    pub alerting: Arc<ogive_alerting::rules_view::View>,
-    /// What is scraped.
-    pub scrape: Arc<ogive_scrape::View>,
-    /// The options that it was started with.
-    pub flags: Flags,
-    /// What the detectors found.
-    pub detection: Arc<ogive_alerting::detection::board::Board>,
-}
-
-/// What is behind the door is reached as if it were here: `app.backend`.
-impl std::ops::Deref for Shared {
-    type Target = Arc<Door>;
-
-    fn deref(&self) -> &Arc<Door> {
-        &self.door
-    }
-}
-
-/// The options of the server, for whoever asks how it was started.
-#[derive(Clone, Debug, Default)]
-pub struct Flags(pub Vec<Flag>);
-
-impl Flags {
-    /// The values of the option `name`.
-    pub fn of(&self, name: &str) -> Vec<String> {
-        self.0.iter().filter(|flag| flag.name == name).flat_map(|flag| flag.values.clone()).collect()
-    }
-}
-
-/// One option.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flag {
-    /// Without the dashes before it.
-    pub name: String,
-    /// As they were given, each of those that may be named several times.
-    pub values: Vec<String>,
-    /// Nobody gave it.
-    pub is_default: bool,
-}
-
-/// What may go on at once.
-pub struct Limits {
-    /// Kibibytes of request bodies that are being read or decoded.
-    ingest_kib: Arc<Room>,
-    /// Kibibytes of what bodies unfolded to, until the store has it.
-    unfolded_kib: Arc<Semaphore>,
-    /// Bodies that are being read into batches.
-    reading: Arc<Semaphore>,
-    /// Kibibytes of forms that are being read.
-    forms_kib: Arc<Room>,
-    /// The longest that a query may take, and what it may take when it says nothing.
-    query_timeout: Duration,
-    /// Bytes that one query may hold.
-    query_memory_bytes: usize,
-    /// Queries that run or wait.
-    queries: Places,
-    /// Live streams.
-    streams: Arc<Streams>,
-}
-
-impl Limits {
-    /// 64 MiB of bodies: two of the largest.
-    pub const INGEST_KIB: u32 = 64 * 1024;
-    /// 256 MiB of batches and their frames between a body and the store's answer: two of the worst that a request may unfold to.
-    pub const UNFOLDED_KIB: usize = ogive_door::room::UNFOLDED_KIB;
-    /// 4 bodies become batches at once unless `--listener-threads` says how many, twice the processors of a small machine: the worst of
-    /// them take [`READ_BYTES_MAX`] each, the rest wait as the bytes that they are.
-    ///
-    /// [`READ_BYTES_MAX`]: ogive_protocol::READ_BYTES_MAX
-    pub const READING: usize = 4;
-    /// 32 MiB of forms with expressions: 32 of the largest, thousands of usual ones.
-    pub const FORMS_KIB: usize = 32 * 1024;
-    /// Queries that run or wait on a thread.
-    pub const QUERIES: usize = place::SMALL + place::LARGE + place::WAITING;
-    /// 1 GiB for what one query holds: a million series with their labels, some samples of each, and what an operator makes of them.
-    pub const QUERY_MEMORY_MIB: usize = 1024;
-    /// 2 GiB for what all queries hold together: two of the largest, or a great many usual ones.
-    pub const QUERIES_MEMORY_MIB: usize = 2048;
-    /// 64 live streams: each costs one small query a second.
-    pub const STREAMS: usize = 64;
-
-    /// 2 minutes, as in Prometheus.
-    pub const QUERY_TIMEOUT: Duration = Duration::from_secs(120);
-
-    /// So many bodies become batches at once.
-    pub fn with_reading(self, bodies: usize) -> Self {
-        Self { reading: Arc::new(Semaphore::new(bodies)), ..self }
-    }
-
-    /// One query may hold so many bytes.
-    pub fn with_query_memory(self, bytes: usize) -> Self {
-        Self { query_memory_bytes: bytes, ..self }
-    }
-
-    /// The longest that a query may take.
-    pub fn query_timeout(&self) -> Duration {
-        self.query_timeout
-    }
-
-    /// The limits of a server whose queries take no longer than `query_timeout`.
-    pub fn new(query_timeout: Duration) -> Self {
-        let semaphore = |permits| Arc::new(Semaphore::new(permits));
-        Self {
-            query_timeout,
-            forms_kib: Room::new(Self::FORMS_KIB),
-            ingest_kib: Room::new(Self::INGEST_KIB as usize),
-            unfolded_kib: semaphore(Self::UNFOLDED_KIB),
-            reading: semaphore(Self::READING),
-            query_memory_bytes: Self::QUERY_MEMORY_MIB << 20,
-            queries: Places::new(),
-            streams: Streams::new(Self::STREAMS),
-        }
-    }
-}
 
 /// 16 KiB for the body of a command (a scrub, a snapshot, a disk): a path and a number.
 const COMMAND_BYTES_MAX: usize = 16 * 1024;
@@ -312,7 +163,7 @@ pub fn router(app: App) -> Router {
         .route("/api/v1/targets/metadata", get(targets::metadata))
         .route("/api/v1/scrape_pools", get(targets::pools))
         .route("/-/reload", post(targets::reload).put(targets::reload))
-        .route("/v1/batch", post(batch::post))
+        .route("/v1/batch", post(batch_frames::post))
         .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
         .route("/v1/live", get(live::get))
@@ -334,7 +185,7 @@ pub fn router(app: App) -> Router {
         .layer(DefaultBodyLimit::max(COMMAND_BYTES_MAX))
         .layer(axum::middleware::from_fn(place::carry))
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::check))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), cors::apply))
+        .layer(axum::middleware::from_fn_with_state(app.cors.clone(), cors::apply))
         .layer(axum::middleware::from_fn_with_state(app.clone(), measure))
         .with_state(app)
 }
@@ -362,9 +213,4 @@ async fn measure(State(app): State<App>, request: Request, next: Next) -> Respon
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.extend(app.web.headers().iter().map(|(name, value)| (name.clone(), value.clone())));
     response
-}
-
-/// A plain text answer.
-fn text(status: StatusCode, text: impl Into<String>) -> Response {
-    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text.into()).into_response()
 }

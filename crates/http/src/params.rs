@@ -13,12 +13,10 @@ use super::App;
 use super::body;
 use super::error::ApiError;
 use super::multipart;
+use super::peer::TENANT_HEADER;
 
 /// 6 MiB: the longest expression, each byte of which may be written as three.
 const FORM_BYTES_MAX: usize = 3 * ogive_query::TEXT_BYTES_MAX;
-
-/// The header that names a tenant, as Grafana Mimir and Loki have it.
-pub(super) const TENANT_HEADER: &str = "x-scope-orgid";
 
 /// The tenant that a request names.
 pub(crate) fn tenant(headers: &HeaderMap) -> Result<Option<Tenant>, ApiError> {

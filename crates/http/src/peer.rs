@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use axum::http::Extensions;
 
+/// The header that names a tenant, as Grafana Mimir and Loki have it.
+pub(super) const TENANT_HEADER: &str = "x-scope-orgid";
+
 /// The two ends of a connection; each of its requests carries them.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {

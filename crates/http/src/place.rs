@@ -19,8 +19,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::params::TENANT_HEADER;
-use super::peer::Asker;
+use super::peer::{Asker, TENANT_HEADER};
 
 /// 4 queries run at once: twice the processors of a small machine; more would only share them.
 pub(super) const SMALL: usize = 4;

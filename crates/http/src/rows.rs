@@ -6,7 +6,7 @@ use ogive_model::Labels;
 use ogive_query::value::Series;
 
 use super::classic_buckets::{Bound, histogram};
-use super::columns::Merged;
+use super::merged::Merged;
 use super::shape::BOUND;
 
 /// One series of histograms.

@@ -6,52 +6,14 @@
 
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{
-    HistogramColumn, HistogramValue, Labels, Matcher, Resolution, STALE, Select, Selection, SeriesData, Temporality,
-    TimeRange,
+    HistogramColumn, HistogramValue, Matcher, STALE, Select, Selection, SeriesData, Temporality, TimeRange,
 };
 
 use super::ask::Cancel;
 use super::classic_buckets;
-use super::columns::{BINS_READ_MAX, Merged, Units};
 use super::error::ApiError;
-
-/// How far back the sample before the first one of a cumulative series is looked for: the lookback of PromQL.
-pub(super) const LOOKBACK_MS: i64 = 300_000;
-
-/// Samples counted in (from, to].
-#[derive(Debug)]
-pub(super) struct Cell {
-    pub(super) from_ms: i64,
-    pub(super) to_ms: i64,
-    pub(super) value: Merged,
-}
-
-/// The cells of one series, ascending in time.
-#[derive(Debug)]
-pub(super) struct Source {
-    pub(super) labels: Labels,
-    /// Usual width of its cells, milliseconds; 0 when that is not known.
-    pub(super) width_ms: i64,
-    pub(super) cells: Vec<Cell>,
-}
-
-/// What a selector finds.
-#[derive(Debug, Default)]
-pub(super) struct Sources {
-    pub(super) list: Vec<Source>,
-    /// Series that hold numbers, where no histogram was found.
-    pub(super) numbers: usize,
-    pub(super) unit: String,
-    pub(super) warnings: Vec<String>,
-}
-
-/// Which cells: those that end in (from, end].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    pub(super) from_ms: i64,
-    pub(super) end_ms: i64,
-    pub(super) resolution: Resolution,
-}
+use super::merged::{BINS_READ_MAX, Merged, Units};
+use super::source_cells::{Cell, LOOKBACK_MS, Source, Sources, Span, at_share, cancelled, spacing};
 
 /// Reads the cells of a selector: of its histograms, or where there are none of the classic buckets that bear its name.
 pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel: &Cancel) -> Result<Sources, ApiError> {
@@ -93,10 +55,6 @@ pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel:
     Ok(out)
 }
 
-pub(super) fn cancelled(cancel: &Cancel) -> Result<(), ApiError> {
-    if cancel.is_set() { Err(ApiError::timeout("the query was cancelled")) } else { Ok(()) }
-}
-
 fn source(series: SeriesData, span: Span) -> Source {
     let width_ms = width_of(&series);
     let cumulative = series.meta.temporality == Temporality::Cumulative;
@@ -124,16 +82,6 @@ fn width_of(series: &SeriesData) -> i64 {
     }
     // Delta cells that hold nothing are often not sent, and their neighbours then look wider than they are.
     spacing(times, if cumulative { 0.5 } else { 0.25 })
-}
-
-/// How far apart the times are, at a share of all distances; 0 when there are fewer than two.
-pub(super) fn spacing(times: &[i64], share: f64) -> i64 {
-    at_share(times.windows(2).map(|pair| pair[1] - pair[0]).collect(), share).unwrap_or(0)
-}
-
-fn at_share(mut values: Vec<i64>, share: f64) -> Option<i64> {
-    values.sort_unstable();
-    values.get(((values.len().saturating_sub(1)) as f64 * share) as usize).copied()
 }
 
 fn merged(value: HistogramValue) -> Merged {

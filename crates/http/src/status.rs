@@ -6,8 +6,8 @@ use axum::response::Response;
 use serde_json::{Map, Value};
 
 use super::ask::blocking;
-use super::error::{ApiError, json};
-use super::{App, params, text};
+use super::error::{ApiError, json, text};
+use super::{App, params};
 use ogive_door::counters::Ledger;
 
 /// One flat object.

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
+use crate::web::Web;
+use ogive_door::Door;
 use ogive_door::backend::{Backend, Refusal};
 use ogive_door::counters::Protocol;
 use ogive_door::memory::Memory;
@@ -14,6 +16,8 @@ use ogive_door::metadata::Metadata;
 use ogive_door::numbers::Numbers;
 use ogive_door::own_value::OwnValue;
 use ogive_probe::Clock;
+use ogive_protocol::remote_write::Known;
+use std::sync::Arc;
 use tokio::sync::watch;
 
 const SOURCE: &str = "123e4567-e89b-12d3-a456-426614174000";

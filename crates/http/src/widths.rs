@@ -3,7 +3,7 @@
 //! Invariants: a fitted step is never below the width of the cells, and holds a whole number of them while it holds few: otherwise
 //! columns would have one cell and two by turns, which is no pattern of the data.
 
-use super::sources::Source;
+use super::source_cells::Source;
 
 /// 99 of 100 samples lie in cells that are no wider: one slow sender among many does not coarsen the picture.
 const USUAL: f64 = 0.99;

@@ -5,6 +5,7 @@
 //! state that a scraper could take.
 //! Limits: [`LOOKBACK_MS`], [`SAMPLES_MAX`].
 
+mod last;
 mod page;
 
 use std::collections::BTreeMap;
@@ -23,40 +24,12 @@ use super::catalog::selectors;
 use super::error::ApiError;
 use super::params::Params;
 use super::views::Views;
+use last::{Last, Value};
 
 /// 5 minutes: what a query without a range looks back.
 const LOOKBACK_MS: i64 = 5 * 60 * 1_000;
 /// 5,000,000 samples are read: 16,000 series with a value a second.
 const SAMPLES_MAX: usize = 5_000_000;
-
-/// The last sample of a series.
-#[derive(Clone, Debug)]
-struct Last {
-    labels: Labels,
-    time_ms: i64,
-    kind: FamilyKind,
-    value: Value,
-}
-
-#[derive(Clone, Debug)]
-enum Value {
-    Float(f64),
-    Histogram(Box<HistogramValue>),
-}
-
-impl Last {
-    /// Bytes that it takes here, in the list in order, and in the page, where a bucket is a line with all labels.
-    fn memory_bytes(&self) -> usize {
-        let lines = match &self.value {
-            Value::Float(_) => 1,
-            Value::Histogram(value) => match &**value {
-                HistogramValue::Integer(one) => 8 + one.positive.len() + one.negative.len(),
-                HistogramValue::Float(one) => 8 + one.positive.len() + one.negative.len(),
-            },
-        };
-        3 * size_of::<Self>() + (1 + 2 * lines) * (64 + self.labels.memory_bytes())
-    }
-}
 
 /// What is written, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

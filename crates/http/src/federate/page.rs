@@ -8,7 +8,7 @@ use ogive_model::{HistogramValue, Labels, METRIC_NAME};
 use ogive_protocol::families::{FamilyKind, FamilyValue, INSTANCE, put_family};
 
 use super::super::prometheus_json;
-use super::{Last, Value};
+use super::last::{Last, Value};
 
 /// The buckets of a classic histogram that is made of a native one are powers of two: a scraper makes a series of each.
 const CLASSIC_SCALE: i32 = 0;

@@ -6,19 +6,20 @@
 //! stored, and clients do not send it again. 413, 429, 503 and 507: nothing is stored, and clients come back with the last three.
 
 mod query;
-
-use std::sync::Arc;
+mod rules;
+mod version;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use ogive_model::{SourceId, Tenant, Verdict};
 use ogive_protocol::influx::{self, Precision, Read};
-use ogive_protocol::lines::Names;
 use ogive_protocol::parts::Layout;
 use serde_json::json;
 
 pub(super) use query::query;
+
+pub use rules::Rules;
 
 use super::App;
 use super::ask::reading;
@@ -34,38 +35,7 @@ use ogive_door::ingest_path::OnTheWay;
 use ogive_door::numbers::{Content, is_forgotten};
 use ogive_door::room::Unfolded;
 use ogive_door::submission::stored_within;
-
-/// What InfluxDB's clients take us for: the version in which both endpoints behave as here.
-const VERSION: &str = "2.7.0-ogive";
-
-/// Lines that an answer tells of.
-const LINES_TOLD: usize = 20;
-
-/// How lines are read, for all requests.
-#[derive(Clone, Debug, Default)]
-pub struct Rules {
-    /// Which names of metrics are written.
-    pub names: Names,
-    /// The label of the database or bucket; empty for none.
-    pub db_label: String,
-    /// Those that were created, for clients that ask for them.
-    pub(crate) databases: Arc<query::Databases>,
-}
-
-impl Rules {
-    /// Names are written as `names` says, and the database or bucket becomes the label `db_label`.
-    #[must_use]
-    pub fn new(names: Names, db_label: String) -> Self {
-        Self { names, db_label, databases: Arc::default() }
-    }
-}
-
-/// Which version's endpoint a request came to: they tell errors differently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Api {
-    V1,
-    V2,
-}
+use version::{Api, LINES_TOLD, VERSION, versioned};
 
 pub(super) async fn write_v1(State(app): State<App>, request: Request) -> Response {
     write(app, request, Api::V1).await
@@ -284,53 +254,6 @@ impl Message {
         self.is_of_content = true;
         (read.batch.source, read.batch.sequence) = self.number;
     }
-}
-
-impl Api {
-    fn answer(self, status: StatusCode, code: &str, message: &str) -> Response {
-        let body = match self {
-            Self::V1 => json!({ "error": message }),
-            Self::V2 => json!({ "code": code, "message": message }),
-        };
-        let mut answer = versioned(json(status, body.to_string() + "\n"));
-        if let (Self::V1, Ok(value)) = (self, HeaderValue::from_str(&message.replace('\n', "; "))) {
-            answer.headers_mut().insert("x-influxdb-error", value);
-        }
-        if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        answer
-    }
-
-    fn error(self, error: &ApiError) -> Response {
-        let code = match error.status {
-            StatusCode::PAYLOAD_TOO_LARGE => "request too large",
-            StatusCode::TOO_MANY_REQUESTS => "too many requests",
-            StatusCode::UNAUTHORIZED => "unauthorized",
-            StatusCode::FORBIDDEN => "forbidden",
-            status if status.is_client_error() => "invalid",
-            StatusCode::INTERNAL_SERVER_ERROR => "internal error",
-            _ => "unavailable",
-        };
-        self.answer(error.status, code, &error.message)
-    }
-
-    /// Some of `all` lines were not stored.
-    fn partial(self, wrong: &mut Vec<(usize, String)>, dropped: u64, all: u64) -> Response {
-        wrong.sort();
-        wrong.truncate(LINES_TOLD);
-        let told: Vec<String> = wrong.iter().map(|(line, what)| format!("line {line}: {what}")).collect();
-        let more = dropped.saturating_sub(told.len() as u64);
-        let more = if more > 0 { format!("\nand {more} more lines") } else { String::new() };
-        let message = format!("partial write: {dropped} of {all} lines dropped\n{}{more}", told.join("\n"));
-        self.answer(StatusCode::BAD_REQUEST, "invalid", &message)
-    }
-}
-
-fn versioned(mut answer: Response) -> Response {
-    answer.headers_mut().insert("x-influxdb-version", HeaderValue::from_static(VERSION));
-    answer.headers_mut().insert("x-influxdb-build", HeaderValue::from_static("Ogive"));
-    answer
 }
 
 fn no_content() -> Response {

@@ -7,7 +7,6 @@
 //! Failure: 400 with a sentence for what cannot be read, and for what is not done here; nothing of such a request is done.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -19,34 +18,13 @@ use super::super::ask::ask;
 use super::super::error::{ApiError, json as json_answer};
 use super::super::params::{self, Params};
 use super::super::{App, body};
-use super::{Api, versioned};
-
-/// 1,000 databases without data: a server has a few.
-const CREATED_MAX: usize = 1_000;
+use super::version::{Api, versioned};
 
 /// 100 statements of one request: clients send one.
 const STATEMENTS_MAX: usize = 100;
 
 /// 64 KiB of a form: a hundred statements.
 const FORM_BYTES_MAX: usize = 64 * 1024;
-
-/// Databases that were created and may have no data yet.
-#[derive(Debug, Default)]
-pub(crate) struct Databases(Mutex<BTreeSet<(Tenant, String)>>);
-
-impl Databases {
-    fn create(&self, tenant: &Tenant, name: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < CREATED_MAX {
-            all.insert((tenant.clone(), name.to_owned()));
-        }
-    }
-
-    fn of(&self, tenant: &Tenant) -> BTreeSet<String> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|(of, _)| of == tenant).map(|(_, name)| name.clone()).collect()
-    }
-}
 
 /// What is done here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,6 +202,7 @@ async fn stored(app: &App, tenant: &Tenant) -> Result<BTreeSet<String>, ApiError
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::{CREATED_MAX, Databases};
     use super::*;
 
     #[test]

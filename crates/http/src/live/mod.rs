@@ -27,14 +27,16 @@ use tokio::sync::mpsc;
 
 use super::App;
 use super::ask::{ask, blocking};
-use super::columns::{self, Merged, Wanted};
+use super::columns::{self, Wanted};
 use super::error::ApiError;
 use super::groups::Choice;
 use super::heatmap::quantiles;
+use super::merged::Merged;
 use super::params::Params;
 use super::peer::Asker;
 use super::streams::Guard;
 use ogive_storage::live::{Answer, Heard, Known, LATENESS_MS, Reading, SECONDS};
+pub(super) use seconds::SECOND_MS;
 use seconds::{Second, Seconds};
 
 /// 100 ms: a worker of the cells that is not back by then is starved of CPU, and the store is asked.
@@ -45,8 +47,6 @@ const BEHIND_MS_MAX: i64 = 60_000;
 
 /// A comment each 15 s keeps proxies from closing a stream that has nothing to say.
 const KEEP_ALIVE_SECONDS: i64 = 15;
-
-pub(super) const SECOND_MS: i64 = 1_000;
 
 /// 10 s until seconds that were too much to read are asked for again.
 const PAUSE_NS: i64 = 10_000_000_000;

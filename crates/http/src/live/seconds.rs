@@ -13,13 +13,13 @@ use ogive_query::value::{Series, Value};
 
 use super::super::App;
 use super::super::ask::Cancel;
-use super::super::columns::{self, Merged, Wanted};
+use super::super::columns::{self, Wanted};
 use super::super::error::ApiError;
 use super::super::groups::{Group, Groups};
+use super::super::merged::Merged;
 use super::super::prometheus_json;
 use super::super::resolution::Told;
 use super::super::shape::is_grouped;
-use super::SECOND_MS;
 use ogive_storage::live::Known;
 
 /// 1,000 series of numbers: 100 KB of JSON a second; more are lines that nobody tells apart.
@@ -27,6 +27,8 @@ const VALUES_MAX: usize = 1_000;
 
 /// 2,000,000 samples: two minutes of 16,000 series.
 const SAMPLES_MAX: usize = 2_000_000;
+
+pub(crate) const SECOND_MS: i64 = 1_000;
 
 /// What there is of one second.
 #[derive(Clone, Debug, Default)]

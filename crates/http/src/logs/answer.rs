@@ -7,7 +7,8 @@ use ogive_model::Labels;
 use ogive_search::{Severity, each_field};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Counts, Direction, Found, Lines, Scanned, Wanted};
+use super::super::texts::{Direction, Found};
+use super::lines::{Counts, Lines, Scanned, Wanted};
 
 /// 64 fields of a line, and 4 KiB of their text: what a person looks at.
 const FIELDS_MAX: usize = 64;

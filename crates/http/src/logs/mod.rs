@@ -5,6 +5,7 @@
 //! said, and a cursor leads on.
 
 mod answer;
+mod lines;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ use super::error::{ApiError, json};
 use super::params::Params;
 use super::texts::{Cursor, Direction, Found, Scan, named};
 use super::{prometheus, traces};
+use lines::{Counts, Lines, Scanned, Wanted};
 use ogive_door::backend::Reader;
 
 /// 5,000 lines: 2 MB of JSON; a person reads a hundred.
@@ -40,36 +42,6 @@ const SCANNED_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 256 << 20 };
 
 /// When the request names no start: an hour.
 const RANGE_MS: i64 = 60 * 60_000;
-
-/// What is asked for.
-struct Wanted {
-    selectors: Vec<Vec<Matcher>>,
-    query: Query,
-    range: TimeRange,
-    direction: Direction,
-    limit: usize,
-    cursor: Option<Cursor>,
-}
-
-/// What was looked at.
-#[derive(Debug, Default)]
-struct Scanned {
-    series: usize,
-    lines: usize,
-    bytes: usize,
-    /// As much was looked at as may be: there may be more, even when nothing was found.
-    is_partial: bool,
-    warnings: Vec<String>,
-}
-
-/// What was found.
-#[derive(Default)]
-struct Lines {
-    list: Vec<Found>,
-    scanned: Scanned,
-    /// Where the reading ended, when it did before the end of the range.
-    next: Option<Cursor>,
-}
 
 fn wrong(name: &str, what: impl std::fmt::Display) -> ApiError {
     ApiError::bad_data(format!("invalid parameter {name:?}: {what}"))
@@ -176,9 +148,6 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
     });
     Ok(json(StatusCode::OK, answer.await?))
 }
-
-/// How many lines of each severity; `None` is of those that say none.
-type Counts = BTreeMap<Option<Severity>, u64>;
 
 pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;

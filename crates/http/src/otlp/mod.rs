@@ -7,20 +7,20 @@
 //! time to wait, UNAVAILABLE). So 400 is for requests of which nothing can be stored; where some of it can, the answer is a
 //! success that says how many points were rejected and why.
 
+mod context;
 mod grpc;
 mod options;
 mod slow;
-
-use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{SourceId, Tenant};
-use ogive_protocol::otlp::{self as protocol, Context, Read, SpanNotes, SpanRules, SpanTable, json};
+use ogive_protocol::otlp::{self as protocol, Context, Read, SpanNotes, SpanRules, json};
 use ogive_protocol::parts::Layout;
 use serde_json::json as object;
 
+pub use context::Otlp;
 pub use options::Options;
 
 use super::App;
@@ -41,23 +41,6 @@ use ogive_door::submission::stored_within;
 
 /// 5 s until a sender tries a full disk again: nobody makes room faster.
 const RETRY_DISK_SECONDS: u64 = 5;
-
-/// What requests have in common.
-pub struct Otlp {
-    /// Names and labels.
-    options: protocol::Options,
-    /// The spans that came lately, and what is usual for them.
-    spans: Arc<SpanTable>,
-    /// A span that takes so long is slow.
-    slow_span_ns: u64,
-}
-
-impl Otlp {
-    /// Points become series by `options`; a span of `slow_span_ns` nanoseconds or more is slow.
-    pub fn new(options: protocol::Options, slow_span_ns: u64) -> Self {
-        Self { options, spans: Arc::default(), slow_span_ns }
-    }
-}
 
 /// What a request brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

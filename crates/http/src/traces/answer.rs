@@ -6,7 +6,7 @@ use ogive_model::Labels;
 use ogive_probe::SlowTrace;
 use serde_json::{Map, Value as Json, json};
 
-use super::{Order, Read, Traces, Wanted};
+use super::found::{Order, Read, Traces, Wanted};
 
 /// 16 KiB, the longest that a slow trace can be: of a text that is none, no more is shown.
 const RAW_BYTES_MAX: usize = 16 * 1024;

@@ -7,6 +7,7 @@
 //! on.
 
 mod answer;
+mod found;
 mod series;
 
 pub(super) use series::selectors;
@@ -19,8 +20,7 @@ use std::ops::ControlFlow;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use ogive_model::{Labels, Matcher, TimeRange};
-use ogive_probe::SlowTrace;
+use ogive_model::{Labels, TimeRange};
 
 use super::App;
 use super::ask::{Cancel, ask, whole};
@@ -28,6 +28,7 @@ use super::error::{ApiError, json};
 use super::params::Params;
 use super::texts::{Cursor, Direction, Found, Scan};
 use super::{prometheus, prometheus_json};
+use found::{Order, Read, Traces, Wanted};
 use ogive_door::backend::Reader;
 
 /// 1,000 traces: some 2 MB of JSON; a person reads ten.
@@ -41,52 +42,6 @@ const EXAMINED_MAX: usize = if cfg!(test) { 5_000 } else { 100_000 };
 
 /// When the request names no start: a quarter of an hour.
 const RANGE_MS: i64 = 15 * 60_000;
-
-/// What comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Newest,
-    Slowest,
-}
-
-/// What is asked for.
-struct Wanted {
-    selectors: Vec<Vec<Matcher>>,
-    range: TimeRange,
-    order: Order,
-    limit: usize,
-    min_ns: u64,
-    cursor: Option<Cursor>,
-}
-
-/// A text, read if it can be.
-struct Read {
-    found: Found,
-    trace: Result<SlowTrace, String>,
-}
-
-impl Read {
-    fn new(found: Found) -> Self {
-        let trace = found.text.parse::<SlowTrace>().map_err(|error| error.to_string());
-        Self { found, trace }
-    }
-
-    /// What is no trace is slower than nothing and newer than nothing: it comes last.
-    fn total_ns(&self) -> Option<u64> {
-        self.trace.as_ref().ok().map(|trace| trace.total_ns)
-    }
-}
-
-/// What was found.
-#[derive(Default)]
-struct Traces {
-    list: Vec<Read>,
-    series: usize,
-    examined: usize,
-    invalid: usize,
-    /// Where the reading ended, when it did before the start of the range.
-    next: Option<Cursor>,
-}
 
 impl Wanted {
     fn new(app: &App, params: &Params) -> Result<Self, ApiError> {

@@ -4,6 +4,8 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::tests::Server;
+use ogive_probe::SlowTrace;
+
 use super::*;
 
 const EXAMPLE: &str = include_str!("../../../../vectors/trace/slow.txt");

@@ -5,7 +5,7 @@
 //! Failure: a key that is not known, a value out of its range and a file that cannot be read are errors with their place.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
@@ -14,13 +14,22 @@ use ogive_model::Tenant;
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 
+use super::files::{ReadFile, beside, read};
 use super::login::{Allow, Grant, Rules, Token, User};
 use super::protection::{Bounds, Protection};
-use super::{Current, ReadFile, tls};
+use super::tls;
 use ogive_text::calendar::instant_ms;
 
-/// 1 MiB: some 5,000 tokens, or a chain of 500 certificates.
-pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
+/// What a configuration says.
+#[derive(Default)]
+pub(super) struct Current {
+    pub(super) rules: Arc<Rules>,
+    pub(super) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(super) headers: Arc<HeaderMap>,
+    pub(super) protection: Protection,
+    /// The bytes that it was made of, to tell whether they changed.
+    pub(super) made_of: [u8; 32],
+}
 
 /// 1,000 users and 1,000 tokens: each request looks at all tokens, 20 ns each.
 const ENTRIES_MAX: usize = 1_000;
@@ -68,18 +77,6 @@ struct TokenEntry {
 /// The hash by which a token is known, as it is written.
 pub fn token_hash(token: &str) -> String {
     digest(&SHA256, token.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A file within the limit.
-pub(super) fn read(path: &Path, read_file: ReadFile) -> anyhow::Result<Vec<u8>> {
-    let bytes = read_file(path).with_context(|| format!("cannot read {}", path.display()))?;
-    ensure!(bytes.len() <= FILE_BYTES_MAX, "{} has more than {FILE_BYTES_MAX} bytes", path.display());
-    Ok(bytes)
-}
-
-/// A path of the configuration, from its directory.
-pub(super) fn beside(config: &Path, path: &Path) -> PathBuf {
-    config.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
 }
 
 fn parse(path: &Path, bytes: &[u8]) -> anyhow::Result<File> {

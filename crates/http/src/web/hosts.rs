@@ -11,7 +11,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use super::ReadFile;
+use super::files::ReadFile;
 
 /// 256 names: each request without a login looks at all of them.
 const NAMES_MAX: usize = 256;

@@ -5,17 +5,17 @@
 //! emptied or cut, or cannot be read, turns nothing off. A changed file is taken when two looks found the same. Connections that are open go on under the TLS of their beginning; each request is judged by the
 //! login that is in force when it comes.
 //! Threads: one task looks at the files each [`LOOK_AGAIN`]; passwords are checked on blocking threads.
-//! Limits: [`config::FILE_BYTES_MAX`] and the numbers beside it.
+//! Limits: [`files::FILE_BYTES_MAX`] and the numbers beside it.
 //! Failure: at the start a sentence with file, line and what to do; later the same on standard error.
 
 mod config;
+mod files;
 mod hosts;
 mod login;
 mod passwords;
 mod protection;
 mod tls;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -23,7 +23,9 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use tokio::sync::watch;
 
+use config::Current;
 pub use config::token_hash;
+pub use files::ReadFile;
 pub use hosts::{HostOptions, Hosts};
 pub use login::{Allow, Denied, Grant, Need};
 use ogive_door::counters::Counters;
@@ -36,20 +38,6 @@ pub(crate) use tls::certificate_name;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// 10 minutes until it is said again that the file is not what is in force.
 const SAY_AGAIN: u32 = 600;
-
-/// How files are read: the disk is given, not reached for.
-pub type ReadFile = fn(&Path) -> io::Result<Vec<u8>>;
-
-/// What a configuration says.
-#[derive(Default)]
-struct Current {
-    rules: Arc<login::Rules>,
-    tls: Option<Arc<rustls::ServerConfig>>,
-    headers: Arc<HeaderMap>,
-    protection: protection::Protection,
-    /// The bytes that it was made of, to tell whether they changed.
-    made_of: [u8; 32],
-}
 
 /// What looks at the files found, beside what is in force.
 #[derive(Default)]

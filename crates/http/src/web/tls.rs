@@ -19,8 +19,7 @@ use serde::Deserialize;
 
 use ogive_outgoing::certificates;
 
-use super::ReadFile;
-use super::config::{beside, read};
+use super::files::{ReadFile, beside, read};
 use super::protection::ClientCertificates;
 
 /// `tls_server_config`.

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{Tenant, Verdict, wire};
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::App;
 use super::ask::reading;
-use super::batch::{self, Body, Decoded, unreadable};
+use super::batch::{self, Body, Decoded, FRAMES, unreadable};
 use super::body::{self, Held};
 use super::error::{ApiError, json};
 use super::params;
@@ -28,19 +28,21 @@ use ogive_door::ingest_path::{OnTheWay, Publisher};
 use ogive_door::room::Unfolded;
 use ogive_door::submission;
 
-/// The content type.
-pub(super) const FRAMES: &str = "application/x-ogive-batch-frames";
-
 /// 16 MiB: a broker's whole request as a rule, and no more than a few bodies of the usual size.
 const UNFOLDED_BYTES_MAX: usize = 16 << 20;
 
 /// True when the body holds several batches.
-pub(super) fn is_asked(headers: &HeaderMap) -> bool {
+fn is_asked(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     kind.is_some_and(|kind| kind.split(';').next().is_some_and(|kind| kind.trim() == FRAMES))
 }
 
-pub(super) async fn post(app: App, request: Request, mut way: OnTheWay) -> Response {
+/// Takes what a body holds: several batches, or one.
+pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
+    let mut way = app.meters.ingest.begin();
+    if !is_asked(request.headers()) {
+        return batch::post(app, request, way).await;
+    }
     match all(&app, request, &mut way).await {
         Ok(answers) => response(&answers),
         Err(error) => {

@@ -1,0 +1,33 @@
+//! The last sample of a series.
+
+use ogive_model::{HistogramValue, Labels};
+use ogive_protocol::families::FamilyKind;
+
+/// The last sample of a series.
+#[derive(Clone, Debug)]
+pub(super) struct Last {
+    pub(super) labels: Labels,
+    pub(super) time_ms: i64,
+    pub(super) kind: FamilyKind,
+    pub(super) value: Value,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Float(f64),
+    Histogram(Box<HistogramValue>),
+}
+
+impl Last {
+    /// Bytes that it takes here, in the list in order, and in the page, where a bucket is a line with all labels.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let lines = match &self.value {
+            Value::Float(_) => 1,
+            Value::Histogram(value) => match &**value {
+                HistogramValue::Integer(one) => 8 + one.positive.len() + one.negative.len(),
+                HistogramValue::Float(one) => 8 + one.positive.len() + one.negative.len(),
+            },
+        };
+        3 * size_of::<Self>() + (1 + 2 * lines) * (64 + self.labels.memory_bytes())
+    }
+}

@@ -1,0 +1,22 @@
+//! What requests of OTLP have in common.
+
+use std::sync::Arc;
+
+use ogive_protocol::otlp::{self as protocol, SpanTable};
+
+/// What requests have in common.
+pub struct Otlp {
+    /// Names and labels.
+    pub(super) options: protocol::Options,
+    /// The spans that came lately, and what is usual for them.
+    pub(super) spans: Arc<SpanTable>,
+    /// A span that takes so long is slow.
+    pub(super) slow_span_ns: u64,
+}
+
+impl Otlp {
+    /// Points become series by `options`; a span of `slow_span_ns` nanoseconds or more is slow.
+    pub fn new(options: protocol::Options, slow_span_ns: u64) -> Self {
+        Self { options, spans: Arc::default(), slow_span_ns }
+    }
+}

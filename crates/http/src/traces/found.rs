@@ -1,0 +1,52 @@
+//! What is wanted of the traces, and what was found.
+
+use ogive_model::{Matcher, TimeRange};
+use ogive_probe::SlowTrace;
+
+use super::super::texts::{Cursor, Found};
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Newest,
+    Slowest,
+}
+
+/// What is asked for.
+pub(super) struct Wanted {
+    pub(super) selectors: Vec<Vec<Matcher>>,
+    pub(super) range: TimeRange,
+    pub(super) order: Order,
+    pub(super) limit: usize,
+    pub(super) min_ns: u64,
+    pub(super) cursor: Option<Cursor>,
+}
+
+/// A text, read if it can be.
+pub(super) struct Read {
+    pub(super) found: Found,
+    pub(super) trace: Result<SlowTrace, String>,
+}
+
+impl Read {
+    pub(super) fn new(found: Found) -> Self {
+        let trace = found.text.parse::<SlowTrace>().map_err(|error| error.to_string());
+        Self { found, trace }
+    }
+
+    /// What is no trace is slower than nothing and newer than nothing: it comes last.
+    pub(super) fn total_ns(&self) -> Option<u64> {
+        self.trace.as_ref().ok().map(|trace| trace.total_ns)
+    }
+}
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct Traces {
+    pub(super) list: Vec<Read>,
+    pub(super) series: usize,
+    pub(super) examined: usize,
+    pub(super) invalid: usize,
+    /// Where the reading ended, when it did before the start of the range.
+    pub(super) next: Option<Cursor>,
+}
