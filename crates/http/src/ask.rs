@@ -3,6 +3,7 @@
 //! Threads: the work runs on a blocking thread and asks [`Cancel`] now and then whether to go on. It is told to stop
 //! when its deadline passes, and when the client has gone (then this future is dropped).
 
+use ogive_crash::activity::Work;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -176,7 +177,9 @@ async fn run<T: Send + 'static>(
     let cancel = Cancel { set: Arc::default(), memory, place };
     let _stop = Stop(cancel.clone());
     let shared = app.clone();
+    let activity = Work::current();
     let worker = tokio::task::spawn_blocking(move || {
+        let _activity = activity.enter();
         let from = shared.clock.now();
         let answer = work(&shared, &cancel);
         shared.meters.query(shared.clock.now().saturating_sub(from));
@@ -209,5 +212,10 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let broken = |_| ApiError::internal(format!("{what} failed inside the server; its log has the reason"));
-    tokio::task::spawn_blocking(work).await.map_err(broken)?
+    let activity = Work::current();
+    let within = move || {
+        let _activity = activity.enter();
+        work()
+    };
+    tokio::task::spawn_blocking(within).await.map_err(broken)?
 }

@@ -30,6 +30,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use ogive_crash::activity::Work;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -225,6 +226,17 @@ async fn shake(mut stream: Connection, tls: Arc<ServerConfig>) -> Result<TlsStre
     TlsAcceptor::from(tls).accept(stream).await.map_err(|_| ())
 }
 
+/// What a crash report says that a thread worked on: method, path, and the trace that the request belongs to.
+fn work<B>(request: &Request<B>) -> Work {
+    let trace = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    let trace = trace.and_then(|value| value.split('-').nth(1)).filter(|id| id.len() == 32);
+    let (method, path) = (request.method(), request.uri().path());
+    Work::new(&match trace {
+        Some(trace) => format!("trace {trace}, {method} {path}"),
+        None => format!("{method} {path}"),
+    })
+}
+
 /// Answers requests until the connection ends, or others need its place. When `first` passes there has been one.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
@@ -247,7 +259,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 let in_flight = slot.begin();
                 async move { Ok::<_, Infallible>(held(answer(router, request, slot).await, &room, in_flight)) }
             });
-            compression::service(answers).oneshot(request)
+            work(&request).within(compression::service(answers).oneshot(request))
         })
     };
     let mut served = std::pin::pin!(door.builder.serve_connection(TokioIo::new(Targets::new(stream)), service));

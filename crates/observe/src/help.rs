@@ -11,6 +11,9 @@ use crate::{broker, memory};
 /// Slow batches that are not there as texts.
 pub(crate) const SLOW_DROPPED: &str = "ogive_ingest_slow_dropped_total";
 
+/// Panics and fatal signals that left a report.
+pub(crate) const CRASHES: &str = "ogive_crash_total";
+
 /// What never became a sample.
 pub const UNREADABLE: &str = "ogive_ingest_unreadable_total";
 
@@ -18,7 +21,8 @@ pub const UNREADABLE: &str = "ogive_ingest_unreadable_total";
 pub const TURNED_AWAY: &str = "ogive_turned_away_total";
 
 /// Own series and what they tell.
-pub(crate) const HELP: [(&str, &str); 18] = [
+pub(crate) const HELP: [(&str, &str); 19] = [
+    (CRASHES, "Crash reports of this role, earlier starts included."),
     ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
     ("ogive_http_request_seconds", "From a request's head to the head of its answer."),
     ("ogive_journal_fsync_seconds", "Making a group of batches durable."),

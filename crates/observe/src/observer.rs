@@ -19,7 +19,7 @@ use ogive_probe::{Clock, HiccupMeter};
 
 use crate::clock::AskKernel;
 use crate::clock::series::ClockSeries;
-use crate::help::{SLOW_DROPPED, TURNED_AWAY, UNREADABLE};
+use crate::help::{CRASHES, SLOW_DROPPED, TURNED_AWAY, UNREADABLE};
 use ogive_door::backend::{Backend, Fact};
 use ogive_door::counters::{Counters, Entry};
 use ogive_door::ingest_path::Publisher;
@@ -154,6 +154,7 @@ impl Work {
             figures.extend(counter_values(&self.counters));
             figures.extend(crate::facts::facts(&*self.backend).iter().filter_map(kept_value));
             figures.extend(self.backend.own_values());
+            figures.push(OwnValue::counter(CRASHES, &[], ogive_crash::handler::total() as f64));
         }
         let clock = self.clock_series.second(due);
         if !clock.is_empty() {

@@ -4,6 +4,7 @@
 mod allocator;
 mod broker;
 mod cli;
+mod crash_reports;
 mod forward;
 mod front;
 mod log_output;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::cli::files::FILES;
 use crate::cli::serve::QueryLimits;
 use crate::cli::web::WebOptions;
+use crate::crash_reports;
 use crate::forward::{self, Forwards};
 use crate::front::{self, Front, Role};
 use crate::offline_audit;
@@ -70,6 +71,7 @@ pub(crate) struct Options {
     pub(crate) alerting: alerting::AlertingOptions,
     pub(crate) checks: checks::CheckOptions,
     pub(crate) forward: forward::Options,
+    pub(crate) crash: crash_reports::Options,
     #[cfg(feature = "amqp")]
     pub(crate) amqp: ogive_amqp::AmqpOptions,
 }
@@ -93,6 +95,9 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         #[cfg(feature = "amqp")]
         amqp: &options.amqp,
     })?;
+    let given = options.flags.0.iter().filter(|flag| !flag.is_default);
+    let given: Vec<_> = given.map(|flag| (flag.name.clone(), flag.values.join(","))).collect();
+    crash_reports::start(&options.crash, "server", options.data.first().expect("there is a directory"), &given);
     let forwards = Forwards::open(&options.forward, FILES)?;
     let upkeep = Upkeep::open(&options.data, options.degraded, front.clock)?;
     let limits = (&options.limits, &options.keeping, options.live);

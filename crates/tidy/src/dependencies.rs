@@ -24,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ogive-protocol", &["ogive-hist", "ogive-model", "ogive-stream"]),
     ("ogive-irondb", &["ogive-hist", "ogive-model", "ogive-stream", "ogive-protocol"]),
     ("ogive-outgoing", &[]),
+    ("ogive-crash", &["ogive-journal", "ogive-probe", "ogive-text"]),
     (
         "ogive-door",
         &["ogive-hist", "ogive-model", "ogive-probe", "ogive-export", "ogive-stream", "ogive-protocol", "ogive-text"],
@@ -46,7 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ogive-query",
         ],
     ),
-    ("ogive-observe", &["ogive-door", "ogive-export", "ogive-model", "ogive-probe", "ogive-storage"]),
+    ("ogive-observe", &["ogive-crash", "ogive-door", "ogive-export", "ogive-model", "ogive-probe", "ogive-storage"]),
     (
         "ogive-alerting",
         &[
@@ -65,6 +66,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "ogive-http",
         &[
+            "ogive-crash",
             "ogive-alerting",
             "ogive-detect",
             "ogive-door",
@@ -89,6 +91,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "ogive-http",
             "ogive-storage",
+            "ogive-crash",
             "ogive-observe",
             "ogive-alerting",
             "ogive-outgoing",
@@ -160,6 +163,7 @@ const FENCED: &[(&str, &[&str])] = &[
         &[
             "ogive",
             "ogive-http",
+            "ogive-crash",
             "ogive-storage",
             "ogive-observe",
             "ogive-alerting",
@@ -177,6 +181,7 @@ const FENCED: &[(&str, &[&str])] = &[
         &[
             "ogive",
             "ogive-http",
+            "ogive-crash",
             "ogive-storage",
             "ogive-observe",
             "ogive-alerting",

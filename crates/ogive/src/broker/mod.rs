@@ -31,9 +31,11 @@ use ogive_probe::Clock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::read_file;
+use crate::crash_reports;
 use crate::front::{self, DRAIN, Front, Role};
 use config::Config;
 use destination::{Around, Destination};
+use ogive_door::differences::shown;
 use ogive_door::meters::Meters;
 use ogive_door::reload::{Marks, Which, settled};
 use ogive_http as http;
@@ -66,7 +68,7 @@ struct Running {
 }
 
 /// Runs until a signal ends it.
-pub(crate) fn run(path: &Path, kernel: AskKernel) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel) -> anyhow::Result<ExitCode> {
     let (config, marks) = config::read_marked(path).map_err(anyhow::Error::msg)?;
     let listeners = &config.listeners;
     let front = Front::open(&front::Options {
@@ -84,6 +86,7 @@ pub(crate) fn run(path: &Path, kernel: AskKernel) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "amqp")]
         amqp: &listeners.amqp,
     })?;
+    crash_reports::start(crash, "broker", &config.spool.directory, &shown(&config.flat));
     let running = Arc::new(Running::start(&config, front.clock, &front.meters)?);
     let role = Role {
         engine: ogive_query::Engine::default(),

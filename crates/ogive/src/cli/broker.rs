@@ -12,7 +12,7 @@ use super::clock::kernel::Directory;
 use super::exit::{EXIT_FINDING, EXIT_USAGE};
 use super::format::thousands;
 use super::terminal::Terminal;
-use crate::{broker, log_output};
+use crate::{broker, crash_reports, log_output};
 
 /// Takes what `serve` takes, keeps it safe on its disk, and brings it to every cluster.
 #[derive(clap::Args, Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct BrokerCommand {
     config: Option<PathBuf>,
     #[command(flatten)]
     log: log_output::Options,
+    #[command(flatten)]
+    crash: crash_reports::Options,
     #[command(flatten)]
     kernel: Directory,
     #[command(subcommand)]
@@ -56,7 +58,7 @@ pub(crate) fn run(command: &BrokerCommand, terminal: &Terminal) -> anyhow::Resul
     };
     log_output::start(&command.log);
     command.kernel.apply(Clock::global());
-    broker::run(path, command.kernel.asker())
+    broker::run(path, &command.crash, command.kernel.asker())
 }
 
 fn status(server: &Server, is_json: bool, terminal: &Terminal) -> anyhow::Result<ExitCode> {

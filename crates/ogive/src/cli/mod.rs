@@ -8,6 +8,7 @@ mod client;
 mod clock;
 mod config;
 pub(crate) mod config_file;
+mod crash;
 mod delete;
 mod detect;
 mod disk;
@@ -77,6 +78,8 @@ enum Command {
     Detect(detect::Detect),
     Findings(findings::Findings),
     #[command(subcommand)]
+    Crash(crash::Crash),
+    #[command(subcommand)]
     Disk(disk::Disk),
     #[command(subcommand)]
     Retention(retention::Retention),
@@ -145,6 +148,7 @@ pub fn run() -> ExitCode {
         Command::Stream(options) => stream::run(options),
         Command::Subscribe(command) => subscribe::run(command),
         Command::Status(options) => status::run(options),
+        Command::Crash(command) => crash::run(command),
         Command::Disk(command) => disk::run(command),
         Command::Retention(command) => retention::run(command),
         Command::Scrub(options) => scrub::run(options),

@@ -10,7 +10,7 @@ use ogive_query::EngineOptions;
 use ogive_text::size;
 
 use super::clock::kernel::Directory;
-use crate::{forward, log_output, server};
+use crate::{crash_reports, forward, log_output, server};
 use ogive_alerting::{alerting, detection};
 use ogive_checks as checks;
 use ogive_http as http;
@@ -89,6 +89,8 @@ pub(crate) struct Serve {
     forward: forward::Options,
     #[command(flatten)]
     log: log_output::Options,
+    #[command(flatten)]
+    crash: crash_reports::Options,
     #[command(flatten)]
     kernel: Directory,
 }
@@ -184,6 +186,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         alerting: options.alerting.clone(),
         checks: options.checks.clone(),
         forward: options.forward.clone(),
+        crash: options.crash.clone(),
         #[cfg(feature = "amqp")]
         amqp: options.amqp.clone(),
     };

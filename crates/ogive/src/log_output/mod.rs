@@ -113,6 +113,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Output {
             Style::Role(Format::Text) => record.text(),
             Style::Role(Format::Json) => record.json(),
         };
+        if self.style != Style::Command {
+            ogive_crash::handler::log(&record.text());
+        }
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
 }

@@ -103,6 +103,11 @@ impl Server {
         programs::signal(self.pid(), name);
     }
 
+    /// How it ended, once it has.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
     /// SIGTERM, and the exit code.
     pub fn terminate(&mut self) -> Option<i32> {
         self.signal("TERM");

@@ -1,0 +1,156 @@
+//! A crash report: one JSON object, `docs/formats/crash.md`.
+
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash64;
+
+/// Version of the form.
+pub const FORMAT: u32 = 1;
+/// 4: a crash that comes by another way is still the same crash; a helper near the top is not all of it.
+const SIGNATURE_FRAMES: usize = 4;
+
+/// What the writer is given when its role begins.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// `server` or `broker`.
+    pub role: String,
+    /// Of the program.
+    pub version: String,
+    /// Process that is watched.
+    pub pid: u32,
+    /// Where reports are stored.
+    pub directory: String,
+    /// Whom to notify of a crash, besides the directory.
+    pub webhook: Option<String>,
+    /// Options that are not their defaults, secrets removed by [`without_secrets`].
+    pub configuration: Vec<(String, String)>,
+}
+
+/// What the panic hook knows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Panic {
+    /// The first thousand characters.
+    pub message: String,
+    /// `file:line:column`.
+    pub location: String,
+}
+
+/// One address of the stack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// File that was mapped there; empty when none was.
+    pub module: String,
+    /// Of the module, in hexadecimal; empty when it has none.
+    pub build_id: String,
+    /// Within the module, as its symbols count; the absolute one when there is no module.
+    pub address: u64,
+}
+
+/// What happened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Running number in its directory, from 1.
+    pub number: u64,
+    /// UTC, ISO 8601.
+    pub time: String,
+    /// `panic` or `signal`.
+    pub kind: String,
+    /// `SIGSEGV`; none for a panic.
+    pub signal: Option<String>,
+    /// `si_code` of the signal: above 0 the processor's, else somebody sent it.
+    pub code: Option<i32>,
+    /// What the signal says of the address, in hexadecimal.
+    pub fault_address: Option<String>,
+    /// The panic.
+    pub panic: Option<Panic>,
+    /// Name of the thread.
+    pub thread: String,
+    /// What the thread worked on; empty when it is not known.
+    pub activity: String,
+    /// `server` or `broker`.
+    pub role: String,
+    /// Of the program.
+    pub version: String,
+    /// Of the program, in hexadecimal.
+    pub build_id: String,
+    /// The process.
+    pub pid: u32,
+    /// Seconds since the role began.
+    pub uptime_seconds: f64,
+    /// Options that are not their defaults, without secrets.
+    pub configuration: Vec<(String, String)>,
+    /// Innermost first.
+    pub frames: Vec<Frame>,
+    /// The last log records, the newest last.
+    pub events: Vec<String>,
+    /// The same for crashes of one cause: hash of kind, signal, a panic's place, and the first frames of the program.
+    pub signature: String,
+}
+
+impl Report {
+    /// What it is, in one line.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match (&self.panic, &self.signal) {
+            (Some(panic), _) => {
+                format!("panic at {}: {}", panic.location, panic.message.lines().next().unwrap_or_default())
+            }
+            (None, Some(signal)) => match &self.fault_address {
+                Some(address) if self.code.is_some_and(|code| code > 0) => format!("{signal} at address {address}"),
+                _ => format!("{signal}, sent to the process"),
+            },
+            (None, None) => self.kind.clone(),
+        }
+    }
+
+    /// Makes [`Report::signature`] of the rest.
+    pub(crate) fn sign(&mut self) {
+        let mut text = format!("{}\n{}\n", self.kind, self.signal.as_deref().unwrap_or_default());
+        if let Some(panic) = &self.panic {
+            text += &panic.location;
+        } else {
+            let own = self.frames.iter().filter(|frame| !frame.build_id.is_empty() && frame.build_id == self.build_id);
+            for frame in own.take(SIGNATURE_FRAMES) {
+                text += &format!("{}+{:x}\n", frame.build_id, frame.address);
+            }
+        }
+        self.signature = format!("{:016x}", XxHash64::oneshot(0, text.as_bytes()));
+    }
+}
+
+/// `value` of the option `name` as a report may show it: not at all when the name speaks of a secret, and a URL without user,
+/// password, query, and for webhooks without its path, which is often the secret.
+#[must_use]
+pub fn without_secrets(name: &str, value: &str) -> String {
+    let is_secret = ["password", "secret", "token", "credential", "key"].iter().any(|word| name.contains(word));
+    if is_secret && !name.ends_with("file") {
+        return "…".to_owned();
+    }
+    let parts = value.split(',').map(|part| {
+        let Some((before, rest)) = part.split_once("://") else { return part.to_owned() };
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        let path = path.split(['?', '#']).next().unwrap_or_default();
+        let path = if name.contains("webhook") && path.len() > 1 { "/…" } else { path };
+        // What stands before the scheme may be `name=`; a scheme has no secret.
+        format!("{before}://{host}{path}")
+    });
+    parts.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_do_not_stay() {
+        let check = |name, value, shown| assert_eq!(without_secrets(name, value), shown, "{name} {value}");
+        check("listen", "127.0.0.1:6448", "127.0.0.1:6448");
+        check("token", "abc", "…");
+        check("web-token-file", "/etc/token", "/etc/token");
+        check("alerting-alertmanager", "https://me:pass@host:9093/a?key=1", "https://host:9093/a");
+        check("alerting-webhook", "https://hooks.example/services/T0/B0/xyz", "https://hooks.example/…");
+        check("forward", "http://a/x?k=v,http://u@b/y#z", "http://a/x,http://b/y");
+    }
+}
