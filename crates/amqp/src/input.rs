@@ -1,9 +1,10 @@
-//! A queue whose messages are batches, as `POST /v1/batch` takes them: FlatBuffers or JSON by their content type.
+//! Queues whose messages are batches, as `POST /v1/batch` takes them: FlatBuffers or JSON by their content type.
 //!
 //! Invariants: a message is acknowledged when its batch is durable, or when it can never be: then it is rejected, so that a
 //! dead-letter exchange gets it, and counted by reason. Batches go to the store in the order of the queue. What is durable up to
 //! some message is acknowledged with one word, and nobody waits until that word is on the wire.
-//! Limits: `prefetch` messages are under way, and fewer of large ones ([`Room`]); the server holds the rest.
+//! Threads: a task for each queue, with a channel of its own; those of one input share a connection, and end together.
+//! Limits: `prefetch` messages of a queue are in flight, and fewer of large ones ([`Room`]); the server holds the rest.
 //! Failure: a store that is busy is asked again after [`AGAIN`], one that is full or failing after [`AGAIN_FULL`]; no message is lost
 //! meanwhile: the queue waits.
 
@@ -19,8 +20,9 @@ use lapin::options::{
     BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, QueueDeclareOptions,
 };
 use lapin::types::FieldTable;
-use lapin::{Channel, Connection, Consumer};
+use lapin::{Channel, Consumer};
 use ogive_model::Batch;
+use tokio::task::JoinSet;
 use tokio::time::Sleep;
 
 use super::room::Room;
@@ -58,7 +60,7 @@ struct Held {
     again: Pin<Box<Sleep>>,
 }
 
-/// Reads the queue until the server ends.
+/// Reads the queues until the server ends.
 pub(crate) async fn run(door: Arc<Door>, config: Input, files: Files) {
     let mut ending = door.ending.clone();
     let mut pause = PAUSE;
@@ -72,7 +74,7 @@ pub(crate) async fn run(door: Arc<Door>, config: Input, files: Files) {
             pause = PAUSE;
         }
         let why = read.err().unwrap_or_else(|| "the queue is gone".to_owned());
-        tracing::warn!("amqp queue {:?}: {why}; again in {} ms", config.queue, pause.as_millis());
+        tracing::warn!("amqp {}: {why}; again in {} ms", config.title(), pause.as_millis());
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             _ = ending.wait_for(|ending| *ending) => return,
@@ -81,19 +83,27 @@ pub(crate) async fn run(door: Arc<Door>, config: Input, files: Files) {
     }
 }
 
-/// Reads it over one connection until that ends.
+/// Reads them over one connection until that ends, or one of them does.
 async fn read(door: &Arc<Door>, config: &Input, files: Files) -> Result<(), String> {
     let connection = config.place().connect(files).await?;
-    consume(door, config, &connection).await.map_err(|error| error.to_string())
+    let (mut queues, count) = (JoinSet::new(), config.names().count());
+    for queue in config.names() {
+        let channel = connection.create_channel().await.map_err(|error| error.to_string())?;
+        let room = Room::new(config.prefetch, count);
+        let (door, queue, declare) = (door.clone(), queue.to_owned(), config.declare);
+        queues.spawn(async move {
+            let ended = consume(door, channel, &queue, declare, room).await;
+            ended.map_err(|error| format!("{queue:?}: {error}"))
+        });
+    }
+    // The others end when the set is dropped: what they had in flight comes again.
+    queues.join_next().await.map_or(Ok(()), |ended| ended.unwrap_or_else(|error| Err(error.to_string())))
 }
 
-async fn consume(door: &Arc<Door>, config: &Input, connection: &Connection) -> lapin::Result<()> {
-    let channel = connection.create_channel().await?;
-    let queue = config.queue.as_str();
-    if config.declare {
+async fn consume(door: Arc<Door>, channel: Channel, queue: &str, declare: bool, mut room: Room) -> lapin::Result<()> {
+    if declare {
         channel.queue_declare(queue.into(), QueueDeclareOptions::durable(), FieldTable::default()).await?;
     }
-    let mut room = Room::new(config.prefetch);
     let mut reading = Reading { door, channel, under_way: VecDeque::new(), held: None, words: VecDeque::new() };
     while reading.consume(queue, &mut room).await? {}
     Ok(())
@@ -114,8 +124,8 @@ enum Event {
 }
 
 /// A queue that is read.
-struct Reading<'a> {
-    door: &'a Arc<Door>,
+struct Reading {
+    door: Arc<Door>,
     channel: Channel,
     under_way: VecDeque<UnderWay>,
     held: Option<Held>,
@@ -123,7 +133,7 @@ struct Reading<'a> {
     words: VecDeque<Future<lapin::Result<()>>>,
 }
 
-impl Reading<'_> {
+impl Reading {
     /// Reads with as many messages under way as there is room for, until that changes; false when the queue is gone.
     async fn consume(&mut self, queue: &str, room: &mut Room) -> lapin::Result<bool> {
         // It holds for consumers that begin after it.

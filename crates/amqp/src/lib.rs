@@ -4,7 +4,7 @@
 //! - `output`: a batch is sent when the server has confirmed it, and not before; `sender` does so for a broker.
 //!
 //! Invariants: what the queue gave out and was not acknowledged comes again, and counts once by the (source, sequence) of its batch.
-//! Threads: a task for each input; the tasks of the AMQP library.
+//! Threads: a task for each input and one for each of its queues; the tasks of the AMQP library.
 //! What may be in it: connections, queues and exchanges. What may not: how a batch is read (`ogive_protocol`), and any way into a store but
 //! the door.
 //! Failure: a connection that breaks is made again, after `PAUSE` first and at most `PAUSE_MAX`.
@@ -35,6 +35,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// 1 MiB of a file.
 const FILE_BYTES_MAX: usize = 1 << 20;
+/// 64 queues over one connection: each has a channel, and half a MiB of the 32 in flight.
+const QUEUES_MAX: usize = 64;
 /// 10,000 messages that are not acknowledged: a tenth of a second at 100,000 a second, ten times what an fsync takes.
 const PREFETCH: u16 = 10_000;
 
@@ -47,7 +49,7 @@ pub struct Config {
     pub input: Vec<Input>,
 }
 
-/// A queue that is read.
+/// Queues that are read over one connection.
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
@@ -58,12 +60,14 @@ pub struct Input {
     ca_file: Option<PathBuf>,
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
-    /// Its name.
-    pub queue: String,
-    /// Make the queue when it is not there; durable.
+    queue: Option<String>,
+    /// Several, over one connection.
+    #[serde(default)]
+    queues: Vec<String>,
+    /// Make the queues when they are not there; durable.
     #[serde(default)]
     pub declare: bool,
-    /// Messages that are under way at once.
+    /// Messages of each queue that are in flight at once.
     #[serde(default = "prefetch")]
     pub prefetch: u16,
 }
@@ -73,6 +77,35 @@ const fn prefetch() -> u16 {
 }
 
 impl Input {
+    /// The queues' names, one at least.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.queue.iter().chain(&self.queues).map(String::as_str)
+    }
+
+    /// What it is called in messages.
+    pub(crate) fn title(&self) -> String {
+        let names: Vec<String> = self.names().map(|name| format!("{name:?}")).collect();
+        format!("queue {}", names.join(", "))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let names: Vec<&str> = self.names().collect();
+        let distinct: std::collections::BTreeSet<&str> = names.iter().copied().collect();
+        if self.queue.is_some() != self.queues.is_empty() {
+            return Err("an input has `queue` with one name, or `queues` with several".into());
+        }
+        if names.len() > QUEUES_MAX {
+            return Err(format!("{} queues in one input; the most is {QUEUES_MAX}", names.len()));
+        }
+        if distinct.len() < names.len() {
+            return Err(format!("{}: a queue is named twice", self.title()));
+        }
+        if self.prefetch == 0 {
+            return Err(format!("{}: prefetch 0 takes no message", self.title()));
+        }
+        self.place().check().map_err(|sentence| format!("{}: {sentence}", self.title()))
+    }
+
     /// Where it is.
     pub fn place(&self) -> Place {
         Place {
@@ -89,7 +122,7 @@ impl Input {
 impl std::fmt::Debug for Input {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The address has a password in it.
-        write!(out, "Input({:?})", self.queue)
+        write!(out, "Input({})", self.title())
     }
 }
 
@@ -112,10 +145,7 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| Mistake::from_toml(text, &error).to_string())?;
         for input in &file.amqp.input {
-            input.place().check().map_err(|sentence| format!("queue {:?}: {sentence}", input.queue))?;
-        }
-        if let Some(input) = file.amqp.input.iter().find(|input| input.prefetch == 0) {
-            return Err(format!("queue {:?}: prefetch 0 takes no message", input.queue));
+            input.check()?;
         }
         Ok(file.amqp)
     }
@@ -158,6 +188,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_connection_reads_several_queues_and_not_too_many() {
+        let of = |count: usize| {
+            let names: Vec<String> = (0..count).map(|name| format!("'q{name}'")).collect();
+            Config::parse(&format!("[[amqp.input]]\nurl = 'amqp://h'\nqueues = [{}]", names.join(", ")))
+        };
+        assert_eq!(of(3).unwrap().input[0].names().collect::<Vec<_>>(), ["q0", "q1", "q2"]);
+        assert!(of(QUEUES_MAX).is_ok());
+        assert!(of(QUEUES_MAX + 1).unwrap_err().contains("the most is 64"));
+    }
+
+    #[test]
     fn tables_are_read_and_mistakes_told() {
         let text = "[[amqp.input]]\nurl = 'amqp://u:secret@h:5672/x'\nqueue = 'q'\n\
                     [[amqp.input]]\nurl = 'amqps://h'\nqueue = 'r'\ndeclare = true\nca_file = 'ca.pem'\nprefetch = 7";
@@ -165,12 +206,15 @@ mod tests {
         assert_eq!((config.input[0].prefetch, config.input[1].prefetch, config.input[1].declare), (PREFETCH, 7, true));
         assert!(!format!("{config:?}").contains("secret"));
         for (from, to, sentence) in [
-            ("queue", "quueue", "line 3: unknown field `quueue`"),
+            ("queue =", "quueue =", "line 3: unknown field `quueue`"),
             ("amqp://u", "http://u", "queue \"q\": an address is no amqp address"),
             ("amqps://h", "amqp://h", "queue \"r\": certificates are for amqps://"),
             ("ca_file", "key_file", "queue \"r\": a certificate and its key"),
             ("amqp.input", "amqp.output", "line 1: unknown field `output`"),
             ("queue = 'q'", "queue = 'q'\nprefetch = 0", "prefetch 0 takes no message"),
+            ("queue = 'q'", "queues = ['a', 'a']", "queue \"a\", \"a\": a queue is named twice"),
+            ("queue = 'q'", "queue = 'q'\nqueues = ['a']", "has `queue` with one name, or `queues`"),
+            ("queue = 'q'", "declare = true", "has `queue` with one name, or `queues`"),
         ] {
             let found = Config::parse(&text.replacen(from, to, 1)).unwrap_err();
             assert!(found.starts_with(sentence) || found.contains(sentence), "{found}");

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ const WINDOW: usize = 8_192;
 const WINDOW_BYTES: usize = 16 << 20;
 /// Stays on disk.
 const PERSISTENT: u8 = 2;
+/// In memory only, where the server can.
+const TRANSIENT: u8 = 1;
 
 /// Where messages go.
 #[derive(Clone, Default, PartialEq)]
@@ -37,6 +40,9 @@ pub struct Output {
     pub routing_key: String,
     /// Make the queue of that name when it is not there; durable.
     pub declare: bool,
+    /// Neither persistent nor confirmed: a message is sent when it is written to the connection. It may be lost; what this costs less is
+    /// what a benchmark asks for.
+    pub is_transient: bool,
 }
 
 /// A connection to an exchange that is made when there is something to send.
@@ -45,7 +51,7 @@ pub struct Publisher {
     files: Files,
     /// How long the server may say nothing, unless it is blocked.
     patience: Option<Duration>,
-    open: Option<(Connection, Channel)>,
+    open: Option<(Arc<Connection>, Channel)>,
 }
 
 /// A message under way: over when it is confirmed.
@@ -65,12 +71,26 @@ impl Publisher {
         Self { output, files, patience, open: None }
     }
 
+    /// One more publisher of other messages, with a channel of its own on this one's connection while that lives.
+    ///
+    /// # Errors
+    /// Why there is no connection or no channel.
+    pub async fn beside(&mut self, routing_key: String) -> Result<Self, String> {
+        self.channel().await?;
+        let (connection, _) = self.open.as_ref().expect("it was just opened");
+        let output = Output { routing_key, ..self.output.clone() };
+        let mut other = Self { output, files: self.files, patience: self.patience, open: None };
+        let channel = other.prepared(connection).await.map_err(|error| error.to_string())?;
+        other.open = Some((connection.clone(), channel));
+        Ok(other)
+    }
+
     /// Sends batches and waits until all are confirmed. The number of those from the first on that are, and why not all. `tell` hears that the
     /// server is blocked.
     pub async fn publish<'a, F: AsRef<[u8]> + Send + 'a>(
         &mut self,
         frames: impl Iterator<Item = F>,
-        tell: &dyn Fn(&str),
+        tell: &(dyn Fn(&str) + Sync),
     ) -> (usize, Option<String>) {
         let mut waiting = Waiting::default();
         let ended = self.try_publish(frames, &mut waiting, tell).await;
@@ -85,7 +105,7 @@ impl Publisher {
         &mut self,
         frames: impl Iterator<Item = F>,
         waiting: &mut Waiting<'a>,
-        tell: &dyn Fn(&str),
+        tell: &(dyn Fn(&str) + Sync),
     ) -> Result<(), String> {
         let channel = match self.patience {
             Some(patience) => {
@@ -101,7 +121,8 @@ impl Publisher {
                 self.settle(waiting, (WINDOW / 2, WINDOW_BYTES / 2), tell).await?;
             }
             let size = frame.as_ref().len();
-            let mut message: UnderWay<'a> = Box::pin(confirmed(channel.clone(), to.clone(), frame));
+            let mut message: UnderWay<'a> =
+                Box::pin(confirmed(channel.clone(), to.clone(), frame, self.output.is_transient));
             // The first look hands it over, so that messages keep their order; nobody waits for it yet.
             let ready = message.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             if let std::task::Poll::Ready(ended) = ready {
@@ -118,7 +139,7 @@ impl Publisher {
         &self,
         waiting: &mut Waiting<'_>,
         (messages, bytes): (usize, usize),
-        tell: &dyn Fn(&str),
+        tell: &(dyn Fn(&str) + Sync),
     ) -> Result<(), String> {
         while waiting.messages.len() > messages || waiting.bytes > bytes {
             let Some((oldest, size)) = waiting.messages.front_mut() else { return Ok(()) };
@@ -153,7 +174,7 @@ impl Publisher {
         {
             return Ok(channel.clone());
         }
-        let connection = self.output.place.connect(self.files).await?;
+        let connection = Arc::new(self.output.place.connect(self.files).await?);
         let channel = self.prepared(&connection).await.map_err(|error| error.to_string())?;
         self.open = Some((connection, channel.clone()));
         Ok(channel)
@@ -161,7 +182,9 @@ impl Publisher {
 
     async fn prepared(&self, connection: &Connection) -> lapin::Result<Channel> {
         let channel = connection.create_channel().await?;
-        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        if !self.output.is_transient {
+            channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        }
         if self.output.declare {
             let queue = self.output.routing_key.as_str().into();
             channel.queue_declare(queue, QueueDeclareOptions::durable(), FieldTable::default()).await?;
@@ -170,16 +193,23 @@ impl Publisher {
     }
 }
 
-/// Sends a message and waits until the server has it.
-async fn confirmed(channel: Channel, to: (ShortString, ShortString), frame: impl AsRef<[u8]>) -> Result<(), String> {
-    let properties = BasicProperties::default().with_delivery_mode(PERSISTENT).with_content_type(FLAT_BUFFER.into());
-    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+/// Sends a message and waits until the server has it; a transient one until it is written.
+async fn confirmed(
+    channel: Channel,
+    to: (ShortString, ShortString),
+    frame: impl AsRef<[u8]>,
+    is_transient: bool,
+) -> Result<(), String> {
+    let mode = if is_transient { TRANSIENT } else { PERSISTENT };
+    let properties = BasicProperties::default().with_delivery_mode(mode).with_content_type(FLAT_BUFFER.into());
+    let options = BasicPublishOptions { mandatory: !is_transient, ..BasicPublishOptions::default() };
     let sent = channel.basic_publish(to.0, to.1, options, frame.as_ref(), properties);
     let confirmation = sent.await.map_err(|error| error.to_string())?;
     match confirmation.await.map_err(|error| error.to_string())? {
         Confirmation::Ack(None) => Ok(()),
         Confirmation::Ack(Some(_)) => Err("no queue takes the message: bind one to the exchange".into()),
         Confirmation::Nack(_) => Err("the server refused a message".into()),
+        Confirmation::NotRequested if is_transient => Ok(()),
         Confirmation::NotRequested => Err("the server does not confirm".into()),
     }
 }

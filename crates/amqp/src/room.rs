@@ -1,7 +1,7 @@
 //! How many messages of a queue are under way at once: as many as are allowed, and fewer of large ones, as the server counts messages and
 //! not bytes.
 
-/// 32 MiB of messages, about: what is decoded and written of them takes some times as much.
+/// 32 MiB of messages of all queues of a connection, about: what is decoded and written of them takes some times as much.
 const BYTES: f64 = (32 << 20) as f64;
 /// 32 messages tell how large they are.
 const FIRST: u16 = 32;
@@ -10,6 +10,8 @@ const FIRST: u16 = 32;
 pub(crate) struct Room {
     most: u16,
     now: u16,
+    /// Of messages.
+    bytes: f64,
     /// Bytes of a message, of the last ones more than of those before.
     mean: f64,
     /// Messages since the number was chosen.
@@ -17,9 +19,10 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// With `most` messages at the most.
-    pub(crate) fn new(most: u16) -> Self {
-        Self { most, now: most.min(FIRST), mean: 0.0, seen: 0 }
+    /// With `most` messages at the most, of one of `queues` queues that share the bytes.
+    pub(crate) fn new(most: u16, queues: usize) -> Self {
+        assert!(queues > 0, "whoever reads has a queue");
+        Self { most, now: most.min(FIRST), bytes: BYTES / queues as f64, mean: 0.0, seen: 0 }
     }
 
     /// How many there are now.
@@ -32,7 +35,7 @@ impl Room {
         let share = if self.mean > 0.0 { 1.0 / f64::from(FIRST) } else { 1.0 };
         self.mean += (bytes.max(1) as f64 - self.mean) * share;
         self.seen = self.seen.saturating_add(1);
-        let wanted = (BYTES / self.mean).clamp(1.0, f64::from(self.most)) as u16;
+        let wanted = (self.bytes / self.mean).clamp(1.0, f64::from(self.most)) as u16;
         let is_better = wanted >= self.now.saturating_mul(2) || wanted <= self.now / 2;
         if !is_better || self.seen < FIRST.min(self.now) {
             return false;
@@ -54,7 +57,7 @@ mod tests {
 
     #[test]
     fn small_messages_have_all_the_room_and_large_ones_less() {
-        let mut room = Room::new(10_000);
+        let mut room = Room::new(10_000, 1);
         assert_eq!(room.prefetch(), FIRST);
         assert_eq!(numbers(&mut room, 1_000, 200), [10_000]);
         let shrunk = numbers(&mut room, 1_000, 1 << 20);
@@ -70,8 +73,15 @@ mod tests {
 
     #[test]
     fn who_allows_few_gets_no_more() {
-        let mut room = Room::new(3);
+        let mut room = Room::new(3, 1);
         assert_eq!((room.prefetch(), numbers(&mut room, 100, 10)), (3, vec![]));
         assert_eq!(numbers(&mut room, 100, 64 << 20), [1]);
+    }
+
+    #[test]
+    fn queues_of_one_connection_share_its_bytes() {
+        let mut room = Room::new(10_000, 8);
+        numbers(&mut room, 1_000, 1 << 20);
+        assert!((3..=8).contains(&room.prefetch()), "{}", room.prefetch());
     }
 }

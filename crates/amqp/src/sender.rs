@@ -37,7 +37,7 @@ impl Sender {
     }
 
     /// Publishes frames to the server at `url`. How many from the first on it has confirmed, and why not all.
-    pub fn send(&self, url: &str, frames: &[Arc<[u8]>], tell: &dyn Fn(&str)) -> (usize, Option<String>) {
+    pub fn send(&self, url: &str, frames: &[Arc<[u8]>], tell: &(dyn Fn(&str) + Sync)) -> (usize, Option<String>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let found = free.iter().position(|(of, _)| of == url).map(|at| free.swap_remove(at).1);
         drop(free);

@@ -121,6 +121,47 @@ fn queues_lose_nothing_when_either_side_is_killed_or_blocked() {
     assert_eq!(stored(&server), 5_000.0);
 }
 
+/// What `ogive amqp bench` prints, a line of JSON each.
+fn bench(rabbit: &Rabbit, more: &[&str]) -> Vec<Value> {
+    let output = Command::new(env!("CARGO_BIN_EXE_ogive"))
+        .args(["amqp", "bench", "--json", "--url", &rabbit.url(), "--queue", "q", "--declare"])
+        .args(more)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// One connection read one queue, and a body had one sample: nobody could use what RabbitMQ does with several queues.
+#[test]
+fn several_queues_are_read_over_one_connection() {
+    let directory = tempfile::tempdir().unwrap();
+    let rabbit = Rabbit::start(directory.path());
+    let file = directory.path().join("amqp.toml");
+    let table = format!("[[amqp.input]]\nurl = '{}'\nqueues = ['q-1', 'q-2', 'q-3']\ndeclare = true\n", rabbit.url());
+    std::fs::write(&file, table).unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--amqp", file.to_str().unwrap()];
+    let server = Server::try_start(&directory.path().join("data"), &args).unwrap_or_else(|said| panic!("{said}"));
+    let url = format!("http://{}", server.address);
+    let with = |more: &[&str]| {
+        let all = [&["--queues", "3", "--samples", "7", "--messages", "1000", "--server", &url], more].concat();
+        let lines = bench(&rabbit, &all);
+        assert_eq!(
+            lines.iter().map(|line| line["what"].as_str().unwrap()).collect::<Vec<_>>(),
+            ["published", "stored"]
+        );
+    };
+    with(&["--publishers", "5"]);
+    assert_eq!(status(&server, "amqp_accepted_total"), 7_000);
+    let listed = |what: &str, column: &str| rabbit.control(&[what, "-q", column]).lines().skip(1).count();
+    assert_eq!((listed("list_connections", "pid"), listed("list_consumers", "queue_name")), (1, 3));
+    // A queue that goes away ends the connection, and the next one makes it again.
+    rabbit.control(&["delete_queue", "q-2"]);
+    eventually("all are read again", || (listed("list_consumers", "queue_name") == 3).then_some(()));
+    with(&["--transient"]);
+    assert_eq!(status(&server, "amqp_accepted_total"), 14_000);
+}
+
 /// A batch of `count` samples, of a series named by `sequence`.
 fn large(sequence: u64, count: i64) -> String {
     let base = now_ms();

@@ -173,6 +173,7 @@ impl Destination {
             exchange: self.exchange.clone().unwrap_or_default(),
             routing_key: self.routing_key.clone().unwrap_or_default(),
             declare: self.declare.unwrap_or(false),
+            is_transient: false,
         })
     }
 

@@ -68,7 +68,7 @@ impl Way {
         target: &Target,
         frames: &[Arc<[u8]>],
         now_ns: u64,
-        tell: &dyn Fn(&str),
+        tell: &(dyn Fn(&str) + Sync),
     ) -> (Vec<Outcome>, usize) {
         match self {
             Self::Http(link) => {

@@ -68,13 +68,13 @@ impl To {
         let To { url, password_file, ca_file, exchange, queue, declare } = self.clone();
         let place = Place { url, password_file, ca_file, ..Place::default() };
         place.check().map_err(anyhow::Error::msg)?;
-        Ok(Output { place, exchange, routing_key: queue, declare })
+        Ok(Output { place, exchange, routing_key: queue, declare, is_transient: false })
     }
 }
 
 /// Runs the command.
 pub(crate) fn run(command: &Amqp) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     match command {
         Amqp::Publish { to, file } => {
             let input: Box<dyn Read> = match file {

@@ -1,7 +1,8 @@
 //! `ogive amqp bench`: how many messages a second a queue takes with confirms, and a server that reads it stores.
 //!
-//! Each message is a batch of one delta sample of one of [`SERIES`] series, persistent and confirmed. The server's figure counts from
-//! the first message sent to the last one stored, and is only told when exactly as many are accepted as were sent.
+//! Each message is a batch of delta samples of [`SERIES`] series, persistent and confirmed unless they are transient; several publishers
+//! share one connection, each with a channel and a source of its own. The server's figure counts from the first message sent to the last
+//! one stored, and is only printed when exactly as many samples are accepted as were sent.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -36,6 +37,18 @@ pub(crate) struct Bench {
     /// How many.
     #[arg(long, default_value_t = 1_000_000)]
     messages: u64,
+    /// Samples in each.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    samples: u64,
+    /// Queues: QUEUE-1, QUEUE-2 and so on when there are several.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    queues: u64,
+    /// Publishers over the one connection, each to one of the queues, in turn; as many as queues unless given.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=64))]
+    publishers: Option<u64>,
+    /// Neither persistent nor confirmed.
+    #[arg(long)]
+    transient: bool,
     /// An `ogive serve --amqp` that reads the queue, and that nobody else feeds by AMQP.
     #[arg(long, value_name = "URL")]
     server: Option<String>,
@@ -55,26 +68,35 @@ impl Bench {
             },
             None => 0,
         };
-        let mut publisher = Publisher::new(self.to.output()?, FILES, Some(PATIENCE));
-        // The connection is not what is measured.
-        if let (_, Some(why)) = publisher.publish(std::iter::empty::<Vec<u8>>(), &|_| {}).await {
-            eprintln!("ogive: {why}");
-            return Ok(ExitCode::from(EXIT_UNREACHABLE));
-        }
-        let (source, from) = (random_source(), clock.now());
-        let wall_ns = clock.wall();
-        let frames = (0..self.messages).map(|sequence| frame(source, sequence, wall_ns));
-        let (confirmed, why) = publisher.publish(frames, &|sentence| eprintln!("ogive: {sentence}")).await;
+        let mut publishers = match self.connect().await {
+            Ok(publishers) => publishers,
+            Err(why) => {
+                eprintln!("ogive: {why}");
+                return Ok(ExitCode::from(EXIT_UNREACHABLE));
+            }
+        };
+        let (from, wall_ns) = (clock.now(), clock.wall());
         let seconds = || clock.now().saturating_sub(from) as f64 / 1e9;
+        let mut tasks = tokio::task::JoinSet::new();
+        for (number, mut publisher) in publishers.drain(..).enumerate() {
+            let frames = self.frames(number as u64, wall_ns);
+            tasks.spawn(async move { publisher.publish(frames, &|sentence| eprintln!("ogive: {sentence}")).await });
+        }
+        let (mut confirmed, mut failed) = (0, None);
+        while let Some(ended) = tasks.join_next().await {
+            let (count, why) = ended?;
+            confirmed += count as u64;
+            failed = failed.or(why);
+        }
         let published = seconds();
-        if let Some(why) = why {
-            eprintln!("ogive: {why}, after {} messages", thousands(confirmed as u64));
+        if let Some(why) = failed {
+            eprintln!("ogive: {why}, after {} messages", thousands(confirmed));
             return Ok(ExitCode::from(EXIT_FINDING));
         }
-        self.tell("published", "confirmed", published);
+        self.print("published", if self.transient { "not confirmed" } else { "confirmed" }, published);
         let Some(server) = server else { return Ok(ExitCode::SUCCESS) };
         let (mut last, mut idle) = (0, 0);
-        while last < self.messages && idle < IDLE_TURNS_MAX {
+        while last < self.messages * self.samples && idle < IDLE_TURNS_MAX {
             tokio::time::sleep(TURN).await;
             let now = match accepted(&server) {
                 Ok(count) => count - before,
@@ -84,21 +106,67 @@ impl Bench {
             last = now;
         }
         let stored = seconds();
-        if last != self.messages {
-            eprintln!("ogive: the server has {} of {} messages", thousands(last), thousands(self.messages));
+        if last != self.messages * self.samples {
+            let all = thousands(self.messages * self.samples);
+            eprintln!("ogive: the server has {} of {all} samples", thousands(last));
             return Ok(ExitCode::from(EXIT_FINDING));
         }
-        self.tell("stored", "counted once each", stored);
+        self.print("stored", "counted once each", stored);
         Ok(ExitCode::SUCCESS)
     }
 
-    fn tell(&self, what: &str, how: &str, seconds: f64) {
+    fn publishers(&self) -> u64 {
+        self.publishers.unwrap_or(self.queues)
+    }
+
+    /// The publishers, connected: that is not what is measured.
+    async fn connect(&self) -> Result<Vec<Publisher>, String> {
+        let mut output = self.to.output().map_err(|error| format!("{error:#}"))?;
+        let base = output.routing_key.clone();
+        let queue = |number: u64| match self.queues {
+            1 => base.clone(),
+            queues => format!("{base}-{}", number % queues + 1),
+        };
+        (output.routing_key, output.is_transient) = (queue(0), self.transient);
+        let mut first = Publisher::new(output, FILES, Some(PATIENCE));
+        if let (_, Some(why)) = first.publish(std::iter::empty::<Vec<u8>>(), &|_| {}).await {
+            return Err(why);
+        }
+        let mut publishers = Vec::new();
+        for number in 1..self.publishers() {
+            publishers.push(first.beside(queue(number)).await?);
+        }
+        publishers.push(first);
+        publishers.rotate_right(1);
+        Ok(publishers)
+    }
+
+    /// The messages of one publisher; the first ones have one more where they do not come out even.
+    fn frames(&self, publisher: u64, wall_ns: i64) -> impl Iterator<Item = Vec<u8>> + Send + use<> {
+        let (publishers, samples, source) = (self.publishers(), self.samples, random_source());
+        let count = self.messages / publishers + u64::from(publisher < self.messages % publishers);
+        (0..count).map(move |sequence| {
+            let of = |at: u64| (sequence * samples + at) * publishers + publisher;
+            let values = (0..samples).map(|at| measured(of(at), wall_ns)).collect();
+            Measured::batch(source, sequence, Tenant::default(), values)
+                .encode()
+                .expect("it is below the largest batch")
+        })
+    }
+
+    fn print(&self, what: &str, how: &str, seconds: f64) {
         let rate = self.messages as f64 / seconds;
+        let samples = rate * self.samples as f64;
         if self.json {
-            println!("{}", json!({"what": what, "messages": self.messages, "seconds": seconds, "rate": rate}));
+            println!(
+                "{}",
+                json!({"what": what, "messages": self.messages, "seconds": seconds, "rate": rate, "samples_rate": samples})
+            );
         } else {
             let (messages, rate) = (thousands(self.messages), thousands(rate as u64));
-            println!("{what}: {messages} messages in {seconds:.2} s, {rate} a second, {how}");
+            let samples =
+                if self.samples > 1 { format!(" ({} samples)", thousands(samples as u64)) } else { String::new() };
+            println!("{what}: {messages} messages in {seconds:.2} s, {rate} a second{samples}, {how}");
         }
     }
 }
@@ -111,12 +179,11 @@ fn accepted(server: &Server) -> Result<u64, ExitCode> {
     Ok(status["amqp_accepted_total"].as_u64().unwrap_or(0))
 }
 
-/// One message; of one series there is one sample a millisecond.
-fn frame(source: ogive_model::SourceId, sequence: u64, wall_ns: i64) -> Vec<u8> {
+/// A sample; of one series there is one a millisecond.
+fn measured(number: u64, wall_ns: i64) -> Measured {
     let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Delta, unit: String::new(), width_ms: 0 };
-    let of = (sequence % SERIES).to_string();
+    let of = (number % SERIES).to_string();
     let series = SeriesDef::new([(METRIC_NAME, "ogive_amqp_bench"), ("series", &of)], meta).expect("these are labels");
-    let time_ns = wall_ns + (sequence / SERIES) as i64 * 1_000_000;
-    let value = Measured { series, time_ns, value: Value::Float(1.0) };
-    Measured::batch(source, sequence, Tenant::default(), vec![value]).encode().expect("it is small")
+    let time_ns = wall_ns + (number / SERIES) as i64 * 1_000_000;
+    Measured { series, time_ns, value: Value::Float(1.0) }
 }
