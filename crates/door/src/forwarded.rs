@@ -17,6 +17,14 @@ pub struct Figure {
     pub failures: u64,
     /// Seconds that have more cells than are read at once.
     pub seconds_skipped: u64,
+    /// Cells for which the form has no place.
+    pub samples_unfit: u64,
+    /// Samples that came later than the lateness and went to a far side that merges them.
+    pub late_corrected: u64,
+    /// Those for a far side that merges nothing.
+    pub late_left_out: u64,
+    /// Those that were too many at once, or came while their second was read.
+    pub late_dropped: u64,
 }
 
 /// Those of all, by name.
@@ -24,13 +32,20 @@ pub struct Figure {
 pub struct Figures(Arc<Mutex<Vec<(String, Figure)>>>);
 
 /// Their metrics and what they mean.
-pub const HELP: [(&str, &str); 5] = [
+pub const HELP: [(&str, &str); 7] = [
     ("ogive_forward_lag_seconds", "Time between now and the last second that the far side has, by forward."),
     ("ogive_forward_samples_total", "Cells that the far side took, by forward."),
     ("ogive_forward_refused_samples_total", "Cells of requests that the far side refused for good, by forward."),
     ("ogive_forward_failures_total", "Requests that were sent in vain and again, by forward."),
     ("ogive_forward_skipped_seconds_total", "Seconds with more cells than a forward reads, by forward."),
+    ("ogive_forward_unfit_samples_total", "Cells for which the form has no place, by forward."),
+    (
+        LATE,
+        "Samples that came later than the lateness, by forward and outcome: corrected over there, left_out as the far side merges nothing, dropped.",
+    ),
 ];
+
+const LATE: &str = "ogive_forward_late_samples_total";
 
 impl Figures {
     /// Changes those of `name`.
@@ -53,13 +68,39 @@ impl Figures {
         for (at, (metric, _)) in HELP.iter().enumerate() {
             for (name, figure) in &all {
                 let labels = [("forward", &**name)];
-                let counts = [0, figure.samples, figure.samples_refused, figure.failures, figure.seconds_skipped];
-                out.push(match at {
-                    0 => OwnValue::gauge(metric, &labels, "s", figure.lag_seconds),
-                    at => OwnValue::counter(metric, &labels, counts[at] as f64),
-                });
+                let counts = [
+                    0,
+                    figure.samples,
+                    figure.samples_refused,
+                    figure.failures,
+                    figure.seconds_skipped,
+                    figure.samples_unfit,
+                ];
+                if *metric == LATE {
+                    for (outcome, count) in figure.late() {
+                        let labels = [labels[0], ("outcome", outcome)];
+                        out.push(OwnValue::counter(metric, &labels, count as f64));
+                    }
+                } else if at == 0 {
+                    out.push(OwnValue::gauge(metric, &labels, "s", figure.lag_seconds));
+                } else {
+                    out.push(OwnValue::counter(metric, &labels, counts[at] as f64));
+                }
             }
         }
         out
+    }
+
+    /// Samples that came too late, of all forwards together, by outcome; none without a forward.
+    pub fn late(&self) -> Option<[(&'static str, u64); 3]> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let each = all.iter().map(|(_, figure)| figure.late());
+        each.reduce(|sum, one| std::array::from_fn(|at| (sum[at].0, sum[at].1 + one[at].1)))
+    }
+}
+
+impl Figure {
+    fn late(&self) -> [(&'static str, u64); 3] {
+        [("corrected", self.late_corrected), ("left_out", self.late_left_out), ("dropped", self.late_dropped)]
     }
 }

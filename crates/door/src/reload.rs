@@ -122,10 +122,12 @@ pub enum Which {
     Broker,
     /// Rule files.
     Rules,
+    /// What is forwarded.
+    Forwards,
 }
 
 impl Which {
-    const ALL: [Self; 4] = [Self::Scrape, Self::Checks, Self::Broker, Self::Rules];
+    const ALL: [Self; 5] = [Self::Scrape, Self::Checks, Self::Broker, Self::Rules, Self::Forwards];
 
     const fn name(self) -> &'static str {
         match self {
@@ -133,6 +135,7 @@ impl Which {
             Self::Checks => "checks",
             Self::Broker => "broker",
             Self::Rules => "rules",
+            Self::Forwards => "forwards",
         }
     }
 }

@@ -48,6 +48,9 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
     ] {
         out.insert(name.into(), value.into());
     }
+    for (outcome, count) in counters.forwards.late().into_iter().flatten() {
+        out.insert(format!("forward_late_{outcome}_total"), count.into());
+    }
     if let Some(why) = app.web.refused() {
         out.insert("web_config_refused".into(), why.into());
     }

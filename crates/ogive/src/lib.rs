@@ -17,3 +17,5 @@ mod server;
 #[doc(hidden)]
 pub use broker::broker_file;
 pub use cli::run;
+#[doc(hidden)]
+pub use forward::forward_input;

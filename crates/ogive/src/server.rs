@@ -127,7 +127,10 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     let start = |rules: Alerting| rules.start(context);
     let rules = rules.map(start).transpose()?;
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
-    let forwards = forwards.start(&ready.app.door, options.data.first().expect("there is a directory"))?;
+    let forwards = {
+        let _in_the_runtime = ready.runtime.enter();
+        forwards.start(&ready.app.door, store.watches(), options.data.first().expect("there is a directory"))?
+    };
     let runtime = ready.serve(&format!("with data in {}", data.join(" and ")))?;
     if let Some(detector) = detector {
         detector.stop();

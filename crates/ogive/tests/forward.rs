@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::clients::heavy;
+use common::clients::{Client, heavy};
 use common::programs::{Program, free_address};
 use common::{SOURCE, Server, eventually, float, histogram, now_ms};
 use serde_json::{Value, json};
@@ -82,6 +82,141 @@ fn a_forward_that_is_wrong_keeps_the_server_from_starting() {
     let args = ["--listen", "127.0.0.1:0", "--forward", file.to_str().unwrap()];
     let said = Server::try_start(directory.path(), &args).err().expect("it does not start");
     assert!(said.contains("plain selector") && said.contains("line"), "{said}");
+}
+
+/// A sample of a second that is over for long: a part of what `rpc_seconds` had then, by its labels or by its identity.
+fn late(server: &Server, sequence: u64, (time, is_known): (i64, bool)) {
+    let def = histogram("rpc_seconds");
+    let meta = ogive_model::SeriesMeta {
+        kind: ogive_model::Kind::Histogram,
+        temporality: ogive_model::Temporality::Delta,
+        unit: "s".into(),
+        width_ms: 1_000,
+    };
+    let id = ogive_model::SeriesDef::new([("__name__", "rpc_seconds")], meta).unwrap().id(&Default::default());
+    let (series, known) =
+        if is_known { (json!([]), json!([format!("{:032x}", id.0)])) } else { (json!([def]), json!([])) };
+    let samples = json!([{"series": 0, "time_ms": time, "histogram": {"bins": {"1e-3": 1}}}]);
+    let body = json!({"source": SOURCE, "sequence": sequence, "series": series, "known": known, "samples": samples});
+    let (status, answer) = server.post(common::JSON, body.to_string().as_bytes());
+    assert_eq!((status, &answer["accepted"]), (200, &json!(1)), "{answer}");
+}
+
+/// What came later than the lateness was not forwarded, and nobody knew.
+#[test]
+fn what_comes_late_is_merged_by_another_ogive() {
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (here_at, there_at) = (free_address(), free_address());
+    let mut there = Server::start_at(directories[1].path(), &there_at);
+    let mut here = forwarding(directories[0].path(), &here_at, &format!("http://{there_at}"), "batch");
+    let time = now_ms();
+    send(&here, 1);
+    eventually("the cell is there", || (there.number(OBSERVED) == Some(3.0)).then_some(()));
+    // A part of the same cell, and one of a second of which nothing was there; by its labels and by its identity.
+    for (sequence, of) in [(2, (time, false)), (3, (time - 60_000, false)), (4, (time, true))] {
+        late(&here, sequence, of);
+    }
+    there.grows_to(OBSERVED, 6.0);
+    let outcome =
+        |outcome: &str| format!("ogive_forward_late_samples_total{{forward=\"there\",outcome=\"{outcome}\"}}");
+    here.becomes(&outcome("corrected"), 3.0);
+    assert_eq!(here.get("/v1/status").1["forward_late_corrected_total"], 3);
+    // Those that come while the far side is away are not forgotten when this one ends in order.
+    there.kill();
+    late(&here, 5, (time, false));
+    here.terminate();
+    let there = Server::start_at(directories[1].path(), &there_at);
+    let here = forwarding(directories[0].path(), &here_at, &format!("http://{there_at}"), "batch");
+    there.grows_to(OBSERVED, 7.0);
+    send(&here, 6);
+    there.grows_to(OBSERVED, 10.0);
+    assert_eq!(here.number(OBSERVED), Some(10.0));
+}
+
+#[test]
+fn what_comes_late_for_remote_write_is_counted() {
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (here_at, there_at) = (free_address(), free_address());
+    let there = Server::start_at(directories[1].path(), &there_at);
+    let here = forwarding(directories[0].path(), &here_at, &format!("http://{there_at}/api/v1/write"), "remote-write");
+    send(&here, 1);
+    eventually("the cell is there", || (there.number("rpc_depth") == Some(1.0)).then_some(()));
+    late(&here, 2, (now_ms() - 60_000, false));
+    here.becomes("ogive_forward_late_samples_total{outcome=\"left_out\"}", 1.0);
+    assert_eq!(here.get("/v1/status").1["forward_late_left_out_total"], 1);
+    assert_eq!(there.number("count_over_time(rpc_seconds[1h])"), Some(1.0));
+}
+
+/// OTLP as its own messages read it, in a program that is not ours.
+#[test]
+fn an_otlp_receiver_has_every_cell() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here_at, there_at) = (free_address(), free_address());
+    let port = there_at.rsplit(':').next().unwrap().to_owned();
+    let mut receiver = Client::start("otlp_receiver.py", &[&port]);
+    receiver.wait_for("listening");
+    let here = forwarding(directory.path(), &here_at, &format!("http://{there_at}/v1/metrics"), "otlp");
+    let series = json!([
+        {"labels": {"__name__": "rpc_seconds", "job": "shop"}, "kind": "histogram", "temporality": "delta", "unit": "s", "width_ms": 1000},
+        {"labels": {"__name__": "rpc_depth", "job": "shop"}, "kind": "float"},
+        float("rpc_bad"),
+    ]);
+    let time = now_ms();
+    let samples = json!([
+        {"series": 0, "time_ms": time, "histogram": {"bins": {"1e-3": 2, "2.5e-1": 1}, "sum": 0.252}},
+        {"series": 1, "time_ms": time, "float": 1.0},
+        {"series": 2, "time_ms": time, "float": 1.0},
+        {"series": 2, "time_ms": time - 10, "float": 1.0},
+    ]);
+    let (status, answer) = here.batch(SOURCE, 1, series, samples);
+    assert_eq!((status, &answer["accepted"]), (200, &json!(4)), "{answer}");
+    receiver.wait_for("observations 3 sum 0.252 gauges 1 last 1.0 of shop");
+    here.becomes("ogive_forward_samples_total", 2.0);
+    here.becomes("ogive_forward_refused_samples_total", 2.0);
+    assert_eq!(here.number("ogive_forward_unfit_samples_total"), Some(0.0));
+}
+
+/// A changed file needed a restart, and a restart with a file that was half written did not come.
+#[test]
+fn the_file_is_taken_again_and_a_broken_one_refused() {
+    let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [here_at, one_at, other_at] = [(); 3].map(|()| free_address());
+    let one = Server::start_at(directories[1].path(), &one_at);
+    let other = Server::start_at(directories[2].path(), &other_at);
+    let here = forwarding(directories[0].path(), &here_at, &format!("http://{one_at}"), "batch");
+    send(&here, 1);
+    one.becomes(OBSERVED, 3.0);
+    let file = directories[0].path().join("forward.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let table = before.replace("'there'", "'second'").replace(&one_at, &other_at);
+    let reloads = |name: &str| format!("ogive_config_{name}{{config=\"forwards\"}}");
+    // A second one begins, and the first goes on.
+    std::fs::write(&file, format!("{before}{table}")).unwrap();
+    here.signal("HUP");
+    here.becomes(&reloads("reloads_total"), 1.0);
+    send(&here, 2);
+    other.grows_to(OBSERVED, 3.0);
+    one.grows_to(OBSERVED, 6.0);
+    // A file that is wrong, or was cut off, changes nothing.
+    for (at, broken) in
+        [before.replace("rpc_.*", "rpc_(*"), before[..before.len() - 20].to_owned(), String::new()].iter().enumerate()
+    {
+        std::fs::write(&file, broken).unwrap();
+        here.signal("HUP");
+        here.becomes(&reloads("reload_failures_total"), at as f64 + 1.0);
+    }
+    here.becomes(&reloads("refused"), 1.0);
+    send(&here, 3);
+    other.grows_to(OBSERVED, 6.0);
+    one.grows_to(OBSERVED, 9.0);
+    // One that is gone ends.
+    std::fs::write(&file, &table).unwrap();
+    here.signal("HUP");
+    here.becomes(&reloads("reloads_total"), 2.0);
+    here.becomes(&reloads("refused"), 0.0);
+    send(&here, 4);
+    other.grows_to(OBSERVED, 9.0);
+    assert_eq!(one.number(OBSERVED), Some(9.0));
 }
 
 /// What a Prometheus at `address` answers to `expr`.

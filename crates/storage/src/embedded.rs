@@ -11,6 +11,7 @@ use ogive_store::{Observer, Options, Store, TenantLimits};
 
 use crate::disk_space;
 use crate::keeping::Keeping;
+use crate::late::Watches;
 use crate::limits::IngestLimits as Limits;
 use crate::live::{self, Live};
 use crate::quantize::Marks;
@@ -20,8 +21,9 @@ use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, frame_o
 use ogive_door::meters::Meters;
 use ogive_door::own_value::OwnValue;
 
-/// The store in its directories, its live cells, the requests without times that it had when it was opened, and what is marked for the quantizer.
-pub struct Embedded(Arc<Store>, Upkeep, Arc<Live>, Vec<(SourceId, u64)>, Option<Arc<Marks>>, Clocked);
+/// The store in its directories, its live cells, the requests without times that it had when it was opened, what is marked for the quantizer,
+/// and what forwards have read.
+pub struct Embedded(Arc<Store>, Upkeep, Arc<Live>, Vec<(SourceId, u64)>, Option<Arc<Marks>>, Clocked, Arc<Watches>);
 
 /// How far senders have come, by this server's clock.
 struct Clocked(Arc<SourceTimes>, Clock);
@@ -61,7 +63,12 @@ impl Embedded {
         upkeep.attach(&store);
         let live = Live::new(&store, clock, live);
         let arrivals = std::mem::take(&mut *heard.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(Self(store, upkeep, live, arrivals, marks, Clocked(Arc::default(), clock)))
+        Ok(Self(store, upkeep, live, arrivals, marks, Clocked(Arc::default(), clock), Arc::default()))
+    }
+
+    /// What forwards have read of it.
+    pub fn watches(&self) -> &Arc<Watches> {
+        &self.6
     }
 
     /// Its live cells.
@@ -196,7 +203,11 @@ impl Backend for Embedded {
     ) -> Result<(), Refusal> {
         let frame = frame_of(&batch, frame)?;
         let notes = self.4.as_ref().map(|marks| marks.note(&batch));
+        let arrival = self.6.arrival(&batch);
         let reply: ogive_store::Reply = Box::new(move |outcome| {
+            if let (Some(arrival), Ok(verdict)) = (arrival, &outcome) {
+                arrival.acknowledged(verdict);
+            }
             // Before the sender hears of it: what is acknowledged is marked.
             if let (Some(notes), Ok(verdict)) = (notes, &outcome) {
                 notes.acknowledged(verdict);

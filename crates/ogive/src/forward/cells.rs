@@ -1,5 +1,7 @@
 //! Cells as requests.
 
+use std::collections::HashMap;
+
 use ogive_model::{Batch, HistogramValue, Sample, SeriesData, SeriesDef, SourceId, Tenant, Value};
 
 use super::config::Form;
@@ -10,16 +12,17 @@ const SAMPLES_MAX: usize = 5_000;
 /// 1,000 series of a request.
 const SERIES_MAX: usize = 1_000;
 
-/// `series` as requests of `form`; batches are numbered on from `sequence`.
+/// `series` as requests of `form`, and how many samples it has no place for; batches are numbered on from `sequence`.
 pub(super) fn requests(
     series: Vec<SeriesData>,
     form: Form,
     tenant: &Tenant,
     (source, sequence): (SourceId, u64),
-) -> anyhow::Result<Vec<Request>> {
-    let mut out: Vec<Request> = Vec::new();
+) -> anyhow::Result<(Vec<Request>, u64)> {
+    let (mut out, mut unfit): (Vec<Request>, u64) = (Vec::new(), 0);
     for part in parts(series) {
-        let samples = part.iter().map(|one| one.floats.times.len() + one.histograms.times.len()).sum::<usize>() as u32;
+        let mut samples =
+            part.iter().map(|one| one.floats.times.len() + one.histograms.times.len()).sum::<usize>() as u32;
         let body = match form {
             Form::RemoteWrite => {
                 let message = ogive_protocol::remote_write::write_request(&part);
@@ -28,9 +31,41 @@ pub(super) fn requests(
                 }
                 ogive_protocol::snappy::pack(&message)?
             }
+            Form::Otlp => {
+                let written = ogive_protocol::otlp::write_request(&part);
+                unfit += u64::from(written.unfit);
+                samples -= written.unfit;
+                if written.body.is_empty() {
+                    continue;
+                }
+                written.body
+            }
             Form::Batch => batch(&part, tenant, (source, sequence + out.len() as u64)).encode()?,
         };
         out.push(Request { samples, body });
+    }
+    Ok((out, unfit))
+}
+
+/// Samples that came late as batches, as they came; numbered on from `sequence`.
+pub(super) fn late(
+    samples: Vec<(SeriesDef, Sample)>,
+    tenant: &Tenant,
+    (source, sequence): (SourceId, u64),
+) -> anyhow::Result<Vec<Request>> {
+    let mut out = Vec::new();
+    for part in samples.chunks(SAMPLES_MAX) {
+        let sequence = sequence + out.len() as u64;
+        let mut batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
+        let mut places = HashMap::new();
+        for (def, sample) in part {
+            let place = *places.entry(def.id(tenant)).or_insert_with(|| {
+                batch.series.push(Ok(def.clone()));
+                batch.series.len() as u32 - 1
+            });
+            batch.samples.push(Ok(Sample { series: place, ..sample.clone() }));
+        }
+        out.push(Request { samples: part.len() as u32, body: batch.encode()? });
     }
     Ok(out)
 }

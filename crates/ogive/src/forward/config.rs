@@ -31,6 +31,8 @@ pub(crate) enum Form {
     #[default]
     #[serde(rename = "remote-write")]
     RemoteWrite,
+    /// OTLP over HTTP, with exponential histograms.
+    Otlp,
     /// Batches, for another Ogive.
     Batch,
 }
@@ -68,7 +70,7 @@ struct Tables {
 }
 
 /// One table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Forward {
     /// Its name in figures, and of its file.
     pub(crate) name: String,
@@ -91,6 +93,12 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error
     let text = String::deserialize(from)?;
     let read = duration::parse(&text);
     read.map(Some).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no time; give one such as 5s")))
+}
+
+/// Whether a file says that nothing is forwarded: `forward = []`.
+pub(super) fn is_empty_list(text: &str) -> bool {
+    let table: Result<toml::Table, _> = toml::from_str(text);
+    table.is_ok_and(|table| table.get("forward").and_then(toml::Value::as_array).is_some_and(Vec::is_empty))
 }
 
 /// The tables of a file.
@@ -139,7 +147,7 @@ impl Forward {
             return Err("cert-file and key-file belong together".into());
         }
         let url = match raw.form {
-            Form::RemoteWrite => raw.to,
+            Form::RemoteWrite | Form::Otlp => raw.to,
             Form::Batch => format!("{}/v1/batch", raw.to.trim_end_matches('/')),
         };
         Ok(Self {
@@ -179,6 +187,8 @@ mod tests {
         assert_eq!((read[0].url.as_str(), read[0].lateness), ("http://a:9090/api/v1/write", LATENESS));
         let batch = format!("{good}form = 'batch'\nlateness = '2s'\ntenant = 't'\n").replace("/api/v1/write", "/");
         assert_eq!(parse(&batch).unwrap()[0].url, "http://a:9090/v1/batch");
+        assert_eq!(parse(&format!("{good}form = 'otlp'\n")).unwrap()[0].form, Form::Otlp);
+        assert!(is_empty_list("forward = []\n") && !is_empty_list("") && !is_empty_list(good));
         for (change, word) in [
             (("'central'", "'../x'"), "no name"),
             (("http://a", "ftp://a"), "neither http"),

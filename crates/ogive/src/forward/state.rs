@@ -6,8 +6,12 @@
 
 use ogive_model::SourceId;
 
+use super::config::Form;
+
 const MAGIC: [u8; 8] = *b"ogivefwd";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Without the form.
+const VERSION_BEFORE: u32 = 1;
 const HEADER_BYTES: usize = 16;
 /// 4,096 requests of one turn: what 60 seconds of a million series need.
 pub(super) const REQUESTS_MAX: usize = 4_096;
@@ -23,6 +27,8 @@ pub(super) struct State {
     pub(super) until_ms: i64,
     /// When all of `requests` are taken, everything up to here was.
     pub(super) next_ms: i64,
+    /// What `requests` are; not known of version 1.
+    pub(super) form: Option<Form>,
     /// What is to be sent, in its order.
     pub(super) requests: Vec<Request>,
 }
@@ -40,6 +46,7 @@ impl State {
         fields.extend_from_slice(&self.sequence.to_le_bytes());
         fields.extend_from_slice(&self.until_ms.to_le_bytes());
         fields.extend_from_slice(&self.next_ms.to_le_bytes());
+        fields.extend_from_slice(&number(self.form).to_le_bytes());
         fields.extend_from_slice(&(self.requests.len() as u32).to_le_bytes());
         for Request { samples, body } in &self.requests {
             fields.extend_from_slice(&samples.to_le_bytes());
@@ -54,20 +61,30 @@ impl State {
         out
     }
 
+    /// Goes on in `form`. Requests of another are not sent: their cells are read again.
+    pub(super) fn becomes(&mut self, form: Form) {
+        if self.form.is_some_and(|before| before != form) {
+            self.requests.clear();
+            self.next_ms = self.until_ms;
+        }
+        self.form = Some(form);
+    }
+
     /// # Errors
     /// A word on what is wrong.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let Some((header, fields)) = bytes.split_at_checked(HEADER_BYTES) else { return Err("it is too short") };
-        if header[..8] != MAGIC || header[8..12] != VERSION.to_le_bytes() {
-            return Err("it does not begin as version 1 of a forward's file");
+        let version = u32::from_le_bytes(header[8..12].try_into().expect("they are four"));
+        if header[..8] != MAGIC || ![VERSION, VERSION_BEFORE].contains(&version) {
+            return Err("it does not begin as version 1 or 2 of a forward's file");
         }
         if header[12..] != crc32c::crc32c_append(crc32c::crc32c(&header[..12]), fields).to_le_bytes() {
             return Err("its checksum does not fit its bytes");
         }
-        Self::fields(fields).ok_or("its fields do not fit together")
+        Self::fields(fields, version).ok_or("its fields do not fit together")
     }
 
-    fn fields(mut fields: &[u8]) -> Option<Self> {
+    fn fields(mut fields: &[u8], version: u32) -> Option<Self> {
         let mut take = |count: usize| {
             let (taken, rest) = fields.split_at_checked(count)?;
             fields = rest;
@@ -77,6 +94,10 @@ impl State {
         let sequence = u64::from_le_bytes(take(8)?.try_into().ok()?);
         let until_ms = i64::from_le_bytes(take(8)?.try_into().ok()?);
         let next_ms = i64::from_le_bytes(take(8)?.try_into().ok()?);
+        let form = match version {
+            VERSION_BEFORE => None,
+            _ => form(u32::from_le_bytes(take(4)?.try_into().ok()?))?,
+        };
         let count = u32::from_le_bytes(take(4)?.try_into().ok()?) as usize;
         if next_ms < until_ms || count > REQUESTS_MAX {
             return None;
@@ -87,7 +108,37 @@ impl State {
             let length = u32::from_le_bytes(take(4)?.try_into().ok()?) as usize;
             requests.push(Request { samples, body: take(length)?.to_vec() });
         }
-        fields.is_empty().then_some(Self { source, sequence, until_ms, next_ms, requests })
+        fields.is_empty().then_some(Self { source, sequence, until_ms, next_ms, form, requests })
+    }
+}
+
+/// A form as the file has it; 0 where it is not known.
+const fn number(form: Option<Form>) -> u32 {
+    match form {
+        None => 0,
+        Some(Form::RemoteWrite) => 1,
+        Some(Form::Batch) => 2,
+        Some(Form::Otlp) => 3,
+    }
+}
+
+const fn form(number: u32) -> Option<Option<Form>> {
+    Some(match number {
+        0 => None,
+        1 => Some(Form::RemoteWrite),
+        2 => Some(Form::Batch),
+        3 => Some(Form::Otlp),
+        _ => return None,
+    })
+}
+
+/// Any bytes as a file, and as the fields of one whose checksum fits.
+pub(super) fn read_any(bytes: &[u8]) {
+    let _ = State::decode(bytes);
+    for version in [VERSION_BEFORE, VERSION] {
+        if let Some(state) = State::fields(bytes, version) {
+            assert_eq!(State::decode(&state.encode()), Ok(state));
+        }
     }
 }
 
@@ -101,6 +152,7 @@ mod tests {
             sequence: 9,
             until_ms: 1_000,
             next_ms: 2_000,
+            form: Some(Form::Batch),
             requests: requests.iter().map(|body| Request { samples: 3, body: body.to_vec() }).collect(),
         }
     }
@@ -125,6 +177,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_file_of_version_1_is_read_and_another_form_reads_its_cells_again() {
+        let mut fields = state(&[b"ab"]).encode().split_off(HEADER_BYTES);
+        fields.drain(40..44);
+        let mut header = MAGIC.to_vec();
+        header.extend_from_slice(&VERSION_BEFORE.to_le_bytes());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&header), &fields);
+        header.extend_from_slice(&checksum.to_le_bytes());
+        let mut read = State::decode(&[header, fields].concat()).unwrap();
+        assert_eq!(read, State { form: None, ..state(&[b"ab"]) });
+        read.becomes(Form::Batch);
+        assert_eq!(read, state(&[b"ab"]));
+        read.becomes(Form::Otlp);
+        assert_eq!((read.requests.len(), read.next_ms, read.form), (0, read.until_ms, Some(Form::Otlp)));
+    }
+
     /// Fields that nobody wrote, under a good checksum: read or refused, without a panic or memory that they only claim.
     #[test]
     fn any_fields_are_read_or_refused() {
@@ -138,7 +206,7 @@ mod tests {
                 let at = seed as usize % fields.len();
                 fields[at] = (seed >> 32) as u8;
             }
-            if let Some(state) = State::fields(&fields) {
+            if let Some(state) = State::fields(&fields, VERSION) {
                 assert_eq!(State::decode(&state.encode()), Ok(state));
             }
         }

@@ -1,4 +1,45 @@
-//! The answer to a sender, as protobuf.
+//! What a sender gets as an answer, as protobuf.
+
+use super::any::messages;
+use crate::Error;
+use crate::protobuf::Fields;
+
+/// 300 bytes of a far side's sentence are kept.
+const MESSAGE_BYTES_MAX: usize = 300;
+
+/// What [`partial_success`] wrote, read by a sender.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartialSuccess {
+    /// How many points were rejected.
+    pub rejected: u64,
+    /// Why, or what else the far side says; at most 300 bytes of it.
+    pub message: String,
+}
+
+impl PartialSuccess {
+    /// Reads an `ExportMetricsServiceResponse`.
+    ///
+    /// # Errors
+    /// When it is no protobuf, or a field has another type.
+    pub fn read(body: &[u8]) -> Result<Self, Error> {
+        let mut out = Self::default();
+        for message in messages(body, 1, "a partial success is not a message") {
+            for field in Fields::new(message?) {
+                match field? {
+                    (1, value) => out.rejected = value.varint("the rejected points are not a number")?,
+                    (2, value) => {
+                        let text = String::from_utf8_lossy(value.bytes("the sentence is not a text")?).into_owned();
+                        let most = MESSAGE_BYTES_MAX.min(text.len());
+                        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+                        text[..end].trim().clone_into(&mut out.message);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(out)
+    }
+}
 
 /// Field 1 of `ExportMetricsServiceResponse` and of `ExportLogsServiceResponse`, which have one shape: how many points or records
 /// were rejected, and a sentence. Nothing when there is nothing to say.
@@ -54,4 +95,41 @@ fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     varint(out, u64::from(field) << 3 | 2);
     varint(out, value.len() as u64);
     out.extend_from_slice(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_comes_back_and_a_long_sentence_is_cut() {
+        assert_eq!(PartialSuccess::read(b"").unwrap(), PartialSuccess::default());
+        let read = PartialSuccess::read(&partial_success(3, " why ")).unwrap();
+        assert_eq!(read, PartialSuccess { rejected: 3, message: "why".into() });
+        let long = PartialSuccess::read(&partial_success(0, &"ü".repeat(400))).unwrap();
+        assert_eq!((long.rejected, long.message.len()), (0, 300));
+    }
+
+    /// Any bytes are an answer or an error, in bounded memory.
+    #[test]
+    fn any_bytes_are_read_or_refused() {
+        let (mut seed, good) = (0x9e37_79b9_7f4a_7c15_u64, partial_success(70_000, "points are too old"));
+        let mut read = 0;
+        for _ in 0..20_000 {
+            let mut bytes = good.clone();
+            for _ in 0..3 {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                let at = seed as usize % bytes.len();
+                bytes[at] = (seed >> 32) as u8;
+            }
+            bytes.truncate((seed >> 16) as usize % (good.len() + 1));
+            if let Ok(answer) = PartialSuccess::read(&bytes) {
+                assert!(answer.message.len() <= MESSAGE_BYTES_MAX);
+                read += 1;
+            }
+        }
+        assert!(read > 0, "changed bytes are sometimes an answer");
+    }
 }

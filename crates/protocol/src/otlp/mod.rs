@@ -16,6 +16,7 @@ mod logs;
 mod metrics;
 mod names;
 mod points;
+mod request;
 mod span_table;
 mod spans;
 #[cfg(test)]
@@ -23,11 +24,12 @@ mod tests;
 
 use ogive_model::Batch;
 
-pub use answer::{RETRY_INFO, partial_success, status};
+pub use answer::{PartialSuccess, RETRY_INFO, partial_success, status};
 pub use labels::Options;
 pub use logs::read as read_logs;
 pub use metrics::read as read_metrics;
 pub use names::Translation;
+pub use request::{Written, write as write_request};
 pub use span_table::{OPERATIONS_MAX, Reserved, SPANS_MAX, SpanTable};
 pub use spans::{
     FOLDED as SPANS_FOLDED, SLOW_MAX as SPANS_SLOW_MAX, SlowSpan, SpanNotes, SpanRules, read as read_spans,

@@ -1,0 +1,408 @@
+//! Samples that arrive after a forward has read their second.
+//!
+//! Invariants: a sample of a forward's series is in what it reads or is late, and never both: whether a batch that arrives during a read is in it
+//! cannot be known, so the read is made again ([`Watch::begin`], [`Watch::settle`], [`Watch::commit`]). A batch that was refused, that was there
+//! before, or whose sample was rejected has nothing late.
+//! Threads: one short lock for each batch, taken by whoever submits it and by the store's writer; none while nothing is forwarded.
+//! Limits: [`LATE_MAX`] late samples of a forward wait for it, [`ATTEMPTS`] reads of one stretch.
+//! Failure: what is beyond them, and what arrived during the last attempt, is not forwarded and counted as dropped. The samples are in memory until the
+//! forward takes them: those of the last second before a kill are not forwarded.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ogive_model::{Batch, Kind, Matcher, Sample, SeriesDef, SeriesId, Tenant, Verdict};
+
+/// 100,000 late samples: twenty requests; of histograms some 50 MB.
+pub const LATE_MAX: usize = 100_000;
+/// A read during which a batch arrived for its seconds is made again so often.
+pub const ATTEMPTS: usize = 5;
+/// Between two looks whether the store has what was submitted.
+const LOOK: Duration = Duration::from_millis(5);
+/// 400 looks, 2 s: what takes longer waits for a disk, and the forward does not.
+const LOOKS_MAX: usize = 400;
+
+/// Which series a sample is of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Key {
+    /// Its batch has its labels.
+    Declared(SeriesDef),
+    /// Its labels are in the store.
+    Known(SeriesId),
+}
+
+/// A sample that came too late for what was read; its index into a batch's series means nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Late {
+    /// Of which series.
+    pub key: Key,
+    /// As it came.
+    pub sample: Sample,
+}
+
+/// What all forwards watch.
+#[derive(Default)]
+pub struct Watches {
+    inner: Mutex<Inner>,
+    count: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// The number of the next batch or watch.
+    next: u64,
+    /// Batches that were submitted and not answered.
+    flights: BTreeMap<u64, Flight>,
+    watched: Vec<Watched>,
+}
+
+/// A batch on its way, and the times of its first and last sample.
+struct Flight {
+    tenant: Tenant,
+    first_ms: i64,
+    last_ms: i64,
+}
+
+struct Watched {
+    id: u64,
+    tenant: Tenant,
+    matchers: Vec<Vec<Matcher>>,
+    /// Everything up to here was read.
+    from_ms: i64,
+    /// Everything up to here was read or is being read.
+    until_ms: i64,
+    /// A batch with samples in (`from_ms`, `until_ms`] was submitted since the read began.
+    is_disturbed: bool,
+    /// Batches below this number that are still on their way may be in what was read: (from, until] of it.
+    unsure: (u64, i64, i64),
+    late: Vec<Late>,
+    dropped: u64,
+}
+
+/// What a forward has read, as the submitters see it; ends when dropped.
+pub struct Watch {
+    all: Arc<Watches>,
+    id: u64,
+}
+
+/// A batch between its submission and its answer.
+pub struct Arrival {
+    all: Arc<Watches>,
+    id: u64,
+    samples: u64,
+    /// By watch: what was late when it was submitted, by its index in the batch.
+    late: Vec<(u64, Vec<(u32, Late)>)>,
+}
+
+impl Watches {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a batch that is about to be submitted; to be [`Arrival::acknowledged`], or dropped when it is refused.
+    pub fn arrival(self: &Arc<Self>, batch: &Batch) -> Option<Arrival> {
+        // ORDERING: Relaxed; a forward that begins meanwhile reads what is behind now, and no late sample of that is lost.
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let times = || batch.samples.iter().flatten().map(Sample::time_ms);
+        let (first_ms, last_ms) = (times().min()?, times().max()?);
+        let mut inner = self.lock();
+        if !inner.watched.iter().any(|watched| watched.tenant == batch.tenant) {
+            return None;
+        }
+        let id = inner.next;
+        inner.next += 1;
+        inner.flights.insert(id, Flight { tenant: batch.tenant.clone(), first_ms, last_ms });
+        let mut late = Vec::new();
+        for watched in inner.watched.iter_mut().filter(|watched| watched.tenant == batch.tenant) {
+            if first_ms > watched.until_ms {
+                continue;
+            }
+            watched.is_disturbed |= times().any(|time| watched.is_read(time));
+            late.push((watched.id, watched.late_of(batch)));
+        }
+        drop(inner);
+        Some(Arrival { all: Arc::clone(self), id, samples: batch.samples.len() as u64, late })
+    }
+
+    /// Begins to watch for `matchers` of `tenant`, of which everything up to `until_ms` was read.
+    pub fn watch(self: &Arc<Self>, tenant: Tenant, matchers: Vec<Vec<Matcher>>, until_ms: i64) -> Watch {
+        let mut inner = self.lock();
+        let id = inner.next;
+        inner.next += 1;
+        inner.watched.push(Watched {
+            id,
+            tenant,
+            matchers,
+            from_ms: until_ms,
+            until_ms,
+            is_disturbed: false,
+            unsure: (0, 0, 0),
+            late: Vec::new(),
+            dropped: 0,
+        });
+        // ORDERING: Relaxed; as in `arrival`.
+        self.count.store(inner.watched.len(), Ordering::Relaxed);
+        Watch { all: Arc::clone(self), id }
+    }
+}
+
+impl Watched {
+    /// Whether this time is in what is being read.
+    fn is_read(&self, time_ms: i64) -> bool {
+        self.from_ms < time_ms && time_ms <= self.until_ms
+    }
+
+    /// The samples of a batch that are late for this one, of declared series that match, and of known ones.
+    fn late_of(&self, batch: &Batch) -> Vec<(u32, Late)> {
+        let accepts = |def: &SeriesDef| {
+            let of =
+                |matchers: &Vec<Matcher>| matchers.iter().all(|matcher| matcher.matches(def.labels.get(&matcher.name)));
+            def.meta.kind != Kind::Text && self.matchers.iter().any(of)
+        };
+        let mut keys: BTreeMap<u32, Option<Key>> = BTreeMap::new();
+        let key = |series: u32| match batch.series.get(series as usize) {
+            Some(def) => def.as_ref().ok().filter(|def| accepts(def)).map(|def| Key::Declared(def.clone())),
+            None => batch.known.get(series as usize - batch.series.len()).map(|id| Key::Known(*id)),
+        };
+        let mut out = Vec::new();
+        for (at, sample) in (0..).zip(&batch.samples) {
+            let Ok(sample) = sample else { continue };
+            if sample.time_ms() > self.until_ms {
+                continue;
+            }
+            if let Some(key) = keys.entry(sample.series).or_insert_with(|| key(sample.series)) {
+                out.push((at, Late { key: key.clone(), sample: sample.clone() }));
+            }
+        }
+        out
+    }
+}
+
+impl Arrival {
+    /// The store has the batch, and every reader sees it.
+    pub fn acknowledged(mut self, verdict: &Verdict) {
+        let late = std::mem::take(&mut self.late);
+        let mut inner = self.all.lock();
+        inner.flights.remove(&self.id);
+        if verdict.duplicate > 0 && verdict.duplicate == self.samples {
+            return;
+        }
+        let rejected: HashSet<u32> = verdict.rejected.iter().map(|(at, _)| *at).collect();
+        for (id, late) in late {
+            let Some(watched) = inner.watched.iter_mut().find(|watched| watched.id == id) else { continue };
+            for (at, one) in late {
+                if !rejected.contains(&at) {
+                    watched.take(self.id, one);
+                }
+            }
+        }
+    }
+}
+
+impl Watched {
+    fn take(&mut self, arrival: u64, late: Late) {
+        let time_ms = late.sample.time_ms();
+        let (below, from_ms, until_ms) = self.unsure;
+        if time_ms > self.until_ms {
+            // Fewer seconds were read than it was meant: it comes with the next ones.
+        } else if (arrival < below && from_ms < time_ms && time_ms <= until_ms) || self.late.len() == LATE_MAX {
+            self.dropped += 1;
+        } else {
+            self.late.push(late);
+        }
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        self.all.lock().flights.remove(&self.id);
+    }
+}
+
+impl Watch {
+    fn with<T>(&self, change: impl FnOnce(&mut Watched, &BTreeMap<u64, Flight>, u64) -> T) -> T {
+        let mut inner = self.all.lock();
+        let Inner { next, flights, watched } = &mut *inner;
+        let watched =
+            watched.iter_mut().find(|watched| watched.id == self.id).expect("it is watched until it is dropped");
+        change(watched, flights, *next)
+    }
+
+    /// (from, until] is about to be read, everything up to `from_ms` was.
+    pub fn begin(&self, from_ms: i64, until_ms: i64) {
+        assert!(from_ms <= until_ms, "{from_ms}..{until_ms}");
+        self.with(|watched, _, _| {
+            (watched.from_ms, watched.until_ms) = (from_ms, until_ms);
+            watched.late.retain(|late| late.sample.time_ms() <= until_ms);
+        });
+    }
+
+    /// Waits until the store has everything that was submitted for what is about to be read. What is there then is in the read.
+    pub fn settle(&self) {
+        for look in 0.. {
+            let is_settled = self.with(|watched, flights, _| {
+                let is_near = |flight: &Flight| {
+                    flight.tenant == watched.tenant
+                        && flight.first_ms <= watched.until_ms
+                        && flight.last_ms > watched.from_ms
+                };
+                let waits = flights.values().any(is_near);
+                if !waits || look == LOOKS_MAX {
+                    let from_ms = watched.from_ms;
+                    watched.late.retain(|late| late.sample.time_ms() <= from_ms);
+                    watched.is_disturbed = waits;
+                }
+                !waits || look == LOOKS_MAX
+            });
+            if is_settled {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// It was read: true unless a batch arrived for it meanwhile. The last attempt counts, and what arrived is dropped.
+    pub fn commit(&self, is_last: bool) -> bool {
+        self.with(|watched, _, next| {
+            if watched.is_disturbed && !is_last {
+                return false;
+            }
+            let (from_ms, until_ms) = (watched.from_ms, watched.until_ms);
+            if watched.is_disturbed {
+                let before = watched.late.len();
+                watched.late.retain(|late| late.sample.time_ms() <= from_ms);
+                watched.dropped += (before - watched.late.len()) as u64;
+                watched.unsure = (next, from_ms, until_ms);
+            }
+            watched.from_ms = until_ms;
+            true
+        })
+    }
+
+    /// What came late since it was called last, and how many samples were dropped.
+    pub fn take(&self) -> (Vec<Late>, u64) {
+        self.with(|watched, _, _| {
+            debug_assert_eq!(watched.from_ms, watched.until_ms, "nothing is being read");
+            (std::mem::take(&mut watched.late), std::mem::take(&mut watched.dropped))
+        })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut inner = self.all.lock();
+        inner.watched.retain(|watched| watched.id != self.id);
+        // ORDERING: Relaxed; as in `Watches::arrival`.
+        self.all.count.store(inner.watched.len(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ogive_model::{MatchOp, SeriesMeta, SourceId, Temporality, Value};
+
+    use super::*;
+
+    fn matchers() -> Vec<Vec<Matcher>> {
+        vec![vec![Matcher::new("__name__", MatchOp::Equal, "a").unwrap()]]
+    }
+
+    /// A batch with a sample of `a` and one of `b` at each time.
+    fn batch(times: &[i64]) -> Batch {
+        let meta = SeriesMeta { kind: Kind::Float, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
+        let series = ["a", "b"].map(|name| SeriesDef::new([("__name__", name)], meta.clone()));
+        let sample = |series: u32, time: &i64| {
+            Ok(Sample { series, time_ns: time * 1_000_000, start_ns: None, value: Value::Float(*time as f64) })
+        };
+        let samples = times.iter().flat_map(|time| [sample(0, time), sample(1, time)]).collect();
+        Batch { source: SourceId(1), series: series.into(), samples, ..Batch::default() }
+    }
+
+    fn taken(watch: &Watch) -> (Vec<i64>, u64) {
+        let (late, dropped) = watch.take();
+        (late.iter().map(|late| late.sample.time_ms()).collect(), dropped)
+    }
+
+    fn accepted(count: u64) -> Verdict {
+        Verdict { accepted: count, ..Verdict::default() }
+    }
+
+    #[test]
+    fn what_comes_behind_a_read_is_late_once() {
+        let all = Arc::new(Watches::default());
+        assert!(all.arrival(&batch(&[500])).is_none(), "nobody watches");
+        let watch = all.watch(Tenant::default(), matchers(), 1_000);
+        // What is in time, what is late, what was rejected, refused or there before.
+        all.arrival(&batch(&[500, 1_500])).unwrap().acknowledged(&accepted(4));
+        assert_eq!(taken(&watch), (vec![500], 0));
+        let rejected =
+            Verdict { accepted: 1, rejected: vec![(0, ogive_model::Reason::LabelsInvalid)], ..Verdict::default() };
+        all.arrival(&batch(&[600])).unwrap().acknowledged(&rejected);
+        drop(all.arrival(&batch(&[700])).unwrap());
+        all.arrival(&batch(&[800])).unwrap().acknowledged(&Verdict { duplicate: 2, ..Verdict::default() });
+        assert_eq!(taken(&watch), (vec![], 0));
+        // Another tenant's are not looked at.
+        let other = Batch { tenant: Tenant::new("other").unwrap(), ..batch(&[500]) };
+        assert!(all.arrival(&other).is_none());
+        drop(watch);
+        assert!(all.arrival(&batch(&[500])).is_none(), "nobody watches any more");
+    }
+
+    /// A batch that arrives during a read may be in it or not: the read is made again, and then has it.
+    #[test]
+    fn a_read_that_a_batch_disturbs_is_made_again() {
+        let all = Arc::new(Watches::default());
+        let watch = all.watch(Tenant::default(), matchers(), 1_000);
+        let before = all.arrival(&batch(&[1_500])).unwrap();
+        watch.begin(1_000, 2_000);
+        before.acknowledged(&accepted(2));
+        watch.settle();
+        assert!(watch.commit(false));
+        assert_eq!(taken(&watch), (vec![], 0), "it was in the read");
+        watch.begin(2_000, 3_000);
+        watch.settle();
+        let during = all.arrival(&batch(&[900, 2_500])).unwrap();
+        assert!(!watch.commit(false));
+        during.acknowledged(&accepted(4));
+        watch.settle();
+        assert!(watch.commit(false));
+        assert_eq!(taken(&watch), (vec![900], 0), "one was late before, the other is in the second read");
+        // The last attempt is taken as it is, and what may be in it is not forwarded again.
+        watch.begin(3_000, 4_000);
+        watch.settle();
+        let during = [all.arrival(&batch(&[3_500])).unwrap(), all.arrival(&batch(&[3_600])).unwrap()];
+        let [one, other] = during;
+        one.acknowledged(&accepted(2));
+        assert!(watch.commit(true));
+        other.acknowledged(&accepted(2));
+        assert_eq!(taken(&watch), (vec![], 2));
+    }
+
+    #[test]
+    fn fewer_seconds_than_meant_leave_the_rest_for_the_next_read() {
+        let all = Arc::new(Watches::default());
+        let watch = all.watch(Tenant::default(), matchers(), 0);
+        watch.begin(0, 4_000);
+        watch.settle();
+        let during = all.arrival(&batch(&[3_000])).unwrap();
+        watch.begin(0, 2_000);
+        during.acknowledged(&accepted(2));
+        watch.settle();
+        assert!(watch.commit(false));
+        assert_eq!(taken(&watch), (vec![], 0));
+    }
+
+    #[test]
+    fn as_many_late_samples_wait_as_may() {
+        let all = Arc::new(Watches::default());
+        let watch = all.watch(Tenant::default(), matchers(), i64::MAX / 2_000_000);
+        let many: Vec<i64> = (1..=LATE_MAX as i64 + 1).collect();
+        all.arrival(&batch(&many)).unwrap().acknowledged(&accepted(2 * many.len() as u64));
+        let (late, dropped) = taken(&watch);
+        assert_eq!((late.len(), dropped), (LATE_MAX, 1));
+    }
+}
