@@ -124,10 +124,12 @@ pub enum Which {
     Rules,
     /// What is forwarded.
     Forwards,
+    /// Rules of operations on the wire.
+    Wire,
 }
 
 impl Which {
-    const ALL: [Self; 5] = [Self::Scrape, Self::Checks, Self::Broker, Self::Rules, Self::Forwards];
+    const ALL: [Self; 6] = [Self::Scrape, Self::Checks, Self::Broker, Self::Rules, Self::Forwards, Self::Wire];
 
     const fn name(self) -> &'static str {
         match self {
@@ -136,6 +138,7 @@ impl Which {
             Self::Broker => "broker",
             Self::Rules => "rules",
             Self::Forwards => "forwards",
+            Self::Wire => "wire",
         }
     }
 }

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use crate::cli::files::FILES;
 use crate::cli::read_file;
 use crate::cli::web::WebOptions;
+use crate::cli::wire::{WireOptions, WireRole};
 use ogive_checks as checks;
 use ogive_checks::Checks;
 use ogive_door::Door;
@@ -75,6 +76,7 @@ pub(crate) struct Options<'a> {
     pub(crate) checks: &'a checks::CheckOptions,
     /// Checks beside those of a file of their own.
     pub(crate) more_checks: &'a checks::Config,
+    pub(crate) wire: &'a WireOptions,
     #[cfg(feature = "amqp")]
     pub(crate) amqp: &'a ogive_amqp::AmqpOptions,
 }
@@ -221,6 +223,7 @@ impl Ready {
 struct Fetching {
     scraping: Scraping,
     checks: [Checks; 2],
+    wire: WireRole,
     #[cfg(feature = "amqp")]
     queues: ogive_amqp::Inputs,
 }
@@ -230,6 +233,7 @@ impl Fetching {
         Ok(Self {
             scraping: Scraping::open(options.scrape, FILES)?,
             checks: [Checks::of(options.checks, FILES)?, Checks::open(options.more_checks, FILES)],
+            wire: WireRole::open(options.wire)?,
             #[cfg(feature = "amqp")]
             queues: ogive_amqp::Inputs::open(options.amqp, FILES)?,
         })
@@ -242,8 +246,9 @@ impl Fetching {
         let [checks, more] = self.checks;
         let (checks, more) = (checks.run(app.door.clone()), more.run(app.door.clone()));
         let scraping = self.scraping.run(app.door.clone(), app.scrape.clone());
+        let wire = self.wire.run(app.door.clone());
         async move {
-            tokio::join!(scraping, checks, more);
+            tokio::join!(scraping, checks, more, wire);
         }
     }
 }

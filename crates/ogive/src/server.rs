@@ -14,6 +14,7 @@ use crate::cli::files::FILES;
 use crate::cli::serve::QueryLimits;
 use crate::cli::web::WebOptions;
 use crate::crash_reports;
+use crate::cli::wire::WireOptions;
 use crate::forward::{self, Forwards};
 use crate::front::{self, Front, Role};
 use crate::offline_audit;
@@ -70,6 +71,7 @@ pub(crate) struct Options {
     /// Rules and who hears of alerts.
     pub(crate) alerting: alerting::AlertingOptions,
     pub(crate) checks: checks::CheckOptions,
+    pub(crate) wire: WireOptions,
     pub(crate) forward: forward::Options,
     pub(crate) crash: crash_reports::Options,
     #[cfg(feature = "amqp")]
@@ -92,6 +94,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         scrape: &options.scrape,
         checks: &options.checks,
         more_checks: &checks::Config::default(),
+        wire: &options.wire,
         #[cfg(feature = "amqp")]
         amqp: &options.amqp,
     })?;

@@ -152,6 +152,20 @@ fn a_blocked_pipeline_and_a_habit_are_named() {
     assert!(out.contains("tcp  127.0.0.1:21081  sent again 0, resets 0, zero windows 1"), "{out}");
 }
 
+#[test]
+fn the_slowest_exchanges_are_shown_with_their_heads() {
+    let (out, error, is_fine) = wire(&["--pcap", &own("connection_per_request.pcap"), "--exemplars", "3"]);
+    assert!(is_fine, "{error}");
+    let slow: Vec<&str> = out.lines().filter(|line| line.starts_with("slow  ")).collect();
+    assert_eq!(slow.len(), 3, "{out}");
+    let head = "GET /item/{n}; host: 127.0.0.1:21080; user-agent: curl/7.88.1; accept: */*";
+    assert!(slow.iter().all(|line| line.contains(head) && line.contains("  200  ")), "{out}");
+    // 204,526 ns is the slowest of the twelve, by the capture's own times.
+    assert!(slow[0].starts_with("slow  205µs (request 0s, service 205µs, response 0s)"), "{out}");
+    let (out, _, _) = wire(&["--pcap", &own("connection_per_request.pcap")]);
+    assert!(!out.contains("slow  "), "{out}");
+}
+
 /// Waits until the observer captures, or has ended because it may not.
 fn is_capturing(observer: &mut Child) -> bool {
     // A socket of the observer in /proc/net/packet says that it captures; without the right it ends.

@@ -142,6 +142,13 @@ impl Connection {
         connection
     }
 
+    /// Keeps the heads of requests, without their secrets.
+    #[must_use]
+    pub fn with_heads(mut self, keeps_heads: bool) -> Self {
+        self.exchanges.keep_heads(keeps_heads);
+        self
+    }
+
     /// The server was not heard yet, so that what is seen first of the client may continue a request. Where the first is not reported
     /// anyway, that does no harm.
     pub fn wait_for_server(&mut self) {

@@ -132,6 +132,8 @@ pub struct Exchange {
     pub doubtful: bool,
     /// Bytes of its request may have been missed.
     pub is_partial: bool,
+    /// The request's head without its secrets; only kept where [`crate::Options::keeps_heads`] says so, and where the protocol has one.
+    pub head: Option<Box<str>>,
     /// Requests of its pipeline that had to wait for its answer, and how long it kept them.
     pub stall: Option<Stall>,
 }
@@ -177,6 +179,7 @@ impl Exchange {
             by_server: false,
             doubtful: false,
             is_partial: false,
+            head: None,
             stall: None,
         }
     }
@@ -218,6 +221,7 @@ pub struct Exchanges {
     opened: u64,
     /// The next one is.
     is_partial: bool,
+    keeps_heads: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +241,19 @@ impl Exchanges {
             last_response: None,
             opened: 0,
             is_partial: false,
+            keeps_heads: false,
         }
+    }
+
+    /// Whether decoders are to keep the heads of requests.
+    #[must_use]
+    pub fn keeps_heads(&self) -> bool {
+        self.keeps_heads
+    }
+
+    /// From now on decoders keep the heads of requests, or not.
+    pub(crate) fn keep_heads(&mut self, keeps_heads: bool) {
+        self.keeps_heads = keeps_heads;
     }
 
     /// A request begins. An open one of the same id is discarded first: its answer was missed.

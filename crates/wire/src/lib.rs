@@ -50,6 +50,7 @@ mod flow;
 mod habit;
 mod hash;
 mod hpack;
+mod mask;
 mod observer;
 mod output;
 mod path;

@@ -57,6 +57,8 @@ pub struct Options {
     pub ports: Vec<(u16, &'static Protocol)>,
     /// What is looked for: everything, unless somebody says less.
     pub only: protocol::Set,
+    /// Keep the heads of requests, without their secrets ([`crate::Exchange::head`]).
+    pub keeps_heads: bool,
 }
 
 /// What an observer saw in all.
@@ -317,7 +319,7 @@ impl Observer {
             }
             Slot::Free => None,
         };
-        Hint { port, only }
+        Hint { port, only, keeps_heads: self.options.keeps_heads }
     }
 
     fn learn(&mut self, server: Endpoint, name: &'static str) {

@@ -94,6 +94,8 @@ pub struct Hint {
     pub port: Option<&'static Protocol>,
     /// What is looked for.
     pub only: Set,
+    /// Keep the heads of requests.
+    pub keeps_heads: bool,
 }
 
 /// Finds the protocol of a connection from the first bytes of one side.

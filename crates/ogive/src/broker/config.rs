@@ -17,7 +17,7 @@ use ogive_text::{duration, size as sizes};
 use serde::{Deserialize, Deserializer};
 
 use crate::cli::config_file;
-use crate::cli::{serve, web::WebOptions};
+use crate::cli::{serve, web::WebOptions, wire::WireOptions};
 use ogive_checks as checks;
 use ogive_door::reload::Marks;
 use ogive_http as http;
@@ -60,6 +60,8 @@ pub(crate) struct Listeners {
     pub(crate) amqp: ogive_amqp::AmqpOptions,
     #[command(flatten)]
     pub(crate) checks: checks::CheckOptions,
+    #[command(flatten)]
+    pub(crate) wire: WireOptions,
 }
 
 /// The spool.

@@ -83,6 +83,7 @@ pub(crate) fn run(path: &Path, crash: &crash_reports::Options, kernel: AskKernel
         scrape: &listeners.scrape,
         checks: &listeners.checks,
         more_checks: &config.checks,
+        wire: &listeners.wire,
         #[cfg(feature = "amqp")]
         amqp: &listeners.amqp,
     })?;

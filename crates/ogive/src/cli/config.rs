@@ -7,7 +7,7 @@ use clap::CommandFactory;
 
 use super::exit::EXIT_FINDING;
 use super::files::FILES;
-use super::{Cli, config_file, read_file};
+use super::{Cli, config_file, read_file, wire};
 use crate::broker;
 use ogive_alerting::alerting;
 use ogive_checks as checks;
@@ -55,6 +55,7 @@ fn mistakes(file: &Path) -> Vec<String> {
             Ok(config) => {
                 let listeners = config.listeners;
                 let mut out: Vec<String> = listeners.web.web_config.iter().filter_map(|path| web(path)).collect();
+                out.extend(listeners.wire.wire_operations.iter().filter_map(|path| wire::rules(path).err()));
                 out.extend(listeners.checks.checks.iter().filter_map(|path| tables("checks", path)));
                 #[cfg(feature = "amqp")]
                 out.extend(listeners.amqp.amqp.iter().filter_map(|path| tables("amqp", path)));
@@ -73,6 +74,7 @@ fn mistakes(file: &Path) -> Vec<String> {
         Ok(entries) => {
             let of = |entry: &config_file::Entry, path: &Path| match &*entry.name {
                 "web-config" => web(path),
+                "wire-operations" => wire::rules(path).err(),
                 option => tables(option, path),
             };
             let rules = entries.iter().filter(|entry| &*entry.name == "rules").flat_map(|entry| &entry.values);

@@ -39,7 +39,7 @@ mod token;
 mod trace;
 mod tune;
 pub(crate) mod web;
-mod wire;
+pub(crate) mod wire;
 
 pub(crate) use web::read_file;
 

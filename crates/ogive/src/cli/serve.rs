@@ -86,6 +86,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     checks: checks::CheckOptions,
     #[command(flatten)]
+    wire: super::wire::WireOptions,
+    #[command(flatten)]
     forward: forward::Options,
     #[command(flatten)]
     log: log_output::Options,
@@ -185,6 +187,7 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         flags,
         alerting: options.alerting.clone(),
         checks: options.checks.clone(),
+        wire: options.wire.clone(),
         forward: options.forward.clone(),
         crash: options.crash.clone(),
         #[cfg(feature = "amqp")]

@@ -2,10 +2,13 @@
 
 mod counters;
 mod exchanges;
+mod exemplars;
 mod export;
 mod live;
 mod measures;
 mod names;
+mod rings;
+mod role;
 mod row;
 mod series;
 mod services;
@@ -19,12 +22,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use ogive_wire::operation::{KEPT, Namer, Rules};
-use ogive_wire::{Observer, Options, Output, Protocol, file, protocol};
+use ogive_wire::{Observer, Options, Output, Protocol, file};
 
 use super::exit::EXIT_USAGE;
 use super::terminal::Terminal;
 use exchanges::Exchanges;
 use measures::Measures;
+pub(crate) use role::{WireOptions, WireRole, rules};
 use summary::Summary;
 
 /// Measures requests and responses on the wire: each one, to the nanosecond of its capture.
@@ -56,7 +60,7 @@ pub(crate) struct Wire {
     #[arg(long, value_name = "URL", requires = "interfaces")]
     to: Option<String>,
     /// What a port speaks, such as 6432=pgsql; may be repeated.
-    #[arg(long = "port", value_name = "PORT=PROTOCOL", value_parser = port)]
+    #[arg(long = "port", value_name = "PORT=PROTOCOL", value_parser = role::port)]
     ports: Vec<(u16, &'static Protocol)>,
     /// Print each exchange as a JSON object a line; times in nanoseconds after the first frame.
     #[arg(long, conflicts_with = "summary")]
@@ -67,26 +71,21 @@ pub(crate) struct Wire {
     /// Print the summary as JSON.
     #[arg(long, requires = "summary")]
     json: bool,
+    /// Keep the heads of the N slowest exchanges, with secrets masked: printed below the table, and with --to those of each second as slow traces and exemplars.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(..=100))]
+    exemplars: u16,
     /// Name HTTP operations by the rules of a file, a line each: GET /users/*/orders/** orders of a user.
-    #[arg(long, value_name = "FILE", value_parser = rules)]
+    #[arg(long, value_name = "FILE", value_parser = rules_of)]
     operations: Option<Rules>,
 }
 
-fn rules(path: &str) -> Result<Rules, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-    Rules::parse(&text).map_err(|error| format!("{path}: {error}"))
-}
-
-fn port(text: &str) -> Result<(u16, &'static Protocol), String> {
-    let (port, name) = text.split_once('=').ok_or("write it as PORT=PROTOCOL")?;
-    let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
-    let known = || protocol::TABLE.iter().map(|protocol| protocol.name).collect::<Vec<_>>().join(", ");
-    Ok((port, protocol::by_name(name).ok_or_else(|| format!("{name:?} is none of {}", known()))?))
+fn rules_of(path: &str) -> Result<Rules, String> {
+    rules(std::path::Path::new(path))
 }
 
 /// Runs the command.
 pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCode> {
-    let reading = Options { ports: options.ports.clone(), ..Options::default() };
+    let reading = Options { ports: options.ports.clone(), keeps_heads: options.exemplars > 0, ..Options::default() };
     if !options.interfaces.is_empty() {
         let settings = live::Settings {
             interfaces: options.interfaces.clone(),
@@ -96,6 +95,7 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
             to: options.to.clone(),
             options: reading,
             rules: options.operations.clone().unwrap_or_default(),
+            exemplars: usize::from(options.exemplars),
             show: match (options.exchanges, options.summary) {
                 (true, _) => sinks::Show::Exchanges,
                 (_, true) => sinks::Show::Summary { as_json: options.json },
@@ -127,7 +127,7 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
         is_whole
     } else {
         let namer = Namer::new(options.operations.clone().unwrap_or_default(), KEPT);
-        let mut measures = Measures::new(namer);
+        let mut measures = Measures::new(namer, usize::from(options.exemplars));
         let is_whole = read(&mut reader, &mut observer, &mut measures, |_, _| {})?;
         table::print(out, &measures, &observer.totals(), terminal)?;
         is_whole

@@ -134,7 +134,7 @@ impl Reader {
             && let Guess::Is(found) = protocol::detect(side, bytes, hint)
         {
             // The usual case: the first segment says it, and nothing need be kept.
-            let mut connection = Connection::new(found.name, (found.new)());
+            let mut connection = Connection::new(found.name, (found.new)()).with_heads(hint.keeps_heads);
             connection.data(side, bytes, at, acked, reporter);
             self.start(found, connection, [0; 2]);
             return;
@@ -157,7 +157,7 @@ impl Reader {
         let found = guesses.iter().find_map(|guess| if let Guess::Is(found) = guess { Some(*found) } else { None });
         if let Some(found) = found {
             let early = std::mem::take(early);
-            self.start(found, Connection::new(found.name, (found.new)()), [0; 2]);
+            self.start(found, Connection::new(found.name, (found.new)()).with_heads(hint.keeps_heads), [0; 2]);
             let State::Known { connection, .. } = &mut self.state else { return };
             for piece in early {
                 connection.data(piece.side, &piece.bytes, piece.at, piece.acked, reporter);
@@ -179,7 +179,7 @@ impl Reader {
         let State::Unknown { tries, .. } = &mut self.state else { return };
         *tries += 1;
         if let Guess::Is(found) = protocol::detect(side, bytes, hint) {
-            let mut connection = Connection::from_middle(found.name, (found.new)());
+            let mut connection = Connection::from_middle(found.name, (found.new)()).with_heads(hint.keeps_heads);
             if self.passed[1] == 0 {
                 connection.wait_for_server();
             }

@@ -6,6 +6,7 @@
 use super::line::{decimal, hexadecimal, line_len, push_text, trim_end};
 use crate::decoder::{Context, Decoder, Detection, Protocol, Side, Step};
 use crate::exchange::{Class, Exchanges, Key};
+use crate::mask;
 use crate::span::{Mark, Span};
 
 /// The row of the table.
@@ -116,7 +117,7 @@ impl Http1 {
             Some(head) => {
                 *scanned = 0;
                 match side {
-                    Side::Client => self.request(&head, cx),
+                    Side::Client => self.request(&head, &view[..head.length], cx),
                     Side::Server => self.response(&head, cx),
                 }
             }
@@ -128,11 +129,15 @@ impl Http1 {
         }
     }
 
-    fn request(&mut self, head: &Head<'_>, cx: &mut Context<'_>) -> Step {
+    fn request(&mut self, head: &Head<'_>, bytes: &[u8], cx: &mut Context<'_>) -> Step {
         let Some((method, target)) = request_line(head.line) else { return Step::Lost };
         let Some(body) = head.body else { return Step::Lost };
         let mark = cx.mark();
+        let keeps_heads = cx.exchanges.keeps_heads();
         let exchange = cx.exchanges.open(Key::Order);
+        if keeps_heads {
+            exchange.head = Some(mask::http_head(method, target, bytes).into());
+        }
         push_text(&mut exchange.op, method, MAX_TARGET);
         exchange.op.push(' ');
         // The query is not part of the operation, and may hold secrets.

@@ -1,31 +1,23 @@
-//! Live packets: a thread a ring, one table of what they measured, shown each second and sent to a server.
-//!
-//! Threads: each ring has one, which alone has its observer; they add to one [`Measures`] under a lock taken once a block.
-//! Failure: an interface that goes away ends its thread with a line on standard error, the others go on.
+//! Live packets as a command: the table of what was measured, shown each second and sent to a server.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use ogive_capture::{Counts, Fanout, Filter, Frame as RawFrame, Hardware, Ring};
 use ogive_export::Exporter;
-use ogive_wire::frame::Link;
 use ogive_wire::operation::{KEPT, Namer, Rules};
-use ogive_wire::{Observer, Options, Totals, file};
+use ogive_wire::{Options, Totals};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::export::Export;
+use super::rings::{self, Shared, lock};
 use super::sinks::{Show, Sinks};
 use super::table;
 use crate::cli::format::thousands;
 use crate::cli::terminal::Terminal;
-
-/// How long a ring is waited for at once: a stop is seen as soon.
-const WAIT_MS: u16 = 100;
 
 /// What the server is given at the end to take the last cells.
 const LAST_CELLS: Duration = Duration::from_secs(5);
@@ -41,67 +33,29 @@ pub(super) struct Settings {
     /// How operations are named.
     pub(super) rules: Rules,
     pub(super) show: Show,
-}
-
-/// What the threads share.
-#[derive(Debug)]
-struct Shared {
-    sinks: Mutex<Sinks>,
-    stop: AtomicBool,
-    drops: Arc<AtomicU64>,
-    freezes: Arc<AtomicU64>,
-    packets: Arc<AtomicU64>,
-    evicted: Arc<AtomicU64>,
-}
-
-impl Shared {
-    fn new(sinks: Mutex<Sinks>) -> Self {
-        let (drops, freezes, packets, evicted) = Default::default();
-        Self { sinks, stop: AtomicBool::new(false), drops, freezes, packets, evicted }
-    }
+    /// The slowest exchanges that are kept.
+    pub(super) exemplars: usize,
 }
 
 /// Observes until a signal or the end of the time.
 pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<ExitCode> {
-    let filter = if settings.filter_ports.is_empty() {
-        None
-    } else {
-        let filter = Filter::from_ports(&settings.filter_ports);
-        Some(filter.with_context(|| format!("at most {} ports can be filtered", ogive_capture::MAX_PORTS))?)
-    };
     // First, so that no signal is missed once packets are counted.
     let signals = Signals::new()?;
-    let mut rings = Vec::new();
-    for (number, interface) in settings.interfaces.iter().enumerate() {
-        // The process and the interface's place make a group that no other has.
-        #[allow(clippy::cast_possible_truncation, reason = "any 16 bits do")]
-        let group = (std::process::id() as u16).wrapping_add(number as u16);
-        for _ in 0..settings.shards {
-            let fanout = (settings.shards > 1).then_some(Fanout { group });
-            rings.push(Ring::open(interface, filter.as_ref(), fanout)?);
-        }
+    let filter = rings::filter(&settings.filter_ports)?;
+    let mut opened = Vec::new();
+    for interface in &settings.interfaces {
+        opened.extend(rings::open(interface, filter.as_ref(), settings.shards)?);
     }
     let namer = Namer::new(settings.rules.clone(), KEPT);
-    let sinks = Mutex::new(Sinks::new(namer, settings.show));
+    let sinks = Mutex::new(Sinks::new(namer, settings.exemplars, settings.show));
     let shared = Arc::new(Shared::new(sinks));
     let exporter = match &settings.to {
         Some(address) => Some(start_export(address, &shared)?),
         None => None,
     };
-    let spawn = |ring: Ring| {
-        let (shared, options) = (shared.clone(), settings.options.clone());
-        std::thread::Builder::new().name("ogive-wire".into()).spawn(move || observe(ring, options, &shared))
-    };
-    let threads: Vec<JoinHandle<Totals>> =
-        rings.into_iter().map(spawn).collect::<Result<_, _>>().context("starting threads")?;
+    let threads = rings::start(opened, &settings.options, &shared).context("starting threads")?;
     let outcome = watch(settings, signals, &shared, terminal);
-    // ORDERING: Release; pairs with the Acquire in `observe`; nothing but the flag itself is published.
-    shared.stop.store(true, Ordering::Release);
-    let mut totals = Totals::default();
-    for thread in threads {
-        let seen = thread.join().map_err(|_| anyhow::anyhow!("a thread of the observer panicked"))?;
-        add(&mut totals, &seen);
-    }
+    let totals = rings::stop(threads, &shared)?;
     if let Some(exporter) = exporter {
         let status = exporter.shutdown(LAST_CELLS);
         let lost = status.taken.samples - status.acknowledged.samples;
@@ -115,86 +69,9 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
 fn start_export(address: &str, shared: &Arc<Shared>) -> anyhow::Result<Exporter> {
     let exporter = Exporter::builder(address).start().context("sending to a server")?;
     let export = Export::new(exporter.cells().clone());
-    let counters = [
-        ("ogive_wire_kernel_drops_total", &shared.drops),
-        ("ogive_wire_ring_freezes_total", &shared.freezes),
-        ("ogive_wire_packets_total", &shared.packets),
-        ("ogive_wire_evicted_connections_total", &shared.evicted),
-    ];
-    for (name, counter) in counters {
-        export.counter(name, &[], counter).context("a series of the observer")?;
-    }
-    lock(&shared.sinks).measures.export = Some(export);
+    shared.send(&export);
+    lock(&shared.sinks).measures.send(export);
     Ok(exporter)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// One ring's thread.
-fn observe(mut ring: Ring, options: Options, shared: &Shared) -> Totals {
-    let mut observer = Observer::new(options);
-    let link = match ring.hardware() {
-        Hardware::Ethernet => Link::Ethernet,
-        Hardware::Ip => Link::Raw,
-    };
-    let (mut last, mut before, mut evicted) = (0, Counts::default(), 0);
-    let (mut is_stopping, mut drained) = (false, 0);
-    loop {
-        let is_ready = match ring.wait(WAIT_MS) {
-            Ok(is_ready) => is_ready,
-            Err(error) => {
-                eprintln!("ogive: {error}");
-                break;
-            }
-        };
-        if is_ready {
-            let mut sinks = lock(&shared.sinks);
-            ring.read_block(|raw: RawFrame<'_>| {
-                last = raw.at;
-                sinks.frame(last);
-                let frame = file::Frame { at: raw.at, link, bytes: raw.bytes, length: raw.length };
-                observer.frame(&frame, &mut *sinks);
-            });
-        } else {
-            // Nothing came for a while, so that much time has passed.
-            last += i64::from(WAIT_MS) * 1_000_000;
-            observer.tick(last, &mut *lock(&shared.sinks));
-            // Every block that was open when the stop came has been handed over by now.
-            if is_stopping {
-                break;
-            }
-        }
-        let counts = ring.counts();
-        // ORDERING: Relaxed throughout; counters that are only read for show and export.
-        shared.drops.fetch_add(counts.drops - before.drops, Ordering::Relaxed);
-        shared.freezes.fetch_add(counts.freezes - before.freezes, Ordering::Relaxed);
-        shared.packets.fetch_add(counts.packets - before.packets, Ordering::Relaxed);
-        let total = observer.totals().evicted;
-        shared.evicted.fetch_add(total - evicted, Ordering::Relaxed);
-        (before, evicted) = (counts, total);
-        // ORDERING: Acquire; pairs with the Release in `run`.
-        is_stopping = shared.stop.load(Ordering::Acquire);
-        drained += usize::from(is_stopping);
-        if drained > ogive_capture::BLOCKS {
-            // Packets come faster than they are read, or without end.
-            break;
-        }
-    }
-    observer.finish(&mut *lock(&shared.sinks));
-    observer.totals()
-}
-
-fn add(sum: &mut Totals, one: &Totals) {
-    sum.frames += one.frames;
-    sum.bytes += one.bytes;
-    sum.connections += one.connections;
-    sum.evicted += one.evicted;
-    sum.fragments_dropped += one.fragments_dropped;
-    sum.ignored.iter_mut().zip(one.ignored).for_each(|(sum, one)| *sum += one);
-    sum.first = [sum.first, one.first].into_iter().flatten().min();
-    sum.last = [sum.last, one.last].into_iter().flatten().max();
 }
 
 /// The signals that end an observation, taken note of from the moment of their making.

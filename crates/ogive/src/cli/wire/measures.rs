@@ -11,6 +11,7 @@ use ogive_wire::{
 };
 
 use super::counters::Counters;
+use super::exemplars::Exemplars;
 use super::export::Export;
 use super::names;
 use super::row::{Row, RowKey};
@@ -45,14 +46,22 @@ pub(super) struct Measures {
     services: Services,
     counters: Counters,
     pub(super) connections: u64,
+    /// The slowest exchanges.
+    pub(super) exemplars: Exemplars,
     /// Where it is sent as well.
-    pub(super) export: Option<Export>,
+    export: Option<Export>,
 }
 
 impl Measures {
     /// Nothing yet, with operations named by `namer`.
-    pub(super) fn new(namer: Namer) -> Self {
-        Self { namer, ..Self::default() }
+    pub(super) fn new(namer: Namer, exemplars: usize) -> Self {
+        Self { namer, exemplars: Exemplars::new(exemplars, None), ..Self::default() }
+    }
+
+    /// Sends what is measured from now on, and each second its slowest exchanges, as many as are kept.
+    pub(super) fn send(&mut self, export: Export) {
+        self.exemplars = Exemplars::new(self.exemplars.limit(), Some(&export));
+        self.export = Some(export);
     }
 
     fn key(&mut self, path: &Path, exchange: &Exchange) -> RowKey {
@@ -84,6 +93,7 @@ impl Measures {
 impl Output for Measures {
     fn answered(&mut self, path: &Path, exchange: &Exchange) {
         let key = self.key(path, exchange);
+        self.exemplars.answered(&key, path, exchange);
         match self.rows.get_mut(&key) {
             Some(row) => row.record(exchange),
             None => {

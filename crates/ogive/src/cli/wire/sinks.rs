@@ -12,6 +12,8 @@ use super::summary::Summary;
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Show {
+    /// Nothing: a role has no terminal.
+    Nothing,
     /// The table, drawn anew in a terminal, and at the end.
     Table,
     /// Each exchange as it is certain.
@@ -35,9 +37,9 @@ impl std::fmt::Debug for Sinks {
 }
 
 impl Sinks {
-    pub(super) fn new(namer: Namer, show: Show) -> Self {
+    pub(super) fn new(namer: Namer, exemplars: usize, show: Show) -> Self {
         Self {
-            measures: Measures::new(namer),
+            measures: Measures::new(namer, exemplars),
             exchanges: (show == Show::Exchanges).then(|| Exchanges::new(BufWriter::new(io::stdout()))),
             summary: matches!(show, Show::Summary { .. }).then(Summary::default),
             has_begun: false,

@@ -54,6 +54,9 @@ pub(super) fn print(mut out: impl Write, measures: &Measures, totals: &Totals, t
     if folded > 0 {
         writeln!(out, "operations too rare for a row of their own, in other: {} exchanges", thousands(folded))?;
     }
+    for line in measures.exemplars.lines() {
+        writeln!(out, "{line}")?;
+    }
     for finding in measures.findings.iter().take(MAX_PRINTED) {
         writeln!(out, "finding  {}", sentence(finding))?;
     }

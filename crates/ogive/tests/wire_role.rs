@@ -1,0 +1,186 @@
+//! The wire observer inside a server and a broker: `[wire]` of their files, its cells among their own, and what happens without the right.
+//!
+//! Needs the right to capture on loopback (root); without it the first test says so in one line and is skipped.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+use common::brokers::{broker, url};
+use common::{Server, eventually};
+
+const REQUESTS: usize = 40;
+
+/// The first one shows that somebody measures, the second is asked for an exact number of times.
+const FIRST: &[u8] = b"GET /a/1?k=hunter2 HTTP/1.1\r\nCookie: hunter2\r\n\r\n";
+const SECOND: &[u8] = b"GET /b/1?k=hunter2 HTTP/1.1\r\nCookie: hunter2\r\n\r\n";
+
+/// Answers every request of one connection after another.
+fn serve() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut request = [0; FIRST.len()];
+            while stream.read_exact(&mut request).is_ok() {
+                stream.write_all(b"HTTP/1.1 204 No\r\n\r\n").unwrap();
+            }
+        }
+    });
+    port
+}
+
+fn ask(port: u16, request: &[u8]) {
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut response = [0; 19];
+    for _ in 0..REQUESTS {
+        client.write_all(request).unwrap();
+        client.read_exact(&mut response).unwrap();
+    }
+}
+
+/// Whether this process may capture: the capability with the number 13.
+fn may_capture() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
+    u64::from_str_radix(effective, 16).unwrap() >> 13 & 1 == 1
+}
+
+#[test]
+fn a_server_and_a_broker_measure_what_goes_over_their_interfaces() {
+    if !may_capture() {
+        println!("skipped: capturing needs CAP_NET_RAW");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let port = serve();
+    let rules = directory.path().join("operations.txt");
+    std::fs::write(&rules, "GET /a/* an a\nGET /b/* a b\n").unwrap();
+    let wire = format!(
+        "[wire]\ninterface = \"lo\"\nonly = [\"{port}\"]\noperations = \"{}\"\nexemplars = 5\n",
+        rules.display()
+    );
+    let config = directory.path().join("ogive.toml");
+    let data = directory.path().join("data");
+    std::fs::write(&config, format!("listen = \"127.0.0.1:0\"\ndata = \"{}\"\n{wire}", data.display())).unwrap();
+    let check = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["config", "check"]).arg(&config).status().unwrap();
+    assert!(check.success());
+    let server = Server::try_command(directory.path(), &["serve", "-c", config.to_str().unwrap()]).unwrap();
+    server.becomes("ogive_wire_failed_interfaces", 0.0);
+    let of = |name: &str, operation: &str| {
+        format!("{name}(sum_over_time(ogive_wire_total_seconds{{operation=\"{operation}\"}}[1h]))")
+    };
+    let count = |operation: &str| format!("sum({})", of("histogram_count", operation));
+    // The ring may open after the server serves: a request that it saw says that it is there.
+    eventually("the first request is measured", || {
+        ask(port, FIRST);
+        server.number(&count("an a")).filter(|seen| *seen > 0.0)
+    });
+    ask(port, SECOND);
+    server.becomes(&count("a b"), REQUESTS as f64);
+    let sizes = "sum(histogram_sum(sum_over_time(ogive_wire_request_bytes{operation=\"a b\"}[1h])))";
+    server.becomes(sizes, (REQUESTS * SECOND.len()) as f64);
+    assert!(server.number("sum(histogram_count(sum_over_time(ogive_wire_tcp_connect_seconds[1h])))").unwrap() >= 2.0);
+    // The slowest of each second are slow traces of the histogram, with their heads beside them and without the secrets.
+    let (status, answer) = server.get("/v1/traces?query=ogive_wire_total_seconds");
+    assert_eq!(status, 200, "{answer}");
+    let traces = answer["data"]["traces"].as_array().unwrap();
+    assert!(!traces.is_empty() && answer["data"]["invalid"] == 0, "{answer}");
+    let names: Vec<_> =
+        traces[0]["stages"].as_array().unwrap().iter().map(|stage| stage["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["request", "service", "response"]);
+    assert!(["an a", "a b"].contains(&traces[0]["path"].as_str().unwrap()), "{}", traces[0]);
+    assert!(!traces[0]["cell"].is_null(), "{}", traces[0]);
+    let heads = common::brokers::texts(&server, "ogive_wire_total_seconds_exemplar");
+    assert!(heads.iter().any(|text| text.contains("GET /a/{n}?k=***; cookie: ***")), "{heads:?}");
+    assert!(!heads.iter().any(|text| text.contains("hunter2")), "{heads:?}");
+    // New rules come into force; wrong ones do not.
+    std::fs::write(&rules, "GET /b/* a new b\n").unwrap();
+    server.signal("HUP");
+    server.becomes("max(max_over_time(ogive_config_reloads_total{config=\"wire\"}[1h]))", 1.0);
+    ask(port, SECOND);
+    server.becomes(&count("a new b"), REQUESTS as f64);
+
+    // A broker does the same, and brings the cells to the server.
+    let path = directory.path().join("broker.toml");
+    let spool = directory.path().join("spool");
+    let text = format!(
+        "name = \"edge\"\nlisten = \"127.0.0.1:0\"\n{wire}[spool]\ndirectory = \"{}\"\n[[destination]]\nname = \"dc\"\nendpoints = [{:?}]\n",
+        spool.display(),
+        url(&server)
+    );
+    std::fs::write(&path, text).unwrap();
+    let broker = broker(&path);
+    let of_broker = "sum(histogram_count(sum_over_time(ogive_wire_total_seconds{broker=\"edge\"}[1h])))";
+    eventually("a broker's cells arrive", || {
+        ask(port, FIRST);
+        server.number(of_broker).filter(|seen| *seen > 0.0)
+    });
+    drop(broker);
+}
+
+#[test]
+fn without_the_right_the_server_starts_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = if may_capture() {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", "-net_raw", "--inh-caps", "-net_raw", env!("CARGO_BIN_EXE_ogive")]);
+        command
+    } else {
+        Command::new(env!("CARGO_BIN_EXE_ogive"))
+    };
+    let data = directory.path().to_str().unwrap();
+    let mut child = command
+        .args(["serve", "--listen", "127.0.0.1:0", "--data", data, "--wire-interface", "lo"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut address, mut said) = (None, None);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    while address.is_none() || said.is_none() {
+        let line = lines.next().expect("the server serves and says what it does not measure").unwrap();
+        if let Some((_, rest)) = line.split_once("serving http://") {
+            address = rest.split('/').next().map(str::to_owned);
+        }
+        if line.contains("what goes over lo is not measured") {
+            said = Some(line);
+        }
+    }
+    assert!(said.as_ref().unwrap().contains("CAP_NET_RAW"), "{said:?}");
+    let address = address.unwrap();
+    let query = format!("GET /api/v1/query?query={} HTTP/1.1", common::form("ogive_wire_failed_interfaces"));
+    eventually("it is counted", || {
+        let (_, answer) = common::request_at(&address, &query, b"").ok()?;
+        answer.contains("\"1\"").then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn mistakes_in_the_table_are_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |table: &str| {
+        let config = directory.path().join("ogive.toml");
+        std::fs::write(&config, format!("[wire]\n{table}\n")).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["config", "check"]).arg(&config).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert!(check("interface = [\"eth0\", \"lo\"]\nport = [\"6432=pgsql\"]\nshards = 2").0);
+    let rules = directory.path().join("rules.txt");
+    std::fs::write(&rules, "GET\n").unwrap();
+    let operations = format!("operations = \"{}\"", rules.display());
+    for (table, said) in [
+        ("interfaces = \"lo\"", "interface"),
+        ("port = \"6432=nonsense\"", "http1"),
+        ("only = \"many\"", "line 2"),
+        ("shards = 0", "1..=64"),
+        (&operations, "line 1"),
+    ] {
+        let (is_fine, error) = check(table);
+        assert!(!is_fine && error.contains(said), "{table}: {error}");
+    }
+}
