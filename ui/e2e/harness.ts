@@ -181,6 +181,8 @@ export interface View {
   total: number;
   /** Slots that have slow traces. */
   marks: number[];
+  /** Runs of slots that may still get data: the first and the last of each. */
+  pending: [number, number][];
 }
 
 /** Opens a page, and fails the test on any error that the page throws. */

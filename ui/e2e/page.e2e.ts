@@ -339,6 +339,54 @@ describe("data that are sent", () => {
     await page.close();
   });
 
+  test("seconds that a sender may still deliver are drawn apart from empty ones", async () => {
+    const name = "e2e_flushed_seconds";
+    const source = crypto.randomUUID();
+    const begun = Math.floor(Date.now() / 1000);
+    let sequence = 0;
+    // One cell for each of the last five seconds, every five seconds.
+    const flush = async (): Promise<void> => {
+      const end = Math.floor(Date.now() / 1000);
+      const cell = (ago: number) => ({ series: 0, time_ms: (end - ago) * 1000, histogram: { bins: { "1.2e-3": 40, "3.5e-2": 10 } } });
+      const series = [{ labels: { __name__: name }, kind: "histogram", temporality: "delta", unit: "s", width_ms: 1000 }];
+      await server.push({ source, sequence: ++sequence, series, samples: [0, 1, 2, 3, 4].map(cell) });
+    };
+    await flush();
+    const timer = setInterval(() => void flush(), 5_000);
+    const { page, errors } = await open(browser, `${server.url}/?query=${name}&range=1m&q=&density=0`);
+    try {
+      const now = await viewWhen(page, (one) => one.columns >= 5 && one.pending.length > 0);
+      // What is under the hatching is the commonest colour of a slot.
+      const ground = async (of: View, slot: number): Promise<string> => {
+        const { width } = new Places(of);
+        const points = Array.from({ length: of.plotHeight }, (_, y): Point => [of.left + (slot - of.first + 0.5) * width, of.top + y + 0.5]);
+        const counts = new Map<string, number>();
+        for (const pixel of await pixels(page, points)) counts.set(String(pixel), (counts.get(String(pixel)) ?? 0) + 1);
+        return ([...counts].sort((a, b) => b[1] - a[1])[0] as [string, number])[0];
+      };
+      // A slot before the first flush is empty. The picture moves: both are looked at until they were in one picture.
+      const empty = begun - 20;
+      await expect
+        .poll(async () => {
+          const seen = await view(page);
+          const waiting = seen.pending.at(-1)?.[1];
+          if (waiting === undefined || empty < seen.first) return "no slot waits, or none is empty";
+          const colours = [await ground(seen, waiting), await ground(seen, empty)];
+          const again = await view(page);
+          if (again.first !== seen.first || !again.pending.some(([from, to]) => from <= waiting && waiting <= to)) return "it moved";
+          return colours[0] === colours[1] ? "alike" : "apart";
+        })
+        .toBe("apart");
+      // The late cells come, and take the place of what was not known.
+      const waited = now.pending[0]![0];
+      await expect.poll(() => drawn(page, () => waited)).toBeGreaterThan(0);
+      expect((await view(page)).pending.some(([from, to]) => from <= waited && waited <= to)).toBe(false);
+    } finally {
+      clearInterval(timer);
+    }
+    expect(errors).toEqual([]);
+    await page.close();
+  });
 });
 
 describe("a server that goes and comes", () => {

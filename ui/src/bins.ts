@@ -11,6 +11,8 @@ export interface WireColumn {
   from?: number;
   /** Null where nothing is claimed: data of this second may still come. */
   count: string | number | null;
+  /** What a live column claims: `known`, `partial`, or `unknown`. */
+  state?: string;
   sum: number | null;
   min: number | null;
   max: number | null;
@@ -36,6 +38,8 @@ export interface Column {
   /** Slots of the picture that it is drawn over. */
   readonly slots: number;
   readonly count: number;
+  /** Nothing is known of it yet: not even that it is empty. */
+  readonly unknown: boolean;
   /** The count as it came, for numbers beyond 2^53. */
   readonly countText: string;
   readonly sum: number | null;
@@ -88,6 +92,7 @@ export class BinTable {
       from: wire.from ?? null,
       slots: 1,
       count: Number(wire.count),
+      unknown: wire.state === "unknown",
       countText: String(wire.count ?? 0),
       sum: wire.sum,
       min: wire.min,
@@ -156,6 +161,7 @@ export function mergeInto(table: BinTable, columns: readonly Column[], t: number
     from: null,
     slots: 1,
     count: merged.total,
+    unknown: false,
     countText: String(merged.total),
     sum: merged.sum,
     min: merged.min,

@@ -14,6 +14,7 @@ import { palette, paletteWords, type PaletteName, type Rgb, type Scaling, type T
 import { formatClock, formatDate, formatValue } from "./format.ts";
 import { drawMarginal } from "./marginal.ts";
 import { drawMark, spaced } from "./marks.ts";
+import { Pending } from "./pending.ts";
 import type { QuantileName } from "./state.ts";
 import { ink } from "./theme.ts";
 
@@ -48,6 +49,8 @@ const COVERED = 0.5;
 export class Heatmap {
   /** Columns by slot; one that covers several stands in each. */
   readonly columns = new Map<number, Column>();
+  /** Seconds at the live edge that may still get data. */
+  readonly pending = new Pending();
   /** Slow traces of each slot that has any. */
   readonly marks = new Map<number, number>();
   step = 1;
@@ -107,6 +110,8 @@ export class Heatmap {
     this.columns.clear();
     for (const column of columns) this.columns.set(this.slotOf(column), column);
     for (const column of columns) this.spread(column);
+    if (step === 1) this.pending.keep(this.first, this.last, this.columns);
+    else this.pending.clear();
     this.fit();
   }
 
@@ -142,6 +147,7 @@ export class Heatmap {
   add(column: Column, follow: boolean): void {
     const slot = this.slotOf(column);
     const painted = column.count > 0 ? this.spread(column) : [slot];
+    for (const one of painted) this.pending.note(one, column.unknown && !this.columns.has(one));
     if (follow && slot > this.last) {
       const moved = slot - this.last;
       for (let gone = this.first; gone < this.first + moved && gone <= this.last; gone++) this.columns.delete(gone);
@@ -149,6 +155,7 @@ export class Heatmap {
       for (let blank = this.last + 1; blank <= slot; blank++) this.cells.paintOne(blank, this.columns.get(blank));
       this.first += moved;
       this.last = slot;
+      this.pending.keep(this.first, this.last, this.columns);
     }
     if (slot < this.first || slot > this.last) return;
     if (column.count > 0 && this.outgrows(column)) this.fit(true);
@@ -285,6 +292,7 @@ export class Heatmap {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, layout.width, layout.height);
     this.drawGround();
+    this.drawPending();
     if (this.axis !== null) {
       const width = Math.round(layout.plotWidth * ratio);
       this.cells.show(context, this.first, this.last, Math.round(layout.left * ratio), Math.round(layout.top * ratio), width);
@@ -318,6 +326,16 @@ export class Heatmap {
     }
     context.stroke();
     context.restore();
+  }
+
+  /** A veil over seconds that may still get data, so that nobody takes them for empty ones. */
+  private drawPending(): void {
+    const { context, layout } = this;
+    context.fillStyle = ink("pending");
+    for (const [first, last] of this.pending.runs()) {
+      const [[from], [, to]] = [this.slotSpan(first), this.slotSpan(last)];
+      context.fillRect(from, layout.top, to - from, layout.plotHeight);
+    }
   }
 
   private drawAxes(): void {
@@ -455,7 +473,7 @@ export class Heatmap {
     const { left, top, plotWidth, plotHeight } = this.layout;
     this.canvas.dataset["view"] = JSON.stringify({
       ...{ left, top, plotWidth, plotHeight, ratio: this.ratio, step: this.step, first: this.first, last: this.last },
-      ...{ domain: this.domain, max: this.max, columns: this.own.size, total: this.merged?.total ?? null, marks: [...this.marks.keys()] },
+      ...{ domain: this.domain, max: this.max, columns: this.own.size, total: this.merged?.total ?? null, marks: [...this.marks.keys()], pending: this.pending.runs() },
     });
   }
 }

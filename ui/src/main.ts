@@ -495,8 +495,7 @@ class Page {
 
   /** A second became another one: drawn where seconds are drawn, asked for where columns are wider. */
   private correct(column: ReturnType<BinTable["column"]>): void {
-    // A second that is known to be empty now looks as before: nothing was drawn there.
-    if (document.hidden || column.count === 0) return;
+    if (document.hidden || (column.count === 0 && (this.shown !== "map" || this.map.step !== 1))) return;
     if (this.shown === "empty") return void this.load();
     if (this.shown !== "map") return;
     if (this.map.step !== 1) return void this.fetchTail(column.t, 1);

@@ -308,7 +308,7 @@ export class Pointer {
     const end = column === undefined ? cursor.slot * map.step : map.slotOf(column) * map.step;
     const when = el("div", { class: "when" }, el("b", {}, formatClock(end)), ` ${formatDate(end)} · ${formatDuration((column?.slots ?? 1) * map.step)}`);
     if (column === undefined) {
-      this.box.replaceChildren(when, el("div", { class: "none" }, "No data in this column."));
+      this.box.replaceChildren(when, el("div", { class: "none" }, this.map.pending.has(cursor.slot) ? "Not known yet: data may still come." : "No data in this column."));
       return;
     }
     const rows: [string, string, string?][] = [];
