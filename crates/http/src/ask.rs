@@ -14,8 +14,9 @@ use ogive_model::{
 use ogive_query::{Engine, EngineOptions, series_bytes};
 
 use super::App;
+use super::client::Client;
 use super::error::ApiError;
-use super::place::{Asked, Client, Place};
+use super::place::{Asked, Place};
 
 /// Whether the work is still wanted, and its place among what runs.
 #[derive(Clone)]

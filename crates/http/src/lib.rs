@@ -20,6 +20,7 @@ mod body;
 mod catalog;
 mod cells;
 mod classic_buckets;
+mod client;
 mod columns;
 mod compression;
 mod continuous;
@@ -28,6 +29,7 @@ mod detections;
 mod error;
 mod exemplars;
 mod expressions;
+mod fair;
 mod federate;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
@@ -183,7 +185,7 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .fallback(page::get)
         .layer(DefaultBodyLimit::max(COMMAND_BYTES_MAX))
-        .layer(axum::middleware::from_fn(place::carry))
+        .layer(axum::middleware::from_fn(client::carry))
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::check))
         .layer(axum::middleware::from_fn_with_state(app.cors.clone(), cors::apply))
         .layer(axum::middleware::from_fn_with_state(app.clone(), measure))

@@ -21,8 +21,8 @@ use tokio::time::Sleep;
 
 use super::App;
 use super::ask::{Cancel, ask};
+use super::client::Client;
 use super::error::ApiError;
-use super::place::Client;
 
 /// 64 KiB: some hundred series of an answer, written in less than a millisecond.
 pub(super) const PIECE_BYTES: usize = 64 << 10;

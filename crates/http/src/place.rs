@@ -2,24 +2,25 @@
 //! behind large ones; and of all of them only some for one client, so that nobody waits behind one client alone.
 //!
 //! Invariants: what runs has a place. Who waits for one among the large gives its own to others meanwhile, as long as no more than
-//! [`WAITING`] wait so; places among the large are given in the order of asking. A client is a tenant, and of it a login and an address;
-//! it holds no more than [`share`] of any kind of place.
+//! [`WAITING`] wait so. A client is a tenant, and of it a login and an address; it holds no more than [`share`] of any kind of place, and a
+//! login and address no more than that under all tenants. A place that several wait for goes to the one who has lately used least
+//! ([`super::fair`]).
 //! Threads: who waits does so on the thread of its query; [`WAITING`] of those are there beside those of queries that run.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use axum::extract::Request;
-use axum::middleware::Next;
-use axum::response::Response;
+use ogive_probe::Clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::peer::{Asker, TENANT_HEADER};
+use super::client::Client;
+use super::fair::{Permit, Queue, Usage, share};
 
 /// 4 queries run at once: twice the processors of a small machine; more would only share them.
 pub(super) const SMALL: usize = 4;
@@ -36,43 +37,16 @@ const SAMPLES_SMALL_MAX: usize = 4 << 20;
 /// So often who waits looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How many of `places` one client may have: three quarters, and never all.
-pub(super) const fn share(places: usize) -> usize {
-    if places < 8 { places - 1 } else { places - places / 4 }
+/// Places of each kind, all that there are.
+struct All {
+    small: Queue,
+    large: Queue,
+    waiting: Arc<Semaphore>,
+    asked: Arc<Semaphore>,
+    usage: Arc<Mutex<Usage>>,
 }
 
-/// Who asks: a text that is the same for all requests of one client.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Client(String);
-
-tokio::task_local! {
-    static CLIENT: Client;
-}
-
-impl Client {
-    fn new(request: &Request) -> Self {
-        let tenant = request.headers().get(TENANT_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()));
-        let asker = request.extensions().get::<Asker>().map(ToString::to_string);
-        Self(format!("{}\n{}", tenant.unwrap_or_default(), asker.unwrap_or_default()))
-    }
-
-    /// Whose request this task answers; the server's own when it answers none.
-    pub(super) fn current() -> Self {
-        CLIENT.try_with(Self::clone).unwrap_or_default()
-    }
-
-    /// Does `work` in the name of the client.
-    pub(super) async fn scope<T>(self, work: impl Future<Output = T>) -> T {
-        CLIENT.scope(self, work).await
-    }
-}
-
-/// Answers a request in the name of its client.
-pub(super) async fn carry(request: Request, next: Next) -> Response {
-    Client::new(&request).scope(next.run(request)).await
-}
-
-/// Places of each kind: all that there are, or those of one client.
+/// Places of each kind that are one client's.
 #[derive(Debug)]
 struct Kinds {
     small: Arc<Semaphore>,
@@ -82,80 +56,105 @@ struct Kinds {
 }
 
 impl Kinds {
-    fn new(of: impl Fn(usize) -> usize) -> Arc<Self> {
+    fn new() -> Arc<Self> {
         let [small, large, waiting, asked] =
-            [SMALL, LARGE, WAITING, ASKED].map(|places| Arc::new(Semaphore::new(of(places))));
+            [SMALL, LARGE, WAITING, ASKED].map(|places| Arc::new(Semaphore::new(share(places))));
         Arc::new(Self { small, large, waiting, asked })
     }
+}
+
+fn now_ns() -> u64 {
+    Clock::global().now()
 }
 
 /// All places.
 #[derive(Clone)]
 pub(super) struct Places {
-    all: Arc<Kinds>,
+    all: Arc<All>,
     /// Those of the clients that have any now.
     clients: Arc<Mutex<HashMap<Client, Weak<Kinds>>>>,
 }
 
 /// A place and the client's own right to it.
-type Held = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+type Held = (Permit, OwnedSemaphorePermit);
 
 /// One among those who may ask.
 pub(super) struct Asked {
+    client: Client,
     own: Arc<Kinds>,
-    _held: Held,
+    _held: (OwnedSemaphorePermit, OwnedSemaphorePermit),
 }
 
 impl Places {
     pub(super) fn new() -> Self {
-        Self { all: Kinds::new(|places| places), clients: Arc::default() }
+        let usage = Arc::default();
+        let [small, large] = [SMALL, LARGE].map(|places| Queue::new(places, &usage, now_ns));
+        let [waiting, asked] = [WAITING, ASKED].map(|places| Arc::new(Semaphore::new(places)));
+        Self { all: Arc::new(All { small, large, waiting, asked, usage }), clients: Arc::default() }
     }
 
     /// Places among the small that nobody has.
     #[cfg(test)]
     pub(super) fn free_small(&self) -> usize {
-        self.all.small.available_permits()
+        self.all.small.free()
     }
 
-    fn own(&self, client: Client) -> Arc<Kinds> {
+    fn own(&self, client: &Client) -> Arc<Kinds> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = clients.get(&client).and_then(Weak::upgrade) {
+        if let Some(own) = clients.get(client).and_then(Weak::upgrade) {
             return own;
         }
         clients.retain(|_, own| own.strong_count() > 0);
-        let own = Kinds::new(share);
-        clients.insert(client, Arc::downgrade(&own));
+        let own = Kinds::new();
+        clients.insert(client.clone(), Arc::downgrade(&own));
         own
     }
 
     /// Lets `client` ask, unless it or all together ask for much already.
     pub(super) fn ask(&self, client: Client) -> Option<Asked> {
-        let own = self.own(client);
+        let own = self.own(&client);
         let of_client = own.asked.clone().try_acquire_owned().ok()?;
         let of_all = self.all.asked.clone().try_acquire_owned().ok()?;
-        Some(Asked { own, _held: (of_client, of_all) })
+        Some(Asked { client, own, _held: (of_client, of_all) })
     }
 
     /// The next place among the small.
     pub(super) async fn take(&self, asked: &Asked) -> Place {
         let own = Arc::clone(&asked.own);
-        let held = both(own.small.clone(), self.all.small.clone()).await;
-        Place { held: Mutex::new((Some(held), false)), own, all: Arc::clone(&self.all) }
+        let held = both(&asked.client, own.small.clone(), self.all.small.clone()).await;
+        let client = asked.client.clone();
+        let held = Mutex::new((Some(held), false));
+        Place { held, client, own, all: Arc::clone(&self.all), from_ns: now_ns(), waited_ns: AtomicU64::new(0) }
     }
 }
 
 /// The client's right first: who waits for that takes nobody else's place.
-async fn both(own: Arc<Semaphore>, all: Arc<Semaphore>) -> Held {
+async fn both(client: &Client, own: Arc<Semaphore>, all: Queue) -> Held {
     let own = own.acquire_owned().await.expect("the semaphore is never closed");
-    (own, all.acquire_owned().await.expect("the semaphore is never closed"))
+    (all.take(client.clone()).await, own)
 }
 
 /// A place that is held.
 pub(super) struct Place {
     /// And whether it is one among the large.
     held: Mutex<(Option<Held>, bool)>,
+    client: Client,
     own: Arc<Kinds>,
-    all: Arc<Kinds>,
+    all: Arc<All>,
+    from_ns: u64,
+    /// Of the time since then, that without a place.
+    waited_ns: AtomicU64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let now_ns = now_ns();
+        // ORDERING: Relaxed; who drops it has it alone.
+        let waited_ns = self.waited_ns.load(Ordering::Relaxed);
+        let held_ns = now_ns.saturating_sub(self.from_ns).saturating_sub(waited_ns);
+        // Before the place goes: who gets it next is chosen by what was used.
+        self.all.usage.lock().unwrap_or_else(PoisonError::into_inner).add(&self.client, held_ns, now_ns);
+    }
 }
 
 impl Place {
@@ -174,7 +173,11 @@ impl Place {
         if waiting.is_some() {
             held.0 = None;
         }
-        if let Some(large) = wait(both(self.own.large.clone(), self.all.large.clone()), is_gone) {
+        let from_ns = now_ns();
+        let large = wait(both(&self.client, self.own.large.clone(), self.all.large.clone()), is_gone);
+        // ORDERING: Relaxed; it is read when nobody else has the place.
+        self.waited_ns.fetch_add(now_ns().saturating_sub(from_ns), Ordering::Relaxed);
+        if let Some(large) = large {
             *held = (Some(large), true);
         }
     }
@@ -207,16 +210,16 @@ fn wait<T>(future: impl Future<Output = T>, is_gone: impl Fn() -> bool) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
 
-    fn free(kinds: &Kinds) -> [usize; 3] {
-        [&kinds.small, &kinds.large, &kinds.waiting].map(|one| one.available_permits())
+    fn free(all: &All) -> [usize; 3] {
+        [all.small.free(), all.large.free(), all.waiting.available_permits()]
     }
 
     fn client(name: &str) -> Client {
-        Client(name.into())
+        Client { asker: name.into(), ..Client::default() }
     }
 
     async fn taken(places: &Places, name: &str) -> Place {
@@ -261,10 +264,11 @@ mod tests {
     #[tokio::test]
     async fn more_than_may_wait_keep_their_places() {
         let places = Places::new();
-        let (_large, _waiting) = (
-            places.all.large.clone().acquire_many_owned(LARGE as u32).await,
-            places.all.waiting.acquire_many(WAITING as u32).await,
-        );
+        let mut large = Vec::new();
+        for at in 0..LARGE {
+            large.push(places.all.large.clone().take(client(&at.to_string())).await);
+        }
+        let _waiting = places.all.waiting.acquire_many(WAITING as u32).await;
         let place = taken(&places, "").await;
         place.fit(usize::MAX, 0, || true);
         assert_eq!(free(&places.all)[0], SMALL - 1);
@@ -295,6 +299,29 @@ mod tests {
         drop((asked, large));
         drop(places.ask(client("new")));
         assert_eq!(places.clients.lock().unwrap().len(), 1, "who has nothing is forgotten");
+    }
+
+    /// Under a tenant of each query one address had all places.
+    #[tokio::test]
+    async fn one_address_leaves_a_place_to_others_under_all_its_tenants() {
+        let places = Places::new();
+        let of = |tenant: usize, asker: &str| Client { tenant: tenant.to_string(), asker: asker.into() };
+        let mut held = Vec::new();
+        for tenant in 0..share(SMALL) {
+            let asked = places.ask(of(tenant, "10.0.0.1")).unwrap();
+            held.push(places.take(&asked).await);
+        }
+        let asked = places.ask(of(9, "10.0.0.1")).unwrap();
+        let mut next = Box::pin(places.take(&asked));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(next.as_mut().poll(&mut context).is_pending(), "the share of its address is used up");
+        let other = places.ask(of(9, "10.0.0.2")).unwrap();
+        let other = places.take(&other).await;
+        assert_eq!(free(&places.all)[0], 0);
+        drop(held.pop());
+        assert!(next.as_mut().poll(&mut context).is_ready());
+        drop((held, other, next));
+        assert_eq!(free(&places.all)[0], SMALL);
     }
 
     #[test]
