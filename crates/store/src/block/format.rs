@@ -11,7 +11,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"OGIVEBLK";
 pub(crate) const MAGIC_END: [u8; 8] = *b"OGIVEEND";
 /// Version 4 is that of rollups, 6 that of samples as they came, which may have a dictionary and filters for texts; 5 is the same before
 /// there were filters. Since 4 all but the chunks is there twice. 2 and 3 are the same without, 1 is from before there were dictionaries; all are read as ever.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 pub(crate) const VERSION_ROLLUP: u32 = 4;
 const VERSION_TWINNED: u32 = 4;
 /// Magic, version, checksum of both.
@@ -82,7 +82,7 @@ pub(crate) fn check_section(id: SectionId, length: u64) -> Result<(), Error> {
 
 /// Whether a block of `version` says whether it has a dictionary.
 pub(crate) const fn tells_dictionary(version: u32) -> bool {
-    matches!(version, 3 | 5 | 6)
+    matches!(version, 3 | 5 | 6 | 7)
 }
 
 /// Whether a block of `version` has twins.

@@ -24,6 +24,7 @@ use crate::block::series::{self, ChunkEntry, Entry};
 use crate::bytes::Broken;
 use crate::codec::chunk::{self, Chunk};
 use crate::codec::dictionary::{DICTIONARY_BYTES_MAX, Dictionary};
+use crate::codec::texts::Beginning;
 use crate::first::First;
 use crate::{Clash, Error};
 
@@ -675,6 +676,9 @@ impl Block {
         let mut any = false;
         for chunk in entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
             if !selection.labels_only {
+                if data.meta.kind == Kind::Text && self.is_ruled_out(chunk, budget) {
+                    continue;
+                }
                 match self.chunk_bytes(chunk) {
                     Ok(bytes) => any |= self.read_chunk((chunk, entry.aggregates), &bytes, range, budget, data)?,
                     Err(error) => budget.miss(error, || {
@@ -697,6 +701,22 @@ impl Block {
             }
         }
         Ok(any)
+    }
+
+    /// Whether the filter of a chunk of texts says that it has nothing that is looked for. Only its first bytes are read.
+    fn is_ruled_out(&self, chunk: &ChunkEntry, budget: &Budget) -> bool {
+        let Some(words) = &budget.words else { return false };
+        let mut length = BEGINNING_BYTES;
+        // Where the filter is half of it, reading the whole at once is as quick.
+        while length <= u64::from(chunk.length) / 2 {
+            let Ok(bytes) = self.read(chunk.offset, length) else { return false };
+            match chunk::beginning(&bytes, words) {
+                Beginning::RuledOut => return true,
+                Beginning::MayMatch => return false,
+                Beginning::Short(more) => length += more as u64,
+            }
+        }
+        false
     }
 
     /// Appends the samples of a chunk inside `range` to `data`; tells whether there were any.
@@ -833,6 +853,8 @@ impl Block {
     }
 }
 
+/// 12 KiB: the times and the filter of most chunks of log lines, which have 100 KiB and more.
+const BEGINNING_BYTES: u64 = 12 << 10;
 /// 1 MiB a read of the whole file.
 const VERIFY_BYTES: u64 = 1 << 20;
 

@@ -442,19 +442,21 @@ fn the_example_of_the_format_page_is_what_is_written_and_read() {
     assert_eq!(bits(&select(&block, &everything()).unwrap()), bits(&example()));
 }
 
-/// Of before there were filters.
+/// Of before there were filters, and before these had checksums.
 #[test]
-fn a_block_of_version_5_is_read() {
-    let disk = SimulatedDisk::new(0);
-    let path = Path::new(DIRECTORY).join(block::file_name(BlockId(5)));
-    disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
-    let bytes = std::fs::read(vector(&block::file_name(BlockId(5)))).unwrap();
-    assert_eq!(bytes[8], 5, "its version");
-    disk.put(&path, bytes.clone());
-    let block = Block::open(&disk, &path).unwrap();
-    block.verify().unwrap();
-    assert_eq!(bits(&select(&block, &everything()).unwrap()), bits(&example()));
-    assert!(block::sealed(&bytes) == bytes);
+fn blocks_of_versions_5_and_6_are_read() {
+    for id in [5, 6] {
+        let disk = SimulatedDisk::new(0);
+        let path = Path::new(DIRECTORY).join(block::file_name(BlockId(id)));
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let bytes = std::fs::read(vector(&block::file_name(BlockId(id)))).unwrap();
+        assert_eq!(u64::from(bytes[8]), id, "its version");
+        disk.put(&path, bytes.clone());
+        let block = Block::open(&disk, &path).unwrap();
+        block.verify().unwrap();
+        assert_eq!(bits(&select(&block, &everything()).unwrap()), bits(&example()));
+        assert!(block::sealed(&bytes) == bytes);
+    }
 }
 
 /// Version 1 is what stores of before there were dictionaries are made of; 2, a rollup, and 3 are of before there were twins.

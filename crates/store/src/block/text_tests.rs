@@ -161,3 +161,36 @@ fn a_search_skips_chunks_without_its_words() {
     let nowhere = ["nowhere", "notthere", "neither"].map(|one| found(word(one)).0);
     assert!(nowhere.iter().sum::<usize>() < 60_000, "{nowhere:?}: almost nothing is read");
 }
+
+/// A chunk that the filter rules out was read whole all the same, and its checksum compared.
+#[test]
+fn a_chunk_that_is_ruled_out_is_not_read_and_scrubbed_still() {
+    let disk = SimulatedDisk::new(0);
+    let mut log = empty(Labels::new([("__name__", "log")]).unwrap(), Kind::Text, Temporality::Gauge);
+    log.texts.times = (0..60_000).collect();
+    // Of words that do not repeat, so that a chunk is larger than what is read of it for its filter.
+    let numbered =
+        |at: i64| format!("{} {:x} {:x}", line(at), at.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64), at * at * 7919);
+    log.texts.values = (0..60_000).map(numbered).collect();
+    let (path, bytes) = write(&disk, std::slice::from_ref(&log), Effort::Quick);
+    // In the middle of the chunks, and so behind the filter of one.
+    disk.flip_bit(&path, bytes as usize / 2 * 8 / 2);
+    let block = Block::open(&disk, &path).unwrap();
+    let found = |word: &str| {
+        let selection = Selection {
+            matchers: Vec::new(),
+            range: TimeRange::ALL,
+            samples_max: usize::MAX,
+            labels_only: false,
+            resolution: Default::default(),
+        };
+        let mut budget = Budget::new(usize::MAX).of_words(Some(Arc::new(Words::Word(word.to_owned()))));
+        block.select(&selection, &mut budget).map(|found| found.first().map_or(0, |data| data.texts.times.len()))
+    };
+    // A filter is wrong about one of some twenty words.
+    let absent = ["nowhere", "notthere", "neither", "nobody", "nothing"].map(found);
+    assert!(absent.iter().filter(|found| matches!(found, Ok(0))).count() > 2, "{absent:?}");
+    assert!(matches!(found("worker"), Err(Error::Corrupt { .. })), "who wants the chunk hears that it is bad");
+    assert!(matches!(block.verify(), Err(Error::Corrupt { .. })));
+    assert_eq!(scrub::scrub_block(&disk, &path, bytes, &mut |_| Ok(())).unwrap().len(), 1);
+}

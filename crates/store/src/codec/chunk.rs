@@ -150,6 +150,17 @@ fn put_starts(out: &mut Vec<u8>, times: &[i64], starts: &[i64], rows: Range<usiz
     integers::put(out, known.unwrap_or_default());
 }
 
+/// What the first bytes of a chunk of texts say of `words`. Nothing of them has been compared with the chunk's checksum: the filter has its own, and
+/// where it is not found the whole is read.
+pub(crate) fn beginning(bytes: &[u8], words: &Words) -> texts::Beginning {
+    let mut cursor = Cursor::new(bytes);
+    let count = cursor.count(SAMPLES_MAX, "samples");
+    match count.and_then(|count| times::get(&mut cursor, count)) {
+        Ok(_) => texts::beginning(cursor, words),
+        Err(_) => texts::Beginning::MayMatch,
+    }
+}
+
 /// A chunk whose times are decoded and whose values are not yet.
 pub(crate) struct Chunk<'a> {
     cursor: Cursor<'a>,

@@ -16,7 +16,7 @@ const BITS_SET: u64 = 4;
 #[cfg(test)]
 const FALSE_ONE_IN: usize = 17;
 /// 64 KiB: every word of a chunk is another one of two letters, a few times over.
-const BYTES_MAX: usize = 64 << 10;
+pub(super) const BYTES_MAX: usize = 64 << 10;
 /// 16 KiB of texts are read as soon as their filter is.
 const TEXT_BYTES_MIN: usize = 16 << 10;
 

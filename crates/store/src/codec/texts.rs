@@ -11,8 +11,12 @@ use crate::codec::{columns, filter, integers};
 const LINES: u8 = 16;
 /// The same, with the block's dictionary.
 const LINES_DICTIONARY: u8 = 17;
-/// A filter, and then one of the others.
+/// A filter, and then one of the others: up to version 6.
 const FILTER: u8 = 18;
+/// A filter with a checksum of its own, so that it can be believed without the rest of the chunk.
+const FILTER_CHECKED: u8 = 20;
+/// Of a filter's checksum.
+const CHECKSUM_BYTES: usize = 4;
 /// Lines as columns.
 const COLUMNS: u8 = 19;
 const RAW: u8 = 0;
@@ -34,8 +38,9 @@ const DICTIONARY_BYTES_MIN: usize = 12;
 /// Appends `values`.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[String], packer: &mut Packer) {
     if let Some(filter) = filter::of(values) {
-        out.push(FILTER);
+        out.push(FILTER_CHECKED);
         put_bytes(out, &filter);
+        out.extend_from_slice(&crc32c::crc32c(&filter).to_le_bytes());
     }
     if !values.iter().any(|value| value.contains('\n')) {
         let lines = values.join("\n");
@@ -83,11 +88,45 @@ pub(crate) fn may_match(mut cursor: Cursor<'_>, words: &Words) -> Result<bool, B
 }
 
 fn filter_of<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a [u8]>, Broken> {
-    if cursor.peek() != Some(FILTER) {
-        return Ok(None);
-    }
+    let tag = match cursor.peek() {
+        Some(tag @ (FILTER | FILTER_CHECKED)) => tag,
+        _ => return Ok(None),
+    };
     cursor.byte()?;
-    cursor.length_and_bytes().map(Some)
+    let filter = cursor.length_and_bytes()?;
+    if tag == FILTER_CHECKED && cursor.u32()? != crc32c::crc32c(filter) {
+        return Err(cursor.broken("the checksum of a filter does not fit it"));
+    }
+    Ok(Some(filter))
+}
+
+/// What the first bytes of a chunk say of its filter.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// The texts cannot match.
+    RuledOut,
+    /// They may, or nothing can be believed without the checksum of the whole.
+    MayMatch,
+    /// So many more bytes tell.
+    Short(usize),
+}
+
+/// Whether the texts that begin at `cursor`, which ends somewhere, may match `words`, by a filter with a checksum of its own.
+pub(crate) fn beginning(mut cursor: Cursor<'_>, words: &Words) -> Beginning {
+    if cursor.byte().ok() != Some(FILTER_CHECKED) {
+        return Beginning::MayMatch;
+    }
+    let Ok(length) = cursor.count(filter::BYTES_MAX, "bytes of a filter") else { return Beginning::MayMatch };
+    let left = cursor.rest();
+    if left.len() < length + CHECKSUM_BYTES {
+        return Beginning::Short(length + CHECKSUM_BYTES - left.len());
+    }
+    let (filter, checksum) = left[..length + CHECKSUM_BYTES].split_at(length);
+    let is_whole = crc32c::crc32c(filter).to_le_bytes() == checksum;
+    match is_whole && !words.may_match(&|word| filter::may_have(filter, word)) {
+        true => Beginning::RuledOut,
+        false => Beginning::MayMatch,
+    }
 }
 
 /// Reads `count` texts.
@@ -206,6 +245,31 @@ mod tests {
         check(&lines(20).chain(["two\nlines".to_owned()]).collect::<Vec<_>>());
         check(&vec![String::new(); 200]);
         check(&vec!["\n".to_owned(); 200]);
+    }
+
+    #[test]
+    fn a_filter_rules_out_as_soon_as_it_is_whole_and_never_when_it_is_damaged() {
+        let lines: Vec<String> =
+            (0..400).map(|at| format!("GET /orders/{} took {at} ms and was seen", at * 7919)).collect();
+        let mut out = Vec::new();
+        put(&mut out, &lines, &mut quick());
+        assert_eq!(out[0], FILTER_CHECKED);
+        let [rare, there] = ["deadlock", "orders"].map(|word| Words::Word(word.to_owned()));
+        let of = |bytes: &[u8], words: &Words| beginning(Cursor::new(bytes), words);
+        assert_eq!((of(&out, &rare), of(&out, &there)), (Beginning::RuledOut, Beginning::MayMatch));
+        let mut cursor = Cursor::new(&out);
+        filter_of(&mut cursor).unwrap();
+        let end = cursor.position();
+        for cut in 3..end {
+            assert_eq!(of(&out[..cut], &rare), Beginning::Short(end - cut), "cut at {cut} of {end}");
+        }
+        assert_eq!(of(&out[..end], &rare), Beginning::RuledOut);
+        for (at, bit) in (3..end).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            let mut changed = out.clone();
+            changed[at] ^= 1 << bit;
+            assert_eq!(of(&changed, &rare), Beginning::MayMatch, "bit {bit} of {at}");
+            assert!(get(&mut Cursor::new(&changed), lines.len(), None).is_err());
+        }
     }
 
     #[test]
