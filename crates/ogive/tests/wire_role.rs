@@ -83,7 +83,19 @@ fn a_server_and_a_broker_measure_what_goes_over_their_interfaces() {
     let sizes = "sum(histogram_sum(sum_over_time(ogive_wire_request_bytes{operation=\"a b\"}[1h])))";
     server.becomes(sizes, (REQUESTS * SECOND.len()) as f64);
     assert!(server.number("sum(histogram_count(sum_over_time(ogive_wire_tcp_connect_seconds[1h])))").unwrap() >= 2.0);
-    // The slowest of each second are slow traces of the histogram, with their heads beside them and without the secrets.
+    the_slowest_are_traces(&server);
+    // New rules come into force; wrong ones do not.
+    std::fs::write(&rules, "GET /b/* a new b\n").unwrap();
+    server.signal("HUP");
+    server.becomes("max(max_over_time(ogive_config_reloads_total{config=\"wire\"}[1h]))", 1.0);
+    ask(port, SECOND);
+    server.becomes(&count("a new b"), REQUESTS as f64);
+
+    a_broker_does_the_same(&server, &wire, port);
+}
+
+/// The slowest of each second are slow traces of the histogram, with their heads beside them and without the secrets.
+fn the_slowest_are_traces(server: &Server) {
     let (status, answer) = server.get("/v1/traces?query=ogive_wire_total_seconds");
     assert_eq!(status, 200, "{answer}");
     let traces = answer["data"]["traces"].as_array().unwrap();
@@ -93,32 +105,28 @@ fn a_server_and_a_broker_measure_what_goes_over_their_interfaces() {
     assert_eq!(names, ["request", "service", "response"]);
     assert!(["an a", "a b"].contains(&traces[0]["path"].as_str().unwrap()), "{}", traces[0]);
     assert!(!traces[0]["cell"].is_null(), "{}", traces[0]);
-    let heads = common::brokers::texts(&server, "ogive_wire_total_seconds_exemplar");
+    let heads = common::brokers::texts(server, "ogive_wire_total_seconds_exemplar");
     assert!(heads.iter().any(|text| text.contains("GET /a/{n}?k=***; cookie: ***")), "{heads:?}");
     assert!(!heads.iter().any(|text| text.contains("hunter2")), "{heads:?}");
-    // New rules come into force; wrong ones do not.
-    std::fs::write(&rules, "GET /b/* a new b\n").unwrap();
-    server.signal("HUP");
-    server.becomes("max(max_over_time(ogive_config_reloads_total{config=\"wire\"}[1h]))", 1.0);
-    ask(port, SECOND);
-    server.becomes(&count("a new b"), REQUESTS as f64);
+}
 
-    // A broker does the same, and brings the cells to the server.
+/// A broker brings the cells to the server.
+fn a_broker_does_the_same(server: &Server, wire: &str, port: u16) {
+    let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("broker.toml");
     let spool = directory.path().join("spool");
     let text = format!(
         "name = \"edge\"\nlisten = \"127.0.0.1:0\"\n{wire}[spool]\ndirectory = \"{}\"\n[[destination]]\nname = \"dc\"\nendpoints = [{:?}]\n",
         spool.display(),
-        url(&server)
+        url(server)
     );
     std::fs::write(&path, text).unwrap();
-    let broker = broker(&path);
+    let _broker = broker(&path);
     let of_broker = "sum(histogram_count(sum_over_time(ogive_wire_total_seconds{broker=\"edge\"}[1h])))";
     eventually("a broker's cells arrive", || {
         ask(port, FIRST);
         server.number(of_broker).filter(|seen| *seen > 0.0)
     });
-    drop(broker);
 }
 
 #[test]

@@ -73,10 +73,16 @@ fn amqp(kind: u8, channel: u8, body: &[u8]) -> Vec<u8> {
 
 /// A conversation in the protocol of this name that is full of the secret.
 fn talk(name: &str) -> Pieces {
+    let found = web(name).or_else(|| postgres_talk(name)).or_else(|| databases(name)).or_else(|| caches(name));
+    let found = found.or_else(|| queues(name));
+    found.unwrap_or_else(|| panic!("write a talk full of secrets in {name}"))
+}
+
+/// HTTP and DNS.
+fn web(name: &str) -> Option<Pieces> {
     let secret = SECRET.as_bytes();
-    let sql = format!("ALTER USER me PASSWORD '{SECRET}' -- {SECRET}");
     let text = |text: String| text.into_bytes();
-    match name {
+    Some(match name {
         "http1" => vec![
             (
                 C,
@@ -95,6 +101,15 @@ fn talk(name: &str) -> Pieces {
             let answer = [&[0x88][..], &field(55, SECRET)].concat();
             vec![(C, begin), (S, [http2(4, 0, 0, b""), http2(1, 4, 1, &answer), http2(0, 1, 1, secret)].concat())]
         }
+        "dns" => conversation(name),
+        _ => return None,
+    })
+}
+
+/// Stores of keys and values.
+fn caches(name: &str) -> Option<Pieces> {
+    let text = |text: String| text.into_bytes();
+    Some(match name {
         "redis" => vec![
             (C, redis(&["AUTH", "me", SECRET])),
             (S, text(format!("-WRONGPASS {SECRET}\r\n"))),
@@ -105,6 +120,19 @@ fn talk(name: &str) -> Pieces {
             (C, text(format!("AUTH {SECRET}\r\n"))),
             (S, b"+OK\r\n".to_vec()),
         ],
+        "memcached" => vec![
+            (C, text(format!("set {SECRET} 0 0 13\r\n{SECRET}\r\nget {SECRET}\r\n"))),
+            (S, text(format!("STORED\r\nVALUE {SECRET} 0 13\r\n{SECRET}\r\nEND\r\n"))),
+        ],
+        _ => return None,
+    })
+}
+
+/// PostgreSQL.
+fn postgres_talk(name: &str) -> Option<Pieces> {
+    let secret = SECRET.as_bytes();
+    let sql = format!("ALTER USER me PASSWORD '{SECRET}' -- {SECRET}");
+    Some(match name {
         "pgsql" => {
             let startup = b"\0\x03\0\0user\0me\0\0";
             let startup = [&u32::try_from(startup.len() + 4).unwrap().to_be_bytes()[..], startup].concat();
@@ -132,6 +160,14 @@ fn talk(name: &str) -> Pieces {
                 (S, [postgres(b'1', b""), postgres(b'2', b""), ready].concat()),
             ]
         }
+        _ => return None,
+    })
+}
+
+/// Other databases.
+fn databases(name: &str) -> Option<Pieces> {
+    let secret = SECRET.as_bytes();
+    Some(match name {
         "mysql" => {
             let mut pieces = conversation(name);
             let login = &mut pieces[1].1;
@@ -153,30 +189,6 @@ fn talk(name: &str) -> Pieces {
             (C, mongodb(2, 0, &[("find", "users"), ("filter", SECRET)])),
             (S, mongodb(10, 2, &[("errmsg", SECRET)])),
         ],
-        "nats" => vec![
-            (S, b"INFO {}\r\n".to_vec()),
-            (
-                C,
-                text(format!(
-                    "CONNECT {{\"pass\":\"{SECRET}\",\"auth_token\":\"{SECRET}\"}}\r\nPING\r\nPUB a _INBOX.1 13\r\n{SECRET}\r\n"
-                )),
-            ),
-            (S, text(format!("PONG\r\nMSG _INBOX.1 1 13\r\n{SECRET}\r\n"))),
-        ],
-        "memcached" => vec![
-            (C, text(format!("set {SECRET} 0 0 13\r\n{SECRET}\r\nget {SECRET}\r\n"))),
-            (S, text(format!("STORED\r\nVALUE {SECRET} 0 13\r\n{SECRET}\r\nEND\r\n"))),
-        ],
-        "kafka" => {
-            let request = |api: u8, number: u8, body: &[u8]| {
-                be32(&[&[0, api, 0, 0, 0, 0, 0, number][..], &be16(b"me"), body].concat())
-            };
-            let response = |number: u8, body: &[u8]| be32(&[&[0, 0, 0, number][..], body].concat());
-            vec![
-                (C, [request(17, 1, &be16(b"PLAIN")), request(36, 2, &be32(secret))].concat()),
-                (S, [response(1, b"\0\0\0\0\0\0"), response(2, &[&b"\0\0\0\0"[..], &be32(secret)].concat())].concat()),
-            ]
-        }
         "cql" => {
             let frame =
                 |side: u8, stream: u8, code: u8, body: &[u8]| [&[side, 0, 0, stream, code][..], &be32(body)].concat();
@@ -189,6 +201,35 @@ fn talk(name: &str) -> Pieces {
                 (S, frame(0x84, 2, 0, &[&b"\0\0\x20\0"[..], &be16(secret)].concat())),
             ]
         }
+        _ => return None,
+    })
+}
+
+/// Brokers of messages.
+fn queues(name: &str) -> Option<Pieces> {
+    let secret = SECRET.as_bytes();
+    let text = |text: String| text.into_bytes();
+    Some(match name {
+        "nats" => vec![
+            (S, b"INFO {}\r\n".to_vec()),
+            (
+                C,
+                text(format!(
+                    "CONNECT {{\"pass\":\"{SECRET}\",\"auth_token\":\"{SECRET}\"}}\r\nPING\r\nPUB a _INBOX.1 13\r\n{SECRET}\r\n"
+                )),
+            ),
+            (S, text(format!("PONG\r\nMSG _INBOX.1 1 13\r\n{SECRET}\r\n"))),
+        ],
+        "kafka" => {
+            let request = |api: u8, number: u8, body: &[u8]| {
+                be32(&[&[0, api, 0, 0, 0, 0, 0, number][..], &be16(b"me"), body].concat())
+            };
+            let response = |number: u8, body: &[u8]| be32(&[&[0, 0, 0, number][..], body].concat());
+            vec![
+                (C, [request(17, 1, &be16(b"PLAIN")), request(36, 2, &be32(secret))].concat()),
+                (S, [response(1, b"\0\0\0\0\0\0"), response(2, &[&b"\0\0\0\0"[..], &be32(secret)].concat())].concat()),
+            ]
+        }
         "amqp" => {
             let answer = [&b"\0\x0a\0\x0b"[..], b"\0\0\0\0\x05PLAIN", &be32(secret), b"\x05en_US"].concat();
             let mut pieces = conversation(name);
@@ -196,9 +237,8 @@ fn talk(name: &str) -> Pieces {
             pieces.push((C, amqp(3, 1, secret)));
             pieces
         }
-        "dns" => conversation(name),
-        other => panic!("write a talk full of secrets in {other}"),
-    }
+        _ => return None,
+    })
 }
 
 /// Everything that is shown of an exchange, but for the path of `--exchanges`, which is that of the request.

@@ -1,6 +1,6 @@
 //! The observer inside a server or a broker: `[wire]` of their files, and its cells among their own.
 //!
-//! Failure: an interface that cannot be observed is one line on standard error and counts in `ogive_wire_failed_interfaces`; the role
+//! Failure: an interface that cannot be observed is one line of the log and counts in `ogive_wire_failed_interfaces`; the role
 //! starts all the same, and SIGHUP tries it again. A file of operations that is wrong keeps the role from starting; at a
 //! reload the rules stay as they were.
 
@@ -96,7 +96,7 @@ impl WireRole {
             let Running { threads, shared, .. } = running;
             let stopped = tokio::task::spawn_blocking(move || rings::stop(threads, &shared)).await;
             if let Ok(Err(error)) = stopped {
-                eprintln!("ogive: {error}");
+                tracing::error!("{error}");
             }
         }
     }
@@ -148,11 +148,11 @@ impl Running {
                     .and_then(|opened| Ok(rings::start(opened, &reading, &shared)?));
                 match opened {
                     Ok(started) => {
-                        eprintln!("ogive: measuring what goes over {interface}");
+                        tracing::info!("measuring what goes over {interface}");
                         threads.extend(started);
                     }
                     Err(error) => {
-                        eprintln!("ogive: what goes over {interface} is not measured: {error:#}");
+                        tracing::warn!("what goes over {interface} is not measured: {error:#}");
                         failed.push(interface);
                     }
                 }
@@ -189,9 +189,9 @@ impl Running {
             Ok((rules, marks)) => {
                 self.marks = marks;
                 lock(&self.shared.sinks).measures.namer = Namer::new(rules, KEPT);
-                eprintln!("ogive: the rules of operations on the wire are in force");
+                tracing::info!("the rules of operations on the wire are in force");
             }
-            Err(error) => eprintln!("ogive: {error}; the rules of operations on the wire stay as they were"),
+            Err(error) => tracing::warn!("{error}; the rules of operations on the wire stay as they were"),
         }
     }
 }
