@@ -353,7 +353,7 @@ describe("data that are sent", () => {
     };
     await flush();
     const timer = setInterval(() => void flush(), 5_000);
-    const { page, errors } = await open(browser, `${server.url}/?query=${name}&range=1m&q=&density=0`);
+    const { page, errors } = await open(browser, `${server.url}/?query=${name}&range=3m&q=&density=0`);
     try {
       const now = await viewWhen(page, (one) => one.columns >= 5 && one.pending.length > 0);
       // What is under the hatching is the commonest colour of a slot.

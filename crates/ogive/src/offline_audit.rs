@@ -35,7 +35,8 @@ pub(crate) fn deliver(runtime: &Handle, door: &Arc<Door>, mirror: &MirrorDisk) {
             let noted = Entry::offline(&entry.action, &lines(entry));
             // A command may have met a clock ahead of this one; the store refuses what is far in the future.
             if !audit::store(&door, &noted, entry.time_ns.min(now_ns), (pending.source, number)).await {
-                return eprintln!("ogive: the audit of commands without a server is stored by the next start");
+                tracing::warn!("the audit of commands without a server is stored by the next start");
+                return;
             }
         }
         if pending.dropped > 0 {
@@ -43,12 +44,12 @@ pub(crate) fn deliver(runtime: &Handle, door: &Arc<Door>, mirror: &MirrorDisk) {
             audit::note(&door, Entry::from_request("offline", "commands without a server", &what));
         }
         let removed = tokio::task::spawn_blocking(move || remove(&mirror));
-        removed.await.unwrap_or_else(|error| eprintln!("ogive: audit: {error}"));
+        removed.await.unwrap_or_else(|error| tracing::warn!("audit: {error}"));
     });
 }
 
 fn remove(mirror: &MirrorDisk) {
     if let Err(error) = OfflineAudit::remove(mirror, mirror.root()) {
-        eprintln!("ogive: the audit of commands without a server is stored again by the next start: {error}");
+        tracing::warn!("the audit of commands without a server is stored again by the next start: {error}");
     }
 }

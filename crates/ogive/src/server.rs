@@ -16,7 +16,7 @@ use crate::cli::web::WebOptions;
 use crate::cli::wire::WireOptions;
 use crate::crash_reports;
 use crate::forward::{self, Forwards};
-use crate::front::{self, Front, Role};
+use crate::front::{self, Front, Ready, Role};
 use crate::offline_audit;
 use ogive_alerting::alerting::{self, Alerting};
 use ogive_alerting::detection::options::Options as DetectOptions;
@@ -98,9 +98,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         #[cfg(feature = "amqp")]
         amqp: &options.amqp,
     })?;
-    let given = options.flags.0.iter().filter(|flag| !flag.is_default);
-    let given: Vec<_> = given.map(|flag| (flag.name.clone(), flag.values.join(","))).collect();
-    crash_reports::start(&options.crash, "server", options.data.first().expect("there is a directory"), &given);
+    start_crash_reports(options);
     let forwards = Forwards::open(&options.forward, FILES)?;
     let upkeep = Upkeep::open(&options.data, options.degraded, front.clock)?;
     let limits = (&options.limits, &options.keeping, options.live);
@@ -118,16 +116,7 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
         (Arc::clone(&ready.app.door), Arc::clone(&ready.app.detection), store.store()),
         ready.runtime.handle().clone(),
     )?;
-    let context = alerting::Context {
-        door: Arc::clone(&ready.app.door),
-        engine: ready.app.engine.clone(),
-        query_timeout: ready.app.limits.query_timeout(),
-        upkeep: upkeep.clone(),
-        runtime: ready.runtime.handle().clone(),
-        sources: store.source_times(),
-        view: Arc::clone(&ready.app.alerting),
-    };
-    let start = |rules: Alerting| rules.start(context);
+    let start = |rules: Alerting| rules.start(alerting_context(&ready, &upkeep, &store));
     let rules = rules.map(start).transpose()?;
     let data: Vec<String> = options.data.iter().map(|path| path.display().to_string()).collect();
     let forwards = {
@@ -152,6 +141,26 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     drop(store);
     tracing::info!("ended");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reports crashes with the options that were given.
+fn start_crash_reports(options: &Options) {
+    let given = options.flags.0.iter().filter(|flag| !flag.is_default);
+    let given: Vec<_> = given.map(|flag| (flag.name.clone(), flag.values.join(","))).collect();
+    crash_reports::start(&options.crash, "server", options.data.first().expect("there is a directory"), &given);
+}
+
+/// What rules are evaluated with.
+fn alerting_context(ready: &Ready, upkeep: &Upkeep, store: &Embedded) -> alerting::Context {
+    alerting::Context {
+        door: Arc::clone(&ready.app.door),
+        engine: ready.app.engine.clone(),
+        query_timeout: ready.app.limits.query_timeout(),
+        upkeep: upkeep.clone(),
+        runtime: ready.runtime.handle().clone(),
+        sources: store.source_times(),
+        view: Arc::clone(&ready.app.alerting),
+    }
 }
 
 /// What the listeners of a server answer with: its engine, its limits, and its store's care.
