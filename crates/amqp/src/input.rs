@@ -25,8 +25,8 @@ use ogive_model::Batch;
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
 
+use super::config::Input;
 use super::room::Room;
-use super::{Input, PAUSE, PAUSE_MAX};
 use ogive_door::Door;
 use ogive_door::backend::Refusal;
 use ogive_door::counters::{MALFORMED, Protocol};
@@ -35,6 +35,10 @@ use ogive_door::submission::stored_whole;
 use ogive_outgoing::Files;
 use ogive_protocol::batch_message::of_message;
 
+/// A broken connection is made again after this, and after twice as long each time.
+const PAUSE: Duration = Duration::from_millis(100);
+/// 5 s: a server that was restarted is found soon.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// 64 KiB are decoded in some 300 µs; what is larger leaves the async threads to others.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// 5 ms: a store or a spool empties its queue in some ten.

@@ -14,9 +14,10 @@ use ogive_hist::Histogram;
 use ogive_model::{Kind, SeriesDef, SeriesMeta, Temporality, Value};
 use ogive_probe::{Clock, HiccupMeter, Mode, Recorder, TickSource, TracePath, TraceRecorder, snapshot_all};
 
+use crate::Error;
+use crate::measured::{Measured, Turn, push_cell};
 use crate::trace_series::{STAGE, TOTAL};
 use crate::traces::{Traces, TracesOf};
-use crate::{Error, Measured};
 
 /// 100,000 entries: as many recorders as a process is meant to have; at 150 bytes a second each, 15 MB/s.
 pub const SERIES_MAX: usize = 100_000;
@@ -80,15 +81,6 @@ struct Gauge {
     read: Option<Box<dyn FnMut() -> f64 + Send>>,
     each: u64,
     turn: u64,
-}
-
-/// The end of a cell.
-#[derive(Clone, Copy, Debug)]
-pub struct Turn {
-    /// The time at which it ends, nanoseconds since the Unix epoch.
-    pub time_ns: i64,
-    /// Nothing comes after it.
-    pub is_last: bool,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -370,13 +362,6 @@ impl Cells {
 impl std::fmt::Debug for Cells {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cells").field("labels", &self.shared.labels).finish_non_exhaustive()
-    }
-}
-
-/// Adds a cell that is not empty.
-pub(crate) fn push_cell(out: &mut Vec<Measured>, series: &SeriesDef, time_ns: i64, cell: Histogram) {
-    if cell.count > 0 {
-        out.push(Measured { series: series.clone(), time_ns, value: Value::Histogram(Box::new(cell)) });
     }
 }
 

@@ -19,8 +19,9 @@ use ogive_model::{Kind, SourceId, Temporality, Tenant, Value};
 use ogive_probe::Clock;
 
 use crate::backoff::Backoff;
-use crate::cells::{Cells, Turn, lock};
+use crate::cells::{Cells, lock};
 use crate::http::HttpLink;
+use crate::measured::Turn;
 use crate::measured::random_source;
 use crate::outbox::{DROPPED_BOUND, Dropped, Ended, Outbox};
 use crate::{Amount, Error, Link, Measured, Outcome};

@@ -27,12 +27,12 @@ mod traces;
 
 pub use amount::Amount;
 pub use answer::Answer;
-pub use cells::{Cells, SERIES_MAX, Text, Turn};
+pub use cells::{Cells, SERIES_MAX, Text};
 pub use error::Error;
 pub use exporter::{Builder, Exporter, State, Status};
 pub use http::{Body, Client, ClientOptions, FRAME, FRAMES, Reply};
 pub use link::{Link, Outcome};
-pub use measured::{Measured, random_source};
+pub use measured::{Measured, Turn, random_source};
 pub use outbox::{DROPPED_BOUND, DROPPED_SHUTDOWN, DROPPED_TOO_LARGE, Dropped};
 pub use traces::SLOW_MAX;
 

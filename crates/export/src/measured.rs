@@ -4,6 +4,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use ogive_hist::Histogram;
 use ogive_model::{Batch, Sample, SeriesDef, SourceId, Tenant, Value};
 
 /// One value that was measured.
@@ -15,6 +16,15 @@ pub struct Measured {
     pub time_ns: i64,
     /// The value.
     pub value: Value,
+}
+
+/// The end of a cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// The time at which it ends, nanoseconds since the Unix epoch.
+    pub time_ns: i64,
+    /// Nothing comes after it.
+    pub is_last: bool,
 }
 
 impl Measured {
@@ -47,4 +57,11 @@ impl Measured {
 pub fn random_source() -> SourceId {
     let half = || u128::from(RandomState::new().build_hasher().finish());
     SourceId(half() << 64 | half())
+}
+
+/// Adds a cell that is not empty.
+pub(crate) fn push_cell(out: &mut Vec<Measured>, series: &SeriesDef, time_ns: i64, cell: Histogram) {
+    if cell.count > 0 {
+        out.push(Measured { series: series.clone(), time_ns, value: Value::Histogram(Box::new(cell)) });
+    }
 }

@@ -9,9 +9,9 @@
 use ogive_model::{Kind, SeriesDef, Temporality, Value};
 use ogive_probe::{Class, SlowTrace, TickSource, TraceCell, TracePath, TraceRecorder};
 
-use crate::cells::{Turn, push_cell};
+use crate::Error;
+use crate::measured::{Measured, Turn, push_cell};
 use crate::trace_series::{BETWEEN, CLASS, GAP, MARK, PUBLISHER, STAGE, TOTAL, class_stage, slow_name, stem};
-use crate::{Error, Measured};
 
 /// 256 slow messages a second and path, some 200 KiB of text: more than anybody reads, and the histograms count all.
 pub const SLOW_MAX: usize = 256;

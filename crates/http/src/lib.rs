@@ -56,6 +56,7 @@ mod pieces;
 mod place;
 mod prometheus;
 mod prometheus_json;
+mod query_options;
 mod query_stats;
 mod remote_read;
 mod remote_write;
@@ -97,6 +98,7 @@ pub use influx::Rules as InfluxRules;
 pub use limits::Limits;
 pub use listener::serve;
 pub use otlp::{Options as OtlpOptions, Otlp};
+pub use query_options::QueryLimits;
 pub use upkeep::{document_of, snapshot as snapshot_document};
 
 use error::ApiError;

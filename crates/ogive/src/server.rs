@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cli::files::FILES;
-use crate::cli::serve::QueryLimits;
 use crate::cli::web::WebOptions;
 use crate::cli::wire::WireOptions;
 use crate::crash_reports;
@@ -24,6 +23,7 @@ use ogive_alerting::detection::work::Detector;
 use ogive_checks as checks;
 use ogive_door::backend::Backend;
 use ogive_http as http;
+use ogive_http::QueryLimits;
 use ogive_listen as listen;
 use ogive_observe::clock::AskKernel;
 use ogive_scrape as scrape;

@@ -12,6 +12,7 @@
 
 mod client;
 mod config;
+mod context;
 mod discovery;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
@@ -34,6 +35,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
 use config::Config;
+use context::Context;
 use ogive_door::Door;
 use ogive_door::audit::{Entry, note};
 use ogive_door::reload::{Which, settled};
@@ -54,14 +56,6 @@ pub struct ScrapeOptions {
     /// File with scrape_configs as a prometheus.yml has them; may be named several times. SIGHUP reads it again.
     #[arg(long = "scrape-config", value_name = "FILE", env = "OGIVE_SCRAPE_CONFIG")]
     pub files: Vec<PathBuf>,
-}
-
-/// What every task works with.
-struct Context {
-    door: Arc<Door>,
-    view: Arc<View>,
-    files: Files,
-    decoding: Semaphore,
 }
 
 /// A configuration that was read at the start.

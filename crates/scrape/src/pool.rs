@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::Context;
 use super::config::{Group, Job};
+use super::context::Context;
 use super::discovery::Discovery;
 use super::scrape::{Scrape, Stop};
 use super::series::Cache;

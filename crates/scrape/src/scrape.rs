@@ -12,9 +12,9 @@ use ogive_probe::Recorder;
 use ogive_protocol::exposition::{Exposition, Format, decode};
 use tokio::sync::watch;
 
-use super::Context;
 use super::client::{Answer, Ask, Client};
 use super::config::{Job, Protocol};
+use super::context::Context;
 use super::series::{Cache, Item, Report, Rules, batch, flipped};
 use super::target::Target;
 use super::view::{Family, Last, PoolView, TargetView};

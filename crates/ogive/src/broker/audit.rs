@@ -13,7 +13,7 @@ use ogive_journal::{Disk, Error as DiskError, RealDisk};
 use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant, Value};
 
 use super::config::Config;
-use super::spooling::Broker;
+use super::shared::Broker;
 use crate::cli::files::FILES;
 use ogive_door::Door;
 use ogive_door::differences::{differences, shown};

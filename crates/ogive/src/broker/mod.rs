@@ -10,6 +10,7 @@ pub(crate) mod config;
 mod destination;
 mod link;
 mod names;
+mod shared;
 mod spooling;
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,8 @@ use ogive_door::meters::Meters;
 use ogive_door::reload::{Marks, Which, settled};
 use ogive_http as http;
 use ogive_observe::clock::AskKernel;
-use spooling::{Broker, Spooling};
+use shared::Broker;
+use spooling::Spooling;
 use way::Way;
 
 /// 16 MiB a segment: what a destination that is behind has in memory. A small spool has at least 16 segments.

@@ -6,18 +6,17 @@
 //! Limits: [`QUEUE_BATCHES`] and [`QUEUE_BYTES_MAX`] wait, [`GROUP_BYTES_MAX`] in a group. More is answered 429.
 //! Failure: a full disk is told to who sends; a failed fsync refuses the whole group.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use ogive_broker::{Appended, Error as SpoolError, Limits, Prepared, Refusal as SpoolRefusal, Spool, Why};
-use ogive_journal::{Disk, Error as DiskError, RealDisk};
+use ogive_broker::{Appended, Prepared, Refusal as SpoolRefusal, Spool, Why};
+use ogive_journal::{Disk, RealDisk};
 use ogive_model::{Batch, Matcher, Opening, Select, SelectError, Selection, SeriesData, Tenant, TimeRange, Verdict};
 
-use super::destination::{Around, Bell, Destination};
+use super::shared::Broker;
 use super::view;
 use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, Step, frame_of};
 use ogive_door::meters::Meters;
@@ -32,12 +31,8 @@ const QUEUE_BYTES_MAX: u64 = 64 << 20;
 const GROUP_BYTES_MAX: usize = 8 << 20;
 /// 1 MiB: when nobody is behind, the spool takes no more than this and what comes in a second.
 const CAUGHT_UP_BYTES: u64 = 1 << 20;
-/// 2 MiB: the largest cursor with its gaps, twice in usual times; or the head of a new segment.
-const RESERVE_BYTES: usize = 2 << 20;
 /// Limits are looked at each second.
 const TURN: Duration = Duration::from_secs(1);
-/// Cursors are saved four times a second: an fsync each, and what a crash lets come twice (and count once).
-const SAVE: Duration = Duration::from_millis(250);
 
 /// A batch on its way.
 struct Submission {
@@ -49,141 +44,6 @@ struct Submission {
 enum Command {
     Submit(Box<Submission>),
     End,
-}
-
-/// What threads share.
-pub(super) struct Broker {
-    pub(super) around: Around,
-    pub(super) destinations: RwLock<Vec<Arc<Destination>>>,
-    pub(super) limits: Mutex<Limits>,
-    pub(super) floor: AtomicU64,
-    queue_bytes: AtomicU64,
-    fsync_failures: AtomicU64,
-    series: AtomicU64,
-    ended: AtomicBool,
-    /// Why cursors are not saved, as it was told.
-    problem: Mutex<Option<String>>,
-    /// What cursors need on a full disk is laid by. Held while a batch is written, so that none takes that room.
-    reserved: Mutex<bool>,
-}
-
-impl Broker {
-    pub(super) fn new(around: Around, limits: Limits) -> Self {
-        Self {
-            around,
-            destinations: RwLock::default(),
-            limits: Mutex::new(limits),
-            floor: AtomicU64::new(0),
-            queue_bytes: AtomicU64::new(0),
-            fsync_failures: AtomicU64::new(0),
-            series: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
-            problem: Mutex::default(),
-            reserved: Mutex::default(),
-        }
-    }
-
-    pub(super) fn destinations(&self) -> Vec<Arc<Destination>> {
-        self.destinations.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn limits(&self) -> Limits {
-        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn bell(&self) -> &Bell {
-        &self.around.bell
-    }
-
-    /// Saves every cursor, and tells the position below which nobody needs anything. A destination whose cursor cannot be
-    /// written holds its segments.
-    pub(super) fn save(&self) -> u64 {
-        // A list that changes meanwhile could hide who needs most.
-        let destinations = self.destinations.read().unwrap_or_else(PoisonError::into_inner);
-        if destinations.is_empty() {
-            // The broker is only beginning: nobody has said what they need.
-            return 0;
-        }
-        let (mut floor, mut problem) = (self.around.board.end(), None);
-        for destination in destinations.iter() {
-            match self.on_full_disk(|| destination.save()) {
-                Ok(needed) => floor = floor.min(needed),
-                // The others' are saved all the same: their gaps wait for it.
-                Err(error) => problem = Some(format!("{error:#}; segments stay in the spool")),
-            }
-        }
-        let is_saved = problem.is_none();
-        self.tell(problem);
-        if !is_saved {
-            return 0;
-        }
-        // Inside, so that a destination that joins begins behind all that was let go without it. ORDERING: Relaxed; it only
-        // rises, and the lock orders it for who joins.
-        self.floor.fetch_max(floor, Ordering::Relaxed).max(floor)
-    }
-
-    fn reserve_path(&self) -> PathBuf {
-        self.around.cursors.join("reserve")
-    }
-
-    /// Does `work`, and once more on a full disk, in the room that was laid by: a full disk must not keep its own remedy from
-    /// being written.
-    fn on_full_disk<T>(&self, mut work: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
-        let error = match work() {
-            Err(error) if is_full(&error) => error,
-            done => return done,
-        };
-        let mut reserved = self.reserved();
-        if RealDisk.remove(&self.reserve_path()).is_err() {
-            return Err(error);
-        }
-        let done = work();
-        *reserved = self.reserve();
-        done
-    }
-
-    /// Lays by what cursors need on a full disk. Without room for it the disk is full, and takes no batches.
-    pub(super) fn lay_by(&self) {
-        *self.reserved() = self.reserve();
-    }
-
-    fn reserved(&self) -> MutexGuard<'_, bool> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn reserve(&self) -> bool {
-        let path = self.reserve_path();
-        let is_there = !matches!(RealDisk.length(&path), Err(DiskError::NotFound { .. }))
-            || RealDisk.replace(&path, &vec![0; RESERVE_BYTES]).is_ok();
-        if !is_there {
-            let _ = RealDisk.remove(&path.with_extension("new"));
-        }
-        is_there
-    }
-
-    /// Tells why cursors are not saved, once for each reason.
-    fn tell(&self, problem: Option<String>) {
-        let mut told = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(problem) = problem.as_ref().filter(|problem| told.as_ref() != Some(*problem)) {
-            tracing::warn!("{problem}");
-        }
-        *told = problem;
-    }
-
-    /// Saves cursors until the broker ends.
-    pub(super) fn keep(&self) {
-        // ORDERING: Relaxed; the flag guards nothing.
-        while !self.ended.load(Ordering::Relaxed) {
-            self.save();
-            self.lay_by();
-            std::thread::sleep(SAVE);
-        }
-    }
-
-    pub(super) fn end(&self) {
-        // ORDERING: Relaxed; see `keep`.
-        self.ended.store(true, Ordering::Relaxed);
-    }
 }
 
 /// See the module.
@@ -517,14 +377,6 @@ impl Writer {
         }
         Ok(())
     }
-}
-
-fn is_full(error: &anyhow::Error) -> bool {
-    let of_spool = match error.downcast_ref::<SpoolError>() {
-        Some(SpoolError::Disk(error)) => Some(error),
-        _ => None,
-    };
-    of_spool.or_else(|| error.downcast_ref::<DiskError>()).is_some_and(DiskError::is_full)
 }
 
 fn refusal(refused: SpoolRefusal) -> Refusal {

@@ -5,7 +5,7 @@ use ogive_model::Tenant;
 use serde_json::{Value, json};
 
 use super::destination::Destination;
-use super::spooling::Broker;
+use super::shared::Broker;
 use ogive_door::own_value::OwnValue;
 use ogive_observe::broker::HELP;
 

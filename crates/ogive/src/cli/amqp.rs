@@ -1,6 +1,7 @@
 //! `ogive amqp`: batches from a file or a pipe to a queue, each sent when the server has confirmed it; and how many a second there may be.
 
 mod bench;
+mod target;
 
 use std::io::{BufRead, BufReader, Read, stdin};
 use std::path::PathBuf;
@@ -11,8 +12,9 @@ use anyhow::Context;
 
 use super::exit::EXIT_FINDING;
 use super::files::FILES;
-use ogive_amqp::{Output, Place, Publisher};
+use ogive_amqp::{Output, Publisher};
 use ogive_protocol::batch_message::of_message;
+use target::To;
 
 /// 10,000 batches are in memory at once,
 const CHUNK: usize = 10_000;
@@ -37,39 +39,6 @@ pub(crate) enum Amqp {
     /// Publishes made batches as fast as the server confirms them and tells how many a second; with --server also how many a second an
     /// `ogive serve` that reads the queue stores.
     Bench(bench::Bench),
-}
-
-/// Where messages go.
-#[derive(clap::Args, Clone, Debug)]
-#[group(id = "amqp_to")]
-pub(crate) struct To {
-    /// Where: amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS.
-    #[arg(long, env = "OGIVE_AMQP_URL", hide_env_values = true)]
-    url: String,
-    /// A file with the password, so that it stands in no list of processes.
-    #[arg(long, value_name = "FILE")]
-    password_file: Option<PathBuf>,
-    /// A file (PEM) with who vouches for the server, beside those whom the machine believes.
-    #[arg(long, value_name = "FILE")]
-    ca_file: Option<PathBuf>,
-    /// The exchange; without it the one that takes a queue's name as the key.
-    #[arg(long, default_value = "")]
-    exchange: String,
-    /// The routing key, or the queue.
-    #[arg(long)]
-    queue: String,
-    /// Make the queue, durable, when it is not there.
-    #[arg(long)]
-    declare: bool,
-}
-
-impl To {
-    fn output(&self) -> anyhow::Result<Output> {
-        let To { url, password_file, ca_file, exchange, queue, declare } = self.clone();
-        let place = Place { url, password_file, ca_file, ..Place::default() };
-        place.check().map_err(anyhow::Error::msg)?;
-        Ok(Output { place, exchange, routing_key: queue, declare, is_transient: false })
-    }
 }
 
 /// Runs the command.

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::CommandFactory;
+use clap::Args as _;
 
 use super::exit::EXIT_FINDING;
 use super::files::FILES;
-use super::{Cli, config_file, read_file, wire};
+use super::web::read_file;
+use super::{config_file, serve, wire};
 use crate::broker;
 use ogive_alerting::alerting;
 use ogive_checks as checks;
@@ -67,9 +68,8 @@ fn mistakes(file: &Path) -> Vec<String> {
     if let Some(option) = option_of(&text) {
         return tables(option, file).into_iter().collect();
     }
-    let command = Cli::command();
-    let serve = command.find_subcommand("serve").expect("it is a command");
-    match config_file::read(file, serve) {
+    let serve = serve::Serve::augment_args(clap::Command::new("serve"));
+    match config_file::read(file, &serve) {
         Err(mistakes) => mistakes.lines().map(str::to_owned).collect(),
         Ok(entries) => {
             let of = |entry: &config_file::Entry, path: &Path| match &*entry.name {

@@ -6,20 +6,19 @@
 //! Failure: `FILE:LINE:COLUMN: sentence`.
 
 mod effective;
+mod job;
 mod raw;
 mod rules;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use ogive_model::Tenant;
 use ogive_text::near::nearest;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error as YamlError, Options};
 
-use super::relabel::Rule;
 pub(crate) use effective::yaml as effective_yaml;
+pub(crate) use job::{Access, HttpSource, Job, Login, Pem, Protocol, Tls};
 use ogive_door::reload::Marks;
 use ogive_outgoing::{Files, Secret};
 pub(crate) use raw::{Group, Text};
@@ -28,11 +27,6 @@ pub(crate) use raw::{Group, Text};
 pub(crate) const FILE_BYTES_MAX: usize = 16 << 20;
 /// 10,000 jobs; each has a task and a client of its own.
 const JOBS_MAX: usize = 10_000;
-/// 256 MiB of an answer, unpacked, where no `body_size_limit` says otherwise: five times the largest that are known.
-const BODY_BYTES_MAX: u64 = 256 << 20;
-/// What a `job_name` is when nothing else is said, as in Prometheus.
-const INTERVAL: Duration = Duration::from_secs(60);
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All jobs, and what of the files was left out.
 #[derive(Debug, Default)]
@@ -41,143 +35,6 @@ pub(crate) struct Config {
     pub(crate) warnings: Vec<String>,
     /// The files that they stand in.
     pub(crate) marks: Marks,
-}
-
-/// What one `scrape_configs` entry says, with everything that holds for it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Job {
-    pub(crate) name: String,
-    /// Whose series its targets bring.
-    pub(crate) tenant: Tenant,
-    pub(crate) interval: Duration,
-    pub(crate) timeout: Duration,
-    pub(crate) protocols: Vec<Protocol>,
-    /// What an answer without a content type is taken for.
-    pub(crate) fallback: Option<Protocol>,
-    /// Take native histograms.
-    pub(crate) natives: bool,
-    /// Take the classic form of a histogram that is there as a native one too.
-    pub(crate) classics: bool,
-    pub(crate) metrics_path: String,
-    pub(crate) scheme: String,
-    pub(crate) params: BTreeMap<String, Vec<String>>,
-    pub(crate) honor_labels: bool,
-    pub(crate) honor_timestamps: bool,
-    pub(crate) track_timestamps: bool,
-    pub(crate) compression: bool,
-    pub(crate) limits: Limits,
-    pub(crate) relabel: Vec<Rule>,
-    pub(crate) metric_relabel: Vec<Rule>,
-    pub(crate) groups: Vec<Group>,
-    /// Patterns of files with groups.
-    pub(crate) files: Vec<PathBuf>,
-    pub(crate) http: Vec<HttpSource>,
-    pub(crate) access: Access,
-}
-
-/// What a scrape may bring; 0 for no limit.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Limits {
-    pub(crate) body_bytes: u64,
-    pub(crate) samples: u64,
-    pub(crate) targets: u64,
-    pub(crate) labels: u64,
-    pub(crate) label_name_bytes: u64,
-    pub(crate) label_value_bytes: u64,
-    pub(crate) bins: u64,
-}
-
-/// An address that answers groups as JSON.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct HttpSource {
-    pub(crate) url: String,
-    pub(crate) refresh: Duration,
-    pub(crate) access: Access,
-}
-
-/// How to get in.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Access {
-    pub(crate) login: Login,
-    pub(crate) tls: Tls,
-    pub(crate) redirects: bool,
-    pub(crate) headers: Vec<(String, Secret)>,
-}
-
-/// Who we are.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Login {
-    #[default]
-    None,
-    Basic {
-        user: Secret,
-        password: Secret,
-    },
-    /// A type such as `Bearer`, and its credentials.
-    Authorization(String, Secret),
-}
-
-/// Whom we believe, and what we show.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Tls {
-    pub(crate) authorities: Option<Pem>,
-    pub(crate) certificate: Option<(Pem, Pem)>,
-    pub(crate) server_name: Option<String>,
-    pub(crate) insecure: bool,
-    /// Only TLS 1.3, or only 1.2.
-    pub(crate) only: Option<u8>,
-}
-
-/// PEM text, or a file of it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Pem {
-    Here(String),
-    In(PathBuf),
-}
-
-/// The forms that can be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    Protobuf,
-    OpenMetrics0,
-    OpenMetrics1,
-    OpenMetrics2,
-    Text0,
-    Text1,
-}
-
-impl Protocol {
-    /// Every one by its name in `scrape_protocols`.
-    const ALL: [(&'static str, Self); 6] = [
-        ("PrometheusProto", Self::Protobuf),
-        ("OpenMetricsText0.0.1", Self::OpenMetrics0),
-        ("OpenMetricsText1.0.0", Self::OpenMetrics1),
-        ("OpenMetricsText2.0.0", Self::OpenMetrics2),
-        ("PrometheusText0.0.4", Self::Text0),
-        ("PrometheusText1.0.0", Self::Text1),
-    ];
-
-    fn named(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, protocol)| *protocol);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|(known, _)| *known).collect();
-            format!("{name:?} is no scrape protocol; there are {}", names.join(", "))
-        })
-    }
-
-    /// As an entry of the `Accept` header.
-    pub(crate) fn content_type(self) -> &'static str {
-        match self {
-            Self::Protobuf => {
-                "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
-            }
-            Self::OpenMetrics0 => "application/openmetrics-text;version=0.0.1",
-            Self::OpenMetrics1 => "application/openmetrics-text;version=1.0.0",
-            Self::OpenMetrics2 => "application/openmetrics-text;version=2.0.0",
-            Self::Text0 => "text/plain;version=0.0.4",
-            Self::Text1 => "text/plain;version=1.0.0",
-        }
-    }
 }
 
 /// Reads the files at `paths`, which together have each job once.

@@ -7,8 +7,9 @@ use ogive_model::Tenant;
 use serde::Deserialize;
 
 use super::super::relabel::{Action, Rule, anchored};
+use super::job::{Access, BODY_BYTES_MAX, HttpSource, INTERVAL, Job, Limits, Login, Pem, Protocol, TIMEOUT, Tls};
 use super::raw::{self, Bytes, Global, Scrape, Text, Time};
-use super::{Access, BODY_BYTES_MAX, HttpSource, INTERVAL, Job, Limits, Login, Pem, Protocol, Secret, TIMEOUT, Tls};
+use ogive_outgoing::Secret;
 use ogive_text::duration;
 use ogive_text::near::nearest;
 

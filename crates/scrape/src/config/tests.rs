@@ -2,6 +2,9 @@
 
 use std::io;
 
+use std::time::Duration;
+
+use super::job::BODY_BYTES_MAX;
 use super::*;
 
 fn of(text: impl AsRef<[u8]>) -> Result<Config, String> {

@@ -12,7 +12,7 @@ use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality, Tenant,
 use ogive_probe::Clock;
 use serde_json::json;
 
-use super::To;
+use super::target::To;
 use crate::cli::client::{EXIT_UNREACHABLE, Server};
 use crate::cli::exit::EXIT_FINDING;
 use crate::cli::files::FILES;

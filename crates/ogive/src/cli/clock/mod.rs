@@ -6,6 +6,7 @@ pub(crate) mod kernel;
 pub(crate) mod kernel_log;
 mod point;
 mod report;
+mod settled;
 #[cfg(test)]
 mod testing;
 mod trust;
@@ -14,7 +15,7 @@ mod watch;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ogive_probe::{Clock, Mode, allowed_cpus};
+use ogive_probe::{Clock, allowed_cpus};
 
 use super::exit::EXIT_FINDING;
 use super::terminal::Terminal;
@@ -23,10 +24,9 @@ use kernel::Directory;
 use ogive_observe::clock::Figures;
 use ogive_observe::clock::cost::{Effort, measure};
 use ogive_observe::clock::read::Read;
+use settled::settled;
 use trust::Evidence;
 
-/// A clock that is new knows its rate to some hundred parts per billion after this.
-const SETTLE: Duration = Duration::from_millis(600);
 /// Pairs of CPUs that are compared: with 20 ms each, a third of a second on the largest machine.
 const PAIRS_MAX: usize = 16;
 const PAIR_BUDGET: Duration = Duration::from_millis(20);
@@ -79,22 +79,6 @@ fn show(options: &ClockCommand, terminal: &Terminal) -> anyhow::Result<ExitCode>
         print!("{}", report::text(&evidence, handoffs.len(), cpus.len(), &verdict, terminal));
     }
     Ok(if verdict.trusted() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
-}
-
-/// The machine's clock, when its calibration has come as far as it comes in a moment.
-fn settled(directory: &Directory) -> Clock {
-    let clock = Clock::global();
-    directory.apply(clock);
-    let start = clock.now();
-    // On a busy machine the calibration may need more than one try; a host without a counter does not wait.
-    while clock.status().source.is_counter() {
-        let waited = Duration::from_nanos(clock.now().saturating_sub(start));
-        if waited > 3 * SETTLE || (waited > SETTLE && clock.status().mode == Mode::Counter) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    clock
 }
 
 /// Hands ordered readings between the first CPU and the others.

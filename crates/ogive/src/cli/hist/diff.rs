@@ -8,8 +8,10 @@ use anyhow::bail;
 use ogive_hist::{Distance, Histogram, LogDistance};
 use serde::Serialize;
 
+use super::input::{load, print, quantile};
 use super::number::Dimension;
-use super::{Input, Tally, load, print, quantile, report};
+use super::report;
+use super::tally::{Input, Tally};
 use crate::cli::exit::EXIT_FINDING;
 use crate::cli::format::{human, thousands};
 

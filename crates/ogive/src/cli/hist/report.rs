@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{Style, Tally, draw};
+use super::picture::{Style, draw};
+use super::tally::Tally;
 use crate::cli::format::{human, thousands};
 
 /// The JSON object. Its fields are part of the command's contract.

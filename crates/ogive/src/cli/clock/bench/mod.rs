@@ -18,7 +18,7 @@ use ogive_probe::{Clock, SystemClock, allowed_cpus};
 use super::handoff::{self, Handoffs};
 use super::kernel::{Directory, Switch};
 use super::point::Point;
-use super::settled;
+use super::settled::settled;
 use crate::cli::exit::EXIT_FINDING;
 use ogive_observe::clock::Figures;
 use ogive_observe::clock::read::Read;

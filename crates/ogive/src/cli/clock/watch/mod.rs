@@ -16,7 +16,7 @@ use ogive_probe::{Clock, Mode, SystemClock};
 
 use super::kernel::Directory;
 use super::point::{Point, Steps};
-use super::settled;
+use super::settled::settled;
 use event::Event;
 use figures::{Costs, Noise};
 use ogive_observe::clock::cost::{Effort, measure, of};

@@ -1,0 +1,168 @@
+//! What was read of the input, so far.
+
+use anyhow::Context;
+use ogive_hist::Histogram;
+
+use super::dense::Dense;
+use super::interval_logs::{Logs, UNIT};
+use super::number::{self, Dimension, TokenError, Unit};
+
+/// Ten lines show what is wrong; ten thousand hide it.
+pub(super) const COMPLAINTS_MAX: u64 = 10;
+
+/// What the input is.
+#[derive(clap::Args, Debug)]
+pub(super) struct Input {
+    /// Read base64 histograms instead of numbers and merge them. They carry no sum, least and greatest: sum and mean are
+    /// then estimates from the bins, min and max are null.
+    #[arg(long, conflicts_with = "hlog")]
+    pub(super) merge: bool,
+    /// Read interval logs of HdrHistogram (.hlog, jHiccup's too) instead of numbers and merge them. --unit is that of
+    /// their values, ns if it is not given.
+    #[arg(long)]
+    pub(super) hlog: bool,
+    /// Only intervals with this tag.
+    #[arg(long, requires = "hlog")]
+    pub(super) tag: Option<String>,
+    /// Stop at the first number that cannot be read.
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Unit of numbers that carry none.
+    #[arg(long, short, value_parser = unit)]
+    pub(super) unit: Option<Unit>,
+}
+
+pub(super) fn unit(text: &str) -> Result<Unit, String> {
+    Unit::of(text.as_bytes())
+        .filter(|unit| *unit != Unit::NONE)
+        .ok_or_else(|| "known units are ns us ms s m h d B kB MB GB TB KiB MiB GiB TiB k M G T".into())
+}
+
+/// What was read.
+pub(super) struct Tally {
+    pub(super) dense: Dense,
+    pub(super) histogram: Histogram,
+    /// What was read of interval logs.
+    pub(super) logs: Logs,
+    /// What the numbers measure; `None` when no number had a unit.
+    pub(super) dimension: Option<Dimension>,
+    pub(super) skipped: u64,
+    pub(super) strict: bool,
+    pub(super) bare: Unit,
+    /// A unit was seen, and bare numbers beside it.
+    pub(super) bare_count: u64,
+    /// A number without a unit, and its line: the unit may be the next word.
+    pub(super) waiting: Option<u64>,
+    pub(super) waiting_text: Vec<u8>,
+}
+
+impl Tally {
+    pub(super) fn new(options: &Input) -> Self {
+        let bare = options.unit.unwrap_or(if options.hlog { UNIT } else { Unit::NONE });
+        Self {
+            dense: Dense::new(),
+            histogram: Histogram::log_linear(),
+            logs: Logs::new(options.tag.clone(), bare),
+            dimension: bare.dimension,
+            skipped: 0,
+            strict: options.strict,
+            bare,
+            bare_count: 0,
+            waiting: None,
+            waiting_text: Vec::new(),
+        }
+    }
+
+    /// Takes one word: a number, or the unit of the number before it on its line; false when reading must end.
+    pub(super) fn word(&mut self, line: u64, token: &[u8]) -> bool {
+        let is_unit = || Unit::of(token).is_some();
+        if self.waiting == Some(line) && is_unit() {
+            self.waiting_text.extend_from_slice(token);
+            return self.end_word();
+        }
+        if !self.end_word() {
+            return false;
+        }
+        if token.len() < number::TOKEN_BYTES_MAX
+            && token.last().is_some_and(|last| last.is_ascii_digit() || *last == b'.')
+        {
+            self.waiting = Some(line);
+            self.waiting_text.clear();
+            self.waiting_text.extend_from_slice(token);
+            return true;
+        }
+        self.number(line, token)
+    }
+
+    /// Takes the number that waits for its unit; false when reading must end.
+    pub(super) fn end_word(&mut self) -> bool {
+        let Some(line) = self.waiting.take() else { return true };
+        let text = std::mem::take(&mut self.waiting_text);
+        let goes_on = self.number(line, &text);
+        self.waiting_text = text;
+        goes_on
+    }
+
+    /// Takes one number; false when reading must end.
+    pub(super) fn number(&mut self, line: u64, token: &[u8]) -> bool {
+        match number::parse(token, self.bare).and_then(|number| self.one_dimension(number)) {
+            Ok(value) => {
+                self.dense.record(value);
+                true
+            }
+            Err(error) => self.complain(line, token, &error),
+        }
+    }
+
+    pub(super) fn one_dimension(&mut self, number: number::Number) -> Result<f64, TokenError> {
+        match (self.dimension, number.dimension) {
+            (Some(before), Some(now)) if before != now => {
+                Err(TokenError::MixedUnits { found: now.base_unit(), expected: before.base_unit() })
+            }
+            (None, Some(now)) => {
+                self.dimension = Some(now);
+                Ok(number.value)
+            }
+            (_, None) => {
+                self.bare_count += 1;
+                Ok(number.value)
+            }
+            _ => Ok(number.value),
+        }
+    }
+
+    /// Takes one base64 histogram; false when reading must end.
+    pub(super) fn base64(&mut self, line: u64, token: &[u8]) -> bool {
+        match decode(token) {
+            Ok((other, repairs)) => {
+                if let Some(repairs) = repairs {
+                    eprintln!("ogive hist: line {line}: {repairs}");
+                }
+                self.histogram.merge(&other).expect("decoded histograms have one scheme");
+                true
+            }
+            Err(error) => self.complain(line, token, &error),
+        }
+    }
+
+    /// The histogram with the narrowest bins.
+    pub(super) fn finest(&self) -> &Histogram {
+        self.logs.only().unwrap_or(&self.histogram)
+    }
+
+    pub(super) fn complain(&mut self, line: u64, token: &[u8], error: &dyn std::fmt::Display) -> bool {
+        self.skipped += 1;
+        let outcome = if self.strict { "" } else { "; skipped" };
+        if self.skipped <= COMPLAINTS_MAX {
+            let shown = String::from_utf8_lossy(&token[..token.len().min(40)]).into_owned();
+            eprintln!("ogive hist: line {line}: {shown:?}: {error}{outcome}");
+        }
+        !self.strict
+    }
+}
+
+pub(super) fn decode(token: &[u8]) -> anyhow::Result<(Histogram, Option<String>)> {
+    let text = std::str::from_utf8(token).context("not base64 text")?;
+    let (histogram, repairs) = ogive_hist::openhistogram::decode_base64(text)?;
+    Ok((histogram, (!repairs.is_none()).then(|| format!("not canonical, repaired: {repairs:?}"))))
+}
