@@ -34,6 +34,8 @@ pub enum Protocol {
     Graphite,
     /// InfluxDB's line protocol.
     Influx,
+    /// HTTPTrap, of Circonus' clients.
+    Httptrap,
     /// What the server scraped.
     Scrape,
     /// What scheduled checks found.
@@ -50,7 +52,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -59,6 +61,7 @@ impl Protocol {
         Self::Statsd,
         Self::Graphite,
         Self::Influx,
+        Self::Httptrap,
         Self::Scrape,
         Self::Check,
         Self::Amqp,
@@ -78,6 +81,7 @@ impl Protocol {
             Self::Statsd => "statsd",
             Self::Graphite => "graphite",
             Self::Influx => "influx",
+            Self::Httptrap => "httptrap",
             Self::Scrape => "scrape",
             Self::Check => "check",
             Self::Amqp => "amqp",

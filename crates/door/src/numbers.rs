@@ -107,6 +107,12 @@ impl Numbers {
 
     /// The number that a request has again when it comes again.
     pub fn of_content(&self, content: Content, now_ns: i64) -> (SourceId, u64) {
+        self.of_content_within(content, AGAIN_SECONDS, now_ns)
+    }
+
+    /// As [`Numbers::of_content`], of a request whose sender stops trying again after `again_seconds`, at most five minutes: the same
+    /// bytes are another request then.
+    pub fn of_content_within(&self, content: Content, again_seconds: u32, now_ns: i64) -> (SourceId, u64) {
         let Content { fingerprint, time_ns } = content;
         if let Some(time_ns) = time_ns {
             return number(CONTENT, fingerprint, seconds(time_ns));
@@ -114,7 +120,7 @@ impl Numbers {
         let now = seconds(now_ns);
         let (source, sequence) = number(ARRIVAL, fingerprint, now);
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = arrivals.first(key(source, sequence), (fingerprint >> 32) as u64, now);
+        let first = arrivals.first(key(source, sequence), (fingerprint >> 32) as u64, again_seconds, now);
         (source, u64::from(first) << 32 | u64::from(sequence as u32))
     }
 }
@@ -150,15 +156,18 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    /// When `key` first came, unless that is so long ago that it is another, or it came with another fingerprint: then now.
-    fn first(&mut self, key: Key, more: u64, now: u32) -> u32 {
+    /// When `key` first came, unless that is more than `again` seconds ago, so that it is another, or it came with another fingerprint:
+    /// then now.
+    fn first(&mut self, key: Key, more: u64, again: u32, now: u32) -> u32 {
         while let Some((first, _)) = self.order.front()
             && first.saturating_add(AGAIN_SECONDS) < now
         {
             self.forget_oldest();
         }
         match self.first.get(&key) {
-            Some((first, known)) if known.is_none_or(|known| known == more) => *first,
+            Some((first, known)) if known.is_none_or(|known| known == more) && first.saturating_add(again) >= now => {
+                *first
+            }
             _ => {
                 self.put(key, Some(more), now);
                 now
@@ -262,10 +271,10 @@ mod tests {
     fn so_many_requests_are_remembered() {
         let mut arrivals = Arrivals::default();
         for at in 0..=ARRIVALS_MAX as u64 {
-            arrivals.first(at, 1, 7);
+            arrivals.first(at, 1, AGAIN_SECONDS, 7);
         }
         assert_eq!((arrivals.first.len(), arrivals.order.len()), (ARRIVALS_MAX, ARRIVALS_MAX));
-        assert_eq!((arrivals.first(1, 1, 8), arrivals.first(0, 1, 8)), (7, 8));
+        assert_eq!((arrivals.first(1, 1, AGAIN_SECONDS, 8), arrivals.first(0, 1, AGAIN_SECONDS, 8)), (7, 8));
     }
 
     #[test]

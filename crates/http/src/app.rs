@@ -33,6 +33,8 @@ pub struct Shared {
     pub otlp: Otlp,
     /// How InfluxDB's lines are read.
     pub influx: Rules,
+    /// The checks of HTTPTrap.
+    pub traps: crate::httptrap::Traps,
     /// Deletion may be asked for.
     pub admin: bool,
     /// The care for what is stored on this machine's disks.

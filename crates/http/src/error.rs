@@ -56,6 +56,11 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "bad_data", message)
     }
 
+    /// What a client of Circonus is told of a body that cannot be read: 406.
+    pub(crate) fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, "bad_data", message)
+    }
+
     /// Not a form that is understood: 415.
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_data", message)

@@ -35,6 +35,7 @@ mod federate;
 pub mod fuzz;
 mod groups;
 mod heatmap;
+mod httptrap;
 mod influx;
 mod limits;
 mod listener;
@@ -90,10 +91,11 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 
 pub use app::{App, Flag, Flags, Shared};
 pub use cors::Cors;
+pub use httptrap::Traps;
 pub use influx::Rules as InfluxRules;
 pub use limits::Limits;
 pub use listener::serve;
@@ -156,6 +158,7 @@ pub fn router(app: App) -> Router {
         .route("/ping", get(influx::ping))
         .route("/health", get(influx::health))
         .route("/query", get(influx::query).post(influx::query))
+        .route("/module/httptrap/{check}/{secret}", put(httptrap::submit).post(httptrap::submit))
         .route("/api/v1/read", post(remote_read::post))
         .route("/api/v1/query_exemplars", get(exemplars::get).post(exemplars::get))
         .route("/federate", get(federate::get))

@@ -44,6 +44,7 @@ fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sender<bool>) {
         written: Known::default(),
         otlp: Otlp::new(ogive_protocol::otlp::Options::default(), 1_000_000_000),
         influx: super::influx::Rules { db_label: "db".into(), ..Default::default() },
+        traps: Default::default(),
         admin: false,
         upkeep: None,
         web: Arc::new(Web::open(None, crate::testing::read_file, Arc::default()).unwrap()),

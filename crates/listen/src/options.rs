@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use ogive_irondb::httptrap::{TrapCheck, TrapChecks};
 use ogive_model::Tenant;
 use ogive_protocol::lines::Names;
 
 use super::address::Address;
 
-/// Who else may send: StatsD, Graphite and InfluxDB clients.
+/// Who else may send: StatsD, Graphite, InfluxDB and HTTPTrap clients.
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "lines")]
 pub struct Options {
@@ -45,9 +46,30 @@ pub struct Options {
     /// Label that holds the database (version 1) or bucket (version 2) of what InfluxDB clients write; empty for none.
     #[arg(long, value_name = "NAME", default_value = "db", env = "OGIVE_INFLUX_DB_LABEL")]
     pub influx_db_label: String,
+    /// Take metrics of this check by HTTPTrap, with its secret (a slash behind a tenant names whose they are); repeat it for others.
+    #[arg(
+        long,
+        value_name = "[TENANT/]UUID:SECRET",
+        env = "OGIVE_HTTPTRAP",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    pub httptrap: Vec<TrapCheck>,
+    /// Take metrics of every other check by HTTPTrap, with any secret.
+    #[arg(long, env = "OGIVE_HTTPTRAP_ANY")]
+    pub httptrap_any: bool,
+    /// Metrics of a check of HTTPTrap; further ones are refused and counted.
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000, env = "OGIVE_HTTPTRAP_NAMES")]
+    pub httptrap_names: usize,
 }
 
 impl Options {
+    /// The checks of HTTPTrap.
+    #[must_use]
+    pub fn trap_checks(&self) -> TrapChecks {
+        TrapChecks::new(self.httptrap.clone(), self.httptrap_any, self.httptrap_names)
+    }
+
     pub(super) fn idle(&self) -> Duration {
         Duration::from_secs(self.line_idle_s)
     }

@@ -30,9 +30,9 @@ use ogive_door::counters::Counters;
 use ogive_door::metadata::Metadata;
 use ogive_door::meters::Meters;
 use ogive_door::numbers::Numbers;
-use ogive_http::InfluxRules as Rules;
 use ogive_http::web::{Hosts, Web};
 use ogive_http::{self as http, Limits, Shared};
+use ogive_http::{InfluxRules as Rules, Traps};
 use ogive_listen as listen;
 use ogive_observe::Observer;
 use ogive_observe::clock::AskKernel;
@@ -111,6 +111,7 @@ pub(crate) struct Front {
     batch_series_max: usize,
     otlp: http::Otlp,
     influx: Rules,
+    traps: Traps,
 }
 
 impl Front {
@@ -132,6 +133,7 @@ impl Front {
             batch_series_max: options.batch_series_max,
             otlp: http::Otlp::new(options.otlp.decoder(), options.otlp.slow_span_ns()),
             influx: Rules::new(options.lines.line_names, options.lines.influx_db_label.clone()),
+            traps: Traps { checks: options.lines.trap_checks(), names: options.lines.line_names },
             runtime,
             counters,
             web,
@@ -170,6 +172,7 @@ impl Front {
             written: Known::default(),
             otlp: self.otlp,
             influx: self.influx,
+            traps: self.traps,
             admin: role.admin,
             upkeep: role.upkeep,
             web,

@@ -74,13 +74,13 @@ impl Gather {
         self.samples.push(Sample { series, time_ns, start_ns: None, value });
     }
 
-    /// Adds a sample of the series `series`, with room for all of it.
+    /// Adds a sample, with room for all of it.
     ///
     /// # Errors
     /// [`Error::TooLarge`] when the body unfolds to more than it may.
-    pub fn push_value(&mut self, series: u32, time_ns: i64, value: Value) -> Result<(), Error> {
-        self.room.take(sample_bytes(Ok(&value)))?;
-        self.push(series, time_ns, value);
+    pub fn push_sample(&mut self, sample: Sample) -> Result<(), Error> {
+        self.room.take(sample_bytes(Ok(&sample.value)))?;
+        self.samples.push(sample);
         Ok(())
     }
 

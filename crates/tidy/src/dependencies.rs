@@ -72,6 +72,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ogive-door",
             "ogive-export",
             "ogive-hist",
+            "ogive-irondb",
             "ogive-journal",
             "ogive-model",
             "ogive-observe",
@@ -125,6 +126,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// What brings samples to the door: each of these knows none of the others.
 const EDGE: &[&str] = &[
     "ogive-door",
+    "ogive-irondb",
     "ogive-outgoing",
     "ogive-text",
     "ogive-protocol",
@@ -191,6 +193,7 @@ const FENCED: &[(&str, &[&str])] = &[
             "ogive-listen",
             "ogive-amqp",
             "ogive-protocol",
+            "ogive-irondb",
             "ogive-tidy",
         ],
     ),

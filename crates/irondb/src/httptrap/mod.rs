@@ -5,19 +5,21 @@
 //! `s` (a text), `h` (a histogram of what was measured since the last one) or `H` (one that counts on); `_ts` is its time in
 //! milliseconds since 1970; with the flag `+` in `_fl` values of one name and time are added up, with `~` their mean is taken. A
 //! histogram is base64 (OpenHistogram's), `"H[1.2]=3"`, a number, or a list of these. null is no measurement.
+//! Strings quoted by Go's rules, and its NaN, are read although they are no JSON: a client writes them.
 //! Invariants: keys that repeat in one object are as many measurements. A metric that breaks a rule spoils only itself; text that
 //! is no JSON refuses the body.
 //! Limits: [`DEPTH_MAX`]; what the body unfolds to, as for every protocol.
 
 mod checks;
 mod histogram;
+mod quoting;
 mod tree;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use ogive_hist::Histogram;
-use ogive_model::{Batch, Kind, SeriesMeta, SourceId, Temporality, Tenant, Value};
+use ogive_model::{Batch, Kind, Sample, SeriesMeta, SourceId, Temporality, Tenant, Value};
 use ogive_protocol::lines::{Fault, Faults, Names, Pairs};
 use ogive_protocol::{Error, Gather, untyped};
 use ogive_stream::Key;
@@ -31,6 +33,9 @@ pub const DEPTH_MAX: usize = 32;
 
 /// Metrics whose faults are described: the first few tell a person enough.
 const DETAILS_MAX: usize = 20;
+
+/// 1 s: what a histogram with a time covers, as nobody says it: brokers flush histograms each second.
+const POINT_NS: i64 = 1_000_000_000;
 
 /// How a body is read.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +84,24 @@ pub fn read(
     options: &Options<'_>,
     accepts: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Trapped, Refused> {
+    let mut read = |body: &[u8]| attempt(body, options, accepts);
+    let (mut out, gather) = match read(body) {
+        Err(Refused::Malformed(why)) => match quoting::mended(body) {
+            Some(mended) => read(&mended)?,
+            None => return Err(Refused::Malformed(why)),
+        },
+        read => read?,
+    };
+    out.batch = { gather }.take(source, sequence, tenant);
+    Ok(out)
+}
+
+/// What `body` holds, without its batch, and its samples.
+fn attempt(
+    body: &[u8],
+    options: &Options<'_>,
+    accepts: &mut dyn FnMut(&str) -> bool,
+) -> Result<(Trapped, Gather), Refused> {
     let mut reader = Reader {
         options,
         accepts,
@@ -93,12 +116,10 @@ pub fn read(
     }
     parsed.map_err(Refused::Malformed)?;
     reader.finish_sums();
-    if let Some(error) = reader.too_large {
-        return Err(Refused::TooLarge(error));
+    match reader.too_large {
+        Some(error) => Err(Refused::TooLarge(error)),
+        None => Ok((reader.out, reader.gather)),
     }
-    let mut out = reader.out;
-    out.batch = reader.gather.take(source, sequence, tenant);
-    Ok(out)
 }
 
 /// One metric, as the tree has it.
@@ -185,7 +206,10 @@ impl Reader<'_> {
             Ok(histogram) => histogram,
             Err(fault) => return Ok(Err(fault)),
         };
-        let stored = self.store_histogram(name, histogram, temporality, time_ns)?;
+        // What has a time is known by it when it comes again.
+        let is_point = temporality == Temporality::Delta && metric.time_ms.is_some();
+        let start_ns = is_point.then(|| time_ns.saturating_sub(POINT_NS));
+        let stored = self.store_histogram(name, histogram, temporality, (start_ns, time_ns))?;
         self.out.untimed += u64::from(stored.is_ok() && metric.time_ms.is_none());
         Ok(stored)
     }
@@ -195,11 +219,16 @@ impl Reader<'_> {
         name: &str,
         histogram: Histogram<u64>,
         temporality: Temporality,
-        time_ns: i64,
+        (start_ns, time_ns): (Option<i64>, i64),
     ) -> Result<Result<u64, Fault>, Error> {
         let meta = SeriesMeta { kind: Kind::Histogram, temporality, unit: String::new(), width_ms: 0 };
         match self.series(name, meta)? {
-            Ok(series) => self.gather.push_value(series, time_ns, Value::Histogram(histogram.into()))?,
+            Ok(series) => self.gather.push_sample(Sample {
+                series,
+                time_ns,
+                start_ns,
+                value: Value::Histogram(histogram.into()),
+            })?,
             Err(fault) => return Ok(Err(fault)),
         }
         Ok(Ok(1))
@@ -218,7 +247,7 @@ impl Reader<'_> {
                 Scalar::Text(text) => text.clone().into_owned(),
                 Scalar::Number(number) => number.to_string(),
             };
-            self.gather.push_value(series, time_ns, Value::Text(text))?;
+            self.gather.push_sample(Sample { series, time_ns, start_ns: None, value: Value::Text(text) })?;
             count += 1;
         }
         Ok(Ok(count))
@@ -249,7 +278,7 @@ impl Reader<'_> {
         let count = numbers.len() as u64;
         for number in numbers {
             let Some(combine) = combine else {
-                self.gather.push_value(series, time_ns, Value::Float(number))?;
+                self.gather.push_sample(Sample { series, time_ns, start_ns: None, value: Value::Float(number) })?;
                 continue;
             };
             let sum = self.sums.entry((series, time_ns)).or_insert((combine, 0.0, 0));
@@ -263,7 +292,9 @@ impl Reader<'_> {
         sums.sort_unstable_by_key(|(at, _)| *at);
         for ((series, time_ns), (combine, sum, count)) in sums {
             let value = if combine == Combine::Mean { sum / count as f64 } else { sum };
-            if let Err(error) = self.gather.push_value(series, time_ns, Value::Float(value)) {
+            if let Err(error) =
+                self.gather.push_sample(Sample { series, time_ns, start_ns: None, value: Value::Float(value) })
+            {
                 self.too_large = Some(error);
                 return;
             }

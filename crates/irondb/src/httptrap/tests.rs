@@ -98,6 +98,14 @@ fn a_bad_metric_spoils_only_itself() {
     assert_eq!(faults, expected);
 }
 
+/// go-trapmetrics quotes names by Go's rules, and prints a gauge that is no number as Go does.
+#[test]
+fn what_go_writes_is_read() {
+    let body = r#"{"bell\a\x01": {"_type": "n", "_value": 1}, "nan": {"_type": "n", "_value": NaN}, "b": {"_type": "n", "_value": 2e+06}}"#;
+    assert_eq!(lines(body).len(), 2);
+    assert_eq!(lines(body)[1], "b @ 0 = 2000000");
+}
+
 #[test]
 fn what_is_no_json_is_refused_whole() {
     for body in ["", "  ", "[1]", "7", r#"{"a": 1"#, r#"{"a": 1} x"#, r#"{"a": nan}"#, r#"{"a": {"_type": 5}}"#] {

@@ -37,7 +37,7 @@ struct Node<'n, 's> {
 
 impl Node<'_, '_> {
     /// The value below `key`.
-    fn below<'de, A: serde::de::Error>(
+    fn below<A: serde::de::Error>(
         &mut self,
         key: &str,
         next: impl FnOnce(Node<'_, '_>) -> Result<(), A>,

@@ -68,11 +68,20 @@ pub(super) fn flags(root: &Command, given: &ArgMatches) -> Flags {
     let flag = |argument: &Arg| {
         let id = argument.get_id().as_str();
         let raw = given.try_get_raw(id).ok().flatten().into_iter().flatten();
-        let values = raw.map(|value| value.to_string_lossy().into_owned()).collect();
+        let values = raw.map(|value| shown(id, &value.to_string_lossy())).collect();
         let is_default = matches!(given.value_source(id), None | Some(ValueSource::DefaultValue));
         Some(Flag { name: argument.get_long()?.to_owned(), values, is_default })
     };
     Flags(serve.get_arguments().filter_map(flag).filter(|flag| !matches!(&*flag.name, "help" | "version")).collect())
+}
+
+/// A value of the option `id`, without the secret of a check.
+fn shown(id: &str, value: &str) -> String {
+    if id != "httptrap" {
+        return value.to_owned();
+    }
+    let checks = value.split(',').map(|check| check.split_once(':').map_or(check, |(check, _)| check));
+    checks.map(|check| format!("{check}:<secret>")).collect::<Vec<_>>().join(",")
 }
 
 /// The options of the file at `path`, or all its mistakes, one a line.
