@@ -168,6 +168,20 @@ export function fetchTraceColumns(query: string, start: number, end: number, ste
   return answer("v1/traces/columns", { query, start: String(start), end: String(end), step: String(step) }, signal);
 }
 
+/** Something that happened: a release, a failover, a start of the server. */
+export interface StoredEvent {
+  time_ms: number;
+  kind: string;
+  text: string;
+  labels: Labels;
+  series: string;
+}
+
+/** Events of (start, end], the oldest first. */
+export function fetchEvents(start: number, end: number, signal?: AbortSignal): Promise<Answer<{ events: StoredEvent[]; complete: boolean }>> {
+  return answer("v1/events", { start: String(start), end: String(end) }, signal);
+}
+
 /** Lines that a search finds, the newest first. */
 export function fetchLogs(params: Record<string, string>, signal?: AbortSignal): Promise<Answer<LogLines>> {
   return answer("v1/logs", params, signal);

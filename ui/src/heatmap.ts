@@ -53,6 +53,8 @@ export class Heatmap {
   readonly pending = new Pending();
   /** Slow traces of each slot that has any. */
   readonly marks = new Map<number, number>();
+  /** Called behind each drawing. */
+  drawn: () => void = () => undefined;
   step = 1;
   first = 0;
   last = 0;
@@ -204,7 +206,8 @@ export class Heatmap {
     return this.start + Math.min(1, Math.max(0, part)) * (this.end - this.start);
   }
 
-  private x(t: number): number {
+  /** The place of a time in CSS pixels of the canvas. */
+  x(t: number): number {
     return this.layout.left + ((t - this.start) / (this.end - this.start)) * this.layout.plotWidth;
   }
 
@@ -299,6 +302,7 @@ export class Heatmap {
     }
     this.drawAxes();
     this.drawMarks();
+    this.drawn();
     if (this.axis === null) return;
     this.drawQuantiles();
     this.drawThreshold();

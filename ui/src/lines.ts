@@ -53,6 +53,8 @@ export function withGaps(times: readonly number[], rows: readonly (number | null
 }
 
 export class Lines {
+  /** Called behind each drawing. */
+  drawn: () => void = () => undefined;
   private plot: uPlot | null = null;
   private names = "";
 
@@ -82,6 +84,12 @@ export class Lines {
     this.plot.batch(() => {
       this.plot?.setScale("x", { min: start, max: end });
     });
+  }
+
+  /** Where the plot is on the screen, and the place of a time in it; none while there is none. */
+  area(): { box: DOMRect; x: (t: number) => number } | null {
+    const { plot } = this;
+    return plot === null ? null : { box: plot.over.getBoundingClientRect(), x: (t) => plot.valToPos(t, "x") };
   }
 
   resize(): void {
@@ -116,6 +124,7 @@ export class Lines {
       ],
       cursor: { drag: { x: true, y: false, setScale: false } },
       hooks: {
+        draw: [() => this.drawn()],
         setSelect: [
           (plot) => {
             if (plot.select.width < 6) return;

@@ -18,6 +18,7 @@ import { Heatmap, type Options } from "./heatmap.ts";
 import { Lines, LINES_MAX } from "./lines.ts";
 import { Live, type Link } from "./live.ts";
 import { formatLogState } from "./loglines.ts";
+import { EventMarks, type Plot } from "./events.ts";
 import { Marks } from "./marks.ts";
 import { drawNotices } from "./notices.ts";
 import { isBuckets, Picker } from "./picker.ts";
@@ -81,6 +82,7 @@ class Page {
   private readonly controls: Controls;
   private readonly status: StatusBar;
   private readonly marks: Marks;
+  private readonly events: EventMarks;
   private readonly traces: TracePanel;
 
   constructor() {
@@ -105,6 +107,8 @@ class Page {
     this.controls = new Controls(byId("controls"), byId("legend"), (part) => this.change(part));
     this.status = new StatusBar(byId("status"));
     this.marks = new Marks(this.map.marks, () => this.map.draw());
+    this.events = new EventMarks(byId("events"), () => this.plot());
+    this.map.drawn = this.lines.drawn = () => this.events.draw();
     this.traces = new TracePanel(byId("traces"), {
       choose: (trace) => this.change({ trace }),
       close: () => void this.closeTraces(),
@@ -120,6 +124,19 @@ class Page {
     setInterval(() => document.hidden || void this.picker.reload(), SERIES_EVERY_MS);
     this.showState();
     void this.load();
+  }
+
+  /** Where the picture draws that is shown. */
+  private plot(): Plot | null {
+    if (this.shown === "map") {
+      const { left, top, plotWidth, plotHeight } = this.map.layout;
+      return { left, top, width: plotWidth, height: plotHeight, x: (t) => this.map.x(t) };
+    }
+    const area = this.shown === "lines" ? this.lines.area() : null;
+    if (area === null) return null;
+    const host = byId("events").getBoundingClientRect();
+    const [left, top] = [area.box.left - host.left, area.box.top - host.top];
+    return { left, top, width: area.box.width, height: area.box.height, x: (t) => left + area.x(t) };
   }
 
   private listen(): void {
@@ -332,6 +349,7 @@ class Page {
     this.map.load(data.columns.map((column) => this.table.column(column)), step, start, end, data.additive ? null : { merged });
     if (data.columns.length === 0 && this.groups === null) this.showNothing();
     void this.marks.load(this.state.query, start, end, step, this.abort.signal);
+    void this.events.load(start, end, this.abort.signal);
     this.refresh();
     // The stream of groups wants to know which.
     this.follow();
@@ -355,6 +373,7 @@ class Page {
     else {
       this.show("lines");
       this.lines.show(list, this.unit, start, end, step);
+      void this.events.load(start, end, this.abort.signal);
     }
     byId("facts").replaceChildren();
     if (isLive(this.state.range)) this.linesTimer = setTimeout(() => void this.load(), Math.max(LINES_EVERY_MS, step * 1000));
@@ -379,6 +398,7 @@ class Page {
     byId("controls").hidden = byId("legend").hidden = what !== "map";
     if (what !== "map") byId("facts").replaceChildren();
     if (what !== "lines") this.lines.clear();
+    if (what !== "lines" && what !== "map") byId("events").replaceChildren();
     const appears = this.shown !== what;
     this.shown = what;
     if (appears && what === "map") this.map.resize();
@@ -485,6 +505,7 @@ class Page {
       return;
     }
     this.marks.tick(column.t, this.map.step, this.abort.signal);
+    this.events.tick(this.map.start, this.map.end, this.abort.signal);
     if (this.map.step === 1) {
       this.map.add(column, true);
       this.refresh();

@@ -76,6 +76,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/cells", Read, Read),
     ("/v1/heatmap", Read, Read),
     ("/v1/live", Read, Read),
+    ("/v1/events", Read, Write),
     ("/v1/stream", Read, Read),
     ("/v1/subscribe", Read, Read),
     ("/v1/traces", Read, Write),

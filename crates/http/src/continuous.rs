@@ -273,7 +273,8 @@ impl Continuous {
         let is_due = self.app.clock.wall() >= self.due_ns && now >= self.closed_ms();
         let Some(changed_ms) = self.changed_ms.filter(|_| is_due) else { return Ok(()) };
         self.changed_ms = None;
-        let from = if self.plan.looks_ahead { i64::MIN } else { changed_ms };
+        // A sample may be ahead of its time: then no value was sent that has it.
+        let from = if self.plan.looks_ahead { i64::MIN } else { changed_ms.min(now) };
         let times: Vec<i64> = self.sent.range(from..now).map(|(time, _)| *time).collect();
         if times.is_empty() {
             return Ok(());

@@ -27,6 +27,7 @@ mod continuous;
 mod cors;
 mod detections;
 mod error;
+mod events;
 mod exemplars;
 mod expressions;
 mod fair;
@@ -124,6 +125,13 @@ fn upkeep_routes() -> Router<App> {
         .route("/v1/snapshots/{name}", axum::routing::delete(upkeep::delete_snapshot))
 }
 
+fn stream_routes() -> Router<App> {
+    Router::new()
+        .route("/v1/live", get(live::get))
+        .route("/v1/stream", get(continuous::get))
+        .route("/v1/subscribe", get(subscribe::get))
+}
+
 /// Every route.
 pub fn router(app: App) -> Router {
     Router::new()
@@ -173,9 +181,8 @@ pub fn router(app: App) -> Router {
         .route("/v1/batch", post(batch_frames::post))
         .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
-        .route("/v1/live", get(live::get))
-        .route("/v1/stream", get(continuous::get))
-        .route("/v1/subscribe", get(subscribe::get))
+        .merge(stream_routes())
+        .route("/v1/events", get(events::get).post(events::post))
         .route("/v1/traces", get(traces::get).post(otlp::traces))
         .route("/v1/traces/columns", get(traces::columns))
         .route("/v1/detections", get(detections::get))

@@ -40,7 +40,10 @@ impl Stream {
     /// The next event: its name, its second and its data; none when the answer was no stream.
     fn event(&mut self) -> Option<(String, i64, String)> {
         let (mut name, mut id) = (String::new(), 0);
+        let from = Instant::now();
         loop {
+            // Comments may come for ever.
+            assert!(from.elapsed() < PATIENCE, "no event");
             let line = self.lines.next()?.unwrap();
             if let Some(event) = line.strip_prefix("event: ") {
                 event.clone_into(&mut name);
@@ -154,15 +157,15 @@ fn each_streamed_value_is_what_a_query_answers_later() {
     let server = Server::start(directory.path());
     let all = expressions();
     assert!(all.len() > 800, "{} expressions", all.len());
-    let mut series = BTreeMap::new();
-    for text in &all {
+    let series: BTreeMap<BTreeMap<String, String>, bool> = all.iter().fold(BTreeMap::new(), |mut series, text| {
         selected(&ogive_query::parse(text).unwrap(), false, &mut series);
-    }
+        series
+    });
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let (mut compared, mut empty, mut refused, mut corrected) = (0, 0, 0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut sent = now_ms() / 1_000 - 30;
+            let mut sent = now_ms() / 1_000 - 5;
             let mut sequence = 0;
             while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
                 while sent < now_ms() / 1_000 + 1 {
@@ -185,6 +188,7 @@ fn each_streamed_value_is_what_a_query_answers_later() {
                     corrected += u32::from(name == "correction");
                     values.insert(second, data);
                 }
+                assert!(values.len() != 1, "{text}: the stream ended behind its first value");
                 let from = Instant::now();
                 for second in values.keys().copied().collect::<Vec<_>>() {
                     loop {

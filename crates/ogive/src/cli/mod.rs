@@ -12,6 +12,7 @@ mod crash;
 mod delete;
 mod detect;
 mod disk;
+mod event;
 mod events;
 mod exit;
 pub(crate) mod files;
@@ -72,6 +73,7 @@ enum Command {
     Query(query::Query),
     Audit(audit::Audit),
     Stream(stream::StreamOptions),
+    Event(event::EventOptions),
     Subscribe(subscribe::Subscribe),
     Status(status::Status),
     Delete(delete::Delete),
@@ -146,6 +148,7 @@ pub fn run() -> ExitCode {
         Command::Query(options) => query::run(options, &terminal),
         Command::Audit(options) => audit::run(options),
         Command::Stream(options) => stream::run(options),
+        Command::Event(options) => event::run(options),
         Command::Subscribe(command) => subscribe::run(command),
         Command::Status(options) => status::run(options),
         Command::Crash(command) => crash::run(command),

@@ -1,0 +1,50 @@
+//! `ogive event`: tells a server that something happened, as a mark on every picture of its page.
+
+use std::process::ExitCode;
+
+use ogive_text::calendar::instant_ms;
+use serde_json::{Map, json};
+
+use super::client::Server;
+
+/// Stores an event, such as a release: a mark on every picture of the page.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+  ogive event \"deploy v42\" --label service=checkout
+  ogive event \"failover to b\" --kind failover --time 2026-11-23T12:00:00Z")]
+pub(crate) struct EventOptions {
+    /// What happened.
+    #[arg(value_name = "TEXT")]
+    text: String,
+    /// What kind of event it is.
+    #[arg(long, default_value = "deploy")]
+    kind: String,
+    /// A label, as NAME=VALUE; again for each.
+    #[arg(long, value_name = "NAME=VALUE")]
+    label: Vec<String>,
+    /// When it happened: Unix seconds or RFC 3339; now when it is left out.
+    #[arg(long)]
+    time: Option<String>,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &EventOptions) -> anyhow::Result<ExitCode> {
+    let mut labels = Map::new();
+    for label in &options.label {
+        let (name, value) =
+            label.split_once('=').ok_or_else(|| anyhow::anyhow!("--label {label:?}: write NAME=VALUE"))?;
+        labels.insert(name.to_owned(), value.into());
+    }
+    let mut event = json!({"text": options.text, "kind": options.kind, "labels": labels});
+    if let Some(time) = &options.time {
+        let time_ms = instant_ms(time)
+            .ok_or_else(|| anyhow::anyhow!("--time {time:?}: write Unix seconds or such as 2026-11-23T12:00:00Z"))?;
+        event["time_ms"] = time_ms.into();
+    }
+    match options.server.post("/v1/events", &event) {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(failure) => Ok(failure.report()),
+    }
+}
