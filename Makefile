@@ -43,7 +43,7 @@ lint:
 
 test-rust: ui
 	@scripts/need curl openssl cc c++ go java prometheus prometheus-alertmanager prometheus-node-exporter collectd
-	@scripts/need dnsmasq nginx postgres rabbitmq-server redis-server
+	@scripts/need aiosmtpd dnsmasq nginx postgres rabbitmq-server redis-server
 	@scripts/need h2load mariadbd memcached nats-server tcpdump
 	scripts/clients
 	cargo test --workspace --locked

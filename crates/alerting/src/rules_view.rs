@@ -26,6 +26,41 @@ pub trait Runner: Send + Sync {
 
     /// How it evaluates.
     fn setting(&self) -> Setting;
+
+    /// Active alerts with what keeps them quiet, those that fire first.
+    fn alerts(&self) -> Vec<Value>;
+
+    /// Silences and maintenance windows.
+    fn silences(&self) -> Value;
+
+    /// Keeps alerts quiet; durable when it returns.
+    ///
+    /// # Errors
+    /// Why not.
+    fn silence(&self, wish: Wish) -> Result<u64, String>;
+
+    /// Ends a silence; whether it was there.
+    ///
+    /// # Errors
+    /// Why that could not be kept.
+    fn unsilence(&self, id: u64) -> Result<bool, String>;
+}
+
+/// What somebody does not want to hear of.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Labels and patterns of their values, or the labels of one alert.
+    pub labels: BTreeMap<String, String>,
+    /// Since when, milliseconds; now when it is missing.
+    pub starts_ms: Option<i64>,
+    /// Until when, milliseconds.
+    pub ends_ms: i64,
+    /// Who asks.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// It is of one alert, and ends with it.
+    pub is_acknowledgement: bool,
 }
 
 /// How rules are evaluated.
@@ -112,6 +147,30 @@ impl View {
     /// Addresses of the Alertmanagers, and every destination with what waits for it.
     pub fn destinations(&self) -> (Vec<String>, Vec<Value>) {
         self.work().map_or_else(Default::default, |work| work.destinations())
+    }
+
+    /// Active alerts with what keeps them quiet, those that fire first.
+    #[must_use]
+    pub fn quiet_alerts(&self) -> Vec<Value> {
+        self.work().map_or_else(Vec::new, |work| work.alerts())
+    }
+
+    /// Silences and maintenance windows.
+    #[must_use]
+    pub fn silences(&self) -> Value {
+        self.work().map_or_else(|| json!({"silences": [], "maintenance": []}), |work| work.silences())
+    }
+
+    /// Keeps alerts quiet; none when there are no rules.
+    #[must_use]
+    pub fn silence(&self, wish: Wish) -> Option<Result<u64, String>> {
+        self.work().map(|work| work.silence(wish))
+    }
+
+    /// Ends a silence; none when there are no rules.
+    #[must_use]
+    pub fn unsilence(&self, id: u64) -> Option<Result<bool, String>> {
+        self.work().map(|work| work.unsilence(id))
     }
 
     /// How rules are evaluated here.

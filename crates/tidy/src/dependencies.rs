@@ -48,9 +48,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("ogive-observe", &["ogive-crash", "ogive-door", "ogive-export", "ogive-model", "ogive-probe", "ogive-storage"]),
+    ("ogive-observe", &["ogive-door", "ogive-export", "ogive-model", "ogive-probe", "ogive-storage"]),
+    ("ogive-notify", &["ogive-text"]),
     (
         "ogive-alerting",
         &[
+            "ogive-notify",
             "ogive-door",
             "ogive-outgoing",
             "ogive-text",
@@ -169,6 +172,7 @@ const FENCED: &[(&str, &[&str])] = &[
             "ogive-storage",
             "ogive-observe",
             "ogive-alerting",
+            "ogive-notify",
             "ogive-door",
             "ogive-scrape",
             "ogive-checks",
@@ -187,6 +191,7 @@ const FENCED: &[(&str, &[&str])] = &[
             "ogive-storage",
             "ogive-observe",
             "ogive-alerting",
+            "ogive-notify",
             "ogive-door",
             "ogive-scrape",
             "ogive-checks",

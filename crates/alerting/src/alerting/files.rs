@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ogive_detect::rules::RuleFile;
+use ogive_detect::rules::{RuleFile, slo};
 
 use ogive_door::reload::Marks;
+use ogive_notify::Maintenance;
 use ogive_outgoing::Files;
 
 /// 64 MiB: a hundred thousand rules.
@@ -15,10 +16,11 @@ pub(super) struct Loaded {
     /// Path and rules of each.
     pub(super) files: Vec<(String, RuleFile)>,
     pub(super) marks: Marks,
+    pub(super) maintenance: Vec<Maintenance>,
 }
 
 /// Reads every file that the patterns name.
-pub(super) fn load(patterns: &[PathBuf], files: Files) -> Result<Loaded, String> {
+pub(super) fn load(patterns: &[PathBuf], maintenance: Option<&Path>, files: Files) -> Result<Loaded, String> {
     let (mut out, mut marks, mut problems) = (Vec::new(), Marks::default(), Vec::new());
     for pattern in patterns {
         let paths = (files.list)(pattern).map_err(|error| format!("{}: {error}", pattern.display()))?;
@@ -35,12 +37,32 @@ pub(super) fn load(patterns: &[PathBuf], files: Files) -> Result<Loaded, String>
             }
         }
     }
+    let mut windows = Vec::new();
+    if let Some(path) = maintenance {
+        match windows_of(path, files) {
+            Ok((found, bytes)) => {
+                marks.note(path, &bytes);
+                windows = found;
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
     if !problems.is_empty() {
         return Err(problems.join("\n"));
     }
     let rules: usize = out.iter().map(|(_, file)| file.rules_count()).sum();
     marks.count(rules, out.iter().all(|(_, file)| file.groups.is_empty()));
-    Ok(Loaded { files: out, marks })
+    Ok(Loaded { files: out, marks, maintenance: windows })
+}
+
+fn windows_of(path: &Path, files: Files) -> Result<(Vec<Maintenance>, Vec<u8>), String> {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = (files.read)(path).map_err(|error| named(&error))?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(named(&"it is longer than a rule file may be"));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_| named(&"the file is not UTF-8"))?;
+    Ok((Maintenance::parse(text).map_err(|error| named(&error))?, bytes))
 }
 
 fn read(path: &Path, files: Files) -> Result<(RuleFile, Vec<u8>), Vec<String>> {
@@ -53,7 +75,9 @@ fn read(path: &Path, files: Files) -> Result<(RuleFile, Vec<u8>), Vec<String>> {
         )]);
     }
     let text = std::str::from_utf8(&bytes).map_err(|_| vec![format!("{}: the file is not UTF-8", path.display())])?;
-    let rules = RuleFile::parse(text)
+    let made = if slo::is_slo(text) { slo::rules(text).map(std::borrow::Cow::Owned) } else { Ok(text.into()) };
+    let rules = made
+        .and_then(|text| RuleFile::parse(&text))
         .map_err(|errors| errors.iter().map(|error| format!("{}:{error}", path.display())).collect::<Vec<_>>())?;
     Ok((rules, bytes))
 }

@@ -2,12 +2,14 @@
 //!
 //! Invariants: a notification leaves only after the state that it is of is on disk, so a kill at any instant neither resolves a
 //! firing alert nor sends it as new; rule files are taken whole or not at all.
-//! Threads: [`WORKERS`] that evaluate groups, one a destination, one that hears signals.
+//! Threads: [`WORKERS`] that evaluate groups, one a destination, one for signs of life, one that hears signals.
 //! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old rules stay.
 
 mod delivery;
 mod files;
+mod heartbeat;
 mod options;
+mod quiet;
 mod snapshot;
 mod storage;
 mod work;
@@ -18,8 +20,8 @@ use std::thread::JoinHandle;
 use anyhow::Context as _;
 
 use crate::rules_view::Runner;
-use delivery::Destination;
 pub use files::check;
+use ogive_notify::Destination;
 use ogive_outgoing::Files;
 pub use options::AlertingOptions;
 use tokio::sync::watch;
@@ -49,12 +51,13 @@ impl Alerting {
         let destinations = delivery::destinations(options)?;
         if options.rules.is_empty() {
             anyhow::ensure!(
-                destinations.is_empty(),
+                destinations.is_empty() && options.alerting_heartbeat.is_empty(),
                 "alerts are to be delivered, but there are no rules; name files with --rules"
             );
             return Ok(None);
         }
-        let loaded = files::load(&options.rules, files).map_err(anyhow::Error::msg)?;
+        let loaded =
+            files::load(&options.rules, options.alerting_maintenance.as_deref(), files).map_err(anyhow::Error::msg)?;
         Ok(Some(Self { options: options.clone(), destinations, loaded, files }))
     }
 
@@ -75,6 +78,12 @@ impl Alerting {
             let thread = std::thread::Builder::new().name(format!("alerts-{number}"));
             threads
                 .push(thread.spawn(move || own.deliver_until_end(number)).context("cannot start a thread for alerts")?);
+        }
+        if !work.options().alerting_heartbeat.is_empty() {
+            let own = Arc::clone(&work);
+            let thread = std::thread::Builder::new().name("alerts-heartbeat".to_owned());
+            let spawned = thread.spawn(move || heartbeat::beat_until_end(&own));
+            threads.push(spawned.context("cannot start a thread for signs of life")?);
         }
         runtime.spawn(reload_on_signal(Arc::downgrade(&work), ending));
         Ok(Running { work, threads })

@@ -8,15 +8,16 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use ogive_detect::rules::GroupState;
 use ogive_journal::Disk;
+use ogive_notify::{Kept, Silences};
 use serde::{Deserialize, Serialize};
-
-use super::delivery::Queued;
 
 /// Name of the file in the data directory.
 const NAME: &str = "alerts.state";
 
 /// Version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Earlier versions that are read.
+const VERSION_OLDEST: u32 = 1;
 
 /// See the module.
 #[derive(Default, Deserialize, Serialize)]
@@ -24,12 +25,14 @@ pub(super) struct Snapshot {
     version: u32,
     pub(super) groups: Vec<GroupState>,
     /// By destination.
-    pub(super) queues: Vec<(String, Vec<Queued>)>,
+    pub(super) queues: Vec<(String, Kept)>,
+    #[serde(default)]
+    pub(super) silences: Silences,
 }
 
 impl Snapshot {
-    pub(super) fn new(groups: Vec<GroupState>, queues: Vec<(String, Vec<Queued>)>) -> Self {
-        Self { version: VERSION, groups, queues }
+    pub(super) fn new(groups: Vec<GroupState>, queues: Vec<(String, Kept)>, silences: Silences) -> Self {
+        Self { version: VERSION, groups, queues, silences }
     }
 
     /// As it stands in the file.
@@ -47,7 +50,7 @@ impl Snapshot {
             bail!("its checksum is {found} and not {sum}");
         }
         let snapshot: Self = serde_json::from_str(text)?;
-        if snapshot.version != VERSION {
+        if !(VERSION_OLDEST..=VERSION).contains(&snapshot.version) {
             bail!("it is of version {}, and this server reads {VERSION}", snapshot.version);
         }
         Ok(snapshot)
@@ -82,8 +85,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_version_1_kept_is_read() {
+        let text = r#"{"version":1,"groups":[],"queues":[["http://a",[{"labels":{"alertname":"a"},"annotations":{},"starts_ms":1,"ends_ms":2,"is_resolved":false,"generator_url":""}]]]}"#;
+        let bytes = format!("{:08x}\n{text}\n", crc32c::crc32c(text.as_bytes())).into_bytes();
+        let kept = Snapshot::decode(&bytes).unwrap().queues.remove(0).1;
+        assert_eq!(ogive_notify::Outbox::restored(kept, &ogive_notify::Grouping::default()).waiting(), 1);
+    }
+
+    #[test]
     fn what_is_cut_or_changed_is_not_believed() {
-        let bytes = Snapshot::new(Vec::new(), vec![("http://a".into(), Vec::new())]).encode().unwrap();
+        let bytes = Snapshot::new(Vec::new(), vec![("http://a".into(), Kept::default())], Silences::default())
+            .encode()
+            .unwrap();
         assert_eq!(Snapshot::decode(&bytes).unwrap().queues.len(), 1);
         for length in 0..bytes.len() {
             assert!(Snapshot::decode(&bytes[..length]).is_err(), "{length}");

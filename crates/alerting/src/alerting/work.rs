@@ -10,16 +10,22 @@ use std::time::Duration;
 
 use ogive_detect::rules::{Group, GroupDefaults, RuleFile, Surroundings};
 use ogive_model::Tenant;
+use ogive_notify::{
+    Answer, Batch, Counts, Destination, Grouping, Maintenance, Matchers, Outbox, Pulse, Sender, Silence, Silences,
+    exactly,
+};
 use ogive_query::{ClassicViews, Engine};
 use ogive_text::duration;
 use serde_json::{Value, json};
 
-use super::delivery::{Answer, Counts, Destination, Form, Handed, Queue, Queued, Sender};
+use super::delivery::{grouping, notice};
 use super::files;
+use super::heartbeat::Beats;
 use super::options::AlertingOptions;
+use super::quiet::Quiet;
 use super::snapshot::{Place, Snapshot};
 use super::storage::ServerStorage;
-use crate::rules_view::{Figures, Runner, Setting, View};
+use crate::rules_view::{Figures, Runner, Setting, View, Wish};
 use ogive_door::Door;
 use ogive_door::audit::{Entry, note};
 use ogive_door::reload::{Marks, Which, settled};
@@ -31,6 +37,8 @@ use ogive_storage::upkeep::Upkeep;
 const TICK: Duration = Duration::from_millis(50);
 /// The state is kept so often at least: what changes between is when series end.
 const KEEP_EVERY_MS: i64 = 30_000;
+/// A group that is three intervals behind its next evaluation is late: signs of life end.
+const LATE_INTERVALS: i64 = 3;
 
 /// A group, and whether a worker has it.
 struct Slot {
@@ -53,7 +61,10 @@ struct State {
     /// Rises with each reload.
     version: u64,
     marks: Marks,
-    queues: Vec<Queue>,
+    outboxes: Vec<Outbox>,
+    beats: Beats,
+    silences: Silences,
+    maintenance: Vec<Maintenance>,
     /// Rises with every state that is to be kept.
     generation: u64,
     /// The last one that is on disk.
@@ -96,6 +107,7 @@ pub struct Context {
 pub(super) struct Work {
     options: AlertingOptions,
     destinations: Vec<Destination>,
+    grouping: Grouping,
     files: Files,
     context: Context,
     state: Mutex<State>,
@@ -130,17 +142,21 @@ impl Work {
                 slot.group.restore(state, now_ms);
             }
         }
-        let mut queues: Vec<Queue> = destinations.iter().map(|_| Queue::default()).collect();
-        for (url, waiting) in kept.queues {
-            if let Some(at) = destinations.iter().position(|one| one.url == url) {
-                queues[at].waiting = waiting;
+        let grouping = grouping(&options);
+        let mut outboxes: Vec<Outbox> = destinations.iter().map(|_| Outbox::default()).collect();
+        for (name, waiting) in kept.queues {
+            if let Some(at) = destinations.iter().position(|one| one.name() == name) {
+                outboxes[at] = Outbox::restored(waiting, &grouping);
             }
         }
         let state = State {
             slots,
             version: 0,
             marks: loaded.marks,
-            queues,
+            outboxes,
+            beats: Beats::default(),
+            silences: kept.silences,
+            maintenance: loaded.maintenance,
             generation: 0,
             saved: 0,
             saved_at_ms: 0,
@@ -149,6 +165,7 @@ impl Work {
             problem: None,
         };
         Self {
+            grouping,
             options,
             destinations,
             files,
@@ -238,15 +255,17 @@ impl Work {
         let outcome = group.evaluate(&storage, slot_ms, &around);
         let due = group.take_due(slot_ms, self.options.alerting_resend.as_millis() as i64);
         let valid_until_ms = group.valid_until_ms(slot_ms, self.options.alerting_resend.as_millis() as i64);
+        let now_ms = self.now_ms();
         let mut state = lock(&self.state);
         let generation = state.generation + 1;
         for one in &due {
-            let handed = Handed { due: one, expr: &group.rules[one.rule].spec.expr, valid_until_ms };
-            let queued = Queued::new(&handed, &self.options, generation);
-            for (queue, destination) in state.queues.iter_mut().zip(&self.destinations) {
-                if one.is_change || destination.form == Form::Alertmanager {
-                    queue.push(queued.clone(), destination.form);
-                }
+            let expr = &group.rules[one.rule].spec.expr;
+            let notice = notice(one, (expr, valid_until_ms), &self.options, generation);
+            if notice.is_resolved {
+                state.silences.ceased(&notice.labels);
+            }
+            for (outbox, destination) in state.outboxes.iter_mut().zip(&self.destinations) {
+                outbox.push(notice.clone(), destination, &self.grouping, now_ms);
             }
         }
         state.counts.done += 1;
@@ -279,13 +298,13 @@ impl Work {
         let saving = lock(&self.saving);
         let (snapshot, generation) = {
             let state = lock(&self.state);
-            let queues = self
-                .destinations
-                .iter()
-                .zip(&state.queues)
-                .map(|(one, queue)| (one.url.clone(), queue.waiting.clone()));
+            let queues = self.destinations.iter().zip(&state.outboxes).map(|(one, outbox)| (one.name(), outbox.kept()));
             (
-                Snapshot::new(state.slots.iter().map(|slot| slot.group.state()).collect(), queues.collect()),
+                Snapshot::new(
+                    state.slots.iter().map(|slot| slot.group.state()).collect(),
+                    queues.collect(),
+                    state.silences.clone(),
+                ),
                 state.generation,
             )
         };
@@ -312,35 +331,40 @@ impl Work {
 
     /// Delivers what waits for one destination until the server ends.
     pub(super) fn deliver_until_end(&self, number: usize) {
-        let sender = Sender::new(&self.destinations[number]);
+        let destination = &self.destinations[number];
+        let sender = Sender::new(destination.clone(), self.files.read, &self.options.alerting_external_url);
         loop {
             let (batch, pause) = {
-                let state = lock(&self.state);
-                if state.is_ending {
+                let now_ms = self.now_ms();
+                let mut guard = lock(&self.state);
+                if guard.is_ending {
                     return;
                 }
-                let queue = &state.queues[number];
-                let batch = queue.next(state.saved);
-                if batch.is_empty() {
+                let state = &mut *guard;
+                let quiet = Quiet { silences: &state.silences, maintenance: &state.maintenance, now_ms };
+                let outbox = &mut state.outboxes[number];
+                outbox.mute(&|labels| quiet.of(labels).is_some());
+                let saved = state.saved;
+                let Some(batch) = outbox.next(destination, &self.grouping, now_ms, saved) else {
                     drop(
                         self.changed
-                            .wait_timeout(state, Duration::from_secs(1))
+                            .wait_timeout(guard, Duration::from_secs(1))
                             .unwrap_or_else(PoisonError::into_inner),
                     );
                     continue;
-                }
-                (batch, queue.pause())
+                };
+                (batch, outbox.pause())
             };
             if self.ends_within(pause) {
                 return;
             }
-            let answer = sender.send(&batch, &self.options.alerting_external_url);
+            let answer = sender.send(&batch);
             self.answered(number, &batch, answer);
         }
     }
 
     /// Waits, and says whether the server ends meanwhile.
-    fn ends_within(&self, pause: Duration) -> bool {
+    pub(super) fn ends_within(&self, pause: Duration) -> bool {
         let clock = self.context.door.clock;
         let until_ns = clock.now() + pause.as_nanos() as u64;
         let mut state = lock(&self.state);
@@ -351,38 +375,48 @@ impl Work {
         state.is_ending
     }
 
-    fn answered(&self, number: usize, batch: &[Queued], answer: Answer) {
+    fn answered(&self, number: usize, batch: &Batch, answer: Answer) {
+        let is_done = !matches!(answer, Answer::Failed(_));
+        let now_ms = self.now_ms();
         let mut state = lock(&self.state);
-        let queue = &mut state.queues[number];
-        let is_done = match answer {
-            Answer::Taken => {
-                queue.counts.sent += batch.len() as u64;
-                queue.last_error = None;
-                true
-            }
-            Answer::Refused(error) => {
-                queue.counts.refused += batch.len() as u64;
-                tracing::error!("{} alerts were refused: {error}", batch.len());
-                queue.last_error = Some(error);
-                true
-            }
-            Answer::Failed(error) => {
-                queue.counts.failed_requests += 1;
-                queue.failures += 1;
-                if queue.last_error.as_ref() != Some(&error) {
-                    tracing::warn!("alerts wait and are sent again: {error}");
-                }
-                queue.last_error = Some(error);
-                false
-            }
-        };
+        if let Some(sentence) = state.outboxes[number].answered(batch, answer, now_ms) {
+            tracing::warn!("{sentence}");
+        }
         if is_done {
-            queue.failures = 0;
-            queue.waiting.retain(|waiting| !batch.contains(waiting));
             state.generation += 1;
             drop(state);
             self.save();
         }
+    }
+
+    pub(super) const fn options(&self) -> &AlertingOptions {
+        &self.options
+    }
+
+    /// Whether an alert would be evaluated and delivered now.
+    pub(super) fn pulse(&self) -> Pulse {
+        let now = self.now_ms();
+        let state = lock(&self.state);
+        let slack_ms = self.options.alerting_wait.as_millis() as i64;
+        let late =
+            state.slots.iter().filter(|slot| now - slot.next_ms > LATE_INTERVALS * slot.group.interval_ms + slack_ms);
+        let failing = state.outboxes.iter().filter(|outbox| outbox.is_failing());
+        Pulse { groups: state.slots.len(), late: late.count(), failing: failing.count() }
+    }
+
+    /// Keeps the state; an error when that is not on disk.
+    fn keep_now(&self) -> Result<(), String> {
+        lock(&self.state).generation += 1;
+        self.save();
+        lock(&self.state).problem.clone().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn beats(&self) -> Beats {
+        lock(&self.state).beats
+    }
+
+    pub(super) fn note_beats(&self, beats: Beats) {
+        lock(&self.state).beats = beats;
     }
 }
 
@@ -391,11 +425,11 @@ impl Runner for Work {
         let before = lock(&self.state).marks.clone();
         let patterns = &self.options.rules;
         let read = settled(&before, || {
-            let loaded = files::load(patterns, self.files)?;
-            Ok((loaded.files, loaded.marks))
+            let loaded = files::load(patterns, self.options.alerting_maintenance.as_deref(), self.files)?;
+            Ok(((loaded.files, loaded.maintenance), loaded.marks))
         });
         self.context.door.counters.reloads.ended(Which::Rules, read.is_ok());
-        let (loaded, marks) = match read {
+        let ((loaded, maintenance), marks) = match read {
             Ok(read) => read,
             Err(error) => {
                 note(
@@ -421,7 +455,7 @@ impl Runner for Work {
         }
         let changed = state.marks != marks;
         let count = slots.len();
-        (state.slots, state.marks) = (slots, marks);
+        (state.slots, state.marks, state.maintenance) = (slots, marks, maintenance);
         state.version += 1;
         drop(state);
         if changed {
@@ -447,16 +481,57 @@ impl Runner for Work {
 
     fn destinations(&self) -> (Vec<String>, Vec<Value>) {
         let state = lock(&self.state);
-        let managers = self.destinations.iter().filter(|one| one.form == Form::Alertmanager);
-        let managers = managers.map(|one| format!("{}/api/v2/alerts", one.url)).collect();
-        let all = self.destinations.iter().zip(&state.queues).map(|(one, queue)| {
-            let Counts { sent, dropped, refused, failed_requests } = queue.counts;
+        let managers = self.destinations.iter().filter_map(|one| match one {
+            Destination::Alertmanager { url } => Some(format!("{url}/api/v2/alerts")),
+            _ => None,
+        });
+        let managers = managers.collect();
+        let all = self.destinations.iter().zip(&state.outboxes).map(|(one, outbox)| {
+            let Counts { sent, dropped, refused, failed_requests } = outbox.counts;
             json!({
-                "url": one.url, "waiting": queue.waiting.len(), "sent": sent, "dropped": dropped, "refused": refused,
-                "failedRequests": failed_requests, "lastError": queue.last_error, "retryPause": duration::write(queue.pause()),
+                "url": one.name(), "waiting": outbox.waiting(), "sent": sent, "dropped": dropped, "refused": refused,
+                "failedRequests": failed_requests, "lastError": outbox.last_error, "retryPause": duration::write(outbox.pause()),
             })
         });
         (managers, all.collect())
+    }
+
+    fn alerts(&self) -> Vec<Value> {
+        let now_ms = self.now_ms();
+        let mut state = lock(&self.state);
+        state.silences.end(now_ms);
+        let quiet = Quiet { silences: &state.silences, maintenance: &state.maintenance, now_ms };
+        let groups = state.slots.iter().map(|slot| &slot.group);
+        super::quiet::alerts(groups, &quiet, &self.options.alerting_label)
+    }
+
+    fn silences(&self) -> Value {
+        let mut state = lock(&self.state);
+        state.silences.end(self.now_ms());
+        super::quiet::document(&state.silences, &state.maintenance, self.now_ms())
+    }
+
+    fn silence(&self, wish: Wish) -> Result<u64, String> {
+        let now_ms = self.now_ms();
+        let matchers = if wish.is_acknowledgement { exactly(&wish.labels) } else { Matchers::try_from(wish.labels)? };
+        let silence = Silence {
+            id: 0,
+            matchers,
+            starts_ms: wish.starts_ms.unwrap_or(now_ms),
+            ends_ms: wish.ends_ms,
+            by: wish.by,
+            reason: wish.reason,
+            is_acknowledgement: wish.is_acknowledgement,
+        };
+        let id = lock(&self.state).silences.add(silence, now_ms)?;
+        self.keep_now()?;
+        Ok(id)
+    }
+
+    fn unsilence(&self, id: u64) -> Result<bool, String> {
+        let was_there = lock(&self.state).silences.remove(id);
+        self.keep_now()?;
+        Ok(was_there)
     }
 
     fn setting(&self) -> Setting {
@@ -477,9 +552,15 @@ impl Runner for Work {
             ("ogive_rule_slots_missed_total", Vec::new(), counts.missed as f64),
             ("ogive_alert_transitions_total", Vec::new(), counts.transitions as f64),
         ];
-        for (one, queue) in self.destinations.iter().zip(&state.queues) {
-            let labels = || vec![("destination", one.url.clone())];
-            out.push(("ogive_alerts_waiting", labels(), queue.waiting.len() as f64));
+        if !self.options.alerting_heartbeat.is_empty() {
+            let Beats { sent, failed, withheld } = state.beats;
+            for (outcome, count) in [("sent", sent), ("failed", failed), ("withheld", withheld)] {
+                out.push(("ogive_alert_heartbeats_total", vec![("outcome", outcome.to_owned())], count as f64));
+            }
+        }
+        for (one, queue) in self.destinations.iter().zip(&state.outboxes) {
+            let labels = || vec![("destination", one.name())];
+            out.push(("ogive_alerts_waiting", labels(), queue.waiting() as f64));
             out.push(("ogive_alerts_sent_total", labels(), queue.counts.sent as f64));
             out.push(("ogive_alerts_dropped_total", labels(), queue.counts.dropped as f64));
             out.push(("ogive_alerts_refused_total", labels(), queue.counts.refused as f64));

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use ogive_model::Select;
 
 use super::alert::AlertState;
-use super::file::{RuleFile, RuleKind};
+use super::file::{RuleFile, RuleKind, RuleSpec};
 use super::group::{Group, GroupDefaults};
 use super::past::Past;
 use super::rule::{Health, Rule, Transition};
@@ -118,7 +118,11 @@ pub fn backtest(
     let mut own: BTreeSet<String> =
         rules().filter(|rule| rule.kind == RuleKind::Record).map(|rule| rule.name.clone()).collect();
     own.extend(["ALERTS".to_owned(), "ALERTS_FOR_STATE".to_owned()]);
-    let expressions: Vec<&str> = rules().map(|rule| rule.expr.as_str()).collect();
+    let extra = |rule: &'_ RuleSpec| -> Vec<String> {
+        rule.extension.iter().flat_map(|extension| extension.expressions()).map(str::to_owned).collect()
+    };
+    let expressions: Vec<String> =
+        rules().flat_map(|rule| std::iter::once(rule.expr.clone()).chain(extra(rule))).collect();
     // A template may ask for anything.
     let mut texts = rules().flat_map(|rule| rule.labels.values().chain(rule.annotations.values()));
     let reads_all = texts.any(|text| text.contains("query"));
@@ -214,19 +218,20 @@ impl Tested {
                 alerts.transitions.push((transition, annotations));
             }
         }
-        let given = past.given.take();
-        assert_eq!(given.len(), self.group.rules.len(), "each rule asks once");
+        let again = past.again();
         let times = (time_ms, self.group.query_offset_ms);
-        for (shadows, found) in self.shadows.iter_mut().zip(&given) {
-            let Ok(found) = found else { continue };
+        for (rule, shadows) in self.group.rules.iter().zip(&mut self.shadows) {
+            let begin = again.position();
             for shadow in shadows {
-                let own = &mut shadow.rule;
-                let store = super::storage::Storage::select(past);
-                if let Ok(outcome) = own.alert(store, found.clone(), times, self.group.limit, around) {
+                again.rewind(begin);
+                if let Ok(outcome) = shadow.rule.evaluate(&again, times, self.group.limit, around) {
                     let fires = |one: &&Transition| one.to == AlertState::Firing;
                     shadow.fired += outcome.transitions.iter().filter(fires).count();
                 }
             }
+            again.rewind(begin);
+            let extra = rule.spec.extension.iter().map(|extension| extension.expressions().count()).sum::<usize>();
+            again.skip(1 + extra);
         }
         self.next_ms = self.group.slot_after(time_ms);
     }

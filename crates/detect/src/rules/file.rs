@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::duration::parse_ms;
+use super::extension::Extension;
 use super::template::Template;
 use super::yaml::{FileError, first_document};
 
@@ -65,6 +66,8 @@ pub struct RuleSpec {
     pub labels: BTreeMap<String, String>,
     /// Texts of its alerts, as templates.
     pub annotations: BTreeMap<String, String>,
+    /// What its annotations ask for beyond Prometheus.
+    pub extension: Option<Box<Extension>>,
     /// Line of the file on which it begins, from 1.
     pub line: u64,
 }
@@ -256,7 +259,25 @@ impl Reader {
             self.templates(&name.value, &annotations, raw.annotations.as_ref());
         }
         let expr = self.expression(raw.expr.filter(|expr| !expr.value.trim().is_empty()))?;
-        Some(RuleSpec { kind, name: name.value, expr, for_ms, keep_firing_for_ms, labels, annotations, line })
+        let extension = Extension::parse(&annotations, &expr).unwrap_or_else(|(annotation, why)| {
+            let message = format!("annotation {annotation:?}: {why}");
+            match raw.annotations.as_ref() {
+                Some(raw) => self.fail_at(raw, message),
+                None => self.fail(message),
+            }
+            None
+        });
+        Some(RuleSpec {
+            kind,
+            name: name.value,
+            expr,
+            for_ms,
+            keep_firing_for_ms,
+            labels,
+            annotations,
+            extension,
+            line,
+        })
     }
 
     fn templates(&mut self, alert: &str, texts: &BTreeMap<String, String>, raw: Option<&Spanned<Texts>>) {

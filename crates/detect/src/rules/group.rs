@@ -188,6 +188,7 @@ impl Group {
             }
             rule.alerts = known.alerts;
             rule.previous = known.previous;
+            rule.seen = known.seen;
             rule.health = known.health;
             rule.evaluated_at_ms = known.evaluated_at_ms;
             rule.took = known.took;

@@ -3,10 +3,12 @@
 mod alert;
 mod backtest;
 pub mod duration;
+mod extension;
 mod file;
 mod group;
 mod past;
 mod rule;
+pub mod slo;
 mod state;
 mod storage;
 mod surroundings;
@@ -18,9 +20,10 @@ pub use alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
 pub use backtest::{
     AlertHistory, Backtest, BacktestError, EVALUATIONS_MAX, HOLDS_MAX, RuleHistory, TRANSITIONS_MAX, backtest,
 };
+pub use extension::{Extension, NoData};
 pub use file::{GroupSpec, RULES_MAX, RuleFile, RuleKind, RuleSpec};
 pub use group::{Due, Group, GroupDefaults, GroupOutcome};
-pub use rule::{Health, Rule, Transition};
+pub use rule::{Health, Rule, SEEN_MAX, SEEN_MS, Transition};
 pub use state::{GroupState, OUTAGE_TOLERANCE_MS};
 pub use storage::{MemoryStore, Sample, Storage, stale};
 pub use surroundings::Surroundings;

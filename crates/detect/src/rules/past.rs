@@ -35,8 +35,56 @@ pub(super) struct Past<'a> {
     /// Milliseconds between the evaluations of the group whose turn it is, and the last instant that is asked for.
     step_ms: Cell<i64>,
     end_ms: i64,
-    /// What each rule of the group whose turn it is got.
-    pub(super) given: RefCell<Vec<Result<Vec<InstantSample>, String>>>,
+    /// What the rules of the group whose turn it is got, one after the other.
+    given: RefCell<Vec<Answer>>,
+}
+
+/// What an expression gave.
+type Answer = Result<Vec<InstantSample>, String>;
+
+/// What rules got from a [`Past`], again: a rule that differs from one of them in its state alone asks the same.
+pub(super) struct Again<'p, 'a> {
+    past: &'p Past<'a>,
+    given: Vec<Answer>,
+    at: Cell<usize>,
+}
+
+impl Again<'_, '_> {
+    /// How many answers were given.
+    pub(super) fn position(&self) -> usize {
+        self.at.get()
+    }
+
+    /// Goes back to where a rule began to ask.
+    pub(super) fn rewind(&self, position: usize) {
+        self.at.set(position);
+    }
+
+    /// Leaves the answers out that a rule got which nobody follows: all of `count` expressions, or those up to one that failed.
+    pub(super) fn skip(&self, count: usize) {
+        for _ in 0..count {
+            let is_bad = self.given.get(self.at.get()).is_none_or(Result::is_err);
+            self.at.set(self.at.get() + 1);
+            if is_bad {
+                return;
+            }
+        }
+    }
+}
+
+impl Storage for Again<'_, '_> {
+    fn select(&self) -> &dyn Select {
+        self.past.select()
+    }
+
+    fn append(&self, _: Vec<Sample>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn elements(&self, _: &str, _: i64, _: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {
+        let at = self.at.replace(self.at.get() + 1);
+        self.given.get(at).cloned().unwrap_or_else(|| Err("nothing was given".to_owned()))
+    }
 }
 
 /// Elements of the next instants.
@@ -53,7 +101,7 @@ impl<'a> Past<'a> {
     pub(super) fn new(
         behind: &'a dyn Select,
         own: &BTreeSet<String>,
-        expressions: &[&str],
+        expressions: &[String],
         reads_all: bool,
         end_ms: i64,
     ) -> Self {
@@ -63,7 +111,7 @@ impl<'a> Past<'a> {
             let Ok(expr) = ogive_query::parse(text) else { continue };
             let names: Vec<&String> = own.iter().filter(|name| selects(&expr, name)).collect();
             if names.is_empty() && !depends_on_range(text) {
-                alone.insert((*text).to_owned());
+                alone.insert(text.clone());
             }
             read.extend(names.into_iter().cloned());
         }
@@ -84,6 +132,11 @@ impl<'a> Past<'a> {
     pub(super) fn begin(&self, step_ms: i64) {
         self.step_ms.set(step_ms);
         self.given.borrow_mut().clear();
+    }
+
+    /// What was given since the group began.
+    pub(super) fn again(&self) -> Again<'_, 'a> {
+        Again { past: self, given: self.given.take(), at: Cell::new(0) }
     }
 
     fn found(&self, expr: &str, time_ms: i64, around: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {

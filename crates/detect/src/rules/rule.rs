@@ -6,6 +6,7 @@ use ogive_model::{Labels, METRIC_NAME, Select};
 use ogive_query::value::{InstantSample, Point};
 
 use super::alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
+use super::extension::{Found, NoData, fits};
 use super::file::{RuleKind, RuleSpec, VARIABLES};
 use super::storage::{Sample, Storage};
 use super::surroundings::{Surroundings, elements};
@@ -55,7 +56,14 @@ pub struct Rule {
     pub(crate) alerts: BTreeMap<Labels, Alert>,
     /// Series of the last good evaluation.
     pub(crate) previous: BTreeSet<Labels>,
+    /// Labels that had data, and when they last had: of rules that alert when it is gone.
+    pub(crate) seen: BTreeMap<Labels, i64>,
 }
+
+/// A day: what has no data for longer is taken as gone for good, and its alert ends.
+pub const SEEN_MS: i64 = 86_400_000;
+/// 100,000 labels with data that a rule remembers; further ones do not alert when they go.
+pub const SEEN_MAX: usize = 100_000;
 
 /// Samples that an evaluation gives, and what changed.
 pub(crate) struct Outcome {
@@ -86,6 +94,7 @@ impl Rule {
             annotation_templates,
             alerts: BTreeMap::new(),
             previous: BTreeSet::new(),
+            seen: BTreeMap::new(),
         }
     }
 
@@ -107,11 +116,28 @@ impl Rule {
         limit: usize,
         around: &Surroundings<'_>,
     ) -> Result<Outcome, String> {
-        let found = storage.elements(&self.spec.expr, time_ms - offset_ms, around)?;
+        let found = self.found(storage, time_ms - offset_ms, around)?;
         match self.spec.kind {
-            RuleKind::Record => self.record(found, time_ms - offset_ms, limit),
+            RuleKind::Record => self.record(found.elements, time_ms - offset_ms, limit),
             RuleKind::Alert => self.alert(storage.select(), found, (time_ms, offset_ms), limit, around),
         }
+    }
+
+    /// What its expressions give at `time_ms`: always the same ones in the same order.
+    fn found(&self, storage: &dyn Storage, time_ms: i64, around: &Surroundings<'_>) -> Result<Found, String> {
+        let mut found = Found { elements: storage.elements(&self.spec.expr, time_ms, around)?, ..Found::default() };
+        let Some(extension) = &self.spec.extension else { return Ok(found) };
+        if let Some(clear) = &extension.clear {
+            found.clear = storage.elements(clear, time_ms, around)?;
+        }
+        if let Some((least, counted)) = &extension.count {
+            let counts = storage.elements(counted, time_ms, around)?;
+            found.with_at_least(*least, &counts);
+        }
+        if let Some(data) = &extension.data {
+            found.data = Some(storage.elements(data, time_ms, around)?);
+        }
+        Ok(found)
     }
 
     fn record(&self, found: Vec<InstantSample>, time_ms: i64, limit: usize) -> Result<Outcome, String> {
@@ -133,20 +159,20 @@ impl Rule {
         Ok(Outcome { samples, transitions: Vec::new() })
     }
 
-    /// An evaluation of an alerting rule whose expression gave `found`.
-    pub(crate) fn alert(
+    fn alert(
         &mut self,
         store: &dyn Select,
-        found: Vec<InstantSample>,
+        mut found: Found,
         (time_ms, offset_ms): (i64, i64),
         limit: usize,
         around: &Surroundings<'_>,
     ) -> Result<Outcome, String> {
         let queries = StoreQueries { store, around };
         let site = Site { time_ms, external_url: around.external_url, queries: &queries };
+        self.add_vanished(&mut found, time_ms);
         let mut now = BTreeMap::new();
-        for one in found {
-            let alert = self.pending(&one, &site, around)?;
+        for one in &found.elements {
+            let alert = self.pending(one, &site, around)?;
             if now.insert(alert.labels.clone(), alert).is_some() {
                 return Err("vector contains metrics with the same labelset after applying alert labels".to_owned());
             }
@@ -161,7 +187,44 @@ impl Rule {
                 _ => drop(self.alerts.insert(labels, alert)),
             }
         }
-        self.step(&present, (time_ms, offset_ms), limit)
+        let fates: BTreeMap<Labels, Fate> = match &self.spec.extension {
+            Some(_) => self.alerts.iter().map(|(labels, alert)| (labels.clone(), self.fate(alert, &found))).collect(),
+            None => BTreeMap::new(),
+        };
+        self.step(&present, &fates, (time_ms, offset_ms), limit)
+    }
+
+    /// Remembers what has data, and adds an element for what had some and has none, where the rule alerts for that.
+    fn add_vanished(&mut self, found: &mut Found, time_ms: i64) {
+        let alerts = self.spec.extension.as_ref().is_some_and(|extension| extension.no_data == NoData::Alert);
+        let Some(data) = found.data.as_ref().filter(|_| alerts) else { return };
+        for one in data {
+            let labels = one.labels.filtered(|name| name != METRIC_NAME);
+            if self.seen.len() < SEEN_MAX || self.seen.contains_key(&labels) {
+                self.seen.insert(labels, time_ms);
+            }
+        }
+        self.seen.retain(|_, last_ms| time_ms - *last_ms <= SEEN_MS);
+        let gone = self.seen.iter().filter(|(_, last_ms)| **last_ms != time_ms);
+        let gone =
+            gone.map(|(labels, _)| InstantSample { labels: labels.clone(), time_ms, value: Point::Float(f64::NAN) });
+        found.elements.extend(gone);
+    }
+
+    /// What becomes of an alert whose element is gone.
+    fn fate(&self, alert: &Alert, found: &Found) -> Fate {
+        let Some(extension) = &self.spec.extension else { return Fate::Usual };
+        let changed: Vec<&str> = self.spec.labels.keys().map(String::as_str).collect();
+        let fits_alert = |one: &InstantSample| fits(one, &alert.labels, &changed);
+        if found.data.as_ref().is_some_and(|data| !data.iter().any(fits_alert)) {
+            return match extension.no_data {
+                NoData::Resolve => Fate::Usual,
+                NoData::Keep | NoData::Alert => Fate::Stays,
+                NoData::Ok => Fate::Ends,
+            };
+        }
+        let is_held = extension.clear.is_some() && alert.state == AlertState::Firing;
+        if is_held && !found.clear.iter().any(fits_alert) { Fate::Stays } else { Fate::Usual }
     }
 
     /// The alert of an element, as new.
@@ -201,10 +264,11 @@ impl Rule {
         })
     }
 
-    /// Moves every alert on to `time_ms`; `present` have their element.
+    /// Moves every alert on to `time_ms`; `present` have their element, the others their fate.
     fn step(
         &mut self,
         present: &BTreeSet<Labels>,
+        fates: &BTreeMap<Labels, Fate>,
         (time_ms, offset_ms): (i64, i64),
         limit: usize,
     ) -> Result<Outcome, String> {
@@ -221,9 +285,15 @@ impl Rule {
                 alert.keep_firing_since_ms = None;
                 true
             } else {
-                absent(alert, time_ms, keep)
+                match fates.get(labels) {
+                    Some(Fate::Stays) => alert.state != AlertState::Inactive,
+                    Some(Fate::Ends) => absent(alert, time_ms, 0),
+                    Some(Fate::Usual) | None => absent(alert, time_ms, keep),
+                }
             };
-            if alert.state == AlertState::Pending && stays && time_ms - alert.active_at_ms >= hold {
+            // Only what has its element begins to fire.
+            let is_present = stays && present.contains(labels);
+            if alert.state == AlertState::Pending && is_present && time_ms - alert.active_at_ms >= hold {
                 alert.state = AlertState::Firing;
                 alert.fired_at_ms = Some(time_ms);
             }
@@ -245,6 +315,17 @@ impl Rule {
         }
         Ok(out)
     }
+}
+
+/// What becomes of an alert whose element is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It ends, after `keep_firing_for`.
+    Usual,
+    /// It stays what it is.
+    Stays,
+    /// It ends at once.
+    Ends,
 }
 
 /// What becomes of an alert without its element; whether it stays active.
@@ -294,3 +375,7 @@ impl Queries for StoreQueries<'_> {
         Ok(found.into_iter().map(|one| (one.labels, number(&one.value))).collect())
     }
 }
+
+#[cfg(test)]
+#[path = "extension_tests.rs"]
+mod extension_tests;

@@ -35,6 +35,8 @@ struct RuleState {
     labels: BTreeMap<String, String>,
     alerts: Vec<StoredAlert>,
     previous: Vec<Pairs>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    seen: Vec<(Pairs, i64)>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -98,6 +100,7 @@ impl Group {
             labels: rule.spec.labels.clone(),
             alerts: rule.alerts.values().map(StoredAlert::of).collect(),
             previous: rule.previous.iter().map(pairs).collect(),
+            seen: rule.seen.iter().map(|(labels, last_ms)| (pairs(labels), *last_ms)).collect(),
         };
         GroupState {
             file: self.file.clone(),
@@ -121,6 +124,8 @@ impl Group {
             let kept = alerts.filter(|alert| !(is_old && alert.state == AlertState::Pending));
             rule.alerts = kept.map(|alert| (alert.labels.clone(), alert)).collect();
             rule.previous = all_labels(found.previous);
+            let seen = found.seen.into_iter();
+            rule.seen = seen.filter_map(|(pairs, last_ms)| Some((Labels::new(pairs).ok()?, last_ms))).collect();
         }
         self.vanished = all_labels(state.vanished);
         self.vanished.extend(stored.into_iter().flatten().flat_map(|rule| all_labels(rule.previous)));

@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::client::{Failure, Server};
-use super::exit::EXIT_FINDING;
+use super::exit::{EXIT_FINDING, EXIT_USAGE};
 use super::files::FILES;
 
 /// 130 s: the longest that a query may take, and the way there and back.
@@ -20,6 +20,18 @@ const HOLDS: [&str; 5] = ["0s", "2m", "5m", "15m", "1h"];
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Rules {
     Backtest(Backtest),
+    Slo(Slo),
+}
+
+/// Prints the rules of a file of objectives (Sloth's prometheus/v1 or OpenSLO's openslo/v1): burn rates of the error budget over several
+/// windows. `ogive serve --rules` takes such files as they are.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "  ogive rules slo slo.yml > rules.yml\n  ogive rules slo slo.yml | ogive rules backtest /dev/stdin --start -30d"
+)]
+pub(crate) struct Slo {
+    /// The file.
+    file: PathBuf,
 }
 
 /// Evaluates a rule file over what is stored: how often would it have alerted, and how often with another `for`?
@@ -62,7 +74,22 @@ pub(crate) struct Backtest {
 pub(crate) fn run(command: &Rules) -> anyhow::Result<ExitCode> {
     match command {
         Rules::Backtest(options) => backtest(options),
+        Rules::Slo(options) => slo(options),
     }
+}
+
+fn slo(options: &Slo) -> anyhow::Result<ExitCode> {
+    let file = options.file.display();
+    let bytes = (FILES.read)(&options.file).with_context(|| format!("cannot read {file}"))?;
+    let text = String::from_utf8(bytes).with_context(|| format!("{file} is not UTF-8"))?;
+    match ogive_detect::rules::slo::rules(&text) {
+        Ok(rules) => print!("{rules}"),
+        Err(errors) => {
+            errors.iter().for_each(|error| eprintln!("ogive: {file}:{error}"));
+            return Ok(ExitCode::from(EXIT_USAGE));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn backtest(options: &Backtest) -> anyhow::Result<ExitCode> {

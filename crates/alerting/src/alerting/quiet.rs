@@ -1,0 +1,108 @@
+//! What keeps alerts quiet, and alerts as the page shows them.
+
+use std::collections::BTreeMap;
+
+use ogive_detect::rules::template::rfc3339;
+use ogive_detect::rules::{Alert, AlertState, Group, RuleSpec};
+use ogive_notify::{Maintenance, Silence, Silences};
+use serde_json::{Value, json};
+
+/// 5,000 alerts are listed: more than anybody reads. All are counted.
+const LISTED_MAX: usize = 5_000;
+
+/// See the module.
+pub(super) struct Quiet<'s> {
+    pub(super) silences: &'s Silences,
+    pub(super) maintenance: &'s [Maintenance],
+    pub(super) now_ms: i64,
+}
+
+/// Why an alert is quiet.
+pub(super) enum Because<'s> {
+    Silence(&'s Silence),
+    Maintenance(&'s str),
+}
+
+impl<'s> Quiet<'s> {
+    /// Why an alert of these labels is quiet, if it is.
+    pub(super) fn of(&self, labels: &BTreeMap<String, String>) -> Option<Because<'s>> {
+        if let Some(silence) = self.silences.of(labels, self.now_ms) {
+            return Some(Because::Silence(silence));
+        }
+        let window = self.maintenance.iter().find(|window| window.is_of(labels, self.now_ms));
+        window.map(|window| Because::Maintenance(&window.name))
+    }
+}
+
+/// Active alerts, those that fire first and the newest of them first.
+pub(super) fn alerts<'g>(
+    groups: impl Iterator<Item = &'g Group>,
+    quiet: &Quiet<'_>,
+    external: &[(String, String)],
+) -> Vec<Value> {
+    let rules = groups.flat_map(|group| group.rules.iter().map(move |rule| (group, rule)));
+    let mut active: Vec<(&Group, &RuleSpec, &Alert)> = rules
+        .flat_map(|(group, rule)| rule.alerts().map(move |alert| (group, &rule.spec, alert)))
+        .filter(|(_, _, alert)| alert.state != AlertState::Inactive)
+        .collect();
+    active.sort_by_key(|(_, _, alert)| (std::cmp::Reverse(alert.state), std::cmp::Reverse(alert.active_at_ms)));
+    active.truncate(LISTED_MAX);
+    active.into_iter().map(|(group, spec, alert)| alert_json(group, spec, alert, quiet, external)).collect()
+}
+
+fn alert_json(
+    group: &Group,
+    spec: &RuleSpec,
+    alert: &Alert,
+    quiet: &Quiet<'_>,
+    external: &[(String, String)],
+) -> Value {
+    let own: BTreeMap<String, String> =
+        alert.labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let mut sent = own.clone();
+    for (name, value) in external {
+        sent.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    let annotations: BTreeMap<&str, &str> = alert.annotations.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let mut out = json!({
+        "labels": own,
+        "annotations": annotations,
+        "state": alert.state.as_str(),
+        "activeAt": rfc3339(alert.active_at_ms),
+        "firedAt": alert.fired_at_ms.map(rfc3339),
+        "value": if alert.value.is_finite() { json!(alert.value) } else { json!(alert.value.to_string()) },
+        "group": group.name,
+        "file": group.file,
+        "query": spec.expr,
+        // Everything up to here was there when the rule was last evaluated.
+        "watermark": group.evaluated_at_ms.map(|at| rfc3339(at - group.query_offset_ms)),
+    });
+    match quiet.of(&sent) {
+        Some(Because::Silence(silence)) => out["quiet"] = silence_json(silence, quiet.now_ms),
+        Some(Because::Maintenance(name)) => out["quiet"] = json!({"maintenance": name}),
+        None => {}
+    }
+    out
+}
+
+fn silence_json(silence: &Silence, now_ms: i64) -> Value {
+    json!({
+        "id": silence.id,
+        "match": silence.matchers,
+        "start": rfc3339(silence.starts_ms),
+        "end": rfc3339(silence.ends_ms),
+        "by": silence.by,
+        "reason": silence.reason,
+        "acknowledgement": silence.is_acknowledgement,
+        "inForce": silence.starts_ms <= now_ms,
+    })
+}
+
+/// Silences and maintenance windows.
+pub(super) fn document(silences: &Silences, maintenance: &[Maintenance], now_ms: i64) -> Value {
+    let windows = maintenance.iter().map(|window| json!({"name": window.name, "open": window.is_open(now_ms)}));
+    json!({
+        "silences": silences.iter().map(|one| silence_json(one, now_ms)).collect::<Vec<_>>(),
+        "maintenance": windows.collect::<Vec<_>>(),
+    })
+}

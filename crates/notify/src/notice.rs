@@ -1,0 +1,60 @@
+//! An alert as it is delivered.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// See the module.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Notice {
+    /// Its identity, the labels of this server among them.
+    pub labels: BTreeMap<String, String>,
+    /// Texts for people.
+    pub annotations: BTreeMap<String, String>,
+    /// When it began to fire, milliseconds.
+    pub starts_ms: i64,
+    /// When it ceased, or until when it holds unless it is sent again, milliseconds.
+    pub ends_ms: i64,
+    /// It has ceased.
+    pub is_resolved: bool,
+    /// Where people see its expression.
+    pub generator_url: String,
+    /// The state that it is of; it may leave when that is on disk.
+    #[serde(skip)]
+    pub generation: u64,
+}
+
+impl Notice {
+    /// 16 hexadecimal digits that are the same for the same labels.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        format!("{:016x}", self.hash())
+    }
+
+    /// FNV-1a of names and values with 0xff behind each.
+    pub(crate) fn hash(&self) -> u64 {
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let pairs = self.labels.iter();
+        let bytes = pairs.flat_map(|(name, value)| name.bytes().chain([0xff]).chain(value.bytes()).chain([0xff]));
+        bytes.fold(0xcbf2_9ce4_8422_2325, step)
+    }
+
+    /// Name of its alert.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.labels.get("alertname").map_or("alert", String::as_str)
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn example(name: &str, is_resolved: bool) -> Notice {
+    Notice {
+        labels: BTreeMap::from([("alertname".to_owned(), name.to_owned())]),
+        annotations: BTreeMap::new(),
+        starts_ms: 0,
+        ends_ms: 1_000_000_000,
+        is_resolved,
+        generator_url: String::new(),
+        generation: 1,
+    }
+}
