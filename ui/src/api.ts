@@ -1,5 +1,6 @@
 /** Calls of the server's HTTP interface. Failure: every refusal is an `ApiError` with the server's own sentence. */
 
+import type { Alert, Silence, Tested } from "./alertlist.ts";
 import type { WireColumn } from "./bins.ts";
 import type { LogColumns, LogLines } from "./loglines.ts";
 import type { Broker } from "./spool.ts";
@@ -102,10 +103,10 @@ export function address(path: string, params: Record<string, string>): string {
   return url.toString();
 }
 
-async function get<T>(path: string, params: Record<string, string>, signal?: AbortSignal): Promise<Envelope<T>> {
+async function get<T>(path: string, params: Record<string, string>, signal?: AbortSignal, more: RequestInit = {}): Promise<Envelope<T>> {
   let response: Response;
   try {
-    response = await fetch(address(path, params), signal === undefined ? {} : { signal });
+    response = await fetch(address(path, params), signal === undefined ? more : { ...more, signal });
   } catch (cause) {
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
     throw new ApiError("The server does not answer.", 0);
@@ -219,4 +220,44 @@ export async function fetchStatus(): Promise<Record<string, unknown>> {
 /** The state of a broker, which has no envelope. */
 export async function fetchBroker(): Promise<Broker> {
   return (await get("v1/broker", {})) as unknown as Broker;
+}
+
+/** Active alerts, those that fire first. */
+export async function fetchAlerts(): Promise<readonly Alert[]> {
+  return (await get<{ alerts: Alert[] }>("v1/alerts", {})).data.alerts;
+}
+
+export async function fetchSilences(): Promise<readonly Silence[]> {
+  return (await get<{ silences: Silence[] }>("v1/silences", {})).data.silences;
+}
+
+/** The hours up to `end` (seconds) in which alerts fired: 1 at the end of each. */
+export async function fetchAlertHours(end: number, hours: number): Promise<readonly Series[]> {
+  const params = { query: 'max_over_time(ALERTS{alertstate="firing"}[1h])', start: String(end - 3600 * (hours - 1)), end: String(end), step: "3600" };
+  const { data } = await get<{ result: Series[] }>("api/v1/query_range", params);
+  return data.result;
+}
+
+function posted(body: unknown): RequestInit {
+  return { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+}
+
+/** Keeps alerts quiet whose labels match; the reason is stored and audited. */
+export async function makeSilence(match: Labels, span: string, reason: string): Promise<void> {
+  await get("v1/silences", {}, undefined, posted({ match, for: span, reason }));
+}
+
+/** Keeps one alert quiet until it ceases. */
+export async function acknowledge(labels: Labels, reason: string): Promise<void> {
+  await get("v1/silences", {}, undefined, posted({ acknowledge: labels, reason }));
+}
+
+export async function endSilence(id: number): Promise<void> {
+  await get(`v1/silences/${id}`, {}, undefined, { method: "DELETE" });
+}
+
+/** What rules would have done over the last `stretch`, such as 1d. */
+export async function backtest(rules: string, stretch: string, signal: AbortSignal): Promise<{ start: string; end: string; rules: Tested[] }> {
+  const url = `v1/rules/backtest?${new URLSearchParams([["start", `-${stretch}`], ["for", "0s"], ["for", "2m"], ["for", "10m"]])}`;
+  return (await get<{ start: string; end: string; rules: Tested[] }>(url, {}, signal, { method: "POST", headers: { "content-type": "application/yaml" }, body: rules })).data;
 }

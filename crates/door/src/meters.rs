@@ -26,6 +26,8 @@ pub struct Meters {
     pub flush: Recorder,
     /// The figures that the clock reported last.
     clock: Mutex<Vec<OwnValue>>,
+    /// The figures of rules and alerts, as they were last reported.
+    rules: Mutex<Vec<OwnValue>>,
 }
 
 impl Default for Meters {
@@ -38,6 +40,7 @@ impl Default for Meters {
             fsync: Recorder::default(),
             flush: Recorder::default(),
             clock: Mutex::default(),
+            rules: Mutex::default(),
         };
         out.measure("ogive_journal_fsync_seconds", &[], &out.fsync);
         out.measure("ogive_query_seconds", &[], &out.query);
@@ -84,6 +87,16 @@ impl Meters {
     /// The clock reported these figures.
     pub fn set_clock_values(&self, values: Vec<OwnValue>) {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = values;
+    }
+
+    /// The figures of rules and alerts, as they were last reported; empty where there are no rules.
+    pub fn rule_values(&self) -> Vec<OwnValue> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Rules and alerts reported these figures.
+    pub fn set_rule_values(&self, values: Vec<OwnValue>) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = values;
     }
 
     /// Own series are far fewer than [`ogive_export::SERIES_MAX`]: routes are fixed, and statuses few.

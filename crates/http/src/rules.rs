@@ -1,16 +1,27 @@
-//! `/api/v1/rules`, `/api/v1/alerts` and `/api/v1/alertmanagers` as Prometheus answers them.
+//! `/api/v1/rules`, `/api/v1/alerts` and `/api/v1/alertmanagers` as Prometheus answers them; `/v1/alerts` and `/v1/silences`: the same
+//! alerts with what keeps them quiet.
 //!
 //! Invariants: rules are the default tenant's; another sees none.
 
-use axum::extract::State;
+use std::collections::BTreeMap;
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use ogive_detect::rules::RuleKind;
+use ogive_text::calendar::instant_ms;
 use serde_json::json;
 
 use super::App;
+use super::ask::blocking;
 use super::error::{ApiError, success};
 use super::params::Params;
-use ogive_alerting::rules_view::Wanted;
+use super::peer::Asker;
+use super::upkeep::{answer, read};
+use ogive_alerting::rules_view::{Wanted, Wish};
 
 /// Groups with their rules and active alerts.
 pub(super) async fn rules(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
@@ -45,4 +56,96 @@ pub(super) async fn alert_managers(State(app): State<App>) -> Response {
     let (managers, destinations) = app.alerting.destinations();
     let managers: Vec<_> = managers.iter().map(|url| json!({"url": url})).collect();
     success(&json!({"activeAlertmanagers": managers, "droppedAlertmanagers": [], "destinations": destinations}))
+}
+
+/// 400 days, as for the silences themselves.
+const SILENCE_MS: i64 = 400 * 86_400_000;
+
+/// Active alerts with what keeps them quiet, those that fire first.
+pub(super) async fn quiet_alerts(State(app): State<App>, params: Params) -> Response {
+    let alerts = if params.tenant.is_default() { app.alerting.quiet_alerts() } else { Vec::new() };
+    success(&json!({"alerts": alerts}))
+}
+
+/// Silences and maintenance windows.
+pub(super) async fn silences(State(app): State<App>) -> Response {
+    success(&app.alerting.silences())
+}
+
+/// What somebody does not want to hear of.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewSilence {
+    /// Labels and patterns of their values.
+    #[serde(default, rename = "match")]
+    matchers: Option<BTreeMap<String, String>>,
+    /// In their place: the labels of one alert, until it ceases.
+    #[serde(default)]
+    acknowledge: Option<BTreeMap<String, String>>,
+    reason: String,
+    #[serde(default)]
+    start: Option<String>,
+    #[serde(default)]
+    end: Option<String>,
+    /// In place of the end: such as 2h.
+    #[serde(default, rename = "for")]
+    span: Option<String>,
+}
+
+/// Makes a silence or an acknowledgement.
+pub(super) async fn silence(
+    State(app): State<App>,
+    asker: Option<Extension<Asker>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let wish = wish(read(&headers, &body)?, asker, app.clock.wall().div_euclid(1_000_000))?;
+    let id = blocking("the silence", move || {
+        let made = app.alerting.silence(wish).ok_or_else(no_rules)?;
+        made.map_err(ApiError::bad_data)
+    });
+    Ok(answer(StatusCode::OK, &json!({"id": id.await?})))
+}
+
+fn wish(new: NewSilence, asker: Option<Extension<Asker>>, now_ms: i64) -> Result<Wish, ApiError> {
+    let instant = |text: &str| instant_ms(text).ok_or_else(|| ApiError::bad_data(format!("{text:?} is no instant")));
+    let span = |text: &str| {
+        ogive_detect::rules::duration::parse_ms(text).map_err(|error| ApiError::bad_data(format!("for: {error}")))
+    };
+    let is_acknowledgement = new.acknowledge.is_some();
+    let labels = match (new.matchers, new.acknowledge) {
+        (Some(labels), None) | (None, Some(labels)) => labels,
+        _ => return Err(ApiError::bad_data("give one of match and acknowledge")),
+    };
+    let starts_ms = new.start.as_deref().map(instant).transpose()?;
+    let from_ms = starts_ms.unwrap_or(now_ms);
+    let ends_ms = match (new.end.as_deref(), new.span.as_deref()) {
+        (Some(end), None) => instant(end)?,
+        (None, Some(text)) => from_ms.saturating_add(span(text)?),
+        (None, None) if is_acknowledgement => from_ms + SILENCE_MS,
+        _ => return Err(ApiError::bad_data("give one of end and for")),
+    };
+    let by = asker.map(|Extension(asker)| asker.to_string()).unwrap_or_default();
+    Ok(Wish { labels, starts_ms, ends_ms, by, reason: new.reason, is_acknowledgement })
+}
+
+/// Ends a silence before its time.
+pub(super) async fn unsilence(
+    State(app): State<App>,
+    id: Result<Path<u64>, PathRejection>,
+) -> Result<Response, ApiError> {
+    let Path(id) = id?;
+    let ended = blocking("the end of a silence", move || {
+        let ended = app.alerting.unsilence(id).ok_or_else(no_rules)?;
+        ended.map_err(ApiError::unavailable)
+    });
+    if ended.await? {
+        Ok(answer(StatusCode::OK, &json!({"ended": id})))
+    } else {
+        Err(ApiError::not_found(format!("there is no silence {id}")))
+    }
+}
+
+fn no_rules() -> ApiError {
+    ApiError::not_found("this server evaluates no rules; start it with --rules")
 }

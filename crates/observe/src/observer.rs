@@ -155,6 +155,7 @@ impl Work {
             figures.extend(crate::facts::facts(&*self.backend).iter().filter_map(kept_value));
             figures.extend(self.backend.own_values());
             figures.push(OwnValue::counter(CRASHES, &[], ogive_crash::handler::total() as f64));
+            figures.extend(self.meters.rule_values());
         }
         let clock = self.clock_series.second(due);
         if !clock.is_empty() {

@@ -5,6 +5,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
+use common::clients::Client;
 use common::programs::{Program, free_address};
 use common::{SOURCE, Server, eventually, now_ms, request_at};
 use serde_json::{Value, json};
@@ -82,6 +83,88 @@ fn an_alert_outlives_a_kill_and_an_alertmanager_that_comes_late() {
     put(&server, 2, 1.0);
     eventually("the alert is resolved", || alerts_at(&manager).is_empty().then_some(()));
     server.becomes("job:up:max", 1.0);
+}
+
+/// Debian's aiosmtpd and a receiver of HTTP, as `ogive-notify` tests with them, and their ports.
+fn receivers() -> (Client, u64, u64) {
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../notify/tests/receivers.py"));
+    let mut client = Client::run("receivers.py (scripts/need aiosmtpd)", command);
+    let ports: Value = serde_json::from_str(&client.line()).unwrap();
+    (client, ports["smtp"].as_u64().unwrap(), ports["http"].as_u64().unwrap())
+}
+
+#[test]
+fn people_hear_by_mail_and_webhook_over_a_kill_and_not_of_what_is_silenced() {
+    let directory = tempfile::tempdir().unwrap();
+    let rules = directory.path().join("rules.yml");
+    std::fs::write(&rules, RULES).unwrap();
+    let (mut client, smtp, http) = receivers();
+    let (rules, data) = (rules.to_str().unwrap().to_owned(), directory.path().join("data"));
+    let (server_url, hook) = (format!("smtp+plain://127.0.0.1:{smtp}"), format!("http://127.0.0.1:{http}/hook"));
+    let beat = format!("http://127.0.0.1:{http}/beat");
+    let start = |more: &[&str]| {
+        let mut all =
+            vec!["--listen", "127.0.0.1:0", "--rules", &rules, "--alerting-wait", "0s", "--alerting-webhook", &hook];
+        all.extend([
+            "--alerting-smtp",
+            &server_url,
+            "--alerting-email-to",
+            "ops@example.org",
+            "--alerting-group-by",
+            "alertname,job",
+        ]);
+        all.extend(["--alerting-group-interval", "1s", "--alerting-resend", "1s"]);
+        all.extend(more);
+        Server::try_start(&data, &all).unwrap()
+    };
+    // A long wait: nothing is said before the kill.
+    let mut server = start(&["--alerting-group-wait", "2s"]);
+    put(&server, 1, 0.0);
+    eventually("the alert fires", || Some(state(&server)).filter(|alert| alert["state"] == "firing"));
+    server.kill();
+    drop(server);
+    let server =
+        start(&["--alerting-group-wait", "2s", "--alerting-heartbeat", &beat, "--alerting-heartbeat-interval", "1s"]);
+    let mut next = |kind: &str, path: &str| loop {
+        let came: Value = serde_json::from_str(&client.line()).unwrap();
+        if came["kind"] == kind && (path.is_empty() || came["path"] == path) {
+            return came;
+        }
+    };
+    let mail = next("mail", "");
+    let data = mail["data"].as_str().unwrap();
+    assert!(data.contains("Subject: [FIRING:1] Down (job=x)"), "{data}");
+    assert!(data.contains("summary: x is down, 0"), "{data}");
+    assert_eq!(next("http", "/beat")["body"]["status"], "ok");
+    // Who is silenced is shown so, and the reason is kept.
+    let body = json!({"match": {"alertname": "Down"}, "for": "1h", "reason": "being repaired"});
+    let post = |body: &Value| {
+        let head = "POST /v1/silences HTTP/1.1\r\ncontent-type: application/json";
+        let (status, body) = server.request(head, body.to_string().as_bytes()).unwrap();
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    assert_eq!(post(&json!({"match": {"alertname": "("}, "for": "1h", "reason": "a"})).0, 400);
+    assert_eq!(post(&json!({"match": {"alertname": "a"}, "for": "1h", "reason": ""})).0, 400);
+    let (status, made) = post(&body);
+    assert_eq!(status, 200, "{made}");
+    let shown = server.get("/v1/alerts").1["data"]["alerts"][0].clone();
+    assert_eq!((&shown["quiet"]["reason"], &shown["state"]), (&json!("being repaired"), &json!("firing")), "{shown}");
+    put(&server, 2, 1.0);
+    // Who knew that it fired hears that it ceased.
+    let ended = loop {
+        let came = next("http", "/hook");
+        if came["body"]["status"] == "resolved" {
+            break came;
+        }
+    };
+    assert_eq!(ended["body"]["groupLabels"], json!({"alertname": "Down", "job": "x"}));
+    put(&server, 3, 0.0);
+    eventually("it fires again, quietly", || Some(state(&server)).filter(|alert| alert["state"] == "firing"));
+    let id = made["data"]["id"].as_u64().unwrap();
+    let (status, _) = server.request(&format!("DELETE /v1/silences/{id} HTTP/1.1"), b"").unwrap();
+    assert_eq!(status, 200);
+    assert_eq!(next("http", "/hook")["body"]["status"], "firing", "it is heard of when the silence ends");
 }
 
 /// Samples of the next seconds, stored before their time comes: what an evaluation sees does not depend on when it is run.
@@ -197,6 +280,14 @@ fn rules_are_reloaded_and_bad_ones_refused() {
         bad.contains("rules.yml:6:11: group \"live\", rule 1, \"job:up:max\": could not parse expression"),
         "{bad}"
     );
+}
+
+/// The rules for a server itself do what their tests say.
+#[test]
+fn the_rules_that_are_shipped_pass_their_tests() {
+    let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rules/ogive_test.yml");
+    let done = Command::new(env!("CARGO_BIN_EXE_ogive")).args(["test", "rules", tests, "--diff"]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
 }
 
 #[test]

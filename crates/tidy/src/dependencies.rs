@@ -48,7 +48,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("ogive-observe", &["ogive-crash", "ogive-door", "ogive-export", "ogive-model", "ogive-probe", "ogive-storage"]),
-    ("ogive-observe", &["ogive-door", "ogive-export", "ogive-model", "ogive-probe", "ogive-storage"]),
     ("ogive-notify", &["ogive-text"]),
     (
         "ogive-alerting",

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ogive_detect::rules::{Group, GroupDefaults, RuleFile, Surroundings};
+use ogive_detect::rules::{AlertState, Group, GroupDefaults, RuleFile, Surroundings};
 use ogive_model::Tenant;
 use ogive_notify::{
     Answer, Batch, Counts, Destination, Grouping, Maintenance, Matchers, Outbox, Pulse, Sender, Silence, Silences,
@@ -28,6 +28,7 @@ use super::storage::ServerStorage;
 use crate::rules_view::{Figures, Runner, Setting, View, Wish};
 use ogive_door::Door;
 use ogive_door::audit::{Entry, note};
+use ogive_door::own_value::OwnValue;
 use ogive_door::reload::{Marks, Which, settled};
 use ogive_outgoing::Files;
 use ogive_storage::SourceTimes;
@@ -288,6 +289,7 @@ impl Work {
         }
         let is_old = slot_ms - state.saved_at_ms >= KEEP_EVERY_MS;
         drop(state);
+        self.report();
         if !due.is_empty() || !outcome.transitions.is_empty() || is_old {
             self.save();
         }
@@ -402,6 +404,18 @@ impl Work {
             state.slots.iter().filter(|slot| now - slot.next_ms > LATE_INTERVALS * slot.group.interval_ms + slack_ms);
         let failing = state.outboxes.iter().filter(|outbox| outbox.is_failing());
         Pulse { groups: state.slots.len(), late: late.count(), failing: failing.count() }
+    }
+
+    /// Hands the figures to what stores them every ten seconds.
+    fn report(&self) {
+        let value = |(name, labels, value): (&'static str, Vec<(&'static str, String)>, f64)| {
+            let labels: Vec<(&str, &str)> = labels.iter().map(|(name, text)| (*name, &**text)).collect();
+            match name.ends_with("_total") {
+                true => OwnValue::counter(name, &labels, value),
+                false => OwnValue::gauge(name, &labels, "", value),
+            }
+        };
+        self.context.door.meters.set_rule_values(self.figures().into_iter().map(value).collect());
     }
 
     /// Keeps the state; an error when that is not on disk.
@@ -558,6 +572,17 @@ impl Runner for Work {
                 out.push(("ogive_alert_heartbeats_total", vec![("outcome", outcome.to_owned())], count as f64));
             }
         }
+        let alerts = state.slots.iter().flat_map(|slot| &slot.group.rules).flat_map(|rule| rule.alerts());
+        let (mut firing, mut pending) = (0_u64, 0_u64);
+        for alert in alerts {
+            firing += u64::from(alert.state == AlertState::Firing);
+            pending += u64::from(alert.state == AlertState::Pending);
+        }
+        for (name, count) in [("firing", firing), ("pending", pending)] {
+            out.push(("ogive_alerts", vec![("state", name.to_owned())], count as f64));
+        }
+        let rules: usize = state.slots.iter().map(|slot| slot.group.rules.len()).sum();
+        out.push(("ogive_rules", Vec::new(), rules as f64));
         for (one, queue) in self.destinations.iter().zip(&state.outboxes) {
             let labels = || vec![("destination", one.name())];
             out.push(("ogive_alerts_waiting", labels(), queue.waiting() as f64));

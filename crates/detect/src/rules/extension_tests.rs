@@ -8,7 +8,7 @@ use ogive_query::Engine;
 use super::*;
 use crate::rules::file::RuleFile;
 use crate::rules::group::{Group, GroupDefaults};
-use crate::rules::storage::{MemoryStore, Sample, Storage as _};
+use crate::rules::storage::{MemoryStore, Sample};
 
 /// The states of the alert `A` of `host="a"` at each of the values of `v`, ten minutes apart; NaN is no sample.
 fn states(rule: &str, values: &[f64], counts: &[f64]) -> Vec<&'static str> {

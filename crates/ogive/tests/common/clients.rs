@@ -115,6 +115,15 @@ impl Client {
         }
     }
 
+    /// The next line that it prints.
+    pub fn line(&mut self) -> String {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(said) => said,
+            Err(RecvTimeoutError::Timeout) => self.fail(&format!("said nothing within {PATIENCE:?}")),
+            Err(RecvTimeoutError::Disconnected) => self.fail("ended and said nothing more"),
+        }
+    }
+
     /// Gives it a line to read.
     pub fn say(&mut self, line: &str) {
         let input = self.input.as_mut().expect("it still reads");

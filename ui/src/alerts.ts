@@ -1,0 +1,215 @@
+/**
+ * The page of alerts: what fires, what is quiet and why, and what a rule would have done.
+ *
+ * Invariants: what is shown is the last answer of the server; what somebody writes (a reason, rules) survives each turn.
+ * Failure: a server that does not answer is said so above the last list, and asked again.
+ */
+
+import "./style.css";
+import { ApiError, acknowledge, backtest, endSilence, fetchAlertHours, fetchAlerts, fetchSilences, makeSilence, serverNow } from "./api.ts";
+import { HOURS, compared, groupsOf, hoursOf, identity, ownLabels, shared, spans, type Alert, type AlertGroup, type Silence, type Tested } from "./alertlist.ts";
+import { byId, el, icon } from "./dom.ts";
+import { formatClock, formatDate, formatDuration } from "./format.ts";
+import { DEFAULTS, formatState } from "./state.ts";
+import { applyTheme, onSystemTheme, toggleTheme } from "./theme.ts";
+
+const EVERY_MS = 5_000;
+/** Hours change slowly, and cost a query. */
+const HOURS_EVERY_MS = 60_000;
+const TYPING_MS = 500;
+
+let hours = new Map<string, boolean[]>();
+let hoursAt = 0;
+/** Groups and alerts that somebody opened. */
+const opened = new Set<string>();
+/** The alert for which somebody writes a reason: the list stands still. */
+let writing = false;
+
+applyTheme();
+onSystemTheme(applyTheme);
+byId("theme").append(icon("M13.5 9.5A5.8 5.8 0 0 1 6.5 2.5a5.8 5.8 0 1 0 7 7z"));
+byId("theme").addEventListener("click", toggleTheme);
+listenToRules();
+void turn();
+
+async function turn(): Promise<void> {
+  if (!document.hidden && !writing) await load();
+  setTimeout(() => void turn(), EVERY_MS);
+}
+
+async function load(): Promise<void> {
+  const lost = byId("lost");
+  try {
+    const [alerts, silences] = await Promise.all([fetchAlerts(), fetchSilences()]);
+    if (Date.now() - hoursAt > HOURS_EVERY_MS) {
+      const end = Math.floor(serverNow());
+      hours = hoursOf(await fetchAlertHours(end, HOURS), end);
+      hoursAt = Date.now();
+    }
+    lost.hidden = true;
+    draw(alerts, silences);
+  } catch (cause) {
+    say(cause);
+  }
+}
+
+function say(cause: unknown): void {
+  const lost = byId("lost");
+  lost.hidden = false;
+  lost.textContent = cause instanceof ApiError ? cause.message : String(cause);
+}
+
+function draw(alerts: readonly Alert[], silences: readonly Silence[]): void {
+  const groups = groupsOf(alerts);
+  const firing = alerts.filter((alert) => alert.state === "firing");
+  const quiet = firing.filter((alert) => alert.quiet !== undefined).length;
+  document.title = `${firing.length - quiet} firing · Ogive alerts`;
+  byId("summary").replaceChildren(
+    fact("Firing", String(firing.length - quiet), groups.length === 0 ? "nothing fires" : `${groups.length} names`),
+    fact("Quiet", String(quiet), "firing, and nobody hears of it"),
+    fact("Pending", String(alerts.length - firing.length), "for a while yet"),
+    fact("Silences", String(silences.length), "in force or to come"),
+  );
+  byId("groups").replaceChildren(...groups.map(groupOf));
+  byId("silences").replaceChildren(...silences.map(silenceOf));
+}
+
+function fact(name: string, value: string, note: string): HTMLElement {
+  return el("div", { class: "fact" }, el("div", { class: "name" }, name), el("div", { class: "value" }, value), el("div", { class: "note" }, note));
+}
+
+function groupOf(group: AlertGroup): HTMLElement {
+  const common = shared(group.alerts);
+  const counts = [`${group.firing} firing`, group.quiet > 0 ? `${group.quiet} quiet` : "", group.pending > 0 ? `${group.pending} pending` : ""];
+  const labels = Object.entries(common).map(([name, value]) => `${name}=${value}`).join(" ");
+  const out = el("details", { class: "alert-group", "data-name": group.name },
+    el("summary", {}, el("b", {}, group.name), el("span", { class: "counts" }, counts.filter((text) => text !== "").join(" · ")), el("span", { class: "labels" }, labels)),
+    ...group.alerts.map((alert) => alertOf(alert, ownLabels(alert, common))),
+  );
+  remember(out, `group ${group.name}`, group.firing > group.quiet);
+  return out;
+}
+
+/** Keeps open what somebody opened, and closed what they closed. */
+function remember(details: HTMLDetailsElement, key: string, usual: boolean): void {
+  details.open = opened.has(key) || (usual && !opened.has(`not ${key}`));
+  details.addEventListener("toggle", () => {
+    opened.delete(details.open ? `not ${key}` : key);
+    opened.add(details.open ? key : `not ${key}`);
+  });
+}
+
+function alertOf(alert: Alert, own: string): HTMLElement {
+  const key = identity(alert.labels);
+  const level = alert.state === "pending" ? "warn" : alert.quiet === undefined ? "bad" : "quiet";
+  const since = Date.parse(alert.firedAt ?? alert.activeAt) / 1000;
+  const out = el("details", { class: `alert ${level}`, "data-key": key },
+    el("summary", {},
+      el("span", { class: `condition ${level}` }, alert.quiet === undefined ? alert.state : "quiet"),
+      el("span", { class: "labels" }, own),
+      el("span", { class: "text" }, alert.annotations["summary"] ?? alert.annotations["description"] ?? ""),
+      el("span", { class: "since", title: `${formatDate(since)} ${formatClock(since)}` }, formatDuration(Math.max(Math.round(serverNow() - since), 0))),
+      blocks(hours.get(key)),
+    ),
+    detail(alert),
+  );
+  remember(out, `alert ${key}`, false);
+  return out;
+}
+
+function blocks(fired: readonly boolean[] | undefined): HTMLElement {
+  const each = (fired ?? new Array<boolean>(HOURS).fill(false)).map((did, at) => el("i", { class: did ? "fired" : "", title: `${HOURS - at} h ago` }));
+  return el("span", { class: "hours", role: "img", "aria-label": `fired in ${fired?.filter(Boolean).length ?? 0} of the last ${HOURS} hours` }, ...each);
+}
+
+function detail(alert: Alert): HTMLElement {
+  const pairs = (labels: Record<string, string>): HTMLElement[] => Object.entries(labels).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
+  const { query, threshold } = compared(alert.query);
+  const begin = Date.parse(alert.activeAt) / 1000;
+  const range = { start: Math.floor(begin - 3600), end: Math.ceil(serverNow()) };
+  const picture = `./${formatState({ ...DEFAULTS, query, threshold, range })}`;
+  const quiet = alert.quiet;
+  const why = quiet === undefined ? [] : [el("p", { class: "why" }, quiet.maintenance !== undefined ? `maintenance: ${quiet.maintenance}` : `${quiet.acknowledgement === true ? "acknowledged" : "silenced"} by ${quiet.by}: ${quiet.reason}`)];
+  return el("div", { class: "alert-detail" },
+    ...why,
+    el("dl", {},
+      ...pairs(alert.annotations),
+      el("dt", {}, "rule"), el("dd", {}, el("code", {}, alert.query), ` in ${alert.file}, group ${alert.group}`),
+      el("dt", {}, "value"), el("dd", {}, String(alert.value)),
+      el("dt", {}, "began"), el("dd", {}, `${formatDate(begin)} ${formatClock(begin)}`),
+      el("dt", {}, "judged on data up to"), el("dd", {}, alert.watermark ?? "not yet"),
+      ...pairs(alert.labels),
+    ),
+    el("p", { class: "actions" }, el("a", { href: picture }, "Picture of what it watches"), ...(quiet === undefined ? [quietForm(alert)] : [])),
+  );
+}
+
+function quietForm(alert: Alert): HTMLElement {
+  const reason = el("input", { type: "text", placeholder: "Reason", "aria-label": "Reason", required: true });
+  const span = el("select", { "aria-label": "For how long" }, ...["1h", "4h", "1d", "7d"].map((text) => el("option", { value: text }, text)));
+  const send = async (made: Promise<void>): Promise<void> => {
+    try {
+      await made;
+      writing = false;
+      await load();
+    } catch (cause) {
+      say(cause);
+    }
+  };
+  const form = el("form", { class: "quiet" }, reason,
+    el("button", { type: "submit", value: "acknowledge" }, "Acknowledge"),
+    el("button", { type: "submit", value: "silence" }, "Silence its name for"), span,
+  );
+  form.addEventListener("focusin", () => (writing = true));
+  form.addEventListener("focusout", (event) => form.contains(event.relatedTarget as Node | null) || (writing = false));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const wish = (event.submitter as HTMLButtonElement | null)?.value;
+    const name = (alert.labels["alertname"] ?? "").replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+    void send(wish === "silence" ? makeSilence({ alertname: name }, span.value, reason.value) : acknowledge(alert.labels, reason.value));
+  });
+  return form;
+}
+
+function silenceOf(silence: Silence): HTMLElement {
+  const what = Object.entries(silence.match).map(([name, value]) => `${name}=~"${value}"`).join(" ");
+  const end = el("button", { type: "button" }, "End");
+  end.addEventListener("click", () => void endSilence(silence.id).then(load, say));
+  const kind = silence.acknowledgement === true ? "Acknowledged" : "Silence";
+  return el("p", { class: "silence", "data-id": silence.id }, el("b", {}, kind), ` ${what} until ${silence.end ?? ""}, by ${silence.by ?? ""}: ${silence.reason ?? ""} `, end);
+}
+
+/** Rules are tested a moment after somebody has written. */
+function listenToRules(): void {
+  const [rules, stretch] = [byId<HTMLTextAreaElement>("rules"), byId<HTMLSelectElement>("stretch")];
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let abort = new AbortController();
+  const run = async (): Promise<void> => {
+    abort.abort();
+    abort = new AbortController();
+    const own = abort;
+    if (rules.value.trim() === "") return void byId("backtest").replaceChildren();
+    byId("backtest").setAttribute("aria-busy", "true");
+    try {
+      const { start, end, rules: found } = await backtest(rules.value, stretch.value, own.signal);
+      byId("backtest").replaceChildren(...found.map((rule) => testedOf(rule, Date.parse(start) / 1000, Date.parse(end) / 1000)));
+    } catch (cause) {
+      if (own.signal.aborted) return;
+      byId("backtest").replaceChildren(el("pre", { class: "problem" }, cause instanceof ApiError ? cause.message : String(cause)));
+    }
+    byId("backtest").removeAttribute("aria-busy");
+  };
+  const soon = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => void run(), TYPING_MS);
+  };
+  rules.addEventListener("input", soon);
+  stretch.addEventListener("change", soon);
+}
+
+function testedOf(rule: Tested, start: number, end: number): HTMLElement {
+  const percent = (part: number): string => `${(100 * part).toFixed(3)}%`;
+  const fired = spans(rule, start, end).map(({ from, to }) => el("i", { style: `left:${percent(from)};width:${percent(Math.max(to - from, 0.002))}` }));
+  const wrong = rule.failures > 0 ? [el("pre", { class: "problem" }, `${rule.failures} evaluations failed: ${rule.lastError ?? ""}`)] : [];
+  return el("div", { class: "tested", "data-name": rule.name }, el("p", {}, el("b", {}, rule.name), ` ${rule.summary ?? "recorded"}`), el("div", { class: "track" }, ...fired), ...wrong);
+}
