@@ -1,10 +1,11 @@
 //! What the project demands of its own source, as functions that return findings; `tests/tidy.rs` runs them.
 //!
 //! Invariants tested: who may depend on whom; where `unsafe` may stand; who may read a clock or the file
-//! system; how long a file and a function may be; which files of a crate depend on each other.
+//! system; how long a file and a function may be; which files of a crate depend on each other; which limits only a decoder knows.
 #![forbid(unsafe_code)]
 
 pub mod dependencies;
+pub mod limits;
 pub mod modules;
 pub mod source;
 

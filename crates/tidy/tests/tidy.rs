@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ogive_tidy::dependencies::Graph;
+use ogive_tidy::limits;
 use ogive_tidy::modules;
 use ogive_tidy::source::{self, FILE_LINES_MAX, FUNCTION_LINES_MAX};
 
@@ -113,4 +114,10 @@ fn files_do_not_depend_on_each_other_in_cycles() {
         println!("-- a cycle of {} files\n", cycle.len());
     }
     none(&against("cycles.txt", &found));
+}
+
+#[test]
+fn a_limit_of_a_decoder_is_known_to_its_encoder() {
+    let found = limits::findings(&source::files(&ogive_tidy::root())).unwrap();
+    none(&against("limits.txt", &found));
 }
