@@ -86,3 +86,14 @@ fn a_capture_without_one_frame_invents_no_handshake() {
         }
     }
 }
+
+#[test]
+fn tls_within_a_connection_of_postgres_is_measured_too() {
+    let report = observe(&own("pgsql_tls.pcap"), 0);
+    let answered: Vec<_> = report.answered.iter().map(|row| (row.op.as_str(), row.status.as_str())).collect();
+    assert_eq!(answered, [("SSLRequest", "S")]);
+    let (_, handshake) = &report.handshakes[0];
+    assert_eq!((handshake.version, handshake.end), (Some(TlsVersion::Tls12), TlsEnd::Done));
+    assert_eq!((handshake.expires, handshake.server_name.as_str()), (Some(EXPIRES), ""));
+    assert_eq!(report.turns.len(), 3, "{:?}", report.turns);
+}
