@@ -6,7 +6,7 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -99,7 +99,7 @@ impl Capture {
         }
         // Not `--immediate-mode`, which loses a third of what one client does.
         command.args(["-i", "lo", "-s", "0", "-B", "65536", "-U", "--time-stamp-precision=nano", "-w"]);
-        command.arg(&path).arg("tcp").arg("port").arg(port.to_string());
+        command.arg(&path).arg("port").arg(port.to_string());
         let capture = Self { program: Program::start(&mut command), path };
         // Its file has a header once the socket is open and filtered.
         eventually("tcpdump captures (it needs root or sudo -n)", || {
@@ -429,4 +429,54 @@ fn http2_counts_what_h2load_counts() {
         report.answered.iter().filter(|row| row.proto == "http2" && row.op == op && row.status == status).count()
     };
     assert_eq!((count("GET /a/1", "200"), count("GET /none", "404"), report.answered.len()), (500, 500, 1_000));
+}
+
+#[test]
+fn dns_is_measured_between_the_clients_clocks() {
+    let directory = directory("dns");
+    // DNS over UDP is known by its port; the address is this process's own.
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let (ip, port) = (Ipv4Addr::new(127, 53, high, low.max(2)), 5_353);
+    let mut command = Command::new("dnsmasq");
+    command.args(["--keep-in-foreground", "--no-resolv", "--no-hosts", "--bind-interfaces", "--conf-file=/dev/null"]);
+    command.args(["--address=/shop.test/10.1.2.3", &format!("--listen-address={ip}"), &format!("--port={port}")]);
+    command.arg(format!("--pid-file={}", directory.join("pid").display()));
+    let _server = Program::start(&mut command);
+    let query = |id: u16, name: &[&str]| {
+        let labels: Vec<u8> = name
+            .iter()
+            .flat_map(|label| [&[u8::try_from(label.len()).expect("short")], label.as_bytes()].concat())
+            .collect();
+        [&id.to_be_bytes()[..], b"\x01\0\0\x01\0\0\0\0\0\0", &labels, b"\0\0\x01\0\x01"].concat()
+    };
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+    socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+    let mut answer = [0; 512];
+    eventually("dnsmasq answers: run scripts/need dnsmasq", || {
+        socket.send_to(&query(1, &["shop", "test"]), (ip, port)).ok()?;
+        socket.recv_from(&mut answer).ok()
+    });
+    let capture = Capture::start(&directory, port);
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut asked = Vec::new();
+    for round in 0..100 {
+        let name = if round % 2 == 0 { ["shop", "test"] } else { ["gone", "nowhere"] };
+        let before = now();
+        socket.send_to(&query(round, &name), (ip, port)).expect("sent");
+        let (length, _) = socket.recv_from(&mut answer).expect("an answer in time");
+        asked.push((before, now()));
+        assert_eq!((length > 12, answer[..2] == round.to_be_bytes()), (true, true));
+    }
+    let from = socket.local_addr().expect("bound").port();
+    let is_asked = |row: &&Row| row.conn.contains(&format!("|{from}|"));
+    let report = capture.report(|report| report.answered.iter().filter(is_asked).count() >= 100);
+    let mut rows: Vec<&Row> = report.answered.iter().filter(is_asked).collect();
+    rows.sort_by_key(|row| row.request.1);
+    assert_eq!(rows.len(), 100);
+    for (row, (before, after)) in rows.iter().zip(&asked) {
+        assert!(*before <= row.request.1 && row.response.2 <= *after, "{before} <= {row:?} <= {after}");
+    }
+    assert_eq!((&*rows[0].op, &*rows[0].status), ("A shop.test", "0"));
+    assert!(rows.iter().skip(1).step_by(2).all(|row| row.op == "A gone.nowhere" && row.status != "0"), "{rows:?}");
 }
