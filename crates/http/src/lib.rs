@@ -127,6 +127,7 @@ fn upkeep_routes() -> Router<App> {
 
 fn stream_routes() -> Router<App> {
     Router::new()
+        .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
         .route("/v1/events", get(events::get).post(events::post))
         .route("/v1/live", get(live::get))
@@ -181,7 +182,6 @@ pub fn router(app: App) -> Router {
         .route("/api/v1/scrape_pools", get(targets::pools))
         .route("/-/reload", post(targets::reload).put(targets::reload))
         .route("/v1/batch", post(batch_frames::post))
-        .route("/v1/cells", get(cells::get))
         .merge(stream_routes())
         .route("/v1/traces", get(traces::get).post(otlp::traces))
         .route("/v1/traces/columns", get(traces::columns))
