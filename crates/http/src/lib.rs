@@ -135,6 +135,18 @@ fn stream_routes() -> Router<App> {
         .route("/v1/subscribe", get(subscribe::get))
 }
 
+/// Rules, alerts, and what keeps them quiet.
+fn alert_routes() -> Router<App> {
+    Router::new()
+        .route("/api/v1/alertmanagers", get(rules::alert_managers))
+        .route("/api/v1/rules", get(rules::rules))
+        .route("/api/v1/alerts", get(rules::alerts))
+        .route("/v1/rules/backtest", post(backtest::post))
+        .route("/v1/alerts", get(rules::quiet_alerts))
+        .route("/v1/silences", get(rules::silences).post(rules::silence))
+        .route("/v1/silences/{id}", axum::routing::delete(rules::unsilence))
+}
+
 /// Every route.
 pub fn router(app: App) -> Router {
     Router::new()
@@ -153,7 +165,6 @@ pub fn router(app: App) -> Router {
         .route("/api/v1/status/tsdb", get(state::storage))
         .route("/api/v1/status/walreplay", get(state::replay))
         .route("/api/v1/features", get(state::features))
-        .route("/api/v1/alertmanagers", get(rules::alert_managers))
         .route("/api/v1/write", post(remote_write::post))
         .route("/api/v1/otlp/v1/metrics", post(otlp::metrics))
         .route("/api/v1/otlp/v1/logs", post(otlp::logs))
@@ -173,8 +184,6 @@ pub fn router(app: App) -> Router {
         .route("/api/v1/read", post(remote_read::post))
         .route("/api/v1/query_exemplars", get(exemplars::get).post(exemplars::get))
         .route("/federate", get(federate::get))
-        .route("/api/v1/rules", get(rules::rules))
-        .route("/api/v1/alerts", get(rules::alerts))
         .route("/api/v1/admin/tsdb/delete_series", post(admin::delete_series).put(admin::delete_series))
         .route("/api/v1/admin/tsdb/clean_tombstones", post(admin::clean_tombstones).put(admin::clean_tombstones))
         .route("/api/v1/targets", get(targets::targets))
@@ -187,13 +196,10 @@ pub fn router(app: App) -> Router {
         .route("/v1/traces/columns", get(traces::columns))
         .route("/v1/detections", get(detections::get))
         .route("/v1/detections/run", get(detections::run))
-        .route("/v1/rules/backtest", post(backtest::post))
-        .route("/v1/alerts", get(rules::quiet_alerts))
-        .route("/v1/silences", get(rules::silences).post(rules::silence))
-        .route("/v1/silences/{id}", axum::routing::delete(rules::unsilence))
         .route("/v1/status", get(status::get))
         .route("/v1/broker", get(status::broker))
         .merge(upkeep_routes())
+        .merge(alert_routes())
         .route("/metrics", get(metrics::get))
         .route("/-/healthy", get(status::healthy))
         .route("/-/ready", get(status::ready))

@@ -149,6 +149,7 @@ const FENCED: &[(&str, &[&str])] = &[
             "ogive-storage",
             "ogive-observe",
             "ogive-alerting",
+            "ogive-notify",
             "ogive-door",
             "ogive-outgoing",
             "ogive-scrape",
