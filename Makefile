@@ -1,7 +1,7 @@
 # What a newcomer and CI need. `make run` builds and starts the server; `make test` runs every test.
 # Both install what they can and name what they cannot in one line (scripts/need).
 
-.PHONY: run build ui test test-quick test-rust test-sdk test-ui test-e2e lint bench-peers bench-record schema clean
+.PHONY: book package test-package run build ui test test-quick test-rust test-sdk test-ui test-e2e lint bench-peers bench-record schema clean
 .DEFAULT_GOAL := build
 
 UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
@@ -9,11 +9,25 @@ UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '
 run: build
 	target/release/ogive serve --data ./ogive-data $(ARGS)
 
-build: ui
+build: ui book
 	@scripts/need cargo cc
 	cargo build --release --locked -p ogive
 
 ui: ui/dist/index.html
+
+# The documentation as a book; the binary serves it at /docs/. 0.5.4 is what book.toml is written for.
+MDBOOK := target/tools/bin/mdbook
+BOOK_SOURCES := book.toml $(shell find docs -type f)
+
+book: ui/book/dist/index.html
+
+$(MDBOOK):
+	@scripts/need cargo cc
+	cargo install --quiet --locked --root target/tools --version 0.5.4 --no-default-features --features search mdbook
+
+ui/book/dist/index.html: $(MDBOOK) $(BOOK_SOURCES)
+	$(MDBOOK) build
+	@touch $@
 
 ui/node_modules/.made: ui/package.json ui/package-lock.json
 	@scripts/need node npm
@@ -24,10 +38,18 @@ ui/dist/index.html: ui/node_modules/.made $(UI_SOURCES)
 	cd ui && npm run build
 	@touch $@
 
+# target/package: the Debian package with units, manual pages and completions, and the binary's debug information.
+package: ui book
+	scripts/package
+
+# Installs it into a clean root and runs what its units run. Minutes, and root; not part of `make test`.
+test-package: package
+	scripts/test-package
+
 test: lint test-rust test-sdk test-ui test-e2e
 	@echo "make test: everything passed"
 
-lint:
+lint: book
 	@scripts/need cargo cc
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings

@@ -1,5 +1,5 @@
-//! Embeds the built page: `ui/dist` becomes a table of files. Without it the page says how to build it, so that the
-//! binary and its tests need no Node.
+//! Embeds the built page and the book: `ui/dist` becomes a table of files, and `ui/book/dist` the same below `docs/`. Without them the
+//! page says how to build it, and `docs/` says where the documentation is, so that the binary and its tests need no Node and no mdbook.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,29 @@ fn main() {
     let dist = here.join("../../ui/dist");
     // The directory above: it is there before the page is built, and a change in it is seen.
     println!("cargo::rerun-if-changed={}", here.join("../../ui").display());
-    let mut files = Vec::new();
+    let mut pages = Vec::new();
     if dist.join("index.html").is_file() {
         println!("cargo::rerun-if-changed={}", dist.display());
-        collect(&dist, &mut files);
+        collect(&dist, &mut pages);
     } else {
         println!("cargo::warning=ui/dist is not built; the page will only say so (make ui)");
-        files.push(here.join("assets/index.html"));
+        pages.push(here.join("assets/index.html"));
     }
+    let name = |root: &Path, missing: &str, file: &PathBuf| {
+        file.strip_prefix(root).unwrap_or(Path::new(missing)).to_string_lossy().replace('\\', "/")
+    };
+    let mut files: Vec<(String, PathBuf)> =
+        pages.into_iter().map(|file| (name(&dist, "index.html", &file), file)).collect();
+    let (book, mut chapters) = (here.join("../../ui/book/dist"), Vec::new());
+    if book.join("index.html").is_file() {
+        collect(&book, &mut chapters);
+    } else {
+        chapters.push(here.join("assets/docs.html"));
+    }
+    files.extend(chapters.into_iter().map(|file| (format!("docs/{}", name(&book, "index.html", &file)), file)));
     files.sort();
     let mut table = String::from("&[\n");
-    for file in &files {
-        let name = file.strip_prefix(&dist).unwrap_or(Path::new("index.html")).to_string_lossy().replace('\\', "/");
+    for (name, file) in &files {
         let bytes = std::fs::read(file).expect("a file of the page is readable");
         let etag = format!("\"{:016x}\"", fnv(&bytes));
         let file = file.canonicalize().expect("a file of the page has a path");

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use tokio::sync::OnceCell;
 
 use super::App;
@@ -24,10 +24,19 @@ static COMPRESSED: LazyLock<Vec<[OnceCell<Bytes>; 2]>> =
 /// A file of the page, or a 404 that says where the API is.
 pub(super) async fn get(State(app): State<App>, request: Request) -> Response {
     let path = request.uri().path().trim_start_matches('/');
-    let name = if path.is_empty() { first(app.backend.page()) } else { path };
+    if path == "docs" {
+        // Links in the book are relative to the slash.
+        return Redirect::permanent("docs/").into_response();
+    }
+    let index = format!("{path}index.html");
+    let name = match path {
+        "" => first(app.backend.page()),
+        path if path.ends_with('/') => &index,
+        path => path,
+    };
     let Some(at) = FILES.iter().position(|file| file.0 == name) else {
         let message = format!(
-            "nothing is at /{path}; the page is at /, the API below /api/v1/ and /v1/, the documentation in docs/"
+            "nothing is at /{path}; the page is at /, the API below /api/v1/ and /v1/, the documentation at /docs/"
         );
         return otlp::unknown_call(request.headers(), &message)
             .unwrap_or_else(|| ApiError::not_found(message).into_response());
@@ -134,6 +143,18 @@ fn content_type(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_book_is_there_or_says_how_it_is_made() {
+        let (_, _, bytes) = FILES.iter().find(|file| file.0 == "docs/index.html").expect("there is a first chapter");
+        let text = std::str::from_utf8(bytes).unwrap();
+        let is_book = FILES.iter().any(|file| file.0 == "docs/operations.html");
+        assert!(is_book || text.contains("make book"), "{text}");
+        if is_book {
+            let is_index = |name: &str| name.starts_with("docs/searchindex");
+            assert!(FILES.iter().any(|file| is_index(file.0)), "it can be searched");
+        }
+    }
 
     #[test]
     fn there_is_a_first_page() {

@@ -21,6 +21,7 @@ use crate::cli::files::FILES;
 use crate::cli::read_file;
 use crate::cli::web::WebOptions;
 use crate::cli::wire::{WireOptions, WireRole};
+use crate::service_manager;
 use ogive_checks as checks;
 use ogive_checks::Checks;
 use ogive_door::Door;
@@ -213,6 +214,7 @@ impl Ready {
         audit::note(&app, Entry::started(&given.join("\n")));
         drop(in_the_runtime);
         tracing::info!("serving {} {what}", urls.join(" and "));
+        service_manager::notify(service_manager::State::Ready);
         runtime.block_on(until_signal(listeners, app, signals, end));
         runtime.block_on(lines.stop());
         // The ends of what was scraped, and what checks found and the backend did not have yet.
@@ -303,6 +305,7 @@ async fn until_signal(listeners: Vec<TcpListener>, app: http::App, signals: Sign
     tokio::spawn(async move {
         signals.any().await;
         tracing::info!("ending; what was acknowledged is safe");
+        service_manager::notify(service_manager::State::Stopping);
         let _ = end.send(true);
     });
     let (web, query_timeout) = (app.web.clone(), app.limits.query_timeout());

@@ -13,6 +13,7 @@ mod log_output;
 mod mutations;
 mod offline_audit;
 mod server;
+mod service_manager;
 
 #[doc(hidden)]
 pub use broker::broker_file;

@@ -6,6 +6,7 @@
 
 pub mod dependencies;
 pub mod limits;
+pub mod links;
 pub mod modules;
 pub mod source;
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use ogive_tidy::dependencies::Graph;
-use ogive_tidy::limits;
-use ogive_tidy::modules;
 use ogive_tidy::source::{self, FILE_LINES_MAX, FUNCTION_LINES_MAX};
+use ogive_tidy::{limits, links, modules};
 
 /// Where `unsafe` may stand: a prefix of the path, and why.
 const UNSAFE_ALLOWED: &[&str] = &[
@@ -86,6 +85,24 @@ fn functions_fit_on_a_screen() {
         }
     }
     none(&against("long-functions.txt", &long));
+}
+
+#[test]
+fn links_of_documents_lead_somewhere_and_the_book_has_every_page() {
+    let root = ogive_tidy::root();
+    let documents = source::paths(&root, &["md"]);
+    let mut findings: Vec<String> = documents.iter().flat_map(|path| links::findings(&root, path)).collect();
+    let summary = std::fs::read_to_string(root.join("docs/SUMMARY.md")).unwrap();
+    let chapters: BTreeSet<String> = links::relative_links(&summary).into_iter().map(|(_, target)| target).collect();
+    for path in &documents {
+        let name = source::relative(&root, path);
+        if let Some(chapter) =
+            name.strip_prefix("docs/").filter(|name| *name != "SUMMARY.md" && !chapters.contains(*name))
+        {
+            findings.push(format!("docs/{chapter} is not in docs/SUMMARY.md"));
+        }
+    }
+    none(&findings);
 }
 
 #[test]

@@ -110,6 +110,12 @@ enum Command {
     #[cfg(feature = "lua")]
     #[command(hide = true)]
     LuaWorker,
+    /// Writes the manual pages, one a command, into a directory.
+    #[command(hide = true)]
+    Man {
+        /// The directory; it must be there.
+        directory: std::path::PathBuf,
+    },
     /// Prints the completion script of a shell.
     Completions {
         /// The shell.
@@ -174,6 +180,10 @@ pub fn run() -> ExitCode {
         Command::Wire(options) => wire::run(options, &terminal),
         #[cfg(feature = "lua")]
         Command::LuaWorker => ogive_checks::lua::work(files::FILES),
+        Command::Man { directory } => {
+            let command = Cli::command().disable_help_subcommand(true);
+            clap_mangen::generate_to(command, directory).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from)
+        }
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "ogive", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
