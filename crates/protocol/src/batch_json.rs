@@ -646,6 +646,26 @@ mod tests {
 
     const RPC: &str = r#"{"labels":{"__name__":"rpc","a":"b"},"kind":"histogram","unit":"s","width_ms":1000}"#;
 
+    /// A reader that rounds twice is off by the last bit of some: each number is the nearest double.
+    #[test]
+    fn floats_are_the_nearest_doubles() {
+        let gauge = r#"{"labels":{"__name__":"g"},"kind":"float"}"#;
+        let mut state = 88_172_645_463_325_252_u64;
+        for _ in 0..10_000 {
+            // Xorshift: any 64 bits that are a finite double.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let number = f64::from_bits(state);
+            if !number.is_finite() {
+                continue;
+            }
+            let decoded = batch(gauge, &format!(r#"{{"series":0,"time_ms":1,"float":{number:e}}}"#)).unwrap();
+            let Ok(Sample { value: Value::Float(read), .. }) = decoded.batch.samples[0] else { panic!("{number:e}") };
+            assert_eq!(read.to_bits(), number.to_bits(), "{number:e}");
+        }
+    }
+
     /// The one sample of a batch with one histogram series.
     fn sample(sample: &str) -> (Result<Sample, Reason>, String) {
         let mut decoded = batch(RPC, sample).unwrap();
