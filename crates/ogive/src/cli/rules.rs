@@ -19,7 +19,7 @@ const HOLDS: [&str; 5] = ["0s", "2m", "5m", "15m", "1h"];
 /// Rule files, beside `ogive test rules` and `ogive config check`.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Rules {
-    Backtest(Backtest),
+    Backtest(Box<Backtest>),
     Slo(Slo),
 }
 
