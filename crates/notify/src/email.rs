@@ -5,9 +5,9 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
 use lettre::{Message, SmtpTransport, Transport};
 
+use crate::answer::{Answer, TIMEOUT};
 use crate::destination::{Email, ReadFile, Security, secret};
 use crate::grouping::Notification;
-use crate::send::{Answer, TIMEOUT};
 use crate::text::{lines, state, subject, title};
 
 /// Sends one message. A server that answers 5xx refuses it for good.

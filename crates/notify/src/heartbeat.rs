@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::answer::Answer;
 use crate::http;
-use crate::send::Answer;
 
 /// Sends signs of life.
 pub struct Heartbeat {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::send::{Answer, TIMEOUT};
+use crate::answer::{Answer, TIMEOUT};
 
 /// An agent that waits no longer than [`TIMEOUT`] and follows nobody elsewhere with a token.
 pub(crate) fn agent() -> ureq::Agent {

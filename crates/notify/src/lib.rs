@@ -8,6 +8,7 @@
 //! [`TIMEOUT`] for an answer.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod body;
 mod destination;
 mod email;
@@ -21,6 +22,7 @@ mod queue;
 mod send;
 mod text;
 
+pub use answer::{Answer, TIMEOUT};
 pub use destination::{Destination, DestinationError, Email, ReadFile, Security};
 pub use grouping::{Grouping, Groups, Notification};
 pub use heartbeat::{Heartbeat, Pulse};
@@ -28,4 +30,4 @@ pub use mute::{Maintenance, Matchers, SILENCES_MAX, Silence, Silences, exactly};
 pub use notice::Notice;
 pub use outbox::{Batch, Counts, Kept, Outbox};
 pub use queue::{ALERTS_MAX, BATCH};
-pub use send::{Answer, Sender, TIMEOUT};
+pub use send::Sender;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::answer::Answer;
 use crate::destination::Destination;
 use crate::grouping::{Grouping, Groups, KeptMember, Notification};
 use crate::notice::Notice;
 use crate::queue::Queue;
-use crate::send::Answer;
 
 /// 30 s between tries at the most: an Alertmanager that is back hears of what fires well before it would be taken as resolved.
 const PAUSE_MAX: Duration = Duration::from_secs(30);

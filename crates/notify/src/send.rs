@@ -1,24 +1,9 @@
 //! Sends what is due.
 
-use std::time::Duration;
-
+use crate::answer::Answer;
 use crate::destination::{Destination, ReadFile, secret};
 use crate::outbox::Batch;
 use crate::{body, email, http};
-
-/// 10 s for an answer, as in Prometheus: a destination that hangs holds up only itself.
-pub const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How a request ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It was taken.
-    Taken,
-    /// It will never be taken so.
-    Refused(String),
-    /// It is to be sent again.
-    Failed(String),
-}
 
 /// What sends to one destination.
 pub struct Sender {

@@ -4,17 +4,6 @@ use ogive_notify::{Answer, Heartbeat};
 
 use super::work::Work;
 
-/// How signs of life went since the start.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Beats {
-    /// Taken by their receivers.
-    pub(super) sent: u64,
-    /// Not taken.
-    pub(super) failed: u64,
-    /// Not sent, because evaluation or delivery is behind.
-    pub(super) withheld: u64,
-}
-
 /// Sends signs until the server ends.
 pub(super) fn beat_until_end(work: &Work) {
     let targets: Vec<Heartbeat> = work.options().alerting_heartbeat.iter().map(|url| Heartbeat::new(url)).collect();

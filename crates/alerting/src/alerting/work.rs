@@ -18,9 +18,9 @@ use ogive_query::{ClassicViews, Engine};
 use ogive_text::duration;
 use serde_json::{Value, json};
 
+use super::beats::Beats;
 use super::delivery::{grouping, notice};
 use super::files;
-use super::heartbeat::Beats;
 use super::options::AlertingOptions;
 use super::quiet::Quiet;
 use super::snapshot::{Place, Snapshot};

@@ -1,6 +1,6 @@
 //! What the detectors found, for whoever asks.
 //!
-//! Limits: [`RECENT_MAX`] findings of each tenant that are remembered.
+//! Limits: `RECENT_MAX` findings of each tenant that are remembered.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -4,7 +4,7 @@
 //! reach: a forecast that hovers around the horizon is one finding.
 //!
 //! Limits: [`SERIES_MAX`] series, [`POINTS_MAX`] points each; series beyond are not judged, which
-//! [`Forecasts::refused`] counts. A series that is silent for [`FORGOTTEN_MS`](super::monitor::FORGOTTEN_MS) goes.
+//! [`Forecasts::refused`] counts. A series that is silent for [`FORGOTTEN_MS`] goes.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -4,7 +4,7 @@ use ogive_hist::openhistogram::{bin_of_label, decode_base64};
 use ogive_hist::{DecimalBin, Histogram};
 use ogive_protocol::lines::Fault;
 
-use super::{Scalar, number};
+use super::metric::{Scalar, number};
 
 /// A histogram of all `values`: base64, `H[edge]=count`, or numbers that were measured once each.
 ///

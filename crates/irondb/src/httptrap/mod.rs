@@ -12,6 +12,7 @@
 
 mod checks;
 mod histogram;
+mod metric;
 mod quoting;
 mod tree;
 
@@ -26,10 +27,10 @@ use ogive_stream::Key;
 
 use crate::name;
 
-pub use checks::{Admission, TrapCheck, TrapChecks, parse_uuid};
+use metric::{Metric, Scalar, number};
 
-/// 32 levels of objects and lists, as the reference receiver has it for objects.
-pub const DEPTH_MAX: usize = 32;
+pub use checks::{Admission, TrapCheck, TrapChecks, parse_uuid};
+pub use metric::DEPTH_MAX;
 
 /// Metrics whose faults are described: the first few tell a person enough.
 const DETAILS_MAX: usize = 20;
@@ -120,27 +121,6 @@ fn attempt(
         Some(error) => Err(Refused::TooLarge(error)),
         None => Ok((reader.out, reader.gather)),
     }
-}
-
-/// One metric, as the tree has it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Metric<'a> {
-    /// `_type`, where there is one.
-    pub(crate) kind: Option<Cow<'a, str>>,
-    /// `_ts`, milliseconds.
-    pub(crate) time_ms: Option<Result<i64, Fault>>,
-    /// `_fl`.
-    pub(crate) flags: Cow<'a, str>,
-    /// Its values: one, or as many as the list of `_value` has.
-    pub(crate) values: Vec<Scalar<'a>>,
-}
-
-/// A value in JSON that is neither an object nor a list.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Scalar<'a> {
-    Null,
-    Number(f64),
-    Text(Cow<'a, str>),
 }
 
 /// What the flags of a metric make of several values.
@@ -317,15 +297,6 @@ impl Reader<'_> {
             }
             pairs.series(meta)
         })
-    }
-}
-
-/// A number in a text.
-fn number(text: &str) -> Result<f64, Fault> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
-    match text.parse::<f64>() {
-        Ok(number) if is_plain && number.is_finite() => Ok(number),
-        _ => Err(Fault::Value),
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use ogive_protocol::lines::Fault;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::{DEPTH_MAX, Metric, Scalar};
+use super::metric::{DEPTH_MAX, Metric, Scalar};
 
 /// Called with the name of each metric; false ends the reading.
 type Sink<'s> = dyn FnMut(&str, Metric<'_>) -> bool + 's;

@@ -7,54 +7,20 @@
 //! With few events the confidence decides: an alert needs the lower bound of the share of errors (Wilson 1927, one-sided 95 %) in its
 //! long window above the limit, and its short window contradicts only with [`EVENTS_MIN`] events or more.
 
+mod objective;
 mod openslo;
 mod sloth;
 mod write;
 
+use objective::whole;
+
 use super::file::RuleFile;
 use super::yaml::FileError;
 
-/// 10 events in a short window say something.
-pub const EVENTS_MIN: u32 = 10;
+pub use objective::EVENTS_MIN;
+
 /// 200 objectives of a file make 4,400 rules.
 pub const OBJECTIVES_MAX: usize = 200;
-
-/// One objective, whatever file it is of.
-#[derive(Clone, Debug, PartialEq)]
-struct Objective {
-    service: String,
-    name: String,
-    description: String,
-    /// Share of events that must be good, between 0 and 1.
-    target: f64,
-    indicator: Indicator,
-    labels: Vec<(String, String)>,
-    alert: AlertTexts,
-}
-
-/// What counts good and bad events; `WINDOW` stands for the window in the expressions.
-#[derive(Clone, Debug, PartialEq)]
-enum Indicator {
-    /// Errors and all events, each a second.
-    Events { errors: String, total: String },
-    /// A share of errors: nobody knows of how many events.
-    Ratio(String),
-}
-
-/// What alerts say.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct AlertTexts {
-    name: Option<String>,
-    labels: Vec<(String, String)>,
-    annotations: Vec<(String, String)>,
-    /// Labels of pages; none when there are to be no pages.
-    page: Option<Vec<(String, String)>>,
-    /// Labels of tickets; none when there are to be none.
-    ticket: Option<Vec<(String, String)>>,
-}
-
-/// What stands for the window.
-const WINDOW: &str = "{{.window}}";
 
 /// Whether a text is a file of objectives and not of rules: its first key says so.
 #[must_use]
@@ -84,21 +50,6 @@ pub fn rules(text: &str) -> Result<String, Vec<FileError>> {
         errors.into_iter().map(|error| whole(format!("in the rules made of it: {}", error.message))).collect::<Vec<_>>()
     })?;
     Ok(written)
-}
-
-/// An error of the whole file.
-fn whole(message: impl Into<String>) -> FileError {
-    FileError { line: 0, column: 0, message: message.into() }
-}
-
-/// The share of good events that is asked for.
-fn target(percent: f64, name: &str) -> Result<f64, FileError> {
-    let target = percent / 100.0;
-    if target > 0.0 && target < 1.0 {
-        Ok(target)
-    } else {
-        Err(whole(format!("{name:?}: an objective of {percent} % leaves no budget or no goal")))
-    }
 }
 
 #[cfg(test)]

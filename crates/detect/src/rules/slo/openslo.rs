@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
+use super::objective::{AlertTexts, Indicator, Objective, WINDOW, target, whole};
 use super::sloth::from_histogram;
-use super::{AlertTexts, Indicator, Objective, WINDOW, target, whole};
 use crate::rules::yaml::{FileError, first_document};
 
 #[derive(Default, Deserialize)]

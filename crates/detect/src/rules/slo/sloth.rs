@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{AlertTexts, Indicator, Objective, WINDOW, target, whole};
+use super::objective::{AlertTexts, Indicator, Objective, WINDOW, target, whole};
 use crate::rules::duration::parse_ms;
 use crate::rules::yaml::{FileError, first_document};
 

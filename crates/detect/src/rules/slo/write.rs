@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{EVENTS_MIN, Indicator, Objective, WINDOW};
+use super::objective::{EVENTS_MIN, Indicator, Objective, WINDOW};
 
 /// Name and seconds of each window.
 const WINDOWS: [(&str, u32); 7] =
