@@ -87,6 +87,12 @@ fn observe_by_recvfrom(port: u16, ready: impl FnOnce(), is_over: impl Fn() -> bo
         }
     }
     observer.finish(&mut seen);
+    let counts = counts(&socket);
+    (seen, counts, observer.totals().frames)
+}
+
+/// Packets and drops that the kernel counted for `socket`.
+fn counts(socket: &OwnedFd) -> Counts {
     // SAFETY: all zeros is a valid value of this plain type.
     let mut stats: libc::tpacket_stats = unsafe { std::mem::zeroed() };
     let mut length = libc::socklen_t::try_from(size_of::<libc::tpacket_stats>()).expect("small");
@@ -101,8 +107,7 @@ fn observe_by_recvfrom(port: u16, ready: impl FnOnce(), is_over: impl Fn() -> bo
         )
     };
     assert_eq!(outcome, 0);
-    let counts = Counts { packets: stats.tp_packets.into(), drops: stats.tp_drops.into(), ..Counts::default() };
-    (seen, counts, observer.totals().frames)
+    Counts { packets: stats.tp_packets.into(), drops: stats.tp_drops.into(), ..Counts::default() }
 }
 
 /// CPU microseconds a packet under wrk's load.

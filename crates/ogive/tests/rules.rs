@@ -94,6 +94,13 @@ fn receivers() -> (Client, u64, u64) {
     (client, ports["smtp"].as_u64().unwrap(), ports["http"].as_u64().unwrap())
 }
 
+/// Asks for a silence; the status and the answer.
+fn post_silence(server: &Server, body: &Value) -> (u16, Value) {
+    let head = "POST /v1/silences HTTP/1.1\r\ncontent-type: application/json";
+    let (status, body) = server.request(head, body.to_string().as_bytes()).unwrap();
+    (status, serde_json::from_str::<Value>(&body).unwrap())
+}
+
 #[test]
 fn people_hear_by_mail_and_webhook_over_a_kill_and_not_of_what_is_silenced() {
     let directory = tempfile::tempdir().unwrap();
@@ -139,11 +146,7 @@ fn people_hear_by_mail_and_webhook_over_a_kill_and_not_of_what_is_silenced() {
     assert_eq!(next("http", "/beat")["body"]["status"], "ok");
     // Who is silenced is shown so, and the reason is kept.
     let body = json!({"match": {"alertname": "Down"}, "for": "1h", "reason": "being repaired"});
-    let post = |body: &Value| {
-        let head = "POST /v1/silences HTTP/1.1\r\ncontent-type: application/json";
-        let (status, body) = server.request(head, body.to_string().as_bytes()).unwrap();
-        (status, serde_json::from_str::<Value>(&body).unwrap())
-    };
+    let post = |body: &Value| post_silence(&server, body);
     assert_eq!(post(&json!({"match": {"alertname": "("}, "for": "1h", "reason": "a"})).0, 400);
     assert_eq!(post(&json!({"match": {"alertname": "a"}, "for": "1h", "reason": ""})).0, 400);
     let (status, made) = post(&body);

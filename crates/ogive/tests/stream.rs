@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, SOURCE, Server, now_ms};
@@ -150,6 +151,20 @@ fn send(server: &Server, sequence: u64, series: &BTreeMap<BTreeMap<String, Strin
     }
 }
 
+/// Sends every second as it comes, from five seconds ago on.
+fn send_until(is_over: &AtomicBool, server: &Server, series: &BTreeMap<BTreeMap<String, String>, bool>) {
+    let mut sent = now_ms() / 1_000 - 5;
+    let mut sequence = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        while sent < now_ms() / 1_000 + 1 {
+            sent += 1;
+            sequence += 1;
+            send(server, sequence, series, sent);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Each value that a stream sent for a second, with the corrections behind it, is byte for byte what a query answers for that second later.
 #[test]
 fn each_streamed_value_is_what_a_query_answers_later() {
@@ -161,21 +176,10 @@ fn each_streamed_value_is_what_a_query_answers_later() {
         selected(&ogive_query::parse(text).unwrap(), false, &mut series);
         series
     });
-    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     let (mut compared, mut empty, mut refused, mut corrected) = (0, 0, 0, 0);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut sent = now_ms() / 1_000 - 5;
-            let mut sequence = 0;
-            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                while sent < now_ms() / 1_000 + 1 {
-                    sent += 1;
-                    sequence += 1;
-                    send(&server, sequence, &series, sent);
-                }
-                std::thread::sleep(Duration::from_millis(50));
-            }
-        });
+        scope.spawn(|| send_until(&is_over, &server, &series));
         for some in all.chunks(AT_ONCE) {
             let mut streams: Vec<_> = some.iter().map(|text| (text, Stream::open(&server, text, "", None))).collect();
             for (text, stream) in &mut streams {
@@ -213,7 +217,7 @@ fn each_streamed_value_is_what_a_query_answers_later() {
                 }
             }
         }
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        is_over.store(true, Ordering::Relaxed);
     });
     println!(
         "{} expressions over {} series: {compared} values equal, {empty} of them empty, {corrected} corrections, {refused} refused by both",
