@@ -22,8 +22,10 @@ let hours = new Map<string, boolean[]>();
 let hoursAt = 0;
 /** Groups and alerts that somebody opened. */
 const opened = new Set<string>();
-/** The alert for which somebody writes a reason: the list stands still. */
+/** Somebody is in the form of an alert: the list stands still. */
 let writing = false;
+/** Reasons that were begun, by the identity of their alert. */
+const reasons = new Map<string, string>();
 
 applyTheme();
 onSystemTheme(applyTheme);
@@ -47,7 +49,8 @@ async function load(): Promise<void> {
       hoursAt = Date.now();
     }
     lost.hidden = true;
-    draw(alerts, silences);
+    // A form may have been entered since the server was asked.
+    if (!writing) draw(alerts, silences);
   } catch (cause) {
     say(cause);
   }
@@ -65,7 +68,7 @@ function draw(alerts: readonly Alert[], silences: readonly Silence[]): void {
   const quiet = firing.filter((alert) => alert.quiet !== undefined).length;
   document.title = `${firing.length - quiet} firing · Ogive alerts`;
   byId("summary").replaceChildren(
-    fact("Firing", String(firing.length - quiet), groups.length === 0 ? "nothing fires" : `${groups.length} names`),
+    fact("Firing", String(firing.length - quiet), groups.length === 0 ? "nothing fires" : groups.length === 1 ? "of one name" : `of ${groups.length} names`),
     fact("Quiet", String(quiet), "firing, and nobody hears of it"),
     fact("Pending", String(alerts.length - firing.length), "for a while yet"),
     fact("Silences", String(silences.length), "in force or to come"),
@@ -93,9 +96,10 @@ function groupOf(group: AlertGroup): HTMLElement {
 /** Keeps open what somebody opened, and closed what they closed. */
 function remember(details: HTMLDetailsElement, key: string, usual: boolean): void {
   details.open = opened.has(key) || (usual && !opened.has(`not ${key}`));
-  details.addEventListener("toggle", () => {
-    opened.delete(details.open ? `not ${key}` : key);
-    opened.add(details.open ? key : `not ${key}`);
+  // Not `toggle`, which comes as well when the page itself opens it. A click comes before the change.
+  details.querySelector("summary")?.addEventListener("click", () => {
+    opened.delete(details.open ? key : `not ${key}`);
+    opened.add(details.open ? `not ${key}` : key);
   });
 }
 
@@ -145,11 +149,15 @@ function detail(alert: Alert): HTMLElement {
 }
 
 function quietForm(alert: Alert): HTMLElement {
+  const key = identity(alert.labels);
   const reason = el("input", { type: "text", placeholder: "Reason", "aria-label": "Reason", required: true });
+  reason.value = reasons.get(key) ?? "";
+  reason.addEventListener("input", () => reasons.set(key, reason.value));
   const span = el("select", { "aria-label": "For how long" }, ...["1h", "4h", "1d", "7d"].map((text) => el("option", { value: text }, text)));
   const send = async (made: Promise<void>): Promise<void> => {
     try {
       await made;
+      reasons.delete(key);
       writing = false;
       await load();
     } catch (cause) {
@@ -175,8 +183,9 @@ function silenceOf(silence: Silence): HTMLElement {
   const what = Object.entries(silence.match).map(([name, value]) => `${name}=~"${value}"`).join(" ");
   const end = el("button", { type: "button" }, "End");
   end.addEventListener("click", () => void endSilence(silence.id).then(load, say));
-  const kind = silence.acknowledgement === true ? "Acknowledged" : "Silence";
-  return el("p", { class: "silence", "data-id": silence.id }, el("b", {}, kind), ` ${what} until ${silence.end ?? ""}, by ${silence.by ?? ""}: ${silence.reason ?? ""} `, end);
+  // What is acknowledged is so until it ceases; its end is only a limit.
+  const [kind, until] = silence.acknowledgement === true ? ["Acknowledged", "until it ceases"] : ["Silence", `until ${silence.end ?? ""}`];
+  return el("p", { class: "silence", "data-id": silence.id }, el("b", {}, kind), ` ${what} ${until}, by ${silence.by ?? ""}: ${silence.reason ?? ""} `, end);
 }
 
 /** Rules are tested a moment after somebody has written. */

@@ -96,14 +96,17 @@ function noteClock(response: Response): void {
   skew = Math.abs(ahead) < 2 ? 0 : ahead;
 }
 
+/** Pairs where a name comes more than once. */
+type Params = Record<string, string> | string[][];
+
 /** Where the interface is: beside the page, so that a proxy may put both under a path. */
-export function address(path: string, params: Record<string, string>): string {
+export function address(path: string, params: Params): string {
   const url = new URL(path, document.baseURI);
   url.search = new URLSearchParams(params).toString();
   return url.toString();
 }
 
-async function get<T>(path: string, params: Record<string, string>, signal?: AbortSignal, more: RequestInit = {}): Promise<Envelope<T>> {
+async function get<T>(path: string, params: Params, signal?: AbortSignal, more: RequestInit = {}): Promise<Envelope<T>> {
   let response: Response;
   try {
     response = await fetch(address(path, params), signal === undefined ? more : { ...more, signal });
@@ -258,6 +261,6 @@ export async function endSilence(id: number): Promise<void> {
 
 /** What rules would have done over the last `stretch`, such as 1d. */
 export async function backtest(rules: string, stretch: string, signal: AbortSignal): Promise<{ start: string; end: string; rules: Tested[] }> {
-  const url = `v1/rules/backtest?${new URLSearchParams([["start", `-${stretch}`], ["for", "0s"], ["for", "2m"], ["for", "10m"]])}`;
-  return (await get<{ start: string; end: string; rules: Tested[] }>(url, {}, signal, { method: "POST", headers: { "content-type": "application/yaml" }, body: rules })).data;
+  const params = [["start", `-${stretch}`], ["for", "0s"], ["for", "2m"], ["for", "10m"]];
+  return (await get<{ start: string; end: string; rules: Tested[] }>("v1/rules/backtest", params, signal, { method: "POST", headers: { "content-type": "application/yaml" }, body: rules })).data;
 }
