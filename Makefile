@@ -9,7 +9,8 @@ UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '
 run: build
 	target/release/ogive serve --data ./ogive-data $(ARGS)
 
-build: ui book
+# With the book, once `make book` has installed what builds it.
+build: ui $(if $(wildcard target/tools/bin/mdbook),book)
 	@scripts/need cargo cc
 	cargo build --release --locked -p ogive
 

@@ -387,8 +387,10 @@ fn what_arrived_without_an_answer_is_in_doubt() {
     let in_doubt: u64 = gaps.iter().map(|gap| number(gap, "in_doubt=")).sum();
     let lines = gaps.iter().flat_map(|gap| gap.lines()).filter(|line| line.ends_with(" lines"));
     let told: u64 = lines.map(|line| line.split(' ').next().unwrap().parse::<u64>().unwrap()).sum();
-    let missing = 300 - texts(&server, "lines").len() as u64;
-    assert!(told > missing, "some of the {told} had arrived; {missing} are missing");
+    // The last lines may still be under way.
+    let missing = eventually("some of those in doubt had arrived", || {
+        Some(300 - texts(&server, "lines").len() as u64).filter(|missing| *missing < told)
+    });
     assert!(told - missing <= in_doubt, "{told} told, {missing} missing, {in_doubt} in doubt");
     println!("{told} lines told, {missing} missing, {in_doubt} samples in doubt");
 }
