@@ -14,10 +14,11 @@ use ogive_outgoing::Body;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::config::{Raw, Trust, secret};
 use super::net::Network;
+use super::raw::{Metric, Raw, secret};
 use super::run::{Failure, Reason, Run};
 use super::sigv4::{SignedRequest, Signer, date};
+use super::target::Trust;
 use super::{http, run};
 use ogive_model::Value;
 use ogive_outgoing::{AGENT, Origin, Secret, authority, target};
@@ -39,23 +40,6 @@ const WINDOW: u32 = 5;
 const DELAY: Duration = Duration::from_secs(120);
 const TARGET: &str = "GraniteServiceVersion20100801.GetMetricData";
 const KIND: &str = "application/x-amz-json-1.0";
-
-/// A `[[check.metric]]` table.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Metric {
-    namespace: String,
-    name: String,
-    #[serde(default)]
-    dimensions: BTreeMap<String, String>,
-    #[serde(default = "average")]
-    statistics: Vec<String>,
-    resolution: Option<String>,
-}
-
-fn average() -> Vec<String> {
-    vec!["Average".into()]
-}
 
 /// What is asked.
 #[derive(Clone, Debug)]

@@ -4,8 +4,7 @@
 //! Limits: [`FILE_BYTES_MAX`], [`CHECKS_MAX`], [`PERIOD_MIN`], [`PERIOD_MAX`].
 //! Failure: a sentence with the line of the table or of the key.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hyper::{Method, Uri};
@@ -13,8 +12,11 @@ use ogive_model::Labels;
 use regex::Regex;
 use serde::Deserialize;
 
+use super::dns::Dns;
 use super::plan::GAP_MIN;
-use ogive_outgoing::{Origin, Secret};
+use super::raw::{Raw, secret};
+use super::target::{Http, Login, Place, Trust};
+use ogive_outgoing::Origin;
 use ogive_text::duration;
 use ogive_text::mistake::{Mistake, Step};
 use ogive_text::near::{did_you_mean, nearest};
@@ -90,107 +92,6 @@ pub(super) enum Ask {
     #[cfg(feature = "lua")]
     Lua(super::lua::Script),
     CloudWatch(Box<super::cloudwatch::Ask>),
-}
-
-/// A host and a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) host: String,
-    pub(super) port: u16,
-}
-
-/// Whom to believe.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Trust {
-    pub(super) authorities: Option<PathBuf>,
-    pub(super) server_name: Option<String>,
-    pub(super) insecure: bool,
-}
-
-/// A request and what its answer is to be.
-#[derive(Clone, Debug)]
-pub(super) struct Http {
-    pub(super) url: Uri,
-    pub(super) method: Method,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) token: Option<PathBuf>,
-    pub(super) body: String,
-    /// Empty: any below 400.
-    pub(super) status: Vec<u16>,
-    pub(super) pattern: Option<Regex>,
-    pub(super) redirects: u32,
-    pub(super) trust: Trust,
-}
-
-/// A question and what its answer is to be.
-#[derive(Clone, Debug)]
-pub(super) struct Dns {
-    /// None: the first of /etc/resolv.conf.
-    pub(super) server: Option<Place>,
-    pub(super) query: String,
-    pub(super) record: super::dns::Record,
-    /// Empty: any answer that is not an error.
-    pub(super) expect: Vec<String>,
-}
-
-/// A server that wants to know who asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Login {
-    pub(super) place: Place,
-    pub(super) user: Option<String>,
-    pub(super) password: Option<Secret>,
-    pub(super) database: Option<String>,
-    /// Over TLS, if at all.
-    pub(super) trust: Option<Trust>,
-}
-
-/// A table as it is written.
-#[derive(Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Raw {
-    name: String,
-    kind: String,
-    pub(super) target: Option<String>,
-    period: Option<String>,
-    timeout: Option<String>,
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
-    method: Option<String>,
-    headers: Option<BTreeMap<String, String>>,
-    token_file: Option<PathBuf>,
-    body: Option<String>,
-    status: Option<Vec<u16>>,
-    body_regex: Option<String>,
-    redirects: Option<u32>,
-    tls: Option<bool>,
-    ca_file: Option<PathBuf>,
-    server_name: Option<String>,
-    insecure: Option<bool>,
-    query: Option<String>,
-    record: Option<String>,
-    expect: Option<Vec<String>>,
-    count: Option<u32>,
-    user: Option<String>,
-    password: Option<String>,
-    password_file: Option<PathBuf>,
-    database: Option<String>,
-    pub(super) script: Option<PathBuf>,
-    pub(super) arguments: Option<BTreeMap<String, String>>,
-    pub(super) memory_mib: Option<u32>,
-    pub(super) region: Option<String>,
-    pub(super) endpoint: Option<String>,
-    pub(super) access_key_id: Option<String>,
-    pub(super) secret_access_key: Option<String>,
-    pub(super) secret_access_key_file: Option<PathBuf>,
-    pub(super) delay: Option<String>,
-    pub(super) metric: Option<Vec<super::cloudwatch::Metric>>,
-}
-
-impl std::fmt::Debug for Raw {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The rest may hold secrets.
-        write!(out, "Raw({:?}, {:?})", self.name, self.kind)
-    }
 }
 
 impl Config {
@@ -415,53 +316,6 @@ fn login(raw: &mut Raw, port: u16) -> Result<Login, String> {
     let is_tls = raw.tls.take().unwrap_or(false);
     let trust = if is_tls { Some(trust(raw)) } else { None };
     Ok(Login { place, user: raw.user.take(), password, database: None, trust })
-}
-
-/// A secret from one of its two keys.
-pub(super) fn secret(key: &str, here: Option<String>, file: Option<PathBuf>) -> Result<Option<Secret>, String> {
-    match (here, file) {
-        (Some(_), Some(_)) => Err(format!("give {key} or {key}_file, not both")),
-        (here, file) => Ok(here.map(Secret::Here).or(file.map(Secret::In))),
-    }
-}
-
-impl Raw {
-    /// A key of a kind that nobody took.
-    fn left(&self) -> Option<&'static str> {
-        let keys = [
-            ("target", self.target.is_some()),
-            ("method", self.method.is_some()),
-            ("headers", self.headers.is_some()),
-            ("token_file", self.token_file.is_some()),
-            ("body", self.body.is_some()),
-            ("status", self.status.is_some()),
-            ("body_regex", self.body_regex.is_some()),
-            ("redirects", self.redirects.is_some()),
-            ("tls", self.tls.is_some()),
-            ("ca_file", self.ca_file.is_some()),
-            ("server_name", self.server_name.is_some()),
-            ("insecure", self.insecure.is_some()),
-            ("query", self.query.is_some()),
-            ("record", self.record.is_some()),
-            ("expect", self.expect.is_some()),
-            ("count", self.count.is_some()),
-            ("user", self.user.is_some()),
-            ("password", self.password.is_some()),
-            ("password_file", self.password_file.is_some()),
-            ("database", self.database.is_some()),
-            ("script", self.script.is_some()),
-            ("arguments", self.arguments.is_some()),
-            ("memory_mib", self.memory_mib.is_some()),
-            ("region", self.region.is_some()),
-            ("endpoint", self.endpoint.is_some()),
-            ("access_key_id", self.access_key_id.is_some()),
-            ("secret_access_key", self.secret_access_key.is_some()),
-            ("secret_access_key_file", self.secret_access_key_file.is_some()),
-            ("delay", self.delay.is_some()),
-            ("metric", self.metric.is_some()),
-        ];
-        keys.into_iter().find(|(_, is_left)| *is_left).map(|(key, _)| key)
-    }
 }
 
 #[cfg(test)]

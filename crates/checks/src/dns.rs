@@ -10,13 +10,24 @@ use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use super::config::Dns;
 use super::net::Network;
 use super::plan::Random;
 use super::run::{Failure, Reason, Run};
+use super::target::Place;
 
 /// 512 bytes are what a server sends to those who do not say that they take more.
 const UDP_BYTES: usize = 512;
+
+/// A question and what its answer is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Dns {
+    /// None: the first of /etc/resolv.conf.
+    pub(super) server: Option<Place>,
+    pub(super) query: String,
+    pub(super) record: Record,
+    /// Empty: any answer that is not an error.
+    pub(super) expect: Vec<String>,
+}
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -92,8 +92,8 @@ mod tests {
     fn batch(check: &Check) -> Batch {
         let mut run = Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000));
         run.gauge("ogive_check_bytes", "By", 7.0);
-        let end = run.ended(Some(Ok(())), check);
-        run.batch(&end, check)
+        let end = run.ended(Some(Ok(())), check.timeout);
+        run.batch(&end, &check.labels, check.period)
     }
 
     fn names(batch: Option<Batch>) -> Vec<String> {

@@ -8,7 +8,8 @@ use ogive_outgoing::Body;
 use ogive_probe::Clock;
 use tokio::io::BufReader;
 
-use super::config::{Ask, Config, Dns};
+use super::config::{Ask, Config};
+use super::dns::Dns;
 use super::net::Stream;
 use super::plan::Random;
 use super::run::Run;

@@ -10,9 +10,9 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use ogive_outgoing::Body;
 
-use super::config::{Http, Place, Trust};
 use super::net::{Network, Stream};
 use super::run::{Failure, Reason, Run};
+use super::target::{Http, Place, Trust};
 use ogive_outgoing::{AGENT, Origin, Secret, authority, redirected, target};
 
 /// 1 MiB of a body: a page of health, not a download.

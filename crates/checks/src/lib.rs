@@ -29,9 +29,11 @@ mod mutations;
 mod net;
 mod plan;
 mod postgres;
+mod raw;
 mod redis;
 mod run;
 mod sigv4;
+mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -281,7 +283,7 @@ impl Work {
 
     fn skip(&self, check: &Check, reason: Reason, sentence: &str) {
         let run = Run::begin(self.shared.door.clock);
-        self.shared.outbox.add(run.batch(&Err(Failure::new(reason, sentence)), check));
+        self.shared.outbox.add(run.batch(&Err(Failure::new(reason, sentence)), &check.labels, check.period));
     }
 }
 
@@ -296,8 +298,8 @@ impl Shared {
     async fn check(&self, check: &Arc<Check>, random: Random) {
         let mut run = Run::begin(self.door.clock);
         let requested = tokio::time::timeout(check.timeout, self.ask(&mut run, check, random)).await;
-        let end = run.ended(requested.ok(), check);
-        let batch = run.batch(&end, check);
+        let end = run.ended(requested.ok(), check.timeout);
+        let batch = run.batch(&end, &check.labels, check.period);
         let marks = self.ends.reported(check, &batch, self.door.clock.wall());
         self.outbox.add(batch);
         self.mark(marks);

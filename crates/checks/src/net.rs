@@ -15,8 +15,8 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 
 use super::certificate;
-use super::config::{Place, Trust};
 use super::run::{Failure, Reason, Run};
+use super::target::{Place, Trust};
 use ogive_outgoing::{self, Files, Secret, Seen, Witness};
 
 /// 4 of the runtime's 16 blocking threads: a resolver that hangs must not keep queries waiting.

@@ -11,11 +11,11 @@ use base64::prelude::BASE64_STANDARD;
 use ring::{digest, hmac, pbkdf2};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 
-use super::config::Login;
 use super::net::{Network, Stream};
 use super::plan::Random;
 use super::run::{Failure, Reason, Run};
 use super::sigv4::hex;
+use super::target::Login;
 use md5::{Digest as _, Md5};
 
 /// 64 KiB of a message: what is asked for takes some bytes, an error some hundred.

@@ -4,9 +4,9 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-use super::config::Login;
 use super::net::{Network, Stream};
 use super::run::{Failure, Reason, Run};
+use super::target::Login;
 
 /// 4 KiB: an error with its words.
 const LINE_BYTES_MAX: u64 = 4 << 10;

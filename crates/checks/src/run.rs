@@ -10,11 +10,11 @@
 //! Invariants: a run that had no answer has no latency of `phase="total"`, and it has a text: what did not answer is neither a zero
 //! nor a hole. A phase that ended before is reported as it was.
 
+use std::time::Duration;
+
 use ogive_hist::Histogram;
 use ogive_model::{Batch, Kind, METRIC_NAME, Sample, SeriesDef, SeriesMeta, Temporality, Value};
 use ogive_probe::Clock;
-
-use super::config::Check;
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// The cells of latencies and counts: a second.
@@ -211,10 +211,10 @@ impl Run {
     }
 
     /// How it ended within `timeout`; no word means that it did not.
-    pub(super) fn ended(&mut self, end: Option<Result<(), Failure>>, check: &Check) -> Result<(), Failure> {
+    pub(super) fn ended(&mut self, end: Option<Result<(), Failure>>, timeout: Duration) -> Result<(), Failure> {
         let now = self.clock.now();
         let end = end.unwrap_or_else(|| {
-            let (seconds, phase) = (check.timeout.as_secs_f64(), self.unfinished());
+            let (seconds, phase) = (timeout.as_secs_f64(), self.unfinished());
             Err(Failure::new(Reason::Timeout, format!("no answer within {seconds:.3} s, in the phase {phase}")))
         });
         // A wrong answer has its latency, too; none has not.
@@ -225,10 +225,10 @@ impl Run {
         end
     }
 
-    /// The samples of it.
-    pub(super) fn batch(self, end: &Result<(), Failure>, check: &Check) -> Batch {
+    /// The samples of it, with `labels` in every series; a run is made each `period`.
+    pub(super) fn batch(self, end: &Result<(), Failure>, labels: &[(String, String)], period: Duration) -> Batch {
         let now_ns = self.clock.wall();
-        let mut out = Samples { check, batch: Batch::default(), now_ns };
+        let mut out = Samples { labels, period, batch: Batch::default(), now_ns };
         let result = end.as_ref().map_or_else(|failure| failure.reason.name(), |()| "ok");
         let is_skipped = end.as_ref().is_err_and(|failure| failure.reason.is_skipped());
         // A run that was skipped says nothing of the target.
@@ -260,7 +260,8 @@ impl Run {
 
 /// Samples of one check.
 struct Samples<'a> {
-    check: &'a Check,
+    labels: &'a [(String, String)],
+    period: Duration,
     batch: Batch,
     now_ns: i64,
 }
@@ -279,7 +280,7 @@ impl Samples<'_> {
 
     /// How far apart the samples of a check are to be: one a run. A cell is a second at least.
     fn width_ms(&self) -> u32 {
-        u32::try_from(self.check.period.as_millis()).unwrap_or(u32::MAX).max(WIDTH_MS)
+        u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX).max(WIDTH_MS)
     }
 
     fn at(
@@ -298,7 +299,7 @@ impl Samples<'_> {
         };
         let width_ms = if kind == Kind::Text { 0 } else { width_ms };
         let meta = SeriesMeta { kind, temporality, unit: unit.into(), width_ms };
-        let own = self.check.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let own = self.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let pairs = own.chain(labels.iter().copied()).chain([(METRIC_NAME, metric)]);
         let pairs: Vec<(&str, &str)> = pairs.collect();
         // Labels of scripts and of services may break a rule: such a series is rejected by itself, and counted.
@@ -322,7 +323,7 @@ fn cut(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Check, Config};
 
     fn check() -> Check {
         let text =
@@ -351,7 +352,7 @@ mod tests {
         let (clock, check) = (Clock::manual(1_000, 1_700_000_000_250_000_000), check());
         let mut run = Run::begin(clock);
         let end = steps(clock, &mut run, &check);
-        let batch = run.batch(&end, &check);
+        let batch = run.batch(&end, &check.labels, check.period);
         assert_eq!(reported(&batch), expected);
         batch
     }
@@ -372,7 +373,7 @@ mod tests {
             run.phase("connect");
             clock.advance(2_000_000);
             run.gauge("ogive_check_bytes", "By", 7.0);
-            run.ended(Some(Ok(())), check)
+            run.ended(Some(Ok(())), check.timeout)
         });
         let times: Vec<i64> = batch.samples.iter().map(|sample| sample.as_ref().unwrap().time_ms() % 10_000).collect();
         assert_eq!(times, [253, 1_000, 1_000, 1_000, 1_000, 253]);
@@ -391,7 +392,7 @@ mod tests {
             clock.advance(1_000_000);
             run.phase("connect");
             clock.advance(2_000_000_000);
-            run.ended(None, check)
+            run.ended(None, check.timeout)
         });
     }
 
@@ -403,7 +404,7 @@ mod tests {
             "ogive_check_wrong_answer status: 500",
             "ogive_check_seconds{phase=\"total\"} 1 x 0",
         ];
-        tells(&expected, |_, run, check| run.ended(Some(Err(Failure::new(Reason::Status, "500"))), check));
+        tells(&expected, |_, run, check| run.ended(Some(Err(Failure::new(Reason::Status, "500"))), check.timeout));
     }
 
     #[test]

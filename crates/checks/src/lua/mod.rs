@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::config::Raw;
+use super::raw::Raw;
 use super::run::{Failure, Reason, Run};
 use message::{Job, ScriptOutcome};
 use ogive_outgoing::Files;

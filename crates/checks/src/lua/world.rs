@@ -23,9 +23,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Handle;
 
 use super::message::{Figure, Job};
-use crate::config::{Place, Trust};
 use crate::net::Network;
 use crate::run::{Failure, Reason, Run};
+use crate::target::{Place, Trust};
 use crate::{dns, http};
 use ogive_outgoing::{AGENT, Origin, authority, target};
 

@@ -1,0 +1,120 @@
+//! A `[[check]]` table as it is written, before its kind makes something of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ogive_outgoing::Secret;
+use serde::Deserialize;
+
+/// A table as it is written.
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Raw {
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) target: Option<String>,
+    pub(super) period: Option<String>,
+    pub(super) timeout: Option<String>,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) method: Option<String>,
+    pub(super) headers: Option<BTreeMap<String, String>>,
+    pub(super) token_file: Option<PathBuf>,
+    pub(super) body: Option<String>,
+    pub(super) status: Option<Vec<u16>>,
+    pub(super) body_regex: Option<String>,
+    pub(super) redirects: Option<u32>,
+    pub(super) tls: Option<bool>,
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) server_name: Option<String>,
+    pub(super) insecure: Option<bool>,
+    pub(super) query: Option<String>,
+    pub(super) record: Option<String>,
+    pub(super) expect: Option<Vec<String>>,
+    pub(super) count: Option<u32>,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) password_file: Option<PathBuf>,
+    pub(super) database: Option<String>,
+    pub(super) script: Option<PathBuf>,
+    pub(super) arguments: Option<BTreeMap<String, String>>,
+    pub(super) memory_mib: Option<u32>,
+    pub(super) region: Option<String>,
+    pub(super) endpoint: Option<String>,
+    pub(super) access_key_id: Option<String>,
+    pub(super) secret_access_key: Option<String>,
+    pub(super) secret_access_key_file: Option<PathBuf>,
+    pub(super) delay: Option<String>,
+    pub(super) metric: Option<Vec<Metric>>,
+}
+
+impl std::fmt::Debug for Raw {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The rest may hold secrets.
+        write!(out, "Raw({:?}, {:?})", self.name, self.kind)
+    }
+}
+
+/// A `[[check.metric]]` table.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Metric {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) dimensions: BTreeMap<String, String>,
+    #[serde(default = "average")]
+    pub(super) statistics: Vec<String>,
+    pub(super) resolution: Option<String>,
+}
+
+fn average() -> Vec<String> {
+    vec!["Average".into()]
+}
+
+impl Raw {
+    /// A key of a kind that nobody took.
+    pub(super) fn left(&self) -> Option<&'static str> {
+        let keys = [
+            ("target", self.target.is_some()),
+            ("method", self.method.is_some()),
+            ("headers", self.headers.is_some()),
+            ("token_file", self.token_file.is_some()),
+            ("body", self.body.is_some()),
+            ("status", self.status.is_some()),
+            ("body_regex", self.body_regex.is_some()),
+            ("redirects", self.redirects.is_some()),
+            ("tls", self.tls.is_some()),
+            ("ca_file", self.ca_file.is_some()),
+            ("server_name", self.server_name.is_some()),
+            ("insecure", self.insecure.is_some()),
+            ("query", self.query.is_some()),
+            ("record", self.record.is_some()),
+            ("expect", self.expect.is_some()),
+            ("count", self.count.is_some()),
+            ("user", self.user.is_some()),
+            ("password", self.password.is_some()),
+            ("password_file", self.password_file.is_some()),
+            ("database", self.database.is_some()),
+            ("script", self.script.is_some()),
+            ("arguments", self.arguments.is_some()),
+            ("memory_mib", self.memory_mib.is_some()),
+            ("region", self.region.is_some()),
+            ("endpoint", self.endpoint.is_some()),
+            ("access_key_id", self.access_key_id.is_some()),
+            ("secret_access_key", self.secret_access_key.is_some()),
+            ("secret_access_key_file", self.secret_access_key_file.is_some()),
+            ("delay", self.delay.is_some()),
+            ("metric", self.metric.is_some()),
+        ];
+        keys.into_iter().find(|(_, is_left)| *is_left).map(|(key, _)| key)
+    }
+}
+
+/// A secret from one of its two keys.
+pub(super) fn secret(key: &str, here: Option<String>, file: Option<PathBuf>) -> Result<Option<Secret>, String> {
+    match (here, file) {
+        (Some(_), Some(_)) => Err(format!("give {key} or {key}_file, not both")),
+        (here, file) => Ok(here.map(Secret::Here).or(file.map(Secret::In))),
+    }
+}
