@@ -44,6 +44,22 @@ pub fn anchors(text: &str) -> BTreeSet<String> {
     found
 }
 
+/// Whether a link of the document called `name` leads out of the book, which has the files below `docs` alone.
+#[must_use]
+pub fn leaves_the_book(name: &str, target: &str) -> bool {
+    let Some(within) = name.strip_prefix("docs/") else { return false };
+    let mut depth = within.matches('/').count();
+    for part in target.split('#').next().unwrap_or_default().split('/') {
+        match part {
+            ".." if depth == 0 => return true,
+            ".." => depth -= 1,
+            "." | "" => {}
+            _ => depth += 1,
+        }
+    }
+    false
+}
+
 /// Every link of `path` below `root` that leads nowhere, as a sentence.
 #[must_use]
 pub fn findings(root: &Path, path: &Path) -> Vec<String> {
@@ -52,8 +68,13 @@ pub fn findings(root: &Path, path: &Path) -> Vec<String> {
     for (line, target) in relative_links(&text) {
         let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
         let to: PathBuf = if file.is_empty() { path.to_owned() } else { path.parent().unwrap_or(root).join(file) };
-        let place = format!("{}:{line}: {target}", crate::source::relative(root, path));
-        if !to.exists() {
+        let name = crate::source::relative(root, path);
+        let place = format!("{name}:{line}: {target}");
+        if leaves_the_book(&name, &target) {
+            findings.push(format!(
+                "{place}: the book, which the server shows, has only docs: name the file without a link"
+            ));
+        } else if !to.exists() {
             findings.push(format!("{place}: there is no such file"));
         } else if !anchor.is_empty() && to.extension().is_some_and(|ending| ending == "md") {
             let there = std::fs::read_to_string(&to).unwrap_or_default();
@@ -75,6 +96,22 @@ mod tests {
             "[a](b.md#c) and [d](https://e)\n    [f](g)\n`[h](i)` [j](#k)\n```\n[l](m)\n```\n![n](o.png \"p\")\n";
         let links: Vec<String> = relative_links(text).into_iter().map(|(_, target)| target).collect();
         assert_eq!(links, ["b.md#c", "#k", "o.png"]);
+    }
+
+    #[test]
+    fn a_link_of_the_book_stays_in_it() {
+        for (name, target, leaves) in [
+            ("docs/http.md", "../schema/openapi.yaml", true),
+            ("docs/http.md", "../docs/a.md", true),
+            ("docs/http.md", "formats/../a.md#b", false),
+            ("docs/http.md", "#b", false),
+            ("docs/decisions/a.md", "../formats/b.md", false),
+            ("docs/decisions/a.md", "../../README.md#c", true),
+            ("crates/hist/README.md", "../../docs/a.md", false),
+            ("README.md", "docs/a.md", false),
+        ] {
+            assert_eq!(leaves_the_book(name, target), leaves, "{name}: {target}");
+        }
     }
 
     #[test]
