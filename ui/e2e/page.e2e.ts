@@ -293,6 +293,22 @@ describe("asking", () => {
     expect(await page.locator("#empty pre").innerText()).toContain("/v1/batch");
     await page.close();
   });
+
+  test("the documentation is a click away, and can be searched, or says how it is built", async () => {
+    const { page, errors } = await open(browser, `${server.url}/`);
+    await page.getByRole("link", { name: "Docs", exact: true }).click();
+    await page.waitForURL(`${server.url}/docs/`);
+    if ((await page.locator("h1", { hasText: "The book is not in this binary" }).count()) === 1) {
+      expect(await page.locator("body").innerText()).toContain("make book");
+    } else {
+      await page.locator('a[href="alerts.html"]').first().click();
+      await expect.poll(() => page.locator("main h1").innerText()).toBe("Rules and alerts");
+      await page.goto(`${server.url}/docs/index.html?search=Alertmanager`);
+      await expect.poll(() => page.locator("#mdbook-searchresults li").count()).toBeGreaterThan(0);
+    }
+    expect(errors).toEqual([]);
+    await page.close();
+  });
 });
 
 describe("data that are sent", () => {

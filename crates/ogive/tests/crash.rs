@@ -25,8 +25,7 @@ fn a_server_that_crashed_says_so_when_it_starts_again() {
     let rules = held.path().join("rules.yml");
     std::fs::write(&rules, "groups: [{name: g, rules: [{alert: Never, expr: vector(0) > 1}]}]").unwrap();
     let webhook = "http://user:geheim@127.0.0.1:1/very/secret";
-    let options =
-        ["--listen", "127.0.0.1:0", "--rules", rules.to_str().unwrap(), "--alerting-webhook", webhook];
+    let options = ["--listen", "127.0.0.1:0", "--rules", rules.to_str().unwrap(), "--alerting-webhook", webhook];
     let mut server = Server::try_start(held.path(), &options).unwrap_or_else(|said| panic!("{said}"));
     server.signal("SEGV");
     assert_eq!(server.wait().signal(), Some(11));
