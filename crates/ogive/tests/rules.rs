@@ -237,7 +237,7 @@ fn a_backtest_equals_what_ran_live() {
         let done = command.output().unwrap();
         (done.status.code(), String::from_utf8(done.stdout).unwrap() + &String::from_utf8_lossy(&done.stderr))
     };
-    let (code, said) = backtest(&["--json", "--rule", "Down", "--for", "6s"]);
+    let (code, said) = backtest(&["--json", "--rule", "Down", "--for", "3s", "--for", "6s"]);
     assert_eq!(code, Some(0), "{said}");
     let document: Value = serde_json::from_str(&said).unwrap();
     let rule = &document["rules"][0];
@@ -251,11 +251,13 @@ fn a_backtest_equals_what_ran_live() {
         })
         .collect();
     assert_eq!(found, expected);
-    assert_eq!((&rule["fired"], &rule["firedWith"][0]["fired"]), (&json!(2), &json!(1)), "{rule}");
+    // The four zeros in a row last 3 s; a pending alert does not outlive the blink behind them. promtool fires as often.
+    let with = json!([{"for": "3s", "fired": 1}, {"for": "6s", "fired": 0}]);
+    assert_eq!((&rule["fired"], &rule["firedWith"]), (&json!(2), &with), "{rule}");
     let (code, said) = backtest(&["--for", "4s"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("Down: fired 2 times; with for: 4s "), "{said}");
-    assert!(said.contains("inactive -> pending {job=x,severity=page} value 0"), "{said}");
+    assert!(said.contains("inactive -> pending {job=\"x\",severity=\"page\"} value 0\n"), "{said}");
     std::fs::write(rules, "groups: [{name: a, rules: [{alert: B, expr: 'up =='}]}]").unwrap();
     let (code, said) = backtest(&[]);
     assert_eq!(code, Some(2), "{said}");

@@ -149,7 +149,8 @@ fn lines(rule: &Value, quiet: bool) -> Vec<String> {
         let labels = labels.into_iter().flatten().filter(|(name, _)| *name != "alertname");
         let labels: Vec<String> = labels.map(|(name, value)| format!("{name}={value}")).collect();
         let (time, from, to) = (text(&one["time"]), text(&one["from"]), text(&one["to"]));
-        out.push(format!("  {time} {from} -> {to} {{{}}} value {}", labels.join(","), one["value"]));
+        let value = one["value"].as_f64().map_or_else(|| text(&one["value"]), |value| value.to_string());
+        out.push(format!("  {time} {from} -> {to} {{{}}} value {value}", labels.join(",")));
     }
     let left = rule["transitionsCount"].as_u64().unwrap_or(0).saturating_sub(transitions.len() as u64);
     if left > 0 {
