@@ -1,8 +1,7 @@
 //! What readings cost on this machine, and the step of its counter.
 
 use super::figures::Figures;
-use super::status::ReadCosts;
-use super::{Clock, order};
+use super::tick::order;
 use crate::counter::Source;
 use crate::os;
 
@@ -16,10 +15,26 @@ const EMULATED_STILL_PERCENT: f64 = 120.0;
 /// Reads in the search for the counter's step.
 const QUANTUM_READS: usize = 1_000;
 
+/// What one reading costs, nanoseconds: medians of small interleaved batches, measured anew each minute; 0 before that.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ReadCosts {
+    /// [`crate::Clock::ticks`].
+    pub ticks_ns: f64,
+    /// [`crate::Clock::ticks_ordered`].
+    pub ticks_ordered_ns: f64,
+    /// [`crate::Clock::now_unordered`].
+    pub now_unordered_ns: f64,
+    /// [`crate::Clock::now`].
+    pub now_ns: f64,
+    /// The operating system's `clock_gettime(CLOCK_MONOTONIC)`. Some 25 ns is usual; a microsecond or more says that the kernel's
+    /// clock source is slow, and that every program that asks for the time waits for it.
+    pub os_ns: f64,
+}
+
 /// Medians of small batches that take turns, so that what disturbs one disturbs all.
-pub(super) fn measure(clock: Clock, source: Source) -> ReadCosts {
-    let reads: [&dyn Fn() -> u64; 5] =
-        [&|| clock.ticks(), &|| order(source), &|| clock.now_unordered(), &|| clock.now(), &os::monotonic_ns];
+/// `reads` are in the order of [`ReadCosts`].
+pub(super) fn measure(reads: [&dyn Fn() -> u64; 5]) -> ReadCosts {
     let mut costs = [const { [0.0; BATCHES] }; 5];
     for batch in 0..BATCHES {
         for (read, costs) in reads.iter().zip(&mut costs) {
@@ -104,7 +119,14 @@ mod tests {
     fn costs_are_measured() {
         let source = crate::counter::detect();
         if source.is_counter() {
-            let costs = measure(Clock::global(), source);
+            let clock = crate::Clock::global();
+            let costs = measure([
+                &|| clock.ticks(),
+                &|| order(source),
+                &|| clock.now_unordered(),
+                &|| clock.now(),
+                &os::monotonic_ns,
+            ]);
             for cost in [costs.ticks_ns, costs.ticks_ordered_ns, costs.now_unordered_ns, costs.now_ns, costs.os_ns] {
                 assert!(cost > 0.0, "{costs:?}");
             }

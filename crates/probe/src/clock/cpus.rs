@@ -9,7 +9,7 @@
 //! where every CPU is taken. *Failure*: a pair that gets no CPU in that time says nothing; with no pair at all
 //! the comparison is made again after a second, two, four, up to a minute.
 
-use super::order;
+use super::tick::order;
 use crate::counter::Source;
 use crate::{os, threads};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

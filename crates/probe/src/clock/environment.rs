@@ -5,9 +5,9 @@
 //! CPUID's facts are asked once: hypervisors keep them over a migration. *Failure*: what cannot be read says nothing, and the
 //! counter stays in use.
 
-use super::costs;
+use super::costs::{self, ReadCosts};
 use super::figures::Figures;
-use super::status::{OsReason, ReadCosts};
+use super::os_reason::OsReason;
 use super::vmclock::{self, VmClock};
 use crate::os::{self, KeptFile};
 

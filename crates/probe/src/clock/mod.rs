@@ -24,6 +24,7 @@ mod crosscheck;
 mod environment;
 mod figures;
 mod latch;
+mod os_reason;
 mod page;
 mod policy;
 mod rate;
@@ -35,15 +36,19 @@ mod shared;
 #[cfg(test)]
 mod simulation;
 mod status;
+mod tick;
 mod vmclock;
 
+pub use costs::ReadCosts;
+pub use os_reason::OsReason;
 pub use page::ClockPage;
 pub(crate) use page::Page;
 pub use policy::Policy;
 pub use segment::Mode;
 pub use service::Maintainer;
 pub use shared::{SharedClock, SharedStatus};
-pub use status::{OsReason, ReadCosts, Status};
+pub use status::Status;
+pub use tick::{Bounded, TickRate};
 
 use crate::counter::{self, Source};
 use crate::memory::Machine;
@@ -53,6 +58,7 @@ use latch::Latch;
 use segment::Segment;
 use share::Shares;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use tick::order;
 
 /// The calibration thread of this process: not asked for, or asked for.
 const SERVICE_NONE: u8 = 0;
@@ -89,45 +95,6 @@ struct Inner {
     manual_wall_offset_ns: AtomicU64,
     /// A [`Policy`].
     policy: AtomicU8,
-}
-
-/// A reading with a bound on its error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounded {
-    /// Nanoseconds on the CLOCK_MONOTONIC line.
-    pub ns: u64,
-    /// CLOCK_MONOTONIC was within this of `ns`.
-    pub err_ns: u64,
-    /// An interval between readings of different epochs means nothing: the line was broken in between.
-    pub epoch: u16,
-    /// Where the reading came from.
-    pub mode: Mode,
-}
-
-/// What a tick is worth: nanoseconds a tick, 32.32 fixed point, good to 0.4 parts per billion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TickRate(u64);
-
-impl TickRate {
-    /// Ticks that are nanoseconds.
-    pub const NANOSECONDS: Self = Self(1 << 32);
-
-    pub(crate) fn new(ns_per_tick: f64) -> Self {
-        Self(((ns_per_tick * 4_294_967_296.0).round() as u64).max(1))
-    }
-
-    /// So many ticks in nanoseconds, rounded down; one multiplication.
-    #[inline(always)]
-    #[must_use]
-    pub const fn ns(self, ticks: u64) -> u64 {
-        ((ticks as u128 * self.0 as u128) >> 32) as u64
-    }
-
-    /// So many ticks in nanoseconds and parts of one.
-    #[must_use]
-    pub fn ns_f64(self, ticks: u64) -> f64 {
-        ticks as f64 * (self.0 as f64 / 4_294_967_296.0)
-    }
 }
 
 impl std::fmt::Debug for Clock {
@@ -297,12 +264,19 @@ impl Clock {
         assert_eq!(self.inner.source(), Source::Manual, "only a manual clock can be broken");
         self.inner.latch.publish(&Segment::os(0, 0, self.epoch().wrapping_add(1)));
     }
-}
 
-/// The counter after all earlier instructions. `source` is a counter, which `detect` has found.
-#[inline(always)]
-fn order(source: Source) -> u64 {
-    if source == Source::TscRdtscp { counter::read_rdtscp() } else { counter::read_fenced() }
+    /// Sets when this clock uses the counter; in force at its next look around, within a quarter of a second.
+    pub fn set_policy(self, policy: Policy) {
+        // ORDERING: Relaxed; one word, whole in itself, that the calibration reads at its next turn.
+        self.inner.policy.store(policy as u8, Ordering::Relaxed);
+    }
+
+    /// When this clock uses the counter.
+    #[must_use]
+    pub fn policy(self) -> Policy {
+        // ORDERING: Relaxed, as in `set_policy`.
+        if self.inner.policy.load(Ordering::Relaxed) == Policy::Force as u8 { Policy::Force } else { Policy::Auto }
+    }
 }
 
 /// True for one caller in a child of fork: the calibration is to be begun again. The parent's pages stay the parent's.

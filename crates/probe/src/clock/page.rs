@@ -168,7 +168,7 @@ impl ClockPage {
     /// Nanoseconds from one stamp to a later one; 0 when it is earlier.
     #[must_use]
     pub fn ns_between(&self, from: u64, to: u64) -> u64 {
-        super::TickRate(self.tick_rate).ns(to.saturating_sub(from))
+        super::tick::TickRate(self.tick_rate).ns(to.saturating_sub(from))
     }
 }
 

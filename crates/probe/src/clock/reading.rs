@@ -5,7 +5,7 @@
 
 use super::latch::Latch;
 use super::segment::{Mode, Segment};
-use super::{Bounded, order};
+use super::tick::{Bounded, order};
 use crate::counter::Source;
 use crate::memory::Machine;
 use crate::os;

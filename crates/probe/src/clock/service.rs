@@ -8,13 +8,15 @@
 //! stays the operating system's, which is right and slower.
 
 use super::calibrate::{Calibrator, Outcome, Sample};
-use super::costs;
+use super::costs::{self, ReadCosts};
 use super::cpus::Comparisons;
 use super::crosscheck::{CrossCheck, RawReading};
 use super::environment::{Environment, Look};
+use super::os_reason::OsReason;
 use super::policy::Policy;
-use super::status::OsReason;
-use super::{Clock, FORKS, GLOBAL, Inner, SERVICE_NONE, Segment, TickRate, order};
+use super::segment::{Mode, Segment};
+use super::tick::{TickRate, order};
+use super::{Clock, FORKS, GLOBAL, Inner, SERVICE_NONE};
 use crate::counter::Source;
 use crate::os;
 use std::sync::atomic::Ordering;
@@ -96,6 +98,17 @@ impl Drop for Maintainer {
     }
 }
 
+/// What each way to read `clock` costs; `source` is a counter.
+fn read_costs(clock: Clock, source: Source) -> ReadCosts {
+    costs::measure([
+        &|| clock.ticks(),
+        &|| order(source),
+        &|| clock.now_unordered(),
+        &|| clock.now(),
+        &os::monotonic_ns,
+    ])
+}
+
 struct Service {
     inner: &'static Inner,
     source: Source,
@@ -157,7 +170,7 @@ impl Service {
         }
         self.report();
         let (inner, source) = (self.inner, self.source);
-        self.environment.compare_costs(sample.monotonic_ns, &inner.figures, || costs::measure(Clock { inner }, source));
+        self.environment.compare_costs(sample.monotonic_ns, &inner.figures, || read_costs(Clock { inner }, source));
     }
 
     fn look_around(&mut self, now_ns: u64) -> Outcome {
@@ -184,7 +197,7 @@ impl Service {
             self.cross_check = None;
             return true;
         }
-        let in_use = self.inner.latch.load().mode == super::Mode::Counter;
+        let in_use = self.inner.latch.load().mode == Mode::Counter;
         let reading = look.was_due.then(|| self.raw_reading());
         let check = self.cross_check.get_or_insert_with(|| CrossCheck::new(in_use));
         match reading {
@@ -234,7 +247,7 @@ impl Service {
     }
 
     fn publish(&mut self) {
-        if self.inner.latch.load().mode == super::Mode::Os {
+        if self.inner.latch.load().mode == Mode::Os {
             self.inner.latch.set_shift(self.calibrator.shift());
         }
         let mut segment = Segment::os(0, 0, 0);

@@ -7,7 +7,8 @@
 
 use super::latch::Latch;
 use super::page::{Identity, Page, figure};
-use super::{CHILD, Clock, GLOBAL, Segment, is_orphaned, service};
+use super::segment::{Mode, Segment};
+use super::{CHILD, Clock, GLOBAL, is_orphaned, service};
 use crate::{Error, mapping, os};
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -53,7 +54,7 @@ impl Shares {
     /// Writes a segment to every page. Only the calibration calls this.
     pub(super) fn publish(&self, segment: &Segment, shift: u32) {
         for page in self.pages() {
-            if page.latch.load().mode == super::Mode::Os {
+            if page.latch.load().mode == Mode::Os {
                 page.latch.set_shift(shift);
             }
             page.latch.publish(segment);

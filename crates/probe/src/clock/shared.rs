@@ -6,7 +6,9 @@
 //! *Limits*: one machine, and one time namespace: in another one CLOCK_MONOTONIC is shifted.
 
 use super::page::{Identity, Page, figure};
-use super::{Bounded, Mode, TickRate, order, reading};
+use super::reading;
+use super::segment::Mode;
+use super::tick::{Bounded, TickRate, order};
 use crate::counter::{self, Source};
 use crate::mapping::Mapping;
 use crate::{Error, os};

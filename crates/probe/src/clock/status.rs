@@ -1,6 +1,8 @@
 //! The state of a clock, for people, series and alerts.
 
+use super::costs::ReadCosts;
 use super::figures::Figures;
+use super::os_reason::OsReason;
 use super::{Clock, Mode};
 use crate::counter::Source;
 
@@ -55,104 +57,6 @@ pub struct Status {
     pub cpu_offset_ns: u64,
     /// What readings cost here.
     pub costs: ReadCosts,
-}
-
-/// What one reading costs, nanoseconds: medians of small interleaved batches, measured anew each minute; 0 before that.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct ReadCosts {
-    /// [`Clock::ticks`].
-    pub ticks_ns: f64,
-    /// [`Clock::ticks_ordered`].
-    pub ticks_ordered_ns: f64,
-    /// [`Clock::now_unordered`].
-    pub now_unordered_ns: f64,
-    /// [`Clock::now`].
-    pub now_ns: f64,
-    /// The operating system's `clock_gettime(CLOCK_MONOTONIC)`. Some 25 ns is usual; a microsecond or more says that the kernel's
-    /// clock source is slow, and that every program that asks for the time waits for it.
-    pub os_ns: f64,
-}
-
-/// Why readings come from the operating system's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum OsReason {
-    /// The clock is new, or its line was broken, and the counter is being calibrated: 40 ms.
-    Calibrating = 1,
-    /// The processor has no counter that runs at one rate, or this process may not read it.
-    NoCounter = 2,
-    /// The kernel has given the counter up for another clock source, and the cross-checks do not hold ([`Policy::Auto`]).
-    ///
-    /// [`Policy::Auto`]: crate::Policy::Auto
-    Demoted = 3,
-    /// A reading of the counter costs more than asking the operating system: something emulates it.
-    Emulated = 4,
-    /// The counters of two CPUs are not equal.
-    CpusDiffer = 5,
-    /// The counter ticks below 1 GHz where that is not expected.
-    TooSlow = 6,
-    /// The calibration got no CPU for two seconds, or has no thread.
-    Starved = 7,
-    /// Reading the counter raises a signal in the calibrating thread (`prctl(PR_SET_TSC)`).
-    Trapped = 8,
-}
-
-impl OsReason {
-    /// All reasons.
-    pub const ALL: [Self; 8] = [
-        Self::Calibrating,
-        Self::NoCounter,
-        Self::Demoted,
-        Self::Emulated,
-        Self::CpusDiffer,
-        Self::TooSlow,
-        Self::Starved,
-        Self::Trapped,
-    ];
-
-    /// Its name in labels.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Calibrating => "calibrating",
-            Self::NoCounter => "no-counter",
-            Self::Demoted => "demoted",
-            Self::Emulated => "emulated",
-            Self::CpusDiffer => "cpus-differ",
-            Self::TooSlow => "too-slow",
-            Self::Starved => "starved",
-            Self::Trapped => "trapped",
-        }
-    }
-
-    /// In words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Calibrating => "the counter is being calibrated",
-            Self::NoCounter => "the processor has no counter of constant rate that this process may read",
-            Self::Demoted => {
-                "the kernel has given the counter up for another clock source, and cross-checks do not hold"
-            }
-            Self::Emulated => "reading the counter costs more than asking the operating system: something emulates it",
-            Self::CpusDiffer => "the counters of two CPUs differ by more than 100 ns",
-            Self::TooSlow => "the counter ticks below 1 GHz",
-            Self::Starved => "the calibration got no CPU for two seconds",
-            Self::Trapped => "reading the counter raises a signal (prctl PR_SET_TSC)",
-        }
-    }
-
-    pub(super) fn from_number(number: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| *reason as u64 == number)
-    }
-}
-
-impl std::fmt::Display for OsReason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.words())
-    }
 }
 
 impl Clock {
