@@ -1,7 +1,8 @@
 //! Saturation of many series as they come: points of six minutes each, a forecast with each new one.
 //!
 //! A finding begins when even the late bound is within [`HORIZON_MS`], and ends when the limit is twice as far away or out of
-//! reach: a forecast that hovers around the horizon is one finding.
+//! reach: a forecast that hovers around the horizon is one finding. A new series that rises through its first
+//! [`POINTS_MIN`](super::saturation::POINTS_MIN) points, 72 minutes, is taken at its word until it first drops.
 //!
 //! Limits: [`SERIES_MAX`] series, [`POINTS_MAX`] points each; series beyond are not judged, which
 //! [`Forecasts::refused`] counts. A series that is silent for [`FORGOTTEN_MS`] goes.
@@ -142,14 +143,21 @@ mod tests {
         // 1 % an hour from 60 %: 60 hours. After ten hours it stands still.
         let found = run(24 * 60, 0.0, |minute| 60.0 - (minute.min(600) as f64) / 60.0);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].0 == 1 && found[0].1 && found[0].2.contains("reaches 0 in 59"), "{found:?}");
+        assert!(found[0].0 == 1 && found[0].1 && found[0].2.contains("reaches 0 in 2.5 d"), "{found:?}");
         assert!(!found[1].1 && found[1].2.contains("not in reach"), "{found:?}");
     }
 
     #[test]
     fn a_sawtooth_and_what_stands_at_its_limit_are_silent() {
-        assert_eq!(run(48 * 60, 100.0, |minute| 40.0 + (minute % 120) as f64 / 3.0), []);
+        assert_eq!(run(48 * 60, 100.0, |minute| 40.0 + (minute % 60) as f64 / 1.5), []);
         assert_eq!(run(600, 0.0, |_| 0.0), [], "a file system that is full by its nature");
+    }
+
+    #[test]
+    fn a_sawtooth_that_rises_for_longer_than_the_first_points_is_one_finding_and_then_silent() {
+        let found = run(48 * 60, 100.0, |minute| 40.0 + (minute % 120) as f64 / 3.0);
+        let found: Vec<(i64, bool)> = found.into_iter().map(|(hour, is_active, _)| (hour, is_active)).collect();
+        assert_eq!(found, [(1, true), (2, false)], "its first drop ends it");
     }
 
     #[test]
