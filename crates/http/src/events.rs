@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn an_event_is_a_text_of_its_series() {
         let def = definition(&event("deploy v42", &[("service", "checkout")])).unwrap();
-        assert_eq!(def.labels.to_string(), "ogive_event{kind=\"event\",service=\"checkout\"}");
+        assert_eq!(def.labels.to_string(), "ogive_event{kind=\"event\", service=\"checkout\"}");
         assert_eq!(definition(&event(&"x".repeat(TEXT_BYTES_MAX), &[])).map(|_| ()), Ok(()));
         for (event, part) in [
             (event(" ", &[]), "no text"),

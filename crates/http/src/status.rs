@@ -45,6 +45,7 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
         ("web_config_reload_failures_total", counters.door.reloads_failed.get()),
         ("queries_timed_out_total", counters.queries_timed_out.get()),
         ("query_memory_bytes", app.engine.options().memory.used() as u64),
+        ("detect_bytes", app.detection.memory_bytes()),
     ] {
         out.insert(name.into(), value.into());
     }

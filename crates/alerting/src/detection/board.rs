@@ -43,6 +43,8 @@ pub struct Figures {
     pub refused: u64,
     /// Reads and writes that failed.
     pub failures: u64,
+    /// About how many bytes the detectors hold, of all tenants.
+    pub memory_bytes: u64,
     /// Seconds that were judged as they closed, and those that were read from the store.
     pub seconds: (u64, u64),
 }
@@ -68,6 +70,11 @@ impl Own {
 impl Board {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// About how many bytes the detectors hold.
+    pub fn memory_bytes(&self) -> u64 {
+        self.state().figures.memory_bytes
     }
 
     /// How far all is.

@@ -20,6 +20,8 @@ const BYTES_MAX: usize = 64 << 20;
 const SAMPLE_BYTES: usize = 64;
 /// What a histogram weighs beside its bins.
 const HISTOGRAM_BYTES: usize = 200;
+/// What the entries of a series in both tables of its shard take.
+const ENTRIES_BYTES: usize = 112;
 /// The watch of the series that the monitor judges; the limits have those behind it.
 pub(super) const JUDGED: u64 = 0;
 
@@ -164,6 +166,18 @@ impl Feed {
             // ORDERING: Relaxed; a count.
             self.series.fetch_sub(before - shard.series.len(), Ordering::Relaxed);
         }
+    }
+
+    /// About how many bytes it holds.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let each = |known: &Arc<Known>| size_of::<Known>() + known.labels.memory_bytes() + ENTRIES_BYTES;
+        self.shards
+            .iter()
+            .map(|shard| {
+                let shard = lock(shard);
+                shard.bytes + shard.slots.values().map(|(_, known)| each(known)).sum::<usize>()
+            })
+            .sum()
     }
 
     fn has_room(&self) -> bool {

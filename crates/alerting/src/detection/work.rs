@@ -51,7 +51,7 @@ const SAMPLES_MAX: usize = 4_000_000;
 const SLICE_BYTES_MAX: usize = 64 << 20;
 
 /// A minute: how often it is counted what the monitors hold, and what is gone is forgotten.
-const COUNT_EVERY_MS: i64 = 60_000;
+const COUNT_EVERY_MS: i64 = 10_000;
 
 /// What is written of each finding: 1 while it lasts, 0 at its end, and its sentence as a text.
 pub(super) const SERIES: &str = "ogive_finding";
@@ -251,6 +251,10 @@ impl Work {
             if !found.is_empty() {
                 news.push((tenant.clone(), found));
             }
+        }
+        if is_counted {
+            let monitors: usize = self.tenants.values().map(|judges| judges.monitor.memory_bytes()).sum();
+            self.figures.memory_bytes = (self.feed.memory_bytes() + monitors) as u64;
         }
         for (tenant, found) in news {
             // A finding that cannot be stored is on the board all the same.
