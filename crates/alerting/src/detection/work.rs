@@ -50,7 +50,7 @@ const SAMPLES_MAX: usize = 4_000_000;
 /// 64 MiB for a slice: what is more is read in halves.
 const SLICE_BYTES_MAX: usize = 64 << 20;
 
-/// A minute: how often it is counted what the monitors hold, and what is gone is forgotten.
+/// 10 seconds: how often it is counted what the monitors hold, and what is gone is forgotten.
 const COUNT_EVERY_MS: i64 = 10_000;
 
 /// What is written of each finding: 1 while it lasts, 0 at its end, and its sentence as a text.
