@@ -18,7 +18,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{METRIC_NAME, MatchOp, Matcher};
-use ogive_query::ast::{ExprKind, TimeShift};
+use ogive_query::ast::{Edges, ExprKind, TimeShift};
 use tokio::sync::mpsc;
 
 use super::App;
@@ -122,6 +122,8 @@ fn plan(query: String, params: Params, (step_ms, lateness_ms): (i64, i64)) -> Re
         };
         looks_ahead |= is_ahead(shift);
         if let Some(selector) = selector {
+            // Between the last sample and the next one.
+            looks_ahead |= selector.edges == Edges::Smoothed;
             selectors.extend(watched(&selector.matchers));
         }
         if selectors.len() > SELECTORS_MAX {
@@ -384,6 +386,7 @@ mod tests {
         assert_eq!(planned("a offset 5m"), expected(&["__name__=a"], false));
         assert_eq!(planned("a offset -5m"), expected(&["__name__=a"], true));
         assert_eq!(planned("a @ 100"), expected(&["__name__=a"], true));
+        assert_eq!(planned("rate(a[5m] smoothed)"), expected(&["__name__=a"], true));
         assert_eq!(planned("max_over_time(sum(a)[5m:1s] @ end())"), expected(&["__name__=a"], true));
     }
 
