@@ -25,7 +25,7 @@ const PRIVATE_ENDS: [&str; 5] = [".local", ".internal", ".home.arpa", ".svc", ".
 /// Under which names others reach the server.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct HostOptions {
-    /// The address under which browsers reach the server through a proxy, such as https://metrics.example.com/: requests that
+    /// The address under which browsers reach the server through a proxy, such as `https://metrics.example.com/`: requests that
     /// name its host, and pages of it, are answered.
     #[arg(long = "web-external-url", alias = "web.external-url", value_name = "URL", env = "OGIVE_WEB_EXTERNAL_URL", value_parser = external)]
     pub web_external_url: Option<External>,

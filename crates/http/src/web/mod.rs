@@ -1,11 +1,11 @@
 //! Who may connect, who may ask, and for whom: TLS, login and tenants, one configuration for every listener of HTTP and gRPC.
 //!
 //! Invariants: a configuration is taken whole or not at all; what is wrong with a new one leaves the old one in force, says
-//! so, and is counted and shown for as long as it is so. A running server gives up no protection ([`protection`]): a file that was
+//! so, and is counted and shown for as long as it is so. A running server gives up no protection (`protection`): a file that was
 //! emptied or cut, or cannot be read, turns nothing off. A changed file is taken when two looks found the same. Connections that are open go on under the TLS of their beginning; each request is judged by the
 //! login that is in force when it comes.
-//! Threads: one task looks at the files each [`LOOK_AGAIN`]; passwords are checked on blocking threads.
-//! Limits: [`files::FILE_BYTES_MAX`] and the numbers beside it.
+//! Threads: one task looks at the files each `LOOK_AGAIN`; passwords are checked on blocking threads.
+//! Limits: `files::FILE_BYTES_MAX` and the numbers beside it.
 //! Failure: at the start a sentence with file, line and what to do; later the same on standard error.
 
 mod config;

@@ -4,7 +4,7 @@
 //! "JSON Protobuf Encoding"): trace and span ids are hexadecimal, enums are numbers (names are understood too), integers of 64 bits may be
 //! texts, unknown fields are skipped, `null` is a field that is not there. Names of fields may also be written with underscores.
 //! Invariants: written while it is read, without a tree; what comes out is what a sender of protobuf would have sent.
-//! Limits: [`OUT_BYTES_MAX`]; 128 objects and lists inside each other, which `serde_json` sees to.
+//! Limits: `OUT_BYTES_MAX`; 128 objects and lists inside each other, which `serde_json` sees to.
 //! Failure: a sentence with line and column.
 
 use std::borrow::Cow;

@@ -6,7 +6,7 @@
 //!
 //! Invariants: what a watch is given is what the store would answer: it is fed with what the store has made durable and did not
 //! know before, and where a cell is not certain the store is asked. Nothing of this is state that a restart could lose.
-//! Threads: while somebody watches, [`Options::shards`] workers and one that tells the seconds; nobody else ever waits for them. While nobody
+//! Threads: while somebody watches, `--stream-shards` workers and one that tells the seconds; nobody else ever waits for them. While nobody
 //! does there are none, and ingest pays nothing (docs/decisions/live.md has the figures).
 //! Limits: [`Options`]. Failure: a full ring skips and counts, and the cells that it concerns are read from the store.
 
@@ -50,7 +50,7 @@ pub struct Options {
     /// Threads that own the live cells; `ogive tune` recommends how many.
     #[arg(long, value_name = "N", default_value_t = 1, env = "OGIVE_STREAM_SHARDS", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub stream_shards: u16,
-    /// What those threads do while nothing comes: park, hybrid[:SPINS:YIELDS:PARK_US], yield or spin (docs/stream.md has what each costs).
+    /// What those threads do while nothing comes: park, `hybrid[:SPINS:YIELDS:PARK_US]`, yield or spin (docs/stream.md has what each costs).
     #[arg(long, value_name = "WAY", default_value_t = Wait::Park, env = "OGIVE_STREAM_WAIT")]
     pub stream_wait: Wait,
 }

@@ -7,8 +7,8 @@
 //! Invariants: a cell is a function of the samples that the store holds in its window ([`ogive_stream::align`]), so that jitter, order, late
 //! samples, batches sent again and restarts do not change it. A sample is acknowledged as ever, when the store has it; its window is
 //! marked in the same moment, and written once its lateness is over. What comes later marks its window again, and the difference is written.
-//! Threads: one, [`work`]; those that submit hold a rule's lock for microseconds.
-//! Limits: [`RULES_MAX`] rules, [`KNOWN_MAX`] series by identity, those of [`ranges::Ranges`].
+//! Threads: one, `work`; those that submit hold a rule's lock for microseconds.
+//! Limits: [`RULES_MAX`] rules, `KNOWN_MAX` series by identity, those of `ranges::Ranges`.
 //! Failure: a window that cannot be read or written stays marked and is tried again with the next one; it is counted.
 
 mod ranges;

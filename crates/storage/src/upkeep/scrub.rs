@@ -65,7 +65,7 @@ impl Scrub {
 }
 
 impl Upkeep {
-    /// Looks at the directories every [`LOOK`], and scrubs once a day at `rate` bytes a second; 0: never.
+    /// Looks at the directories every `LOOK`, and scrubs once a day at `rate` bytes a second; 0: never.
     pub fn watch(&self, rate: u64) -> anyhow::Result<()> {
         let own = self.clone();
         let run = move || {
