@@ -18,6 +18,27 @@ fn wire(arguments: &[&str]) -> (String, String, bool) {
     (text(output.stdout), text(output.stderr), output.status.success())
 }
 
+/// `requests` requests and their responses over one connection to `listener`.
+fn exchange(listener: TcpListener, requests: usize) {
+    let port = listener.local_addr().unwrap().port();
+    let serve = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 18];
+        for _ in 0..requests {
+            stream.read_exact(&mut request).unwrap();
+            stream.write_all(b"HTTP/1.1 204 No\r\n\r\n").unwrap();
+        }
+    });
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut response = [0; 19];
+    for _ in 0..requests {
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        client.read_exact(&mut response).unwrap();
+    }
+    drop(client);
+    serve.join().unwrap();
+}
+
 #[test]
 fn exchanges_are_those_of_the_truth() {
     let (out, error, is_fine) = wire(&["--pcap", &capture("http1_pipeline.pcap.gz"), "--exchanges"]);
@@ -92,22 +113,7 @@ fn live_exchanges_are_counted_and_reach_the_server_once() {
         eprintln!("skipped: {said}");
         return;
     }
-    let serve = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut request = [0; 18];
-        for _ in 0..REQUESTS {
-            stream.read_exact(&mut request).unwrap();
-            stream.write_all(b"HTTP/1.1 204 No\r\n\r\n").unwrap();
-        }
-    });
-    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let mut response = [0; 19];
-    for _ in 0..REQUESTS {
-        client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-        client.read_exact(&mut response).unwrap();
-    }
-    drop(client);
-    serve.join().unwrap();
+    exchange(listener, REQUESTS);
     let killed = Command::new("kill").args(["-INT", &observer.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let output = observer.wait_with_output().unwrap();
@@ -204,22 +210,7 @@ fn exchanges_and_the_summary_are_live_too() {
             eprintln!("skipped: no right to capture");
             return;
         }
-        let serve = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = [0; 18];
-            for _ in 0..REQUESTS {
-                stream.read_exact(&mut request).unwrap();
-                stream.write_all(b"HTTP/1.1 204 No\r\n\r\n").unwrap();
-            }
-        });
-        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let mut response = [0; 19];
-        for _ in 0..REQUESTS {
-            client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-            client.read_exact(&mut response).unwrap();
-        }
-        drop(client);
-        serve.join().unwrap();
+        exchange(listener, REQUESTS);
         assert!(Command::new("kill").args(["-INT", &observer.id().to_string()]).status().unwrap().success());
         let output = observer.wait_with_output().unwrap();
         let out = String::from_utf8(output.stdout).unwrap();
