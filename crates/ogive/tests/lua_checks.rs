@@ -121,5 +121,12 @@ fn status(pid: u32) -> Option<String> {
 fn workers_of(server: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| status(*pid).is_some_and(|status| status.contains(&format!("\nPPid:\t{server}\n")))).collect()
+    // The writer of crash reports is a child, too. A zombie has no command line.
+    let is_other = |pid: u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == b"crash")
+    };
+    pids.filter(|pid| status(*pid).is_some_and(|status| status.contains(&format!("\nPPid:\t{server}\n"))))
+        .filter(|pid| !is_other(*pid))
+        .collect()
 }
