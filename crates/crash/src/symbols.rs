@@ -55,6 +55,8 @@ fn loader(disk: &impl Disk, frame: &Frame, given: Option<&Path>) -> Option<addr2
     addr2line::Loader::new(path).ok()
 }
 
+/// The functions at `address`. Debug information of lines alone has names without their paths, so the outermost function, the one
+/// that has code of its own, is named by the symbol table where that has it.
 fn name(loader: &addr2line::Loader, address: u64) -> Option<Named> {
     let mut functions = Vec::new();
     if let Ok(mut frames) = loader.find_frames(address) {
@@ -66,9 +68,12 @@ fn name(loader: &addr2line::Loader, address: u64) -> Option<Named> {
             functions.extend(name.map(|name| (name.into_owned(), place.unwrap_or_default())));
         }
     }
-    if functions.is_empty() {
-        let name = loader.find_symbol(address)?;
-        functions.push((addr2line::demangle_auto(name.into(), None).into_owned(), String::new()));
+    let symbol = loader.find_symbol(address).map(|name| addr2line::demangle_auto(name.into(), None).into_owned());
+    match (functions.last_mut(), symbol) {
+        (Some((name, _)), Some(symbol)) => *name = symbol,
+        (None, Some(symbol)) => functions.push((symbol, String::new())),
+        (Some(_), None) => {}
+        (None, None) => return None,
     }
     Some(Named { functions })
 }
