@@ -11,7 +11,7 @@ use ogive_query::value::{QueryResult, Value};
 use ogive_query::{Engine, EngineOptions};
 
 use super::App;
-use super::ask::ask;
+use super::ask::{Cancel, ask};
 use super::error::{ApiError, json, success};
 use super::params::Params;
 use super::pieces;
@@ -26,39 +26,41 @@ pub(super) const POINTS_MAX: i64 = 11_000;
 pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
     let time_ms = params.time("time")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000));
-    let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
-    let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
-    let stats = Stats::asked(&app, &params);
-    let answer = ask(&app, timeout_ms, move |app, cancel| {
-        let stats = stats.map(|stats| stats.begin(app));
-        let engine = with_options(&cancel.engine(app), lookback, stats.is_some());
-        let store = Views::of(app, &params);
-        let told = Told { store: &store, resolution, cancel };
-        let result = engine.instant_until(&told, &query, time_ms, &|| cancel.is_set())?;
-        let stats = stats.map(|stats| stats.end(app, &result, (time_ms, 1)));
-        Ok((prometheus_json::Answer::new(limited(result, limit), stats), Arc::clone(cancel.memory())))
-    });
-    let (answer, held) = answer.await?;
-    Ok(json(StatusCode::OK, pieces::body(&app, answer, held)))
+    evaluated(&app, params, (time_ms, 1), move |engine, told, cancel| {
+        engine.instant_until(told, &query, time_ms, &|| cancel.is_set())
+    })
+    .await
 }
 
 pub(super) async fn query_range(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
     let range = range(&params)?;
+    evaluated(&app, params, (range.0, range.2), move |engine, told, cancel| {
+        engine.range_until(told, &query, range, &|| cancel.is_set())
+    })
+    .await
+}
+
+/// Answers with what `evaluate` gives; `steps` are the first one and the distance of the next, in milliseconds.
+async fn evaluated(
+    app: &App,
+    params: Params,
+    steps: (i64, i64),
+    evaluate: impl FnOnce(&Engine, &Told<'_>, &Cancel) -> Result<QueryResult, ogive_query::Error> + Send + 'static,
+) -> Result<Response, ApiError> {
     let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
     let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
-    let stats = Stats::asked(&app, &params);
-    let answer = ask(&app, timeout_ms, move |app, cancel| {
+    let stats = Stats::asked(app, &params);
+    let answer = ask(app, timeout_ms, move |app, cancel| {
         let stats = stats.map(|stats| stats.begin(app));
         let engine = with_options(&cancel.engine(app), lookback, stats.is_some());
         let store = Views::of(app, &params);
-        let told = Told { store: &store, resolution, cancel };
-        let result = engine.range_until(&told, &query, range, &|| cancel.is_set())?;
-        let stats = stats.map(|stats| stats.end(app, &result, (range.0, range.2)));
+        let result = evaluate(&engine, &Told { store: &store, resolution, cancel }, cancel)?;
+        let stats = stats.map(|stats| stats.end(app, &result, steps));
         Ok((prometheus_json::Answer::new(limited(result, limit), stats), Arc::clone(cancel.memory())))
     });
     let (answer, held) = answer.await?;
-    Ok(json(StatusCode::OK, pieces::body(&app, answer, held)))
+    Ok(json(StatusCode::OK, pieces::body(app, answer, held)))
 }
 
 /// `start`, `end` and `step` in milliseconds, checked as Prometheus checks them.
