@@ -6,7 +6,7 @@
 //! waits until the writer has unwound the stack and stored the report. A panic does the same from the panic hook.
 //!
 //! *Invariants*: the crashing process allocates nothing and takes no lock between signal and report; a report is a whole file or
-//! none; a report holds no secret of the configuration ([`report::without_secrets`]) and no memory but the addresses of frames.
+//! none; a report holds no secret of the configuration (who starts the handler takes them out) and no memory but the addresses of frames.
 //! *Threads*: the writer has one. *Limits*: [`catalog::REPORTS_MAX`] reports, [`handler::PANICS_MAX`] panics of one process,
 //! [`writer::EVENTS_MAX`] log records, [`handler::STACK_BYTES_MAX`] of the stack. *Failure*: without a writer the process crashes as
 //! it would without this crate.

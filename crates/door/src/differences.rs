@@ -16,7 +16,11 @@ pub fn shown(flat: &[(String, String)]) -> Vec<(String, String)> {
     let is_secret = |key: &str| {
         // The name of a check may have dots in it, so every word may be the key.
         let mut words = key.split('.');
-        words.next() == Some("check") && words.any(|word| SECRET_KEYS.contains(&word))
+        match words.next() {
+            Some("check") => words.any(|word| SECRET_KEYS.contains(&word)),
+            // Checks of HTTPTrap, each with its secret.
+            first => first == Some("httptrap"),
+        }
     };
     let of = |(key, value): &(String, String)| {
         let value = if is_secret(key) { "(not shown)".to_owned() } else { value.clone() };

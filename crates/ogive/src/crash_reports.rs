@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use ogive_crash::catalog::Catalog;
 use ogive_crash::handler;
-use ogive_crash::report::{Start, without_secrets};
+use ogive_crash::report::Start;
 use ogive_journal::RealDisk;
+use ogive_text::secrets::without_secrets;
 
 /// 3 reports of an earlier start stand in the log; `ogive crash list` has them all.
 const LOGGED_MAX: usize = 3;

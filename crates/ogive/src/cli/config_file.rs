@@ -14,6 +14,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use ogive_text::mistake::{self, Mistake, line};
 use ogive_text::near::{did_you_mean, nearest};
+use ogive_text::secrets::without_secrets;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -61,27 +62,19 @@ pub(super) fn with_file(
     Ok(arguments)
 }
 
-/// The options of `serve` with their values, from wherever they come; none of another command.
+/// The options of `serve` with their values but for secrets, from wherever they come; none of another command.
 pub(super) fn flags(root: &Command, given: &ArgMatches) -> Flags {
     let Some(("serve", given)) = given.subcommand() else { return Flags::default() };
     let serve = root.find_subcommand("serve").expect("it is a command");
     let flag = |argument: &Arg| {
         let id = argument.get_id().as_str();
         let raw = given.try_get_raw(id).ok().flatten().into_iter().flatten();
-        let values = raw.map(|value| shown(id, &value.to_string_lossy())).collect();
+        let name = argument.get_long()?;
+        let values = raw.map(|value| without_secrets(name, &value.to_string_lossy())).collect();
         let is_default = matches!(given.value_source(id), None | Some(ValueSource::DefaultValue));
-        Some(Flag { name: argument.get_long()?.to_owned(), values, is_default })
+        Some(Flag { name: name.to_owned(), values, is_default })
     };
     Flags(serve.get_arguments().filter_map(flag).filter(|flag| !matches!(&*flag.name, "help" | "version")).collect())
-}
-
-/// A value of the option `id`, without the secret of a check.
-fn shown(id: &str, value: &str) -> String {
-    if id != "httptrap" {
-        return value.to_owned();
-    }
-    let checks = value.split(',').map(|check| check.split_once(':').map_or(check, |(check, _)| check));
-    checks.map(|check| format!("{check}:<secret>")).collect::<Vec<_>>().join(",")
 }
 
 /// The options of the file at `path`, or all its mistakes, one a line.
