@@ -224,7 +224,7 @@ impl Reading {
         self.under_way.push_back(UnderWay { tag, taken: Box::pin(std::future::ready(taken)) });
     }
 
-    /// Hands a batch to the store; what becomes of it is told later. Those behind it wait while the store has no room.
+    /// Hands a batch to the store; what becomes of it is reported later. Those behind it wait while the store has no room.
     fn offer(&mut self, tag: u64, batch: Batch, frame: Vec<u8>) {
         let mut asked: Future<Result<(), Refusal>> = Box::pin(ask(self.door.clone(), batch, frame.clone()));
         match look(&mut asked) {

@@ -3,7 +3,7 @@
 
 /// 32 MiB of messages of all queues of a connection, about: what is decoded and written of them takes some times as much.
 const BYTES: f64 = (32 << 20) as f64;
-/// 32 messages tell how large they are.
+/// 32 messages are enough to know how large they are.
 const FIRST: u16 = 32;
 
 /// See the module.
@@ -30,7 +30,7 @@ impl Room {
         self.now
     }
 
-    /// A message came. True when another number is so much better that the server is to be told.
+    /// A message came. True when another number is so much better that the server needs to know.
     pub(crate) fn saw(&mut self, bytes: usize) -> bool {
         let share = if self.mean > 0.0 { 1.0 / f64::from(FIRST) } else { 1.0 };
         self.mean += (bytes.max(1) as f64 - self.mean) * share;

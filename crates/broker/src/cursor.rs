@@ -1,7 +1,7 @@
 //! What a destination has, durable.
 //!
 //! Format: docs/formats/spool.md. Invariants: the file is replaced whole; what it says a destination has, it has
-//! acknowledged, or a gap that the same file holds tells of it. So a gap is never made twice and never forgotten.
+//! acknowledged, or a gap that the same file holds describes it. So a gap is never made twice and never forgotten.
 //! Limits: [`RANGES_MAX`], [`GAPS_MAX`].
 //! Failure: a file that is not what was written is an [`Error::Cursor`]; who begins anew sends what is in the spool again,
 //! and the destination counts it once.

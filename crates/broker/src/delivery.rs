@@ -65,7 +65,7 @@ pub enum Job {
     Gap {
         /// Its number.
         number: u64,
-        /// The batch that tells of it.
+        /// The batch that describes it.
         batch: Batch,
     },
 }
@@ -561,7 +561,7 @@ impl Delivery {
         builder.build().into_iter().filter(|gap| gap.samples > 0).for_each(|gap| self.add_gap(gap));
     }
 
-    /// Gives up what is left of a segment; tells how many records those are.
+    /// Gives up what is left of a segment; returns how many records those are.
     pub fn give_up(
         &mut self,
         board: &Board,

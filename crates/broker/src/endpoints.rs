@@ -93,7 +93,7 @@ pub struct Endpoint {
     pub busy: u64,
     /// It gets nothing before this.
     pub until_ns: u64,
-    /// Tells addresses apart that have one place one after the other.
+    /// Distinguishes addresses that have one place one after the other.
     id: u64,
 }
 

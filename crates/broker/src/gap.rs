@@ -139,7 +139,7 @@ impl Gap {
         Ok(())
     }
 
-    /// Tells the series no longer one by one; gives the bytes that this saves where it is stored.
+    /// Lists the series no longer one by one; gives the bytes that this saves where it is stored.
     pub(crate) fn forget_series(&mut self) -> usize {
         let series = std::mem::take(&mut self.series);
         self.others += series.len() as u64;

@@ -133,7 +133,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Sends up to `count` jobs; `answer` tells what becomes of each.
+    /// Sends up to `count` jobs; `answer` says what becomes of each.
     fn send(&mut self, world: &mut World, at: usize, count: u32, answer: u8) -> std::result::Result<u32, Error> {
         let board = self.spool.board();
         let delivery = &mut self.deliveries[at];

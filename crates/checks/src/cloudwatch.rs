@@ -242,7 +242,7 @@ impl Page {
         if all > VALUES_MAX { Err(too_many()) } else { Ok(all) }
     }
 
-    /// Tells the values of `queries`, and adds how many there were of each to `points`.
+    /// Reports the values of `queries`, and adds how many there were of each to `points`.
     fn tell(&self, run: &mut Run, ask: &Ask, queries: &[&Query], points: &mut [u64]) {
         for series in &self.results {
             let at = series.id.strip_prefix('m').and_then(|at| at.parse::<usize>().ok());
@@ -339,7 +339,7 @@ fn request(ask: &Ask, secret: &str, wall_ns: i64, body: &str) -> Result<Request<
     request.map_err(|error| Failure::new(Reason::Local, error.to_string()))
 }
 
-/// Tells the values of a series, and how many there were.
+/// Reports the values of a series, and how many there were.
 fn reported(run: &mut run::Run, ask: &Ask, query: &Query, series: &Series) -> u64 {
     let dimensions = query.labels();
     let mut labels = vec![("statistic", query.statistic.as_str()), ("region", ask.region.as_str())];

@@ -66,7 +66,7 @@ pub struct Check {
     pub(super) period: Duration,
     pub(super) timeout: Duration,
     pub(super) ask: Ask,
-    /// What the file says, to tell a change.
+    /// What the file says, to notice a change.
     raw: Raw,
 }
 

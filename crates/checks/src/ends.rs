@@ -12,7 +12,7 @@ use ogive_model::{Batch, Kind, Sample, SeriesDef, Temporality, Value};
 use super::config::Check;
 use ogive_model::STALE;
 
-/// 1,000 series: ten times what a usual check tells.
+/// 1,000 series: ten times what a usual check reports.
 const LASTING_MAX: usize = 1_000;
 
 /// What checks reported last.

@@ -87,7 +87,7 @@ pub struct Checks {
     files: Files,
     /// Where a reload reads them; none where somebody else owns the file.
     path: Option<PathBuf>,
-    /// Every key of that file with its value, to tell what differs.
+    /// Every key of that file with its value, to find what differs.
     flat: Flat,
     marks: Marks,
 }
@@ -288,7 +288,7 @@ impl Work {
 }
 
 impl Shared {
-    /// Tells that series have ended.
+    /// Reports that series have ended.
     fn mark(&self, marks: Option<Batch>) {
         if let Some(marks) = marks {
             self.outbox.add(marks);

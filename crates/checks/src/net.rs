@@ -145,7 +145,7 @@ impl Network {
     }
 }
 
-/// Tells what a server's certificate says, and ends the run of who wants to believe it and cannot.
+/// Reports what a server's certificate says, and ends the run of who wants to believe it and cannot.
 fn reported(seen: Seen, run: &mut Run, trust: &Trust) -> Result<(), Failure> {
     if let Some(end) = certificate::not_after(&seen.certificate) {
         let left = end as f64 - seen.now.as_secs() as f64;

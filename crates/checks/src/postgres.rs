@@ -20,7 +20,7 @@ use md5::{Digest as _, Md5};
 
 /// 64 KiB of a message: what is asked for takes some bytes, an error some hundred.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// 200 messages until an answer is there: a server tells some 15 settings.
+/// 200 messages until an answer is there: a server reports some 15 settings.
 const MESSAGES_MAX: usize = 200;
 /// 100,000 rounds of a password's hash, 25 times the usual: 50 ms.
 const ITERATIONS_MAX: u32 = 100_000;

@@ -1,4 +1,4 @@
-//! One run of a check: what it measured, how it ended, and the samples that tell of it.
+//! One run of a check: what it measured, how it ended, and the samples that describe it.
 //!
 //! Format: every series has the labels `check`, `kind`, `target` and those of the check's own.
 //! - `ogive_check_up`: 1 or 0, for every run.
@@ -347,7 +347,7 @@ mod tests {
         batch.samples.iter().map(of).collect()
     }
 
-    /// What a run tells that begins at a quarter of a second, takes these steps and so comes to its end.
+    /// What a run reports that begins at a quarter of a second, takes these steps and so comes to its end.
     fn tells(expected: &[&str], steps: impl FnOnce(Clock, &mut Run, &Check) -> Result<(), Failure>) -> Batch {
         let (clock, check) = (Clock::manual(1_000, 1_700_000_000_250_000_000), check());
         let mut run = Run::begin(clock);

@@ -1,6 +1,6 @@
 //! The directory of crash reports.
 //!
-//! *Format*: `crash-NNNNNNNNNN.json`, numbered from 1; `seen` holds the number of the newest report that a start has told of.
+//! *Format*: `crash-NNNNNNNNNN.json`, numbered from 1; `seen` holds the number of the newest report that a start has announced.
 //! *Limits*: [`REPORTS_MAX`]; a new report removes the oldest.
 
 use std::path::{Path, PathBuf};
@@ -75,14 +75,14 @@ impl<'a, D: Disk> Catalog<'a, D> {
         Ok(report.number)
     }
 
-    /// Number of the newest report that a start has told of.
+    /// Number of the newest report that a start has announced.
     #[must_use]
     pub fn seen(&self) -> u64 {
         let text = self.disk.read(&self.directory.join("seen")).unwrap_or_default();
         std::str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// Numbers that no start has told of, which from now on one has.
+    /// Numbers that no start has announced, which from now on one has.
     ///
     /// # Errors
     /// When the directory cannot be read or written.

@@ -9,7 +9,7 @@ use crate::report::Report;
 /// 3 s: the role restarts only afterwards.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Sends the summary of `report` once. Nobody is left who could retry, and the next start tells of the crash anyway.
+/// Sends the summary of `report` once. Nobody is left who could retry, and the next start reports the crash anyway.
 pub(crate) fn send(url: &str, report: &Report) {
     let body = json!({
         "event": "crash",

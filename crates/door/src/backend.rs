@@ -52,7 +52,7 @@ pub struct Fact {
 /// A store.
 pub trait Backend: Send + Sync {
     /// Hands a batch over, with the frame that it was decoded from or encoded to when there is one.
-    /// `stamps` hears how far it is, when the store tells.
+    /// `stamps` hears how far it is, when the store reports it.
     fn submit(
         &self,
         batch: Batch,
@@ -115,7 +115,7 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
-    /// The label that tells the own series of this process from those of the servers that they go to.
+    /// The label that distinguishes the own series of this process from those of the servers that they go to.
     fn own_label(&self) -> Option<(&'static str, String)> {
         None
     }

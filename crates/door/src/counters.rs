@@ -256,7 +256,7 @@ impl Ledger {
         self.rejected[at].add(1);
     }
 
-    /// Counts the samples of `batch` that a frame of it does not hold, and tells how many they are.
+    /// Counts the samples of `batch` that a frame of it does not hold, and returns how many they are.
     pub fn leave_out(&self, batch: &Batch) -> u64 {
         let count = batch.left_out().inspect(|reason| self.reject(*reason)).count() as u64;
         self.received.add(count);

@@ -240,7 +240,7 @@ mod tests {
         fn stamp(&self, _: Step) {}
     }
 
-    /// Stores what is due, as the observer does, and tells how many texts there were.
+    /// Stores what is due, as the observer does, and returns how many texts there were.
     fn write(metadata: &Metadata, backend: &Memory) -> usize {
         let due = metadata.take_due(metadata.clock.wall());
         let count = due.values().map(Vec::len).sum();

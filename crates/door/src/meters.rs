@@ -68,7 +68,7 @@ impl Meters {
         self.query.record_ns(ns);
     }
 
-    /// A target is scraped from now on; `labels` tell which.
+    /// A target is scraped from now on; `labels` name it.
     pub fn scrape(&self, labels: &[(&str, &str)], recorder: &Recorder) {
         // Beyond the limit of own series a target is scraped without being measured.
         let _ = self.cells.recorder(SCRAPE, labels, recorder);

@@ -4,7 +4,7 @@
 //! A request that comes again gets another number: what makes its samples count once is their own identity, not this. Where they
 //! have none, the number is made of the request's bytes and the latest time in it, and the store's table of sequences knows it
 //! again. Where parts of it have no time at all, it is made of its bytes and of when they first came, which is remembered for
-//! `AGAIN_SECONDS`, also over a restart: the store tells which numbers it had.
+//! `AGAIN_SECONDS`, also over a restart: the store knows which numbers it had.
 //! Limits: the table keeps the 1,024 latest requests of each of `CONTENT_SOURCES`; `ARRIVALS_MAX` requests without times are
 //! remembered.
 

@@ -216,7 +216,7 @@ impl Cells {
         self.add(series, What::Traces(Mutex::new(Box::new(traces))))
     }
 
-    /// The state of the clock that measures, each ten cells, as the server tells it of its own: `ogive_clock_info{mode}` (1 for
+    /// The state of the clock that measures, each ten cells, as the server reports it of its own: `ogive_clock_info{mode}` (1 for
     /// what is read, `counter` or `os`), `ogive_clock_epoch` and `ogive_clock_error_seconds`.
     ///
     /// # Errors

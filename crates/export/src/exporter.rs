@@ -224,7 +224,7 @@ impl Builder {
         self
     }
 
-    /// Where to tell of trouble, at most once a minute for each kind; standard error unless set.
+    /// Where to report trouble, at most once a minute for each kind; standard error unless set.
     #[must_use]
     pub fn log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.log = Box::new(log);

@@ -2,7 +2,7 @@
 //!
 //! Two figures. The logarithmic earth mover's distance is the area between the two distribution functions over ln x: the
 //! mean factor by which samples would have to move, as a logarithm. When all move alike, by 5 %, it is ln 1.05. Its signed
-//! form, the difference of the mean logarithms, tells the direction. The Kolmogorov-Smirnov distance is the largest
+//! form, the difference of the mean logarithms, gives the direction. The Kolmogorov-Smirnov distance is the largest
 //! difference between the two functions. Each comes with its noise floor: the value that it is expected to have when both
 //! histograms are of one distribution. Chance alone passes twice the floor about once in fifteen times, thrice the floor
 //! hardly ever.

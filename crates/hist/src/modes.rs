@@ -49,9 +49,9 @@ pub struct Modality {
     pub left_out: f64,
 }
 
-/// Too few samples to tell modes from noise.
+/// Too few samples to distinguish modes from noise.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("{samples} samples are too few to tell modes from noise: at least {needed} are needed")]
+#[error("{samples} samples are too few to distinguish modes from noise: at least {needed} are needed")]
 pub struct InsufficientData {
     /// Samples there are.
     pub samples: f64,

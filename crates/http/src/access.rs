@@ -125,7 +125,7 @@ pub(super) async fn check(State(app): State<App>, mut request: Request, next: Ne
     let (_, see, change) = rule(request.extensions().get());
     let need = match *request.method() {
         Method::GET | Method::HEAD => see,
-        // It tells which methods there are, and nothing else.
+        // It shows which methods there are, and nothing else.
         Method::OPTIONS => Open,
         _ if rule(request.extensions().get()).0 == super::httptrap::ROUTE
             && super::httptrap::has_secret(&app, request.uri().path()) =>

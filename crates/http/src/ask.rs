@@ -1,6 +1,6 @@
 //! Work on a blocking thread, within the limits of queries, with a deadline that ends it.
 //!
-//! Threads: the work runs on a blocking thread and asks [`Cancel`] now and then whether to go on. It is told to stop
+//! Threads: the work runs on a blocking thread and asks [`Cancel`] now and then whether to go on. It is asked to stop
 //! when its deadline passes, and when the client has gone (then this future is dropped).
 
 use ogive_crash::activity::Work;
@@ -122,7 +122,7 @@ impl Cancel {
         self.set.load(Ordering::Relaxed)
     }
 
-    /// Tells how much the work reads. When that is much, it waits here for a place among the large.
+    /// Declares how much the work reads. When that is much, it waits here for a place among the large.
     pub(super) fn fit(&self, series: usize, samples: usize) {
         if let Some(place) = &self.place {
             place.fit(series, samples, || self.is_set());

@@ -202,7 +202,7 @@ pub(crate) fn unreadable(app: &App, protocol: Protocol, error: &ApiError) {
     app.counters.of(protocol).unreadable(reason, 1);
 }
 
-/// The status and the body that tell of it.
+/// The status and the body that describe it.
 pub(super) fn answer(verdict: &Verdict, details: &[(u32, String)]) -> (StatusCode, String) {
     let mut rejected = String::from("[");
     let mut details = details.iter().peekable();

@@ -45,7 +45,7 @@ const STALL: Duration = Duration::from_secs(20);
 /// 256 KiB are made room for at once; more when it has come.
 const FIRST_BYTES: usize = 256 * 1024;
 
-/// What who came too slowly is told.
+/// The answer to a body that came too slowly.
 const GAVE_WAY: &str =
     "the body came slower than 16 KiB/s while there was no room for others; send it again, or in smaller parts";
 const _: () = assert!(RATE_MIN == 16 << 10);

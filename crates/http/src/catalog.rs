@@ -60,7 +60,7 @@ impl Wanted {
         self.matchers.iter().try_for_each(|matchers| cancel.each_definition(&reader, (matchers, self.range), &mut each))
     }
 
-    /// How many of a list are enough to tell whether there are more than the limit.
+    /// How many of a list are enough to know whether there are more than the limit.
     const fn enough(&self) -> usize {
         self.limit.saturating_add(1)
     }

@@ -17,7 +17,7 @@ const HEADERS: HeaderValue =
     HeaderValue::from_static("Accept, Authorization, Content-Type, Last-Event-ID, Origin, X-Scope-OrgID");
 /// What a page may read beside what every page may.
 const EXPOSED: HeaderValue = HeaderValue::from_static("Date, Retry-After");
-/// 10 minutes: browsers keep what they were told no longer than two hours, and a changed option is in force soon.
+/// 10 minutes: browsers cache the answer no longer than two hours, and a changed option is in force soon.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 /// The origins whose pages may read answers.

@@ -1,4 +1,4 @@
-//! What a request is told when it has no answer: a status, a type and a sentence that says what to do.
+//! The error answer of a request: a status, a type and a sentence that says what to do.
 
 use axum::extract::rejection::PathRejection;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -56,7 +56,7 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "bad_data", message)
     }
 
-    /// What a client of Circonus is told of a body that cannot be read: 406.
+    /// The answer to a client of Circonus for a body that cannot be read: 406.
     pub(crate) fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "bad_data", message)
     }

@@ -1,7 +1,7 @@
 //! `/api/v1/format_query` and `/api/v1/parse_query`: an expression's canonical text and its tree, for editors.
 //!
 //! Format: the tree as Prometheus 3 answers it. Durations that need a query to have a value (`step()`) are 0 in it, as nobody asks
-//! a query here; the arguments of a function are its fewest and one more, and `variadic` tells how many may follow (-1: any number).
+//! a query here; the arguments of a function are its fewest and one more, and `variadic` shows how many may follow (-1: any number).
 
 use axum::extract::State;
 use axum::response::Response;

@@ -1,7 +1,7 @@
 //! Listeners: every address serves the same routes, over HTTP/1.1 and HTTP/2.
 //!
 //! With a `tls_server_config` every connection is encrypted, with what is in force when it begins; who speaks plain HTTP all the same is
-//! told so. Which of the two a client speaks is told by its first bytes: HTTP/2 without TLS begins with its preface ("prior
+//! told so. Which of the two a client speaks shows in its first bytes: HTTP/2 without TLS begins with its preface ("prior
 //! knowledge", as gRPC clients do), with TLS they agree in the handshake; there is no upgrade from one to the other.
 //! Threads: one task accepts at each address, one serves each connection; HTTP/2 adds one for each stream.
 //! Limits: [`CONNECTIONS_MAX`] over all addresses; who comes then gets the place of the connection that waits for its client longest
@@ -51,7 +51,7 @@ use targets::Targets;
 /// 736, and with those of the reserve and those that are being ended 800 of the 1,024 open files that a process usually may have; the
 /// rest is the store's.
 const CONNECTIONS_MAX: usize = 736;
-/// 32 connections more when all others are at work: they are told of the health of the process alone.
+/// 32 connections more when all others are at work: they get the health of the process alone.
 const RESERVE: usize = 32;
 /// 32 connections that made room and are being ended.
 const LEAVING_MAX: usize = 32;
@@ -94,7 +94,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// The first byte of a handshake of TLS.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// What who speaks plain HTTP to a port with TLS is told.
+/// The answer to plain HTTP on a port with TLS.
 const NOT_PLAIN: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
     {\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"this server speaks TLS here; use https://\"}\n";
 
@@ -214,7 +214,7 @@ async fn connection(stream: Connection, door: Arc<Door>, ending: watch::Receiver
     }
 }
 
-/// The handshake. Who speaks plain HTTP is told so, as Go's servers tell it.
+/// The handshake. Plain HTTP is answered with that, as Go's servers answer it.
 async fn shake(mut stream: Connection, tls: Arc<ServerConfig>) -> Result<TlsStream<Connection>, ()> {
     let mut byte = [0];
     let is_plain = matches!(stream.peek(&mut byte).await, Ok(1)) && byte[0] != TLS_HANDSHAKE;
@@ -300,7 +300,7 @@ async fn answer(router: Router, request: Request<Incoming>, slot: Arc<Slot>) -> 
     router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }
 
-/// The answer with its share of the memory for answers, until it is sent. Who asks for much and does not read it is told to come back.
+/// The answer with its share of the memory for answers, until it is sent. Who asks for much and does not read it gets an error that says to retry.
 fn held(response: Response, room: &Arc<Semaphore>, in_flight: InFlight) -> Response {
     let bytes = response.body().size_hint().exact().unwrap_or(0);
     let kib = usize::try_from(bytes.div_ceil(1024)).unwrap_or(usize::MAX);

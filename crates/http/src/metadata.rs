@@ -58,7 +58,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
     Ok(error::json(StatusCode::OK, answer.await?))
 }
 
-/// Whether `name` is a part of a metric that was told: of a classic histogram, a summary, or an OpenMetrics counter or info.
+/// Whether `name` is a part of a metric that was reported: of a classic histogram, a summary, or an OpenMetrics counter or info.
 fn told_as_part(name: &str, told: impl Fn(&str) -> Option<MetricKind>) -> bool {
     let Some((family, part)) = name.rsplit_once('_') else { return false };
     let Some(kind) = told(family) else { return false };

@@ -1,7 +1,7 @@
 //! `/metrics`: the server's own counters, as OpenMetrics 1.0 for who accepts it, else in the Prometheus text format 0.0.4.
 //!
 //! Format: prometheus.io/docs/instrumenting/exposition_formats and github.com/prometheus/OpenMetrics. There a counter's
-//! family is named without `_total`, units are told, and the text ends with `# EOF`.
+//! family is named without `_total`, units are reported, and the text ends with `# EOF`.
 
 use std::fmt::{Display, Write as _};
 
@@ -14,7 +14,7 @@ use ogive_door::counters::{Counters, Entry, Ledger};
 use ogive_door::own_value::OwnValue;
 use ogive_observe::{TURNED_AWAY, UNREADABLE, help};
 
-/// A counter of each protocol: its name, what it tells, and where it is.
+/// A counter of each protocol: its name, what it means, and where it is.
 type ByProtocol = (&'static str, &'static str, fn(&Ledger) -> u64);
 
 const BY_PROTOCOL: [ByProtocol; 4] = [

@@ -1,4 +1,4 @@
-//! The page: files built from `ui/`, embedded in the binary, told apart by their ETag.
+//! The page: files built from `ui/`, embedded in the binary, distinguished by their ETag.
 
 use std::io::Write as _;
 use std::sync::LazyLock;

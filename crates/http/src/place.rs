@@ -28,7 +28,7 @@ pub(super) const SMALL: usize = 4;
 pub(super) const LARGE: usize = 3;
 /// 16 wait for a place among the large on threads of their own; more keep their places among the others while they wait.
 pub(super) const WAITING: usize = 16;
-/// 256 queries wait: a page of panels on a few dozen screens. More are told to come back.
+/// 256 queries wait: a page of panels on a few dozen screens. More get an error that says to retry.
 pub(super) const ASKED: usize = 256;
 /// 10,000 series are gathered within some 20 ms.
 const SERIES_SMALL_MAX: usize = 10_000;

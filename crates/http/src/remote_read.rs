@@ -151,6 +151,6 @@ mod tests {
         // A deadline that only a place that is never free reaches.
         tokio::time::timeout(Duration::from_secs(60), is_free).await.expect("the place is free");
         let broken = axum::body::to_bytes(unread.into_body(), usize::MAX).await;
-        assert!(broken.is_err(), "what was not told is not taken for the end");
+        assert!(broken.is_err(), "an unknown end is not taken for the end");
     }
 }

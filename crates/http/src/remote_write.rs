@@ -176,7 +176,9 @@ impl Message {
                 (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
             };
         }
-        Err(Failed::Refused(ApiError::unavailable("the request could not be told from older ones; send it again")))
+        Err(Failed::Refused(ApiError::unavailable(
+            "whether the request is a repeated one is not known yet; send it again",
+        )))
     }
 
     /// What it holds, or why that is too much.

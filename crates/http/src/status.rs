@@ -61,7 +61,7 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
         let figures = counters.statsd.figures();
         out.extend(figures.map(|(name, _, value)| (name.to_owned(), value.into())));
     }
-    // A protocol that nobody speaks has nothing to tell.
+    // A protocol that nobody speaks has nothing to report.
     for (protocol, ledger) in counters.ledgers() {
         let sums = ledger.sums();
         if sums.iter().any(|(_, sum)| *sum > 0) {

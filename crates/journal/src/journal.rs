@@ -236,7 +236,7 @@ impl Journal {
         Ok(Some(last.path.clone()))
     }
 
-    /// Goes on in the last segment if it holds nothing and begins where the next record goes; tells whether.
+    /// Goes on in the last segment if it holds nothing and begins where the next record goes; returns whether.
     fn take_blank(&mut self) -> Result<bool, Error> {
         let Some(last) = self.segments.last() else { return Ok(false) };
         if last.first != Some(self.next) || last.bytes != SEGMENT_HEADER_BYTES as u64 {
@@ -560,7 +560,7 @@ pub fn read_journal<E: From<Error>>(
     let mut expected = segments.iter().find_map(|segment| segment.first).unwrap_or(0);
     for (at, segment) in segments.iter().enumerate() {
         let later = segments[at + 1..].iter().find_map(|segment| segment.first);
-        // Nothing tells how far the last one should reach.
+        // Nothing shows how far the last one should reach.
         let (limit, ends_at_limit) = (later.unwrap_or(u64::MAX), later.is_some());
         if segment.first.is_none() && !ends_at_limit {
             continue;

@@ -70,7 +70,7 @@ pub(super) async fn serve(
 /// How the bytes of a stream are messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Not known yet: the first four bytes tell.
+    /// Not known yet: the first four bytes decide.
     Unknown,
     Lines,
     Frames,

@@ -1,4 +1,4 @@
-//! What a store tells of one tenant beside its samples.
+//! What a store knows of one tenant beside its samples.
 
 use crate::{Matcher, Opening, Select, SelectError, TimeRange};
 

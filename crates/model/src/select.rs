@@ -378,7 +378,7 @@ pub trait Select: Send + Sync {
     /// As [`Select::select_partial`], one label set at a time: who needs each series once need not hold all of them.
     ///
     /// # Errors
-    /// See [`SelectError`]; of the samples, [`SeriesSet::take`] tells.
+    /// See [`SelectError`]; of the samples, [`SeriesSet::take`] decides.
     fn open<'a>(
         &'a self,
         selection: &Selection,

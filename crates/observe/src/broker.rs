@@ -1,6 +1,6 @@
 //! Own series of a broker.
 
-/// Own series of a broker and what they tell.
+/// Own series of a broker and what they mean.
 pub const HELP: [(&str, &str); 11] = [
     ("ogive_broker_lag_seconds", "Age of the oldest batch that a destination does not have."),
     ("ogive_broker_lag_bytes", "Bytes in the spool that a destination does not have."),

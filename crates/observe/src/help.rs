@@ -20,7 +20,7 @@ pub const UNREADABLE: &str = "ogive_ingest_unreadable_total";
 /// Requests and connections that may not.
 pub const TURNED_AWAY: &str = "ogive_turned_away_total";
 
-/// Own series and what they tell.
+/// Own series and what they mean.
 pub(crate) const HELP: [(&str, &str); 19] = [
     (CRASHES, "Crash reports of this role, earlier starts included."),
     ("ogive_hiccup_seconds", "How much longer a sleep of 1 ms took, on each CPU: what the machine adds to any wait."),
@@ -46,7 +46,7 @@ pub(crate) const HELP: [(&str, &str); 19] = [
     ),
 ];
 
-/// What a metric tells; empty for those that are not Ogive's own.
+/// What a metric means; empty for those that are not Ogive's own.
 pub fn help(metric: &str) -> &'static str {
     HELP.iter()
         .chain(&series::HELP)

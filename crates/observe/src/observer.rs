@@ -250,7 +250,7 @@ mod tests {
     use ogive_door::backend::{Reader, Refusal, Reply};
     use ogive_door::{ingest_path, metadata};
 
-    /// Takes batches, or refuses them while told to.
+    /// Takes batches, or refuses them while asked to.
     #[derive(Default)]
     struct Sink {
         batches: Mutex<Vec<Batch>>,

@@ -57,7 +57,7 @@ fn runtime(threads: Option<usize>) -> anyhow::Result<Runtime> {
     builder.build().context("cannot start the threads of the HTTP server")
 }
 
-/// What every role is told.
+/// What every role is given.
 pub(crate) struct Options<'a> {
     /// Each serves the same.
     pub(crate) listen: &'a [SocketAddr],
@@ -205,7 +205,7 @@ impl Ready {
     pub(crate) fn serve(self, what: &str) -> anyhow::Result<Runtime> {
         let Self { app, runtime, listeners, urls, lines, fetching, observer, end } = self;
         let lines = lines.start(&app, runtime.handle())?;
-        // Every signal is heard before anybody is told that there is a server: one that nobody listens for ends the process.
+        // Every signal is heard before anything says that there is a server: one that nobody listens for ends the process.
         let in_the_runtime = runtime.enter();
         let signals = Signals::listen()?;
         let fetching = runtime.spawn(fetching.run(app.clone()));

@@ -88,7 +88,7 @@ fn queues_give_each_batch_once() {
     let server = serve(directory.path(), &rabbit);
     assert_eq!(published(publish(&rabbit, batches(0, 3_000))), "3000\n");
     accepted(&server, 3_000);
-    // The same again, as a publisher that was not told does.
+    // The same again, as a publisher that does not know does.
     assert_eq!(published(publish(&rabbit, batches(2_000, 1_000))), "1000\n");
     eventually("they are known", || (status(&server, "amqp_duplicate_total") == 1_000).then_some(()));
     server.becomes(STORED, 3_000.0);

@@ -1,5 +1,5 @@
 //! `ogive broker` between real clients and real servers: everything arrives once in each cluster, whatever is killed or cut;
-//! what is given up is told; load goes where it can be taken.
+//! what is given up is reported; load goes where it can be taken.
 //!
 //! `OGIVE_FAULT_SECONDS=300 cargo test -p ogive --test broker -- --nocapture` is the long run.
 
@@ -287,7 +287,7 @@ fn nothing_is_lost_or_counted_twice_whatever_is_killed() {
     );
 }
 
-/// One cluster is away until the spool is full: the other goes on, and the one that was away is told what it lacks.
+/// One cluster is away until the spool is full: the other goes on, and the one that was away learns what it lacks.
 #[test]
 fn what_a_full_spool_gives_up_is_told_to_who_lacks_it() {
     let held: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
@@ -321,7 +321,7 @@ fn what_a_full_spool_gives_up_is_told_to_who_lacks_it() {
     eventually("the other cluster has all", || (texts(&here, "lines").len() == 400).then_some(()));
     assert_eq!(of(&state(&broker), "here")["gaps"]["made_total"], 0);
     let back = Server::start_at(held[2].path(), &away);
-    eventually("the gap is told", || {
+    eventually("the gap is reported", || {
         let state = state(&broker);
         let away = of(&state, "away");
         (away["lag_batches"].as_u64()? < 3 && away["gaps"]["waiting"].as_array()?.is_empty()).then_some(())
@@ -375,7 +375,7 @@ fn what_arrived_without_an_answer_is_in_doubt() {
     let given_up = || of(&state(&broker), "dc1")["gaps"]["samples_total"].as_u64().filter(|lost| *lost > 150);
     eventually("the oldest are given up", given_up);
     wire.mute.store(false, Ordering::SeqCst);
-    eventually("the gap is told", || {
+    eventually("the gap is reported", || {
         let state = state(&broker);
         let there = of(&state, "dc1");
         (there["lag_batches"].as_u64()? < 3 && there["gaps"]["waiting"].as_array()?.is_empty()).then_some(())
@@ -489,7 +489,7 @@ fn load_leaves_an_endpoint_that_asks_for_less_and_comes_back() {
     eventually("it gets its share again", || (send(100)[0] >= 20).then_some(()));
 }
 
-/// A destination joins with SIGHUP and another leaves; the change is told, a wrong file changes nothing.
+/// A destination joins with SIGHUP and another leaves; the change is reported, a wrong file changes nothing.
 #[test]
 fn destinations_change_without_a_restart() {
     let held: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
@@ -507,7 +507,7 @@ fn destinations_change_without_a_restart() {
     assert_eq!(one_batch(&broker, "h_seconds", 2, 4).0, 200);
     eventually("the second", || counted(&servers[1]).filter(|count| *count >= 4.0));
     assert_eq!(counted(&servers[0]), Some(1.0));
-    eventually("the change is told", || {
+    eventually("the change is recorded", || {
         let texts = texts(&servers[1], "ogive_config_change");
         texts.iter().any(|text| text.contains("- destination.one.name")).then_some(())
     });

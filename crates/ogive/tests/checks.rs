@@ -34,7 +34,7 @@ fn table(name: &str, kind: &str, keys: &str) -> String {
 }
 
 /// Waits until `check` has had `result`, and was up if that is `ok`; in no other case it ever was. A machine that is busy may let
-/// single runs time out, and what a run tells need not be seen all at once.
+/// single runs time out, and what a run reports need not be seen all at once.
 fn has(server: &Server, check: &str, result: &str) {
     let runs = format!("sum(sum_over_time(ogive_check_runs_total{{check=\"{check}\",result=\"{result}\"}}[1h]))");
     let up = format!("max_over_time(ogive_check_up{{check=\"{check}\"}}[1h])");
@@ -195,7 +195,7 @@ fn what_does_not_answer_is_told_with_its_reason() {
     });
     has(&server, "protocol", "protocol");
     has(&server, "redis-protocol", "protocol");
-    // What was there is told.
+    // What was there is reported.
     measured(&server, "timeout", "connect", 1.0);
     for check in ["refused", "timeout", "closed", "dns"] {
         assert_eq!(server.number(&latencies(check, "total")), None, "{check} has a latency");

@@ -125,7 +125,7 @@ fn bench_switches_through_the_sources_and_back() {
     std::fs::remove_file(directory.path().join("current_clocksource")).unwrap();
     let output = run(&[]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("does not tell"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("does not say"), "{}", text(&output.stderr));
 }
 
 /// Reads of the file `current_clocksource`, until it is `name`.

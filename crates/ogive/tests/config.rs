@@ -102,7 +102,7 @@ fn files_of_checks_and_queues_are_looked_at_too() {
         assert_eq!(code, Some(1), "{said}");
         assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
     }
-    // The server's own file names it, and what is wrong in it is told with its name.
+    // The server's own file names it, and what is wrong in it is reported with its name.
     let serve = directory.path().join("ogive.toml");
     std::fs::write(&serve, format!("checks = {file:?}\n")).unwrap();
     let (code, said) = check(&serve, &[]);

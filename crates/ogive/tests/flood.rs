@@ -191,7 +191,7 @@ fn a_flood_at_every_listener_costs_nobody_anything() {
     for (way, sent) in WAYS.iter().zip(&posted) {
         // ORDERING: Relaxed; see `Sent::add`.
         let later = sent.later.load(Ordering::Relaxed);
-        println!("{:12} {:>11} samples acknowledged, {later} times told \"later\"", way.name, sent.samples());
+        println!("{:12} {:>11} samples acknowledged, {later} times answered \"later\"", way.name, sent.samples());
         assert_eq!(stored(&server, way.name), sent.samples(), "{}", way.name);
     }
     println!("{:12} {:>11} lines", "graphite", graphite.samples());

@@ -171,7 +171,7 @@ fn small_batches_that_unfold_at_the_same_time() {
         for sender in 0..40 {
             let (post, frame) = (&post, &frames[sender % frames.len()]);
             scope.spawn(move || {
-                // As often as it is told to come back.
+                // As often as it is asked to retry.
                 let from = std::time::Instant::now();
                 let mut answers = std::iter::repeat_with(|| post(frame)).take_while(|_| from.elapsed() < PATIENCE);
                 let answer = answers.find(|answer| {
@@ -603,7 +603,7 @@ fn a_hundred_thousand_label_names() {
     let sample = format!("{{\"series\":0,\"time_ms\":{t},\"float\":1}}");
     let body = format!("{{\"source\":\"{SOURCE}\",\"sequence\":1,\"series\":[{series}],\"samples\":[{sample}]}}");
     let (status, said) = target.server.post(JSON, body.as_bytes());
-    // Rejected, or folded: either way told.
+    // Rejected, or folded: either way reported.
     assert!(status == 400 || said["folded"] == json!(1), "{status} {said}");
     target.lives("one series of 100,000 labels");
     let series =

@@ -76,7 +76,7 @@ fn call(server: &Server, directory: &std::path::Path, headers: &[&str], body: &[
         command.args(["-H", header]);
     }
     let output = command.arg("--data-binary").arg(format!("@{}", file.display())).arg(url).output().expect("curl");
-    // Its trace tells of heads and trailers alike.
+    // Its trace covers heads and trailers alike.
     let said = String::from_utf8_lossy(&output.stderr).to_ascii_lowercase();
     let status = said.split("grpc-status: ").nth(1).unwrap_or_else(|| panic!("no status: {said}"));
     status.split_whitespace().next().unwrap().parse().unwrap()

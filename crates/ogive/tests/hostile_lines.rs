@@ -180,7 +180,7 @@ fn slow_and_silent_senders_take_a_place_and_nothing_else() {
     eventually("their lines", || (target.server.number("increase(slow[10m])") == Some(200.0)).then_some(()));
     target.loses("graphite", "idle_connection", 20.0);
     eventually("they are closed", || silent.iter_mut().all(is_closed).then_some(()));
-    // Who leaves in the middle of a line is told of.
+    // Who leaves in the middle of a line is reported.
     let mut cut = target.connect("statsd");
     cut.write_all(b"half:1").unwrap();
     drop(cut);

@@ -131,7 +131,7 @@ fn bad_samples_and_series_spoil_only_themselves() {
     conserved(&server);
 }
 
-/// Two labels of one name cannot be told by a JSON tree: written out by hand.
+/// Two labels of one name cannot be seen in a JSON tree: written out by hand.
 #[test]
 fn a_label_given_twice_is_named() {
     let (_directory, server) = server();

@@ -19,7 +19,7 @@ fn answers_have_the_shape_that_the_document_tells() {
         let time_ms = time_ms - 1_000 * second;
         [at(0, time_ms, ("float", json!(20 - second))), at(1, time_ms, ("histogram", bins.clone()))]
     });
-    // One measurement that an exemplar tells of.
+    // One measurement that an exemplar describes.
     let exemplar = at(2, time_ms, ("text", json!("{\"labels\":{\"trace_id\":\"1f\"},\"value\":0.25}")));
     let series =
         json!([counter, histogram("try_seconds"), {"labels": {"__name__": "try_seconds_exemplar"}, "kind": "text"}]);

@@ -201,7 +201,7 @@ fn a_kill_half_way_loses_and_doubles_nothing_of_java() {
     survives_a_kill("Otel.java", "java-grpc", "grpc");
 }
 
-/// What has nothing to tell it from the same of another moment, records and delta points without a start, is told by the bytes of its
+/// What has nothing to distinguish it from the same of another moment, records and delta points without a start, is recognised by the bytes of its
 /// request: sent again, also to a server that was killed and started anew, it counts once.
 #[test]
 fn a_request_that_comes_again_counts_once_through_a_crash() {

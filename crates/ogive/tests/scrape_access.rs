@@ -1,4 +1,4 @@
-//! Scraping real programs, behind TLS and logins, within limits, of targets that others tell of.
+//! Scraping real programs, behind TLS and logins, within limits, of targets that others list.
 
 mod common;
 

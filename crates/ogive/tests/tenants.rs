@@ -1,6 +1,6 @@
 //! Two tenants with series of the same names: each route shows a tenant its own, and nothing of the other.
 //!
-//! The routes are those of the access table: one that is not told of here fails the test.
+//! The routes are those of the access table: one that is not listed here fails the test.
 
 mod common;
 
@@ -214,7 +214,7 @@ fn stream(server: &Server, tenant: &str, path: &str) -> (u16, String) {
     let mut bytes = [0; 4096];
     let mut last = 0;
     for _ in 0..30 {
-        // The second that runs, once: its column is told when it is over.
+        // The second that runs, once: its column is emitted when it is over.
         let t = now_ms() + 1_000;
         for (tenant, count) in [A, B].iter().filter(|_| t != last) {
             let series = json!([{"labels": {"__name__": "shared_live_seconds", "owner": tenant}, "kind": "histogram"}]);

@@ -111,7 +111,7 @@ fn flipped_bytes_on_both_disks_lose_nothing_and_are_healed() {
     let live = |server: &Server| server.get("/v1/status").1["disks_live"] == json!(2);
     eventually("the second directory is filled", || live(&server).then_some(()));
     server.kill();
-    // Of the journal's last records it cannot be told whether they were durable: the next start writes them anew.
+    // Of the journal's last records it is not known whether they were durable: the next start writes them anew.
     drop(Server::start_on(&[&a, &b], &[]).unwrap());
     assert!(files(&a).len() > 6, "{:?}", files(&a));
     let mut flips = flip_everywhere(&a, &b, &made, 0);
@@ -261,7 +261,7 @@ fn a_journal_with_a_bad_middle_is_served_around_it_and_told() {
         assert_eq!(server.batch(SOURCE, n as u64, series, samples).0, 200);
     }
     server.kill();
-    // Told by its word: the server's own batches are between those of the test, and large.
+    // Found by its word: the server's own batches are between those of the test, and large.
     let needle = b"word 020";
     let held = |file: &PathBuf| {
         let bytes = std::fs::read(top.path().join(file)).unwrap();

@@ -306,7 +306,7 @@ fn a_certificate_is_replaced_while_serving() {
         }
     };
     ask();
-    // The next certificate is of another authority, which curl is then told.
+    // The next certificate is of another authority, which curl then gets.
     let next = Authority::new();
     next.certify(guarded.files.path(), "server", ExtendedKeyUsagePurpose::ServerAuth);
     let path = guarded.file("next-ca.pem");

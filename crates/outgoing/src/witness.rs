@@ -1,4 +1,4 @@
-//! TLS that goes on whatever the certificate is, for those who want to tell what it is, or do not care.
+//! TLS that goes on whatever the certificate is, for those who want to know what it is, or do not care.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

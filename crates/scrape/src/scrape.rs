@@ -137,7 +137,7 @@ impl Scrape {
         }
     }
 
-    /// Stores what was fetched, or that nothing was, and tells of it.
+    /// Stores what was fetched, or that nothing was, and reports on it.
     async fn scraped(&mut self, fetched: Result<Answer, Failure>, from: u64, due_ns: i64) {
         let clock = self.context.door.clock;
         let took_ns = clock.now().saturating_sub(from);

@@ -10,7 +10,7 @@ const FREE: &str = "ogive_disk_free_bytes";
 const SIZE: &str = "ogive_disk_size_bytes";
 const FILES: &str = "ogive_disk_free_files";
 
-/// The series and what they tell.
+/// The series and what they mean.
 pub const HELP: [(&str, &str); 3] = [
     (FREE, "Bytes that can still be written to the file system of a directory."),
     (SIZE, "Bytes of the file system of a directory."),

@@ -126,7 +126,7 @@ impl ogive_store::Clock for Time {
 /// What the store measures, into the server's recorders.
 struct Heard {
     meters: Arc<Meters>,
-    /// Why blocks could not be written, as it was last told; none when they were.
+    /// Why blocks could not be written, as it was last reported; none when they were.
     flush_problem: Mutex<Option<String>>,
     /// Requests without times that were stored before this start.
     arrivals: Mutex<Vec<(SourceId, u64)>>,

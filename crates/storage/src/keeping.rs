@@ -1,4 +1,4 @@
-//! What `ogive serve` is told about keeping: how long, how much, which rollups.
+//! The settings of `ogive serve` for retention: how long, how much, which rollups.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use ogive_store::{Class, Keep, Retention};
 use ogive_text::duration::seconds_or_units_ms;
 use ogive_text::size;
 
-/// What the store is told beside its directories.
+/// What the store is given beside its directories.
 #[derive(Clone, Debug, Default)]
 pub struct Keeping {
     /// How long data is kept, and how much of it.

@@ -120,7 +120,7 @@ impl Findings {
         self.state().all.len()
     }
 
-    /// Forgets those up to the number `up_to`; tells how many.
+    /// Forgets those up to the number `up_to`; returns how many.
     ///
     /// # Errors
     /// The disk's; then nothing is forgotten.
@@ -187,7 +187,7 @@ impl State {
 }
 
 impl StoredFinding {
-    /// Makes it concern what another does too; tells whether that is more.
+    /// Makes it concern what another does too; returns whether that is more.
     fn widen(&mut self, tenant: Option<&Tenant>, range: TimeRange, silent: bool) -> bool {
         let before = self.clone();
         if self.tenant.as_ref() != tenant {

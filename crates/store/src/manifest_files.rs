@@ -130,7 +130,7 @@ impl Manifest {
     }
 
     /// Gives blocks that this manifest does not name, though a newer one may have, names under which nobody removes them,
-    /// and sees to it that their ids are not used again. Tells which.
+    /// and sees to it that their ids are not used again. Returns which.
     fn set_aside(&mut self, disk: &dyn Disk, directory: &Path) -> Result<Vec<String>, Error> {
         let mut reported = Vec::new();
         for path in disk.list(directory)? {

@@ -61,7 +61,7 @@ pub fn add(one: &mut SeriesData, other: SeriesData) -> Clash {
     let delta = other.meta.temporality == Temporality::Delta;
     let width_ms = if one.rollup_ms == other.rollup_ms { None } else { Some(other.meta.width_ms) };
     merge_meta(&mut one.meta, other.meta);
-    // Where cells of two widths meet, the later ones tell how wide the newest is.
+    // Where cells of two widths meet, the later ones show how wide the newest is.
     one.meta.width_ms = width_ms.unwrap_or(one.meta.width_ms);
     one.rollup_ms = one.rollup_ms.max(other.rollup_ms);
     match one.meta.kind {

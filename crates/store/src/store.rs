@@ -420,7 +420,7 @@ impl Store {
         self.findings.list()
     }
 
-    /// Forgets the findings up to the number `up_to`; tells how many. Answers warn of them no more.
+    /// Forgets the findings up to the number `up_to`; returns how many. Answers warn of them no more.
     ///
     /// # Errors
     /// The disk's; then none is forgotten.

@@ -9,7 +9,7 @@ use twox_hash::XxHash3_128;
 pub struct Key(pub(crate) u128);
 
 impl Key {
-    /// The key of one part; `salt` tells uses of the same bytes apart.
+    /// The key of one part; `salt` distinguishes uses of the same bytes.
     #[must_use]
     pub fn new(salt: u64, part: &[u8]) -> Self {
         Self(XxHash3_128::oneshot_with_seed(salt, part))

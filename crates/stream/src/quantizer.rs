@@ -224,7 +224,7 @@ impl Quantizer {
         self.slots.len()
     }
 
-    /// The series that is called `key`; `define` tells what it is the first time.
+    /// The series that is called `key`; `define` shows what it is the first time.
     ///
     /// # Errors
     /// What `define` refuses.

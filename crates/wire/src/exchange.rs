@@ -108,7 +108,7 @@ pub struct Exchange {
     pub key: Key,
     /// What was asked for: `GET /index.html`, `SELECT`, `Produce`.
     pub op: String,
-    /// What tells operations of one `op` apart, bounded and without values: a statement's fingerprint, a topic. Empty when `op` says it all.
+    /// What distinguishes operations of one `op`, bounded and without values: a statement's fingerprint, a topic. Empty when `op` says it all.
     pub detail: String,
     /// What was answered: `200`, `ok`, an error's code.
     pub status: String,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::run::Failure;
 
-/// 16 MiB: what a script may tell, a MiB, at six bytes for each in JSON, with room for what stands between.
+/// 16 MiB: what a script may report, a MiB, at six bytes for each in JSON, with room for what stands between.
 pub(super) const PART_BYTES_MAX: usize = 16 << 20;
 
 /// A script to run, which follows in a part of its own.

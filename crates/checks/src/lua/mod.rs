@@ -1,4 +1,4 @@
-//! Checks written in Lua (LuaJIT in its GC64 mode): a script asks what it likes and tells what it found (docs/checks.md).
+//! Checks written in Lua (LuaJIT in its GC64 mode): a script measures what it likes and reports what it found (docs/checks.md).
 //!
 //! - `message`: what server and process say to each other; `process`: the server's side of it; `worker`: the process;
 //!   `world`: what the script reaches in it.

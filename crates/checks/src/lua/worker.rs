@@ -63,7 +63,7 @@ fn run_all(queue: &Receiver<(Vec<u8>, Vec<u8>)>, network: &Arc<Network>, handle:
         let mut message = Vec::new();
         let put = |message: &mut Vec<u8>, done: &ScriptOutcome| put_part(message, &serde_json::to_vec(done)?);
         let written = put(&mut message, &done).or_else(|error| {
-            let failure = Failure::new(Reason::Limit, format!("what the script tells cannot be sent: {error}"));
+            let failure = Failure::new(Reason::Limit, format!("what the script reports cannot be sent: {error}"));
             put(&mut message, &ScriptOutcome { figures: Vec::new(), failure: Some(failure) })
         });
         let sent = written.and_then(|()| output.write_all(&message)).and_then(|()| output.flush());

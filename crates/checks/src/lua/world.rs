@@ -3,7 +3,7 @@
 //! Invariants: a script reaches nothing but the functions of this module: no files, no processes, no other modules, no bytecode, no
 //! `ffi`, no just-in-time compiler (which would not see the limit of time). Patterns are regular expressions in linear time.
 //! Limits: the time and the memory of the [`Job`], [`FIGURES_MAX`], [`CALLS_MAX`]. What the functions of this module hold beside
-//! the script's own memory: [`TOLD_BYTES_MAX`], [`ANSWER_BYTES_MAX`], [`JSON_BYTES_MAX`], [`TEXT_BYTES_MAX`].
+//! the script's own memory: [`REPORT_BYTES_MAX`], [`ANSWER_BYTES_MAX`], [`JSON_BYTES_MAX`], [`TEXT_BYTES_MAX`].
 //! Failure: a script that fails or is stopped is a run that failed. Who gets around the hook that stops it is killed with the process.
 
 use std::cell::{Cell, RefCell};
@@ -31,8 +31,8 @@ use ogive_outgoing::{AGENT, Origin, authority, target};
 
 /// 1,000 figures and texts of a run.
 const FIGURES_MAX: usize = 1_000;
-/// 1 MiB of names, labels and texts that a run tells.
-const TOLD_BYTES_MAX: usize = 1 << 20;
+/// 1 MiB of names, labels and texts that a run reports.
+const REPORT_BYTES_MAX: usize = 1 << 20;
 /// 4 MiB of JSON: some pages together.
 const JSON_BYTES_MAX: usize = 4 << 20;
 /// 32 MiB of texts in which matches are looked for at once.
@@ -263,7 +263,7 @@ impl World {
     fn tell(&self, metric: String, more: Option<Table>, value: Value) -> mlua::Result<()> {
         let mut reported = self.reported.borrow_mut();
         if reported.len() >= FIGURES_MAX {
-            return Err(limit(format!("the script tells more than {FIGURES_MAX} values")));
+            return Err(limit(format!("the script reports more than {FIGURES_MAX} values")));
         }
         let (mut unit, mut labels) = (String::new(), Vec::new());
         if let Some(more) = more {
@@ -283,8 +283,8 @@ impl World {
         let words = if let Value::Text(words) = &value { words.len() } else { 0 };
         let of_labels: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
         let bytes = self.reported_bytes.get() + metric.len() + unit.len() + words + of_labels;
-        if bytes > TOLD_BYTES_MAX {
-            return Err(limit(format!("the script tells more than {TOLD_BYTES_MAX} bytes")));
+        if bytes > REPORT_BYTES_MAX {
+            return Err(limit(format!("the script reports more than {REPORT_BYTES_MAX} bytes")));
         }
         self.reported_bytes.set(bytes);
         reported.push(Figure { metric, unit, labels, value });

@@ -8,7 +8,7 @@
 //! `ln(1e8) m` is 1e-8; for exchangeable gaps the chance that the next exceeds the largest of n is at most 1/(n+1), and
 //! the factor 1.5 above that is a heuristic.
 
-/// Gaps before a cadence is believed: fewer do not tell a periodic series from an irregular one.
+/// Gaps before a cadence is believed: fewer do not distinguish a periodic series from an irregular one.
 pub const GAPS_MIN: u32 = 16;
 
 /// The largest gap is that of the last 64 to 128 gaps: two windows of 64, the older one forgotten as a third begins.

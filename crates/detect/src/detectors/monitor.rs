@@ -20,7 +20,7 @@ use super::silence::{Family, Member, Pair, Presence};
 
 /// Labels that name who sends a series, the first of them that it has.
 pub const SOURCE_LABELS: [&str; 6] = ["source", "instance", "service_instance_id", "host", "pod", "job"];
-/// More findings of one kind, of one source in one step, are told as one.
+/// More findings of one kind, of one source in one step, are reported as one.
 pub const ALONE_MAX: usize = 5;
 /// A day: what was silent for longer does not exist any more.
 pub const FORGOTTEN_MS: i64 = 86_400_000;
@@ -109,7 +109,7 @@ impl Hasher for Unhashed {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The golden ratio in 64 bits: its multiples differ in their high bits, which the table tells entries apart by.
+        // The golden ratio in 64 bits: its multiples differ in their high bits, which the table distinguishes entries by.
         self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

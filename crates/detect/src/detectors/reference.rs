@@ -82,7 +82,7 @@ impl Learner {
     }
 }
 
-/// Hours of a week that are told apart: 24 of Monday to Friday, 24 of Saturday and Sunday.
+/// Hours of a week that are distinguished: 24 of Monday to Friday, 24 of Saturday and Sunday.
 const HOURS: usize = 48;
 /// Levels of an hour.
 const WIDTH: usize = 6;

@@ -27,7 +27,7 @@ pub enum Entry {
 pub struct Interval {
     /// Whose it is.
     pub tag: Option<String>,
-    /// Where it begins, in seconds since 1970 if the log tells, else since the log's own beginning.
+    /// Where it begins, in seconds since 1970 if the log says, else since the log's own beginning.
     pub start: f64,
     /// How long it is, in seconds.
     pub length: f64,
@@ -77,7 +77,7 @@ impl Log {
         self.interval(line).map(|interval| Entry::Interval(Box::new(interval)))
     }
 
-    /// Takes the times that a comment tells.
+    /// Takes the times that a comment gives.
     fn times(&mut self, comment: &str) -> Result<(), Error> {
         for (name, time) in [("[StartTime:", &mut self.start), ("[BaseTime:", &mut self.base)] {
             if let Some(rest) = comment.strip_prefix(name) {

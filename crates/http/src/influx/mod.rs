@@ -140,7 +140,9 @@ impl Whole for Message {
                 (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
             };
         }
-        Err(Failed::Refused(ApiError::unavailable("the request could not be told from older ones; send it again")))
+        Err(Failed::Refused(ApiError::unavailable(
+            "whether the request is a repeated one is not known yet; send it again",
+        )))
     }
 
     fn joined(first: Outcome, second: Outcome) -> Outcome {
@@ -168,7 +170,7 @@ async fn store(message: &Message, found: Found, frame: Vec<u8>, way: &OnTheWay) 
     Ok(Some(outcome))
 }
 
-/// Adds the lines of which a sample was rejected, and tells how many they are.
+/// Adds the lines of which a sample was rejected, and returns how many they are.
 fn rejected(verdict: &Verdict, lines: &[usize], wrong: &mut Vec<(usize, String)>) -> u64 {
     let (mut count, mut last) = (0, 0);
     for (sample, reason) in &verdict.rejected {

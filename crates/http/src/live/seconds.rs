@@ -22,7 +22,7 @@ use super::super::resolution::Told;
 use super::super::shape::is_grouped;
 use ogive_storage::live::Known;
 
-/// 1,000 series of numbers: 100 KB of JSON a second; more are lines that nobody tells apart.
+/// 1,000 series of numbers: 100 KB of JSON a second; more are lines that nobody distinguishes.
 const VALUES_MAX: usize = 1_000;
 
 /// 2,000,000 samples: two minutes of 16,000 series.

@@ -130,7 +130,7 @@ pub(super) fn unknown_call(headers: &HeaderMap, message: &str) -> Option<Respons
 async fn post(app: App, signal: Signal, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
     let form = Form::of(request.headers());
-    // What is of no known form is told so in the one that most senders read.
+    // A body of no known form is answered in the form that most senders read.
     let told = *form.as_ref().unwrap_or(&Form::Protobuf);
     let arrived = match form {
         Ok(form) => arrived(&app, signal, form, request, &mut way).await,
@@ -364,7 +364,9 @@ impl Message {
                 (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
             };
         }
-        Err(Failed::Refused(ApiError::unavailable("the request could not be told from older ones; send it again")))
+        Err(Failed::Refused(ApiError::unavailable(
+            "whether the request is a repeated one is not known yet; send it again",
+        )))
     }
 
     /// Points that say that nothing was recorded are counted once the rest is stored: until then they may come again, or in parts.

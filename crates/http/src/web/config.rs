@@ -27,7 +27,7 @@ pub(super) struct Current {
     pub(super) tls: Option<Arc<rustls::ServerConfig>>,
     pub(super) headers: Arc<HeaderMap>,
     pub(super) protection: Protection,
-    /// The bytes that it was made of, to tell whether they changed.
+    /// The bytes that it was made of, to know whether they changed.
     pub(super) made_of: [u8; 32],
 }
 
@@ -87,7 +87,7 @@ fn parse(path: &Path, bytes: &[u8]) -> anyhow::Result<File> {
     serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
 }
 
-/// Tells whether anything changed in the file or in those that it names: equal bytes have equal fingerprints, and what cannot be read
+/// Returns whether anything changed in the file or in those that it names: equal bytes have equal fingerprints, and what cannot be read
 /// has one too.
 pub(super) fn fingerprint(path: &Path, read_file: ReadFile) -> [u8; 32] {
     let mut context = ring::digest::Context::new(&SHA256);

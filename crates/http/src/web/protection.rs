@@ -1,4 +1,4 @@
-//! What a web configuration protects, so that a running server can tell when a new one protects less.
+//! What a web configuration protects, so that a running server can see when a new one protects less.
 //!
 //! A file that was emptied, cut off in the middle or half written is often still a valid configuration: one without TLS, without
 //! logins, or in which a user has lost the entry that held them to a tenant.

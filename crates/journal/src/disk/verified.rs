@@ -107,7 +107,7 @@ pub fn read_twinned<T, E: From<Error>>(
     })
 }
 
-/// Overwrites `place` with `bytes`, which are good, in every copy that `check` refuses; tells whether all are good now.
+/// Overwrites `place` with `bytes`, which are good, in every copy that `check` refuses; returns whether all are good now.
 pub fn heal_from<T, E: From<Error>>(
     file: &dyn DiskFile,
     place: &Range<u64>,

@@ -222,7 +222,7 @@ impl Histograms<'_> {
 }
 
 impl HistogramRow<'_> {
-    /// Gives each bin to `visit`, those below zero first, ascending by distance from zero, and then tells the counts of the zero bin and
+    /// Gives each bin to `visit`, those below zero first, ascending by distance from zero, and then gives the counts of the zero bin and
     /// of what is not a number. `None` when the bytes are no bins, whatever was given before. Whether the scheme has such a
     /// bin is not looked at.
     #[inline]

@@ -1,6 +1,6 @@
 //! What is known of this host's clock, for `ogive clock` and for the server's own series.
 //!
-//! Failure: what a host does not tell (no sysfs in a container, no second CPU) is `None`, and is shown as unknown.
+//! Failure: what a host does not say (no sysfs in a container, no second CPU) is `None`, and is shown as unknown.
 
 pub mod cost;
 pub mod read;
@@ -11,7 +11,7 @@ use ogive_probe::{Clock, Mode, OsReason};
 /// What the kernel says of its clock sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
-    /// The one in use; `None` where the kernel does not tell.
+    /// The one in use; `None` where the kernel does not say.
     pub current: Option<String>,
     /// Those that it could use.
     pub available: Vec<String>,
@@ -26,7 +26,7 @@ impl Kernel {
     }
 
     /// Whether it is one of the slow ones that the kernel takes when it has given the processor's counter up: a read of them
-    /// leaves the processor, and takes about a microsecond. `None` where the kernel does not tell.
+    /// leaves the processor, and takes about a microsecond. `None` where the kernel does not say.
     pub fn is_slow(&self) -> Option<bool> {
         self.current.as_deref().map(|name| matches!(name, "hpet" | "acpi_pm" | "pit" | "jiffies" | "refined-jiffies"))
     }

@@ -37,7 +37,7 @@ pub trait Visit {
 }
 
 impl Read {
-    /// What `ogive clock` and the server's series tell the cost of.
+    /// What `ogive clock` and the server's series give the cost of.
     pub const COSTS: [Self; 9] = [
         Self::Ticks,
         Self::TicksOrdered,

@@ -17,7 +17,7 @@ use ogive_door::own_value::OwnValue;
 /// Messages of the kernel about its clocks, as texts.
 pub const EVENTS: &str = "ogive_clock_event";
 
-/// Own series and what they tell.
+/// Own series and what they mean.
 pub const HELP: [(&str, &str); 16] = [
     (EVENTS, "What the kernel logs about its clocks: a counter marked as unstable, another clock source."),
     ("ogive_clock_info", "1 for the clock in use: the counter, the kernel's clock source, and which of them is read."),

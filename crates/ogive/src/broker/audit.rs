@@ -1,8 +1,8 @@
 //! Who changed the configuration, when, and what differs: a text in the series [`METRIC`], through the spool like all data.
 //!
-//! Format: the first line tells what made the broker read it, whose the file is and when it was written; each further line is a key that is new (`+`), gone
+//! Format: the first line shows what made the broker read it, whose the file is and when it was written; each further line is a key that is new (`+`), gone
 //! (`-`) or has another value (`~`).
-//! Invariants: a difference is told once: what was told last is kept beside the spool. No secret is in either: the broker's own are in
+//! Invariants: a difference is reported once: what was reported last is kept beside the spool. No secret is in either: the broker's own are in
 //! files, and what may be one in a check stands without its value ([`SECRET_KEYS`]).
 
 use std::path::Path;
@@ -21,12 +21,12 @@ use ogive_door::differences::{differences, shown};
 /// The metric of the texts.
 const METRIC: &str = "ogive_config_change";
 
-/// Tells how `config`, of the file at `path`, differs from what was told last. A spool that takes nothing now hears it with the
+/// Records how `config`, of the file at `path`, differs from the last one recorded. A spool that takes nothing now hears it with the
 /// next start or reload: a full disk keeps no broker from bringing away what it holds.
 /// `by`: what made the broker read it.
 pub(super) fn tell(door: &Door, broker: &Broker, (path, by): (&Path, &str), config: &Config) {
     if let Err(error) = changed(door, broker, (path, by), config) {
-        tracing::warn!("how the configuration changed is told later: {error:#}");
+        tracing::warn!("the change of the configuration is recorded later: {error:#}");
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// A broker.toml with checks in it: their passwords were told as series to every destination, and stood beside the spool.
+    /// A broker.toml with checks in it: their passwords were reported as series to every destination, and stood beside the spool.
     #[test]
     fn secrets_of_checks_are_not_told() {
         let text = "name = 'edge'\n[spool]\ndirectory = '/x'\n[[check]]\nname = 'a.b'\nkind = 'redis'\npassword = 'hunter2'\n\

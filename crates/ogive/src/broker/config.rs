@@ -1,6 +1,6 @@
 //! broker.toml: the listeners under the names of `ogive serve`'s options, the spool, the destinations.
 //!
-//! Invariants: a file is taken whole or not at all; a key that is not known is a mistake, told with its line and what was
+//! Invariants: a file is taken whole or not at all; a key that is not known is a mistake, reported with its line and what was
 //! probably meant.
 //! Limits: those of `ogive serve -c`'s file, [`DESTINATIONS_MAX`], [`ENDPOINTS_MAX`], [`CONNECTIONS_MAX`], [`REQUEST_BATCHES_MAX`].
 
@@ -281,7 +281,7 @@ pub(crate) struct Config {
     pub(crate) destinations: Vec<Destination>,
     /// The checks of the file itself.
     pub(crate) checks: checks::Config,
-    /// Every key with its value, for who tells what changed.
+    /// Every key with its value, for reports of what changed.
     pub(crate) flat: Vec<(String, String)>,
 }
 

@@ -29,7 +29,7 @@ use super::way::Way;
 const SLEEP: Duration = Duration::from_secs(1);
 /// 10 s of acknowledgements make a rate.
 const RATE_SECONDS: usize = 10;
-/// 16 gaps that were told are shown; the destination itself has them all.
+/// 16 gaps that were reported are shown; the destination itself has them all.
 const TOLD_MAX: usize = 16;
 
 /// Rings when there is something new to send.
@@ -388,7 +388,7 @@ impl Destination {
         state.figures.problem = Some((self.around.now_ms(), problem));
     }
 
-    /// Tells a problem once, until there is another or a minute has passed.
+    /// Reports a problem once, until there is another or a minute has passed.
     fn tell(&self, state: &mut State, problem: String) {
         let now_ms = self.around.now_ms();
         let is_known =
@@ -399,7 +399,7 @@ impl Destination {
         }
     }
 
-    /// Writes the cursor if it changed; tells the position below which the destination needs nothing any more.
+    /// Writes the cursor if it changed; returns the position below which the destination needs nothing any more.
     pub(super) fn save(&self) -> anyhow::Result<u64> {
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(snapshot) = self.state().delivery.to_save() else { return Ok(self.state().delivery.saved_floor()) };
@@ -424,7 +424,7 @@ impl Destination {
         let records = state.delivery.give_up(&self.around.board, &RealDisk, segment, made);
         if records > 0 {
             let reason = why.as_str();
-            self.tell(&mut state, format!("{records} batches were given up ({reason}); ogive_gap tells which series"));
+            self.tell(&mut state, format!("{records} batches were given up ({reason}); ogive_gap names the series"));
         }
     }
 }

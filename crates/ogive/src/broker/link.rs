@@ -2,7 +2,7 @@
 //!
 //! Several batches go in one request, and each has its own answer. Who refuses such a body gets one at a time.
 //!
-//! Limits: [`ANSWER_BYTES_MAX`], and those of [`Client`], which tells what an answer means.
+//! Limits: [`ANSWER_BYTES_MAX`], and those of [`Client`], which shows what an answer means.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -90,7 +90,7 @@ impl Link {
         self.to.lock().unwrap_or_else(PoisonError::into_inner).retain(|address, _| is_kept(address));
     }
 
-    /// Sends frames to an endpoint; tells what it said of each, and the bytes of the bodies.
+    /// Sends frames to an endpoint; returns what it said of each, and the bytes of the bodies.
     pub(super) fn send(&self, target: &Target, frames: &[Arc<[u8]>], now_ns: u64) -> (Vec<Outcome>, usize) {
         let url = format!("{}/v1/batch", target.url.trim_end_matches('/'));
         let to = Target { url: url.clone(), ..*target };

@@ -215,7 +215,7 @@ fn known_end(cursors: &Path) -> anyhow::Result<u64> {
         if path.extension().is_some_and(|ending| ending == "cursor") {
             match Cursor::read(&RealDisk, &path) {
                 Ok(cursor) => end = end.max(cursor.map_or(0, |cursor| cursor.done.end())),
-                // Its destination tells when it is opened.
+                // Its destination shows when it is opened.
                 Err(ogive_broker::Error::Cursor { .. }) => {}
                 Err(error) => return Err(error.into()),
             }

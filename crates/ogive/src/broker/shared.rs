@@ -26,7 +26,7 @@ pub(super) struct Broker {
     pub(super) fsync_failures: AtomicU64,
     pub(super) series: AtomicU64,
     pub(super) ended: AtomicBool,
-    /// Why cursors are not saved, as it was told.
+    /// Why cursors are not saved, as it was reported.
     pub(super) problem: Mutex<Option<String>>,
     /// What cursors need on a full disk is laid by. Held while a batch is written, so that none takes that room.
     pub(super) reserved: Mutex<bool>,
@@ -60,7 +60,7 @@ impl Broker {
         &self.around.bell
     }
 
-    /// Saves every cursor, and tells the position below which nobody needs anything. A destination whose cursor cannot be
+    /// Saves every cursor, and returns the position below which nobody needs anything. A destination whose cursor cannot be
     /// written holds its segments.
     pub(super) fn save(&self) -> u64 {
         // A list that changes meanwhile could hide who needs most.
@@ -126,7 +126,7 @@ impl Broker {
         is_there
     }
 
-    /// Tells why cursors are not saved, once for each reason.
+    /// Logs why cursors are not saved, once for each reason.
     pub(super) fn tell(&self, problem: Option<String>) {
         let mut told = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(problem) = problem.as_ref().filter(|problem| told.as_ref() != Some(*problem)) {

@@ -1,10 +1,10 @@
 //! The spool as the listeners see it: a backend that acknowledges when a batch is durable here.
 //!
 //! Invariants: a reply comes after the fsync; batches that wait together become durable with one.
-//! Threads: one writer owns the spool; it also gives up what is beyond the limits. A keeper saves the cursors and tells the
+//! Threads: one writer owns the spool; it also gives up what is beyond the limits. A background thread saves the cursors and tells the
 //! writer which segments nobody needs.
 //! Limits: [`QUEUE_BATCHES`] and [`QUEUE_BYTES_MAX`] wait, [`GROUP_BYTES_MAX`] in a group. More is answered 429.
-//! Failure: a full disk is told to who sends; a failed fsync refuses the whole group.
+//! Failure: a full disk is reported to senders; a failed fsync refuses the whole group.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -204,7 +204,7 @@ impl AgeClock {
         Self { at_ms: newest_ms.unwrap_or(wall_ms).min(wall_ms), looked_ns: now_ns, is_told: false }
     }
 
-    /// Milliseconds since 1970; and whether it was not told yet that the wall clock is far ahead.
+    /// Milliseconds since 1970; and whether it was not reported yet that the wall clock is far ahead.
     fn look(&mut self, (now_ns, wall_ms): (u64, i64)) -> (i64, bool) {
         let passed_ms = now_ns.saturating_sub(self.looked_ns) / 1_000_000;
         if passed_ms > 0 {
@@ -230,7 +230,7 @@ struct Writer {
     broker: Arc<Broker>,
     meters: Arc<Meters>,
     commands: Receiver<Command>,
-    /// Why limits could not be kept, as it was last told.
+    /// Why limits could not be kept, as it was last reported.
     problem: Option<String>,
 }
 

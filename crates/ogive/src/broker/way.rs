@@ -62,7 +62,7 @@ impl Way {
         }
     }
 
-    /// Sends frames to an endpoint; tells for each what was said, and the bytes of the bodies.
+    /// Sends frames to an endpoint; returns for each what was said, and the bytes of the bodies.
     pub(super) fn send(
         &self,
         target: &Target,

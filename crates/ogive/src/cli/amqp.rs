@@ -36,7 +36,7 @@ pub(crate) enum Amqp {
         /// The file; standard input without one.
         file: Option<PathBuf>,
     },
-    /// Publishes made batches as fast as the server confirms them and tells how many a second; with --server also how many a second an
+    /// Publishes made batches as fast as the server confirms them and prints how many a second; with --server also how many a second an
     /// `ogive serve` that reads the queue stores.
     Bench(bench::Bench),
 }

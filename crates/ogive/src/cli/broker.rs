@@ -104,7 +104,7 @@ fn picture(state: &Value, terminal: &Terminal) -> String {
         if gaps["made_total"].as_u64().unwrap_or(0) > 0 {
             let waiting = gaps["waiting"].as_array().map_or(0, Vec::len);
             out += &format!(
-                "  given up: {} samples of {} batches in {} gaps, {waiting} not yet told\n",
+                "  given up: {} samples of {} batches in {} gaps, {waiting} not yet reported\n",
                 number(&gaps["samples_total"]),
                 number(&gaps["batches_total"]),
                 number(&gaps["made_total"])
@@ -165,7 +165,7 @@ mod tests {
         let expected = format!("  old {}{} new", "#".repeat(10), "+".repeat(30));
         assert_eq!(lines[3], expected);
         assert_eq!(lines[6], format!("  old {} new", ".".repeat(40)));
-        assert!(lines[7].contains("1,000 samples of 3 batches in 2 gaps, 1 not yet told"), "{text}");
+        assert!(lines[7].contains("1,000 samples of 3 batches in 2 gaps, 1 not yet reported"), "{text}");
         assert!(lines[8].contains("no answer") && !text[..200].contains("no answer"), "{text}");
     }
 }

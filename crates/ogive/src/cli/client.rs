@@ -49,7 +49,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Tells the user, and gives the exit code.
+    /// Prints it for the user, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(message) => {

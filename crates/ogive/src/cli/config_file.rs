@@ -3,7 +3,7 @@
 //! Invariants: what the command line says wins over the environment, that over the file, that over the defaults. A key is the
 //! name of an option, `scrub-rate` or `scrub_rate`; a table's name stands before the names in it, so that `samples` in `[query]` is `query-samples`.
 //! Limits: [`FILE_BYTES_MAX`]; tables in tables to a depth of [`DEPTH_MAX`].
-//! Failure: every mistake is told with its line, and what was probably meant.
+//! Failure: every mistake is reported with its line, and what was probably meant.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -207,7 +207,7 @@ fn scalar(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// Whether the option takes its values, told by the same code that reads the command line.
+/// Whether the option takes its values, decided by the same code that reads the command line.
 fn check(serve: &Command, entry: &Entry) -> Result<(), String> {
     let alone = serve.clone().mut_args(|argument| argument.env(Resettable::Reset));
     let arguments = std::iter::once("serve".to_owned()).chain(entry.arguments());
@@ -306,7 +306,7 @@ mod tests {
         check("query-series = 1\n[query]\nseries = 2", &["line 3", "line 1 already"]);
         check("a = 1\nb = \n", &["line 2"]);
         check("a = 1\na = 2\n", &["line 2", "duplicate"]);
-        // Each is told, in the order of the lines.
+        // Each is reported, in the order of the lines.
         assert_eq!(said("retention = 'soon'\nlistne = 1\ndegraded = 1").lines().count(), 3);
     }
 

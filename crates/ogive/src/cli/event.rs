@@ -1,4 +1,4 @@
-//! `ogive event`: tells a server that something happened, as a mark on every picture of its page.
+//! `ogive event`: reports to a server that something happened, as a mark on every picture of its page.
 
 use std::process::ExitCode;
 

@@ -17,7 +17,7 @@ const ROWS_MIN: usize = 4;
 const BIN_WIDEST: f64 = 0.095_310_179_804_324_86;
 /// More moments than an answer has points: times that are almost the same make no millions of them.
 const MOMENTS_MAX: f64 = 11_000.0;
-/// Series that are told apart; the others are drawn alike.
+/// Series that are distinguished; the others are drawn alike.
 const COLORS: [u8; 6] = [39, 208, 76, 197, 141, 220];
 const MARKS: [char; 6] = ['*', 'o', 'x', '+', '#', '@'];
 /// From few to many.

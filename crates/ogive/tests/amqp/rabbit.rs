@@ -16,7 +16,7 @@ pub(crate) struct Rabbit {
     directory: PathBuf,
     pub(crate) port: u16,
     tls_port: Option<u16>,
-    /// Of Erlang's distribution, by which it is told what to do.
+    /// Of Erlang's distribution, by which it gets its commands.
     other_port: u16,
     /// Of the daemon that knows where Erlang's nodes are.
     mapper_port: u16,

@@ -408,7 +408,7 @@ impl Calibrator {
         }
     }
 
-    /// Tells that `segment` is published and that the counter, read afterwards, was at `ticks_after`.
+    /// Reports that `segment` is published and that the counter, read afterwards, was at `ticks_after`.
     ///
     /// Between the segment's start and its publication, readers were on the old line. If the new one is slower, the
     /// gap that opened is how far a reader may have seen time go back: it is counted, and closed by the segment that

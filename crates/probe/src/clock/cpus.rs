@@ -1,4 +1,4 @@
-//! Do the counters of all CPUs show the same? Stamps handed to and fro between pinned threads tell.
+//! Do the counters of all CPUs show the same? Stamps handed to and fro between pinned threads show it.
 //!
 //! A stamp handed from CPU a to b arrives after a delay plus the offset of b's counter, one handed back after a delay minus it.
 //! Over many handoffs the smallest of each is the quickest way there is, so half of their difference is the offset.

@@ -1,4 +1,4 @@
-//! Does a counter that the kernel has given up still keep time? A clock that nothing slews tells.
+//! Does a counter that the kernel has given up still keep time? A clock that nothing slews shows it.
 //!
 //! The kernel marks a counter as unstable for good when it once differed from a slow clock by 62.5 us in half a second, which a
 //! busy host or hypervisor brings about by delaying the watchdog. The counter itself is then mostly sound, and the host is the

@@ -1,4 +1,4 @@
-//! What surrounds the counter: the kernel's opinion of it, its cost, suspends, and what the hypervisor tells.
+//! What surrounds the counter: the kernel's opinion of it, its cost, suspends, and what the hypervisor reports.
 //!
 //! *Invariants*: no verdict is for ever. Each look asks everything again that can change: the clock source, the suspended time
 //! and the hypervisor's page each quarter of a second, the cost of reading each minute; a counter that was given up is taken again when its reason is gone.

@@ -1,4 +1,4 @@
-//! What the calibration tells about itself: figures that one thread writes and everybody may read.
+//! What the calibration reports about itself: figures that one thread writes and everybody may read.
 //!
 //! *Threads*: one writer, the calibration's; any number of readers, who never wait. Each figure is whole in itself; a name is
 //! guarded by a version, and a reader that finds it being written again and again takes none. *Invariants*: nothing here is a

@@ -67,7 +67,7 @@ impl Maintainer {
         Self { service: Service::new(inner), generation: FORKS.load(Ordering::Relaxed) }
     }
 
-    /// Takes one sample, publishes what follows from it, and tells when to call again. It takes some microseconds, and each
+    /// Takes one sample, publishes what follows from it, and returns when to call again. It takes some microseconds, and each
     /// minute a tenth of a millisecond; calling it more often does no harm. `None` in a child of fork, where it has no meaning:
     /// the clock there calibrates itself.
     ///

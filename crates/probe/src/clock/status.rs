@@ -49,7 +49,7 @@ pub struct Status {
     pub fallbacks: u64,
     /// Suspends, migrations and restores that were seen.
     pub interruptions: u64,
-    /// True when the hypervisor tells of migrations and restores (a vmclock device).
+    /// True when the hypervisor reports migrations and restores (a vmclock device).
     pub vm_clock: bool,
     /// How many CPUs' counters were compared; 0 before the first comparison.
     pub cpus_compared: u64,

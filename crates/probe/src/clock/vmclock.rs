@@ -1,4 +1,4 @@
-//! What the hypervisor tells of migrations and restores: the vmclock page.
+//! What the hypervisor reports of migrations and restores: the vmclock page.
 //!
 //! *Format*: the vmclock device's page, as Linux publishes it in `include/uapi/linux/vmclock-abi.h` and the UAPI Group specifies it;
 //! little-endian. Read here: magic at 0 (`VCLK`), size u32 at 4, version u16 at 8, the disruption marker u64 at 16, flags u64 at 24,

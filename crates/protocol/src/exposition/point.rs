@@ -25,7 +25,7 @@ pub struct Family<'a> {
     pub name: Cow<'a, str>,
     /// What it is.
     pub kind: MetricKind,
-    /// What it tells.
+    /// What it reports.
     pub help: Cow<'a, str>,
     /// Its unit, when one is named.
     pub unit: Cow<'a, str>,

@@ -1,4 +1,4 @@
-//! The batch of a request on its way: series by what tells them apart on the wire, samples with the points they came from.
+//! The batch of a request on its way: series by what distinguishes them on the wire, samples with the points they came from.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -28,7 +28,7 @@ pub(super) struct Builder<'k> {
     room: Room,
 }
 
-/// What tells a series from others: everything on the wire that its labels are made of, as one number.
+/// What distinguishes a series from others: everything on the wire that its labels are made of, as one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u128);
 

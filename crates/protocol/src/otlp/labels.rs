@@ -110,7 +110,7 @@ impl<'a> Resource<'a> {
         Ok(Self { message, job, instance: instance.into_owned() })
     }
 
-    /// The bytes that tell it from others.
+    /// The bytes that distinguish it from others.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.message
     }
@@ -135,7 +135,7 @@ impl<'a> Resource<'a> {
         self.each(|name| options.promoted.iter().any(|promoted| promoted == name), pairs)
     }
 
-    /// The labels of its `target_info`, if it has anything to tell and somebody to tell it of.
+    /// The labels of its `target_info`, if it has anything to report and a target to report on.
     pub(super) fn target_info(&self, options: &Options) -> Option<Result<Labels, SeriesError>> {
         if self.job.is_empty() && self.instance.is_empty() {
             return None;

@@ -73,13 +73,13 @@ pub struct Read {
     pub unrecorded: u64,
     /// Log records that have no time of their own.
     pub untimed: u32,
-    /// Samples that nothing of themselves tells from another of the same series and time: delta points without a start, log records.
+    /// Samples that nothing of themselves distinguishes from another of the same series and time: delta points without a start, log records.
     pub fragments: u32,
     /// What is wrong with the first bad samples: index into the batch's, and a sentence.
     pub details: Vec<(u32, String)>,
     /// The series that the batch declares, to be remembered when it is stored whole.
     pub declared: Declared,
-    /// What the request tells of its metrics.
+    /// What the request says of its metrics.
     pub metadata: Vec<Metadata>,
     /// About what it takes in memory.
     pub memory_bytes: usize,

@@ -208,7 +208,7 @@ struct Join<'a> {
     matched: Vec<Steps>,
     /// For many-to-one: the instants at which a signature gave a row of results.
     inserted: HashMap<(usize, usize), Steps>,
-    /// What the last pair of each instant has to tell: one remark is enough, as in Prometheus.
+    /// What the last pair of each instant has to report: one remark is enough, as in Prometheus.
     notes: Vec<Option<Annotation>>,
     delayed: bool,
 }

@@ -93,7 +93,7 @@ fn what_holds_nothing_is_reported_too() {
     assert_eq!(again.jobs, read.jobs, "{reported}");
 }
 
-/// A file that somebody broke is read or refused, and tells where.
+/// A file that somebody broke is read, or refused with the place of the fault.
 #[test]
 fn mutated_files_are_read_or_refused() {
     let mut refused = 0;

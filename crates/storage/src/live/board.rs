@@ -63,9 +63,9 @@ struct State {
     watches: HashMap<u64, Watched>,
     /// The watches of each series.
     of: HashMap<SeriesId, Vec<u64>>,
-    /// By worker, the end of the last second that it has told.
+    /// By worker, the end of the last second that it has emitted.
     told: Vec<i64>,
-    /// End of the last second whose end the shards were told of.
+    /// End of the last second whose end the shards were notified of.
     passed: i64,
 }
 
@@ -97,7 +97,7 @@ impl Board {
         self.closed.subscribe()
     }
 
-    /// A watch of which the shards will be told now; from the first second on that has not passed.
+    /// A watch of which the shards will be notified now; from the first second on that has not passed.
     pub(crate) fn add(&self, id: u64) {
         let mut state = self.state();
         let from = state.passed + 1;
@@ -120,7 +120,7 @@ impl Board {
         self.counts.series.set(state.of.len() as u64);
     }
 
-    /// The shards are told that a second has passed.
+    /// The shards are notified that a second has passed.
     pub(crate) fn pass(&self, second: i64) {
         let mut state = self.state();
         state.passed = state.passed.max(second);
@@ -206,7 +206,7 @@ impl Board {
         });
     }
 
-    /// A worker has told everything up to a second.
+    /// A worker has emitted everything up to a second.
     pub(crate) fn told(&self, worker: usize, second: i64) {
         let mut state = self.state();
         state.told[worker] = state.told[worker].max(second);
@@ -256,7 +256,7 @@ impl Board {
 }
 
 impl State {
-    /// End of the last second that every worker has told: columns are given up to a minute before it.
+    /// End of the last second that every worker has emitted: columns are given up to a minute before it.
     fn closed(&self) -> i64 {
         self.told.iter().copied().min().unwrap_or(0)
     }

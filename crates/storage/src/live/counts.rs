@@ -38,7 +38,7 @@ pub struct Counted {
     pub asked: Count,
     /// Samples that were fed.
     pub(super) fed: Count,
-    /// Fragments of cells that were told before.
+    /// Fragments of cells that were emitted before.
     pub(super) late: Count,
     /// Samples that found a full ring, were refused, or may count twice: their second is read from the store.
     pub(super) doubts: Count,

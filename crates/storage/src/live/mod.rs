@@ -129,7 +129,7 @@ impl Live {
     pub fn watch(self: &Arc<Self>, tenant: &Tenant, query: &str, matchers: &[Matcher]) -> Option<Reading> {
         let store = self.store.upgrade().filter(|_| self.options.live_series > 0)?;
         let key = (tenant.clone(), query.to_owned());
-        // Held until the shards were told: a second that passes meanwhile would be one that they did not hear all of.
+        // Held until the shards were notified: a second that passes meanwhile would be one that they did not hear all of.
         let mut state = self.state();
         if state.has_ended {
             return None;

@@ -85,11 +85,11 @@ impl Rig {
         self.send(self.sequence, def(series, Temporality::Delta), times, Value::Histogram(Box::new(of(values))))
     }
 
-    /// Lets seconds pass, and waits until they are told.
+    /// Lets seconds pass, and waits until they are reported.
     fn pass(&self, second: i64) {
         self.board.pass(EPOCH + second);
         let closed = self.board.closed();
-        // One that finds a full ring is told again; later and later, as those that wait in a ring leave less room in it.
+        // One that finds a full ring is reported again; later and later, as those that wait in a ring leave less room in it.
         for times in 0..120_u64 {
             self.store.pass(Audience::Streams, (EPOCH + second) * 1_000_000_000 + 1);
             for _ in 0..1 << times.min(10) {

@@ -602,7 +602,7 @@ impl Block {
             + usize::from(dictionary.is_some()) * DICTIONARY_BYTES_MAX
     }
 
-    /// Forgets the index until the next question, and tells how many bytes it took.
+    /// Forgets the index until the next question, and returns how many bytes it took.
     pub fn release_index(&self) -> usize {
         let bytes = self.index_bytes();
         *self.index.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -664,7 +664,7 @@ impl Block {
             && self.summary.units.get(entry.unit as usize) == Some(&meta.unit)
     }
 
-    /// Appends the samples of one series inside the selection to `data`; tells whether there are any.
+    /// Appends the samples of one series inside the selection to `data`; returns whether there are any.
     fn append_series(
         &self,
         entry: &Entry,
@@ -719,7 +719,7 @@ impl Block {
         false
     }
 
-    /// Appends the samples of a chunk inside `range` to `data`; tells whether there were any.
+    /// Appends the samples of a chunk inside `range` to `data`; returns whether there were any.
     fn read_chunk(
         &self,
         (chunk, rolled): (&ChunkEntry, bool),
@@ -876,7 +876,7 @@ impl<'a> SeriesReader<'a> {
         Self { block, index, page: None, entries: Vec::new(), known: HashMap::new() }
     }
 
-    /// Makes `series` one of the entries and tells which.
+    /// Makes `series` one of the entries and returns which.
     fn seek(&mut self, series: u32) -> Result<usize, Error> {
         let (number, place, described) = self.index.page_of(series);
         if self.page.is_none_or(|(held, _)| held != number) {

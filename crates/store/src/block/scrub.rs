@@ -72,11 +72,11 @@ impl Look<'_> {
         })
     }
 
-    /// Header, footer with trailer and the sections of the index; tells whether all of them are good somewhere.
+    /// Header, footer with trailer and the sections of the index; returns whether all of them are good somewhere.
     fn frame(&mut self, bytes: u64, path: &Path) -> Result<bool, Error> {
         let header = 0..format::HEADER_BYTES;
         let check = |bytes: &[u8], path: &Path| format::check_header(bytes, path).map(|_| ());
-        // A bad header does not tell whether it is there twice.
+        // A bad header does not show whether it is there twice.
         let twin = format::header_twin(bytes);
         let of = |at: u64| scrub_piece(self.file, at..at + format::HEADER_BYTES, format::check_header).bytes;
         let good = of(0).or_else(|| of(twin?));

@@ -129,7 +129,7 @@ fn ask(disk: &SimulatedDisk, path: &Path) -> Vec<Result<Vec<String>, Error>> {
     answers
 }
 
-/// Every answer is `right` or an error that names the file; tells whether there was an error.
+/// Every answer is `right` or an error that names the file; returns whether there was an error.
 fn right_or_corrupt(disk: &SimulatedDisk, path: &Path, right: &[Result<Vec<String>, Error>], damage: &str) -> bool {
     let answers = ask(disk, path);
     let mut failed = false;

@@ -380,7 +380,7 @@ impl Writer {
     }
 }
 
-/// What a writer asserts of its input. Tells whether it is another piece of the last series.
+/// What a writer asserts of its input. Returns whether it is another piece of the last series.
 fn check_series(data: &SeriesData, last: Option<&(Labels, Kind, i64)>) -> bool {
     let key = (&data.labels, data.meta.kind);
     let times = chunk::sample_times(data);

@@ -65,7 +65,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Lives of `seeds` from `first` on; tells which one fails, and how to run it again.
+/// Lives of `seeds` from `first` on; returns which one fails, and how to run it again.
 fn lives(first: u64, seeds: u64) -> Sums {
     let next = AtomicU64::new(first);
     let work = || {

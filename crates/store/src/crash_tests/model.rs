@@ -13,7 +13,7 @@ use ogive_model::{
 pub(super) const BEGIN_MS: i64 = 1_700_000_000_000;
 /// Two for the default tenant and one for another.
 const SOURCES: u64 = 3;
-/// Names that deletions choose from; marks stay, they tell what was applied.
+/// Names that deletions choose from; marks stay and show what was applied.
 pub(super) const NAMES: [&str; 7] = ["cell", "gauge", "counter", "histogram", "log", "point", "points"];
 /// Every sample of a batch is at most so much later than the batch was made, and its mark is later than all of them.
 const SPAN: i64 = 16;
@@ -91,7 +91,7 @@ impl SentBatch {
             Item { def: delta("point", Kind::Float), start_ms, time_ms, value: Value::Float(value as f64) },
             Item { def: delta("points", Kind::Histogram), start_ms, time_ms, value: Value::Histogram(Box::new(cell)) },
         ];
-        // A fragment beside points, and a counter that tells when it began.
+        // A fragment beside points, and a counter that shows when it began.
         if n % 4 == 1 {
             all.push(Item { start_ms: 0, ..all[0].clone() });
         }

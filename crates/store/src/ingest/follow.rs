@@ -55,7 +55,7 @@ pub struct Followed<'a> {
 pub trait Follower: Send {
     /// A watch accepts a series. Says whether its samples are wanted.
     fn begin(&mut self, followed: Followed<'_>) -> bool;
-    /// A sample was applied. It is certain to count unless it has a start and may be in a block already: then reading it tells.
+    /// A sample was applied. It is certain to count unless it has a start and may be in a block already: then reading it shows.
     fn sample(&mut self, slot: u32, time_ms: i64, value: Value, is_certain: bool);
     /// Everything that was acknowledged before [`crate::Store::pass`] was called with this instant was reported.
     fn pass(&mut self, until_ns: i64);

@@ -66,7 +66,7 @@ pub(crate) struct HeadSize {
 }
 
 impl HeadSize {
-    /// Tells what the series themselves take.
+    /// Sets what the series themselves take.
     pub(crate) fn set_series(&self, bytes: u64) {
         // ORDERING: Relaxed; a bound that is looked at again and again.
         self.series.store(bytes, Ordering::Relaxed);

@@ -34,7 +34,7 @@ impl Job {
             && !self.classes.without(meta.dropped()).is_empty()
     }
 
-    /// Takes what goes out of a manifest and raises the horizons; tells how many blocks and bytes went. `left` are the blocks
+    /// Takes what goes out of a manifest and raises the horizons; returns how many blocks and bytes went. `left` are the blocks
     /// that hold what stays of one, by its id; one of those that [`Job::takes`] and that is not there stays as it is.
     pub(crate) fn apply(&self, manifest: &mut Manifest, left: &[(BlockId, Option<BlockMeta>)]) -> (u64, u64) {
         let bytes = |manifest: &Manifest| manifest.blocks.iter().map(|meta| meta.bytes).sum::<u64>();

@@ -138,7 +138,7 @@ impl Maintainer {
         }
     }
 
-    /// Does what is to be done first; tells whether there was anything.
+    /// Does what is to be done first; returns whether there was anything.
     fn work(&mut self) -> bool {
         let view = self.ledger.view();
         let Some(job) = self.find(&view) else { return false };
@@ -179,7 +179,7 @@ impl Maintainer {
         true
     }
 
-    /// Writes down how late it is, and tells when the wall clock is ahead of what is known of the time.
+    /// Writes down how late it is, and reports when the wall clock is ahead of what is known of the time.
     fn look_at_the_clock(&mut self) {
         // It is tried again at the next look.
         let _ = self.retention_clock.save(self.ledger.disk(), self.ledger.directory(), false);

@@ -223,7 +223,7 @@ impl<S: Sink> Worker<S> {
         self
     }
 
-    /// Takes what is in the rings, some of each, and tells what closes. Gives how many messages there were.
+    /// Takes what is in the rings, some of each, and emits what closes. Returns how many messages there were.
     pub fn turn(&mut self) -> usize {
         let mut count = 0;
         for (ring, until) in self.rings.iter_mut().zip(&mut self.untils) {

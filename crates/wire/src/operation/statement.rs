@@ -6,7 +6,7 @@
 //!
 //! Limits: at most [`LENGTH_MAX`] bytes; the rest is left out and `…` says so.
 
-/// Bytes of a fingerprint: a statement beyond it is told apart by its head.
+/// Bytes of a fingerprint: a statement beyond it is distinguished by its head.
 pub(crate) const LENGTH_MAX: usize = 200;
 
 /// The fingerprint of the statement in `text`, which may be cut anywhere.

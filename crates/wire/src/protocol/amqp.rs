@@ -35,7 +35,7 @@ const PAYLOAD_MAX: u32 = 128 << 20;
 /// Bytes of a method that are looked at: two names of 255 and what is before them.
 const METHOD: usize = HEADER + 4 + 2 + 2 * 256 + 2;
 
-/// Channels of a connection that are followed: brokers allow 2,047 unless they are told otherwise.
+/// Channels of a connection that are followed: brokers allow 2,047 unless configured otherwise.
 const CHANNELS_MAX: usize = 4_096;
 
 /// Consumers without acknowledgements that are remembered, over all channels.

@@ -13,7 +13,7 @@ use crate::span::Span;
 pub(super) const PROTOCOL: Protocol =
     Protocol { name: "kafka", ports: &[9092, 9093, 9094], detect, new: || Box::new(Framed::new(Kafka::default())) };
 
-/// The longest message believed: brokers refuse requests above 100 MiB unless they are told otherwise, responses may be larger.
+/// The longest message believed: brokers refuse requests above 100 MiB unless configured otherwise, responses may be larger.
 const LENGTH_MAX: u32 = 1 << 30;
 
 /// Bytes of a request that are looked at: header, client, transaction and the first topic.

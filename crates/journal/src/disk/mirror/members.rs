@@ -78,7 +78,7 @@ impl Shared {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of a healed piece, or counts it when enough were reported.
+    /// Reports a healed piece, or counts it when enough were reported.
     pub(super) fn tell_healed(&self, sentence: &str) {
         let mut healed = self.healed.lock().unwrap_or_else(PoisonError::into_inner);
         if healed.0 < HEALED_TOLD_MAX {
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// Tells how many pieces were healed beside those that were reported.
+    /// Reports how many pieces were healed beside those that were reported.
     pub(super) fn sum_healed(&self) {
         let (_, more) = std::mem::take(&mut *self.healed.lock().unwrap_or_else(PoisonError::into_inner));
         if more > 0 {

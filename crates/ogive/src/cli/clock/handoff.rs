@@ -5,7 +5,7 @@
 //! *Invariants*: the least delay of each direction holds the offset: `(least forth - least back) / 2`, exact to half the
 //! difference of the two true least delays.
 //! *Limits*: the readings are below 2^63 (292 years of nanoseconds, 97 of ticks at 3 GHz). *Failure*: where a thread cannot be
-//! bound, the counts are right and the offset is not told.
+//! bound, the counts are right and the offset is not reported.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -71,7 +71,7 @@ struct Game {
     budget: Duration,
 }
 
-/// Two words that share no cache line: readings, with a bit that changes each time so that equal readings are told apart.
+/// Two words that share no cache line: readings, with a bit that changes each time so that equal readings are distinguished.
 #[repr(align(128))]
 #[derive(Default)]
 struct Word(AtomicU64);
@@ -107,7 +107,7 @@ fn play<F: Fn() -> u64>(
     for turn in 1.. {
         let mut spins = 0;
         let word = loop {
-            // ORDERING: Acquire; pairs with the Release below: whoever sees the word was told by its writer, so that a
+            // ORDERING: Acquire; pairs with the Release below: whoever sees the word learned it from its writer, so that a
             // reading after it may not be below.
             let word = other.0.load(Ordering::Acquire);
             if word != seen {

@@ -18,7 +18,7 @@ use ogive_observe::clock::{AskKernel, Kernel};
 const CURRENT: &str = "current_clocksource";
 const AVAILABLE: &str = "available_clocksource";
 
-/// Where the kernel tells of its clock sources.
+/// Where the kernel lists its clock sources.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Directory {
     /// Directory of the kernel's clock source, for tests.
@@ -81,9 +81,9 @@ pub(super) struct Switch {
 impl Switch {
     /// Remembers the source in use.
     pub(super) fn of(directory: &Directory) -> anyhow::Result<Self> {
-        let first = directory.ask().current.context("the kernel does not tell which clock source it uses")?;
+        let first = directory.ask().current.context("the kernel does not say which clock source it uses")?;
         let switch = Self { file: directory.path.join(CURRENT), first, open: Mutex::new(true) };
-        // Writing the source that is in use changes nothing, and tells whether one may.
+        // Writing the source that is in use changes nothing, and shows whether one may.
         switch.to(&switch.first)?;
         Ok(switch)
     }
@@ -183,6 +183,6 @@ mod tests {
     fn without_the_file_there_is_no_right_to_switch() {
         let (held, directory) = directory();
         drop(held);
-        assert!(Switch::of(&directory).unwrap_err().to_string().contains("does not tell"));
+        assert!(Switch::of(&directory).unwrap_err().to_string().contains("does not say"));
     }
 }

@@ -31,7 +31,7 @@ use trust::Evidence;
 const PAIRS_MAX: usize = 16;
 const PAIR_BUDGET: Duration = Duration::from_millis(20);
 
-/// Tells which clock this host runs on, what reads cost, and whether it can be trusted.
+/// Shows which clock this host runs on, what reads cost, and whether it can be trusted.
 #[derive(clap::Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(

@@ -82,7 +82,7 @@ pub(super) fn read(
     read.with_context(|| format!("cannot read {name}"))
 }
 
-/// A line on standard error that tells how far a long input is, when a person watches.
+/// A line on standard error that shows how far a long input is, when a person watches.
 pub(super) struct Progress {
     pub(super) shown: bool,
     pub(super) bytes: usize,

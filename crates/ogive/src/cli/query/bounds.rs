@@ -6,7 +6,7 @@ use ogive_query::ast::ExprKind;
 
 use super::answer::{Answer, Data, Series};
 
-/// The label that tells the two apart.
+/// The label that distinguishes the two.
 const EDGE: &str = "bound";
 
 /// Lower and upper bounds by the labels of what they bound.

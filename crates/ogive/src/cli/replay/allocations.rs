@@ -18,7 +18,7 @@ impl Allocated {
     }
 }
 
-/// Does `work`, and tells what this thread allocated meanwhile when that is counted.
+/// Does `work`, and returns what this thread allocated meanwhile when that is counted.
 #[cfg(feature = "count-allocations")]
 pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Option<Allocated>) {
     let mut out = None;
@@ -32,7 +32,7 @@ pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Option<Allocated>) {
     (work(), None)
 }
 
-/// Bytes of the first processor's caches for data, the nearest first; empty where the system does not tell.
+/// Bytes of the first processor's caches for data, the nearest first; empty where the system does not say.
 pub(crate) fn caches() -> Vec<(String, u64)> {
     let mut out = Vec::new();
     for index in 0..8 {

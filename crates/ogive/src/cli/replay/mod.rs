@@ -18,7 +18,7 @@ use allocations::Allocated;
 pub(crate) use recorded::Recorded;
 pub(crate) use run::{Cost, How, quantize};
 
-/// Replays the journal of a server (running, or copied while it ran) through decode, live cells and a store in memory, and tells what
+/// Replays the journal of a server (running, or copied while it ran) through decode, live cells and a store in memory, and shows what
 /// a core takes in. The journal is only read.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Replay {
@@ -195,7 +195,7 @@ fn print(recorded: &Recorded, how: How, cost: &Cost, rest: Option<&Rest>) {
     );
     let order = if how.shuffle.is_some() { "in random order" } else { "in their order" };
     println!(
-        "{} points fed {order}, {} that no live cell holds, {} series, {} cells told, {} late, {} refused",
+        "{} points fed {order}, {} that no live cell holds, {} series, {} cells emitted, {} late, {} refused",
         thousands(cost.items),
         thousands(cost.passed),
         thousands(cost.series as u64),
@@ -233,7 +233,7 @@ fn print_memory(cost: &Cost) {
         "  tables: {}, {:.0} bytes a series, a look-up reads one line of 64; caches of a core: {}",
         human(cost.table_bytes as f64, "B"),
         per(cost.table_bytes as u64, cost.series as u64),
-        if caches.is_empty() { "the system does not tell".into() } else { caches.join(", ") }
+        if caches.is_empty() { "the system does not say".into() } else { caches.join(", ") }
     );
     match cost.feeders_allocated.zip(cost.shards_allocated) {
         Some((feeders, shards)) => println!(

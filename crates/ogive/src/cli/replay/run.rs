@@ -238,7 +238,7 @@ struct Feeding<'a> {
     cost: OfFeeder,
 }
 
-/// Feeds every n-th frame, in each pass; tells what it cost and when the first pass that counts began.
+/// Feeds every n-th frame, in each pass; returns what it cost and when the first pass that counts began.
 fn feed(
     recorded: &Recorded,
     how: How,
@@ -392,7 +392,7 @@ pub(crate) fn head(recorded: &Recorded) -> anyhow::Result<Headed> {
     Ok(headed)
 }
 
-/// CPU time of the process in steps of a hundredth of a second; 0 where the system does not tell.
+/// CPU time of the process in steps of a hundredth of a second; 0 where the system does not say.
 fn process_cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Fields are counted from behind the name, which may hold spaces.

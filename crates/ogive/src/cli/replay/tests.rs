@@ -116,7 +116,7 @@ impl Told {
 }
 
 /// A server is killed in the middle: what its live cells held is in the journal, because a batch is durable before anybody sees it. Replaying
-/// the journal, in one go and with nothing closed meanwhile, tells the same cells as were told live.
+/// the journal, in one go and with nothing closed meanwhile, gives the same cells as were emitted live.
 #[test]
 fn live_cells_after_a_restart_are_those_before_it() {
     let directory = tempfile::tempdir().unwrap();

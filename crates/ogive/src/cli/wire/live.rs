@@ -22,7 +22,7 @@ use crate::cli::terminal::Terminal;
 /// What the server is given at the end to take the last cells.
 const LAST_CELLS: Duration = Duration::from_secs(5);
 
-/// What a live observation is told.
+/// The settings of a live observation.
 pub(super) struct Settings {
     pub(super) interfaces: Vec<String>,
     pub(super) filter_ports: Vec<u16>,

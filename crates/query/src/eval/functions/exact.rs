@@ -16,7 +16,7 @@ use crate::eval::rows::{Cell, Grid, Row, merged};
 use crate::eval::window::Window;
 use crate::value::Point;
 
-/// The label that tells the two edges apart.
+/// The label that distinguishes the two edges.
 const EDGE: &str = "bound";
 
 impl Evaluator<'_> {

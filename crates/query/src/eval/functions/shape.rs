@@ -68,7 +68,7 @@ impl Evaluator<'_> {
         Ok(rows)
     }
 
-    /// The histograms of a vector under their labels without the name, which must tell them apart.
+    /// The histograms of a vector under their labels without the name, which must distinguish them.
     fn histogram_side(&mut self, expr: &Expr, grid: Grid) -> Result<Vec<Row>, Error> {
         let mut rows = self.vector(expr, grid)?;
         for row in &mut rows {

@@ -226,12 +226,12 @@ fn note(name: &[u8], rest: &[&[u8]]) -> u64 {
     }
 }
 
-/// 32 bits that tell quiet commands apart; never 0.
+/// 32 bits that distinguish quiet commands; never 0.
 fn identity(kind: u8, text: &[u8]) -> u64 {
     (twox_hash::XxHash3_64::oneshot_with_seed(kind.into(), text) & 0xffff_ffff) | 1
 }
 
-/// Finishes the quiet commands that an answer passes by. `None` when it cannot be told whose it is.
+/// Finishes the quiet commands that an answer passes by. `None` when it is not known whose it is.
 fn pass_quiet(code: &[u8], line: &[u8], cx: &mut Context<'_>) -> Option<()> {
     let is_quiet = |exchange: &mut Exchange| exchange.note & QUIET != 0;
     if !cx.exchanges.unanswered_mut().is_some_and(is_quiet) {

@@ -2,7 +2,7 @@
 //!
 //! It has the shape of nanotiming, LMAX's experiment of 2016 (github.com/epickrram/nanotiming): threads beside the measuring
 //! one do nothing but read the clock; the measuring one takes the difference of each two readings in a row. Where nanotiming
-//! prints an integer mean, each difference goes into a histogram here, since on a shared machine the mean tells of preemption alone.
+//! prints an integer mean, each difference goes into a histogram here, since on a shared machine the mean shows preemption alone.
 //! *Invariants*: every difference is counted once; the clocks take turns in slices of [`SLICE`], so that what disturbs one disturbs
 //! all; recording happens outside of the measured differences.
 //! *Limits*: a clock too coarse to see its own cost shows its step (COARSE: 0, and now and then a whole tick of the kernel).
@@ -40,7 +40,7 @@ pub(super) struct Row {
 pub(super) struct Table {
     pub(super) threads: usize,
     pub(super) rows: Vec<Row>,
-    /// Of the time of all CPUs, what the hypervisor gave to others meanwhile; `None` where the kernel does not tell.
+    /// Of the time of all CPUs, what the hypervisor gave to others meanwhile; `None` where the kernel does not say.
     pub(super) steal: Option<f64>,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn run(clock: Clock, reads: &[Read], threads: usize, seconds: f64, pr
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                // ORDERING: Relaxed, here and below; it only tells which clock to read, and when to end.
+                // ORDERING: Relaxed, here and below; it only shows which clock to read, and when to end.
                 while !stop.load(Ordering::Relaxed) {
                     let at = current.load(Ordering::Relaxed);
                     reads[at].visit(clock, Hammer { at, current: &current, stop: &stop });

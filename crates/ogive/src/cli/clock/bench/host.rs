@@ -1,4 +1,4 @@
-//! What the host tells of itself: processor, load, and the time that a hypervisor took.
+//! What the host reports about itself: processor, load, and the time that a hypervisor took.
 //!
 //! *Format*: `/proc/stat`, its first line: `cpu user nice system idle iowait irq softirq steal ...` in ticks since the start
 //! (proc_stat(5)).

@@ -24,7 +24,7 @@ use ogive_observe::clock::Figures;
 use ogive_observe::clock::read::Read;
 use progress::Progress;
 
-/// 1,024: more threads than that tell of the scheduler alone.
+/// 1,024: more threads than that show the scheduler alone.
 const THREADS_MAX: usize = 1_024;
 /// The kernel needs a moment to take a clock source, and our calibration a second to see it.
 const SOURCE_SETTLE: Duration = Duration::from_millis(50);

@@ -113,7 +113,7 @@ fn handoffs_text(found: &Found, out: &mut String) {
         .expect("writes to memory");
     for (read, row) in &found.handoffs {
         let percent = row.backward as f64 * 100.0 / row.count.max(1) as f64;
-        // Unordered readings are early by more than the CPUs are apart: their least delays tell of no offset.
+        // Unordered readings are early by more than the CPUs are apart: their least delays show no offset.
         let ordered = !matches!(read, Read::Ticks | Read::NowUnordered) && row.backward == 0;
         let offset = row.offset_ns.filter(|_| ordered).map_or("-".into(), |ns| time(ns.abs()));
         let (name, count, back) = (read.name(), thousands(row.count), thousands(row.backward));

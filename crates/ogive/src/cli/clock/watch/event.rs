@@ -1,4 +1,4 @@
-//! What a watch tells: a line for people, or a flat JSON object.
+//! What a watch prints: a line for people, or a flat JSON object.
 
 use ogive_probe::Mode;
 use serde_json::{Map, Value, json};

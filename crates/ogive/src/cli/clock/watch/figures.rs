@@ -20,7 +20,7 @@ pub(super) struct Costs {
     pub(super) system_ns: f64,
 }
 
-/// Figures as they were told.
+/// Figures as they were reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) costs: Costs,
@@ -29,7 +29,7 @@ pub(super) struct Told {
     pub(super) ppb: u16,
 }
 
-/// What was told, and what was seen since.
+/// What was reported, and what was seen since.
 #[derive(Debug)]
 pub(super) struct Noise {
     told: Told,
@@ -45,7 +45,7 @@ impl Noise {
         self.told
     }
 
-    /// The usual costs: the medians of the last seconds, or what was told before there were any.
+    /// The usual costs: the medians of the last seconds, or what was reported before there were any.
     pub(super) fn usual(&self) -> Costs {
         if self.seen.is_empty() {
             return self.told.costs;
@@ -53,7 +53,7 @@ impl Noise {
         Costs { now_ns: self.median(|seen| seen.costs.now_ns), system_ns: self.median(|seen| seen.costs.system_ns) }
     }
 
-    /// Notes a look; `Some` when the figures have been beyond the noise of what was told for [`LOOKS`] looks.
+    /// Notes a look; `Some` when the figures have been beyond the noise of what was reported for [`LOOKS`] looks.
     pub(super) fn look(&mut self, costs: Costs, figures: &Figures) -> Option<Told> {
         if self.seen.len() == LOOKS {
             self.seen.pop_front();
@@ -106,7 +106,7 @@ mod tests {
     const QUIET: Told =
         Told { costs: Costs { now_ns: 20.0, system_ns: 25.0 }, err_ns: 40.0, frequency_hz: 2_000_000_000, ppb: 5 };
 
-    /// Looks that see `told` for so long; how often something was told.
+    /// Looks that see `told` for so long; how often something was reported.
     fn lines(noise: &mut Noise, told: Told, looks: usize) -> usize {
         let figures = Figures {
             frequency_hz: told.frequency_hz,

@@ -1,6 +1,6 @@
-//! `ogive clock watch`: follows the kernel's clock source and our clock, and tells what a change does to the numbers.
+//! `ogive clock watch`: follows the kernel's clock source and our clock, and shows what a change does to the numbers.
 //!
-//! *Invariants*: each [`PERIOD`] the kernel is asked and the clocks are compared with the counter, so that a change is told within
+//! *Invariants*: each [`PERIOD`] the kernel is asked and the clocks are compared with the counter, so that a change is reported within
 //! a second, a step beside it. One line an event; a line of figures alone only when they left their noise for three seconds.
 //! *Limits*: each look takes about 60 us, 0.06 % of a CPU.
 //! *Failure*: a reader that closes the pipe ends the command without an error.
@@ -23,7 +23,7 @@ use ogive_observe::clock::cost::{Effort, measure, of};
 use ogive_observe::clock::read::Read;
 use ogive_observe::clock::{Figures, Kernel};
 
-/// Ten looks a second: a change is told within 0.1 s, well inside the second that is promised.
+/// Ten looks a second: a change is reported within 0.1 s, well inside the second that is promised.
 const PERIOD: Duration = Duration::from_millis(100);
 /// The longest watch: a year.
 const FOR_SECONDS_MAX: f64 = 31_622_400.0;
@@ -79,7 +79,7 @@ struct Watcher {
     seen: Seen,
     point: Option<Point>,
     noise: Noise,
-    /// The two points around the last look, for the step of a change that the kernel tells a moment later.
+    /// The two points around the last look, for the step of a change that the kernel reports a moment later.
     steps: Option<Steps>,
 }
 
@@ -162,7 +162,7 @@ impl Watcher {
     }
 }
 
-/// The file of the kernel may tell of a switch a moment after the clocks stepped, so that the step lies in the look before.
+/// The file of the kernel may report a switch a moment after the clocks stepped, so that the step lies in the look before.
 fn sum(before: Option<Steps>, now: Option<Steps>) -> Option<Steps> {
     let now = now?;
     let before = before.unwrap_or(Steps { system_ns: 0.0, own_ns: 0.0 });
@@ -227,7 +227,7 @@ mod tests {
             |events: Vec<Event>| events.into_iter().filter(|event| matches!(event, Event::Source { .. })).count();
         assert_eq!(told(watcher.look(kernel("tsc"))), 0);
         let events = watcher.look(kernel("hpet"));
-        let Some(Event::Source { names, costs, .. }) = events.into_iter().next() else { panic!("it was not told") };
+        let Some(Event::Source { names, costs, .. }) = events.into_iter().next() else { panic!("it was not reported") };
         assert_eq!(names, ("tsc".to_owned(), "hpet".to_owned()));
         assert!(costs.0.now_ns > 0.0 && costs.1.system_ns > 0.0, "{costs:?}");
         assert_eq!(told(watcher.look(kernel("hpet"))), 0);
