@@ -149,7 +149,8 @@ fn in_pieces(app: &App, batch: &Batch, details: Vec<(u32, String)>, mut unfolded
 
 /// The batch of a frame and of the request's tenant, and the frame as that tenant's.
 pub(super) fn framed(mut frame: Vec<u8>, tenant: Option<Tenant>) -> Result<(Batch, Vec<u8>), ApiError> {
-    let mut batch = Batch::decode(&frame).map_err(no_batch)?;
+    // Of more than the store takes at once: it is divided.
+    let mut batch = Batch::decode_wide(&frame).map_err(no_batch)?;
     let named = Some(&batch.tenant).filter(|named| !named.is_default()).cloned();
     let tenant = agreed(tenant, named)?;
     if tenant != batch.tenant {

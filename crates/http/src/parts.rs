@@ -279,8 +279,12 @@ mod tests {
                 samples: (0..series).map(sample).collect(),
                 ..Batch::default()
             };
-            batch.encode().unwrap()
+            batch.encode_wide().unwrap()
         };
+        // 100,001 series, more than the store's own frames have, were a 413.
+        let wide = frame("wide", 9, wire::SERIES_MAX + 1);
+        let (status, answer) = send(&server, "/v1/batch", batch::FLAT_BUFFER, wide).await;
+        assert_eq!((status, &answer["accepted"]), (StatusCode::OK, &json!(wire::SERIES_MAX + 1)), "{answer}");
         for (accepted, duplicate) in [(MANY, 0), (0, MANY)] {
             let (status, answer) = send(&server, "/v1/batch", batch::FLAT_BUFFER, frame("alone", 1, MANY)).await;
             assert_eq!((status, &answer["accepted"]), (StatusCode::OK, &json!(accepted)), "{answer}");

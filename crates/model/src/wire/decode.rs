@@ -15,8 +15,8 @@ use crate::{
 };
 
 /// The batch of `tenant` in `payload`.
-pub(super) fn batch(version: u16, tenant: Tenant, payload: &[u8]) -> Result<Batch, Error> {
-    Ok(read(version, tenant, payload)?)
+pub(super) fn batch(version: u16, tenant: Tenant, payload: &[u8], series_max: usize) -> Result<Batch, Error> {
+    Ok(read(version, tenant, payload, series_max)?)
 }
 
 /// What stops reading: FlatBuffers' own finding, or a rule of ours.
@@ -46,17 +46,18 @@ impl From<Error> for Fault {
     }
 }
 
-fn read(version: u16, tenant: Tenant, payload: &[u8]) -> Result<Batch, Fault> {
+fn read(version: u16, tenant: Tenant, payload: &[u8], series_max: usize) -> Result<Batch, Fault> {
     let message = fb::BatchRef::read_as_root(payload)?;
     let mut budget = TextBudget { left: TEXT_BYTES_MAX };
     let mut series = Vec::new();
     if let Some(declared) = message.series()? {
-        within("the number of series in a batch", declared.len(), SERIES_MAX)?;
+        within("the number of series in a batch", declared.len(), series_max)?;
         for def in declared.iter() {
             series.push(series_def(&def?, &mut budget)?);
         }
     }
-    let known = message.known()?.map(|known| keys(version, series.len(), known)).transpose()?.unwrap_or_default();
+    let known =
+        message.known()?.map(|known| keys(version, (series.len(), series_max), known)).transpose()?.unwrap_or_default();
     let schemes = message.schemes()?.map(schemes).transpose()?.unwrap_or_default();
     let mut samples = Vec::new();
     if let Some(column) = message.floats()? {
@@ -158,19 +159,19 @@ fn schemes(declared: planus::Vector<'_, planus::Result<fb::SchemeRef<'_>>>) -> R
 
 fn keys(
     version: u16,
-    declared: usize,
+    (declared, series_max): (usize, usize),
     known: planus::Vector<'_, fb::SeriesKeyRef<'_>>,
 ) -> Result<Vec<SeriesId>, Error> {
-    check_known(version, declared, known.len())?;
+    check_known(version, (declared, series_max), known.len())?;
     Ok(known.iter().map(series_id).collect())
 }
 
-/// Whether a frame of `version` may name `known` series beside those that it declares.
-pub(super) fn check_known(version: u16, declared: usize, known: usize) -> Result<(), Error> {
+/// Whether a frame of `version` may name `known` series beside those that it declares, of at most `series_max` together.
+pub(super) fn check_known(version: u16, (declared, series_max): (usize, usize), known: usize) -> Result<(), Error> {
     if version == VERSION_PLAIN && known > 0 {
         return Err(malformed("a frame of version 1 names series by their identity; that takes version 2"));
     }
-    within("the number of series in a batch", declared + known, SERIES_MAX)
+    within("the number of series in a batch", declared + known, series_max)
 }
 
 #[inline]

@@ -161,10 +161,10 @@ pub(super) fn arrival(time_ns: u64) -> fb::Batch {
 
 /// Whether the reader takes what the message unfolds to: one string may stand for many, so that it cannot be seen from the
 /// length of the frame. What no reader takes must not be written: a journal would hold it for nobody.
-pub(super) fn check_limits(message: &fb::Batch) -> Result<(), Error> {
+pub(super) fn check_limits(message: &fb::Batch, series_max: usize) -> Result<(), Error> {
     let series = message.series.as_deref().unwrap_or_default();
     let known = message.known.as_ref().map_or(0, Vec::len);
-    within("the number of series in a batch", series.len() + known, SERIES_MAX)?;
+    within("the number of series in a batch", series.len() + known, series_max)?;
     let labels = series.iter().map(|def| {
         let strings: usize = def.labels.iter().map(String::len).sum();
         strings + def.labels.len() / 2 * PAIR_BYTES + def.unit.as_ref().map_or(0, String::len)

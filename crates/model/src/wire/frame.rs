@@ -23,6 +23,8 @@ pub const FRAME_BYTES_MAX: usize = 32 << 20;
 pub const FRAMES_MAX: usize = 256;
 /// 100,000 series in one batch: a host's whole set in one message.
 pub const SERIES_MAX: usize = 100_000;
+/// 400,000 series in one frame that is stored in parts, as many as in JSON: with a few labels each, what [`TEXT_BYTES_MAX`] allows.
+pub const SERIES_WIDE_MAX: usize = 4 * SERIES_MAX;
 /// 64 MiB of decoded labels and texts: a FlatBuffers message may point at one string many times, so what it
 /// unfolds to is bounded apart from its own length.
 pub const TEXT_BYTES_MAX: usize = 64 << 20;

@@ -19,7 +19,7 @@ mod view;
 use crate::{Batch, Error, SeriesDef, Tenant};
 
 pub use frame::{
-    BINS_MAX, FRAME_BYTES_MAX, FRAMES_MAX, HEADER_BYTES, HISTOGRAMS_MAX, SERIES_MAX, TEXT_BYTES_MAX,
+    BINS_MAX, FRAME_BYTES_MAX, FRAMES_MAX, HEADER_BYTES, HISTOGRAMS_MAX, SERIES_MAX, SERIES_WIDE_MAX, TEXT_BYTES_MAX,
     TEXT_SAMPLE_BYTES_MAX, frame, frames, with_tenant,
 };
 use frame::{FLAG_DEFINITIONS, Parts, VERSION_NAMED, VERSION_PLAIN, VERSION_STARTED, malformed, parts, put_frame};
@@ -33,9 +33,21 @@ impl Batch {
     /// [`Error::TooLarge`] when no reader would take the frame: it would pass [`FRAME_BYTES_MAX`], or what it unfolds to
     /// [`SERIES_MAX`], [`TEXT_BYTES_MAX`] or [`HISTOGRAMS_MAX`].
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
+        self.encode_within(SERIES_MAX)
+    }
+
+    /// As [`Batch::encode`], of up to [`SERIES_WIDE_MAX`] series: for who hands it to [`Batch::decode_wide`], and no journal.
+    ///
+    /// # Errors
+    /// As [`Batch::encode`].
+    pub fn encode_wide(&self) -> Result<Vec<u8>, Error> {
+        self.encode_within(SERIES_WIDE_MAX)
+    }
+
+    fn encode_within(&self, series_max: usize) -> Result<Vec<u8>, Error> {
         let mut builder = planus::Builder::new();
         let message = encode::message(self);
-        encode::check_limits(&message)?;
+        encode::check_limits(&message, series_max)?;
         let version = match () {
             () if encode::has_starts(&message) => VERSION_STARTED,
             () if !self.known.is_empty() => VERSION_NAMED,
@@ -49,11 +61,23 @@ impl Batch {
     /// # Errors
     /// [`Error::TooLarge`], [`Error::Malformed`] or [`Error::Checksum`]: nothing of the batch was taken.
     pub fn decode(frame: &[u8]) -> Result<Self, Error> {
+        Self::decode_within(frame, SERIES_MAX)
+    }
+
+    /// Reads a frame of up to [`SERIES_WIDE_MAX`] series, which has to be divided before it is stored.
+    ///
+    /// # Errors
+    /// As [`Batch::decode`].
+    pub fn decode_wide(frame: &[u8]) -> Result<Self, Error> {
+        Self::decode_within(frame, SERIES_WIDE_MAX)
+    }
+
+    fn decode_within(frame: &[u8], series_max: usize) -> Result<Self, Error> {
         let Parts { version, flags, tenant, message } = parts(frame)?;
         if flags & FLAG_DEFINITIONS != 0 {
             return Err(malformed("the frame defines series and is no batch"));
         }
-        decode::batch(version, tenant, message)
+        decode::batch(version, tenant, message, series_max)
     }
 }
 
@@ -67,7 +91,7 @@ pub fn encode_definitions<'a>(
 ) -> Result<Vec<u8>, Error> {
     let mut builder = planus::Builder::new();
     let message = encode::definitions(series);
-    encode::check_limits(&message)?;
+    encode::check_limits(&message, SERIES_MAX)?;
     put_frame(VERSION_NAMED, FLAG_DEFINITIONS, tenant, builder.finish(message, None))
 }
 
@@ -80,7 +104,7 @@ pub fn decode_definitions(frame: &[u8]) -> Result<Option<(Tenant, Vec<SeriesDef>
     if flags & FLAG_DEFINITIONS == 0 {
         return Ok(None);
     }
-    let batch = decode::batch(version, tenant, message)?;
+    let batch = decode::batch(version, tenant, message, SERIES_MAX)?;
     Ok(Some((batch.tenant, batch.series.into_iter().collect::<Result<Vec<_>, _>>()?)))
 }
 
@@ -106,7 +130,7 @@ pub fn decode_arrival(frame: &[u8]) -> Result<Option<i64>, Error> {
     if flags & FLAG_DEFINITIONS == 0 {
         return Ok(None);
     }
-    let batch = decode::batch(version, tenant, message)?;
+    let batch = decode::batch(version, tenant, message, SERIES_MAX)?;
     let is_arrival = batch.series.is_empty() && batch.sequence > 0;
     Ok(i64::try_from(batch.sequence).ok().filter(|_| is_arrival))
 }

@@ -331,6 +331,13 @@ fn a_batch_above_the_limits_is_refused() {
     assert!(matches!(batch.encode(), Err(Error::TooLarge { limit: SERIES_MAX, .. })));
     batch.series.pop();
     assert_eq!(Batch::decode(&batch.encode().unwrap()).unwrap().series.len(), SERIES_MAX);
+    // A receiver that divides what it gets takes four times as many; what is stored still may not have them.
+    let wide = Batch { known: vec![SeriesId(1); SERIES_WIDE_MAX - SERIES_MAX], ..batch.clone() };
+    let frame = wide.encode_wide().unwrap();
+    assert_eq!(Batch::decode_wide(&frame).unwrap().known.len(), SERIES_WIDE_MAX - SERIES_MAX);
+    assert!(matches!(Batch::decode(&frame), Err(Error::TooLarge { limit: SERIES_MAX, .. })));
+    let wider = Batch { known: vec![SeriesId(1); SERIES_WIDE_MAX - SERIES_MAX + 1], ..batch.clone() };
+    assert!(matches!(wider.encode_wide(), Err(Error::TooLarge { limit: SERIES_WIDE_MAX, .. })));
     batch.series.truncate(1);
     let text =
         |bytes: usize| Ok(Sample { series: 0, time_ns: 0, start_ns: None, value: Value::Text("t".repeat(bytes)) });

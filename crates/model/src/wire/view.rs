@@ -6,7 +6,7 @@
 
 use planus::ReadAsRoot;
 
-use super::frame::{FLAG_DEFINITIONS, Parts, malformed, parts, parts_unverified};
+use super::frame::{FLAG_DEFINITIONS, Parts, SERIES_MAX, malformed, parts, parts_unverified};
 use super::generated::ogive::wire as fb;
 use super::{decode, varint};
 use crate::{Error, SeriesId, SourceId, Tenant};
@@ -96,7 +96,7 @@ impl<'a> View<'a> {
     pub fn known(&self) -> Result<impl ExactSizeIterator<Item = SeriesId> + use<'a>, Error> {
         let known = self.message.known().map_err(wire)?;
         if let Some(known) = &known {
-            decode::check_known(self.version, self.declared()?, known.len())?;
+            decode::check_known(self.version, (self.declared()?, SERIES_MAX), known.len())?;
         }
         Ok(known.unwrap_or_else(planus::Vector::new_empty).iter().map(decode::series_id))
     }
