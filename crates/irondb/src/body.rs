@@ -1,0 +1,50 @@
+//! A body of any way to write.
+
+use ogive_model::{SourceId, Tenant};
+
+use crate::intake::{Intake, Refused, Taken};
+use crate::legacy::{self, Form};
+use crate::tsv::Line;
+use crate::{metric_list, nntbs, tsv};
+
+/// How a body is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Lines of `/raw`.
+    Lines,
+    /// FlatBuffers of `/raw`.
+    MetricList,
+    /// JSON.
+    Json(Form),
+    /// Rollups in FlatBuffers.
+    Rollups,
+}
+
+/// Reads `body` into the batch `sequence` of `source`.
+///
+/// # Errors
+/// [`Refused`], for a body of which nothing is taken.
+pub fn read(encoding: Encoding, body: &[u8], tenant: &Tenant, number: (SourceId, u64)) -> Result<Taken, Refused> {
+    let mut intake = Intake::new(body.len());
+    let mut metrics = None;
+    match encoding {
+        Encoding::MetricList => metric_list::read::<Refused>(body, &mut |record| intake.take(&record))?,
+        Encoding::Json(form) => legacy::read(form, body, &mut intake)?,
+        Encoding::Rollups => metrics = Some(nntbs::read(body, &mut intake)?),
+        Encoding::Lines => {
+            for line in tsv::read(body) {
+                match line {
+                    Ok(Line::Record(record)) => intake.take(&record)?,
+                    Ok(Line::Other) => {}
+                    Err((fault, start)) => intake.fault(fault, &start),
+                }
+            }
+        }
+    }
+    let mut taken = intake.finish(tenant, number);
+    taken.records = metrics.unwrap_or(taken.records);
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests;
