@@ -3,7 +3,7 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,9 +18,40 @@ use serde_json::{Value, json};
 /// Streams at once: less than the places that a server has.
 const AT_ONCE: usize = 48;
 
+/// The bytes of an answer in chunks (RFC 9112, 7.1): an event may be longer than a chunk, which then ends within its line.
+struct Chunks {
+    inner: BufReader<TcpStream>,
+    /// Bytes of the chunk that are still to come.
+    rest: usize,
+}
+
+impl Read for Chunks {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let mut line = String::new();
+        while self.rest == 0 {
+            // The end of the chunk before is an empty line.
+            line.clear();
+            if self.inner.read_line(&mut line)? == 0 {
+                return Ok(0);
+            }
+            if let Some(size) = Some(line.trim_end()).filter(|size| !size.is_empty()) {
+                self.rest = usize::from_str_radix(size, 16).map_err(std::io::Error::other)?;
+                if self.rest == 0 {
+                    return Ok(0);
+                }
+            }
+        }
+        let most = out.len().min(self.rest);
+        let count = self.inner.read(&mut out[..most])?;
+        self.rest -= count;
+        Ok(count)
+    }
+}
+
 /// A stream of values.
 struct Stream {
-    lines: Lines<BufReader<TcpStream>>,
+    /// None when the answer was no stream.
+    lines: Option<Lines<BufReader<Chunks>>>,
 }
 
 fn encoded(text: &str) -> String {
@@ -35,7 +66,19 @@ impl Stream {
         let head = format!("GET {address} HTTP/1.1\r\nhost: localhost\r\n{after}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { lines: BufReader::new(stream).lines() }
+        Self { lines: Self::behind_head(BufReader::new(stream)) }
+    }
+
+    fn behind_head(mut inner: BufReader<TcpStream>) -> Option<Lines<BufReader<Chunks>>> {
+        let (mut head, mut line) = (String::new(), String::new());
+        while line != "\r\n" {
+            line.clear();
+            assert!(inner.read_line(&mut line).unwrap() > 0, "the head ends: {head}");
+            head.push_str(&line);
+        }
+        let is_stream = head.starts_with("HTTP/1.1 200");
+        assert!(!is_stream || head.to_ascii_lowercase().contains("transfer-encoding: chunked"), "{head}");
+        is_stream.then(|| BufReader::new(Chunks { inner, rest: 0 }).lines())
     }
 
     /// The next event: its name, its second and its data; none when the answer was no stream.
@@ -45,15 +88,13 @@ impl Stream {
         loop {
             // Comments may come for ever.
             assert!(from.elapsed() < PATIENCE, "no event");
-            let line = self.lines.next()?.unwrap();
+            let line = self.lines.as_mut()?.next()?.unwrap();
             if let Some(event) = line.strip_prefix("event: ") {
                 event.clone_into(&mut name);
             } else if let Some(second) = line.strip_prefix("id: ") {
                 id = second.parse().unwrap();
             } else if let Some(data) = line.strip_prefix("data: ") {
                 return Some((name, id, data.to_owned()));
-            } else if line.starts_with("HTTP/1.1 4") {
-                return None;
             }
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::functions;
 use super::limits::{DEPTH_MAX, OUTPUT_BYTES_MAX, STEPS_MAX};
+use super::methods;
 use super::parse::parse;
 use super::site::Site;
 use super::tree::{BranchKind, Definitions, Node, Operand, Pipe};
@@ -221,10 +222,27 @@ impl Run<'_> {
         if let Operand::Function(name) = &command[0] {
             return self.call(name, &command[1..], last, dot);
         }
-        if command.len() > 1 || last.is_some() {
-            return Err("can't give argument to non-function".to_owned());
+        if matches!(command[0], Operand::Constant(Value::Nil)) {
+            return Err("nil is not a command".to_owned());
         }
-        self.operand(&command[0], dot)
+        if command.len() == 1 && last.is_none() {
+            return self.operand(&command[0], dot);
+        }
+        // Only a method takes arguments.
+        let (value, fields) = self.start(&command[0], dot)?;
+        let Some((method, fields)) = fields.split_last() else {
+            return Err("can't give argument to non-function".to_owned());
+        };
+        let value = field_chain(value, fields)?;
+        let mut arguments = Vec::with_capacity(command.len());
+        for operand in &command[1..] {
+            arguments.push(self.operand(operand, dot)?);
+        }
+        arguments.extend(last);
+        methods::call(&value, method, &arguments).unwrap_or_else(|| {
+            field(&value, method)?;
+            Err(format!("{method} has arguments but cannot be invoked as function"))
+        })
     }
 
     fn call(&mut self, name: &str, operands: &[Operand], last: Option<Value>, dot: &Value) -> Result<Value, String> {
@@ -248,21 +266,23 @@ impl Run<'_> {
     }
 
     fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, String> {
-        match operand {
-            Operand::Dot => Ok(dot.clone()),
-            Operand::Constant(value) => Ok(value.clone()),
-            Operand::Field(fields) => field_chain(dot.clone(), fields),
+        let (value, fields) = self.start(operand, dot)?;
+        field_chain(value, fields)
+    }
+
+    /// What an operand begins with, and the fields of it that follow.
+    fn start<'o>(&mut self, operand: &'o Operand, dot: &Value) -> Result<(Value, &'o [String]), String> {
+        Ok(match operand {
+            Operand::Dot => (dot.clone(), &[]),
+            Operand::Constant(value) => (value.clone(), &[]),
+            Operand::Field(fields) => (dot.clone(), fields),
             Operand::Variable(name, fields) => {
                 let found = self.variables.iter().rev().find(|(variable, _)| variable == name);
-                let value = found.ok_or_else(|| format!("undefined variable: {name}"))?.1.clone();
-                field_chain(value, fields)
+                (found.ok_or_else(|| format!("undefined variable: {name}"))?.1.clone(), fields)
             }
-            Operand::Chain(pipe, fields) => {
-                let value = self.pipe(pipe, dot)?;
-                field_chain(value, fields)
-            }
-            Operand::Function(name) => self.call(name, &[], None, dot),
-        }
+            Operand::Chain(pipe, fields) => (self.pipe(pipe, dot)?, fields),
+            Operand::Function(name) => (self.call(name, &[], None, dot)?, &[]),
+        })
     }
 }
 
@@ -278,7 +298,9 @@ fn field(value: &Value, name: &str) -> Result<Value, String> {
             .field(name)
             .cloned()
             .ok_or_else(|| format!("can't evaluate field {name} in type {}", structure.type_name)),
-        Value::Nil | Value::Missing => Err(format!("nil data; no entry for key {name:?}")),
+        // As elsewhere, who looks into nothing finds nothing, and no error.
+        Value::Nil | Value::Missing => Ok(Value::Missing),
+        Value::Time(_) | Value::Duration(_) if let Some(found) = methods::call(value, name, &[]) => found,
         other => Err(format!("can't evaluate field {name} in type {}", other.type_name())),
     }
 }

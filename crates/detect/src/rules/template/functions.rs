@@ -8,7 +8,7 @@ use regex::RegexBuilder;
 
 use super::compare::{equal, index, length, ordered, slice};
 use super::humanize::{
-    humanize, humanize_1024, humanize_duration, humanize_percentage, humanize_timestamp, number, to_time,
+    humanize, humanize_1024, humanize_duration, humanize_percentage, humanize_timestamp, number, to_duration, to_time,
 };
 use super::printf::sprintf;
 use super::site::Site;
@@ -112,7 +112,7 @@ pub(crate) fn call(name: &str, arguments: &[Value], site: &Site<'_>) -> Result<V
         "humanizePercentage" => Value::text(&humanize_percentage(float(0)?)),
         "humanizeTimestamp" => Value::text(&humanize_timestamp(float(0)?)?),
         "toTime" => Value::Time(to_time(float(0)?)?),
-        "toDuration" => Value::Duration(i64::try_from(to_time(float(0)?)?).map_err(|_| "the duration overflows")?),
+        "toDuration" => Value::Duration(to_duration(float(0)?)?),
         "parseDuration" => Value::Float(parse_signed_ms(&text(0)?)? as f64 / 1000.0),
         "now" => Value::Float(site.time_ms as f64 / 1000.0),
         "externalURL" => Value::text(site.external_url),

@@ -95,20 +95,26 @@ pub(crate) fn humanize_timestamp(value: f64) -> Result<String, String> {
     if value.is_finite() { Ok(time_text(to_time(value)?)) } else { Ok(short(value)) }
 }
 
-/// Seconds since 1970 as nanoseconds.
+/// Seconds since 1970 as nanoseconds, of whole milliseconds.
 pub(crate) fn to_time(value: f64) -> Result<i128, String> {
-    let ns = value * 1e9;
+    Ok(i128::from(nanoseconds(value, "timestamp")? / 1_000_000 * 1_000_000))
+}
+
+/// Seconds as nanoseconds.
+pub(crate) fn to_duration(value: f64) -> Result<i64, String> {
+    nanoseconds(value, "duration")
+}
+
+fn nanoseconds(value: f64, what: &str) -> Result<i64, String> {
     if !value.is_finite() {
         return Err("value is NaN or Inf".to_owned());
     }
-    // An instant is milliseconds of 64 bits elsewhere.
-    if ns.abs() > i64::MAX as f64 {
-        return Err(format!(
-            "{} cannot be represented as a nanoseconds timestamp since it overflows int64",
-            short(value)
-        ));
+    let ns = value * 1e9;
+    if ns >= i64::MAX as f64 || ns < i64::MIN as f64 {
+        let value = float_text(value, 'g', None);
+        return Err(format!("{value} cannot be represented as a nanoseconds {what} since it overflows int64"));
     }
-    Ok((value.trunc() as i128) * 1_000_000_000 + ((value.fract() * 1e9).round() as i128))
+    Ok(ns as i64)
 }
 
 /// A number of anything that has one.
