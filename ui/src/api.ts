@@ -2,6 +2,7 @@
 
 import type { Alert, Silence, Tested } from "./alertlist.ts";
 import type { WireColumn } from "./bins.ts";
+import { KIND, readFrame } from "./frame.ts";
 import type { LogColumns, LogLines } from "./loglines.ts";
 import type { Broker } from "./spool.ts";
 import type { Traces } from "./traces.ts";
@@ -115,19 +116,37 @@ async function get<T>(path: string, params: Params, signal?: AbortSignal, more: 
     throw new ApiError("The server does not answer.", 0);
   }
   noteClock(response);
-  const text = await response.text();
-  let body: Envelope<T>;
-  try {
-    body = JSON.parse(text) as Envelope<T>;
-  } catch {
-    throw new ApiError(`The server answered ${response.status} with something that is not JSON: ${text.slice(0, 200)}`, response.status);
-  }
+  const body = response.headers.get("content-type") === KIND ? await framed<T>(response) : await parsed<T>(response);
   if (!response.ok || body.status === "error") throw new ApiError(body.error ?? `The server answered ${response.status}.`, response.status);
   return body;
 }
 
-async function answer<T>(path: string, params: Record<string, string>, signal?: AbortSignal): Promise<Answer<T>> {
-  const { data, warnings, infos } = await get<T>(path, params, signal);
+async function parsed<T>(response: Response): Promise<Envelope<T>> {
+  const text = await response.text();
+  try {
+    return JSON.parse(text) as Envelope<T>;
+  } catch {
+    throw new ApiError(`The server answered ${response.status} with something that is not JSON: ${text.slice(0, 200)}`, response.status);
+  }
+}
+
+/** The envelope of a frame of columns, with the columns where the JSON answer has them. */
+async function framed<T>(response: Response): Promise<Envelope<T>> {
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  try {
+    const { head, columns } = readFrame(bytes);
+    const envelope = head as Envelope<{ distribution: string; end: number }>;
+    const { distribution, end } = envelope.data;
+    const empty: WireColumn = { t: end, count: 0, sum: null, min: null, max: null, bins: [] };
+    const whole = distribution === "last" ? columns.pop() : distribution === "empty" ? empty : null;
+    return { ...envelope, data: { ...envelope.data, columns, distribution: whole } } as Envelope<T>;
+  } catch (cause) {
+    throw new ApiError(`The server answered with something that is ${cause instanceof Error ? cause.message : String(cause)}`, response.status);
+  }
+}
+
+async function answer<T>(path: string, params: Record<string, string>, signal?: AbortSignal, more?: RequestInit): Promise<Answer<T>> {
+  const { data, warnings, infos } = await get<T>(path, params, signal, more);
   return { data, warnings: warnings ?? [], infos: infos ?? [] };
 }
 
@@ -137,15 +156,16 @@ const COLUMN_QUANTILES = "0.5,0.9,0.99,0.999";
 /** `fit` lets the server raise the step to the width of the cells: the answer says which it is. */
 export function fetchHeatmap(query: string, group: string | null, start: number, end: number, step: number, fit: boolean, signal?: AbortSignal): Promise<Answer<Heatmap>> {
   const params = { query, ...choice(group), start: String(start), end: String(end), step: String(step), fit: String(fit), quantiles: COLUMN_QUANTILES };
-  return answer("v1/heatmap", params, signal);
+  return answer("v1/heatmap", params, signal, { headers: { accept: `${KIND}, application/json` } });
 }
 
 export function liveAddress(query: string, group: string | null): string {
   return address("v1/live", { query, ...choice(group), quantiles: COLUMN_QUANTILES });
 }
 
-export function fetchRange(query: string, start: number, end: number, step: number, signal?: AbortSignal): Promise<Answer<QueryData>> {
-  return answer("api/v1/query_range", { query, start: String(start), end: String(end), step: String(step) }, signal);
+/** At most `limit` series; a warning of the server's says when there are more. */
+export function fetchRange(query: string, start: number, end: number, step: number, limit: number, signal?: AbortSignal): Promise<Answer<QueryData>> {
+  return answer("api/v1/query_range", { query, start: String(start), end: String(end), step: String(step), limit: String(limit) }, signal);
 }
 
 interface Cells {

@@ -3,7 +3,7 @@
 import { formatCompact } from "./format.ts";
 import { el } from "./dom.ts";
 import { LEVELS, PALETTE_NAMES, unscaled, type Rgb, type Scaling } from "./colour.ts";
-import { cssName, quantileLabel } from "./heatmap.ts";
+import { cssName, quantileLabel } from "./quantilelines.ts";
 import { ALL_GROUPS, type Labels } from "./api.ts";
 import { formatSelector } from "./selector.ts";
 import { QUANTILES, type State } from "./state.ts";

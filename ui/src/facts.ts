@@ -1,9 +1,11 @@
 /** Numbers about all that is in view, from the merged bins: exact counts, and quantiles as the bin that holds them. */
 
 import { quantileBin, shareBelow, type BinTable, type Merged } from "./bins.ts";
+import { intervalOf } from "./confidence.ts";
 import { el } from "./dom.ts";
 import { formatBounds, formatCount, formatRate, formatShare, formatValue } from "./format.ts";
-import { cssName, quantileLabel } from "./heatmap.ts";
+import { confidenceText, cssName, isFaint, quantileLabel } from "./quantilelines.ts";
+import type { Bins } from "./quantile.ts";
 import type { QuantileName } from "./state.ts";
 
 const SHOWN: readonly QuantileName[] = ["0.5", "0.9", "0.99", "0.999"];
@@ -35,13 +37,21 @@ export function drawFacts(parent: HTMLElement, view: View, dropThreshold: () => 
   for (const name of SHOWN) {
     const bin = quantileBin(table, merged, Number(name));
     if (bin === null) continue;
-    facts.push(fact(quantileLabel(name), formatBounds(bin.lo, bin.hi, unit), errorNote(bin.lo, bin.hi), cssName(name), `q-${cssName(name)}`));
+    const interval = intervalOf(binsOf(table, merged), Number(name));
+    const note = [...(interval === null ? [] : [confidenceText(interval, name, unit)]), errorNote(bin.lo, bin.hi)].join(" · ");
+    const box = fact(quantileLabel(name), formatBounds(bin.lo, bin.hi, unit), note, cssName(name), `q-${cssName(name)}`);
+    box.classList.toggle("faint", isFaint(interval));
+    facts.push(box);
   }
   if (merged.max !== null && merged.min !== null) {
     facts.push(fact("max", formatValue(merged.max, unit, 4), `exact · min ${formatValue(merged.min, unit, 4)}`, "max", "q-max"));
   }
   if (view.threshold !== null) facts.push(thresholdFact(view, merged, view.threshold, dropThreshold));
   parent.replaceChildren(...facts);
+}
+
+function binsOf(table: BinTable, { ids, counts, min, max }: Merged): Bins {
+  return { lo: ids.map((id) => table.lo[id] as number), hi: ids.map((id) => table.hi[id] as number), counts, min, max, float: false };
 }
 
 function fact(name: string, value: string, note: string, key: string, mark = ""): HTMLElement {

@@ -15,6 +15,7 @@ import { formatClock, formatDate, formatValue } from "./format.ts";
 import { drawMarginal } from "./marginal.ts";
 import { drawMark, spaced } from "./marks.ts";
 import { Pending } from "./pending.ts";
+import { drawQuantiles } from "./quantilelines.ts";
 import type { QuantileName } from "./state.ts";
 import { ink } from "./theme.ts";
 
@@ -66,7 +67,7 @@ export class Heatmap {
   colours: Rgb[] = [];
   private domain: Domain | null = null;
   private readonly cells: CellLayer;
-  private readonly context: CanvasRenderingContext2D;
+  readonly context: CanvasRenderingContext2D;
   private words: Uint32Array = new Uint32Array(0);
   private shades: Uint32Array = new Uint32Array(0);
   ratio = 1;
@@ -74,6 +75,8 @@ export class Heatmap {
   private usual = new Float64Array(0);
   /** Seconds that cells cover usually; 0 when that is not known. */
   width = 0;
+  /** Columns of each quantile that have too few samples for it. */
+  private faint: Record<string, number> = {};
   /** The distribution as the server gives it, where columns do not add up to it. */
   private given: { merged: Merged | null } | null = null;
 
@@ -304,7 +307,7 @@ export class Heatmap {
     this.drawMarks();
     this.drawn();
     if (this.axis === null) return;
-    this.drawQuantiles();
+    this.faint = drawQuantiles(this, this.options.quantiles);
     this.drawThreshold();
     if (layout.sideWidth > 0 && this.merged !== null) {
       drawMarginal(context, this, this.merged, this.options.density);
@@ -380,81 +383,6 @@ export class Heatmap {
     }
   }
 
-  /** Points `[x, value, lo, hi]` of a quantile, in runs that a column without data interrupts. */
-  private runs(name: QuantileName): [number, number, number, number][][] {
-    const runs: [number, number, number, number][][] = [];
-    let run: [number, number, number, number][] = [];
-    for (let slot = this.first; slot <= this.last; slot++) {
-      const column = this.columns.get(slot);
-      const mark = column === undefined ? null : markOf(column, this.table, name);
-      if (mark === null) {
-        if (run.length > 0) runs.push(run);
-        run = [];
-        continue;
-      }
-      const [from, to] = this.slotSpan(slot);
-      run.push([(from + to) / 2, this.yOf(mark.value), this.yOf(mark.lo), this.yOf(mark.hi)]);
-    }
-    if (run.length > 0) runs.push(run);
-    return runs;
-  }
-
-  private drawQuantiles(): void {
-    const { context, layout } = this;
-    context.save();
-    context.beginPath();
-    context.rect(layout.left, layout.top, layout.plotWidth, layout.plotHeight);
-    context.clip();
-    const ends: { y: number; name: QuantileName }[] = [];
-    for (const name of this.options.quantiles) {
-      const runs = this.runs(name);
-      for (const run of runs) this.drawRun(run, name);
-      const end = runs.at(-1)?.at(-1);
-      if (end !== undefined) ends.push({ y: end[1], name });
-    }
-    context.restore();
-    ends.sort((a, b) => a.y - b.y);
-    context.textAlign = "left";
-    context.font = `600 11px ${ink("font-numbers")}`;
-    let below = layout.top;
-    for (const { y, name } of ends) {
-      const place = Math.max(y, below + 6);
-      context.fillStyle = ink(`q-${cssName(name)}`);
-      context.fillText(quantileLabel(name), layout.left + layout.plotWidth + 6, place);
-      below = place + 7;
-    }
-  }
-
-  private drawRun(run: readonly [number, number, number, number][], name: QuantileName): void {
-    const { context } = this;
-    const colour = ink(`q-${cssName(name)}`);
-    const half = this.layout.plotWidth / (this.last - this.first + 1) / 2;
-    const lead = run[0] as [number, number, number, number];
-    const tail = run[run.length - 1] as [number, number, number, number];
-    context.fillStyle = colour;
-    context.globalAlpha = 0.24;
-    context.beginPath();
-    context.moveTo(lead[0] - half, lead[3]);
-    for (const [x, , , hi] of run) context.lineTo(x, hi);
-    context.lineTo(tail[0] + half, tail[3]);
-    context.lineTo(tail[0] + half, tail[2]);
-    for (let i = run.length - 1; i >= 0; i--) context.lineTo((run[i] as [number, number, number, number])[0], (run[i] as [number, number, number, number])[2]);
-    context.lineTo(lead[0] - half, lead[2]);
-    context.fill();
-    context.globalAlpha = 1;
-    context.beginPath();
-    context.moveTo(lead[0] - half, lead[1]);
-    for (const [x, y] of run) context.lineTo(x, y);
-    context.lineTo(tail[0] + half, tail[1]);
-    context.lineJoin = "round";
-    context.strokeStyle = ink("halo");
-    context.lineWidth = 3.5;
-    context.stroke();
-    context.strokeStyle = colour;
-    context.lineWidth = 1.5;
-    context.stroke();
-  }
-
   private drawThreshold(): void {
     const { threshold, unit } = this.options;
     if (threshold === null) return;
@@ -477,7 +405,7 @@ export class Heatmap {
     const { left, top, plotWidth, plotHeight } = this.layout;
     this.canvas.dataset["view"] = JSON.stringify({
       ...{ left, top, plotWidth, plotHeight, ratio: this.ratio, step: this.step, first: this.first, last: this.last },
-      ...{ domain: this.domain, max: this.max, columns: this.own.size, total: this.merged?.total ?? null, marks: [...this.marks.keys()], pending: this.pending.runs() },
+      ...{ domain: this.domain, max: this.max, columns: this.own.size, total: this.merged?.total ?? null, marks: [...this.marks.keys()], pending: this.pending.runs(), faint: this.faint },
     });
   }
 }
@@ -494,21 +422,4 @@ export function pill(context: CanvasRenderingContext2D, text: string, right: num
   context.textAlign = "right";
   context.textBaseline = "middle";
   context.fillText(text, right - 6, y + 0.5);
-}
-
-/** Value and error bounds of a quantile of a column. The greatest value is exact where the column carries it. */
-export function markOf(column: Column, table: BinTable, name: QuantileName): { value: number; lo: number; hi: number } | null {
-  if (name !== "max") return column.quantiles.find((mark) => String(mark.q) === name) ?? null;
-  if (column.max !== null) return { value: column.max, lo: column.max, hi: column.max };
-  const id = column.ids[column.ids.length - 1];
-  if (id === undefined) return null;
-  return { value: table.hi[id] as number, lo: table.lo[id] as number, hi: table.hi[id] as number };
-}
-
-export function quantileLabel(name: QuantileName): string {
-  return name === "max" ? "max" : `p${Number((Number(name) * 100).toFixed(6))}`;
-}
-
-export function cssName(name: QuantileName): string {
-  return quantileLabel(name).replace(".", "");
 }

@@ -1,24 +1,11 @@
 /** Float results as lines, by uPlot. */
 
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { Labels, Series } from "./api.ts";
+import type { Series } from "./api.ts";
 import { formatValue } from "./format.ts";
-import { quote } from "./selector.ts";
+import { LINES_MAX, seriesName, strokeOf } from "./series.ts";
 import { ink } from "./theme.ts";
-
-/** More lines than this cannot be told apart; the rest is named in a notice. */
-export const LINES_MAX = 40;
-
-/** Eight hues that the common kinds of colour blindness keep apart (Okabe and Ito, "Color Universal Design", 2008, lightened). */
-const HUES = ["#56b4e9", "#e69f00", "#00b887", "#cc79a7", "#d55e00", "#9d8cff", "#c9b400", "#7f8ea3"];
-
-export function seriesName(metric: Labels): string {
-  const labels = Object.entries(metric).filter(([name]) => name !== "__name__");
-  const inner = labels.map(([name, value]) => `${name}=${quote(value)}`).join(", ");
-  const name = metric["__name__"] ?? "";
-  return inner === "" ? name || "value" : `${name}{${inner}}`;
-}
 
 /** One time column and one value column per series; steps that a series lacks are null, which breaks its line. */
 export function align(series: readonly Series[]): { times: number[]; rows: (number | null)[][] } {
@@ -52,11 +39,16 @@ export function withGaps(times: readonly number[], rows: readonly (number | null
   return [outTimes, ...outRows];
 }
 
+/** A third of the page's code, which a heat map does without. */
+let library: typeof uPlot | null = null;
+
 export class Lines {
   /** Called behind each drawing. */
   drawn: () => void = () => undefined;
   private plot: uPlot | null = null;
   private names = "";
+  /** Counts what is shown, since what draws it may come later than the next picture. */
+  private turn = 0;
 
   constructor(
     private readonly parent: HTMLElement,
@@ -64,20 +56,28 @@ export class Lines {
   ) {}
 
   clear(): void {
+    this.turn++;
+    this.forget();
+  }
+
+  private forget(): void {
     this.plot?.destroy();
     this.plot = null;
     this.names = "";
   }
 
-  show(series: readonly Series[], unit: string, start: number, end: number, step: number): void {
+  async show(series: readonly Series[], unit: string, start: number, end: number, step: number): Promise<void> {
+    const turn = ++this.turn;
+    library ??= (await import("uplot")).default;
+    if (turn !== this.turn) return;
     const drawn = series.slice(0, LINES_MAX);
     const { times, rows } = align(drawn);
     const data = withGaps(times, rows, step);
     const names = JSON.stringify([drawn.map((one) => seriesName(one.metric)), unit, document.documentElement.dataset["theme"] ?? "", ink("muted")]);
     if (this.plot === null || names !== this.names) {
-      this.clear();
+      this.forget();
       this.names = names;
-      this.plot = new uPlot(this.build(drawn, unit), data, this.parent);
+      this.plot = new library(this.build(drawn, unit), data, this.parent);
       // The legend's height is known only now.
       this.resize();
     } else this.plot.setData(data, false);
@@ -107,7 +107,7 @@ export class Lines {
     const axis = { stroke: () => ink("muted"), grid: { stroke: () => ink("grid"), width: 1 }, ticks: { stroke: () => ink("line"), width: 1 }, font: `11px ${ink("font-numbers")}` };
     return {
       ...this.size(),
-      scales: { x: { time: true, auto: false }, y: { range: (_, min, max) => (min === null || max === null ? [0, 1] : uPlot.rangeNum(Math.min(min, min > 0 && min < max / 2 ? 0 : min), max, 0.1, true)) } },
+      scales: { x: { time: true, auto: false }, y: { range: (_, min, max) => (min === null || max === null ? [0, 1] : (library as typeof uPlot).rangeNum(Math.min(min, min > 0 && min < max / 2 ? 0 : min), max, 0.1, true)) } },
       axes: [
         { ...axis, space: 90, values: [[86400, "{YYYY}-{MM}-{DD}", null, null, null, null, null, null, 1], [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, null, null, null, null, 1]] },
         { ...axis, size: 74, values: (_, values) => values.map((value) => formatValue(value, unit, 3)) },
@@ -116,7 +116,8 @@ export class Lines {
         { value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
         ...series.map((one, i) => ({
           label: seriesName(one.metric),
-          stroke: HUES[i % HUES.length] as string,
+          stroke: strokeOf(i).colour,
+          dash: [...strokeOf(i).dash],
           width: 1.75,
           points: { show: false },
           value: (_: uPlot, value: number | null) => (value === null ? "–" : formatValue(value, unit, 4)),

@@ -15,7 +15,8 @@ import { byId, icon } from "./dom.ts";
 import { drawEmpty } from "./empty.ts";
 import { drawFacts } from "./facts.ts";
 import { Heatmap, type Options } from "./heatmap.ts";
-import { Lines, LINES_MAX } from "./lines.ts";
+import { limitNotice, LINES_MAX } from "./series.ts";
+import { Lines } from "./lines.ts";
 import { Live, type Link } from "./live.ts";
 import { formatLogState } from "./loglines.ts";
 import { EventMarks, type Plot } from "./events.ts";
@@ -293,7 +294,7 @@ class Page {
     const name = parseSelector(query)?.name ?? "";
     const type = isBuckets(name) ? "histogram" : this.picker.meta(name)?.type;
     if (type === "text") return fetchTexts(query, start, end, signal);
-    if (type === "gauge" || type === "counter") return fetchRange(query, start, end, step, signal);
+    if (type === "gauge" || type === "counter") return fetchRange(query, start, end, step, LINES_MAX, signal);
     let refusal: unknown = null;
     try {
       // The column at `start` covers what lies before it.
@@ -304,7 +305,7 @@ class Page {
       refusal = cause;
     }
     try {
-      const numbers = await fetchRange(query, start, end, step, signal);
+      const numbers = await fetchRange(query, start, end, step, LINES_MAX, signal);
       const empty = numbers.data.resultType === "matrix" && numbers.data.result.length === 0;
       // A series that the list does not know yet may hold texts.
       return empty && parseSelector(query) !== null ? await fetchTexts(query, start, end, signal) : numbers;
@@ -364,15 +365,15 @@ class Page {
   private showFloats({ data, warnings, infos }: Answer<QueryData>, start: number, end: number, step: number): void {
     this.floats = data;
     const list = data.resultType === "matrix" || data.resultType === "vector" ? data.result : [];
-    const more = list.length > LINES_MAX ? [`The first ${LINES_MAX} of ${list.length} series are drawn. Aggregate, for example with sum by (...), to see all.`] : [];
-    drawNotices(byId("notices"), [...warnings, ...more], infos);
+    const notices = limitNotice(warnings, infos);
+    drawNotices(byId("notices"), notices.warnings, notices.infos);
     this.unit = resultUnit(this.state.query, (name) => this.picker.meta(name)?.unit);
     this.showTitle();
     if (list.length === 0 && data.resultType !== "string") this.showNothing();
     else if (hasText(data) || isInstantOnly(this.state.query)) this.show("table", () => drawTable(byId("table"), data, (t, trace) => this.openTrace(t, trace)));
     else {
       this.show("lines");
-      this.lines.show(list, this.unit, start, end, step);
+      void this.lines.show(list, this.unit, start, end, step);
       void this.events.load(start, end, this.abort.signal);
     }
     byId("facts").replaceChildren();

@@ -9,7 +9,8 @@
 import { binAt, countUpTo, shareBelow, type Column } from "./bins.ts";
 import { el } from "./dom.ts";
 import { formatBounds, formatClock, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
-import { cssName, markOf, pill, quantileLabel, type Heatmap } from "./heatmap.ts";
+import { pill, type Heatmap } from "./heatmap.ts";
+import { confidenceOf, confidenceText, cssName, isFaint, markOf, quantileLabel } from "./quantilelines.ts";
 import type { QuantileName } from "./state.ts";
 import { ink } from "./theme.ts";
 
@@ -333,7 +334,9 @@ export class Pointer {
       const mark = markOf(column, map.table, name);
       if (mark === null) continue;
       const text = mark.lo === mark.hi ? formatValue(mark.value, unit, 4) : formatBounds(mark.lo, mark.hi, unit);
-      marks.append(el("span", { class: `q q-${cssName(name)}` }, quantileLabel(name)), el("span", {}, text));
+      const interval = confidenceOf(column, map.table, name);
+      const sure = interval === null ? [] : [el("span", { class: "sure", "data-key": `sure-${name}` }, confidenceText(interval, name, unit))];
+      marks.append(el("span", { class: `q q-${cssName(name)}` }, quantileLabel(name)), el("span", isFaint(interval) ? { class: "faint" } : {}, text), ...sure);
     }
     this.box.replaceChildren(when, list, ...(marks.childElementCount > 0 ? [marks] : []));
   }

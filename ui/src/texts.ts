@@ -3,7 +3,7 @@
 import type { QueryData, Series } from "./api.ts";
 import { el } from "./dom.ts";
 import { formatClock, formatDate } from "./format.ts";
-import { seriesName } from "./lines.ts";
+import { seriesName } from "./series.ts";
 import { lineSummary } from "./traces.ts";
 
 export interface Row {

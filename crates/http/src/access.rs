@@ -75,6 +75,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/v1/batch", Write, Write),
     ("/v1/cells", Read, Read),
     ("/v1/heatmap", Read, Read),
+    ("/v1/heatmap/groups", Read, Read),
     ("/v1/live", Read, Read),
     ("/v1/events", Read, Write),
     ("/v1/stream", Read, Read),

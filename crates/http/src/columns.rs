@@ -58,12 +58,12 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    const fn grid(&self) -> Grid {
+    pub(super) const fn grid(&self) -> Grid {
         Grid { start_ms: self.start_ms, end_ms: self.end_ms, step_ms: self.step_ms }
     }
 
     /// The cells that a grid shows.
-    fn span(&self, grid: Grid, offset_ms: i64) -> Span {
+    pub(super) fn span(&self, grid: Grid, offset_ms: i64) -> Span {
         let from_ms = grid.start_ms.saturating_sub(grid.step_ms).saturating_sub(offset_ms);
         // Cells that no column parts are as good as finer ones.
         let (mut step_ms, mut rest) = (grid.step_ms, grid.start_ms.saturating_sub(offset_ms).saturating_abs());
@@ -341,8 +341,13 @@ fn note(units: &Mutex<Units>, found: &[SeriesData]) {
 }
 
 impl Columns {
+    /// Where what a column counts begins, when that is known.
+    pub(super) fn begin_ms(&self, time_ms: i64) -> Option<i64> {
+        self.covered.get(&time_ms).and_then(|cover| cover.begin_ms())
+    }
+
     /// Puts a cell into the column that holds its end, and into all.
-    fn put(&mut self, cell: Cell, offset_ms: i64, all: &mut Option<Merged>) {
+    pub(super) fn put(&mut self, cell: Cell, offset_ms: i64, all: &mut Option<Merged>) {
         let Grid { start_ms, end_ms, step_ms } = self.grid;
         let (from_ms, to_ms) = (cell.from_ms + offset_ms, cell.to_ms + offset_ms);
         // The end of the step that holds the cell's end.
@@ -357,7 +362,7 @@ impl Columns {
         self.add(time, cell.value);
     }
 
-    fn merge(&mut self, into: &mut Option<Merged>, value: Merged) {
+    pub(super) fn merge(&mut self, into: &mut Option<Merged>, value: Merged) {
         match into {
             None => *into = Some(value),
             Some(sum) => {

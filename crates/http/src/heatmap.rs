@@ -1,16 +1,19 @@
 //! `/v1/heatmap`: merged histograms over time, as columns.
 //!
 //! Format: `{"status","data":{"start","end","step","unit","series","width","additive","groups":[..],"group","columns":[..],
-//! "distribution","no_distribution"},"warnings":[..]}`; only columns with data are listed. Limits: [`POINTS_MAX`](super::prometheus::POINTS_MAX) columns, [`QUANTILES_MAX`] quantiles.
+//! "distribution","no_distribution"},"warnings":[..]}`; only columns with data are listed. By `Accept`, the columns are bytes
+//! ([`column_frame`](super::column_frame)). Limits: [`POINTS_MAX`](super::prometheus::POINTS_MAX) columns, [`QUANTILES_MAX`] quantiles.
 
 use std::io::Write as _;
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json as value;
 
 use super::App;
 use super::ask::ask;
+use super::column_frame::{self, Timed};
 use super::columns::{self, Columns, Distribution, Wanted};
 use super::error::{ApiError, json};
 use super::groups::Choice;
@@ -21,7 +24,8 @@ use super::{prometheus, prometheus_json};
 /// 32 lines over a heat map are more than an eye can follow.
 const QUANTILES_MAX: usize = 32;
 
-pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
+    let as_frame = wants_frame(&headers);
     let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
     let query = params.need("query")?.to_owned();
     let wanted = Wanted {
@@ -37,9 +41,28 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
     };
     let answer = ask(&app, params.duration("timeout")?, move |app, cancel| {
         let columns = columns::columns(app, &wanted, cancel)?;
-        Ok(answer(&wanted, &columns))
+        Ok(if as_frame { framed(&wanted, &columns) } else { answer(&wanted, &columns) })
     });
-    Ok(json(StatusCode::OK, answer.await?))
+    Ok(sent(answer.await?, as_frame))
+}
+
+/// An answer in either form.
+pub(super) fn sent(answer: Vec<u8>, as_frame: bool) -> Response {
+    let mut response = if as_frame {
+        ([(header::CONTENT_TYPE, column_frame::KIND)], answer).into_response()
+    } else {
+        json(StatusCode::OK, answer)
+    };
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// Whether the columns are wanted as bytes.
+pub(super) fn wants_frame(headers: &HeaderMap) -> bool {
+    let kinds = headers.get_all(header::ACCEPT).iter().filter_map(|kinds| kinds.to_str().ok());
+    kinds
+        .flat_map(|kinds| kinds.split(','))
+        .any(|kind| kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(column_frame::KIND)))
 }
 
 /// `fit=true`: columns as wide as the cells, where these are wider than the step.
@@ -71,45 +94,77 @@ pub(super) fn quantiles(params: &Params) -> Result<Vec<f64>, ApiError> {
 
 fn answer(wanted: &Wanted, columns: &Columns) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 * 1024);
+    put_begin(&mut out, columns);
+    out.extend_from_slice(b"\"columns\":[");
+    for (at, (time, merged)) in columns.by_time.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        columns::column_since(&mut out, *time, columns.begin_ms(*time), Some(merged), &wanted.quantiles);
+    }
+    out.extend_from_slice(b"],\"distribution\":");
+    match &columns.distribution {
+        Distribution::Exact(merged) => {
+            let from_ms = Some(columns.grid.start_ms - columns.grid.step_ms);
+            columns::column_since(&mut out, columns.grid.end_ms, from_ms, merged.as_ref(), &wanted.quantiles);
+        }
+        Distribution::Unknown(_) => out.extend_from_slice(b"null"),
+    }
+    put_end(&mut out, columns);
+    out
+}
+
+/// The same as bytes: the columns and the distribution stand behind the JSON, which says how many quantiles were asked for.
+fn framed(wanted: &Wanted, columns: &Columns) -> Vec<u8> {
+    let mut head = Vec::with_capacity(4 * 1024);
+    put_begin(&mut head, columns);
+    let distribution = match &columns.distribution {
+        Distribution::Exact(merged) => merged.as_ref(),
+        Distribution::Unknown(_) => None,
+    };
+    let about = match (&columns.distribution, distribution) {
+        (Distribution::Unknown(_), _) => "none",
+        (Distribution::Exact(_), None) => "empty",
+        (Distribution::Exact(_), Some(_)) => "last",
+    };
+    write!(head, "\"quantiles\":{},\"distribution\":\"{about}\"", value!(wanted.quantiles)).expect("writes to memory");
+    put_end(&mut head, columns);
+    let timed = |(time, value): (&i64, _)| Timed { time_ms: *time, from_ms: columns.begin_ms(*time), value };
+    let mut list: Vec<Timed<'_>> = columns.by_time.iter().map(timed).collect();
+    let (time_ms, begin_ms) = (columns.grid.end_ms, columns.grid.start_ms - columns.grid.step_ms);
+    list.extend(distribution.map(|value| Timed { time_ms, from_ms: Some(begin_ms), value }));
+    column_frame::frame(&head, &list)
+}
+
+/// The envelope up to what the columns are.
+fn put_begin(out: &mut Vec<u8>, columns: &Columns) {
     out.extend_from_slice(b"{\"status\":\"success\",\"data\":{");
     let grid = columns.grid;
     for (name, ms) in
         [("start", grid.start_ms), ("end", grid.end_ms), ("step", grid.step_ms), ("width", columns.width_ms)]
     {
         write!(out, "\"{name}\":").expect("writes to memory");
-        prometheus_json::time(&mut out, ms);
+        prometheus_json::time(out, ms);
         out.push(b',');
     }
     out.extend_from_slice(b"\"unit\":");
-    prometheus_json::string(&mut out, &columns.unit);
+    prometheus_json::string(out, &columns.unit);
     write!(out, ",\"series\":{},\"additive\":{},", columns.series, columns.additive).expect("writes to memory");
-    columns.groups.write(&mut out);
-    out.extend_from_slice(b",\"columns\":[");
-    for (at, (time, merged)) in columns.by_time.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        let from_ms = columns.covered.get(time).and_then(|cover| cover.begin_ms());
-        columns::column_since(&mut out, *time, from_ms, Some(merged), &wanted.quantiles);
-    }
-    out.extend_from_slice(b"],\"distribution\":");
+    columns.groups.write(out);
+    out.push(b',');
+}
+
+/// What stands behind the columns.
+fn put_end(out: &mut Vec<u8>, columns: &Columns) {
     let why = match &columns.distribution {
-        Distribution::Exact(merged) => {
-            let from_ms = grid.start_ms - grid.step_ms;
-            columns::column_since(&mut out, grid.end_ms, Some(from_ms), merged.as_ref(), &wanted.quantiles);
-            None
-        }
-        Distribution::Unknown(why) => {
-            out.extend_from_slice(b"null");
-            Some(why)
-        }
+        Distribution::Exact(_) => None,
+        Distribution::Unknown(why) => Some(why),
     };
     out.extend_from_slice(b",\"no_distribution\":");
-    serde_json::to_writer(&mut out, &why).expect("texts are JSON");
+    serde_json::to_writer(&mut *out, &why).expect("texts are JSON");
     out.extend_from_slice(b"},\"warnings\":");
-    serde_json::to_writer(&mut out, &columns.warnings).expect("texts are JSON");
+    serde_json::to_writer(&mut *out, &columns.warnings).expect("texts are JSON");
     out.extend_from_slice(b"}\n");
-    out
 }
 
 #[cfg(test)]

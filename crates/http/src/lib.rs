@@ -21,6 +21,7 @@ mod catalog;
 mod cells;
 mod classic_buckets;
 mod client;
+mod column_frame;
 mod columns;
 mod compression;
 mod continuous;
@@ -34,6 +35,7 @@ mod fair;
 mod federate;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+mod group_columns;
 mod groups;
 mod heatmap;
 mod httptrap;
@@ -129,6 +131,7 @@ fn stream_routes() -> Router<App> {
     Router::new()
         .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
+        .route("/v1/heatmap/groups", get(group_columns::get).post(group_columns::get))
         .route("/v1/events", get(events::get).post(events::post))
         .route("/v1/live", get(live::get))
         .route("/v1/stream", get(continuous::get))

@@ -111,6 +111,7 @@ fn limited(mut result: QueryResult, limit: usize) -> QueryResult {
     };
     if length > limit {
         result.warnings.push("results truncated due to limit".into());
+        result.infos.push(format!("the first {limit} of {length} series"));
     }
     result
 }

@@ -59,6 +59,7 @@ const CASES: &[(&str, Case)] = &[
     ("/v1/logs/columns", Other),
     ("/v1/traces/columns", Count("/v1/traces/columns?query=shared_seconds&START&END&step=1")),
     ("/v1/heatmap", Count("/v1/heatmap?query=shared_seconds&START&END&step=1")),
+    ("/v1/heatmap/groups", Count("/v1/heatmap/groups?query=shared_seconds&START&END&step=1")),
     ("/api/v1/read", RemoteRead),
     ("/v1/live", Stream("/v1/live?query=shared_live_seconds")),
     ("/v1/subscribe", Stream("/v1/subscribe?match=shared_live_seconds")),
