@@ -185,6 +185,20 @@ export interface View {
   pending: [number, number][];
 }
 
+const KINDS: Record<string, string> = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+
+/** Answers for the page with what `npm run build` made last, so that a change of the page needs no build of the binary. */
+async function fromDist(page: Page): Promise<void> {
+  const dist = resolve(import.meta.dirname, "../dist");
+  await page.route("**/*", async (route) => {
+    const { pathname } = new URL(route.request().url());
+    const file = join(dist, pathname === "/" ? "index.html" : pathname);
+    const kind = KINDS[file.split(".").at(-1) as string];
+    if (kind === undefined || !existsSync(file)) return route.fallback();
+    await route.fulfill({ path: file, contentType: kind });
+  });
+}
+
 /** Opens a page, and fails the test on any error that the page throws. */
 export async function open(browser: Browser, url: string, theme: Theme = "dark", height = 900): Promise<{ page: Page; errors: string[] }> {
   const page = await browser.newPage({ viewport: { width: 1440, height }, colorScheme: theme });
@@ -195,6 +209,7 @@ export async function open(browser: Browser, url: string, theme: Theme = "dark",
     // Lost connections and refused expressions are logged by the browser itself.
     if (message.type() === "error" && !/Failed to load resource|ERR_|net::/.test(message.text())) errors.push(message.text());
   });
+  if (process.env["OGIVE_DIST"] !== undefined) await fromDist(page);
   await page.goto(url);
   return { page, errors };
 }

@@ -518,11 +518,13 @@ describe("data as senders have them", () => {
     await page.close();
   });
 
-  test("groups are drawn one at a time, and merged when that is chosen", async () => {
+  test("groups are drawn side by side, alone, or merged, as is chosen", async () => {
     const { page, errors } = await open(browser, `${server.url}/?query=${encodeURIComponent("sum by (route) (wide_seconds)")}&${range(1200)}`);
+    await expect.poll(() => page.locator("#multiples .panel b").allInnerTexts()).toEqual(['{route="/a"}', '{route="/b"}']);
+    await page.locator("#multiples .panel").first().click();
     await expect.poll(() => fact(page, "total")).toContain("2,065");
     const choice = page.locator("[data-control=group]");
-    expect(await choice.locator("option").allInnerTexts()).toEqual(['{route="/a"} · 2,065', '{route="/b"} · 590', "all 2, merged"]);
+    expect(await choice.locator("option").allInnerTexts()).toEqual(["side by side", '{route="/a"} · 2,065', '{route="/b"} · 590', "all 2, merged"]);
     await choice.selectOption('{route="/b"}');
     await expect.poll(() => fact(page, "total")).toContain("590");
     await choice.selectOption("*");

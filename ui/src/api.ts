@@ -130,16 +130,13 @@ async function parsed<T>(response: Response): Promise<Envelope<T>> {
   }
 }
 
-/** The envelope of a frame of columns, with the columns where the JSON answer has them. */
+/** The envelope of a frame, with its columns in the data. */
 async function framed<T>(response: Response): Promise<Envelope<T>> {
   const bytes = new Uint8Array(await response.arrayBuffer());
   try {
-    const { head, columns } = readFrame(bytes);
-    const envelope = head as Envelope<{ distribution: string; end: number }>;
-    const { distribution, end } = envelope.data;
-    const empty: WireColumn = { t: end, count: 0, sum: null, min: null, max: null, bins: [] };
-    const whole = distribution === "last" ? columns.pop() : distribution === "empty" ? empty : null;
-    return { ...envelope, data: { ...envelope.data, columns, distribution: whole } } as Envelope<T>;
+    const { head, columns } = readFrame(bytes, COLUMN_QUANTILES);
+    const envelope = head as Envelope<object>;
+    return { ...envelope, data: { ...envelope.data, columns } } as Envelope<T>;
   } catch (cause) {
     throw new ApiError(`The server answered with something that is ${cause instanceof Error ? cause.message : String(cause)}`, response.status);
   }
@@ -151,16 +148,59 @@ async function answer<T>(path: string, params: Record<string, string>, signal?: 
 }
 
 /** The quantiles that every column is asked for, so that turning one on needs no new request. */
-const COLUMN_QUANTILES = "0.5,0.9,0.99,0.999";
+const COLUMN_QUANTILES = [0.5, 0.9, 0.99, 0.999];
+
+const AS_FRAME = { headers: { accept: `${KIND}, application/json` } };
 
 /** `fit` lets the server raise the step to the width of the cells: the answer says which it is. */
-export function fetchHeatmap(query: string, group: string | null, start: number, end: number, step: number, fit: boolean, signal?: AbortSignal): Promise<Answer<Heatmap>> {
-  const params = { query, ...choice(group), start: String(start), end: String(end), step: String(step), fit: String(fit), quantiles: COLUMN_QUANTILES };
-  return answer("v1/heatmap", params, signal, { headers: { accept: `${KIND}, application/json` } });
+export async function fetchHeatmap(query: string, group: string | null, start: number, end: number, step: number, fit: boolean, signal?: AbortSignal): Promise<Answer<Heatmap>> {
+  const params = { query, ...choice(group), start: String(start), end: String(end), step: String(step), fit: String(fit), quantiles: COLUMN_QUANTILES.join() };
+  const found = await answer<Heatmap & { distribution: unknown }>("v1/heatmap", params, signal, AS_FRAME);
+  const { data } = found;
+  const about = data.distribution as unknown;
+  if (typeof about !== "string") return found;
+  // In a frame the distribution is the last column, where there is one.
+  const empty: WireColumn = { t: data.end, count: 0, sum: null, min: null, max: null, bins: [] };
+  const distribution = about === "last" ? (data.columns.pop() ?? null) : about === "empty" ? empty : null;
+  return { ...found, data: { ...data, distribution } };
+}
+
+/** A group and its columns. */
+export interface GroupPanel {
+  labels: Labels;
+  series: number;
+  count: string;
+  /** Value and bounds of the quantile that groups are sorted by. */
+  quantile?: [number, number, number];
+  list: WireColumn[];
+}
+
+/** A part of the sorted list of groups. */
+export interface GroupPart {
+  start: number;
+  end: number;
+  step: number;
+  width: number;
+  unit: string;
+  groups_total: number;
+  /** Bounds of the values of all groups. */
+  lo: number | null;
+  hi: number | null;
+  groups: GroupPanel[];
+}
+
+/** The heat maps of `limit` groups of a sum, from `offset` on of the list sorted by `order`. */
+export async function fetchGroups(query: string, start: number, end: number, step: number, order: string, offset: number, limit: number, signal?: AbortSignal): Promise<Answer<GroupPart>> {
+  const params = { query, start: String(start), end: String(end), step: String(step), order, offset: String(offset), limit: String(limit) };
+  const found = await answer<Omit<GroupPart, "groups"> & { columns: WireColumn[]; groups: (GroupPanel & { columns: number })[] }>("v1/heatmap/groups", params, signal, AS_FRAME);
+  let at = 0;
+  // In a frame the columns of all groups stand behind each other.
+  const groups = found.data.groups.map((group) => ({ ...group, list: found.data.columns.slice(at, (at += group.columns)) }));
+  return { ...found, data: { ...found.data, groups } };
 }
 
 export function liveAddress(query: string, group: string | null): string {
-  return address("v1/live", { query, ...choice(group), quantiles: COLUMN_QUANTILES });
+  return address("v1/live", { query, ...choice(group), quantiles: COLUMN_QUANTILES.join() });
 }
 
 /** At most `limit` series; a warning of the server's says when there are more. */

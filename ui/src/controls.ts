@@ -14,6 +14,8 @@ export interface GroupList {
   readonly total: number;
   /** Labels of the one that is drawn; null when all are. */
   readonly drawn: Labels | null;
+  /** All are drawn side by side. */
+  readonly together: boolean;
 }
 
 /** The labels of a group as the server takes them: `{route="/a"}`. Pure. */
@@ -63,15 +65,15 @@ export class Controls {
 
   /** Groups are drawn one at a time: merged only where somebody says so. */
   private chooser(groups: GroupList): HTMLElement {
-    const drawn = groups.drawn === null ? ALL_GROUPS : groupName(groups.drawn);
+    const drawn = groups.together ? "" : groups.drawn === null ? ALL_GROUPS : groupName(groups.drawn);
     const option = (value: string, text: string): HTMLElement => {
       const one = el("option", { value }, text);
       one.selected = value === drawn;
       return one;
     };
     const each = groups.all.map(({ labels, count }) => option(groupName(labels), count === null ? groupName(labels) : `${groupName(labels)} · ${formatCompact(Number(count))}`));
-    const select = el("select", { "data-control": "group", "aria-label": "Group" }, ...each, option(ALL_GROUPS, `all ${groups.total}, merged`));
-    select.addEventListener("change", () => this.change({ group: select.value }));
+    const select = el("select", { "data-control": "group", "aria-label": "Group" }, option("", "side by side"), ...each, option(ALL_GROUPS, `all ${groups.total}, merged`));
+    select.addEventListener("change", () => this.change({ group: select.value === "" ? null : select.value }));
     return el("label", { class: "group-of" }, `${groups.total} groups`, select);
   }
 

@@ -81,8 +81,8 @@ export interface Frame {
 
 const times = <T>(count: number, one: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => one(at));
 
-/** Reads a frame; quantiles are computed for the `quantiles` that its head names. */
-export function readFrame(bytes: Uint8Array): Frame {
+/** Reads a frame; quantiles are computed for those that its head names, or for `usual` where it names none. */
+export function readFrame(bytes: Uint8Array, usual: readonly number[] = []): Frame {
   const reader = new Reader(bytes);
   if (MAGIC.some((byte) => reader.byte() !== byte)) reader.fail("other bytes");
   if (reader.byte() !== VERSION) reader.fail("another version");
@@ -107,7 +107,7 @@ export function readFrame(bytes: Uint8Array): Frame {
     const one = (): number => ((flag & FLOAT) === 0 ? reader.integer() : reader.double());
     return times((sizes[at] as number) + 1, one);
   });
-  const quantiles = head.data?.quantiles ?? [];
+  const quantiles = head.data?.quantiles ?? usual;
   const columns = flags.map((flag, at): WireColumn => {
     const known = (bit: number): number | null => ((flag & bit) === 0 ? null : reader.double());
     const [sum, min, max] = [known(HAS_SUM), known(HAS_MIN), known(HAS_MAX)];

@@ -21,6 +21,7 @@ import { Live, type Link } from "./live.ts";
 import { formatLogState } from "./loglines.ts";
 import { EventMarks, type Plot } from "./events.ts";
 import { Marks } from "./marks.ts";
+import { Multiples } from "./multiples.ts";
 import { drawNotices } from "./notices.ts";
 import { isBuckets, Picker } from "./picker.ts";
 import { Pointer } from "./pointer.ts";
@@ -34,7 +35,7 @@ import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts
 import { TracePanel, type Hint } from "./tracepanel.ts";
 import { resultUnit, unitOfName } from "./units.ts";
 
-type Shown = "map" | "lines" | "table" | "empty";
+type Shown = "map" | "multiples" | "lines" | "table" | "empty";
 
 /** Data that come late are seen after this many columns of the stream: the whole view is asked for anew. */
 const RELOAD_COLUMNS = 60;
@@ -48,6 +49,9 @@ const SERIES_EVERY_MS = 15_000;
 
 /** Lines have no stream: a live range is asked for again this often at most. */
 const LINES_EVERY_MS = 2_000;
+
+/** Nor have groups that are drawn side by side. */
+const GROUPS_EVERY_MS = 10_000;
 
 /** Columns that overlap are no sum: a live view of them is asked for again after so many seconds. */
 const OVERLAPPING_COLUMNS = 2;
@@ -77,6 +81,7 @@ class Page {
   private readonly map: Heatmap;
   private readonly pointer: Pointer;
   private readonly lines: Lines;
+  private readonly multiples: Multiples;
   private readonly picker: Picker;
   private readonly box: QueryBox;
   private readonly ranges: RangeBox;
@@ -102,6 +107,7 @@ class Page {
       toggleLive: () => this.toggleLive(),
     });
     this.lines = new Lines(byId("lines"), (start, end) => this.zoom({ start: Math.floor(start), end: Math.ceil(end) }));
+    this.multiples = new Multiples(byId("multiples"), this.options(), { open: (group) => this.change({ group }), failed: (cause) => this.fail(cause, this.state.query) });
     this.picker = new Picker(byId("series"), (query) => this.change({ query }));
     this.box = new QueryBox((query) => this.change({ query }, true), () => this.picker.names());
     this.ranges = new RangeBox((range) => this.zoom(range), () => this.span());
@@ -339,10 +345,13 @@ class Page {
     this.additive = data.additive;
     this.why = data.no_distribution ?? "";
     this.map.width = data.width;
-    this.groups = data.groups.length === 0 ? null : { all: data.groups, total: data.groups_total, drawn: data.group };
+    // Without a choice, groups are drawn side by side; what is no sum of histograms has one picture at a time.
+    const together = this.state.group === null && data.groups.length > 1 && data.no_distribution === null;
+    this.groups = data.groups.length === 0 ? null : { all: data.groups, total: data.groups_total, drawn: data.group, together };
     this.floats = null;
-    drawNotices(byId("notices"), warnings, infos);
+    drawNotices(byId("notices"), together ? warnings.filter((warning) => !/^\d+ groups: /.test(warning)) : warnings, infos);
     this.showTitle();
+    if (together) return this.showGroups(start, end, step);
     this.show("map");
     this.controls.show(this.state, this.groups);
     this.map.setUnit(this.options());
@@ -354,6 +363,16 @@ class Page {
     this.refresh();
     // The stream of groups wants to know which.
     this.follow();
+  }
+
+  private showGroups(start: number, end: number, step: number): void {
+    this.show("multiples");
+    byId("controls").hidden = false;
+    this.controls.show(this.state, this.groups);
+    this.multiples.show(this.state.query, start, end, step, this.options());
+    this.unfollow();
+    this.status.setLink(isLive(this.state.range) ? "asking" : "paused");
+    if (isLive(this.state.range)) this.linesTimer = setTimeout(() => document.hidden || void this.load(), Math.max(GROUPS_EVERY_MS, step * 1000));
   }
 
   /** The group that is asked for: the chosen one, or the one that the server drew. */
@@ -395,10 +414,11 @@ class Page {
 
   /** Shows one of the pictures and hides the others. */
   private show(what: Shown, draw: () => void = () => undefined): void {
-    for (const id of ["map", "lines", "table", "empty"]) byId(id).hidden = id !== what;
+    for (const id of ["map", "multiples", "lines", "table", "empty"]) byId(id).hidden = id !== what;
     byId("controls").hidden = byId("legend").hidden = what !== "map";
     if (what !== "map") byId("facts").replaceChildren();
     if (what !== "lines") this.lines.clear();
+    if (what !== "multiples") this.multiples.clear();
     if (what !== "lines" && what !== "map") byId("events").replaceChildren();
     const appears = this.shown !== what;
     this.shown = what;
@@ -419,6 +439,7 @@ class Page {
     byId<HTMLButtonElement>("back").disabled = this.rangesBefore.length === 0;
     this.traces.show(state.query, state.slow, state.trace, this.hint);
     this.map.setOptions(this.options());
+    this.multiples.setOptions(this.options());
     this.refresh();
   }
 
@@ -443,12 +464,14 @@ class Page {
 
   private repaint(): void {
     this.map.setOptions(this.options());
+    this.multiples.setOptions(this.options());
     this.refresh();
     if (this.floats !== null) void this.load();
   }
 
   private resize(): void {
     if (this.shown === "lines") this.lines.resize();
+    if (this.shown === "multiples") this.multiples.resize();
     if (this.shown !== "map") return;
     this.map.resize();
     this.refresh();
