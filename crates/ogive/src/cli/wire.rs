@@ -1,6 +1,7 @@
 //! `ogive wire`: measures services that nobody instrumented, from what goes over the wire.
 
 mod counters;
+mod edges;
 mod exchanges;
 mod exemplars;
 mod export;
@@ -10,6 +11,7 @@ mod names;
 mod rings;
 mod role;
 mod row;
+mod screen;
 mod series;
 mod services;
 mod sinks;
@@ -22,7 +24,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use ogive_wire::operation::{KEPT, Namer, Rules};
-use ogive_wire::{Observer, Options, Output, Protocol, file};
+use ogive_wire::{Observer, Options, Output, Protocol, file, protocol};
 
 use super::exit::EXIT_USAGE;
 use super::terminal::Terminal;
@@ -59,9 +61,15 @@ pub(crate) struct Wire {
     /// Send cells of one second to a server or a broker, such as http://127.0.0.1:6448.
     #[arg(long, value_name = "URL", requires = "interfaces")]
     to: Option<String>,
+    /// A label of every series that is sent, such as host=web-1, where several observers send to one server; may be repeated.
+    #[arg(long = "label", value_name = "NAME=VALUE", requires = "to", value_parser = label)]
+    labels: Vec<(String, String)>,
     /// What a port speaks, such as 6432=pgsql; may be repeated.
     #[arg(long = "port", value_name = "PORT=PROTOCOL", value_parser = role::port)]
     ports: Vec<(u16, &'static Protocol)>,
+    /// Look for this protocol only; may be repeated.
+    #[arg(long = "protocol", value_name = "PROTOCOL", value_parser = name)]
+    protocols: Vec<&'static str>,
     /// Print each exchange as a JSON object a line; times in nanoseconds after the first frame.
     #[arg(long, conflicts_with = "summary")]
     exchanges: bool,
@@ -83,9 +91,49 @@ fn rules_of(path: &str) -> Result<Rules, String> {
     rules(std::path::Path::new(path))
 }
 
+fn name(text: &str) -> Result<&'static str, String> {
+    role::known(text).map(|protocol| protocol.name)
+}
+
+/// Labels of the observer's series.
+const OWN_LABELS: [&str; 14] = [
+    "alpn",
+    "class",
+    "client",
+    "head",
+    "kind",
+    "operation",
+    "protocol",
+    "reason",
+    "server_name",
+    "service",
+    "side",
+    "status",
+    "version",
+    "why",
+];
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
+    let is_plain = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !is_plain {
+        return Err(format!("{name:?} is no name of a label: letters, digits and _, a letter first"));
+    }
+    if OWN_LABELS.contains(&name) {
+        return Err(format!("{name:?} is a label that the observer sets itself"));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// Runs the command.
 pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCode> {
-    let reading = Options { ports: options.ports.clone(), keeps_heads: options.exemplars > 0, ..Options::default() };
+    let only = match &options.protocols[..] {
+        [] => protocol::Set::default(),
+        names => protocol::Set::from_names(names),
+    };
+    let keeps_heads = options.exemplars > 0;
+    let reading = Options { ports: options.ports.clone(), only, keeps_heads, ..Options::default() };
     if !options.interfaces.is_empty() {
         let settings = live::Settings {
             interfaces: options.interfaces.clone(),
@@ -93,6 +141,7 @@ pub(crate) fn run(options: &Wire, terminal: &Terminal) -> anyhow::Result<ExitCod
             shards: options.shards,
             seconds: options.seconds,
             to: options.to.clone(),
+            labels: options.labels.clone(),
             options: reading,
             rules: options.operations.clone().unwrap_or_default(),
             exemplars: usize::from(options.exemplars),

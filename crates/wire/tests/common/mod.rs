@@ -1,8 +1,9 @@
-//! What several tests share: a sink that keeps everything.
+//! What several tests share: a sink that keeps everything, conversations, truth, and real servers.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub(crate) mod conversations;
+pub(crate) mod live;
 pub(crate) mod truth;
 
 use ogive_wire::{Connection, Exchange, Reason, Side, Sink, Unanswered, protocol};

@@ -1,6 +1,6 @@
 //! Live packets as a command: the table of what was measured, shown each second and sent to a server.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::export::Export;
 use super::rings::{self, Shared, lock};
+use super::screen::{Screen, Wish};
 use super::sinks::{Show, Sinks};
 use super::table;
 use crate::cli::format::thousands;
@@ -29,6 +30,8 @@ pub(super) struct Settings {
     pub(super) shards: u16,
     pub(super) seconds: Option<u64>,
     pub(super) to: Option<String>,
+    /// Labels of every series that is sent.
+    pub(super) labels: Vec<(String, String)>,
     pub(super) options: Options,
     /// How operations are named.
     pub(super) rules: Rules,
@@ -50,11 +53,11 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
     let sinks = Mutex::new(Sinks::new(namer, settings.exemplars, settings.show));
     let shared = Arc::new(Shared::new(sinks));
     let exporter = match &settings.to {
-        Some(address) => Some(start_export(address, &shared)?),
+        Some(address) => Some(start_export(address, &settings.labels, &shared)?),
         None => None,
     };
     let threads = rings::start(opened, &settings.options, &shared).context("starting threads")?;
-    let outcome = watch(settings, signals, &shared, terminal);
+    let outcome = watch(settings, signals, &shared);
     let totals = rings::stop(threads, &shared)?;
     if let Some(exporter) = exporter {
         let status = exporter.shutdown(LAST_CELLS);
@@ -66,8 +69,10 @@ pub(super) fn run(settings: &Settings, terminal: &Terminal) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-fn start_export(address: &str, shared: &Arc<Shared>) -> anyhow::Result<Exporter> {
-    let exporter = Exporter::builder(address).start().context("sending to a server")?;
+fn start_export(address: &str, labels: &[(String, String)], shared: &Arc<Shared>) -> anyhow::Result<Exporter> {
+    let builder = Exporter::builder(address);
+    let builder = labels.iter().fold(builder, |builder, (name, value)| builder.label(name, value));
+    let exporter = builder.start().context("sending to a server")?;
     let export = Export::new(exporter.cells().clone());
     shared.send(&export);
     lock(&shared.sinks).measures.send(export);
@@ -92,26 +97,38 @@ impl Signals {
     }
 }
 
-/// Shows the table each second, until a signal or the end of the time.
-fn watch(settings: &Settings, signals: Signals, shared: &Shared, terminal: &Terminal) -> anyhow::Result<()> {
+/// Shows the table in a terminal each second, until a signal or the end of the time.
+fn watch(settings: &Settings, signals: Signals, shared: &Shared) -> anyhow::Result<()> {
     let Signals { runtime, mut interrupt, mut terminate } = signals;
-    let is_watched = io::stdout().is_terminal() && settings.show == Show::Table;
+    // A terminal that cannot be taken is no reason not to observe.
+    let is_watched = io::stdin().is_terminal() && io::stdout().is_terminal() && settings.show == Show::Table;
+    let mut screen = if is_watched { Screen::open().ok() } else { None };
     runtime.block_on(async {
         let mut second = tokio::time::interval(Duration::from_secs(1));
         second.tick().await;
-        for passed in 1_u64.. {
+        let mut passed = 0_u64;
+        draw(settings, shared, &mut screen, passed)?;
+        loop {
             tokio::select! {
                 _ = interrupt.recv() => break,
                 _ = terminate.recv() => break,
-                _ = second.tick() => {}
+                wish = wish(&mut screen) => match wish {
+                    Wish::End => break,
+                    Wish::Draw => {
+                        draw(settings, shared, &mut screen, passed)?;
+                        continue;
+                    }
+                },
+                _ = second.tick() => passed += 1,
             }
             if !lock(&shared.sinks).flush() {
                 // Nobody reads any more.
                 break;
             }
-            if is_watched {
-                show(settings, shared, terminal, passed)?;
+            if let Some(screen) = &mut screen {
+                screen.count(&lock(&shared.sinks).measures);
             }
+            draw(settings, shared, &mut screen, passed)?;
             if settings.seconds.is_some_and(|seconds| passed >= seconds) {
                 break;
             }
@@ -120,40 +137,23 @@ fn watch(settings: &Settings, signals: Signals, shared: &Shared, terminal: &Term
     })
 }
 
-/// Draws the table anew.
-fn show(settings: &Settings, shared: &Shared, terminal: &Terminal, passed: u64) -> io::Result<()> {
-    let mut lines = {
-        let sinks = lock(&shared.sinks);
-        let measures = &sinks.measures;
-        #[allow(clippy::cast_precision_loss, reason = "seconds of an observation")]
-        let mut lines = table::rows(measures, passed as f64, terminal.width);
-        let findings =
-            measures.findings.iter().rev().take(5).map(|finding| format!("finding  {}", table::sentence(finding)));
-        lines.extend(findings);
-        lines
-    };
+/// What a key asks for; without a screen nothing ever.
+async fn wish(screen: &mut Option<Screen>) -> Wish {
+    match screen {
+        Some(screen) => screen.wish().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Draws the screen, if there is one.
+fn draw(settings: &Settings, shared: &Shared, screen: &mut Option<Screen>, passed: u64) -> io::Result<()> {
+    let Some(screen) = screen else { return Ok(()) };
     // ORDERING: Relaxed; see `observe`.
-    let drops = shared.drops.load(Ordering::Relaxed);
+    let drops = thousands(shared.drops.load(Ordering::Relaxed));
     let packets = thousands(shared.packets.load(Ordering::Relaxed));
     let interfaces = settings.interfaces.join(", ");
-    lines.insert(
-        0,
-        format!(
-            "{interfaces}  {packets} packets in {passed} s, {} dropped by the kernel; Ctrl-C ends",
-            thousands(drops)
-        ),
-    );
-    lines.truncate(terminal.height.saturating_sub(1).max(5));
-    // Home, each line to its end, and what is below.
-    let mut text = String::from("\x1b[H");
-    for line in lines {
-        text.extend(line.chars().take(terminal.width));
-        text.push_str("\x1b[K\n");
-    }
-    text.push_str("\x1b[J");
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    let head = format!("{interfaces}  {packets} packets in {passed} s, {drops} dropped by the kernel");
+    screen.draw(&lock(&shared.sinks).measures, &head)
 }
 
 fn show_end(settings: &Settings, shared: &Shared, totals: &Totals, terminal: &Terminal) -> io::Result<()> {

@@ -11,6 +11,7 @@ use ogive_wire::{
 };
 
 use super::counters::Counters;
+use super::edges::Edges;
 use super::exemplars::Exemplars;
 use super::export::Export;
 use super::names;
@@ -45,6 +46,7 @@ pub(super) struct Measures {
     pub(super) transport: BTreeMap<Endpoint, Transport>,
     services: Services,
     counters: Counters,
+    edges: Edges,
     pub(super) connections: u64,
     /// The slowest exchanges.
     pub(super) exemplars: Exemplars,
@@ -94,6 +96,7 @@ impl Output for Measures {
     fn answered(&mut self, path: &Path, exchange: &Exchange) {
         let key = self.key(path, exchange);
         self.exemplars.answered(&key, path, exchange);
+        self.edges.answered(self.export.as_ref(), path.client.ip, key.service, exchange);
         match self.rows.get_mut(&key) {
             Some(row) => row.record(exchange),
             None => {
@@ -108,6 +111,9 @@ impl Output for Measures {
         let service = self.services.of(path.server);
         let of = ("ogive_wire_unanswered_total", service, exchange.protocol);
         self.counters.add(self.export.as_ref(), of, ("why", why.name()));
+        if why != Unanswered::ByDesign {
+            self.edges.failed(self.export.as_ref(), path.client.ip, service, exchange);
+        }
         *self.unanswered.entry((service, exchange.protocol, why)).or_default() += 1;
     }
 

@@ -48,8 +48,13 @@ pub(crate) struct WireOptions {
 pub(super) fn port(text: &str) -> Result<(u16, &'static Protocol), String> {
     let (port, name) = text.split_once('=').ok_or("write it as PORT=PROTOCOL")?;
     let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
-    let known = || protocol::TABLE.iter().map(|protocol| protocol.name).collect::<Vec<_>>().join(", ");
-    Ok((port, protocol::by_name(name).ok_or_else(|| format!("{name:?} is none of {}", known()))?))
+    Ok((port, known(name)?))
+}
+
+/// The protocol of this name.
+pub(super) fn known(name: &str) -> Result<&'static Protocol, String> {
+    let all = || protocol::TABLE.iter().map(|protocol| protocol.name).collect::<Vec<_>>().join(", ");
+    protocol::by_name(name).ok_or_else(|| format!("{name:?} is none of {}", all()))
 }
 
 /// The rules of a file.

@@ -11,6 +11,11 @@ use super::export::Export;
 /// Nanoseconds, whose histogram is in seconds.
 const NANO: i32 = -9;
 
+/// The `q` quantile for people: never above the greatest sample, nor below the least, which are exact.
+pub(super) fn quantile(times: &Histogram, q: f64) -> Option<f64> {
+    times.quantile(q).map(|found| found.value)
+}
+
 /// Durations.
 #[derive(Debug)]
 pub(super) struct Durations {
@@ -107,5 +112,24 @@ impl Count {
 
     pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_lies_between_the_least_and_the_greatest_sample() {
+        // One sample of a bin, and at its lower edge: an even spread within the bin is above it.
+        for nanos in [[120_000_i64; 1].as_slice(), &[120_100, 120_200, 120_300]] {
+            let mut times = Histogram::log_linear();
+            nanos.iter().for_each(|nanos| times.record_int(*nanos, NANO));
+            for q in [0.0, 0.5, 0.99, 1.0] {
+                let value = quantile(&times, q).unwrap();
+                assert!(times.min.unwrap() <= value && value <= times.max.unwrap(), "{q} of {nanos:?}: {value}");
+            }
+        }
+        assert_eq!(quantile(&Histogram::log_linear(), 0.5), None);
     }
 }

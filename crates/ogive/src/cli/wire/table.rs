@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use ogive_hist::Histogram;
 use ogive_text::calendar::rfc3339;
 use ogive_wire::{Endpoint, Finding, Totals};
 
 use super::measures::Measures;
 use super::names::{class, service as name};
 use super::row::{Row, RowKey};
-use super::series::Durations;
+use super::series::{Durations, quantile};
 use crate::cli::format::{human, thousands};
 use crate::cli::terminal::Terminal;
 
@@ -70,11 +71,16 @@ pub(super) fn print(mut out: impl Write, measures: &Measures, totals: &Totals, t
     out.flush()
 }
 
+/// A quantile as a column shows it.
+pub(super) fn quantile_text(times: &Histogram, q: f64) -> String {
+    quantile(times, q).map_or_else(|| "-".to_owned(), |value| human(value, "s"))
+}
+
 /// What TCP and TLS show: a line a service of no known protocol, and a line a name of TLS.
 fn transport_lines(measures: &Measures) -> Vec<String> {
     let quantiles = |durations: &Durations| {
         let all = &durations.all;
-        let [median, high] = [0.5, 0.99].map(|q| human(all.quantile_type7(q), "s"));
+        let [median, high] = [0.5, 0.99].map(|q| quantile_text(all, q));
         format!("{}, p50 {median}, p99 {high}", thousands(all.total()))
     };
     let mut lines = Vec::new();
@@ -161,17 +167,14 @@ pub(super) fn rows(measures: &Measures, seconds: f64, width: usize) -> Vec<Strin
         let count = row.total.all.total();
         #[allow(clippy::cast_precision_loss, reason = "it is shown with three digits")]
         let rate = if seconds > 0.0 { human(count as f64 / seconds, "/s") } else { "-".to_owned() };
-        let quantile = |q: f64| {
-            if row.service.all.is_empty() { "-".to_owned() } else { human(row.service.all.quantile_type7(q), "s") }
-        };
         let operation: String = key.operation.chars().take(operation_width).collect();
         lines.push(format!(
             "{service:service_width$} {:9} {operation:operation_width$} {:12} {:>9} {rate:>8} {:>8} {:>8} {:>8} {:>8}",
             key.protocol,
             class(key.class),
             thousands(count),
-            quantile(0.5),
-            quantile(0.99),
+            quantile_text(&row.service.all, 0.5),
+            quantile_text(&row.service.all, 0.99),
             row.service.all.max.map_or_else(|| "-".to_owned(), |max| human(max, "s")),
             row.total.all.max.map_or_else(|| "-".to_owned(), |max| human(max, "s")),
         ));
