@@ -1,7 +1,7 @@
 # What a newcomer and CI need. `make run` builds and starts the server; `make test` runs every test.
 # Both install what they can and name what they cannot in one line (scripts/need).
 
-.PHONY: book package test-package run build ui test test-quick test-rust test-sdk test-ui test-e2e lint bench-peers bench-record schema clean
+.PHONY: book package test-package run build ui test test-quick test-live-long test-rust test-sdk test-ui test-e2e lint bench-peers bench-record schema clean
 .DEFAULT_GOAL := build
 
 UI_SOURCES := $(shell find ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
@@ -67,7 +67,7 @@ lint: book
 test-rust: ui
 	@scripts/need curl openssl cc c++ go java prometheus prometheus-alertmanager prometheus-node-exporter collectd
 	@scripts/need aiosmtpd dnsmasq nginx postgres rabbitmq-server redis-server
-	@scripts/need h2load mariadbd memcached nats-server tcpdump
+	@scripts/need h2load mariadbd memcached nats-server script tcpdump
 	scripts/clients
 	cargo test --workspace --locked
 	cargo test --locked -p ogive-probe --features tracing --test spans
@@ -79,6 +79,11 @@ test-sdk: ui
 	@scripts/need cc cmake go java mvn node npm pkg-config python3-venv
 	cargo build --locked -p ogive
 	sdk/test
+
+# The wire observer against servers of the JVM, which Maven brings: Kafka, and one of MongoDB's protocol.
+test-live-long:
+	@scripts/need cargo cc java mvn tcpdump
+	OGIVE_LIVE_LONG=1 cargo test --locked -p ogive-wire --test live_jvm
 
 # No server, no browser, no client to install: the libraries of the workspace and the page's own tests.
 test-quick: ui
@@ -92,7 +97,7 @@ test-ui: ui
 
 # Drives the real binary in a real browser.
 test-e2e: ui
-	@scripts/need chromium
+	@scripts/need chromium nginx redis-server
 	cargo build --locked -p ogive
 	cd ui && OGIVE_BIN=$(CURDIR)/target/debug/ogive npm run e2e
 
