@@ -66,6 +66,7 @@ function trim(value: number, digits: number): string {
 export function formatValue(value: number, unit: string, digits = 3): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "+∞" : "−∞";
+  if (unit.endsWith("/s")) return `${formatValue(value, unit.slice(0, -2), digits)}/s`;
   const { steps, suffix } = family(unit);
   if (value === 0) return withUnit("0", zeroName(steps), suffix);
   const size = Math.abs(value);

@@ -1,9 +1,15 @@
-/** Float results as lines, by uPlot. */
+/**
+ * Float results as lines, by uPlot: the line nearest to the mouse is named beside it, and a table below names all.
+ *
+ * Invariants: a line keeps its stroke while others are hidden; the library comes with the first lines.
+ */
 
 import type uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Series } from "./api.ts";
-import { formatValue } from "./format.ts";
+import { el } from "./dom.ts";
+import { formatClock, formatDate, formatValue } from "./format.ts";
+import { LineTable, summaryOf } from "./linetable.ts";
 import { LINES_MAX, seriesName, strokeOf } from "./series.ts";
 import { ink } from "./theme.ts";
 
@@ -50,10 +56,25 @@ export class Lines {
   /** Counts what is shown, since what draws it may come later than the next picture. */
   private turn = 0;
 
+  private near: number | null = null;
+  private unit = "";
+  private labels: string[] = [];
+  private readonly host = el("div", { class: "plot" });
+  private readonly tip = el("div", { class: "tip", hidden: true });
+  private readonly table: LineTable;
+
   constructor(
     private readonly parent: HTMLElement,
     private readonly zoom: (start: number, end: number) => void,
-  ) {}
+  ) {
+    const below = el("div", { class: "linetable" });
+    parent.append(this.host, below, this.tip);
+    this.table = new LineTable(below, {
+      show: (shown) => this.plot?.batch(() => shown.forEach((one, i) => this.plot?.setSeries(i + 1, { show: one }))),
+      point: (at) => this.plot?.setSeries(at === null ? null : at + 1, { focus: true }),
+    });
+    this.host.addEventListener("mouseleave", () => this.hover(null));
+  }
 
   clear(): void {
     this.turn++;
@@ -61,6 +82,7 @@ export class Lines {
   }
 
   private forget(): void {
+    this.tip.hidden = true;
     this.plot?.destroy();
     this.plot = null;
     this.names = "";
@@ -77,13 +99,49 @@ export class Lines {
     if (this.plot === null || names !== this.names) {
       this.forget();
       this.names = names;
-      this.plot = new library(this.build(drawn, unit), data, this.parent);
-      // The legend's height is known only now.
-      this.resize();
-    } else this.plot.setData(data, false);
+      this.unit = unit;
+      this.labels = drawn.map((one) => seriesName(one.metric));
+      this.tabulate(rows);
+      this.plot = new library(this.build(drawn, unit), data, this.host);
+    } else {
+      this.tabulate(rows); this.plot.setData(data, false);
+    }
     this.plot.batch(() => {
       this.plot?.setScale("x", { min: start, max: end });
     });
+  }
+
+  private tabulate(rows: readonly (readonly (number | null)[])[]): void {
+    const all = rows.map((row, i) => ({ name: this.labels[i] as string, stroke: strokeOf(i), ...summaryOf(row) }));
+    const shown = this.table.show(all, this.unit);
+    this.plot?.batch(() => shown.forEach((one, i) => this.plot?.setSeries(i + 1, { show: one })));
+  }
+
+  /** Names the line nearest to the mouse, at its value nearest to it. */
+  private hover(plot: uPlot | null): void {
+    const [idx, left, top] = [plot?.cursor.idx ?? null, plot?.cursor.left ?? -1, plot?.cursor.top ?? -1];
+    let [near, distance] = [null as number | null, Infinity];
+    if (plot !== null && idx !== null && left >= 0) {
+      for (let i = 1; i < plot.series.length; i++) {
+        const value = plot.data[i]?.[idx];
+        if (value === null || value === undefined || plot.series[i]?.show !== true) continue;
+        const away = Math.abs(plot.valToPos(value, "y") - top);
+        if (away < distance) [near, distance] = [i - 1, away];
+      }
+    }
+    if (near !== this.near) this.table.mark(near);
+    this.near = near;
+    this.tip.hidden = near === null;
+    if (plot === null || idx === null || near === null) return;
+    const [t, value] = [plot.data[0][idx] as number, plot.data[near + 1]?.[idx] as number];
+    const swatch = el("span", { class: "swatch" });
+    swatch.style.borderTopColor = strokeOf(near).colour;
+    this.tip.replaceChildren(el("div", { class: "when" }, el("b", {}, formatClock(t)), ` ${formatDate(t)}`), el("div", { class: "line" }, swatch, this.labels[near] as string), el("div", { class: "value", "data-key": "value" }, formatValue(value, this.unit, 4)));
+    const over = plot.over.getBoundingClientRect();
+    const box = this.parent.getBoundingClientRect();
+    const x = over.left - box.left + left;
+    const wide = this.tip.offsetWidth;
+    this.tip.style.transform = `translate(${Math.max(4, x + 18 + wide > box.width ? x - 18 - wide : x + 18)}px, ${Math.max(4, over.top - box.top + top - this.tip.offsetHeight / 2)}px)`;
   }
 
   /** Where the plot is on the screen, and the place of a time in it; none while there is none. */
@@ -97,10 +155,7 @@ export class Lines {
   }
 
   private size(): { width: number; height: number } {
-    const legend = this.parent.querySelector<HTMLElement>(".u-legend")?.offsetHeight ?? 34;
-    const { paddingLeft, paddingRight, paddingTop, paddingBottom } = getComputedStyle(this.parent);
-    const [across, along] = [parseFloat(paddingLeft) + parseFloat(paddingRight), parseFloat(paddingTop) + parseFloat(paddingBottom)];
-    return { width: this.parent.clientWidth - across, height: Math.max(160, this.parent.clientHeight - along - legend) };
+    return { width: this.host.clientWidth, height: Math.max(160, this.host.clientHeight) };
   }
 
   private build(series: readonly Series[], unit: string): uPlot.Options {
@@ -113,18 +168,20 @@ export class Lines {
         { ...axis, size: 74, values: (_, values) => values.map((value) => formatValue(value, unit, 3)) },
       ],
       series: [
-        { value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
+        {},
         ...series.map((one, i) => ({
           label: seriesName(one.metric),
           stroke: strokeOf(i).colour,
           dash: [...strokeOf(i).dash],
           width: 1.75,
           points: { show: false },
-          value: (_: uPlot, value: number | null) => (value === null ? "–" : formatValue(value, unit, 4)),
         })),
       ],
-      cursor: { drag: { x: true, y: false, setScale: false } },
+      cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
+      focus: { alpha: 0.25 },
+      legend: { show: false },
       hooks: {
+        setCursor: [(plot) => this.hover(plot)],
         draw: [() => this.drawn()],
         setSelect: [
           (plot) => {

@@ -11,11 +11,11 @@ import "./style.css";
 import { ApiError, fetchHeatmap, fetchInstant, fetchRange, fetchTexts, liveAddress, serverNow, type Answer, type Heatmap as HeatmapData, type QueryData } from "./api.ts";
 import { BinTable, merge, snapToEdge } from "./bins.ts";
 import { Controls, groupName, type GroupList } from "./controls.ts";
-import { byId, icon } from "./dom.ts";
+import { byId, el, icon } from "./dom.ts";
 import { drawEmpty } from "./empty.ts";
 import { drawFacts } from "./facts.ts";
 import { Heatmap, type Options } from "./heatmap.ts";
-import { limitNotice, LINES_MAX } from "./series.ts";
+import { limitNotice, LINES_MAX, rateOf } from "./series.ts";
 import { Lines } from "./lines.ts";
 import { Live, type Link } from "./live.ts";
 import { formatLogState } from "./loglines.ts";
@@ -70,6 +70,8 @@ class Page {
   private linesTimer: ReturnType<typeof setTimeout> | undefined;
   /** Whether the columns of the picture are each cell once. */
   private additive = true;
+  /** The numbers in view are the rate of the counter that is asked for. */
+  private rated = false;
   private why = "";
   private groups: GroupList | null = null;
   private floats: QueryData | null = null;
@@ -127,7 +129,11 @@ class Page {
       marked: () => this.map.marks.size > 0,
     });
     this.listen();
-    void this.picker.reload().then(() => this.showTitle());
+    void this.picker.reload().then(() => {
+      this.showTitle();
+      // What was asked before anybody knew that it is a counter.
+      if (this.shown === "lines" && this.asRate() !== this.rated) void this.load();
+    });
     setInterval(() => document.hidden || void this.picker.reload(), SERIES_EVERY_MS);
     this.showState();
     void this.load();
@@ -296,11 +302,12 @@ class Page {
   /** Histograms when the expression has any in this range, otherwise numbers or texts. */
   private async ask(query: string, start: number, end: number, step: number): Promise<Answer<HeatmapData | QueryData>> {
     const { signal } = this.abort;
+    this.rated = this.asRate();
     if (isInstantOnly(query)) return fetchInstant(query, end, signal);
     const name = parseSelector(query)?.name ?? "";
     const type = isBuckets(name) ? "histogram" : this.picker.meta(name)?.type;
     if (type === "text") return fetchTexts(query, start, end, signal);
-    if (type === "gauge" || type === "counter") return fetchRange(query, start, end, step, LINES_MAX, signal);
+    if (type === "gauge" || type === "counter") return fetchRange(this.rated ? rateOf(query, step) : query, start, end, step, LINES_MAX, signal);
     let refusal: unknown = null;
     try {
       // The column at `start` covers what lies before it.
@@ -318,6 +325,12 @@ class Page {
     } catch (cause) {
       throw refusal ?? cause;
     }
+  }
+
+  /** A counter alone only ever climbs: unless its values are wanted, its rate is drawn. */
+  private asRate(): boolean {
+    const name = parseSelector(this.state.query)?.name ?? "";
+    return !this.state.raw && this.picker.meta(name)?.type === "counter";
   }
 
   private fail(cause: unknown, query: string): void {
@@ -382,11 +395,15 @@ class Page {
   }
 
   private showFloats({ data, warnings, infos }: Answer<QueryData>, start: number, end: number, step: number): void {
+    // It became known as a counter while it was asked for.
+    if (this.asRate() && !this.rated) return void this.load();
     this.floats = data;
     const list = data.resultType === "matrix" || data.resultType === "vector" ? data.result : [];
     const notices = limitNotice(warnings, infos);
     drawNotices(byId("notices"), notices.warnings, notices.infos);
-    this.unit = resultUnit(this.state.query, (name) => this.picker.meta(name)?.unit);
+    const { query } = this.state;
+    this.unit = resultUnit(this.rated ? rateOf(query, step) : query, (name) => this.picker.meta(name)?.unit || unitOfName(name));
+    this.drawRateChoice();
     this.showTitle();
     if (list.length === 0 && data.resultType !== "string") this.showNothing();
     else if (hasText(data) || isInstantOnly(this.state.query)) this.show("table", () => drawTable(byId("table"), data, (t, trace) => this.openTrace(t, trace)));
@@ -397,6 +414,16 @@ class Page {
     }
     byId("facts").replaceChildren();
     if (isLive(this.state.range)) this.linesTimer = setTimeout(() => void this.load(), Math.max(LINES_EVERY_MS, step * 1000));
+  }
+
+  /** What is drawn of a counter, and a click to the other. */
+  private drawRateChoice(): void {
+    const name = parseSelector(this.state.query)?.name ?? "";
+    const { raw } = this.state;
+    const choose = (key: string, text: string, on: boolean): Node => el("button", { type: "button", "aria-pressed": String(on), "data-control": key, click: () => this.change({ raw: key === "raw" }) }, text);
+    const choice = el("div", { class: "segments", role: "group", "aria-label": "Counter" }, choose("rate", "per second", !raw), choose("raw", "as counted", raw));
+    const parts = this.picker.meta(name)?.type === "counter" ? [el("div", { class: "group-of" }, "Counter", choice)] : [];
+    byId("line-controls").replaceChildren(...parts);
   }
 
   private showNothing(): void {
@@ -418,6 +445,7 @@ class Page {
     byId("controls").hidden = byId("legend").hidden = what !== "map";
     if (what !== "map") byId("facts").replaceChildren();
     if (what !== "lines") this.lines.clear();
+    byId("line-controls").hidden = what !== "lines";
     if (what !== "multiples") this.multiples.clear();
     if (what !== "lines" && what !== "map") byId("events").replaceChildren();
     const appears = this.shown !== what;

@@ -30,6 +30,14 @@ export function seriesName(metric: Labels): string {
   return inner === "" ? name || "value" : `${name}{${inner}}`;
 }
 
+/** Least seconds that a rate looks back: counters are scraped once a minute by many. */
+const RATE_SECONDS_MIN = 60;
+
+/** The rate of a counter that is drawn each `step` seconds. */
+export function rateOf(selector: string, step: number): string {
+  return `rate(${selector}[${Math.max(RATE_SECONDS_MIN, Math.ceil(4 * step))}s])`;
+}
+
 const TRUNCATED = "results truncated due to limit";
 
 /** The server's remarks, with its remark that the limit left series out in the words of the page. */

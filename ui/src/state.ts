@@ -30,6 +30,8 @@ export interface State {
   readonly palette: PaletteName;
   readonly quantiles: readonly QuantileName[];
   readonly threshold: number | null;
+  /** Counters as they are, and not their rates. */
+  readonly raw: boolean;
   /** Slow traces of this time are shown: (start, end], seconds since the epoch. */
   readonly slow: Span | null;
   /** Which of them, by the instant when it was published, in nanoseconds. */
@@ -48,6 +50,7 @@ export const DEFAULTS: State = {
   palette: "ember",
   quantiles: ["0.5", "0.99"],
   threshold: null,
+  raw: false,
   slow: null,
   trace: null,
 };
@@ -76,6 +79,7 @@ export function parseState(search: string): State {
     palette: PALETTE_NAMES.find((name) => name === palette) ?? DEFAULTS.palette,
     quantiles: quantiles === null ? DEFAULTS.quantiles : QUANTILES.filter((q) => quantiles.split(",").includes(q)),
     threshold: Number.isFinite(threshold) ? threshold : null,
+    raw: params.get("raw") === "1",
     slow: parseSpan(params.get("slow")),
     trace: params.get("trace"),
   };
@@ -113,6 +117,7 @@ export function formatState(state: State): string {
   if (state.palette !== DEFAULTS.palette) params.set("colours", state.palette);
   if (state.quantiles.join() !== DEFAULTS.quantiles.join()) params.set("q", state.quantiles.join());
   if (state.threshold !== null) params.set("threshold", String(state.threshold));
+  if (state.raw) params.set("raw", "1");
   if (state.slow !== null) params.set("slow", `${state.slow.start}-${state.slow.end}`);
   if (state.slow !== null && state.trace !== null) params.set("trace", state.trace);
   const text = params.toString().replace(/%2C/g, ",");
@@ -121,7 +126,7 @@ export function formatState(state: State): string {
 
 /** True when two states ask the server for the same data. */
 export function sameData(a: State, b: State): boolean {
-  return a.query === b.query && a.group === b.group && JSON.stringify(a.range) === JSON.stringify(b.range);
+  return a.query === b.query && a.raw === b.raw && a.group === b.group && JSON.stringify(a.range) === JSON.stringify(b.range);
 }
 
 /** Reads what a person types as an instant: epoch seconds, or a local date and time such as `2026-03-01 14:05`. */

@@ -30,7 +30,7 @@ test("no mutated frame does anything but fail or give columns", () => {
   let seed = 11;
   const random = (below: number): number => (seed = (seed * 48271) % 2147483647) % below;
   let read = 0;
-  for (let round = 0; round < 20_000; round++) {
+  for (let round = 0; round < 4_000; round++) {
     const bytes = Uint8Array.from(example);
     for (let change = 0; change <= random(3); change++) bytes[random(bytes.length)] = random(256);
     try {
@@ -40,7 +40,7 @@ test("no mutated frame does anything but fail or give columns", () => {
       expect(cause instanceof RangeError || cause instanceof SyntaxError, String(cause)).toBe(true);
     }
   }
-  expect(read).toBeGreaterThan(1000);
+  expect(read).toBeGreaterThan(200);
 });
 
 test("ranks follow the server's rule", () => {

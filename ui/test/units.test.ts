@@ -23,5 +23,5 @@ test.each([
 ])("%s is in %s", (expression, unit) => expect(resultUnit(expression, (name) => units[name])).toBe(unit));
 
 test("a name says its unit by custom", () => {
-  expect(["rpc_seconds", "rpc_seconds_bucket", "heap_bytes", "rpc_seconds_total", "seconds"].map(unitOfName)).toEqual(["s", "s", "By", "", ""]);
+  expect(["rpc_seconds", "rpc_seconds_bucket", "heap_bytes", "rpc_seconds_total", "seconds"].map(unitOfName)).toEqual(["s", "s", "By", "s", ""]);
 });
