@@ -89,7 +89,7 @@ pub struct View {
 
 /// Which rules somebody wants to see; an empty list is all.
 #[derive(Default)]
-pub struct Wanted {
+pub struct RuleFilter {
     /// Recording rules or alerts; both when it is none.
     pub kind: Option<RuleKind>,
     /// Names of rules.
@@ -118,7 +118,7 @@ impl View {
     }
 
     /// Every group, as `/api/v1/rules` has them.
-    pub fn groups(&self, wanted: &Wanted) -> Value {
+    pub fn groups(&self, wanted: &RuleFilter) -> Value {
         let Some(work) = self.work() else { return json!([]) };
         let accepts = |names: &[String], name: &str| names.is_empty() || names.iter().any(|one| one == name);
         let groups = work.groups();

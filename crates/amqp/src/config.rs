@@ -6,7 +6,7 @@ use ogive_outgoing::Files;
 use ogive_text::mistake::{self, Mistake};
 use serde::Deserialize;
 
-use super::place::Place;
+use super::place::ServerAddress;
 
 /// 1 MiB of a file.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -28,7 +28,7 @@ pub struct Config {
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// See [`Place`], also for the others.
+    /// See [`ServerAddress`], also for the others.
     url: String,
     user: Option<String>,
     password_file: Option<PathBuf>,
@@ -82,8 +82,8 @@ impl Input {
     }
 
     /// Where it is.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn place(&self) -> ServerAddress {
+        ServerAddress {
             url: self.url.clone(),
             user: self.user.clone(),
             password_file: self.password_file.clone(),

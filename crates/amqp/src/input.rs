@@ -47,18 +47,18 @@ const AGAIN: Duration = Duration::from_millis(5);
 const AGAIN_FULL: Duration = Duration::from_secs(1);
 
 /// Whether a message is done with, or can never be taken.
-type Taken = bool;
+type IsSettled = bool;
 
 type Future<T> = Pin<Box<dyn std::future::Future<Output = T> + Send>>;
 
 /// A message on its way to the store.
 struct UnderWay {
     tag: u64,
-    taken: Future<Taken>,
+    taken: Future<IsSettled>,
 }
 
 /// A message that the store could not take now; those behind it wait, too.
-struct Held {
+struct DeferredMessage {
     tag: u64,
     frame: Vec<u8>,
     again: Pin<Box<Sleep>>,
@@ -119,10 +119,10 @@ enum Event {
     /// All messages up to this one are taken; or this one can never be.
     Done {
         tag: u64,
-        taken: Taken,
+        taken: IsSettled,
     },
     /// What could not be taken may be now.
-    Again(Held),
+    Again(DeferredMessage),
     /// An acknowledgement is on the wire, or cannot be.
     Said(lapin::Result<()>),
 }
@@ -132,7 +132,7 @@ struct Reading {
     door: Arc<Door>,
     channel: Channel,
     under_way: VecDeque<UnderWay>,
-    held: Option<Held>,
+    held: Option<DeferredMessage>,
     /// Acknowledgements that are not on the wire yet.
     words: VecDeque<Future<lapin::Result<()>>>,
 }
@@ -191,7 +191,7 @@ impl Reading {
     }
 
     /// Tells the server that all messages up to this one are taken, or that this one can never be.
-    fn word(&mut self, tag: u64, taken: Taken) {
+    fn word(&mut self, tag: u64, taken: IsSettled) {
         let channel = self.channel.clone();
         let mut word: Future<lapin::Result<()>> = Box::pin(async move {
             if taken {
@@ -220,7 +220,7 @@ impl Reading {
         }
     }
 
-    fn ended(&mut self, tag: u64, taken: Taken) {
+    fn ended(&mut self, tag: u64, taken: IsSettled) {
         self.under_way.push_back(UnderWay { tag, taken: Box::pin(std::future::ready(taken)) });
     }
 
@@ -236,7 +236,7 @@ impl Reading {
             Poll::Ready(Err(refusal)) => match pause(&refusal) {
                 Some(pause) => {
                     let again = Box::pin(tokio::time::sleep(pause));
-                    self.held = Some(Held { tag, frame, again });
+                    self.held = Some(DeferredMessage { tag, frame, again });
                 }
                 None => self.ended(tag, false),
             },
@@ -255,7 +255,7 @@ fn look<T>(future: &mut Future<T>) -> Poll<T> {
 }
 
 /// The last of the oldest messages that are all taken; or the oldest, which can never be.
-fn done(under_way: &mut VecDeque<UnderWay>, context: &mut Context<'_>) -> Option<(u64, Taken)> {
+fn done(under_way: &mut VecDeque<UnderWay>, context: &mut Context<'_>) -> Option<(u64, IsSettled)> {
     let mut last = None;
     while let Some(oldest) = under_way.front_mut() {
         let tag = oldest.tag;
@@ -295,7 +295,7 @@ fn pause(refusal: &Refusal) -> Option<Duration> {
 }
 
 /// What becomes of a batch that was offered; offers it until the store has it.
-async fn take(door: Arc<Door>, mut asked: Future<Result<(), Refusal>>, frame: Vec<u8>) -> Taken {
+async fn take(door: Arc<Door>, mut asked: Future<Result<(), Refusal>>, frame: Vec<u8>) -> IsSettled {
     loop {
         let Err(refusal) = asked.await else { return true };
         let Some(pause) = pause(&refusal) else { return false };
@@ -317,7 +317,7 @@ mod tests {
     fn of(outcomes: &[Option<bool>]) -> VecDeque<UnderWay> {
         let each = |(tag, outcome): (usize, &Option<bool>)| {
             let outcome = *outcome;
-            let taken: Future<Taken> = match outcome {
+            let taken: Future<IsSettled> = match outcome {
                 Some(taken) => Box::pin(std::future::ready(taken)),
                 None => Box::pin(std::future::pending()),
             };

@@ -24,7 +24,7 @@ pub use config::{Config, Input};
 use ogive_door::Door;
 use ogive_outgoing::Files;
 pub use output::{Output, Publisher};
-pub use place::Place;
+pub use place::ServerAddress;
 pub use sender::Sender;
 
 /// The options of `ogive serve`.

@@ -16,7 +16,7 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOpti
 use lapin::types::{FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
 
-use super::place::Place;
+use super::place::ServerAddress;
 use ogive_outgoing::Files;
 use ogive_protocol::batch_message::FLAT_BUFFER;
 
@@ -33,7 +33,7 @@ const TRANSIENT: u8 = 1;
 #[derive(Clone, Default, PartialEq)]
 pub struct Output {
     /// Where it is.
-    pub place: Place,
+    pub place: ServerAddress,
     /// Empty: the exchange that takes a queue's name as the key.
     pub exchange: String,
     /// The name of the queue, or what the exchange routes by.
@@ -59,7 +59,7 @@ type UnderWay<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>
 
 /// Messages under way, in their order, and their bytes.
 #[derive(Default)]
-struct Waiting<'a> {
+struct InFlight<'a> {
     messages: VecDeque<(UnderWay<'a>, usize)>,
     bytes: usize,
     confirmed: usize,
@@ -92,7 +92,7 @@ impl Publisher {
         frames: impl Iterator<Item = F>,
         tell: &(dyn Fn(&str) + Sync),
     ) -> (usize, Option<String>) {
-        let mut waiting = Waiting::default();
+        let mut waiting = InFlight::default();
         let ended = self.try_publish(frames, &mut waiting, tell).await;
         let confirmed = waiting.confirmed;
         if ended.is_err() {
@@ -104,7 +104,7 @@ impl Publisher {
     async fn try_publish<'a, F: AsRef<[u8]> + Send + 'a>(
         &mut self,
         frames: impl Iterator<Item = F>,
-        waiting: &mut Waiting<'a>,
+        waiting: &mut InFlight<'a>,
         tell: &(dyn Fn(&str) + Sync),
     ) -> Result<(), String> {
         let channel = match self.patience {
@@ -137,7 +137,7 @@ impl Publisher {
     /// Waits until no more than these messages and bytes are under way.
     async fn settle(
         &self,
-        waiting: &mut Waiting<'_>,
+        waiting: &mut InFlight<'_>,
         (messages, bytes): (usize, usize),
         tell: &(dyn Fn(&str) + Sync),
     ) -> Result<(), String> {

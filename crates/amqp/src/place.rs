@@ -21,7 +21,7 @@ const FRAME_BYTES_MAX: u32 = 128 << 10;
 
 /// See the module.
 #[derive(Clone, Default, PartialEq)]
-pub struct Place {
+pub struct ServerAddress {
     /// `amqp://USER:PASSWORD@HOST:PORT/VHOST`, or `amqps://` for TLS.
     pub url: String,
     /// In place of the one of the address.
@@ -36,7 +36,7 @@ pub struct Place {
     pub key_file: Option<PathBuf>,
 }
 
-impl Place {
+impl ServerAddress {
     fn uri(&self) -> Result<AMQPUri, String> {
         self.url.parse().map_err(|error| format!("an address is no amqp address: {error}"))
     }

@@ -19,7 +19,7 @@ const BYTES_MAX: usize = 8 << 20;
 const RECORDS_MAX: usize = 1_024;
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingRecord {
     entry: Entry,
     failures: u32,
     /// The request before which it is not tried again.
@@ -40,32 +40,32 @@ pub(crate) const fn is_slow(failures: u32) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Retry {
     /// Those that go as any other.
-    usual: BTreeMap<u64, Waiting>,
+    usual: BTreeMap<u64, WaitingRecord>,
     /// Those that failed again and again.
-    slow: BTreeMap<u64, Waiting>,
+    slow: BTreeMap<u64, WaitingRecord>,
     bytes: usize,
 }
 
 impl Retry {
     /// It goes with the next request. `failures`: how often it failed before.
     pub(crate) fn again(&mut self, entry: Entry, failures: u32) {
-        self.put(Waiting { entry, failures, due: 0 });
+        self.put(WaitingRecord { entry, failures, due: 0 });
     }
 
     /// It failed once more; `turn` is the number of the request that is next.
     pub(crate) fn failed(&mut self, entry: Entry, failures: u32, turn: u64) {
         let failures = failures.saturating_add(1);
-        self.put(Waiting { entry, failures, due: due(failures, turn) });
+        self.put(WaitingRecord { entry, failures, due: due(failures, turn) });
     }
 
-    fn put(&mut self, waiting: Waiting) {
+    fn put(&mut self, waiting: WaitingRecord) {
         self.bytes += waiting.entry.frame.len();
         let all = if is_slow(waiting.failures) { &mut self.slow } else { &mut self.usual };
         let before = all.insert(waiting.entry.position, waiting);
         assert!(before.is_none(), "a record fails once while it is on its way");
     }
 
-    fn taken(&mut self, waiting: Waiting) -> (Entry, u32) {
+    fn taken(&mut self, waiting: WaitingRecord) -> (Entry, u32) {
         self.bytes -= waiting.entry.frame.len();
         (waiting.entry, waiting.failures)
     }

@@ -43,7 +43,7 @@ const KIND: &str = "application/x-amz-json-1.0";
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
+pub(super) struct MetricQuery {
     url: Uri,
     region: String,
     access_key_id: String,
@@ -82,7 +82,7 @@ struct Series {
     values: Vec<f64>,
 }
 
-impl Ask {
+impl MetricQuery {
     /// What a table of this kind says.
     pub(super) fn of(raw: &mut Raw) -> Result<Self, String> {
         let region =
@@ -184,7 +184,7 @@ fn snake(name: &str) -> String {
     out
 }
 
-pub(super) async fn run(network: &Network, run: &mut Run, ask: &Ask, wall_ns: i64) -> Result<(), Failure> {
+pub(super) async fn run(network: &Network, run: &mut Run, ask: &MetricQuery, wall_ns: i64) -> Result<(), Failure> {
     let secret = network.words(&ask.secret).await?;
     let (mut points, mut values) = (vec![0_u64; ask.queries.len()], 0);
     for chunk in &requests(&ask.queries) {
@@ -243,7 +243,7 @@ impl Page {
     }
 
     /// Reports the values of `queries`, and adds how many there were of each to `points`.
-    fn tell(&self, run: &mut Run, ask: &Ask, queries: &[&Query], points: &mut [u64]) {
+    fn tell(&self, run: &mut Run, ask: &MetricQuery, queries: &[&Query], points: &mut [u64]) {
         for series in &self.results {
             let at = series.id.strip_prefix('m').and_then(|at| at.parse::<usize>().ok());
             let Some((query, points)) = at.and_then(|at| queries.get(at).zip(points.get_mut(at))) else { continue };
@@ -254,7 +254,7 @@ impl Page {
 
 /// Any bytes as a page.
 #[cfg(any(test, feature = "fuzz"))]
-pub(super) fn fuzz(run: &mut Run, ask: &Ask, bytes: &[u8]) {
+pub(super) fn fuzz(run: &mut Run, ask: &MetricQuery, bytes: &[u8]) {
     if let Ok(page) = decoded(bytes)
         && page.counted(0).is_ok()
     {
@@ -263,7 +263,7 @@ pub(super) fn fuzz(run: &mut Run, ask: &Ask, bytes: &[u8]) {
 }
 
 /// The request of one page.
-fn question(ask: &Ask, queries: &[&Query], wall_ns: i64, next: Option<&str>) -> String {
+fn question(ask: &MetricQuery, queries: &[&Query], wall_ns: i64, next: Option<&str>) -> String {
     let period = queries.first().map_or(60, |query| i64::from(query.seconds));
     // On whole periods, so that each has all of its values.
     let end = (wall_ns / 1_000_000_000 - ask.delay.as_secs() as i64).div_euclid(period) * period;
@@ -291,7 +291,7 @@ fn question(ask: &Ask, queries: &[&Query], wall_ns: i64, next: Option<&str>) -> 
 async fn page(
     network: &Network,
     run: &mut Run,
-    ask: &Ask,
+    ask: &MetricQuery,
     (secret, wall_ns): (&str, i64),
     body: &str,
 ) -> Result<Page, Failure> {
@@ -318,7 +318,7 @@ fn decoded(bytes: &[u8]) -> Result<Page, Failure> {
         .map_err(|error| Failure::new(Reason::Protocol, format!("the answer is none of GetMetricData: {error}")))
 }
 
-fn request(ask: &Ask, secret: &str, wall_ns: i64, body: &str) -> Result<Request<Body>, Failure> {
+fn request(ask: &MetricQuery, secret: &str, wall_ns: i64, body: &str) -> Result<Request<Body>, Failure> {
     let (host, date) = (authority(&ask.url), date(wall_ns));
     let mut headers = vec![("content-type", KIND), ("host", host), ("x-amz-date", date.as_str())];
     headers.extend(ask.session_token.as_deref().map(|token| ("x-amz-security-token", token)));
@@ -340,7 +340,7 @@ fn request(ask: &Ask, secret: &str, wall_ns: i64, body: &str) -> Result<Request<
 }
 
 /// Reports the values of a series, and how many there were.
-fn reported(run: &mut run::Run, ask: &Ask, query: &Query, series: &Series) -> u64 {
+fn reported(run: &mut run::Run, ask: &MetricQuery, query: &Query, series: &Series) -> u64 {
     let dimensions = query.labels();
     let mut labels = vec![("statistic", query.statistic.as_str()), ("region", ask.region.as_str())];
     labels.extend(dimensions.iter().map(|(name, value)| (name.as_str(), *value)));
@@ -376,10 +376,10 @@ mod tests {
         resolution = '5m'
     ";
 
-    fn ask(table: &str) -> Result<Ask, String> {
+    fn ask(table: &str) -> Result<MetricQuery, String> {
         let mut config = Config::parse(table)?;
         match config.check.remove(0).ask {
-            crate::config::Ask::CloudWatch(ask) => Ok(*ask),
+            crate::config::Probe::CloudWatch(ask) => Ok(*ask),
             other => panic!("{other:?}"),
         }
     }

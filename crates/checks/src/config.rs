@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::dns::Dns;
 use super::plan::GAP_MIN;
 use super::raw::{Raw, secret};
-use super::target::{Http, Login, Place, Trust};
+use super::target::{HostAndPort, Http, Login, Trust};
 use ogive_outgoing::Origin;
 use ogive_text::duration;
 use ogive_text::mistake::{Mistake, Step};
@@ -65,7 +65,7 @@ pub struct Check {
     pub(super) labels: Vec<(String, String)>,
     pub(super) period: Duration,
     pub(super) timeout: Duration,
-    pub(super) ask: Ask,
+    pub(super) ask: Probe,
     /// What the file says, to notice a change.
     raw: Raw,
 }
@@ -78,10 +78,10 @@ impl PartialEq for Check {
 
 /// What is asked of whom.
 #[derive(Clone, Debug)]
-pub(super) enum Ask {
+pub(super) enum Probe {
     Http(Box<Http>),
-    Tcp(Place),
-    Tls(Place, Trust),
+    Tcp(HostAndPort),
+    Tls(HostAndPort, Trust),
     Dns(Dns),
     Icmp {
         host: String,
@@ -91,7 +91,7 @@ pub(super) enum Ask {
     Redis(Login),
     #[cfg(feature = "lua")]
     Lua(super::lua::Script),
-    CloudWatch(Box<super::cloudwatch::Ask>),
+    CloudWatch(Box<super::cloudwatch::MetricQuery>),
 }
 
 impl Config {
@@ -208,29 +208,29 @@ fn without_login(target: &str) -> String {
 }
 
 /// What the kind makes of its keys; it takes those that it knows.
-fn ask(raw: &mut Raw) -> Result<Ask, String> {
+fn ask(raw: &mut Raw) -> Result<Probe, String> {
     match raw.kind.as_str() {
-        "http" => http(raw).map(|http| Ask::Http(Box::new(http))),
-        "tcp" => Ok(Ask::Tcp(place(&target(raw)?, None)?)),
-        "tls" => Ok(Ask::Tls(place(&target(raw)?, Some(443))?, trust(raw))),
-        "dns" => dns(raw).map(Ask::Dns),
+        "http" => http(raw).map(|http| Probe::Http(Box::new(http))),
+        "tcp" => Ok(Probe::Tcp(place(&target(raw)?, None)?)),
+        "tls" => Ok(Probe::Tls(place(&target(raw)?, Some(443))?, trust(raw))),
+        "dns" => dns(raw).map(Probe::Dns),
         "icmp" => {
             let count = raw.count.take().unwrap_or(3);
             if !(1..=COUNT_MAX).contains(&count) {
                 return Err(format!("count {count} is not between 1 and {COUNT_MAX}"));
             }
-            Ok(Ask::Icmp { host: target(raw)?, count })
+            Ok(Probe::Icmp { host: target(raw)?, count })
         }
         "postgres" => {
             let mut login = login(raw, 5432)?;
             login.user.get_or_insert_with(|| "postgres".into());
             login.database = raw.database.take();
-            Ok(Ask::Postgres(login))
+            Ok(Probe::Postgres(login))
         }
-        "redis" => login(raw, 6379).map(Ask::Redis),
-        "cloudwatch" => super::cloudwatch::Ask::of(raw).map(|ask| Ask::CloudWatch(Box::new(ask))),
+        "redis" => login(raw, 6379).map(Probe::Redis),
+        "cloudwatch" => super::cloudwatch::MetricQuery::of(raw).map(|ask| Probe::CloudWatch(Box::new(ask))),
         #[cfg(feature = "lua")]
-        "lua" => super::lua::Script::of(raw).map(Ask::Lua),
+        "lua" => super::lua::Script::of(raw).map(Probe::Lua),
         #[cfg(not(feature = "lua"))]
         "lua" => Err("this ogive was built without Lua; build it with --features lua".into()),
         other => {
@@ -245,7 +245,7 @@ fn target(raw: &mut Raw) -> Result<String, String> {
 }
 
 /// `HOST:PORT`, `[V6]:PORT`, or `HOST` where there is a usual port.
-pub(super) fn place(text: &str, usual: Option<u16>) -> Result<Place, String> {
+pub(super) fn place(text: &str, usual: Option<u16>) -> Result<HostAndPort, String> {
     let wrong = || format!("target {text:?} is not HOST:PORT");
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.starts_with('[') => {
@@ -258,7 +258,7 @@ pub(super) fn place(text: &str, usual: Option<u16>) -> Result<Place, String> {
     if host.is_empty() || host.contains(['/', ' ', '[', ']', '@']) {
         return Err(wrong());
     }
-    Ok(Place { host: host.to_owned(), port })
+    Ok(HostAndPort { host: host.to_owned(), port })
 }
 
 fn trust(raw: &mut Raw) -> Trust {
@@ -377,11 +377,11 @@ mod tests {
         assert_eq!(names, ["shop", "port", "certificate", "name", "ping", "database", "cache"]);
         assert_eq!((checks[0].period, checks[0].timeout), (Duration::from_secs(30), Duration::from_secs(5)));
         assert_eq!((checks[1].period, checks[1].timeout), (PERIOD, TIMEOUT));
-        let Ask::Tcp(place) = &checks[1].ask else { panic!("{:?}", checks[1].ask) };
+        let Probe::Tcp(place) = &checks[1].ask else { panic!("{:?}", checks[1].ask) };
         assert_eq!((place.host.as_str(), place.port), ("::1", 80));
-        let Ask::Tls(place, _) = &checks[2].ask else { panic!("{:?}", checks[2].ask) };
+        let Probe::Tls(place, _) = &checks[2].ask else { panic!("{:?}", checks[2].ask) };
         assert_eq!(place.port, 443);
-        let Ask::Postgres(login) = &checks[5].ask else { panic!("{:?}", checks[5].ask) };
+        let Probe::Postgres(login) = &checks[5].ask else { panic!("{:?}", checks[5].ask) };
         assert_eq!((login.place.port, login.user.as_deref()), (5432, Some("postgres")));
         assert_eq!(login.database.as_deref(), Some("shop"));
         assert!(login.trust.is_some());

@@ -13,7 +13,7 @@ use tokio::net::{TcpStream, UdpSocket};
 use super::net::Network;
 use super::plan::Random;
 use super::run::{Failure, Reason, Run};
-use super::target::Place;
+use super::target::HostAndPort;
 
 /// 512 bytes are what a server sends to those who do not say that they take more.
 const UDP_BYTES: usize = 512;
@@ -22,7 +22,7 @@ const UDP_BYTES: usize = 512;
 #[derive(Clone, Debug)]
 pub(super) struct Dns {
     /// None: the first of /etc/resolv.conf.
-    pub(super) server: Option<Place>,
+    pub(super) server: Option<HostAndPort>,
     pub(super) query: String,
     pub(super) record: Record,
     /// Empty: any answer that is not an error.

@@ -8,7 +8,7 @@ use ogive_outgoing::Body;
 use ogive_probe::Clock;
 use tokio::io::BufReader;
 
-use super::config::{Ask, Config};
+use super::config::{Config, Probe};
 use super::dns::Dns;
 use super::net::Stream;
 use super::plan::Random;
@@ -29,7 +29,7 @@ fn done<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// The only check of a file.
-fn requested(table: &str) -> Ask {
+fn requested(table: &str) -> Probe {
     Config::parse(table).expect("a good table").check.remove(0).ask
 }
 
@@ -69,7 +69,7 @@ pub fn redis(bytes: &[u8]) {
 /// A response to a request: its head, its body, and where it leads.
 pub fn http(bytes: &[u8]) {
     let table = "[[check]]\nname = 'a'\nkind = 'http'\ntarget = 'http://a.example/x/y'\nbody_regex = 'ok|\\d+'\n";
-    let Ask::Http(http) = requested(table) else { unreachable!("it is of that kind") };
+    let Probe::Http(http) = requested(table) else { unreachable!("it is of that kind") };
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it needs nothing");
     let _ = runtime.block_on(async {
         let request = Request::get("/x/y").header("host", "a.example").body(Body::default()).expect("a good one");
@@ -85,7 +85,7 @@ pub fn http(bytes: &[u8]) {
 pub fn cloudwatch(bytes: &[u8]) {
     let table = "[[check]]\nname = 'a'\nkind = 'cloudwatch'\nregion = 'eu-west-1'\naccess_key_id = 'i'\nsecret_access_key = 's'\n\
                  [[check.metric]]\nnamespace = 'AWS/SQS'\nname = 'Age'\n";
-    let Ask::CloudWatch(ask) = requested(table) else { unreachable!("it is of that kind") };
+    let Probe::CloudWatch(ask) = requested(table) else { unreachable!("it is of that kind") };
     let mut run = Run::begin(Clock::manual(1_000, 1_700_000_000_000_000_000));
     cloudwatch::fuzz(&mut run, &ask, bytes);
 }

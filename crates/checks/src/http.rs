@@ -12,7 +12,7 @@ use ogive_outgoing::Body;
 
 use super::net::{Network, Stream};
 use super::run::{Failure, Reason, Run};
-use super::target::{Http, Place, Trust};
+use super::target::{HostAndPort, Http, Trust};
 use ogive_outgoing::{AGENT, Origin, Secret, authority, redirected, target};
 
 /// 1 MiB of a body: a page of health, not a download.
@@ -44,13 +44,13 @@ pub(super) async fn run(network: &Network, run: &mut Run, http: &Http) -> Result
 }
 
 /// What came of a body.
-pub(super) struct Read {
+pub(super) struct BodyOutcome {
     pub(super) bytes: Vec<u8>,
     /// There was more.
     pub(super) is_cut: bool,
 }
 
-pub(super) fn judged(http: &Http, status: StatusCode, body: &Read) -> Result<(), Failure> {
+pub(super) fn judged(http: &Http, status: StatusCode, body: &BodyOutcome) -> Result<(), Failure> {
     let is_right = match http.status.is_empty() {
         true => status.as_u16() < 400,
         false => http.status.contains(&status.as_u16()),
@@ -98,7 +98,7 @@ pub(super) async fn send(
     request: Request<Body>,
 ) -> Result<Response<Incoming>, Failure> {
     let Origin { is_tls, host, port } = Origin::of(url).map_err(|sentence| Failure::new(Reason::Local, sentence))?;
-    let place = Place { host, port };
+    let place = HostAndPort { host, port };
     let stream = network.open(run, &place, is_tls.then_some(trust)).await?;
     run.phase("first_byte");
     exchange(stream, request).await
@@ -113,17 +113,17 @@ pub(super) async fn exchange(stream: Box<dyn Stream>, request: Request<Body>) ->
 }
 
 /// The body of an answer, up to a limit.
-pub(super) async fn body(mut response: Response<Incoming>, bytes_max: usize) -> Result<Read, Failure> {
+pub(super) async fn body(mut response: Response<Incoming>, bytes_max: usize) -> Result<BodyOutcome, Failure> {
     let mut bytes = Vec::new();
     while let Some(frame) = response.body_mut().frame().await {
         let Ok(data) = frame.map_err(|error| of_hyper(&error))?.into_data() else { continue };
         let room = bytes_max - bytes.len();
         bytes.extend_from_slice(&data[..data.len().min(room)]);
         if data.len() > room {
-            return Ok(Read { bytes, is_cut: true });
+            return Ok(BodyOutcome { bytes, is_cut: true });
         }
     }
-    Ok(Read { bytes, is_cut: false })
+    Ok(BodyOutcome { bytes, is_cut: false })
 }
 
 fn of_hyper(error: &hyper::Error) -> Failure {
@@ -151,7 +151,7 @@ mod tests {
     use ogive_probe::Clock;
 
     use super::*;
-    use crate::config::{Ask, Config};
+    use crate::config::{Config, Probe};
 
     /// Answers one request; what it was.
     fn server(answer: impl FnOnce(u16) -> String + Send + 'static) -> (u16, JoinHandle<String>) {
@@ -187,7 +187,7 @@ mod tests {
                 "[[check]]\nname = 'a'\nkind = 'http'\ntarget = 'http://127.0.0.1:{first}/x'\nmethod = 'POST'\n\
                  body = 'hunter2'\nheaders = {{x-key = 'hunter2'}}\nredirects = 1"
             );
-            let Ask::Http(http) = Config::parse(&table).unwrap().check.remove(0).ask else { panic!() };
+            let Probe::Http(http) = Config::parse(&table).unwrap().check.remove(0).ask else { panic!() };
             let network = Network::new(crate::testing::FILES);
             let ended = runtime.block_on(run(&network, &mut Run::begin(Clock::global()), &http));
             assert_eq!(ended, Ok(()), "{status}");

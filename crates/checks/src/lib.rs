@@ -45,8 +45,8 @@ use ogive_model::{Batch, Tenant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 
-use config::{Ask, FILE_BYTES_MAX};
 pub use config::{Check, Clash, Config};
+use config::{FILE_BYTES_MAX, Probe};
 use ends::Ends;
 use net::Network;
 use ogive_door::Door;
@@ -57,7 +57,7 @@ use ogive_door::outbox::Outbox;
 use ogive_door::reload::{Marks, Which, settled};
 use ogive_outgoing::Files;
 use ogive_text::mistake;
-use plan::{Due, Plan, Random};
+use plan::{DueRun, Plan, Random};
 use run::{Failure, Reason, Run};
 
 /// 128 checks under way, a socket and some 20 KiB each.
@@ -256,7 +256,7 @@ impl Work {
     }
 
     fn begin_due(&mut self) {
-        for Due { name, missed, .. } in self.plan.take(self.shared.door.clock.now()) {
+        for DueRun { name, missed, .. } in self.plan.take(self.shared.door.clock.now()) {
             let check = self.checks[&name].clone();
             for _ in 0..missed.min(u64::from(u8::MAX)) {
                 self.skip(&check, Reason::Crowded, "the machine was busy: a whole period passed");
@@ -308,18 +308,18 @@ impl Shared {
     async fn ask(&self, run: &mut Run, check: &Check, mut random: Random) -> Result<(), Failure> {
         let network = &self.network;
         match &check.ask {
-            Ask::Http(http) => http::run(network, run, http).await,
-            Ask::Tcp(place) => network.connect(run, place).await.map(drop),
-            Ask::Tls(place, trust) => network.open(run, place, Some(trust)).await.map(drop),
-            Ask::Dns(dns) => dns::run(network, run, dns, &mut random).await,
-            Ask::Icmp { host, count } => {
+            Probe::Http(http) => http::run(network, run, http).await,
+            Probe::Tcp(place) => network.connect(run, place).await.map(drop),
+            Probe::Tls(place, trust) => network.open(run, place, Some(trust)).await.map(drop),
+            Probe::Dns(dns) => dns::run(network, run, dns, &mut random).await,
+            Probe::Icmp { host, count } => {
                 icmp::run(network, run, (host, *count), (check.timeout, self.door.clock), &mut random).await
             }
-            Ask::Postgres(login) => postgres::run(network, run, login, &mut random).await,
-            Ask::Redis(login) => redis::run(network, run, login).await,
-            Ask::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,
+            Probe::Postgres(login) => postgres::run(network, run, login, &mut random).await,
+            Probe::Redis(login) => redis::run(network, run, login).await,
+            Probe::CloudWatch(ask) => cloudwatch::run(network, run, ask, self.door.clock.wall()).await,
             #[cfg(feature = "lua")]
-            Ask::Lua(script) => {
+            Probe::Lua(script) => {
                 let means = (&self.scripts, self.network.files);
                 lua::run(means, run, (&check.name, script), check.timeout).await
             }

@@ -16,8 +16,8 @@ use tokio_rustls::TlsConnector;
 
 use super::certificate;
 use super::run::{Failure, Reason, Run};
-use super::target::{Place, Trust};
-use ogive_outgoing::{self, Files, Secret, Seen, Witness};
+use super::target::{HostAndPort, Trust};
+use ogive_outgoing::{self, Files, PresentedTls, Secret, Witness};
 
 /// 4 of the runtime's 16 blocking threads: a resolver that hangs must not keep queries waiting.
 const RESOLVING_MAX: usize = 4;
@@ -62,7 +62,7 @@ impl Network {
     }
 
     /// A connection to the first address that takes one.
-    pub(super) async fn connect(&self, run: &mut Run, place: &Place) -> Result<TcpStream, Failure> {
+    pub(super) async fn connect(&self, run: &mut Run, place: &HostAndPort) -> Result<TcpStream, Failure> {
         let addresses = self.resolve(run, &place.host, place.port).await?;
         run.phase("connect");
         let mut failure = None;
@@ -85,7 +85,7 @@ impl Network {
     pub(super) async fn open(
         &self,
         run: &mut Run,
-        place: &Place,
+        place: &HostAndPort,
         trust: Option<&Trust>,
     ) -> Result<Box<dyn Stream>, Failure> {
         let stream = self.connect(run, place).await?;
@@ -146,7 +146,7 @@ impl Network {
 }
 
 /// Reports what a server's certificate says, and ends the run of who wants to believe it and cannot.
-fn reported(seen: Seen, run: &mut Run, trust: &Trust) -> Result<(), Failure> {
+fn reported(seen: PresentedTls, run: &mut Run, trust: &Trust) -> Result<(), Failure> {
     if let Some(end) = certificate::not_after(&seen.certificate) {
         let left = end as f64 - seen.now.as_secs() as f64;
         run.gauge("ogive_check_certificate_seconds", "s", left);

@@ -87,7 +87,7 @@ impl Line {
 
 /// What is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Due {
+pub(super) struct DueRun {
     pub(super) name: String,
     /// When it should have begun.
     pub(super) due_ns: u64,
@@ -125,12 +125,12 @@ impl Plan {
     }
 
     /// The checks that are due at `now_ns`, the longest due first; each goes on to its next period.
-    pub(super) fn take(&mut self, now_ns: u64) -> Vec<Due> {
+    pub(super) fn take(&mut self, now_ns: u64) -> Vec<DueRun> {
         let mut out = Vec::new();
         for (name, line) in self.lines.iter_mut().filter(|(_, line)| line.due_ns <= now_ns) {
             let due_ns = line.due_ns;
             let missed = line.advance(now_ns);
-            out.push(Due { name: name.clone(), due_ns, missed });
+            out.push(DueRun { name: name.clone(), due_ns, missed });
         }
         out.sort_by_key(|due| due.due_ns);
         out

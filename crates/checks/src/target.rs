@@ -8,7 +8,7 @@ use regex::Regex;
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct HostAndPort {
     pub(super) host: String,
     pub(super) port: u16,
 }
@@ -39,7 +39,7 @@ pub(super) struct Http {
 /// A server that wants to know who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Login {
-    pub(super) place: Place,
+    pub(super) place: HostAndPort,
     pub(super) user: Option<String>,
     pub(super) password: Option<Secret>,
     pub(super) database: Option<String>,

@@ -69,7 +69,7 @@ impl Memory {
 }
 
 /// A module as its file describes it.
-struct Known {
+struct LoadedModule {
     mapped: Mapped,
     build_id: String,
     /// What an address in memory is above the one that symbols have.
@@ -91,7 +91,7 @@ pub(crate) fn frames(
         let described = is_small.then(|| disk.read(Path::new(&mapped.path)).ok()).flatten();
         let (build_id, shift) = described.and_then(|bytes| add(&mut unwinder, mapped, &bytes)).unwrap_or_default();
         let shift = if shift == 0 { mapped.base } else { shift };
-        known.push(Known { mapped: mapped.clone(), build_id, shift });
+        known.push(LoadedModule { mapped: mapped.clone(), build_id, shift });
     }
     let build_id = known.iter().find(|one| Path::new(&one.mapped.path) == program);
     let build_id = build_id.map(|one| one.build_id.clone()).unwrap_or_default();
@@ -110,7 +110,7 @@ pub(crate) fn frames(
     (frames, build_id)
 }
 
-fn frame(known: &[Known], address: u64) -> Frame {
+fn frame(known: &[LoadedModule], address: u64) -> Frame {
     let Some(one) = known.iter().find(|one| one.mapped.range.contains(&address)) else {
         return Frame { module: String::new(), build_id: String::new(), address };
     };

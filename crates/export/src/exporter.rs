@@ -23,7 +23,7 @@ use crate::cells::{Cells, lock};
 use crate::http::HttpLink;
 use crate::measured::Turn;
 use crate::measured::random_source;
-use crate::outbox::{DROPPED_BOUND, Dropped, Ended, Outbox};
+use crate::outbox::{AttemptOutcome, DROPPED_BOUND, Dropped, Outbox};
 use crate::{Amount, Error, Link, Measured, Outcome};
 
 /// 10 s for an attempt: a server that takes longer to fsync gets the same bytes again, and they count once.
@@ -536,8 +536,8 @@ impl<L: Link> Sender<L> {
             let mut inner = shared.lock();
             inner.attempts += 1;
             match inner.outbox.end(outcome) {
-                Ended::Acknowledged => backoff.reset(),
-                Ended::Again { after, detail } => {
+                AttemptOutcome::Acknowledged => backoff.reset(),
+                AttemptOutcome::Again { after, detail } => {
                     inner.failures += 1;
                     inner.last_error = Some(detail.clone());
                     let dropped = inner.outbox.dropped.get(DROPPED_BOUND).map(|dropped| dropped.amount.records);
@@ -552,7 +552,7 @@ impl<L: Link> Sender<L> {
                         &format!("{detail}; what was measured waits and is sent again{dropped}"),
                     );
                 }
-                Ended::Dropped { detail } => {
+                AttemptOutcome::Dropped { detail } => {
                     backoff.reset();
                     inner.last_error = Some(detail.clone());
                     drop(inner);

@@ -49,14 +49,14 @@ impl Dropped {
 
 /// What became of an attempt, for logs and waits.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum AttemptOutcome {
     Acknowledged,
     Again { after: Option<Duration>, detail: String },
     Dropped { detail: String },
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedFrame {
     frame: Arc<[u8]>,
     sequence: u64,
     /// A server may have it.
@@ -67,7 +67,7 @@ struct Waiting {
     report: Vec<(String, Amount)>,
 }
 
-impl Waiting {
+impl QueuedFrame {
     fn bytes(&self) -> usize {
         self.frame.len() + FRAME_OVERHEAD_BYTES
     }
@@ -80,7 +80,7 @@ pub(crate) struct Outbox {
     tenant: Tenant,
     /// The number of the frame whose turn it is.
     next: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedFrame>,
     /// The first is under way.
     sending: bool,
     bytes: usize,
@@ -172,7 +172,7 @@ impl Outbox {
         match batch.encode() {
             Ok(frame) => {
                 let frame = frame.into();
-                let waiting = Waiting { frame, sequence, in_doubt: false, amount, range_ms, report };
+                let waiting = QueuedFrame { frame, sequence, in_doubt: false, amount, range_ms, report };
                 self.taken += amount;
                 self.bytes += waiting.bytes();
                 self.waiting.push_back(waiting);
@@ -244,45 +244,45 @@ impl Outbox {
     }
 
     /// What became of the frame under way.
-    pub(crate) fn end(&mut self, outcome: Outcome) -> Ended {
+    pub(crate) fn end(&mut self, outcome: Outcome) -> AttemptOutcome {
         self.sending = false;
-        let Some(first) = self.waiting.front_mut() else { return Ended::Acknowledged };
+        let Some(first) = self.waiting.front_mut() else { return AttemptOutcome::Acknowledged };
         match outcome {
-            Outcome::Busy { after, detail } => Ended::Again { after, detail },
+            Outcome::Busy { after, detail } => AttemptOutcome::Again { after, detail },
             Outcome::Later { after, in_doubt, detail } => {
                 first.in_doubt |= in_doubt;
-                Ended::Again { after, detail }
+                AttemptOutcome::Again { after, detail }
             }
             Outcome::Answered(answer) if !answer.is_verdict_on(first.amount.samples) => {
                 first.in_doubt = true;
                 let detail = "the answer does not speak of every sample that was sent".into();
-                Ended::Again { after: None, detail }
+                AttemptOutcome::Again { after: None, detail }
             }
             Outcome::Answered(answer) => match self.pop() {
                 Some(sent) => self.answered(&sent, &answer.rejected),
-                None => Ended::Acknowledged,
+                None => AttemptOutcome::Acknowledged,
             },
             Outcome::Refused { reason, detail } => {
                 if let Some(sent) = self.pop() {
                     self.count_dropped(&reason, sent.amount, sent.range_ms);
                 }
-                Ended::Dropped { detail }
+                AttemptOutcome::Dropped { detail }
             }
         }
     }
 
-    fn pop(&mut self) -> Option<Waiting> {
+    fn pop(&mut self) -> Option<QueuedFrame> {
         let sent = self.waiting.pop_front()?;
         self.bytes -= sent.bytes();
         self.next += 1;
         Some(sent)
     }
 
-    fn answered(&mut self, sent: &Waiting, rejected: &[(u32, String)]) -> Ended {
+    fn answered(&mut self, sent: &QueuedFrame, rejected: &[(u32, String)]) -> AttemptOutcome {
         let mut taken = sent.amount;
         if rejected.is_empty() {
             self.acknowledged += taken;
-            return Ended::Acknowledged;
+            return AttemptOutcome::Acknowledged;
         }
         // A verdict names samples in the order in which a frame is read.
         let samples = Batch::decode(&sent.frame).map(|batch| batch.samples).unwrap_or_default();
@@ -307,7 +307,7 @@ impl Outbox {
         self.acknowledged += taken;
         let detail =
             format!("{} of {} samples were refused; the first: {}", rejected.len(), sent.amount.samples, rejected[0].1);
-        Ended::Dropped { detail }
+        AttemptOutcome::Dropped { detail }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ogive_door::Door;
-use ogive_protocol::remote_write::Known;
+use ogive_protocol::remote_write::KnownSeries;
 use ogive_storage::upkeep::Upkeep;
 
 use super::cors::Cors;
@@ -28,7 +28,7 @@ pub struct Shared {
     /// What may go on at once.
     pub limits: Limits,
     /// The series that remote write and OTLP wrote before.
-    pub written: Known,
+    pub written: KnownSeries,
     /// What requests of OTLP have in common.
     pub otlp: Otlp,
     /// How InfluxDB's lines are read.

@@ -16,7 +16,7 @@ use ogive_query::{Engine, EngineOptions, series_bytes};
 use super::App;
 use super::client::Client;
 use super::error::ApiError;
-use super::place::{Asked, Place};
+use super::place::{Admission, QueryPlace};
 
 /// Whether the work is still wanted, and its place among what runs.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(super) struct Cancel {
     /// What the work holds is charged to it.
     memory: Arc<Memory>,
     /// Held by the work itself: what was cancelled still counts until it has ended.
-    place: Option<Arc<Place>>,
+    place: Option<Arc<QueryPlace>>,
 }
 
 /// Work that nobody bounds.
@@ -170,7 +170,7 @@ pub(super) async fn ask<T: Send + 'static>(
 
 async fn run<T: Send + 'static>(
     app: &App,
-    asked: &Asked,
+    asked: &Admission,
     work: impl FnOnce(&App, &Cancel) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let place = Some(Arc::new(app.limits.queries.take(asked).await));

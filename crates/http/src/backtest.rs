@@ -16,7 +16,7 @@ use super::ask::ask;
 use super::body;
 use super::error::{ApiError, json as json_answer};
 use super::params::{self, Params};
-use super::resolution::Told;
+use super::resolution::StoreAtResolution;
 use super::views::Views;
 use ogive_alerting::backtest_report::report;
 
@@ -26,7 +26,7 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 const STRETCH_MS: i64 = 86_400_000;
 
 /// What is asked for beside the file.
-struct Asked {
+struct BacktestParams {
     path: String,
     start_ms: i64,
     end_ms: i64,
@@ -50,7 +50,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
             ApiError::bad_data(lines.join("\n"))
         })?;
         let store = Views::of(app, &params);
-        let told = Told { store: &store, resolution: None, cancel };
+        let told = StoreAtResolution { store: &store, resolution: None, cancel };
         let engine = cancel.engine(app);
         let test = Backtest {
             path: &asked.path,
@@ -76,7 +76,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
     Ok(json_answer(StatusCode::OK, body.await?))
 }
 
-fn asked(app: &App, params: &Params) -> Result<Asked, ApiError> {
+fn asked(app: &App, params: &Params) -> Result<BacktestParams, ApiError> {
     let now_ms = app.clock.wall().div_euclid(1_000_000);
     let time = |name: &str| params.ago(name, now_ms);
     let end_ms = time("end")?.unwrap_or(now_ms).min(now_ms);
@@ -87,7 +87,7 @@ fn asked(app: &App, params: &Params) -> Result<Asked, ApiError> {
     if interval_ms < 1 {
         return Err(ApiError::bad_data("the interval must be above zero"));
     }
-    Ok(Asked {
+    Ok(BacktestParams {
         path: params.get("file").unwrap_or_default().to_owned(),
         start_ms,
         end_ms,

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 use super::App;
 use super::ask::reading;
-use super::body::{self, Held};
+use super::body::{self, ChargedBody};
 use super::error::{ApiError, json};
 use super::params;
 use ogive_door::backend::Refusal;
@@ -109,7 +109,7 @@ async fn decoded(app: &App, request: Request, way: &mut OnTheWay) -> Result<Body
     decoded
 }
 
-fn decode(app: &App, form: Form, mut held: Held, tenant: Option<Tenant>) -> Result<Body, ApiError> {
+fn decode(app: &App, form: Form, mut held: ChargedBody, tenant: Option<Tenant>) -> Result<Body, ApiError> {
     held.unpack()?;
     let unfolded = Unfolded::new(&app.limits.unfolded_kib, held.bytes.len())?;
     match form {

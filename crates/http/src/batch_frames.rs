@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::App;
 use super::ask::reading;
 use super::batch::{self, Body, Decoded, FRAMES, unreadable};
-use super::body::{self, Held};
+use super::body::{self, ChargedBody};
 use super::error::{ApiError, json};
 use super::params;
 use ogive_door::backend::Refusal;
@@ -77,14 +77,14 @@ async fn all(app: &App, request: Request, way: &mut OnTheWay) -> Result<Vec<Answ
 /// A body, and the lengths of its frames that were not taken yet.
 struct Frames {
     app: App,
-    held: Held,
+    held: ChargedBody,
     at: usize,
     left: VecDeque<usize>,
     tenant: Option<Tenant>,
 }
 
 impl Frames {
-    fn of(app: App, mut held: Held, tenant: Option<Tenant>) -> Result<Self, ApiError> {
+    fn of(app: App, mut held: ChargedBody, tenant: Option<Tenant>) -> Result<Self, ApiError> {
         held.unpack()?;
         let left = wire::frames(&held.bytes).map_err(batch::no_batch)?.iter().map(|frame| frame.len()).collect();
         Ok(Self { app, held, at: 0, left, tenant })

@@ -61,7 +61,7 @@ const RATIO_MAX: usize = 400;
 const RATIO_FREE_BYTES: usize = 1 << 20;
 
 /// A body, and its share of the memory for bodies.
-pub(super) struct Held {
+pub(super) struct ChargedBody {
     pub(super) bytes: Vec<u8>,
     share: Share,
     packing: Packing,
@@ -94,13 +94,13 @@ impl Packing {
 }
 
 /// Reads the body of `request`, which comes by `protocol`.
-pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Result<Held, ApiError> {
+pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Result<ChargedBody, ApiError> {
     let packing = Packing::of(request.headers())?;
     let declared = declared_length(request.headers());
     let waits = request.headers().contains_key(header::EXPECT);
     let arriving = app.limits.ingest_kib.begin(client(&request));
     let mut stream = request.into_body().into_data_stream();
-    let mut held = Held { bytes: Vec::new(), share: Share::new(&app.limits.ingest_kib.free_kib), packing };
+    let mut held = ChargedBody { bytes: Vec::new(), share: Share::new(&app.limits.ingest_kib.free_kib), packing };
     let arrived = match declared {
         Some(length) if length > BODY_BYTES_MAX => Err(too_large(length)),
         _ => fill(&mut held, &mut stream, declared.unwrap_or(0), BODY_BYTES_MAX, &arriving).await,
@@ -121,10 +121,10 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
 
 /// Reads a form of at most `bytes_max`. Forms have a memory of their own, so that who asks and who brings do not hinder each
 /// other.
-pub(super) async fn form(app: &App, request: Request, bytes_max: usize) -> Result<Held, ApiError> {
+pub(super) async fn form(app: &App, request: Request, bytes_max: usize) -> Result<ChargedBody, ApiError> {
     let share = Share::new(&app.limits.forms_kib.free_kib);
     let arriving = app.limits.forms_kib.begin(client(&request));
-    let mut held = Held { bytes: Vec::new(), share, packing: Packing::None };
+    let mut held = ChargedBody { bytes: Vec::new(), share, packing: Packing::None };
     let filled = fill(&mut held, &mut request.into_body().into_data_stream(), 0, bytes_max, &arriving).await;
     match filled.inspect_err(|error| count_evicted(app, error)) {
         Ok(()) => Ok(held),
@@ -160,7 +160,7 @@ fn count_evicted(app: &App, error: &ApiError) {
 /// What was declared must be free at the beginning; what is held is what has come, so that who declares much and sends nothing
 /// takes nothing from others.
 async fn fill(
-    held: &mut Held,
+    held: &mut ChargedBody,
     stream: &mut BodyDataStream,
     declared: usize,
     bytes_max: usize,
@@ -238,7 +238,7 @@ fn too_large(found: usize) -> ApiError {
     ))
 }
 
-impl Held {
+impl ChargedBody {
     pub(super) fn is_packed(&self) -> bool {
         self.packing != Packing::None
     }
@@ -349,7 +349,7 @@ mod tests {
             (gzip(&bytes), Packing::Gzip),
             (zstd::encode_all(&bytes[..], 3).unwrap(), Packing::Zstd),
         ] {
-            let mut held = Held::packed(packed, packing, ROOM_KIB);
+            let mut held = ChargedBody::packed(packed, packing, ROOM_KIB);
             held.unpack().unwrap();
             assert_eq!(held.bytes, bytes, "{packing:?}");
         }
@@ -369,8 +369,8 @@ mod tests {
             let pack = |bytes: &[u8]| {
                 if packing == Packing::Gzip { gzip(bytes) } else { zstd::encode_all(bytes, 3).unwrap() }
             };
-            Held::packed(pack(exact), packing, ROOM_KIB).unpack().unwrap();
-            let error = Held::packed(pack(&above), packing, ROOM_KIB).unpack().unwrap_err();
+            ChargedBody::packed(pack(exact), packing, ROOM_KIB).unpack().unwrap();
+            let error = ChargedBody::packed(pack(&above), packing, ROOM_KIB).unpack().unwrap_err();
             assert_eq!(error.status, axum::http::StatusCode::PAYLOAD_TOO_LARGE, "{packing:?}");
         }
     }
@@ -380,25 +380,25 @@ mod tests {
         let zeros = vec![0; RATIO_FREE_BYTES * 2];
         let (free, more) = (&zeros[..RATIO_FREE_BYTES], &zeros[..RATIO_FREE_BYTES + 1]);
         let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 3).unwrap();
-        Held::packed(zstd(free), Packing::Zstd, ROOM_KIB).unpack().unwrap();
-        let error = Held::packed(zstd(more), Packing::Zstd, ROOM_KIB).unpack().unwrap_err();
+        ChargedBody::packed(zstd(free), Packing::Zstd, ROOM_KIB).unpack().unwrap();
+        let error = ChargedBody::packed(zstd(more), Packing::Zstd, ROOM_KIB).unpack().unwrap_err();
         assert!(error.status == axum::http::StatusCode::PAYLOAD_TOO_LARGE && error.message.contains("400 times"));
     }
 
     #[test]
     fn unpacking_counts_against_the_memory_for_bodies() {
-        let error = Held::packed(gzip(&vec![0; RATIO_FREE_BYTES]), Packing::Gzip, 512).unpack().unwrap_err();
+        let error = ChargedBody::packed(gzip(&vec![0; RATIO_FREE_BYTES]), Packing::Gzip, 512).unpack().unwrap_err();
         assert_eq!(error.status, axum::http::StatusCode::TOO_MANY_REQUESTS);
     }
 
     #[test]
     fn broken_packings_say_so() {
         for packing in [Packing::Gzip, Packing::Zstd] {
-            let error = Held::packed(b"not packed at all".to_vec(), packing, ROOM_KIB).unpack().unwrap_err();
+            let error = ChargedBody::packed(b"not packed at all".to_vec(), packing, ROOM_KIB).unpack().unwrap_err();
             assert_eq!(error.status, axum::http::StatusCode::BAD_REQUEST, "{packing:?}");
         }
         let mut cut = gzip(&b"hello ".repeat(1000));
         cut.truncate(cut.len() - 3);
-        assert!(Held::packed(cut, Packing::Gzip, ROOM_KIB).unpack().is_err());
+        assert!(ChargedBody::packed(cut, Packing::Gzip, ROOM_KIB).unpack().is_err());
     }
 }

@@ -23,7 +23,7 @@ use super::views::{Views, shown};
 use ogive_door::backend::Reader;
 
 /// Which series are asked for.
-pub(super) struct Wanted {
+pub(super) struct SeriesFilter {
     /// One list of matchers for each `match[]`; one empty list when there is none.
     pub(super) matchers: Vec<Vec<Matcher>>,
     range: TimeRange,
@@ -32,7 +32,7 @@ pub(super) struct Wanted {
     classic_views: bool,
 }
 
-impl Wanted {
+impl SeriesFilter {
     pub(super) fn new(params: &Params) -> Result<Self, ApiError> {
         let mut matchers = selectors(params)?;
         if matchers.is_empty() {
@@ -145,12 +145,12 @@ async fn listed<T: Ord + Send + Unpin + 'static>(
     app: App,
     params: Params,
     put: fn(&mut Vec<u8>, &T),
-    find: impl FnOnce(&Wanted, &Views<'_>, &Cancel) -> Result<BTreeSet<T>, ApiError> + Send + 'static,
+    find: impl FnOnce(&SeriesFilter, &Views<'_>, &Cancel) -> Result<BTreeSet<T>, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let timeout_ms = params.duration("timeout")?;
     let found = ask(&app, timeout_ms, move |app, cancel| {
         // A megabyte of selectors is read here, not by the thread of the connection.
-        let wanted = Wanted::new(&params)?;
+        let wanted = SeriesFilter::new(&params)?;
         let found = find(&wanted, &wanted.reader(app), cancel)?;
         Ok((List::new(found, wanted.limit, put), Arc::clone(cancel.memory())))
     });

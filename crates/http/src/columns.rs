@@ -25,7 +25,7 @@ use super::error::ApiError;
 use super::groups::{Choice, Group, Groups};
 use super::merged::{Merged, Units};
 use super::prometheus_json;
-use super::resolution::Told;
+use super::resolution::StoreAtResolution;
 use super::rows::{self, Row};
 use super::shape::{Leaf, Shape, is_grouped, shape};
 use super::source_cells::{Cell, Sources, Span, cancelled};
@@ -42,7 +42,7 @@ const NUMBERS: &str =
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ColumnQuery {
     pub(super) query: String,
     pub(super) start_ms: i64,
     pub(super) end_ms: i64,
@@ -57,7 +57,7 @@ pub(super) struct Wanted {
     pub(super) fit: bool,
 }
 
-impl Wanted {
+impl ColumnQuery {
     pub(super) const fn grid(&self) -> Grid {
         Grid { start_ms: self.start_ms, end_ms: self.end_ms, step_ms: self.step_ms }
     }
@@ -113,7 +113,7 @@ impl Default for Distribution {
 }
 
 /// Answers `wanted`.
-pub(super) fn columns(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
+pub(super) fn columns(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Columns, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
     let scope = DurationScope { step_ms: wanted.step_ms, range_ms: wanted.end_ms - wanted.start_ms };
@@ -142,7 +142,7 @@ pub(super) fn columns(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Col
 fn read_fitted(
     store: &dyn Select,
     leaf: &Leaf<'_>,
-    wanted: &Wanted,
+    wanted: &ColumnQuery,
     cancel: &Cancel,
 ) -> Result<(Grid, Sources), ApiError> {
     let grid = wanted.grid();
@@ -168,7 +168,7 @@ fn choose(leaf: &Leaf<'_>, found: &mut Sources, choice: &Choice) -> Result<Group
     Ok(groups)
 }
 
-fn of_cells(store: &dyn Select, leaf: &Leaf<'_>, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
+fn of_cells(store: &dyn Select, leaf: &Leaf<'_>, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Columns, ApiError> {
     let (grid, mut found) = read_fitted(store, leaf, wanted, cancel)?;
     if found.list.is_empty() && found.numbers > 0 {
         return Err(ApiError::execution(NUMBERS));
@@ -195,7 +195,13 @@ fn of_cells(store: &dyn Select, leaf: &Leaf<'_>, wanted: &Wanted, cancel: &Cance
     Ok(out)
 }
 
-fn of_windows(app: &App, expr: &Expr, leaf: &Leaf<'_>, wanted: &Wanted, cancel: &Cancel) -> Result<Columns, ApiError> {
+fn of_windows(
+    app: &App,
+    expr: &Expr,
+    leaf: &Leaf<'_>,
+    wanted: &ColumnQuery,
+    cancel: &Cancel,
+) -> Result<Columns, ApiError> {
     let (grid, mut found) = match read_fitted(&*app.backend.of(&wanted.tenant), leaf, wanted, cancel) {
         Ok(found) => found,
         // More cells than are read for one answer: the engine, which reads series by series, may still draw it.
@@ -212,7 +218,8 @@ fn of_windows(app: &App, expr: &Expr, leaf: &Leaf<'_>, wanted: &Wanted, cancel: 
     let rows = evaluated(app, wanted, grid, cancel)?;
     let groups = choose(leaf, &mut found, &wanted.choice)?;
     let choice = groups.drawn.as_ref().map_or_else(|| wanted.choice.clone(), Choice::exactly);
-    let mut out = of_rows(rows, is_grouped(expr), Distribution::default(), &Wanted { choice, ..wanted.clone() }, grid)?;
+    let mut out =
+        of_rows(rows, is_grouped(expr), Distribution::default(), &ColumnQuery { choice, ..wanted.clone() }, grid)?;
     if groups.list.len() > 1 {
         out.groups = Groups::default();
         out.take_groups(groups);
@@ -228,9 +235,9 @@ fn of_windows(app: &App, expr: &Expr, leaf: &Leaf<'_>, wanted: &Wanted, cancel: 
 }
 
 /// Evaluates the expression at each time of the grid.
-fn evaluated(app: &App, wanted: &Wanted, grid: Grid, cancel: &Cancel) -> Result<Evaluation, ApiError> {
+fn evaluated(app: &App, wanted: &ColumnQuery, grid: Grid, cancel: &Cancel) -> Result<Evaluation, ApiError> {
     let own = app.backend.of(&wanted.tenant);
-    let store = Told { store: &*own, resolution: wanted.resolution, cancel };
+    let store = StoreAtResolution { store: &*own, resolution: wanted.resolution, cancel };
     let spy = Spy { store: &store, units: Mutex::default() };
     let range = (grid.start_ms, grid.end_ms, grid.step_ms);
     let result = cancel.engine(app).range_until(&spy, &wanted.query, range, &|| cancel.is_set())?;
@@ -253,7 +260,7 @@ fn of_rows(
     found: Evaluation,
     grouped: bool,
     distribution: Distribution,
-    wanted: &Wanted,
+    wanted: &ColumnQuery,
     grid: Grid,
 ) -> Result<Columns, ApiError> {
     let Evaluation { rows, unit, warnings } = found;
@@ -519,8 +526,8 @@ mod tests {
         }
     }
 
-    fn wanted(start_ms: i64, end_ms: i64, step_ms: i64) -> Wanted {
-        Wanted {
+    fn wanted(start_ms: i64, end_ms: i64, step_ms: i64) -> ColumnQuery {
+        ColumnQuery {
             query: "h".into(),
             start_ms,
             end_ms,
@@ -541,7 +548,7 @@ mod tests {
         columns.by_time.iter().map(|(time, merged)| (*time, count(merged))).collect()
     }
 
-    fn select(store: Vec<SeriesData>, wanted: &Wanted) -> Columns {
+    fn select(store: Vec<SeriesData>, wanted: &ColumnQuery) -> Columns {
         let leaf = Leaf { matchers: &[], offset_ms: 0, groupings: Vec::new() };
         of_cells(&Fixed(store), &leaf, wanted, &Cancel::default()).unwrap()
     }

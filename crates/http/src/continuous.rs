@@ -29,7 +29,7 @@ use super::params::Params;
 use super::peer::Asker;
 use super::pieces::Written;
 use super::prometheus_json::Answer;
-use super::resolution::{Told, resolution};
+use super::resolution::{StoreAtResolution, resolution};
 use super::streams::Guard;
 use super::views::Views;
 use ogive_storage::live::{Changing, LATENESS_MS, SECONDS};
@@ -336,7 +336,7 @@ impl Continuous {
 fn value(app: &App, cancel: &Cancel, plan: &Plan, time_ms: i64) -> Result<Vec<u8>, ApiError> {
     cancel.check()?;
     let store = Views::of(app, &plan.params);
-    let told = Told { store: &store, resolution: resolution(&plan.params)?, cancel };
+    let told = StoreAtResolution { store: &store, resolution: resolution(&plan.params)?, cancel };
     let result = cancel.engine(app).instant_until(&told, &plan.query, time_ms, &|| cancel.is_set())?;
     let (mut answer, mut out) = (Answer::new(result, None), Vec::new());
     while answer.step(&mut out) {

@@ -24,7 +24,7 @@ use ogive_door::backend::Reader;
 const TEXTS_MAX: usize = 100_000;
 
 /// Texts of each explained series, by time: what came twice is there once.
-type Found = BTreeMap<Labels, BTreeSet<(i64, String)>>;
+type ExemplarTexts = BTreeMap<Labels, BTreeSet<(i64, String)>>;
 
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let selectors = selectors(params.need("query")?)?;
@@ -36,7 +36,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
     let timeout_ms = params.duration("timeout")?;
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let store = app.backend.of(&params.tenant);
-        let mut found = Found::new();
+        let mut found = ExemplarTexts::new();
         for matchers in &selectors {
             if cancel.is_set() {
                 return Err(ApiError::timeout("the query was cancelled"));
@@ -53,7 +53,7 @@ fn find(
     cancel: &Cancel,
     store: &dyn Reader,
     (matchers, range): (&[Matcher], TimeRange),
-    found: &mut Found,
+    found: &mut ExemplarTexts,
 ) -> Result<(), ApiError> {
     // Their series have the same labels but for the name.
     let mut theirs: Vec<Matcher> = matchers.iter().filter(|matcher| matcher.name != METRIC_NAME).cloned().collect();
@@ -84,7 +84,7 @@ fn find(
     whole(warnings)
 }
 
-fn answer(found: &Found) -> Vec<u8> {
+fn answer(found: &ExemplarTexts) -> Vec<u8> {
     let mut out = b"{\"status\":\"success\",\"data\":[".to_vec();
     let mut is_first = true;
     for (labels, texts) in found {

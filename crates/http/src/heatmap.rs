@@ -14,7 +14,7 @@ use serde_json::json as value;
 use super::App;
 use super::ask::ask;
 use super::column_frame::{self, Timed};
-use super::columns::{self, Columns, Distribution, Wanted};
+use super::columns::{self, ColumnQuery, Columns, Distribution};
 use super::error::{ApiError, json};
 use super::groups::Choice;
 use super::params::Params;
@@ -28,7 +28,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     let as_frame = wants_frame(&headers);
     let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
     let query = params.need("query")?.to_owned();
-    let wanted = Wanted {
+    let wanted = ColumnQuery {
         query,
         start_ms,
         end_ms,
@@ -92,7 +92,7 @@ pub(super) fn quantiles(params: &Params) -> Result<Vec<f64>, ApiError> {
     Ok(out)
 }
 
-fn answer(wanted: &Wanted, columns: &Columns) -> Vec<u8> {
+fn answer(wanted: &ColumnQuery, columns: &Columns) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 * 1024);
     put_begin(&mut out, columns);
     out.extend_from_slice(b"\"columns\":[");
@@ -115,7 +115,7 @@ fn answer(wanted: &Wanted, columns: &Columns) -> Vec<u8> {
 }
 
 /// The same as bytes: the columns and the distribution stand behind the JSON, which says how many quantiles were asked for.
-fn framed(wanted: &Wanted, columns: &Columns) -> Vec<u8> {
+fn framed(wanted: &ColumnQuery, columns: &Columns) -> Vec<u8> {
     let mut head = Vec::with_capacity(4 * 1024);
     put_begin(&mut head, columns);
     let distribution = match &columns.distribution {

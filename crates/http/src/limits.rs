@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::place::{self, Places};
+use super::place::{self, QueryPlaces};
 use super::room::Room;
 use super::stream_places::Streams;
 
@@ -24,7 +24,7 @@ pub struct Limits {
     /// Bytes that one query may hold.
     pub(super) query_memory_bytes: usize,
     /// Queries that run or wait.
-    pub(super) queries: Places,
+    pub(super) queries: QueryPlaces,
     /// Live streams.
     pub(super) streams: Arc<Streams>,
 }
@@ -78,7 +78,7 @@ impl Limits {
             unfolded_kib: semaphore(Self::UNFOLDED_KIB),
             reading: semaphore(Self::READING),
             query_memory_bytes: Self::QUERY_MEMORY_MIB << 20,
-            queries: Places::new(),
+            queries: QueryPlaces::new(),
             streams: Streams::new(Self::STREAMS),
         }
     }

@@ -45,7 +45,7 @@ use super::error::ApiError;
 use super::peer::Peer;
 use crate::web::{Evicted, LoginFailure, Web};
 use connection::{Arriving, Connection, Sending};
-use places::{InFlight, Limits, Places, Slot};
+use places::{ConnectionPlaces, InFlight, Limits, Slot};
 use targets::Targets;
 
 /// 736, and with those of the reserve and those that are being ended 800 of the 1,024 open files that a process usually may have; the
@@ -101,7 +101,7 @@ const NOT_PLAIN: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: application
 /// What all connections share.
 struct Door {
     router: Router,
-    places: Arc<Places>,
+    places: Arc<ConnectionPlaces>,
     /// Kibibytes of answers that are not sent yet.
     answers_kib: Arc<Semaphore>,
     web: Arc<Web>,
@@ -120,7 +120,7 @@ pub async fn serve(
     ending: watch::Receiver<bool>,
 ) {
     let idle = IDLE.max(query_timeout + Duration::from_secs(30));
-    let places = Places::new(Limits { connections: CONNECTIONS_MAX, reserve: RESERVE, leaving: LEAVING_MAX });
+    let places = ConnectionPlaces::new(Limits { connections: CONNECTIONS_MAX, reserve: RESERVE, leaving: LEAVING_MAX });
     let answers_kib = Arc::new(Semaphore::new(ANSWERS_KIB_MAX));
     let door = Door { router, places, answers_kib, web, idle, first_head: FIRST_HEAD, builder: builder() };
     serve_through(door, listeners, ending).await;

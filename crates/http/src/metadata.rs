@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::ask::ask;
-use super::catalog::Wanted;
+use super::catalog::SeriesFilter;
 use super::error::{self, ApiError};
 use super::params::Params;
 use ogive_observe::help;
@@ -26,7 +26,7 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
     let per_metric = params.number("limit_per_metric")?;
     let metric = params.get("metric").map(str::to_owned);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
-        let mut wanted = Wanted::new(&params)?;
+        let mut wanted = SeriesFilter::new(&params)?;
         if let Some(metric) = &metric {
             let named = Matcher::new(METRIC_NAME, MatchOp::Equal, metric).map_err(ApiError::bad_data)?;
             wanted.matchers = vec![vec![named]];

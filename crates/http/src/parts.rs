@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ogive_protocol::parts::Layout;
 
-use super::body::Held;
+use super::body::ChargedBody;
 use super::error::ApiError;
 use super::{App, ask, batch};
 use ogive_door::backend::Refusal;
@@ -24,20 +24,20 @@ use ogive_door::ingest_path::{OnTheWay, Publisher};
 const PARTS_MAX: usize = 1_024;
 
 /// Why a request is not answered with verdicts.
-pub(super) enum Failed {
+pub(super) enum WriteFailure {
     /// It, or the rest of it, never became samples.
     Unread(ApiError),
     /// Its samples are counted as refused.
     Refused(ApiError),
 }
 
-impl From<&Refusal> for Failed {
+impl From<&Refusal> for WriteFailure {
     fn from(refusal: &Refusal) -> Self {
         Self::Refused(batch::error_of(refusal).0)
     }
 }
 
-impl Failed {
+impl WriteFailure {
     /// The error; what was not counted yet is.
     pub(super) fn counted(self, app: &App, protocol: Protocol) -> ApiError {
         match self {
@@ -51,7 +51,7 @@ impl Failed {
 }
 
 /// What became of a request, or of a part of one.
-pub(super) enum Taken<W: Whole> {
+pub(super) enum PartOutcome<W: Whole> {
     Done(W::Answer),
     /// It is too much for one batch, and nothing of it is stored.
     TooMuch(W, TooMuch),
@@ -67,13 +67,13 @@ pub(super) trait Whole: Sized + Send {
     fn layout(&self) -> Layout;
 
     /// Its body, unpacked, and what is needed to make a part of it.
-    fn take_body(&mut self) -> Held;
+    fn take_body(&mut self) -> ChargedBody;
 
     /// A part: `body` in place of the whole's, behind so many of its lines, under a number of its own.
-    fn part(&self, body: Held, lines_before: usize) -> Self;
+    fn part(&self, body: ChargedBody, lines_before: usize) -> Self;
 
     /// Reads and stores it, if it is not too much for one batch.
-    fn store(self, way: &mut OnTheWay) -> impl Future<Output = Result<Taken<Self>, Failed>> + Send;
+    fn store(self, way: &mut OnTheWay) -> impl Future<Output = Result<PartOutcome<Self>, WriteFailure>> + Send;
 
     /// The answer of two parts, one behind the other.
     fn joined(first: Self::Answer, second: Self::Answer) -> Self::Answer;
@@ -83,23 +83,23 @@ pub(super) trait Whole: Sized + Send {
 pub(super) async fn stored<W: Whole>(whole: W, mut way: OnTheWay) -> Result<W::Answer, ApiError> {
     let (app, protocol) = (whole.app().clone(), whole.protocol());
     let taken = match whole.store(&mut way).await {
-        Ok(Taken::Done(answer)) => {
+        Ok(PartOutcome::Done(answer)) => {
             app.meters.ingest.finish(way, Publisher::Of(protocol));
             return Ok(answer);
         }
-        Ok(Taken::TooMuch(whole, why)) => in_parts(whole, why, &way).await,
+        Ok(PartOutcome::TooMuch(whole, why)) => in_parts(whole, why, &way).await,
         Err(failed) => Err(failed),
     };
     taken.map_err(|failed| failed.counted(&app, protocol))
 }
 
-async fn in_parts<W: Whole>(mut whole: W, why: TooMuch, way: &OnTheWay) -> Result<W::Answer, Failed> {
+async fn in_parts<W: Whole>(mut whole: W, why: TooMuch, way: &OnTheWay) -> Result<W::Answer, WriteFailure> {
     let (app, protocol, layout) = (whole.app().clone(), whole.protocol(), whole.layout());
     let body = Arc::new(whole.take_body());
     let units = {
         let body = body.clone();
         let count = move || layout.units(&body.bytes).map_err(|error| ApiError::bad_data(error.to_string()));
-        ask::reading(&app, "reading the request", count).await.map_err(Failed::Unread)?
+        ask::reading(&app, "reading the request", count).await.map_err(WriteFailure::Unread)?
     };
     let (mut answer, mut tried, mut left) = (None, 0, Vec::new());
     cut(0..units, &why, &mut left).map_err(|error| rest(error, 0, units))?;
@@ -112,30 +112,32 @@ async fn in_parts<W: Whole>(mut whole: W, why: TooMuch, way: &OnTheWay) -> Resul
         let part = part(&whole, &body, wanted.clone()).await.map_err(|error| rest(error, wanted.start, units))?;
         let mut way = way.another();
         match part.store(&mut way).await {
-            Ok(Taken::Done(next)) => {
+            Ok(PartOutcome::Done(next)) => {
                 app.meters.ingest.finish(way, Publisher::Of(protocol));
                 answer = Some(match answer {
                     None => next,
                     Some(before) => W::joined(before, next),
                 });
             }
-            Ok(Taken::TooMuch(_, why)) => {
+            Ok(PartOutcome::TooMuch(_, why)) => {
                 cut(wanted.clone(), &why, &mut left).map_err(|error| rest(error, wanted.start, units))?;
             }
-            Err(Failed::Refused(error)) if wanted.end == units => return Err(Failed::Refused(error)),
-            Err(Failed::Unread(error) | Failed::Refused(error)) => return Err(rest(error, wanted.start, units)),
+            Err(WriteFailure::Refused(error)) if wanted.end == units => return Err(WriteFailure::Refused(error)),
+            Err(WriteFailure::Unread(error) | WriteFailure::Refused(error)) => {
+                return Err(rest(error, wanted.start, units));
+            }
         }
     }
-    answer.ok_or_else(|| Failed::Unread(ApiError::too_large(why.message)))
+    answer.ok_or_else(|| WriteFailure::Unread(ApiError::too_large(why.message)))
 }
 
 /// What stops a request whose first `stored` units are stored.
-fn rest(error: ApiError, stored: usize, units: usize) -> Failed {
+fn rest(error: ApiError, stored: usize, units: usize) -> WriteFailure {
     if stored == 0 {
-        return Failed::Unread(error);
+        return WriteFailure::Unread(error);
     }
     let message = format!("{} (the first {stored} of {units} parts of the request are stored)", error.message);
-    Failed::Unread(ApiError { message, ..error })
+    WriteFailure::Unread(ApiError { message, ..error })
 }
 
 /// Puts the pieces of `whole` on `left`, the first on top.
@@ -149,7 +151,7 @@ fn cut(whole: Range<usize>, why: &TooMuch, left: &mut Vec<Range<usize>>) -> Resu
     Ok(())
 }
 
-async fn part<W: Whole>(whole: &W, body: &Arc<Held>, wanted: Range<usize>) -> Result<W, ApiError> {
+async fn part<W: Whole>(whole: &W, body: &Arc<ChargedBody>, wanted: Range<usize>) -> Result<W, ApiError> {
     let (layout, body) = (whole.layout(), body.clone());
     let make = move || {
         let part = layout.part(&body.bytes, wanted).map_err(|error| ApiError::bad_data(error.to_string()))?;

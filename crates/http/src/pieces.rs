@@ -139,16 +139,16 @@ pub(super) async fn stream(
         }
     }));
     let Some(first) = receiver.recv().await.transpose()? else { return Ok(Body::empty()) };
-    Ok(Body::from_stream(Sent { first: Some(first), receiver, _task: task }))
+    Ok(Body::from_stream(PieceStream { first: Some(first), receiver, _task: task }))
 }
 
-struct Sent {
+struct PieceStream {
     first: Option<Vec<u8>>,
     receiver: mpsc::Receiver<Piece>,
     _task: JoinSet<()>,
 }
 
-impl Stream for Sent {
+impl Stream for PieceStream {
     type Item = Result<Bytes, std::io::Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -69,23 +69,23 @@ fn now_ns() -> u64 {
 
 /// All places.
 #[derive(Clone)]
-pub(super) struct Places {
+pub(super) struct QueryPlaces {
     all: Arc<All>,
     /// Those of the clients that have any now.
     clients: Arc<Mutex<HashMap<Client, Weak<Kinds>>>>,
 }
 
 /// A place and the client's own right to it.
-type Held = (Permit, OwnedSemaphorePermit);
+type HeldPermits = (Permit, OwnedSemaphorePermit);
 
 /// One among those who may ask.
-pub(super) struct Asked {
+pub(super) struct Admission {
     client: Client,
     own: Arc<Kinds>,
     _held: (OwnedSemaphorePermit, OwnedSemaphorePermit),
 }
 
-impl Places {
+impl QueryPlaces {
     pub(super) fn new() -> Self {
         let usage = Arc::default();
         let [small, large] = [SMALL, LARGE].map(|places| Queue::new(places, &usage, now_ns));
@@ -111,33 +111,33 @@ impl Places {
     }
 
     /// Lets `client` ask, unless it or all together ask for much already.
-    pub(super) fn ask(&self, client: Client) -> Option<Asked> {
+    pub(super) fn ask(&self, client: Client) -> Option<Admission> {
         let own = self.own(&client);
         let of_client = own.asked.clone().try_acquire_owned().ok()?;
         let of_all = self.all.asked.clone().try_acquire_owned().ok()?;
-        Some(Asked { client, own, _held: (of_client, of_all) })
+        Some(Admission { client, own, _held: (of_client, of_all) })
     }
 
     /// The next place among the small.
-    pub(super) async fn take(&self, asked: &Asked) -> Place {
+    pub(super) async fn take(&self, asked: &Admission) -> QueryPlace {
         let own = Arc::clone(&asked.own);
         let held = both(&asked.client, own.small.clone(), self.all.small.clone()).await;
         let client = asked.client.clone();
         let held = Mutex::new((Some(held), false));
-        Place { held, client, own, all: Arc::clone(&self.all), from_ns: now_ns(), waited_ns: AtomicU64::new(0) }
+        QueryPlace { held, client, own, all: Arc::clone(&self.all), from_ns: now_ns(), waited_ns: AtomicU64::new(0) }
     }
 }
 
 /// The client's right first: who waits for that takes nobody else's place.
-async fn both(client: &Client, own: Arc<Semaphore>, all: Queue) -> Held {
+async fn both(client: &Client, own: Arc<Semaphore>, all: Queue) -> HeldPermits {
     let own = own.acquire_owned().await.expect("the semaphore is never closed");
     (all.take(client.clone()).await, own)
 }
 
 /// A place that is held.
-pub(super) struct Place {
+pub(super) struct QueryPlace {
     /// And whether it is one among the large.
-    held: Mutex<(Option<Held>, bool)>,
+    held: Mutex<(Option<HeldPermits>, bool)>,
     client: Client,
     own: Arc<Kinds>,
     all: Arc<All>,
@@ -146,7 +146,7 @@ pub(super) struct Place {
     waited_ns: AtomicU64,
 }
 
-impl Drop for Place {
+impl Drop for QueryPlace {
     fn drop(&mut self) {
         let now_ns = now_ns();
         // ORDERING: Relaxed; who drops it has it alone.
@@ -157,7 +157,7 @@ impl Drop for Place {
     }
 }
 
-impl Place {
+impl QueryPlace {
     /// Makes a place of one who reads so many series and samples one among the large, if these are many. Gives up when nobody waits for
     /// the answer any more.
     pub(super) fn fit(&self, series: usize, samples: usize, is_gone: impl Fn() -> bool) {
@@ -222,7 +222,7 @@ mod tests {
         Client { asker: name.into(), ..Client::default() }
     }
 
-    async fn taken(places: &Places, name: &str) -> Place {
+    async fn taken(places: &QueryPlaces, name: &str) -> QueryPlace {
         let asked = places.ask(client(name)).expect("few ask");
         places.take(&asked).await
     }
@@ -230,7 +230,7 @@ mod tests {
     /// Four queries over a million series had all places for ten seconds, and a dashboard waited behind them.
     #[tokio::test]
     async fn large_queries_wait_for_each_other_and_small_ones_go_by() {
-        let places = Places::new();
+        let places = QueryPlaces::new();
         let mut all = Vec::new();
         for at in 0..LARGE {
             let place = taken(&places, &at.to_string()).await;
@@ -263,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn more_than_may_wait_keep_their_places() {
-        let places = Places::new();
+        let places = QueryPlaces::new();
         let mut large = Vec::new();
         for at in 0..LARGE {
             large.push(places.all.large.clone().take(client(&at.to_string())).await);
@@ -277,7 +277,7 @@ mod tests {
     /// Who asked four slow questions at once had every place, and everybody else waited for them to end.
     #[tokio::test]
     async fn one_client_leaves_a_place_of_each_kind_to_others() {
-        let places = Places::new();
+        let places = QueryPlaces::new();
         let mut small = Vec::new();
         for _ in 0..share(SMALL) {
             small.push(taken(&places, "many").await);
@@ -290,7 +290,7 @@ mod tests {
         let other = taken(&places, "other").await;
         drop((small.pop(), other));
         drop(next.await);
-        let large: Vec<Place> = small.drain(..).inspect(|place| place.fit(usize::MAX, 0, || false)).collect();
+        let large: Vec<QueryPlace> = small.drain(..).inspect(|place| place.fit(usize::MAX, 0, || false)).collect();
         assert_eq!((large.len(), free(&places.all)[1]), (share(LARGE), LARGE - share(LARGE)));
         drop(asked);
         let asked: Vec<_> = std::iter::from_fn(|| places.ask(client("many"))).collect();
@@ -304,7 +304,7 @@ mod tests {
     /// Under a tenant of each query one address had all places.
     #[tokio::test]
     async fn one_address_leaves_a_place_to_others_under_all_its_tenants() {
-        let places = Places::new();
+        let places = QueryPlaces::new();
         let of = |tenant: usize, asker: &str| Client { tenant: tenant.to_string(), asker: asker.into() };
         let mut held = Vec::new();
         for tenant in 0..share(SMALL) {

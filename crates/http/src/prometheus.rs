@@ -17,7 +17,7 @@ use super::params::Params;
 use super::pieces;
 use super::prometheus_json;
 use super::query_stats::Stats;
-use super::resolution::{Told, resolution};
+use super::resolution::{StoreAtResolution, resolution};
 use super::views::Views;
 
 /// 11,000 points a series, the limit of Prometheus: a week in minutes, more than any screen has columns.
@@ -46,7 +46,9 @@ async fn evaluated(
     app: &App,
     params: Params,
     steps: (i64, i64),
-    evaluate: impl FnOnce(&Engine, &Told<'_>, &Cancel) -> Result<QueryResult, ogive_query::Error> + Send + 'static,
+    evaluate: impl FnOnce(&Engine, &StoreAtResolution<'_>, &Cancel) -> Result<QueryResult, ogive_query::Error>
+    + Send
+    + 'static,
 ) -> Result<Response, ApiError> {
     let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
     let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
@@ -55,7 +57,7 @@ async fn evaluated(
         let stats = stats.map(|stats| stats.begin(app));
         let engine = with_options(&cancel.engine(app), lookback, stats.is_some());
         let store = Views::of(app, &params);
-        let result = evaluate(&engine, &Told { store: &store, resolution, cancel }, cancel)?;
+        let result = evaluate(&engine, &StoreAtResolution { store: &store, resolution, cancel }, cancel)?;
         let stats = stats.map(|stats| stats.end(app, &result, steps));
         Ok((prometheus_json::Answer::new(limited(result, limit), stats), Arc::clone(cancel.memory())))
     });

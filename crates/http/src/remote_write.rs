@@ -11,15 +11,15 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{Kind, Reason, SourceId, Tenant, Verdict};
 use ogive_protocol::parts::Layout;
-use ogive_protocol::remote_write::{Metadata, Read, v1, v2};
+use ogive_protocol::remote_write::{DecodedRequest, Metadata, v1, v2};
 
 use super::App;
 use super::ask::reading;
 use super::batch::unreadable;
-use super::body::{self, Held};
+use super::body::{self, ChargedBody};
 use super::error::ApiError;
 use super::params;
-use super::parts::{self, Failed, Taken, Whole};
+use super::parts::{self, PartOutcome, Whole, WriteFailure};
 use ogive_door::backend::Refusal;
 use ogive_door::counters::Protocol;
 use ogive_door::division::{self, TooMuch};
@@ -42,7 +42,7 @@ struct Message {
     app: App,
     version: Version,
     /// None once it is cut.
-    held: Option<Held>,
+    held: Option<ChargedBody>,
     tenant: Tenant,
     number: (SourceId, u64),
     /// Whether the number is made of the bytes.
@@ -50,8 +50,8 @@ struct Message {
 }
 
 /// What a message holds, and its room in memory.
-struct Found {
-    read: Read,
+struct DecodedMessage {
+    read: DecodedRequest,
     unfolded: Unfolded,
 }
 
@@ -88,22 +88,22 @@ impl Whole for Message {
         }
     }
 
-    fn take_body(&mut self) -> Held {
+    fn take_body(&mut self) -> ChargedBody {
         std::mem::take(&mut self.held).expect("a message has its body until it is cut")
     }
 
-    fn part(&self, body: Held, _: usize) -> Self {
+    fn part(&self, body: ChargedBody, _: usize) -> Self {
         let Self { app, version, tenant, .. } = self;
         let (app, tenant, number) = (app.clone(), tenant.clone(), app.numbers.next());
         Self { app, version: *version, held: Some(body), tenant, number, is_of_content: false }
     }
 
-    async fn store(self, way: &mut OnTheWay) -> Result<Taken<Self>, Failed> {
-        let read = self.read(Whose::Known).await;
+    async fn store(self, way: &mut OnTheWay) -> Result<PartOutcome<Self>, WriteFailure> {
+        let read = self.read(SeriesNaming::Known).await;
         way.decoded();
-        let (mut message, mut found) = match read.map_err(Failed::Unread)? {
+        let (mut message, mut found) = match read.map_err(WriteFailure::Unread)? {
             (message, Ok(found)) => (message, found),
-            (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+            (message, Err(why)) => return Ok(PartOutcome::TooMuch(message, why)),
         };
         message.number_by_content(&mut found.read);
         message.write(found, way).await
@@ -126,7 +126,7 @@ async fn arrived(app: &App, request: Request, way: &mut OnTheWay) -> Result<Mess
 
 /// How the series of a request are named in its batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum SeriesNaming {
     /// By identity, those that were written before.
     Known,
     /// By their labels, all of them.
@@ -136,7 +136,7 @@ enum Whose {
 impl Message {
     /// Gives a request with exemplars a number that it has again when it comes again. One with samples that can never be stored hears each
     /// time which.
-    fn number_by_content(&mut self, read: &mut Read) {
+    fn number_by_content(&mut self, read: &mut DecodedRequest) {
         if read.batch.samples.iter().any(Result::is_err) || read.batch.series.iter().any(Result::is_err) {
             return;
         }
@@ -152,37 +152,37 @@ impl Message {
     }
 
     /// Stores what was read.
-    async fn write(mut self, mut found: Found, way: &OnTheWay) -> Result<Taken<Self>, Failed> {
+    async fn write(mut self, mut found: DecodedMessage, way: &OnTheWay) -> Result<PartOutcome<Self>, WriteFailure> {
         if found.read.batch.samples.is_empty() {
-            return Ok(Taken::Done(Outcome::default()));
+            return Ok(PartOutcome::Done(Outcome::default()));
         }
-        let mut whose = Whose::Known;
+        let mut whose = SeriesNaming::Known;
         for attempt in 1..=ATTEMPTS {
             let frame = match division::framed(self.app.batch_series_max, &found.read.batch) {
                 Ok(frame) => frame,
-                Err(why) => return Ok(Taken::TooMuch(self, why)),
+                Err(why) => return Ok(PartOutcome::TooMuch(self, why)),
             };
             match store(&self.app, self.is_of_content, found, frame, way).await {
-                Ok(Some(outcome)) => return Ok(Taken::Done(outcome)),
+                Ok(Some(outcome)) => return Ok(PartOutcome::Done(outcome)),
                 Err(refusal) if attempt == ATTEMPTS => return Err((&refusal).into()),
                 // So many later requests came that nobody knows whether this one did: it is taken for new.
                 Ok(None) => (self.number, self.is_of_content) = (self.app.numbers.next(), false),
                 // The store has forgotten some of the series since they were written: say again which they are.
-                Err(Refusal::UnknownSeries { .. }) => whose = Whose::Declared,
+                Err(Refusal::UnknownSeries { .. }) => whose = SeriesNaming::Declared,
                 Err(refusal) => return Err((&refusal).into()),
             }
-            (self, found) = match self.read(whose).await.map_err(Failed::Refused)? {
+            (self, found) = match self.read(whose).await.map_err(WriteFailure::Refused)? {
                 (message, Ok(found)) => (message, found),
-                (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+                (message, Err(why)) => return Ok(PartOutcome::TooMuch(message, why)),
             };
         }
-        Err(Failed::Refused(ApiError::unavailable(
+        Err(WriteFailure::Refused(ApiError::unavailable(
             "whether the request is a repeated one is not known yet; send it again",
         )))
     }
 
     /// What it holds, or why that is too much.
-    async fn read(mut self, whose: Whose) -> Result<(Self, Result<Found, TooMuch>), ApiError> {
+    async fn read(mut self, whose: SeriesNaming) -> Result<(Self, Result<DecodedMessage, TooMuch>), ApiError> {
         let app = self.app.clone();
         // Even a small body may unfold to a large one.
         let read = move || {
@@ -191,7 +191,7 @@ impl Message {
             }
             let unfolded = Unfolded::new(&self.app.limits.unfolded_kib, self.bytes().len())?;
             let (source, sequence) = self.number;
-            let known = (whose == Whose::Known).then_some(&self.app.written);
+            let known = (whose == SeriesNaming::Known).then_some(&self.app.written);
             let learn = |told: &Metadata<'_>| {
                 self.app.metadata.learn(&self.tenant, told.family, told.kind, told.help, told.unit);
             };
@@ -201,7 +201,7 @@ impl Message {
                 Version::Two => v2::read(bytes, tenant, source, sequence, known, learn),
             };
             match read {
-                Ok(read) => Ok((self, Ok(Found { read, unfolded }))),
+                Ok(read) => Ok((self, Ok(DecodedMessage { read, unfolded }))),
                 Err(error @ ogive_protocol::Error::TooLarge { .. }) => Ok((self, Err(TooMuch::new(error.to_string())))),
                 Err(error) => Err(ApiError::bad_data(format!("the body is not a remote write request: {error}"))),
             }
@@ -331,11 +331,11 @@ impl Outcome {
 async fn store(
     app: &App,
     is_of_content: bool,
-    found: Found,
+    found: DecodedMessage,
     frame: Vec<u8>,
     way: &OnTheWay,
 ) -> Result<Option<Outcome>, Refusal> {
-    let Found { read, unfolded } = found;
+    let DecodedMessage { read, unfolded } = found;
     let verdict = stored_within(app, Protocol::RemoteWrite, read.batch, frame, way, Some(unfolded)).await?;
     if is_of_content && is_forgotten(&verdict) {
         return Ok(None);

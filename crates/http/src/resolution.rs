@@ -28,19 +28,19 @@ pub(super) fn resolution(params: &Params) -> Result<Option<Resolution>, ApiError
 }
 
 /// A store that a query asks in one resolution, and in the place that what it reads is for.
-pub(super) struct Told<'a> {
+pub(super) struct StoreAtResolution<'a> {
     pub(super) store: &'a dyn Select,
     pub(super) resolution: Option<Resolution>,
     pub(super) cancel: &'a Cancel,
 }
 
-impl Told<'_> {
+impl StoreAtResolution<'_> {
     fn told(&self, selection: &Selection) -> Selection {
         Selection { resolution: self.resolution.unwrap_or(selection.resolution), ..selection.clone() }
     }
 }
 
-impl Select for Told<'_> {
+impl Select for StoreAtResolution<'_> {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
         self.store.select(&self.told(selection))
     }

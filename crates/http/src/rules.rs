@@ -21,7 +21,7 @@ use super::error::{ApiError, success};
 use super::params::Params;
 use super::peer::Asker;
 use super::upkeep::{answer, read};
-use ogive_alerting::rules_view::{Wanted, Wish};
+use ogive_alerting::rules_view::{RuleFilter, Wish};
 
 /// Groups with their rules and active alerts.
 pub(super) async fn rules(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
@@ -34,7 +34,7 @@ pub(super) async fn rules(State(app): State<App>, params: Params) -> Result<Resp
         }
     };
     let all = |name: &str| params.all(name).map(str::to_owned).collect();
-    let wanted = Wanted {
+    let wanted = RuleFilter {
         kind,
         rules: all("rule_name[]"),
         groups: all("rule_group[]"),

@@ -16,7 +16,7 @@ use ogive_door::metadata::Metadata;
 use ogive_door::numbers::Numbers;
 use ogive_door::own_value::OwnValue;
 use ogive_probe::Clock;
-use ogive_protocol::remote_write::Known;
+use ogive_protocol::remote_write::KnownSeries;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -41,7 +41,7 @@ fn app(backend: Arc<dyn Backend>, clock: Clock) -> (App, watch::Sender<bool>) {
         engine: ogive_query::Engine::default(),
         started_ns: 0,
         limits: Limits::new(Limits::QUERY_TIMEOUT),
-        written: Known::default(),
+        written: KnownSeries::default(),
         otlp: Otlp::new(ogive_protocol::otlp::Options::default(), 1_000_000_000),
         influx: super::influx::Rules { db_label: "db".into(), ..Default::default() },
         traps: Default::default(),

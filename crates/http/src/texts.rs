@@ -31,7 +31,7 @@ const INSTANT_SAMPLES_MAX: usize = 100_000;
 const WINDOW_MS: i64 = 60_000;
 
 /// One text where it was found.
-pub(super) struct Found {
+pub(super) struct FoundText {
     pub(super) time_ms: i64,
     pub(super) labels: Labels,
     pub(super) text: String,
@@ -83,7 +83,10 @@ pub(super) struct Scan<'s> {
 impl Scan<'_> {
     /// Hands each text and its place to `each`, until that breaks: the place leads back to the text. What is missing because its bytes
     /// are bad is returned, one sentence each.
-    pub(super) fn run(&self, mut each: impl FnMut(Found, Cursor) -> ControlFlow<()>) -> Result<Vec<String>, ApiError> {
+    pub(super) fn run(
+        &self,
+        mut each: impl FnMut(FoundText, Cursor) -> ControlFlow<()>,
+    ) -> Result<Vec<String>, ApiError> {
         let mut missing = Vec::new();
         if self.series.is_empty() {
             return Ok(missing);
@@ -165,11 +168,11 @@ impl Scan<'_> {
         Ok((found, held))
     }
 
-    fn in_order(&self, found: Vec<SeriesData>) -> Vec<Found> {
+    fn in_order(&self, found: Vec<SeriesData>) -> Vec<FoundText> {
         let mut out = Vec::with_capacity(found.iter().map(|data| data.texts.times.len()).sum());
         for data in found {
             let texts = data.texts.times.into_iter().zip(data.texts.values);
-            out.extend(texts.map(|(time_ms, text)| Found { time_ms, labels: data.labels.clone(), text }));
+            out.extend(texts.map(|(time_ms, text)| FoundText { time_ms, labels: data.labels.clone(), text }));
         }
         // Stable: those of one instant stay by labels and in order.
         out.sort_by_key(|one| one.time_ms);
@@ -181,7 +184,7 @@ impl Scan<'_> {
 }
 
 /// How long the next window is.
-fn next_width(width_ms: i64, found: &[Found]) -> i64 {
+fn next_width(width_ms: i64, found: &[FoundText]) -> i64 {
     let bytes: usize = found.iter().map(|one| one.text.len()).sum();
     if bytes > WINDOW_BYTES_WISHED || found.len() > WINDOW_SAMPLES_MAX * 3 / 4 {
         (width_ms / 2).max(1)

@@ -28,6 +28,6 @@ pub use grouping::{Grouping, Groups, Notification};
 pub use heartbeat::{Heartbeat, Pulse};
 pub use mute::{Maintenance, Matchers, SILENCES_MAX, Silence, Silences, exactly};
 pub use notice::Notice;
-pub use outbox::{Batch, Counts, Kept, Outbox};
+pub use outbox::{Batch, Counts, Outbox, PersistedOutbox};
 pub use queue::{ALERTS_MAX, BATCH};
 pub use send::Sender;

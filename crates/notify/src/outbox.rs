@@ -44,7 +44,7 @@ pub struct Counts {
 /// What is kept of an outbox over restarts.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(from = "KeptForm")]
-pub struct Kept {
+pub struct PersistedOutbox {
     waiting: Vec<Notice>,
     groups: Vec<KeptMember>,
 }
@@ -57,7 +57,7 @@ enum KeptForm {
     Object { waiting: Vec<Notice>, groups: Vec<KeptMember> },
 }
 
-impl From<KeptForm> for Kept {
+impl From<KeptForm> for PersistedOutbox {
     fn from(form: KeptForm) -> Self {
         match form {
             KeptForm::List(waiting) => Self { waiting, groups: Vec::new() },
@@ -89,14 +89,14 @@ impl Batch {
 impl Outbox {
     /// As it was kept.
     #[must_use]
-    pub fn restored(kept: Kept, grouping: &Grouping) -> Self {
+    pub fn restored(kept: PersistedOutbox, grouping: &Grouping) -> Self {
         Self { queue: Queue::new(kept.waiting), groups: Groups::restored(kept.groups, grouping), ..Self::default() }
     }
 
     /// What is to be kept.
     #[must_use]
-    pub fn kept(&self) -> Kept {
-        Kept { waiting: self.queue.alerts().cloned().collect(), groups: self.groups.kept() }
+    pub fn kept(&self) -> PersistedOutbox {
+        PersistedOutbox { waiting: self.queue.alerts().cloned().collect(), groups: self.groups.kept() }
     }
 
     /// Takes a state of an alert.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ogive_probe::Clock;
-use ogive_protocol::remote_write::Known;
+use ogive_protocol::remote_write::KnownSeries;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -170,7 +170,7 @@ impl Front {
             limits: Limits::new(role.query_timeout)
                 .with_reading(self.reading)
                 .with_query_memory(role.query_memory_bytes),
-            written: Known::default(),
+            written: KnownSeries::default(),
             otlp: self.otlp,
             influx: self.influx,
             traps: self.traps,

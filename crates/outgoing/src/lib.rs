@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 pub use address::{AGENT, Origin, authorities, authority, certificates, redirected, target};
 pub use secret::Secret;
-pub use witness::{Seen, Witness};
+pub use witness::{PresentedTls, Witness};
 
 /// The body of a request: in memory.
 pub type Body = http_body_util::Full<hyper::body::Bytes>;

@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 /// What a server showed.
-pub struct Seen {
+pub struct PresentedTls {
     /// Its own certificate, DER.
     pub certificate: Vec<u8>,
     /// When it showed it.
@@ -24,10 +24,10 @@ pub struct Seen {
 pub struct Witness {
     judge: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
-    seen: Mutex<Option<Seen>>,
+    seen: Mutex<Option<PresentedTls>>,
 }
 
-impl std::fmt::Debug for Seen {
+impl std::fmt::Debug for PresentedTls {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Seen({:?})", self.verdict)
     }
@@ -47,7 +47,7 @@ impl Witness {
     }
 
     /// What the server of the last handshake showed.
-    pub fn take(&self) -> Option<Seen> {
+    pub fn take(&self) -> Option<PresentedTls> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -68,7 +68,7 @@ impl ServerCertVerifier for Witness {
                 judged.map(drop).map_err(|error| error.to_string())
             }
         };
-        let seen = Seen { certificate: certificate.to_vec(), now, verdict };
+        let seen = PresentedTls { certificate: certificate.to_vec(), now, verdict };
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
         Ok(ServerCertVerified::assertion())
     }

@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use ogive_model::{SourceId, Tenant};
-use ogive_protocol::otlp::{self, Context, Options, Read};
-use ogive_protocol::remote_write::Known;
+use ogive_protocol::otlp::{self, Context, DecodedRequest, Options};
+use ogive_protocol::remote_write::KnownSeries;
 use wire::{field, fixed, number};
 
 /// Points of a request, each of a series of its own: what an SDK with a thousand attribute sets exports.
@@ -24,13 +24,13 @@ const TIME_NS: u64 = 1_700_000_000_000_000_000;
 struct Work {
     name: &'static str,
     body: Vec<u8>,
-    read: fn(&[u8], &Context<'_>) -> Result<Read, ogive_protocol::Error>,
+    read: fn(&[u8], &Context<'_>) -> Result<DecodedRequest, ogive_protocol::Error>,
 }
 
 fn main() {
     let works = works();
     let (tenant, options) = (Tenant::default(), Options::default());
-    let known = Known::default();
+    let known = KnownSeries::default();
     let of = |known| Context {
         tenant: &tenant,
         source: SourceId(1),

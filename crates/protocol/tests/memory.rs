@@ -4,7 +4,7 @@ mod wire;
 
 use ogive_model::{Batch, Reason, Sample, SourceId, Tenant};
 use ogive_protocol::otlp::{self, Context, Options};
-use ogive_protocol::remote_write::{Read, v1, v2};
+use ogive_protocol::remote_write::{DecodedRequest, v1, v2};
 use ogive_protocol::{Error, READ_BYTES_MAX, exposition, influx};
 use wire::{field, fixed, varint};
 
@@ -25,11 +25,11 @@ fn is_too_large<T: std::fmt::Debug>(what: &str, read: Result<T, Error>) {
     }
 }
 
-fn write_1(body: &[u8]) -> Result<Read, Error> {
+fn write_1(body: &[u8]) -> Result<DecodedRequest, Error> {
     v1::read(body, &Tenant::default(), SourceId(1), 1, None, |_| {})
 }
 
-fn write_2(body: &[u8]) -> Result<Read, Error> {
+fn write_2(body: &[u8]) -> Result<DecodedRequest, Error> {
     v2::read(body, &Tenant::default(), SourceId(1), 1, None, |_| {})
 }
 
@@ -63,7 +63,7 @@ fn symbols_that_are_named_again_and_again() {
     is_too_large("long symbols", write_2(&[&symbols[..], &series(20_000)].concat()));
 }
 
-fn metrics(body: &[u8]) -> Result<otlp::Read, Error> {
+fn metrics(body: &[u8]) -> Result<otlp::DecodedRequest, Error> {
     let (tenant, options) = (Tenant::default(), Options::default());
     let (source, sequence) = (SourceId(1), 1);
     let context = Context { tenant: &tenant, source, sequence, options: &options, known: None, now_ns: 0 };

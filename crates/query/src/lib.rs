@@ -33,4 +33,4 @@ pub use classic::{BOUNDS_MAX, ClassicViews};
 pub use error::{Error, ParseError};
 pub use eval::{Engine, EngineOptions, series_bytes};
 pub use parser::{DEPTH_MAX, OPERATORS_MAX, PATTERNS_MAX, TEXT_BYTES_MAX, parse};
-pub use value::{Held, QueryResult, QueryStats, Value};
+pub use value::{MemoryCharge, QueryResult, QueryStats, Value};

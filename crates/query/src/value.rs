@@ -74,14 +74,14 @@ pub struct QueryResult {
     /// What it took.
     pub stats: QueryStats,
     /// Its bytes, charged to the engine's budget for as long as the answer lives.
-    pub held: Held,
+    pub held: MemoryCharge,
 }
 
 /// The budget of one query: what the answer takes stays charged in it. Says nothing about the answer, so all are equal.
 #[derive(Clone, Debug, Default)]
-pub struct Held(pub(crate) Option<Arc<Memory>>);
+pub struct MemoryCharge(pub(crate) Option<Arc<Memory>>);
 
-impl Held {
+impl MemoryCharge {
     /// Bytes that are charged for the answer.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -89,7 +89,7 @@ impl Held {
     }
 }
 
-impl PartialEq for Held {
+impl PartialEq for MemoryCharge {
     fn eq(&self, _: &Self) -> bool {
         true
     }

@@ -31,7 +31,7 @@ const REDIRECTS_MAX: usize = 10;
 
 /// What is asked of a server beside the address.
 #[derive(Clone, Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct FetchOptions<'a> {
     pub(super) accept: &'a str,
     pub(super) compression: bool,
     /// Most bytes of the body, packed or not.
@@ -72,7 +72,7 @@ impl Client {
     }
 
     /// Asks `url`, and wherever it leads, and waits for the whole answer.
-    pub(super) async fn get(&mut self, url: &Uri, ask: &Ask<'_>) -> Result<Answer, String> {
+    pub(super) async fn get(&mut self, url: &Uri, ask: &FetchOptions<'_>) -> Result<Answer, String> {
         let first = Origin::of(url)?;
         let mut url = url.clone();
         for _ in 0..=REDIRECTS_MAX {
@@ -104,7 +104,7 @@ impl Client {
         &mut self,
         url: &Uri,
         origin: Origin,
-        ask: &Ask<'_>,
+        ask: &FetchOptions<'_>,
         is_first: bool,
     ) -> Result<Response<Incoming>, String> {
         let mut was_open = self.open.as_ref().is_some_and(|open| open.origin == origin);
@@ -150,7 +150,7 @@ impl Client {
         Ok(Connection { sender, origin: origin.clone() })
     }
 
-    async fn request(&self, url: &Uri, ask: &Ask<'_>, with_secrets: bool) -> Result<Request<Body>, String> {
+    async fn request(&self, url: &Uri, ask: &FetchOptions<'_>, with_secrets: bool) -> Result<Request<Body>, String> {
         let mut request = Request::get(target(url))
             .header(header::HOST, authority(url))
             .header(header::USER_AGENT, AGENT)

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ogive_probe::Clock;
 
-use super::client::{Ask, Client};
+use super::client::{Client, FetchOptions};
 use super::config::{FILE_BYTES_MAX, Group, HttpSource, Job, Text, yaml};
 use ogive_door::reload::Marks;
 use ogive_outgoing::Files;
@@ -106,7 +106,7 @@ impl Discovery {
         for http in self.of_http.iter_mut().filter(|http| http.due_ns <= now) {
             http.due_ns = now + http.source.refresh.as_nanos() as u64;
             let url = http.source.url.clone();
-            let ask = Ask {
+            let ask = FetchOptions {
                 accept: "application/json",
                 compression: true,
                 bytes_max: FILE_BYTES_MAX as u64,

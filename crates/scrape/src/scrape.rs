@@ -12,7 +12,7 @@ use ogive_probe::Recorder;
 use ogive_protocol::exposition::{Exposition, Format, decode};
 use tokio::sync::watch;
 
-use super::client::{Answer, Ask, Client};
+use super::client::{Answer, Client, FetchOptions};
 use super::config::{Job, Protocol};
 use super::context::Context;
 use super::series::{Cache, Item, Report, Rules, batch, flipped};
@@ -125,7 +125,7 @@ impl Scrape {
         }
         let timeout = self.view.target.timeout;
         let headers = [("x-prometheus-scrape-timeout-seconds", timeout.as_secs_f64().to_string())];
-        let ask = Ask {
+        let ask = FetchOptions {
             accept: &self.accept,
             compression: self.job.compression,
             bytes_max: self.job.limits.body_bytes,

@@ -38,8 +38,11 @@ impl Embedded {
         meters: &Arc<Meters>,
     ) -> anyhow::Result<Self> {
         let Keeping { retention, rollups, replay_bytes_max, arrivals } = keeping.clone();
-        let heard =
-            Arc::new(Heard { meters: meters.clone(), flush_problem: Mutex::default(), arrivals: Mutex::default() });
+        let heard = Arc::new(StoreMeters {
+            meters: meters.clone(),
+            flush_problem: Mutex::default(),
+            arrivals: Mutex::default(),
+        });
         let options = Options {
             observer: Some(heard.clone()),
             head_bytes_max: limits.ingest_memory_mib << 20,
@@ -124,7 +127,7 @@ impl ogive_store::Clock for Time {
 }
 
 /// What the store measures, into the server's recorders.
-struct Heard {
+struct StoreMeters {
     meters: Arc<Meters>,
     /// Why blocks could not be written, as it was last reported; none when they were.
     flush_problem: Mutex<Option<String>>,
@@ -132,7 +135,7 @@ struct Heard {
     arrivals: Mutex<Vec<(SourceId, u64)>>,
 }
 
-impl Observer for Heard {
+impl Observer for StoreMeters {
     fn fsync(&self, ns: u64) {
         self.meters.fsync.record_ns(ns);
     }

@@ -33,7 +33,7 @@ fn of_tenant<T>(text: &str, rest: impl Fn(&str) -> Result<T, String>) -> Result<
 
 /// Of what a time to keep is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum RetentionTarget {
     /// Numbers of each width and logs, where they are not named.
     All,
     /// Numbers, by the width of cells in milliseconds (0: as they came).
@@ -43,20 +43,20 @@ pub enum Kept {
 }
 
 /// How long each is kept.
-pub type Ages = Vec<(Kept, Duration)>;
+pub type Ages = Vec<(RetentionTarget, Duration)>;
 
 /// `30d`, or `1s=15d,1m=90d,1h=3y,logs=30d,gaps=1y,audit=5y`, of one tenant or of all that are not named.
 pub fn ages(text: &str) -> Result<Of<Ages>, String> {
     of_tenant(text, |text| text.split(',').map(age).collect())
 }
 
-fn age(text: &str) -> Result<(Kept, Duration), String> {
+fn age(text: &str) -> Result<(RetentionTarget, Duration), String> {
     let (kept, age) = match text.split_once('=') {
-        Some(("logs", age)) => (Kept::Texts(Class::Logs), age),
-        Some(("gaps", age)) => (Kept::Texts(Class::Gaps), age),
-        Some(("audit", age)) => (Kept::Texts(Class::Audit), age),
-        Some((width, age)) => (Kept::Width(self::width(width)?), age),
-        None => (Kept::All, text),
+        Some(("logs", age)) => (RetentionTarget::Texts(Class::Logs), age),
+        Some(("gaps", age)) => (RetentionTarget::Texts(Class::Gaps), age),
+        Some(("audit", age)) => (RetentionTarget::Texts(Class::Audit), age),
+        Some((width, age)) => (RetentionTarget::Width(self::width(width)?), age),
+        None => (RetentionTarget::All, text),
     };
     if age == "ever" {
         return Ok((kept, Duration::MAX));
@@ -93,11 +93,11 @@ pub fn retention(ages: &[Of<Ages>], sizes: &[Of<u64>]) -> Retention {
         for (_, of) in ages.iter().filter(|(of, _)| of.as_ref() == tenant) {
             for (kept, age) in of {
                 match kept {
-                    Kept::All => keep.age = Some(*age),
-                    Kept::Width(width) => {
+                    RetentionTarget::All => keep.age = Some(*age),
+                    RetentionTarget::Width(width) => {
                         keep.ages.insert(*width, *age);
                     }
-                    Kept::Texts(class) => {
+                    RetentionTarget::Texts(class) => {
                         keep.texts.insert(*class, *age);
                     }
                 }

@@ -35,7 +35,7 @@ pub enum Key {
 
 /// A sample that came too late for what was read; its index into a batch's series means nothing.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Late {
+pub struct LateSample {
     /// Of which series.
     pub key: Key,
     /// As it came.
@@ -77,7 +77,7 @@ struct Watched {
     is_disturbed: bool,
     /// Batches below this number that are still on their way may be in what was read: (from, until] of it.
     unsure: (u64, i64, i64),
-    late: Vec<Late>,
+    late: Vec<LateSample>,
     dropped: u64,
 }
 
@@ -93,7 +93,7 @@ pub struct Arrival {
     id: u64,
     samples: u64,
     /// By watch: what was late when it was submitted, by its index in the batch.
-    late: Vec<(u64, Vec<(u32, Late)>)>,
+    late: Vec<(u64, Vec<(u32, LateSample)>)>,
 }
 
 impl Watches {
@@ -157,7 +157,7 @@ impl Watched {
     }
 
     /// The samples of a batch that are late for this one, of declared series that match, and of known ones.
-    fn late_of(&self, batch: &Batch) -> Vec<(u32, Late)> {
+    fn late_of(&self, batch: &Batch) -> Vec<(u32, LateSample)> {
         let accepts = |def: &SeriesDef| {
             let of =
                 |matchers: &Vec<Matcher>| matchers.iter().all(|matcher| matcher.matches(def.labels.get(&matcher.name)));
@@ -175,7 +175,7 @@ impl Watched {
                 continue;
             }
             if let Some(key) = keys.entry(sample.series).or_insert_with(|| key(sample.series)) {
-                out.push((at, Late { key: key.clone(), sample: sample.clone() }));
+                out.push((at, LateSample { key: key.clone(), sample: sample.clone() }));
             }
         }
         out
@@ -204,7 +204,7 @@ impl Arrival {
 }
 
 impl Watched {
-    fn take(&mut self, arrival: u64, late: Late) {
+    fn take(&mut self, arrival: u64, late: LateSample) {
         let time_ms = late.sample.time_ms();
         let (below, from_ms, until_ms) = self.unsure;
         if time_ms > self.until_ms {
@@ -284,7 +284,7 @@ impl Watch {
     }
 
     /// What came late since it was called last, and how many samples were dropped.
-    pub fn take(&self) -> (Vec<Late>, u64) {
+    pub fn take(&self) -> (Vec<LateSample>, u64) {
         self.with(|watched, _, _| {
             debug_assert_eq!(watched.from_ms, watched.until_ms, "nothing is being read");
             (std::mem::take(&mut watched.late), std::mem::take(&mut watched.dropped))

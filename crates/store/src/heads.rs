@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use ogive_model::{Charge, Kind, Labels, Matcher, Opening, SelectError, SeriesData, Tenant, TimeRange};
 
 use crate::first::First;
-use crate::ingest::head::{Found, Give, Listed, Listing, Page};
+use crate::ingest::head::{Give, HeadAnswer, Listed, Listing, Page};
 use crate::ingest::request::ReadRequest;
 use crate::ingest::shard::ToShard;
 use crate::ledger::Ledger;
@@ -48,7 +48,7 @@ type Answer<P> = Sender<Option<P>>;
 /// What was found so far.
 #[derive(Default)]
 struct Gathered {
-    found: Vec<Found>,
+    found: Vec<HeadAnswer>,
     kinds: [usize; Kind::COUNT],
     held: Charge,
 }
@@ -61,7 +61,7 @@ impl Heads<'_> {
         requested: SeriesRequest<'_>,
         opening: &Opening<'_>,
         check: impl FnOnce(&View) -> Result<(), Error>,
-    ) -> Result<(Arc<View>, Vec<Found>, Charge), SelectError> {
+    ) -> Result<(Arc<View>, Vec<HeadAnswer>, Charge), SelectError> {
         let (mut view, mut all) = self.gather(requested, opening, GATHERED_FIRST)?;
         let counted = all.kinds.iter().sum::<usize>();
         if counted > all.found.len() {
@@ -92,7 +92,7 @@ impl Heads<'_> {
             all.kinds.iter_mut().zip(page.kinds).for_each(|(all, more)| *all += more);
             // Series of one kind have as many label sets.
             opening.check(all.kinds.into_iter().max().unwrap_or(0))?;
-            all.held.absorb(opening.charge(page.found.iter().map(Found::memory_bytes).sum())?);
+            all.held.absorb(opening.charge(page.found.iter().map(HeadAnswer::memory_bytes).sum())?);
             all.found.extend(page.found);
             Ok(page.next)
         })

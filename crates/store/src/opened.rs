@@ -19,7 +19,7 @@ use ogive_model::{
 
 use crate::block::Entry;
 use crate::blocks::INDEX_BYTES_MAX;
-use crate::ingest::head::Found;
+use crate::ingest::head::HeadAnswer;
 use crate::ingest::stats::Stats;
 use crate::merge::{self, Clash};
 use crate::tombstone::{self, Tombstone};
@@ -60,7 +60,7 @@ struct Set {
 
 enum Part {
     Block { number: usize, requested: usize, entry: Entry },
-    Head(Found),
+    Head(HeadAnswer),
 }
 
 impl Part {
@@ -79,7 +79,7 @@ impl<'a> Opened<'a> {
         (view, stats): (Arc<View>, &'a Stats),
         tenant: &Tenant,
         selection: &Selection,
-        (heads, of_heads): (Vec<Found>, Charge),
+        (heads, of_heads): (Vec<HeadAnswer>, Charge),
         opening: &Opening<'_>,
     ) -> Result<Self, Error> {
         let mut budget = Budget::partial(selection.samples_max);

@@ -109,7 +109,7 @@ pub struct Finding {
 
 /// What a connection showed so far.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ConnectionHistory {
     syns_again: u32,
     storm: Rare<[(u32, Nanos); 2]>,
     is_zero: [bool; 2],
@@ -120,7 +120,7 @@ pub(crate) struct Seen {
     server_spoke_after_close: bool,
 }
 
-impl Seen {
+impl ConnectionHistory {
     /// How many SYNs were sent.
     pub(crate) fn syn_again(&mut self) -> u64 {
         self.syns_again += 1;

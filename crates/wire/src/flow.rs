@@ -3,7 +3,7 @@
 mod reader;
 
 use crate::decoder::Side;
-use crate::finding::{Finding, FindingKind, Seen};
+use crate::finding::{ConnectionHistory, Finding, FindingKind};
 use crate::frame::Segment;
 use crate::output::{Output, Reporter, Summary, Tally, TcpEvent};
 use crate::path::Path;
@@ -20,7 +20,7 @@ pub(crate) struct Flow {
     streams: Reassembly,
     reader: Reader,
     tally: Tally,
-    seen: Seen,
+    seen: ConnectionHistory,
     first: Nanos,
     pub(crate) last: Nanos,
     last_data: Nanos,
@@ -42,7 +42,7 @@ impl Flow {
             streams: Reassembly::default(),
             reader: Reader::default(),
             tally: Tally::default(),
-            seen: Seen::default(),
+            seen: ConnectionHistory::default(),
             first: at,
             last: at,
             last_data: at,

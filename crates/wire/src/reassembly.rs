@@ -56,7 +56,7 @@ pub(crate) struct Part<'a> {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldSegment {
     start: u64,
     end: u64,
     fin: bool,
@@ -96,7 +96,7 @@ struct Half {
     /// Bytes that the other side acknowledged.
     acked: u64,
     /// Sorted by start; ranges do not overlap.
-    held: Vec<Held>,
+    held: Vec<HeldSegment>,
     /// Where the stream ends.
     fin: Option<u64>,
     fin_delivered: bool,
@@ -238,8 +238,15 @@ impl Reassembly {
             }
             return Arrival::New;
         }
-        let held =
-            Held { start, end, fin: part.fin, at: part.at, acked, bytes: payload.to_vec(), arrival: self.arrivals };
+        let held = HeldSegment {
+            start,
+            end,
+            fin: part.fin,
+            at: part.at,
+            acked,
+            bytes: payload.to_vec(),
+            arrival: self.arrivals,
+        };
         self.arrivals += 1;
         self.hold(side, held);
         self.drain(delivery);
@@ -255,7 +262,7 @@ impl Reassembly {
     }
 
     /// Keeps of a segment what is not kept already: the first copy of a byte counts.
-    fn hold(&mut self, side: Side, segment: Held) {
+    fn hold(&mut self, side: Side, segment: HeldSegment) {
         let half = &mut self.halves[side.index()];
         if half.held.last().is_some_and(|last| segment.end <= last.start || segment.start < last.end) {
             half.counts.make().shown.reordered += 1;
@@ -290,7 +297,7 @@ impl Reassembly {
             let fin = segment.fin && end == segment.end;
             half.held.insert(
                 index,
-                Held { start, end, fin, at: segment.at, acked: segment.acked, bytes, arrival: segment.arrival },
+                HeldSegment { start, end, fin, at: segment.at, acked: segment.acked, bytes, arrival: segment.arrival },
             );
             index += 1;
             start = end;
@@ -385,7 +392,7 @@ impl Reassembly {
     fn break_cycle(&mut self) -> bool {
         let [client, server] = &self.halves;
         let (Some(first), Some(second)) = (client.held.first(), server.held.first()) else { return false };
-        let waits = |held: &Held, half: &Half, other: &Half| {
+        let waits = |held: &HeldSegment, half: &Half, other: &Half| {
             held.start <= half.next && held.acked.is_some_and(|acked| acked > other.next)
         };
         if !waits(first, client, server) || !waits(second, server, client) {
@@ -398,8 +405,9 @@ impl Reassembly {
 }
 
 /// Bytes of `segment` from `start` to `end` that differ from those that are held.
-fn contradiction(held: &Held, segment: &Held, start: u64, end: u64) -> u64 {
-    let slice = |of: &Held, offset: u64| usize::try_from(offset - of.start).unwrap_or(usize::MAX).min(of.bytes.len());
+fn contradiction(held: &HeldSegment, segment: &HeldSegment, start: u64, end: u64) -> u64 {
+    let slice =
+        |of: &HeldSegment, offset: u64| usize::try_from(offset - of.start).unwrap_or(usize::MAX).min(of.bytes.len());
     let old = &held.bytes[slice(held, start)..slice(held, end)];
     let new = &segment.bytes[slice(segment, start)..slice(segment, end)];
     old.iter().zip(new).filter(|(old, new)| old != new).count() as u64

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ogive_detect::rules::Due;
+use ogive_detect::rules::DueAlert;
 use ogive_notify::{Destination, Email, Grouping, Notice};
 
 use super::options::AlertingOptions;
@@ -65,7 +65,7 @@ pub(super) fn grouping(options: &AlertingOptions) -> Grouping {
 
 /// An alert of the expression `expr`, which holds until `valid_until_ms` unless it is sent again.
 pub(super) fn notice(
-    due: &Due,
+    due: &DueAlert,
     (expr, valid_until_ms): (&str, i64),
     options: &AlertingOptions,
     generation: u64,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use ogive_detect::rules::GroupState;
 use ogive_journal::Disk;
-use ogive_notify::{Kept, Silences};
+use ogive_notify::{PersistedOutbox, Silences};
 use serde::{Deserialize, Serialize};
 
 /// Name of the file in the data directory.
@@ -25,13 +25,13 @@ pub(super) struct Snapshot {
     version: u32,
     pub(super) groups: Vec<GroupState>,
     /// By destination.
-    pub(super) queues: Vec<(String, Kept)>,
+    pub(super) queues: Vec<(String, PersistedOutbox)>,
     #[serde(default)]
     pub(super) silences: Silences,
 }
 
 impl Snapshot {
-    pub(super) fn new(groups: Vec<GroupState>, queues: Vec<(String, Kept)>, silences: Silences) -> Self {
+    pub(super) fn new(groups: Vec<GroupState>, queues: Vec<(String, PersistedOutbox)>, silences: Silences) -> Self {
         Self { version: VERSION, groups, queues, silences }
     }
 
@@ -58,12 +58,12 @@ impl Snapshot {
 }
 
 /// Where the file stands.
-pub(super) struct Place<'d> {
+pub(super) struct SnapshotPath<'d> {
     pub(super) disk: &'d dyn Disk,
     pub(super) directory: PathBuf,
 }
 
-impl Place<'_> {
+impl SnapshotPath<'_> {
     /// What was kept; nothing where there is no file.
     pub(super) fn read(&self) -> anyhow::Result<Snapshot> {
         let path = self.directory.join(NAME);
@@ -94,9 +94,10 @@ mod tests {
 
     #[test]
     fn what_is_cut_or_changed_is_not_believed() {
-        let bytes = Snapshot::new(Vec::new(), vec![("http://a".into(), Kept::default())], Silences::default())
-            .encode()
-            .unwrap();
+        let bytes =
+            Snapshot::new(Vec::new(), vec![("http://a".into(), PersistedOutbox::default())], Silences::default())
+                .encode()
+                .unwrap();
         assert_eq!(Snapshot::decode(&bytes).unwrap().queues.len(), 1);
         for length in 0..bytes.len() {
             assert!(Snapshot::decode(&bytes[..length]).is_err(), "{length}");

@@ -23,7 +23,7 @@ use super::delivery::{grouping, notice};
 use super::files;
 use super::options::AlertingOptions;
 use super::quiet::Quiet;
-use super::snapshot::{Place, Snapshot};
+use super::snapshot::{Snapshot, SnapshotPath};
 use super::storage::ServerStorage;
 use crate::rules_view::{Figures, Runner, Setting, View, Wish};
 use ogive_door::Door;
@@ -50,7 +50,7 @@ struct Slot {
 }
 
 /// A group that a worker has, for one of its slots.
-struct Taken {
+struct TakenGroup {
     group: Group,
     slot_ms: i64,
     /// Of the rules.
@@ -206,7 +206,7 @@ impl Work {
     }
 
     /// The group that has waited longest and is due, and its slot.
-    fn take(&self) -> Option<Taken> {
+    fn take(&self) -> Option<TakenGroup> {
         let now = self.now_ms();
         let wait = self.options.alerting_wait.as_millis() as i64;
         let mut state = lock(&self.state);
@@ -228,11 +228,11 @@ impl Work {
         slot.is_busy = true;
         let group = slot.group.clone();
         state.counts.missed += missed.unsigned_abs();
-        Some(Taken { group, slot_ms, version: state.version })
+        Some(TakenGroup { group, slot_ms, version: state.version })
     }
 
-    fn evaluate(&self, taken: Taken) {
-        let Taken { mut group, slot_ms, version } = taken;
+    fn evaluate(&self, taken: TakenGroup) {
+        let TakenGroup { mut group, slot_ms, version } = taken;
         let tenant = Tenant::default();
         let reader = self.context.door.backend.of(&tenant);
         let views = ClassicViews::new(&*reader);
@@ -595,8 +595,8 @@ impl Runner for Work {
     }
 }
 
-fn place(upkeep: &Upkeep) -> Place<'_> {
-    Place { disk: &upkeep.mirror, directory: upkeep.mirror.root().to_owned() }
+fn place(upkeep: &Upkeep) -> SnapshotPath<'_> {
+    SnapshotPath { disk: &upkeep.mirror, directory: upkeep.mirror.root().to_owned() }
 }
 
 /// The groups of files, before their first evaluation.

@@ -19,13 +19,13 @@ pub struct Board(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    tenants: BTreeMap<Tenant, Found>,
+    tenants: BTreeMap<Tenant, TenantFindings>,
     figures: Figures,
 }
 
 /// What was found of one tenant.
 #[derive(Default)]
-struct Found {
+struct TenantFindings {
     active: Vec<Reported>,
     recent: VecDeque<Reported>,
     found: u64,
@@ -104,7 +104,7 @@ impl Board {
     /// What is active of `tenant`, what was found lately (the newest first), and how far the detectors are.
     pub fn document(&self, tenant: &Tenant) -> Value {
         let state = self.state();
-        let nothing = Found::default();
+        let nothing = TenantFindings::default();
         let (figures, found) = (state.figures, state.tenants.get(tenant).unwrap_or(&nothing));
         json!({
             "on": figures.is_on,

@@ -26,7 +26,7 @@ const ENTRIES_BYTES: usize = 112;
 pub(super) const JUDGED: u64 = 0;
 
 /// A series of the feed.
-pub(super) struct Known {
+pub(super) struct FeedSeries {
     tenant: Tenant,
     labels: Labels,
     meta: SeriesMeta,
@@ -38,7 +38,7 @@ pub(super) struct Known {
 
 /// What closed of one tenant.
 #[derive(Default)]
-pub(super) struct Closed {
+pub(super) struct ClosedCells {
     pub(super) judged: Vec<SeriesData>,
     /// Numbers that have a limit.
     pub(super) limited: Vec<(SeriesData, f64)>,
@@ -46,9 +46,9 @@ pub(super) struct Closed {
 
 #[derive(Default)]
 struct Shard {
-    series: HashMap<SeriesId, Arc<Known>>,
+    series: HashMap<SeriesId, Arc<FeedSeries>>,
     /// By the shard's numbers, also of series that were forgotten.
-    slots: HashMap<u32, (SeriesId, Arc<Known>)>,
+    slots: HashMap<u32, (SeriesId, Arc<FeedSeries>)>,
     parts: Vec<(SeriesId, i64, Value)>,
     bytes: usize,
     /// Ends, in milliseconds, of seconds that have something that is not here.
@@ -126,7 +126,7 @@ impl Feed {
     }
 
     /// What closed in (`from_ms`, `until_ms`], by tenant, when that is certain; what is older came late and goes. Takes it away.
-    pub(super) fn closed(&self, (from_ms, until_ms): (i64, i64)) -> Option<BTreeMap<Tenant, Closed>> {
+    pub(super) fn closed(&self, (from_ms, until_ms): (i64, i64)) -> Option<BTreeMap<Tenant, ClosedCells>> {
         let (mut is_certain, mut parts) = (true, Vec::new());
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -141,7 +141,7 @@ impl Feed {
             return None;
         }
         parts.sort_by_key(|(id, time_ms, ..)| (*id, *time_ms));
-        let mut out: BTreeMap<Tenant, Closed> = BTreeMap::new();
+        let mut out: BTreeMap<Tenant, ClosedCells> = BTreeMap::new();
         for of_series in parts.chunk_by_mut(|one, other| one.0 == other.0) {
             let known = Arc::clone(&of_series[0].2);
             let data = column(&known, of_series.iter_mut().map(|(_, time_ms, _, value)| (*time_ms, value)))?;
@@ -170,7 +170,7 @@ impl Feed {
 
     /// About how many bytes it holds.
     pub(super) fn memory_bytes(&self) -> usize {
-        let each = |known: &Arc<Known>| size_of::<Known>() + known.labels.memory_bytes() + ENTRIES_BYTES;
+        let each = |known: &Arc<FeedSeries>| size_of::<FeedSeries>() + known.labels.memory_bytes() + ENTRIES_BYTES;
         self.shards
             .iter()
             .map(|shard| {
@@ -187,7 +187,7 @@ impl Feed {
 }
 
 /// Samples of one series, ascending in time; `None` when fragments of a cell do not fit each other.
-fn column<'a>(known: &Known, parts: impl Iterator<Item = (i64, &'a mut Value)>) -> Option<SeriesData> {
+fn column<'a>(known: &FeedSeries, parts: impl Iterator<Item = (i64, &'a mut Value)>) -> Option<SeriesData> {
     let mut data = SeriesData {
         labels: known.labels.clone(),
         meta: known.meta.clone(),
@@ -278,7 +278,7 @@ impl Follower for Tap {
             self.feed.series.fetch_add(1, Ordering::Relaxed);
         }
         let limit = watch.checked_sub(JUDGED + 1).and_then(|at| self.feed.limits.get(at as usize)).copied();
-        let known = Known {
+        let known = FeedSeries {
             tenant: tenant.clone(),
             labels: def.labels.clone(),
             meta: def.meta.clone(),

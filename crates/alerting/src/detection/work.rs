@@ -20,7 +20,7 @@ use ogive_query::series_bytes;
 use ogive_store::{Audience, Store, Watch};
 
 use super::board::{Board, Figures, Own};
-use super::feed::{Closed, Feed, JUDGED, Tap};
+use super::feed::{ClosedCells, Feed, JUDGED, Tap};
 use super::options::{Options, selector};
 use ogive_door::Door;
 use ogive_door::counters::Protocol;
@@ -237,7 +237,7 @@ impl Work {
         let mut all: usize = self.tenants.values().map(|judges| judges.monitor.series()).sum();
         let mut news = Vec::new();
         for (tenant, judges) in &mut self.tenants {
-            let Closed { judged, limited } = closed.remove(tenant).unwrap_or_default();
+            let ClosedCells { judged, limited } = closed.remove(tenant).unwrap_or_default();
             let before = judges.monitor.series();
             judges.monitor.set_series_max(self.series_max.saturating_sub(all - before));
             let mut found = feed(&mut judges.monitor, tenant, &judged, range);
@@ -267,14 +267,14 @@ impl Work {
     }
 
     /// The samples of the first series, as many as are judged, and how many series there are more.
-    fn read(&self, range: TimeRange) -> anyhow::Result<(BTreeMap<Tenant, Closed>, u64)> {
+    fn read(&self, range: TimeRange) -> anyhow::Result<(BTreeMap<Tenant, ClosedCells>, u64)> {
         let mut tenants = self.feed.tenants();
         tenants.extend(self.store.block_tenants());
         let memory = Memory::new(MemoryScope::Query, SLICE_BYTES_MAX);
         let mut held = memory.empty();
         let (mut left, mut unread, mut out) = (self.series_max, 0, BTreeMap::new());
         for tenant in tenants {
-            let mut closed = Closed::default();
+            let mut closed = ClosedCells::default();
             let mut select = |matchers: &Vec<Matcher>, left: &mut usize| -> anyhow::Result<Vec<SeriesData>> {
                 let resolution = Resolution::Width(0);
                 let matchers = matchers.clone();

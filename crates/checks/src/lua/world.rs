@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 use super::message::{Figure, Job};
 use crate::net::Network;
 use crate::run::{Failure, Reason, Run};
-use crate::target::{Place, Trust};
+use crate::target::{HostAndPort, Trust};
 use crate::{dns, http};
 use ogive_outgoing::{AGENT, Origin, authority, target};
 
@@ -146,7 +146,7 @@ impl World {
         string.set(
             "gmatch",
             lua.create_function(move |lua, (text, pattern): (String, String)| {
-                let (expression, places) = (world.expression(&pattern)?, RefCell::new(Places::default()));
+                let (expression, places) = (world.expression(&pattern)?, RefCell::new(MatchPosition::default()));
                 let text = Text::new(world.clone(), text)?;
                 // One at a time: all of them at once would be memory that no limit counts.
                 lua.create_function(move |_, ()| {
@@ -234,7 +234,7 @@ impl World {
             let trust = if tls == Some(true) { Some(trust(more.as_ref())?) } else { None };
             let words = words.as_bytes().to_vec();
             let answer =
-                world.wait(tcp_request(&world, Place { host, port }, &words, stop.as_deref(), trust.as_ref()))?;
+                world.wait(tcp_request(&world, HostAndPort { host, port }, &words, stop.as_deref(), trust.as_ref()))?;
             lua.create_string(&answer)
         };
         globals.set("tcp_request", lua.create_function(request)?)?;
@@ -247,7 +247,7 @@ impl World {
         let certificate = move |lua: &Lua, (host, port): (String, Option<u16>)| {
             let mut run = Run::begin(self.clock);
             let requested = async {
-                let place = Place { host, port: port.unwrap_or(443) };
+                let place = HostAndPort { host, port: port.unwrap_or(443) };
                 let trust = Trust { insecure: true, ..Trust::default() };
                 self.network.open(&mut run, &place, Some(&trust)).await.map(drop)
             };
@@ -331,12 +331,12 @@ impl Drop for Text {
 
 /// Where a look for matches goes on.
 #[derive(Default)]
-struct Places {
+struct MatchPosition {
     at: usize,
     last_end: Option<usize>,
 }
 
-impl Places {
+impl MatchPosition {
     /// The next match, as [`Regex::captures_iter`] would give it.
     fn next<'t>(&mut self, expression: &Regex, text: &'t str) -> Option<regex::Captures<'t>> {
         while self.at <= text.len() {
@@ -429,7 +429,7 @@ fn http_get<'w>(
 /// Sends words and reads until the server closes, until it said `stop`, or up to the limit.
 async fn tcp_request(
     world: &World,
-    place: Place,
+    place: HostAndPort,
     words: &[u8],
     stop: Option<&str>,
     trust: Option<&Trust>,

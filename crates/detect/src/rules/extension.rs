@@ -119,14 +119,14 @@ fn compared_in(expr: &Expr) -> Option<&Expr> {
 
 /// What the expressions of a rule gave.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ExpressionValues {
     pub(crate) elements: Vec<InstantSample>,
     pub(crate) clear: Vec<InstantSample>,
     /// Missing where the rule does not ask for it.
     pub(crate) data: Option<Vec<InstantSample>>,
 }
 
-impl Found {
+impl ExpressionValues {
     /// Leaves the elements out that have fewer than `least` in `counts`.
     pub(crate) fn with_at_least(&mut self, least: f64, counts: &[InstantSample]) {
         self.elements

@@ -60,7 +60,7 @@ pub struct GroupOutcome {
 
 /// An alert that is to be handed to delivery.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Due {
+pub struct DueAlert {
     /// Number of its rule.
     pub rule: usize,
     /// The alert.
@@ -148,7 +148,7 @@ impl Group {
     }
 
     /// The alerts that are to be handed to delivery at `time_ms`; they count as sent.
-    pub fn take_due(&mut self, time_ms: i64, resend_delay_ms: i64) -> Vec<Due> {
+    pub fn take_due(&mut self, time_ms: i64, resend_delay_ms: i64) -> Vec<DueAlert> {
         let mut out = Vec::new();
         for (number, rule) in self.rules.iter_mut().enumerate() {
             // An erroring rule says nothing new of its alerts.
@@ -159,7 +159,7 @@ impl Group {
                 let is_change =
                     alert.sent_at_ms.is_none_or(|sent_at| alert.resolved_at_ms.is_some_and(|at| at > sent_at));
                 alert.sent_at_ms = Some(time_ms);
-                out.push(Due { rule: number, alert: alert.clone(), is_change });
+                out.push(DueAlert { rule: number, alert: alert.clone(), is_change });
             }
         }
         out

@@ -22,7 +22,7 @@ pub use backtest::{
 };
 pub use extension::{Extension, NoData};
 pub use file::{GroupSpec, RULES_MAX, RuleFile, RuleKind, RuleSpec};
-pub use group::{Due, Group, GroupDefaults, GroupOutcome};
+pub use group::{DueAlert, Group, GroupDefaults, GroupOutcome};
 pub use rule::{Health, Rule, SEEN_MAX, SEEN_MS, Transition};
 pub use state::{GroupState, OUTAGE_TOLERANCE_MS};
 pub use storage::{MemoryStore, Sample, Storage, stale};

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ogive_model::{METRIC_NAME, Matcher, Select};
 use ogive_query::ast::{Expr, ExprKind};
-use ogive_query::value::{Held, InstantSample, Point};
+use ogive_query::value::{InstantSample, MemoryCharge, Point};
 use ogive_query::{Error, Value};
 
 use super::storage::{MemoryStore, Sample, Storage};
@@ -43,13 +43,13 @@ pub(super) struct Past<'a> {
 type Answer = Result<Vec<InstantSample>, String>;
 
 /// What rules got from a [`Past`], again: a rule that differs from one of them in its state alone asks the same.
-pub(super) struct Again<'p, 'a> {
+pub(super) struct CachedAnswers<'p, 'a> {
     past: &'p Past<'a>,
     given: Vec<Answer>,
     at: Cell<usize>,
 }
 
-impl Again<'_, '_> {
+impl CachedAnswers<'_, '_> {
     /// How many answers were given.
     pub(super) fn position(&self) -> usize {
         self.at.get()
@@ -72,7 +72,7 @@ impl Again<'_, '_> {
     }
 }
 
-impl Storage for Again<'_, '_> {
+impl Storage for CachedAnswers<'_, '_> {
     fn select(&self) -> &dyn Select {
         self.past.select()
     }
@@ -92,7 +92,7 @@ struct Ahead {
     from_ms: i64,
     instants: Vec<Vec<InstantSample>>,
     /// Keeps them charged.
-    _held: Held,
+    _held: MemoryCharge,
 }
 
 impl<'a> Past<'a> {
@@ -135,8 +135,8 @@ impl<'a> Past<'a> {
     }
 
     /// What was given since the group began.
-    pub(super) fn again(&self) -> Again<'_, 'a> {
-        Again { past: self, given: self.given.take(), at: Cell::new(0) }
+    pub(super) fn again(&self) -> CachedAnswers<'_, 'a> {
+        CachedAnswers { past: self, given: self.given.take(), at: Cell::new(0) }
     }
 
     fn found(&self, expr: &str, time_ms: i64, around: &Surroundings<'_>) -> Result<Vec<InstantSample>, String> {
@@ -165,7 +165,7 @@ impl<'a> Past<'a> {
 }
 
 impl Ahead {
-    fn new(value: Value, held: Held, (from_ms, last_ms, step_ms): (i64, i64, i64)) -> Self {
+    fn new(value: Value, held: MemoryCharge, (from_ms, last_ms, step_ms): (i64, i64, i64)) -> Self {
         let count = usize::try_from((last_ms - from_ms) / step_ms).unwrap_or(0) + 1;
         let mut instants: Vec<Vec<InstantSample>> = vec![Vec::new(); count];
         let series = if let Value::Matrix(series) = value { series } else { Vec::new() };

@@ -6,7 +6,7 @@ use ogive_model::{Labels, METRIC_NAME, Select};
 use ogive_query::value::{InstantSample, Point};
 
 use super::alert::{Alert, AlertState, RESOLVED_RETENTION_MS};
-use super::extension::{Found, NoData, fits};
+use super::extension::{ExpressionValues, NoData, fits};
 use super::file::{RuleKind, RuleSpec, VARIABLES};
 use super::storage::{Sample, Storage};
 use super::surroundings::{Surroundings, elements};
@@ -124,8 +124,16 @@ impl Rule {
     }
 
     /// What its expressions give at `time_ms`: always the same ones in the same order.
-    fn found(&self, storage: &dyn Storage, time_ms: i64, around: &Surroundings<'_>) -> Result<Found, String> {
-        let mut found = Found { elements: storage.elements(&self.spec.expr, time_ms, around)?, ..Found::default() };
+    fn found(
+        &self,
+        storage: &dyn Storage,
+        time_ms: i64,
+        around: &Surroundings<'_>,
+    ) -> Result<ExpressionValues, String> {
+        let mut found = ExpressionValues {
+            elements: storage.elements(&self.spec.expr, time_ms, around)?,
+            ..ExpressionValues::default()
+        };
         let Some(extension) = &self.spec.extension else { return Ok(found) };
         if let Some(clear) = &extension.clear {
             found.clear = storage.elements(clear, time_ms, around)?;
@@ -162,7 +170,7 @@ impl Rule {
     fn alert(
         &mut self,
         store: &dyn Select,
-        mut found: Found,
+        mut found: ExpressionValues,
         (time_ms, offset_ms): (i64, i64),
         limit: usize,
         around: &Surroundings<'_>,
@@ -195,7 +203,7 @@ impl Rule {
     }
 
     /// Remembers what has data, and adds an element for what had some and has none, where the rule alerts for that.
-    fn add_vanished(&mut self, found: &mut Found, time_ms: i64) {
+    fn add_vanished(&mut self, found: &mut ExpressionValues, time_ms: i64) {
         let alerts = self.spec.extension.as_ref().is_some_and(|extension| extension.no_data == NoData::Alert);
         let Some(data) = found.data.as_ref().filter(|_| alerts) else { return };
         for one in data {
@@ -212,7 +220,7 @@ impl Rule {
     }
 
     /// What becomes of an alert whose element is gone.
-    fn fate(&self, alert: &Alert, found: &Found) -> Fate {
+    fn fate(&self, alert: &Alert, found: &ExpressionValues) -> Fate {
         let Some(extension) = &self.spec.extension else { return Fate::Usual };
         let changed: Vec<&str> = self.spec.labels.keys().map(String::as_str).collect();
         let fits_alert = |one: &InstantSample| fits(one, &alert.labels, &changed);

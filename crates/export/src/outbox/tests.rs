@@ -190,7 +190,7 @@ fn single_samples_that_are_refused_are_counted_by_the_servers_reason() {
     outbox.begin();
     let rejected = vec![(1, "time_too_old".into()), (1, "time_too_old".into()), (9, "x".into())];
     let ended = outbox.end(Outcome::Answered(Answer { accepted: Some(0), duplicate: Some(0), rejected, error: None }));
-    assert!(matches!(ended, Ended::Dropped { .. }), "{ended:?}");
+    assert!(matches!(ended, AttemptOutcome::Dropped { .. }), "{ended:?}");
     assert_eq!(outbox.dropped["time_too_old"].amount, Amount { batches: 0, samples: 1, cells: 1, records: 20 });
     assert_eq!(outbox.acknowledged, Amount { batches: 1, samples: 2, cells: 2, records: 301 });
     assert!(conserved(&outbox));
@@ -201,7 +201,7 @@ fn an_answer_to_something_else_acknowledges_nothing() {
     let mut outbox = Outbox::new(SOURCE, Tenant::default(), usize::MAX);
     outbox.push(vec![cell(1, 1)]);
     let frame = outbox.begin().unwrap();
-    assert!(matches!(outbox.end(taken(2)), Ended::Again { .. }));
+    assert!(matches!(outbox.end(taken(2)), AttemptOutcome::Again { .. }));
     assert_eq!((outbox.begin().unwrap(), outbox.acknowledged), (frame, Amount::default()));
 }
 

@@ -19,10 +19,10 @@ use serde_json::json;
 
 use super::App;
 use super::ask::reading;
-use super::body::{self, Held};
+use super::body::{self, ChargedBody};
 use super::error::{ApiError, json as answer_json};
 use super::params;
-use super::parts::Failed;
+use super::parts::WriteFailure;
 use ogive_door::counters::Protocol;
 use ogive_door::division;
 use ogive_door::ingest_path::{OnTheWay, Publisher};
@@ -78,25 +78,31 @@ fn admitted(app: &App, check: &str, secret: &str, request: &Request) -> Result<(
     }
 }
 
-async fn taken(app: &App, check: &str, secret: &str, request: Request, way: &mut OnTheWay) -> Result<Outcome, Failed> {
+async fn taken(
+    app: &App,
+    check: &str,
+    secret: &str,
+    request: Request,
+    way: &mut OnTheWay,
+) -> Result<Outcome, WriteFailure> {
     let (uuid, tenant) = match admitted(app, check, secret, &request) {
         Ok(admitted) => admitted,
         Err(error) => {
             body::discard(request).await;
-            return Err(Failed::Unread(error));
+            return Err(WriteFailure::Unread(error));
         }
     };
-    let held = body::read(app, Protocol::Httptrap, request).await.map_err(Failed::Unread)?;
+    let held = body::read(app, Protocol::Httptrap, request).await.map_err(WriteFailure::Unread)?;
     way.read();
-    let (trapped, frame, unfolded) = decoded(app, held, uuid, tenant).await.map_err(Failed::Unread)?;
+    let (trapped, frame, unfolded) = decoded(app, held, uuid, tenant).await.map_err(WriteFailure::Unread)?;
     way.decoded();
     let mut outcome = Outcome::new(&trapped, app.traps.checks.names_max());
     if !trapped.batch.samples.is_empty() {
         let verdict = stored_within(app, Protocol::Httptrap, trapped.batch, frame, way, Some(unfolded)).await;
-        let verdict = verdict.map_err(|refusal| Failed::from(&refusal))?;
+        let verdict = verdict.map_err(|refusal| WriteFailure::from(&refusal))?;
         if is_forgotten(&verdict) {
             let message = "the request cannot be distinguished from older ones; send it again";
-            return Err(Failed::Refused(ApiError::unavailable(message)));
+            return Err(WriteFailure::Refused(ApiError::unavailable(message)));
         }
         outcome.reject(&verdict);
     }
@@ -108,7 +114,7 @@ async fn taken(app: &App, check: &str, secret: &str, request: Request, way: &mut
 /// The body as a batch with its frame, and the room that it takes.
 async fn decoded(
     app: &App,
-    mut held: Held,
+    mut held: ChargedBody,
     uuid: String,
     tenant: Tenant,
 ) -> Result<(Trapped, Vec<u8>, Unfolded), ApiError> {

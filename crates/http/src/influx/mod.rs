@@ -13,7 +13,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use ogive_model::{SourceId, Tenant, Verdict};
-use ogive_protocol::influx::{self, Precision, Read};
+use ogive_protocol::influx::{self, DecodedBody, Precision};
 use ogive_protocol::parts::Layout;
 use serde_json::json;
 
@@ -24,10 +24,10 @@ pub use rules::Rules;
 use super::App;
 use super::ask::reading;
 use super::batch::unreadable;
-use super::body::{self, Held};
+use super::body::{self, ChargedBody};
 use super::error::{ApiError, json};
 use super::params::{self, Params};
-use super::parts::{self, Failed, Taken, Whole};
+use super::parts::{self, PartOutcome, Whole, WriteFailure};
 use ogive_door::backend::Refusal;
 use ogive_door::counters::Protocol;
 use ogive_door::division::{self, TooMuch};
@@ -99,48 +99,48 @@ impl Whole for Message {
         Layout::Lines
     }
 
-    fn take_body(&mut self) -> Held {
+    fn take_body(&mut self) -> ChargedBody {
         std::mem::take(&mut self.held).expect("a message has its body until it is cut")
     }
 
-    fn part(&self, body: Held, lines_before: usize) -> Self {
+    fn part(&self, body: ChargedBody, lines_before: usize) -> Self {
         let Self { app, tenant, database, precision, .. } = self;
         let (app, tenant, number) = (app.clone(), tenant.clone(), app.numbers.next());
         let (database, precision, held) = (database.clone(), *precision, Some(body));
         Self { app, held, tenant, database, precision, number, is_of_content: false, lines_before }
     }
 
-    async fn store(self, way: &mut OnTheWay) -> Result<Taken<Self>, Failed> {
+    async fn store(self, way: &mut OnTheWay) -> Result<PartOutcome<Self>, WriteFailure> {
         let read = self.read().await;
         way.decoded();
-        let (mut message, mut found) = match read.map_err(Failed::Unread)? {
+        let (mut message, mut found) = match read.map_err(WriteFailure::Unread)? {
             (message, Ok(found)) => (message, found),
-            (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+            (message, Err(why)) => return Ok(PartOutcome::TooMuch(message, why)),
         };
         message.number_by_content(&mut found.read);
         for attempt in 1..=ATTEMPTS {
             let frame = match division::framed(message.app.batch_series_max, &found.read.batch) {
                 Ok(frame) => frame,
-                Err(why) => return Ok(Taken::TooMuch(message, why)),
+                Err(why) => return Ok(PartOutcome::TooMuch(message, why)),
             };
             let faults = found.read.faults.clone();
             match store(&message, found, frame, way).await {
                 Ok(Some(outcome)) => {
                     let ledger = message.app.counters.of(Protocol::Influx);
                     faults.iter().for_each(|(fault, count)| ledger.unreadable(fault.as_str(), count));
-                    return Ok(Taken::Done(outcome));
+                    return Ok(PartOutcome::Done(outcome));
                 }
                 Err(refusal) => return Err((&refusal).into()),
                 Ok(None) if attempt == ATTEMPTS => break,
                 // So many later requests came that nobody knows whether this one did: it is taken for new.
                 Ok(None) => (message.number, message.is_of_content) = (message.app.numbers.next(), false),
             }
-            (message, found) = match message.read().await.map_err(Failed::Refused)? {
+            (message, found) = match message.read().await.map_err(WriteFailure::Refused)? {
                 (message, Ok(found)) => (message, found),
-                (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+                (message, Err(why)) => return Ok(PartOutcome::TooMuch(message, why)),
             };
         }
-        Err(Failed::Refused(ApiError::unavailable(
+        Err(WriteFailure::Refused(ApiError::unavailable(
             "whether the request is a repeated one is not known yet; send it again",
         )))
     }
@@ -151,9 +151,14 @@ impl Whole for Message {
 }
 
 /// No outcome when the number, which is made of the content, is older than the table of sequences remembers.
-async fn store(message: &Message, found: Found, frame: Vec<u8>, way: &OnTheWay) -> Result<Option<Outcome>, Refusal> {
-    let Found { read, unfolded } = found;
-    let Read { batch, lines, good, faults, details, .. } = read;
+async fn store(
+    message: &Message,
+    found: DecodedMessage,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+) -> Result<Option<Outcome>, Refusal> {
+    let DecodedMessage { read, unfolded } = found;
+    let DecodedBody { batch, lines, good, faults, details, .. } = read;
     let wrong = details
         .into_iter()
         .map(|(number, line, fault)| (number, format!("unable to parse '{line}': {fault}")))
@@ -189,7 +194,7 @@ fn rejected(verdict: &Verdict, lines: &[usize], wrong: &mut Vec<(usize, String)>
 struct Message {
     app: App,
     /// None once it is cut.
-    held: Option<Held>,
+    held: Option<ChargedBody>,
     tenant: Tenant,
     database: String,
     precision: Precision,
@@ -201,8 +206,8 @@ struct Message {
 }
 
 /// What a body holds, and its room in memory.
-struct Found {
-    read: Read,
+struct DecodedMessage {
+    read: DecodedBody,
     unfolded: Unfolded,
 }
 
@@ -227,7 +232,7 @@ impl Message {
     }
 
     /// What it holds, or why that is too much.
-    async fn read(mut self) -> Result<(Self, Result<Found, TooMuch>), ApiError> {
+    async fn read(mut self) -> Result<(Self, Result<DecodedMessage, TooMuch>), ApiError> {
         let app = self.app.clone();
         let read = move || {
             if let Some(held) = &mut self.held {
@@ -240,7 +245,7 @@ impl Message {
             let options = influx::Options { precision: self.precision, now_ns, names: rules.names, label };
             let (source, sequence) = self.number;
             match influx::read(self.bytes(), &self.tenant, source, sequence, &options) {
-                Ok(read) => Ok((self, Ok(Found { read, unfolded }))),
+                Ok(read) => Ok((self, Ok(DecodedMessage { read, unfolded }))),
                 Err(error) => Ok((self, Err(TooMuch::new(error.to_string())))),
             }
         };
@@ -248,7 +253,7 @@ impl Message {
     }
 
     /// Gives a request with texts a number that it has again when it comes again.
-    fn number_by_content(&mut self, read: &mut Read) {
+    fn number_by_content(&mut self, read: &mut DecodedBody) {
         let about = format!("lines {:?} {}", self.precision, self.database);
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, &about, self.bytes());
         let Some(content) = Content::of(&read.batch, read.untimed == 0, fingerprint) else { return };

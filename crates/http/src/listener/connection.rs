@@ -14,19 +14,19 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
 use super::super::body::ARRIVAL;
-use super::places::{InFlight, Place, Slot};
+use super::places::{ConnectionPlace, InFlight, Slot};
 
 /// A connection with its place among those that may be.
 pub(super) struct Connection {
     stream: TcpStream,
     sleep: Pin<Box<Sleep>>,
     idle: Duration,
-    place: Place,
+    place: ConnectionPlace,
 }
 
 impl Connection {
     /// Fails to read and write when no byte has moved for `idle`.
-    pub(super) fn new(stream: TcpStream, idle: Duration, place: Place) -> Self {
+    pub(super) fn new(stream: TcpStream, idle: Duration, place: ConnectionPlace) -> Self {
         Self { stream, sleep: Box::pin(tokio::time::sleep(idle)), idle, place }
     }
 

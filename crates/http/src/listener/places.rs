@@ -27,7 +27,7 @@ pub(super) struct Limits {
 }
 
 /// See the module.
-pub(super) struct Places {
+pub(super) struct ConnectionPlaces {
     limits: Limits,
     clock: Clock,
     all: Mutex<Table>,
@@ -59,16 +59,16 @@ pub(super) struct Slot {
 }
 
 /// A place; it is free again when this is dropped.
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     id: u64,
     pub(super) slot: Arc<Slot>,
-    places: Arc<Places>,
+    places: Arc<ConnectionPlaces>,
 }
 
 /// A request that is being answered.
 pub(super) struct InFlight(Arc<Slot>);
 
-impl Places {
+impl ConnectionPlaces {
     pub(super) fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self { limits, clock: Clock::global(), all: Mutex::default() })
     }
@@ -78,7 +78,7 @@ impl Places {
     }
 
     /// A place for a connection from `address`, and whether another had to give its own up; none when there is none to be had.
-    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<(Place, bool)> {
+    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<(ConnectionPlace, bool)> {
         let mut table = self.table();
         if table.slots.len() < self.limits.connections {
             return Some((self.put(&mut table, address, false), false));
@@ -97,7 +97,7 @@ impl Places {
         has_room.then(|| (self.put(&mut table, address, true), false))
     }
 
-    fn put(self: &Arc<Self>, table: &mut Table, address: IpAddr, is_reserve: bool) -> Place {
+    fn put(self: &Arc<Self>, table: &mut Table, address: IpAddr, is_reserve: bool) -> ConnectionPlace {
         let id = table.next;
         table.next += 1;
         let slot = Arc::new(Slot {
@@ -113,7 +113,7 @@ impl Places {
         });
         table.slots.insert(id, slot.clone());
         assert!(table.slots.len() <= self.limits.connections + self.limits.reserve, "{} places", table.slots.len());
-        Place { id, slot, places: self.clone() }
+        ConnectionPlace { id, slot, places: self.clone() }
     }
 
     /// Connections whose requests are being answered.
@@ -137,7 +137,7 @@ fn victim(slots: &HashMap<u64, Arc<Slot>>, now: u64) -> Option<u64> {
     idle.max().map(|(_, _, id)| id)
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut table = self.places.table();
         // ORDERING: Relaxed; the lock orders it behind the eviction.
@@ -202,13 +202,13 @@ mod tests {
 
     #[test]
     fn the_idlest_of_the_address_with_most_gives_its_place() {
-        let places = Places::new(Limits { connections: 4, reserve: 1, leaving: 2 });
+        let places = ConnectionPlaces::new(Limits { connections: 4, reserve: 1, leaving: 2 });
         let take = |last| places.take(address(last));
         let (alone, _) = take(1).unwrap();
-        let mut many: Vec<Place> = (0..3).map(|_| take(2).unwrap().0).collect();
+        let mut many: Vec<ConnectionPlace> = (0..3).map(|_| take(2).unwrap().0).collect();
         many[0].slot.moved();
         let (third, is_evicted) = take(3).unwrap();
-        let evicted = |place: &Place| place.slot.is_evicted.load(Ordering::Relaxed);
+        let evicted = |place: &ConnectionPlace| place.slot.is_evicted.load(Ordering::Relaxed);
         assert!(
             is_evicted && evicted(&many[1]) && !evicted(&alone) && !evicted(&many[0]),
             "{:?}",
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_not_read_gives_its_place_up() {
-        let places = Places::new(Limits { connections: 1, reserve: 0, leaving: 1 });
+        let places = ConnectionPlaces::new(Limits { connections: 1, reserve: 0, leaving: 1 });
         let (first, _) = places.take(address(1)).unwrap();
         let _answering = first.slot.begin();
         first.slot.moved_ns.store(0, Ordering::Relaxed);

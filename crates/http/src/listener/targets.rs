@@ -24,7 +24,7 @@ const BARE_BYTES_MAX: usize = 256;
 
 /// Where in the requests the next byte stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ParsePosition {
     /// In a request's method.
     Method,
     /// In its address.
@@ -58,7 +58,7 @@ enum Framing {
 /// Follows requests byte by byte.
 #[derive(Debug)]
 struct Follower {
-    place: Place,
+    place: ParsePosition,
     framing: Framing,
     /// The line or the method so far.
     line: Vec<u8>,
@@ -66,14 +66,14 @@ struct Follower {
 
 impl Follower {
     const fn new() -> Self {
-        Self { place: Place::Method, framing: Framing::Nothing, line: Vec::new() }
+        Self { place: ParsePosition::Method, framing: Framing::Nothing, line: Vec::new() }
     }
 
     /// Bytes that may pass without being looked at.
     fn plain(&self) -> u64 {
         match self.place {
-            Place::Body(left) | Place::Chunk(left) => left,
-            Place::Anywhere => u64::MAX,
+            ParsePosition::Body(left) | ParsePosition::Chunk(left) => left,
+            ParsePosition::Anywhere => u64::MAX,
             _ => 0,
         }
     }
@@ -81,16 +81,16 @@ impl Follower {
     /// That many bytes have passed.
     fn passed(&mut self, bytes: u64) {
         match &mut self.place {
-            Place::Body(left) => {
+            ParsePosition::Body(left) => {
                 *left -= bytes;
                 if *left == 0 {
                     self.begin();
                 }
             }
-            Place::Chunk(left) => {
+            ParsePosition::Chunk(left) => {
                 *left -= bytes;
                 if *left == 0 {
-                    self.place = Place::ChunkEnd;
+                    self.place = ParsePosition::ChunkEnd;
                 }
             }
             _ => {}
@@ -117,32 +117,32 @@ impl Follower {
     }
 
     fn byte(&mut self, byte: u8, out: &mut Vec<u8>) {
-        if self.place == Place::Target && is_foreign(byte) {
+        if self.place == ParsePosition::Target && is_foreign(byte) {
             const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
             out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
             return;
         }
         out.push(byte);
         match self.place {
-            Place::Method => match byte {
+            ParsePosition::Method => match byte {
                 // Empty lines may stand before a request.
                 b'\r' | b'\n' if self.line.is_empty() => {}
-                b' ' if self.line == b"PRI" => self.place = Place::Anywhere,
+                b' ' if self.line == b"PRI" => self.place = ParsePosition::Anywhere,
                 b' ' if !self.line.is_empty() => {
                     self.line.clear();
-                    self.place = Place::Target;
+                    self.place = ParsePosition::Target;
                 }
                 b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' if self.line.len() < 32 => self.line.push(byte),
-                _ => self.place = Place::Anywhere,
+                _ => self.place = ParsePosition::Anywhere,
             },
-            Place::Target => match byte {
-                b' ' => self.place = Place::Version,
-                b'\r' | b'\n' => self.place = Place::Anywhere,
+            ParsePosition::Target => match byte {
+                b' ' => self.place = ParsePosition::Version,
+                b'\r' | b'\n' => self.place = ParsePosition::Anywhere,
                 _ => {}
             },
-            Place::Version if byte == b'\n' => self.place = Place::Headers,
-            Place::ChunkEnd if byte == b'\n' => self.place = Place::ChunkSize,
-            Place::Headers | Place::ChunkSize | Place::Trailers => self.in_line(byte),
+            ParsePosition::Version if byte == b'\n' => self.place = ParsePosition::Headers,
+            ParsePosition::ChunkEnd if byte == b'\n' => self.place = ParsePosition::ChunkSize,
+            ParsePosition::Headers | ParsePosition::ChunkSize | ParsePosition::Trailers => self.in_line(byte),
             _ => {}
         }
     }
@@ -151,27 +151,27 @@ impl Follower {
         if byte != b'\n' {
             self.line.push(byte);
             if self.line.len() > LINE_BYTES_MAX {
-                self.place = Place::Anywhere;
+                self.place = ParsePosition::Anywhere;
             }
             return;
         }
         let line = std::mem::take(&mut self.line);
         let line = line.strip_suffix(b"\r").unwrap_or(&line);
         match self.place {
-            Place::Headers if line.is_empty() => match self.framing {
+            ParsePosition::Headers if line.is_empty() => match self.framing {
                 Framing::Nothing | Framing::Length(0) => self.begin(),
-                Framing::Length(length) => self.place = Place::Body(length),
-                Framing::Chunks => self.place = Place::ChunkSize,
+                Framing::Length(length) => self.place = ParsePosition::Body(length),
+                Framing::Chunks => self.place = ParsePosition::ChunkSize,
             },
-            Place::Headers => self.header(line),
-            Place::Trailers if line.is_empty() => self.begin(),
-            Place::ChunkSize => {
+            ParsePosition::Headers => self.header(line),
+            ParsePosition::Trailers if line.is_empty() => self.begin(),
+            ParsePosition::ChunkSize => {
                 let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
                 let size = std::str::from_utf8(digits).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
                 self.place = match size {
-                    None => Place::Anywhere,
-                    Some(0) => Place::Trailers,
-                    Some(size) => Place::Chunk(size),
+                    None => ParsePosition::Anywhere,
+                    Some(0) => ParsePosition::Trailers,
+                    Some(size) => ParsePosition::Chunk(size),
                 };
             }
             _ => {}
@@ -180,23 +180,23 @@ impl Follower {
 
     fn header(&mut self, line: &[u8]) {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else {
-            self.place = Place::Anywhere;
+            self.place = ParsePosition::Anywhere;
             return;
         };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") && self.framing != Framing::Chunks {
             match std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()) {
                 Some(length) => self.framing = Framing::Length(length),
-                None => self.place = Place::Anywhere,
+                None => self.place = ParsePosition::Anywhere,
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             if value.eq_ignore_ascii_case(b"chunked") {
                 self.framing = Framing::Chunks;
             } else {
-                self.place = Place::Anywhere;
+                self.place = ParsePosition::Anywhere;
             }
         } else if name.eq_ignore_ascii_case(b"upgrade") {
-            self.place = Place::Anywhere;
+            self.place = ParsePosition::Anywhere;
         }
     }
 }

@@ -15,7 +15,7 @@ fn open_web() -> Arc<Web> {
 fn door(places: usize, idle: Duration) -> Door {
     Door {
         router: Router::new(),
-        places: Places::new(Limits { connections: places, reserve: 0, leaving: 1 }),
+        places: ConnectionPlaces::new(Limits { connections: places, reserve: 0, leaving: 1 }),
         answers_kib: Arc::new(Semaphore::new(ANSWERS_KIB_MAX)),
         web: open_web(),
         idle,
@@ -25,7 +25,7 @@ fn door(places: usize, idle: Duration) -> Door {
 }
 
 fn in_flight() -> InFlight {
-    let places = Places::new(Limits { connections: 1, reserve: 0, leaving: 0 });
+    let places = ConnectionPlaces::new(Limits { connections: 1, reserve: 0, leaving: 0 });
     places.take(std::net::Ipv4Addr::LOCALHOST.into()).unwrap().0.slot.begin()
 }
 
@@ -83,7 +83,7 @@ async fn health_is_answered_while_all_are_at_work() {
     let router = Router::new()
         .route("/-/ready", get(|| async { "ready" }))
         .route("/slow", get(|| async { std::future::pending::<&str>().await }));
-    let places = Places::new(Limits { connections: 2, reserve: 2, leaving: 1 });
+    let places = ConnectionPlaces::new(Limits { connections: 2, reserve: 2, leaving: 1 });
     tokio::spawn(serve_through(Door { router, places: places.clone(), ..door(0, IDLE) }, vec![listener], ending));
     let ask = async |path: &str| {
         let mut stream = TcpStream::connect(address).await.unwrap();

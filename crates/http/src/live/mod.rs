@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 
 use super::App;
 use super::ask::{ask, blocking};
-use super::columns::{self, Wanted};
+use super::columns::{self, ColumnQuery};
 use super::error::ApiError;
 use super::groups::Choice;
 use super::heatmap::quantiles;
@@ -35,7 +35,7 @@ use super::merged::Merged;
 use super::params::Params;
 use super::peer::Asker;
 use super::streams::Guard;
-use ogive_storage::live::{Answer, Heard, Known, LATENESS_MS, Reading, SECONDS};
+use ogive_storage::live::{Answer, LATENESS_MS, Reading, SECONDS, SecondState, StreamSeries};
 pub(super) use seconds::SECOND_MS;
 use seconds::{Second, Seconds};
 
@@ -58,7 +58,7 @@ pub(super) async fn get(
     params: Params,
 ) -> Result<Response, ApiError> {
     let after = last_event(&headers)?;
-    let wanted = Wanted {
+    let wanted = ColumnQuery {
         query: params.need("query")?.to_owned(),
         start_ms: 0,
         end_ms: 0,
@@ -109,14 +109,14 @@ pub(super) fn last_event(headers: &HeaderMap) -> Result<Option<i64>, ApiError> {
 /// What a stream has sent.
 struct ColumnStream {
     app: App,
-    wanted: Wanted,
+    wanted: ColumnQuery,
     reading: Option<Reading>,
     /// The last change of the reading that was looked at.
     seen: u64,
     /// What was sent of each second: a hash of its event, what was known, and whether it had samples.
-    sent: BTreeMap<i64, (u64, Known, bool)>,
+    sent: BTreeMap<i64, (u64, SecondState, bool)>,
     /// How far the series are that the store answers for.
-    heard: Heard<u64>,
+    heard: StreamSeries<u64>,
     /// When the store is asked for what came late, nanoseconds of the wall clock.
     due_ns: i64,
 }
@@ -128,9 +128,9 @@ enum Next {
 }
 
 impl ColumnStream {
-    async fn new(app: App, wanted: Wanted) -> Self {
+    async fn new(app: App, wanted: ColumnQuery) -> Self {
         let reading = watch(&app, &wanted).await;
-        Self { app, wanted, reading, seen: 0, sent: BTreeMap::new(), heard: Heard::default(), due_ns: 0 }
+        Self { app, wanted, reading, seen: 0, sent: BTreeMap::new(), heard: StreamSeries::default(), due_ns: 0 }
     }
 
     /// Sends events until the reader or the server goes.
@@ -196,7 +196,7 @@ impl ColumnStream {
     }
 
     async fn read(&self, start_ms: i64, end_ms: i64) -> Result<Seconds, ApiError> {
-        let wanted = Wanted { start_ms, end_ms, ..self.wanted.clone() };
+        let wanted = ColumnQuery { start_ms, end_ms, ..self.wanted.clone() };
         ask(&self.app, Some(10 * SECOND_MS), move |app, cancel| seconds::read(app, &wanted, cancel)).await
     }
 
@@ -207,18 +207,18 @@ impl ColumnStream {
         self.heard.forget(now_ms / SECOND_MS);
     }
 
-    fn known(&self, time_ms: i64, now_ms: i64, second: &Second, is_selector: bool) -> Known {
+    fn known(&self, time_ms: i64, now_ms: i64, second: &Second, is_selector: bool) -> SecondState {
         let has_samples = second.has_samples();
         match &self.reading {
             Some(reading) => reading.known(time_ms / SECOND_MS, has_samples),
             None if is_selector => self.heard.known(time_ms / SECOND_MS, now_ms / SECOND_MS, has_samples),
-            None if has_samples => Known::Whole,
-            None => Known::Unknown,
+            None if has_samples => SecondState::Whole,
+            None => SecondState::Unknown,
         }
     }
 
     /// The data of a second's event, when it is another than what was sent last.
-    fn remember(&mut self, time_ms: i64, second: &Second, known: Known) -> Option<Vec<u8>> {
+    fn remember(&mut self, time_ms: i64, second: &Second, known: SecondState) -> Option<Vec<u8>> {
         let data = second.json(time_ms, known, &self.wanted.quantiles);
         let mut hasher = DefaultHasher::new();
         hasher.write(&data);
@@ -292,7 +292,7 @@ impl ColumnStream {
             return None;
         }
         let (changed, seen) = reading.changes(self.seen);
-        let moved = |(time_ms, (_, known, has_samples)): (&i64, &(u64, Known, bool))| {
+        let moved = |(time_ms, (_, known, has_samples)): (&i64, &(u64, SecondState, bool))| {
             (reading.known(time_ms / SECOND_MS, *has_samples) != *known).then_some(*time_ms)
         };
         let moved = self.sent.iter().filter_map(moved);
@@ -343,7 +343,7 @@ pub(super) fn event(name: &str, id: Option<i64>, data: &[u8]) -> Bytes {
 }
 
 /// Watches what a selector selects; none of other expressions.
-async fn watch(app: &App, wanted: &Wanted) -> Option<Reading> {
+async fn watch(app: &App, wanted: &ColumnQuery) -> Option<Reading> {
     let live = app.live.clone()?;
     let expr = ogive_query::parse(&wanted.query).ok()?;
     let matchers = columns::plain_selector(&expr)?.to_vec();

@@ -13,14 +13,14 @@ use ogive_query::value::{Series, Value};
 
 use super::super::App;
 use super::super::ask::Cancel;
-use super::super::columns::{self, Wanted};
+use super::super::columns::{self, ColumnQuery};
 use super::super::error::ApiError;
 use super::super::groups::{Group, Groups};
 use super::super::merged::Merged;
 use super::super::prometheus_json;
-use super::super::resolution::Told;
+use super::super::resolution::StoreAtResolution;
 use super::super::shape::is_grouped;
-use ogive_storage::live::Known;
+use ogive_storage::live::SecondState;
 
 /// 1,000 series of numbers: 100 KB of JSON a second; more are lines that nobody distinguishes.
 const VALUES_MAX: usize = 1_000;
@@ -57,9 +57,9 @@ impl Second {
     }
 
     /// The data of its event.
-    pub(super) fn json(&self, time_ms: i64, known: Known, quantiles: &[f64]) -> Vec<u8> {
+    pub(super) fn json(&self, time_ms: i64, known: SecondState, quantiles: &[f64]) -> Vec<u8> {
         let mut out = Vec::new();
-        if known == Known::Unknown || self.merged.is_none() && !self.values.is_empty() {
+        if known == SecondState::Unknown || self.merged.is_none() && !self.values.is_empty() {
             out.extend_from_slice(b"{\"t\":");
             prometheus_json::time(&mut out, time_ms);
             out.extend_from_slice(br#","count":null,"sum":null,"min":null,"max":null,"bins":[],"quantiles":[]}"#);
@@ -81,7 +81,7 @@ impl Second {
 }
 
 /// Reads the seconds from `wanted.start_ms` to `wanted.end_ms`, both of them ends.
-pub(super) fn read(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Seconds, ApiError> {
+pub(super) fn read(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
     let out = match columns::plain_selector(&expr) {
@@ -96,7 +96,7 @@ pub(super) fn read(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Second
     Ok(out)
 }
 
-fn of_selector(app: &App, matchers: &[Matcher], wanted: &Wanted, cancel: &Cancel) -> Result<Seconds, ApiError> {
+fn of_selector(app: &App, matchers: &[Matcher], wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let selection = Selection {
         matchers: matchers.to_vec(),
         range: TimeRange { start_ms: wanted.start_ms - SECOND_MS, end_ms: wanted.end_ms },
@@ -142,7 +142,7 @@ const fn second_of(time_ms: i64) -> i64 {
 }
 
 /// The groups of an expression that has any: one second's largest may not be the next one's, so one must be chosen.
-fn groups(rows: &[Series], wanted: &Wanted) -> Result<Groups, ApiError> {
+fn groups(rows: &[Series], wanted: &ColumnQuery) -> Result<Groups, ApiError> {
     let grouped = ogive_query::parse(&wanted.query).is_ok_and(|expr| is_grouped(&expr));
     let with = rows.iter().filter(|row| grouped && !row.histograms.is_empty());
     let list = with.map(|row| Group { labels: row.labels.clone(), series: 1, count: None }).collect();
@@ -156,9 +156,9 @@ fn groups(rows: &[Series], wanted: &Wanted) -> Result<Groups, ApiError> {
     Ok(groups)
 }
 
-fn of_expression(app: &App, wanted: &Wanted, cancel: &Cancel) -> Result<Seconds, ApiError> {
+fn of_expression(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let own = app.backend.of(&wanted.tenant);
-    let store = Told { store: &*own, resolution: wanted.resolution, cancel };
+    let store = StoreAtResolution { store: &*own, resolution: wanted.resolution, cancel };
     let range = (wanted.start_ms, wanted.end_ms, wanted.step_ms);
     let result = app.engine.range_until(&store, &wanted.query, range, &|| cancel.is_set())?;
     let Value::Matrix(rows) = result.value else {

@@ -7,14 +7,14 @@ use ogive_model::Labels;
 use ogive_search::{Severity, each_field};
 use serde_json::{Map, Value as Json, json};
 
-use super::super::texts::{Direction, Found};
-use super::lines::{Counts, Lines, Scanned, Wanted};
+use super::super::texts::{Direction, FoundText};
+use super::lines::{Counts, LineQuery, Lines, Scanned};
 
 /// 64 fields of a line, and 4 KiB of their text: what a person looks at.
 const FIELDS_MAX: usize = 64;
 const FIELD_BYTES_MAX: usize = 4 << 10;
 
-pub(super) fn document(wanted: &Wanted, lines: &Lines) -> String {
+pub(super) fn document(wanted: &LineQuery, lines: &Lines) -> String {
     let mut data = scanned(&lines.scanned);
     data.insert("start".into(), seconds(wanted.range.start_ms));
     data.insert("end".into(), seconds(wanted.range.end_ms));
@@ -70,7 +70,7 @@ fn object(labels: &Labels) -> Json {
     Json::Object(labels.iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
 }
 
-fn line(found: &Found) -> Json {
+fn line(found: &FoundText) -> Json {
     json!({
         "t": seconds(found.time_ms),
         "labels": object(&found.labels),

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use ogive_model::{Matcher, TimeRange};
 use ogive_search::{Query, Severity};
 
-use super::super::texts::{Cursor, Direction, Found};
+use super::super::texts::{Cursor, Direction, FoundText};
 
 /// What is asked for.
-pub(super) struct Wanted {
+pub(super) struct LineQuery {
     pub(super) selectors: Vec<Vec<Matcher>>,
     pub(super) query: Query,
     pub(super) range: TimeRange,
@@ -31,7 +31,7 @@ pub(super) struct Scanned {
 /// What was found.
 #[derive(Default)]
 pub(super) struct Lines {
-    pub(super) list: Vec<Found>,
+    pub(super) list: Vec<FoundText>,
     pub(super) scanned: Scanned,
     /// Where the reading ended, when it did before the end of the range.
     pub(super) next: Option<Cursor>,

@@ -23,9 +23,9 @@ use super::App;
 use super::ask::{Cancel, ask};
 use super::error::{ApiError, json};
 use super::params::Params;
-use super::texts::{Cursor, Direction, Found, Scan, named};
+use super::texts::{Cursor, Direction, FoundText, Scan, named};
 use super::{prometheus, traces};
-use lines::{Counts, Lines, Scanned, Wanted};
+use lines::{Counts, LineQuery, Lines, Scanned};
 use ogive_door::backend::Reader;
 
 /// 5,000 lines: 2 MB of JSON; a person reads a hundred.
@@ -83,7 +83,7 @@ fn words(query: &Query) -> Option<Arc<Words>> {
 
 impl Scanned {
     /// Counts a text that is to be looked at; false when that would be more than may be.
-    fn add(&mut self, found: &Found) -> bool {
+    fn add(&mut self, found: &FoundText) -> bool {
         self.is_partial = self.bytes >= SCANNED_BYTES_MAX;
         if !self.is_partial {
             self.lines += 1;
@@ -93,7 +93,7 @@ impl Scanned {
     }
 }
 
-impl Wanted {
+impl LineQuery {
     fn new(app: &App, params: &Params) -> Result<Self, ApiError> {
         let (query, selectors) = search(params)?;
         let end_ms = params.time("end")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000) + 1_000);
@@ -128,7 +128,7 @@ impl Wanted {
                 return ControlFlow::Break(());
             }
             if self.query.matches(&Line::new(&found.labels, &found.text)) {
-                full = cancel.hold(size_of::<Found>() + found.text.len());
+                full = cancel.hold(size_of::<FoundText>() + found.text.len());
                 bytes += found.text.len();
                 out.list.push(found);
             }
@@ -141,7 +141,7 @@ impl Wanted {
 }
 
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let (wanted, timeout_ms) = (Wanted::new(&app, &params)?, params.duration("timeout")?);
+    let (wanted, timeout_ms) = (LineQuery::new(&app, &params)?, params.duration("timeout")?);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let lines = wanted.read(&*app.backend.of(&params.tenant), cancel)?;
         Ok(answer::document(&wanted, &lines))

@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hyper::body::Frame;
 
-use super::super::body::Held;
+use super::super::body::ChargedBody;
 use super::super::error::ApiError;
 
 /// The byte and the length in front of a message.
@@ -39,7 +39,7 @@ pub(super) fn is_call(headers: &HeaderMap) -> bool {
 }
 
 /// Takes the message out of a call's body.
-pub(super) fn unwrap(held: &mut Held, encoding: Option<&HeaderValue>) -> Result<(), ApiError> {
+pub(super) fn unwrap(held: &mut ChargedBody, encoding: Option<&HeaderValue>) -> Result<(), ApiError> {
     let Some((prefix, message)) = held.bytes.split_first_chunk::<PREFIX>() else {
         return Err(ApiError::bad_data("the call has no message"));
     };

@@ -16,7 +16,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ogive_model::{SourceId, Tenant};
-use ogive_protocol::otlp::{self as protocol, Context, Read, SpanNotes, SpanRules, json};
+use ogive_protocol::otlp::{self as protocol, Context, DecodedRequest, SpanNotes, SpanRules, json};
 use ogive_protocol::parts::Layout;
 use serde_json::json as object;
 
@@ -26,10 +26,10 @@ pub use options::Options;
 use super::App;
 use super::ask::reading;
 use super::batch::unreadable;
-use super::body::{self, Held};
+use super::body::{self, ChargedBody};
 use super::error::ApiError;
 use super::params;
-use super::parts::{self, Failed, Taken, Whole};
+use super::parts::{self, PartOutcome, Whole, WriteFailure};
 use grpc::code;
 use ogive_door::backend::Refusal;
 use ogive_door::counters::Protocol;
@@ -185,7 +185,7 @@ struct Message {
     signal: Signal,
     form: Form,
     /// None once it is cut.
-    body: Option<Held>,
+    body: Option<ChargedBody>,
     tenant: Tenant,
     number: (SourceId, u64),
     /// Whether the number is made of the bytes.
@@ -225,30 +225,30 @@ impl Whole for Message {
         self.signal.layout()
     }
 
-    fn take_body(&mut self) -> Held {
+    fn take_body(&mut self) -> ChargedBody {
         std::mem::take(&mut self.body).expect("a message has its body until it is cut")
     }
 
-    fn part(&self, body: Held, _: usize) -> Self {
+    fn part(&self, body: ChargedBody, _: usize) -> Self {
         let Self { app, signal, tenant, .. } = self;
         let (app, tenant, number) = (app.clone(), tenant.clone(), app.numbers.next());
         // What is cut is protobuf by now.
         Self { app, signal: *signal, form: Form::Protobuf, body: Some(body), tenant, number, is_of_content: false }
     }
 
-    async fn store(mut self, way: &mut OnTheWay) -> Result<Taken<Self>, Failed> {
+    async fn store(mut self, way: &mut OnTheWay) -> Result<PartOutcome<Self>, WriteFailure> {
         let app = self.app.clone();
         // Even a small body may unfold to a large one.
         let read = reading(&app, "reading the request", move || {
             self.unpack()?;
-            let found = self.read(Whose::Known)?;
+            let found = self.read(SeriesNaming::Known)?;
             Ok((self, found))
         });
         let read = read.await;
         way.decoded();
-        let (mut message, mut found) = match read.map_err(Failed::Unread)? {
+        let (mut message, mut found) = match read.map_err(WriteFailure::Unread)? {
             (message, Ok(found)) => (message, found),
-            (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+            (message, Err(why)) => return Ok(PartOutcome::TooMuch(message, why)),
         };
         message.number_by_content(&mut found.read);
         for told in &found.read.metadata {
@@ -264,7 +264,7 @@ impl Whole for Message {
 
 /// How the series of a request are named in its batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum SeriesNaming {
     /// By identity, those that were written before.
     Known,
     /// By their labels, all of them.
@@ -272,8 +272,8 @@ enum Whose {
 }
 
 /// What a message holds, and its room in memory.
-struct Found {
-    read: Read,
+struct DecodedMessage {
+    read: DecodedRequest,
     unfolded: Unfolded,
     /// Of a request of spans.
     spans: Option<SpanNotes>,
@@ -297,7 +297,7 @@ impl Message {
     }
 
     /// What it holds, or why that is too much.
-    fn read(&self, whose: Whose) -> Result<Result<Found, TooMuch>, ApiError> {
+    fn read(&self, whose: SeriesNaming) -> Result<Result<DecodedMessage, TooMuch>, ApiError> {
         let unfolded = Unfolded::new(&self.app.limits.unfolded_kib, self.bytes().len())?;
         let (source, sequence) = self.number;
         let context = Context {
@@ -305,7 +305,7 @@ impl Message {
             source,
             sequence,
             options: &self.app.otlp.options,
-            known: (whose == Whose::Known).then_some(&self.app.written),
+            known: (whose == SeriesNaming::Known).then_some(&self.app.written),
             now_ns: self.app.clock.wall(),
         };
         let read = match self.signal {
@@ -321,50 +321,50 @@ impl Message {
             Ok((_, Some(notes))) if notes.in_flight > 0 => {
                 Err(ApiError::busy("another request is storing some of these spans; send them again in a second"))
             }
-            Ok((read, spans)) => Ok(Ok(Found { read, unfolded, spans })),
+            Ok((read, spans)) => Ok(Ok(DecodedMessage { read, unfolded, spans })),
             Err(error @ ogive_protocol::Error::TooLarge { .. }) => Ok(Err(TooMuch::new(error.to_string()))),
             Err(error) => Err(ApiError::bad_data(format!("the body is not an OTLP request: {error}"))),
         }
     }
 
     /// Stores what was read.
-    async fn write(mut self, mut found: Found, way: &OnTheWay) -> Result<Taken<Self>, Failed> {
+    async fn write(mut self, mut found: DecodedMessage, way: &OnTheWay) -> Result<PartOutcome<Self>, WriteFailure> {
         let app = self.app.clone();
         let unrecorded = found.read.unrecorded;
-        let mut whose = Whose::Known;
+        let mut whose = SeriesNaming::Known;
         for attempt in 1..=ATTEMPTS {
             if found.read.batch.samples.is_empty() {
                 self.count_unrecorded(unrecorded);
                 let points = u64::from(found.read.points);
                 found.spans.take().into_iter().for_each(|notes| count_spans(&app, notes));
-                return Ok(Taken::Done(Outcome { points, ..Outcome::default() }));
+                return Ok(PartOutcome::Done(Outcome { points, ..Outcome::default() }));
             }
             let frame = match division::framed(app.batch_series_max, &found.read.batch) {
                 Ok(frame) => frame,
-                Err(why) => return Ok(Taken::TooMuch(self, why)),
+                Err(why) => return Ok(PartOutcome::TooMuch(self, why)),
             };
             match store(&self, found, frame, way).await {
                 Ok(Some(outcome)) => {
                     self.count_unrecorded(unrecorded);
-                    return Ok(Taken::Done(outcome));
+                    return Ok(PartOutcome::Done(outcome));
                 }
                 Err(refusal) if attempt == ATTEMPTS => return Err((&refusal).into()),
                 // So many later requests came that nobody knows whether this one did: it is taken for new.
                 Ok(None) => (self.number, self.is_of_content) = (app.numbers.next(), false),
                 // The store has forgotten some of the series since they were written: say again which they are.
-                Err(Refusal::UnknownSeries { .. }) => whose = Whose::Declared,
+                Err(Refusal::UnknownSeries { .. }) => whose = SeriesNaming::Declared,
                 Err(refusal) => return Err((&refusal).into()),
             }
             let read = reading(&app, "reading the request", move || {
                 let found = self.read(whose)?;
                 Ok((self, found))
             });
-            (self, found) = match read.await.map_err(Failed::Refused)? {
+            (self, found) = match read.await.map_err(WriteFailure::Refused)? {
                 (message, Ok(found)) => (message, found),
-                (message, Err(why)) => return Ok(Taken::TooMuch(message, why)),
+                (message, Err(why)) => return Ok(PartOutcome::TooMuch(message, why)),
             };
         }
-        Err(Failed::Refused(ApiError::unavailable(
+        Err(WriteFailure::Refused(ApiError::unavailable(
             "whether the request is a repeated one is not known yet; send it again",
         )))
     }
@@ -377,7 +377,7 @@ impl Message {
     }
 
     /// Gives the request a number that it has again when it comes again, where nothing else would make its samples count once.
-    fn number_by_content(&mut self, read: &mut Read) {
+    fn number_by_content(&mut self, read: &mut DecodedRequest) {
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "", self.bytes());
         let of = if read.fragments > 0 { Content::of_all } else { Content::of };
         let Some(content) = of(&read.batch, read.untimed == 0, fingerprint) else { return };
@@ -391,8 +391,13 @@ impl Message {
 const ATTEMPTS: usize = 3;
 
 /// No outcome when the number is older than the table of sequences remembers.
-async fn store(message: &Message, found: Found, frame: Vec<u8>, way: &OnTheWay) -> Result<Option<Outcome>, Refusal> {
-    let Found { mut read, unfolded, spans } = found;
+async fn store(
+    message: &Message,
+    found: DecodedMessage,
+    frame: Vec<u8>,
+    way: &OnTheWay,
+) -> Result<Option<Outcome>, Refusal> {
+    let DecodedMessage { mut read, unfolded, spans } = found;
     let app = &message.app;
     let batch = std::mem::take(&mut read.batch);
     let verdict = stored_within(app, message.signal.protocol(), batch, frame, way, Some(unfolded)).await?;

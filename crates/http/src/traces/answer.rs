@@ -6,12 +6,12 @@ use ogive_model::Labels;
 use ogive_probe::SlowTrace;
 use serde_json::{Map, Value as Json, json};
 
-use super::found::{Order, Read, Traces, Wanted};
+use super::found::{Order, ParsedText, TraceFilter, Traces};
 
 /// 16 KiB, the longest that a slow trace can be: of a text that is none, no more is shown.
 const RAW_BYTES_MAX: usize = 16 * 1024;
 
-pub(super) fn document(wanted: &Wanted, traces: &Traces, explained: &BTreeMap<Labels, Labels>) -> String {
+pub(super) fn document(wanted: &TraceFilter, traces: &Traces, explained: &BTreeMap<Labels, Labels>) -> String {
     let list: Vec<Json> = traces.list.iter().map(|read| one(read, explained.get(&read.found.labels))).collect();
     let data = json!({
         "start": seconds(wanted.range.start_ms),
@@ -36,7 +36,7 @@ fn object(labels: &Labels) -> Json {
     Json::Object(labels.iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
 }
 
-fn one(read: &Read, histogram: Option<&Labels>) -> Json {
+fn one(read: &ParsedText, histogram: Option<&Labels>) -> Json {
     let t = seconds(read.found.time_ms);
     let cell = histogram.map(|labels| json!({"labels": object(labels), "selector": labels.to_string(), "t": t}));
     let mut out = Map::new();

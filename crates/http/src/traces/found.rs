@@ -3,7 +3,7 @@
 use ogive_model::{Matcher, TimeRange};
 use ogive_probe::SlowTrace;
 
-use super::super::texts::{Cursor, Found};
+use super::super::texts::{Cursor, FoundText};
 
 /// What comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(super) enum Order {
 }
 
 /// What is asked for.
-pub(super) struct Wanted {
+pub(super) struct TraceFilter {
     pub(super) selectors: Vec<Vec<Matcher>>,
     pub(super) range: TimeRange,
     pub(super) order: Order,
@@ -23,13 +23,13 @@ pub(super) struct Wanted {
 }
 
 /// A text, read if it can be.
-pub(super) struct Read {
-    pub(super) found: Found,
+pub(super) struct ParsedText {
+    pub(super) found: FoundText,
     pub(super) trace: Result<SlowTrace, String>,
 }
 
-impl Read {
-    pub(super) fn new(found: Found) -> Self {
+impl ParsedText {
+    pub(super) fn new(found: FoundText) -> Self {
         let trace = found.text.parse::<SlowTrace>().map_err(|error| error.to_string());
         Self { found, trace }
     }
@@ -43,7 +43,7 @@ impl Read {
 /// What was found.
 #[derive(Default)]
 pub(super) struct Traces {
-    pub(super) list: Vec<Read>,
+    pub(super) list: Vec<ParsedText>,
     pub(super) series: usize,
     pub(super) examined: usize,
     pub(super) invalid: usize,

@@ -26,9 +26,9 @@ use super::App;
 use super::ask::{Cancel, ask, whole};
 use super::error::{ApiError, json};
 use super::params::Params;
-use super::texts::{Cursor, Direction, Found, Scan};
+use super::texts::{Cursor, Direction, FoundText, Scan};
 use super::{prometheus, prometheus_json};
-use found::{Order, Read, Traces, Wanted};
+use found::{Order, ParsedText, TraceFilter, Traces};
 use ogive_door::backend::Reader;
 
 /// 1,000 traces: some 2 MB of JSON; a person reads ten.
@@ -43,7 +43,7 @@ const EXAMINED_MAX: usize = if cfg!(test) { 5_000 } else { 100_000 };
 /// When the request names no start: a quarter of an hour.
 const RANGE_MS: i64 = 15 * 60_000;
 
-impl Wanted {
+impl TraceFilter {
     fn new(app: &App, params: &Params) -> Result<Self, ApiError> {
         let wrong = |name: &str, what: &str| ApiError::bad_data(format!("invalid parameter {name:?}: {what}"));
         let selectors = params.get("query").map(series::selectors).transpose()?.unwrap_or_default();
@@ -86,7 +86,7 @@ impl Wanted {
                 out.next = Some(here);
                 return ControlFlow::Break(());
             }
-            self.take(&mut out, Read::new(found));
+            self.take(&mut out, ParsedText::new(found));
             ControlFlow::Continue(())
         })?;
         whole(missing)?;
@@ -95,7 +95,7 @@ impl Wanted {
         Ok((out, series::explained((cancel, store), &named, self.range)?))
     }
 
-    fn take(&self, out: &mut Traces, read: Read) {
+    fn take(&self, out: &mut Traces, read: ParsedText) {
         out.examined += 1;
         out.invalid += usize::from(read.trace.is_err());
         if read.total_ns().is_none_or(|total_ns| total_ns >= self.min_ns) {
@@ -116,7 +116,7 @@ impl Wanted {
 }
 
 pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    let (wanted, timeout_ms) = (Wanted::new(&app, &params)?, params.duration("timeout")?);
+    let (wanted, timeout_ms) = (TraceFilter::new(&app, &params)?, params.duration("timeout")?);
     let answer = ask(&app, timeout_ms, move |app, cancel| {
         let (traces, explained) = wanted.read(&*app.backend.of(&params.tenant), cancel)?;
         Ok(answer::document(&wanted, &traces, &explained))
@@ -133,7 +133,7 @@ pub(super) async fn columns(State(app): State<App>, params: Params) -> Result<Re
         let store = app.backend.of(&params.tenant);
         let series = series::wanted((cancel, &*store), &selectors, range)?;
         let (mut counts, mut examined, mut complete) = (BTreeMap::<i64, u64>::new(), 0, true);
-        let each = |found: Found, _| {
+        let each = |found: FoundText, _| {
             if examined == EXAMINED_MAX {
                 complete = false;
                 return ControlFlow::Break(());

@@ -41,7 +41,7 @@ const SAY_AGAIN: u32 = 600;
 
 /// What looks at the files found, beside what is in force.
 #[derive(Default)]
-struct Found {
+struct ReloadFindings {
     /// Changed bytes that the last look saw for the first time.
     fresh: Option<[u8; 32]>,
     /// What cannot be taken.
@@ -62,7 +62,7 @@ pub struct Web {
     read_file: ReadFile,
     current: RwLock<Arc<Current>>,
     /// What the last looks found.
-    found: Mutex<Found>,
+    found: Mutex<ReloadFindings>,
     passwords: Passwords,
     hosts: Hosts,
     counters: Arc<Counters>,
@@ -147,7 +147,7 @@ impl Web {
         self.found().refused.as_ref().map(|refused| refused.why.clone())
     }
 
-    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+    fn found(&self) -> std::sync::MutexGuard<'_, ReloadFindings> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -179,7 +179,7 @@ impl Web {
         match self.load_again(path, made_of) {
             Ok(None) => false,
             Ok(Some(next)) => {
-                *found = Found::default();
+                *found = ReloadFindings::default();
                 self.counters.door.set_refused(false);
                 tracing::info!("{} is in force as it is now", path.display());
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
@@ -189,7 +189,7 @@ impl Web {
             Err(error) => {
                 let why = format!("{error:#}");
                 tracing::warn!("the web configuration before stays in force: {why}");
-                *found = Found { fresh: None, refused: Some(Refused { made_of, why, looks: 0 }) };
+                *found = ReloadFindings { fresh: None, refused: Some(Refused { made_of, why, looks: 0 }) };
                 self.counters.door.reloads_failed.add(1);
                 self.counters.door.set_refused(true);
                 false

@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use ogive_probe::Clock;
 
-use super::read::{Read, Visit};
+use super::read::{TimeSource, Visit};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ impl Effort {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// What was read.
-    pub read: Read,
+    pub read: TimeSource,
     /// Nanoseconds a read, the median of all rounds.
     pub median_ns: f64,
     /// Nanoseconds a read, the 10th percentile.
@@ -39,7 +39,7 @@ pub struct Cost {
 }
 
 /// Measures each of `reads`.
-pub fn measure(clock: Clock, reads: &[Read], effort: Effort) -> Vec<Cost> {
+pub fn measure(clock: Clock, reads: &[TimeSource], effort: Effort) -> Vec<Cost> {
     let mut rounds: Vec<Vec<f64>> = vec![Vec::with_capacity(effort.rounds); reads.len()];
     // One round more: the first finds cold caches and, with quanta, a calibration.
     for round in 0..=effort.rounds {
@@ -50,7 +50,7 @@ pub fn measure(clock: Clock, reads: &[Read], effort: Effort) -> Vec<Cost> {
             }
         }
     }
-    let of = |(read, mut found): (&Read, Vec<f64>)| {
+    let of = |(read, mut found): (&TimeSource, Vec<f64>)| {
         found.sort_by(f64::total_cmp);
         let at = |q: f64| found[((found.len() - 1) as f64 * q).round() as usize];
         Cost { read: *read, median_ns: at(0.5), p10_ns: at(0.1), p90_ns: at(0.9) }
@@ -75,7 +75,7 @@ impl Visit for Batch {
 }
 
 /// The median cost of `read` among `costs`.
-pub fn of(costs: &[Cost], read: Read) -> Option<f64> {
+pub fn of(costs: &[Cost], read: TimeSource) -> Option<f64> {
     costs.iter().find(|cost| cost.read == read).map(|cost| cost.median_ns)
 }
 
@@ -87,19 +87,19 @@ mod tests {
 
     #[test]
     fn each_clock_gets_its_figures_in_order() {
-        let costs = measure(Clock::global(), &Read::COSTS, Effort { rounds: 9, calls: 10 });
-        assert_eq!(costs.iter().map(|cost| cost.read).collect::<Vec<_>>(), Read::COSTS);
+        let costs = measure(Clock::global(), &TimeSource::COSTS, Effort { rounds: 9, calls: 10 });
+        assert_eq!(costs.iter().map(|cost| cost.read).collect::<Vec<_>>(), TimeSource::COSTS);
         for cost in &costs {
             assert!(cost.p10_ns <= cost.median_ns && cost.median_ns <= cost.p90_ns, "{cost:?}");
             assert!(cost.median_ns > 0.0, "{cost:?}");
         }
-        assert_eq!(of(&costs, Read::Now), Some(costs[3].median_ns));
-        assert_eq!(of(&costs, Read::System(SystemClock::MonotonicRaw)), None);
+        assert_eq!(of(&costs, TimeSource::Now), Some(costs[3].median_ns));
+        assert_eq!(of(&costs, TimeSource::System(SystemClock::MonotonicRaw)), None);
     }
 
     #[test]
     fn a_clock_that_stands_still_costs_nothing() {
-        let costs = measure(Clock::manual(5, 5), &[Read::Now], Effort::GLANCE);
+        let costs = measure(Clock::manual(5, 5), &[TimeSource::Now], Effort::GLANCE);
         assert_eq!((costs[0].median_ns, costs[0].p90_ns), (0.0, 0.0));
     }
 }

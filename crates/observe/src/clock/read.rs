@@ -1,6 +1,6 @@
 //! The clocks that are compared: ours, the system's, and those of other crates.
 //!
-//! A read is chosen at run time and runs without a branch: [`Read::visit`] hands each visitor a closure of its own.
+//! A read is chosen at run time and runs without a branch: [`TimeSource::visit`] hands each visitor a closure of its own.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use ogive_probe::{Clock, SystemClock};
 
 /// One way to ask for the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Read {
+pub enum TimeSource {
     /// The counter, as it comes.
     Ticks,
     /// The counter, ordered with what stands before it.
@@ -32,11 +32,11 @@ pub enum Read {
 pub trait Visit {
     /// What comes of it.
     type Output;
-    /// `read` gives ticks for [`Read::Ticks`] and [`Read::TicksOrdered`], else nanoseconds.
+    /// `read` gives ticks for [`TimeSource::Ticks`] and [`TimeSource::TicksOrdered`], else nanoseconds.
     fn visit<F: Fn() -> u64 + Sync>(self, read: F) -> Self::Output;
 }
 
-impl Read {
+impl TimeSource {
     /// What `ogive clock` and the server's series give the cost of.
     pub const COSTS: [Self; 9] = [
         Self::Ticks,
@@ -170,7 +170,7 @@ mod tests {
     fn every_clock_tells_about_how_long_a_sleep_took() {
         let clock = Clock::global();
         let mut keys = std::collections::BTreeSet::new();
-        for read in Read::all() {
+        for read in TimeSource::all() {
             let (first, second) = read.visit(clock, Twice);
             let ns = read.ns(clock, second - first);
             // The coarse clock is up to a tick of 10 ms behind, at both ends.

@@ -10,7 +10,7 @@ use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality};
 use ogive_probe::Clock;
 
 use super::cost::{self, Effort};
-use super::read::Read;
+use super::read::TimeSource;
 use super::{AskKernel, Figures};
 use ogive_door::own_value::OwnValue;
 
@@ -42,14 +42,14 @@ pub struct ClockSeries {
     clock: Clock,
     ask: AskKernel,
     changes: u64,
-    before: Option<Known>,
+    before: Option<StoredState>,
     /// What the kernel logged and was not yet taken.
     events: Vec<String>,
 }
 
 /// What makes a second worth storing when it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
+struct StoredState {
     source: &'static str,
     kernel: String,
     mode: &'static str,
@@ -73,7 +73,7 @@ impl ClockSeries {
     pub fn second(&mut self, due: bool) -> Vec<OwnValue> {
         let mut figures = Figures::now(self.clock, (self.ask)());
         self.events.append(&mut figures.kernel.messages);
-        let known = Known {
+        let known = StoredState {
             source: figures.source,
             kernel: figures.kernel.name().to_owned(),
             mode: figures.mode.name(),
@@ -107,7 +107,7 @@ impl ClockSeries {
         if figures.cpus_compared > 1 {
             out.push(plain("ogive_clock_cpu_offset_seconds", "s", figures.cpu_offset_ns as f64 / 1e9));
         }
-        for cost in cost::measure(self.clock, &Read::COSTS, Effort::GLANCE) {
+        for cost in cost::measure(self.clock, &TimeSource::COSTS, Effort::GLANCE) {
             let labels = [("clock", cost.read.key())];
             out.push(OwnValue::gauge("ogive_clock_read_seconds", &labels, "s", cost.median_ns / 1e9));
         }
@@ -128,7 +128,7 @@ impl ClockSeries {
     }
 }
 
-impl Known {
+impl StoredState {
     fn labels(&self) -> [(&'static str, &str); 3] {
         [("source", self.source), ("os_clocksource", &self.kernel), ("mode", self.mode)]
     }

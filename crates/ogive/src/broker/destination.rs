@@ -23,7 +23,7 @@ use ogive_probe::Clock;
 
 use super::config;
 use super::names::{self, Names, Resolve};
-use super::way::Way;
+use super::way::Route;
 
 /// The longest that a sender sleeps: a bell that it did not hear costs no more.
 const SLEEP: Duration = Duration::from_secs(1);
@@ -157,7 +157,7 @@ impl Around {
 pub(super) struct Destination {
     pub(super) config: config::Destination,
     around: Around,
-    way: Way,
+    way: Route,
     state: Mutex<State>,
     /// Held while the cursor's file is written.
     saving: Mutex<()>,
@@ -173,7 +173,7 @@ impl Destination {
     }
 
     /// `first`: what it gets from on when it is new.
-    pub(super) fn open(config: config::Destination, way: Way, around: Around, first: u64) -> anyhow::Result<Self> {
+    pub(super) fn open(config: config::Destination, way: Route, around: Around, first: u64) -> anyhow::Result<Self> {
         let path = Self::cursor_path(&around.cursors, &config.name);
         let cursor = match Cursor::read(&RealDisk, &path) {
             Ok(cursor) => cursor,
@@ -193,7 +193,7 @@ impl Destination {
     }
 
     /// As `config` has it from now on, with all that is known.
-    pub(super) fn changed(&self, config: config::Destination, way: Way) -> anyhow::Result<Self> {
+    pub(super) fn changed(&self, config: config::Destination, way: Route) -> anyhow::Result<Self> {
         self.save()?;
         let new = Self::open(config, way, self.around.clone(), 0)?;
         new.state().figures = self.state().figures.clone();

@@ -43,7 +43,7 @@ use ogive_http as http;
 use ogive_observe::clock::AskKernel;
 use shared::Broker;
 use spooling::Spooling;
-use way::Way;
+use way::Route;
 
 /// 16 MiB a segment: what a destination that is behind has in memory. A small spool has at least 16 segments.
 const SEGMENT_BYTES_MAX: u64 = 16 << 20;
@@ -155,7 +155,7 @@ impl Running {
         for before in self.broker.destinations() {
             protects_as_much(&before.config, config)?;
         }
-        let links = config.destinations.iter().map(|one| Way::open(one, read_file).map(|link| (one.clone(), link)));
+        let links = config.destinations.iter().map(|one| Route::open(one, read_file).map(|link| (one.clone(), link)));
         let links: Vec<_> = links.collect::<anyhow::Result<_>>()?;
         let broker = &self.broker;
         let mut threads = Vec::new();

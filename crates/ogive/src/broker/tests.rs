@@ -132,7 +132,7 @@ impl Held {
             "name = 'edge'\n[spool]\ndirectory = '{directory}'\n[[destination]]\nname = 'dc'\nendpoints = ['{url}']\npacking = 'none'\n{more}"
         );
         let config = config::parse(&text).unwrap().destinations.remove(0);
-        let way = Way::open(&config, read_file).unwrap();
+        let way = Route::open(&config, read_file).unwrap();
         let destination = Arc::new(Destination::open(config, way, self.around.clone(), 0).unwrap());
         destination.start(resolve).unwrap();
         self.destination = Some(destination.clone());

@@ -14,7 +14,7 @@ use super::link::Link;
 const REQUEST_BYTES_MAX: usize = 1_000_000;
 
 /// See the module.
-pub(super) enum Way {
+pub(super) enum Route {
     Http(Box<Link>),
     #[cfg(feature = "amqp")]
     Amqp(Box<ogive_amqp::Sender>),
@@ -27,7 +27,7 @@ const GROUP: usize = 1_024;
 #[cfg(feature = "amqp")]
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
-impl Way {
+impl Route {
     /// Reads the files that the destination names.
     pub(super) fn open(destination: &Destination, read: fn(&Path) -> std::io::Result<Vec<u8>>) -> anyhow::Result<Self> {
         #[cfg(feature = "amqp")]

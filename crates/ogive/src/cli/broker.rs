@@ -28,11 +28,11 @@ pub(crate) struct BrokerCommand {
     #[command(flatten)]
     kernel: Directory,
     #[command(subcommand)]
-    command: Option<Ask>,
+    command: Option<BrokerRequest>,
 }
 
 #[derive(clap::Subcommand, Debug)]
-enum Ask {
+enum BrokerRequest {
     /// Shows each destination's lag, rate and gaps, and a picture of the spool; exit code 1 when a destination is a minute
     /// behind.
     Status {
@@ -49,7 +49,7 @@ const LAG_SECONDS_MAX: f64 = 60.0;
 
 /// Runs the command.
 pub(crate) fn run(command: &BrokerCommand, terminal: &Terminal) -> anyhow::Result<ExitCode> {
-    if let Some(Ask::Status { server, json }) = &command.command {
+    if let Some(BrokerRequest::Status { server, json }) = &command.command {
         return status(server, *json, terminal);
     }
     let Some(path) = &command.config else {

@@ -92,18 +92,18 @@ impl Line {
 }
 
 /// Why a search ended early.
-enum Ended {
+enum SearchEnd {
     Failed(Failure),
     Other(anyhow::Error),
 }
 
-impl From<Failure> for Ended {
+impl From<Failure> for SearchEnd {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl From<anyhow::Error> for Ended {
+impl From<anyhow::Error> for SearchEnd {
     fn from(error: anyhow::Error) -> Self {
         Self::Other(error)
     }
@@ -114,10 +114,10 @@ pub(crate) fn run(options: &Logs, terminal: &Terminal) -> anyhow::Result<ExitCod
     let output = Output { json: options.json, color: terminal.color };
     match search(options, &output) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(Ended::Failed(failure)) => Ok(failure.report()),
+        Err(SearchEnd::Failed(failure)) => Ok(failure.report()),
         // Who reads has seen enough: `ogive logs | head`.
-        Err(Ended::Other(error)) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
-        Err(Ended::Other(error)) => Err(error),
+        Err(SearchEnd::Other(error)) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+        Err(SearchEnd::Other(error)) => Err(error),
     }
 }
 
@@ -125,7 +125,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-fn search(options: &Logs, output: &Output) -> Result<(), Ended> {
+fn search(options: &Logs, output: &Output) -> Result<(), SearchEnd> {
     let now_ms = || ogive_probe::Clock::global().wall().div_euclid(1_000_000);
     let since_ms = now_ms() - i64::try_from(options.since.as_millis()).unwrap_or(i64::MAX).min(now_ms());
     let start = options.start.clone().unwrap_or_else(|| seconds(since_ms));
@@ -160,7 +160,7 @@ fn note(lines: &[Line], is_cut: bool, series: usize) {
 
 impl Logs {
     /// The newest lines, the last one first; whether there are more; and of how many series.
-    fn newest(&self, start: &str, end: &str) -> Result<(Vec<Line>, bool, usize), Ended> {
+    fn newest(&self, start: &str, end: &str) -> Result<(Vec<Line>, bool, usize), SearchEnd> {
         let (mut lines, limit) = (Vec::new(), self.limit as usize);
         let mut cursor = None;
         loop {
@@ -179,7 +179,7 @@ impl Logs {
         direction: &str,
         limit: usize,
         cursor: Option<&str>,
-    ) -> Result<Page, Ended> {
+    ) -> Result<Page, SearchEnd> {
         let limit = limit.to_string();
         let mut params = vec![("start", start), ("end", end), ("direction", direction), ("limit", &limit)];
         params.extend(self.query.as_deref().map(|query| ("query", query)));
@@ -194,14 +194,14 @@ impl Logs {
     }
 
     /// Shows what is new, for ever.
-    fn follow(&self, output: &Output, tail: &mut Tail) -> Result<(), Ended> {
+    fn follow(&self, output: &Output, tail: &mut Tail) -> Result<(), SearchEnd> {
         let mut is_gone = false;
         loop {
             std::thread::sleep(POLL);
             match self.poll(output, tail) {
                 Ok(()) => is_gone = false,
                 // It may be starting anew.
-                Err(Ended::Failed(Failure::Unreachable(message))) => {
+                Err(SearchEnd::Failed(Failure::Unreachable(message))) => {
                     if !is_gone {
                         eprintln!("ogive: {message}; asking again");
                     }
@@ -212,7 +212,7 @@ impl Logs {
         }
     }
 
-    fn poll(&self, output: &Output, tail: &mut Tail) -> Result<(), Ended> {
+    fn poll(&self, output: &Output, tail: &mut Tail) -> Result<(), SearchEnd> {
         let end_ms = ogive_probe::Clock::global().wall().div_euclid(1_000_000) + 60_000;
         let (start, end, mut cursor) = (seconds(tail.from_ms), seconds(end_ms), None);
         let mut seen = HashMap::new();

@@ -130,14 +130,14 @@ fn now_ms() -> i64 {
     Clock::global().wall() / 1_000_000
 }
 
-type Asked = Result<Value, Failure>;
+type ServerAnswer = Result<Value, Failure>;
 
-fn answer(body: Result<String, Failure>) -> Asked {
+fn answer(body: Result<String, Failure>) -> ServerAnswer {
     let answer: Value = serde_json::from_str(&body?).unwrap_or_default();
     Ok(answer["data"].clone())
 }
 
-fn create(name: &str, place: &Where) -> anyhow::Result<Asked> {
+fn create(name: &str, place: &Where) -> anyhow::Result<ServerAnswer> {
     let Some(mirror) = stopped(&place.data)? else {
         return Ok(answer(place.server.post("/v1/snapshots", &json!({"name": name}))));
     };
@@ -147,7 +147,7 @@ fn create(name: &str, place: &Where) -> anyhow::Result<Asked> {
     Ok(Ok(document(&made?)))
 }
 
-fn list(place: &Where) -> anyhow::Result<Asked> {
+fn list(place: &Where) -> anyhow::Result<ServerAnswer> {
     let Some(mirror) = stopped(&place.data)? else {
         return Ok(answer(place.server.get("/v1/snapshots", &[])));
     };
@@ -155,7 +155,7 @@ fn list(place: &Where) -> anyhow::Result<Asked> {
     Ok(Ok(json!({"snapshots": all})))
 }
 
-fn delete(name: &str, place: &Where) -> anyhow::Result<Asked> {
+fn delete(name: &str, place: &Where) -> anyhow::Result<ServerAnswer> {
     let Some(mirror) = stopped(&place.data)? else {
         return Ok(answer(place.server.delete(&format!("/v1/snapshots/{name}"))));
     };

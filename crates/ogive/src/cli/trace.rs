@@ -39,7 +39,7 @@ Exit codes: 0 listed, also when there are none; 1 a listed text is no slow trace
 3 the server cannot be reached.")]
 struct List {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: TraceFilter,
     /// The slowest first, not the newest.
     #[arg(long)]
     slowest: bool,
@@ -61,14 +61,14 @@ Exit codes: 0 shown; 1 there is none, or the text is no slow trace; 2 wrong usag
 3 the server cannot be reached.")]
 struct Show {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: TraceFilter,
     /// The newest, not the slowest.
     #[arg(long)]
     newest: bool,
 }
 
 #[derive(clap::Args, Debug)]
-struct Wanted {
+struct TraceFilter {
     /// Which series, as PromQL.
     selector: Option<String>,
     /// How far back: seconds, or such as 15m.
@@ -155,7 +155,7 @@ pub(crate) fn run(options: &Trace, terminal: &Terminal) -> anyhow::Result<ExitCo
     Ok(code)
 }
 
-impl Wanted {
+impl TraceFilter {
     fn ask(&self, slowest: bool, limit: u64) -> Result<String, super::client::Failure> {
         let now = ogive_probe::Clock::global().wall() as f64 / 1e9;
         // The cell that is being filled ends within a second from now.

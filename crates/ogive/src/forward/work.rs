@@ -16,7 +16,7 @@ use ogive_protocol::otlp::PartialSuccess;
 use super::cells;
 use super::config::{Form, Forward};
 use super::state::{self, State};
-use ogive_storage::late::{ATTEMPTS, Key, Late, Watch};
+use ogive_storage::late::{ATTEMPTS, Key, LateSample, Watch};
 
 /// A minute at once when there is something to catch up with.
 const CATCH_UP_MS: i64 = 60_000;
@@ -148,7 +148,7 @@ impl Work {
     }
 
     /// The samples of series that are forwarded, with their labels: those of known series are looked up.
-    fn resolved(&self, late: Vec<Late>) -> Vec<(SeriesDef, ogive_model::Sample)> {
+    fn resolved(&self, late: Vec<LateSample>) -> Vec<(SeriesDef, ogive_model::Sample)> {
         let times: Vec<i64> =
             late.iter().filter(|late| matches!(late.key, Key::Known(_))).map(|late| late.sample.time_ms()).collect();
         let mut known: HashMap<SeriesId, SeriesDef> = HashMap::new();
@@ -164,7 +164,7 @@ impl Work {
                 }
             }
         }
-        let of = |late: Late| match late.key {
+        let of = |late: LateSample| match late.key {
             Key::Declared(def) => Some((def, late.sample)),
             Key::Known(id) => known.get(&id).map(|def| (def.clone(), late.sample)),
         };
@@ -298,11 +298,11 @@ impl Work {
         let body = Body { kind, encoding, bytes };
         let sent = self.client.post_with(&self.forward.url, self.forward.timeout, body, headers);
         let outcome = match sent {
-            Ok(reply) => Said::of(&reply, self.forward.form),
+            Ok(reply) => FarReply::of(&reply, self.forward.form),
             Err(outcome) => outcome.into(),
         };
         match outcome {
-            Said::Taken { refused, detail } => {
+            FarReply::Taken { refused, detail } => {
                 if refused > 0 {
                     self.say(&format!("{} refuses {refused} cells for good: {detail}", self.forward.url));
                 }
@@ -312,12 +312,12 @@ impl Work {
                 });
                 self.taken()
             }
-            Said::Refused { detail } => {
+            FarReply::Refused { detail } => {
                 self.say(&format!("{} refuses cells for good: {detail}", self.forward.url));
                 self.change(|figure| figure.samples_refused += samples);
                 self.taken()
             }
-            Said::Later { after, detail } => {
+            FarReply::Later { after, detail } => {
                 self.say(&detail);
                 Ok(self.again(after))
             }
@@ -337,7 +337,7 @@ impl Work {
 }
 
 /// What a far side said to a request.
-enum Said {
+enum FarReply {
     /// It has all but so many samples.
     Taken { refused: u64, detail: String },
     /// It will never take it.
@@ -346,7 +346,7 @@ enum Said {
     Later { after: Option<Duration>, detail: String },
 }
 
-impl Said {
+impl FarReply {
     fn of(reply: &Reply, form: Form) -> Self {
         let text = || String::from_utf8_lossy(&reply.body[..reply.body.len().min(300)]).trim().to_owned();
         match form {
@@ -366,7 +366,7 @@ impl Said {
     }
 }
 
-impl From<Outcome> for Said {
+impl From<Outcome> for FarReply {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Answered(answer) => {

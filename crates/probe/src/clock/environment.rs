@@ -22,7 +22,7 @@ const SUSPENDED_NS: u64 = 10_000_000;
 
 /// What a look found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct Observation {
     /// Why the counter must not be used.
     pub(super) reason: Option<OsReason>,
     /// The kernel has given the counter up; whether it is used all the same is for the cross-checks to say.
@@ -79,9 +79,14 @@ impl Environment {
     }
 
     /// Looks at what is due at `now_ns`.
-    pub(super) fn look(&mut self, now_ns: u64, figures: &Figures) -> Look {
+    pub(super) fn look(&mut self, now_ns: u64, figures: &Figures) -> Observation {
         if now_ns < self.due_ns {
-            return Look { reason: self.last, is_demoted: self.is_demoted(), was_due: false, interrupted: false };
+            return Observation {
+                reason: self.last,
+                is_demoted: self.is_demoted(),
+                was_due: false,
+                interrupted: false,
+            };
         }
         self.due_ns = now_ns.saturating_add(PERIOD_NS);
         let name = self.clock_source.as_ref().and_then(KeptFile::text);
@@ -92,7 +97,7 @@ impl Environment {
         self.suspended_ns = suspended_ns;
         self.last = self.reason();
         figures.vm_clock.set(u64::from(self.vm_clock.is_some()));
-        Look { reason: self.last, is_demoted: self.is_demoted(), was_due: true, interrupted: suspended || moved }
+        Observation { reason: self.last, is_demoted: self.is_demoted(), was_due: true, interrupted: suspended || moved }
     }
 
     fn notice_name(&mut self, name: Option<String>, figures: &Figures) {

@@ -11,7 +11,7 @@ use super::calibrate::{Calibrator, Outcome, Sample};
 use super::costs::{self, ReadCosts};
 use super::cpus::Comparisons;
 use super::crosscheck::{CrossCheck, RawReading};
-use super::environment::{Environment, Look};
+use super::environment::{Environment, Observation};
 use super::os_reason::OsReason;
 use super::policy::Policy;
 use super::segment::{Mode, Segment};
@@ -192,7 +192,7 @@ impl Service {
     }
 
     /// Whether a counter that the kernel has given up keeps time all the same; true of one that it has not.
-    fn cross_check(&mut self, look: Look) -> bool {
+    fn cross_check(&mut self, look: Observation) -> bool {
         if !look.is_demoted {
             self.cross_check = None;
             return true;
@@ -300,7 +300,7 @@ impl Service {
 }
 
 /// Why the counter must not be used, by what was looked at.
-fn reason(policy: Policy, look: Look, holds: bool, cpus_differ: bool) -> Option<OsReason> {
+fn reason(policy: Policy, look: Observation, holds: bool, cpus_differ: bool) -> Option<OsReason> {
     if policy == Policy::Force {
         return None;
     }
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn a_demoted_counter_is_used_while_the_cross_checks_hold_and_always_by_force() {
         use OsReason::{CpusDiffer, Demoted, Emulated};
-        let look = |is_demoted, reason| Look { reason, is_demoted, was_due: true, interrupted: false };
+        let look = |is_demoted, reason| Observation { reason, is_demoted, was_due: true, interrupted: false };
         for (look, holds, cpus_differ, expected) in [
             (look(false, None), true, false, None),
             (look(true, None), true, false, None),

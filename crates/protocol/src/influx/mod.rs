@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use crate::lines::{self, Fault};
 use split::until;
 
-pub use read::{Options, Read, read};
+pub use read::{DecodedBody, Options, read};
 pub use split::{Numbered, numbered};
 
 /// In what the times of a request are given.

@@ -28,7 +28,7 @@ pub struct Options<'a> {
 
 /// A body that was read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Read {
+pub struct DecodedBody {
     /// The fields of its good lines.
     pub batch: Batch,
     /// The line of each sample.
@@ -53,8 +53,8 @@ pub fn read(
     source: SourceId,
     sequence: u64,
     options: &Options<'_>,
-) -> Result<Read, Error> {
-    let (mut gather, mut out) = (Gather::new(body.len()), Read::default());
+) -> Result<DecodedBody, Error> {
+    let (mut gather, mut out) = (Gather::new(body.len()), DecodedBody::default());
     for found in numbered(body) {
         let taken = match line(found.line) {
             Ok(line) => {

@@ -10,15 +10,15 @@ use crate::mutations::mutations;
 
 const NOW: i64 = 1_700_000_000_500_000_000;
 
-fn read_with(body: &[u8], options: &Options<'_>) -> Read {
+fn read_with(body: &[u8], options: &Options<'_>) -> DecodedBody {
     read(body, &Tenant::default(), SourceId(7), 3, options).unwrap()
 }
 
-fn read_body(body: &str) -> Read {
+fn read_body(body: &str) -> DecodedBody {
     read_with(body.as_bytes(), &Options { now_ns: NOW, ..Options::default() })
 }
 
-fn samples(read: &Read) -> Vec<(String, i64, Value)> {
+fn samples(read: &DecodedBody) -> Vec<(String, i64, Value)> {
     let of = |sample: &ogive_model::Sample| {
         let series = read.batch.series[sample.series as usize].as_ref().unwrap();
         (series.labels.to_string(), sample.time_ns, sample.value.clone())

@@ -7,7 +7,7 @@ use ogive_model::{Batch, Error as SeriesError, Reason, Sample, SeriesDef, Value}
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 use super::points::Fault;
-use super::{Context, DETAILS_MAX, Metadata, POINTS_MAX, Read};
+use super::{Context, DETAILS_MAX, DecodedRequest, Metadata, POINTS_MAX};
 use crate::Error;
 use crate::remote_write::known::{Declared, Ids, Key, Low};
 use crate::room::{ENTRY_BYTES, Room, sample_bytes, series_bytes};
@@ -20,7 +20,7 @@ const DOMAIN: u64 = 0x4f54_4c50;
 
 /// A batch that grows.
 pub(super) struct Builder<'k> {
-    pub(super) read: Read,
+    pub(super) read: DecodedRequest,
     ids: Option<&'k Ids>,
     /// The number of each series that the request has named so far.
     here: HashMap<u128, u32, BuildHasherDefault<Low>>,
@@ -54,7 +54,7 @@ impl<'k> Builder<'k> {
             tenant: context.tenant.clone(),
             ..Batch::default()
         };
-        let read = Read {
+        let read = DecodedRequest {
             batch,
             origins: Vec::new(),
             points: 0,
@@ -162,7 +162,7 @@ impl<'k> Builder<'k> {
         }
     }
 
-    pub(super) fn finish(mut self) -> Read {
+    pub(super) fn finish(mut self) -> DecodedRequest {
         let declared = self.read.batch.series.len() as u32;
         for sample in self.read.batch.samples.iter_mut().flatten().filter(|sample| sample.series & KNOWN != 0) {
             sample.series = declared + (sample.series ^ KNOWN);

@@ -12,7 +12,7 @@ use super::any::{Any, hex, map_json, messages, quoted};
 use super::build::{Builder, Identity};
 use super::labels::{Pairs, Resource, Scope};
 use super::points::Fault;
-use super::{Context, Read};
+use super::{Context, DecodedRequest};
 use crate::Error;
 use crate::protobuf::Fields;
 
@@ -23,8 +23,8 @@ const NAME: &str = "log";
 ///
 /// # Errors
 /// When its parts cannot be distinguished from each other, or there are too many; a record that breaks a rule is an error in the batch.
-pub fn read(message: &[u8], context: &Context<'_>) -> Result<Read, Error> {
-    let ids = context.known.map(crate::remote_write::Known::ids);
+pub fn read(message: &[u8], context: &Context<'_>) -> Result<DecodedRequest, Error> {
+    let ids = context.known.map(crate::remote_write::KnownSeries::ids);
     let mut builder = Builder::new(context, ids.as_deref(), message.len());
     for group in messages(message, 1, "a resource's logs are not a message") {
         let group = group?;

@@ -14,7 +14,7 @@ use super::build::{Builder, Identity};
 use super::labels::{Pairs, Resource, Scope};
 use super::names::Growth;
 use super::points::{Exemplar, Fault, Point, PointValue, Shape};
-use super::{Context, Metadata, Options, Read};
+use super::{Context, DecodedRequest, Metadata, Options};
 use crate::Error;
 use crate::protobuf::Fields;
 
@@ -25,8 +25,8 @@ const STALE: f64 = f64::from_bits(ogive_model::STALE);
 ///
 /// # Errors
 /// When its parts cannot be distinguished from each other, or there are too many; a point that breaks a rule is an error in the batch.
-pub fn read(message: &[u8], context: &Context<'_>) -> Result<Read, Error> {
-    let ids = context.known.map(crate::remote_write::Known::ids);
+pub fn read(message: &[u8], context: &Context<'_>) -> Result<DecodedRequest, Error> {
+    let ids = context.known.map(crate::remote_write::KnownSeries::ids);
     let mut reader = Reader { builder: Builder::new(context, ids.as_deref(), message.len()), options: context.options };
     for resource in messages(message, 1, "a resource's metrics are not a message") {
         reader.resource(resource?)?;

@@ -35,7 +35,7 @@ pub use spans::{
     FOLDED as SPANS_FOLDED, SLOW_MAX as SPANS_SLOW_MAX, SlowSpan, SpanNotes, SpanRules, read as read_spans,
 };
 
-use crate::remote_write::{Declared, Known};
+use crate::remote_write::{Declared, KnownSeries};
 
 /// 524,288 samples: more than fit into 32 MiB when each brings a value, a time and one attribute.
 pub const POINTS_MAX: usize = 1 << 19;
@@ -55,14 +55,14 @@ pub struct Context<'c> {
     /// Names and labels.
     pub options: &'c Options,
     /// Series that need not be declared again.
-    pub known: Option<&'c Known>,
+    pub known: Option<&'c KnownSeries>,
     /// The receiver's time, for log records that have none.
     pub now_ns: i64,
 }
 
 /// A request that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Read {
+pub struct DecodedRequest {
     /// Its samples. A sample that breaks a rule carries the reason.
     pub batch: Batch,
     /// The point or log record of each sample; none for what the receiver adds.
@@ -98,7 +98,7 @@ pub struct Metadata {
     pub unit: String,
 }
 
-impl Read {
+impl DecodedRequest {
     /// How many points have a sample in `rejected`, and what is wrong with the first.
     #[must_use]
     pub fn rejected(&self, rejected: &[(u32, ogive_model::Reason)]) -> (u64, String) {

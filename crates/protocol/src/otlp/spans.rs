@@ -16,7 +16,7 @@ use super::build::{Builder, Identity};
 use super::labels::{Pairs, Resource, Scope};
 use super::points::Fault;
 use super::span_table::{Presence, Reserved, SpanTable};
-use super::{Context, Metadata, Read};
+use super::{Context, DecodedRequest, Metadata};
 use crate::Error;
 use crate::protobuf::Fields;
 
@@ -87,8 +87,12 @@ pub struct SpanNotes {
 ///
 /// # Errors
 /// When its parts cannot be distinguished from each other, or there are too many; a span that breaks a rule is an error in the batch.
-pub fn read(message: &[u8], context: &Context<'_>, rules: &SpanRules<'_>) -> Result<(Read, SpanNotes), Error> {
-    let ids = context.known.map(crate::remote_write::Known::ids);
+pub fn read(
+    message: &[u8],
+    context: &Context<'_>,
+    rules: &SpanRules<'_>,
+) -> Result<(DecodedRequest, SpanNotes), Error> {
+    let ids = context.known.map(crate::remote_write::KnownSeries::ids);
     let reserved = Reserved::new(rules.table.clone());
     let notes = SpanNotes { reserved, duplicate: 0, in_flight: 0, folded: 0, slow_left_out: 0 };
     let builder = Builder::new(context, ids.as_deref(), message.len());

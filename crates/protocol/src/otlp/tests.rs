@@ -140,17 +140,17 @@ fn exponential(
     })
 }
 
-fn with_options(body: &[u8], options: &Options, known: Option<&Known>) -> Result<Read, Error> {
+fn with_options(body: &[u8], options: &Options, known: Option<&KnownSeries>) -> Result<DecodedRequest, Error> {
     let tenant = Tenant::default();
     let context = Context { tenant: &tenant, source: SourceId(7), sequence: 3, options, known, now_ns: 99 };
     read_metrics(body, &context)
 }
 
-fn read(body: &[u8]) -> Read {
+fn read(body: &[u8]) -> DecodedRequest {
     with_options(body, &Options::default(), None).unwrap()
 }
 
-fn logs(body: &[u8]) -> Result<Read, Error> {
+fn logs(body: &[u8]) -> Result<DecodedRequest, Error> {
     let (tenant, options) = (Tenant::default(), Options::default());
     let context =
         Context { tenant: &tenant, source: SourceId(7), sequence: 3, options: &options, known: None, now_ns: 99 };
@@ -158,7 +158,7 @@ fn logs(body: &[u8]) -> Result<Read, Error> {
 }
 
 /// Series and value of each good sample.
-fn reported(read: &Read) -> Vec<(String, Temporality, &Sample)> {
+fn reported(read: &DecodedRequest) -> Vec<(String, Temporality, &Sample)> {
     let samples = read.batch.samples.iter().flatten();
     samples
         .map(|sample| {
@@ -168,7 +168,7 @@ fn reported(read: &Read) -> Vec<(String, Temporality, &Sample)> {
         .collect()
 }
 
-fn reasons(read: &Read) -> Vec<Option<Reason>> {
+fn reasons(read: &DecodedRequest) -> Vec<Option<Reason>> {
     read.batch.samples.iter().map(|sample| sample.as_ref().err().copied()).collect()
 }
 
@@ -449,7 +449,7 @@ fn too_many_points_are_refused_before_they_take_memory() {
 
 #[test]
 fn known_series_are_named_by_identity() {
-    let known = Known::default();
+    let known = KnownSeries::default();
     let body = |value: f64| {
         let other = message(|out| {
             write::bytes(out, 7, &attribute("http.route", &text_value("/b")));

@@ -28,7 +28,7 @@ const DETAILS_MAX: usize = 10;
 
 /// A request that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Read {
+pub struct DecodedRequest {
     /// Its samples. A sample that breaks a rule carries the reason. An exemplar is a text.
     pub batch: Batch,
     /// What each sample is, also one that breaks a rule.
@@ -43,7 +43,7 @@ pub struct Read {
 
 /// A request that is being read. A series is looked up by its key, and its labels are read only when that fails.
 pub(super) struct Builder<'k> {
-    read: Read,
+    read: DecodedRequest,
     seed: KeySeed,
     ids: Option<&'k Ids>,
     /// Of the last sample, for exemplars without a time.
@@ -54,8 +54,13 @@ pub(super) struct Builder<'k> {
 impl<'k> Builder<'k> {
     pub(super) fn new(tenant: &Tenant, (source, sequence): (SourceId, u64), ids: Option<&'k Ids>, body: usize) -> Self {
         let batch = Batch { source, sequence, tenant: tenant.clone(), ..Batch::default() };
-        let read =
-            Read { batch, kinds: Vec::new(), details: Vec::new(), declared: Declared::default(), memory_bytes: 0 };
+        let read = DecodedRequest {
+            batch,
+            kinds: Vec::new(),
+            details: Vec::new(),
+            declared: Declared::default(),
+            memory_bytes: 0,
+        };
         Self { read, seed: KeySeed::of(tenant), ids, time_ms: 0, room: Room::of(body) }
     }
 
@@ -176,7 +181,7 @@ impl<'k> Builder<'k> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Read {
+    pub(super) fn finish(mut self) -> DecodedRequest {
         let declared = self.read.batch.series.len() as u32;
         for sample in self.read.batch.samples.iter_mut().flatten().filter(|sample| sample.series & KNOWN != 0) {
             sample.series = declared + (sample.series ^ KNOWN);
@@ -199,7 +204,7 @@ fn is_cumulative(name: &str) -> bool {
     CUMULATIVE.iter().any(|end| name.ends_with(end))
 }
 
-impl Read {
+impl DecodedRequest {
     fn declare(&mut self, labels: Result<Labels, SeriesError>, kind: Kind, temporality: Temporality) {
         let meta = SeriesMeta { kind, temporality, unit: String::new(), width_ms: 0 };
         let named = labels.and_then(|labels| match labels.metric_name() {

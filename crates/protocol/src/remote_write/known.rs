@@ -18,7 +18,7 @@ const SERIES_MAX: usize = 4 << 20;
 
 /// The table.
 #[derive(Default)]
-pub struct Known {
+pub struct KnownSeries {
     ids: RwLock<Ids>,
 }
 
@@ -44,7 +44,7 @@ impl KeySeed {
     }
 }
 
-impl Known {
+impl KnownSeries {
     /// How many series are in it.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -74,7 +74,7 @@ impl Known {
     }
 }
 
-/// The series that a request declares, for [`Known::remember`] once they are stored.
+/// The series that a request declares, for [`KnownSeries::remember`] once they are stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Declared(pub(crate) Vec<(Key, SeriesId)>);
 

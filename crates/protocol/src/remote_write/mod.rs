@@ -19,9 +19,9 @@ use ogive_model::MetricKind;
 use crate::Error;
 use crate::protobuf::Fields;
 
-pub use batch::Read;
+pub use batch::DecodedRequest;
 pub use items::{ItemReader, Passed};
-pub use known::{Declared, Known};
+pub use known::{Declared, KnownSeries};
 pub use native::{Counts, Native};
 pub(crate) use native::{Number, Raw, SidePart};
 pub use request::write as write_request;

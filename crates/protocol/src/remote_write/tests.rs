@@ -229,7 +229,7 @@ proptest! {
     }
 }
 
-fn read_batch(body: &[u8]) -> Read {
+fn read_batch(body: &[u8]) -> DecodedRequest {
     read(body, &Tenant::default(), SourceId(7), 3, None, |_| {}).unwrap()
 }
 
@@ -302,7 +302,7 @@ fn known_series_are_named_by_identity_and_new_ones_declared() {
             write::bytes(out, 4, &native(|_| {}));
         })
     };
-    let known = Known::default();
+    let known = KnownSeries::default();
     let tenant = Tenant::default();
     let of = |body: &[u8], tenant: &Tenant| read(body, tenant, SourceId(7), 3, Some(&known), |_| {}).unwrap();
     let first = of(&request(&[series("a")]), &tenant);

@@ -3,8 +3,8 @@
 use ogive_model::{Error as SeriesError, Kind, Labels, SourceId, Tenant};
 
 use super::batch::{Builder, held_or};
-use super::known::Known;
-use super::{Exemplar, Metadata, Native, Read, Sample, messages, metric_kind};
+use super::known::KnownSeries;
+use super::{DecodedRequest, Exemplar, Metadata, Native, Sample, messages, metric_kind};
 use crate::Error;
 use crate::protobuf::Fields;
 
@@ -130,10 +130,10 @@ pub fn read(
     tenant: &Tenant,
     source: SourceId,
     sequence: u64,
-    known: Option<&Known>,
+    known: Option<&KnownSeries>,
     mut learn: impl FnMut(&Metadata<'_>),
-) -> Result<Read, Error> {
-    let ids = known.map(Known::ids);
+) -> Result<DecodedRequest, Error> {
+    let ids = known.map(KnownSeries::ids);
     let mut builder = Builder::new(tenant, (source, sequence), ids.as_deref(), message.len());
     for part in parts(message) {
         match part? {

@@ -9,8 +9,8 @@ use ogive_model::{Error as SeriesError, Kind, Labels, METRIC_NAME, MetricKind, S
 use twox_hash::XxHash3_128;
 
 use super::batch::{Builder, held_or};
-use super::known::{Known, Low};
-use super::{Exemplar, Metadata, Native, Read, Sample, messages, metric_kind};
+use super::known::{KnownSeries, Low};
+use super::{DecodedRequest, Exemplar, Metadata, Native, Sample, messages, metric_kind};
 use crate::Error;
 use crate::protobuf::{Field, Fields, varint};
 
@@ -128,8 +128,8 @@ impl<'a> TimeSeries<'a> {
     ///
     /// # Errors
     /// When it is no metadata.
-    pub fn metadata(&self) -> Result<Told, Error> {
-        let mut reported = Told { kind: metric_kind(0), help: 0, unit: 0 };
+    pub fn metadata(&self) -> Result<MetricInfo, Error> {
+        let mut reported = MetricInfo { kind: metric_kind(0), help: 0, unit: 0 };
         for field in Fields::new(self.metadata) {
             match field? {
                 (1, kind) => reported.kind = metric_kind(kind.varint("a metric's type is not a number")?),
@@ -148,7 +148,7 @@ impl<'a> TimeSeries<'a> {
 
 /// What a sender says of a series' metric; texts by their places in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct MetricInfo {
     /// What it is.
     pub kind: MetricKind,
     /// A sentence for people.
@@ -193,11 +193,11 @@ pub fn read(
     tenant: &Tenant,
     source: SourceId,
     sequence: u64,
-    known: Option<&Known>,
+    known: Option<&KnownSeries>,
     learn: impl FnMut(&Metadata<'_>),
-) -> Result<Read, Error> {
+) -> Result<DecodedRequest, Error> {
     let request = Request::read(message)?;
-    let ids = known.map(Known::ids);
+    let ids = known.map(KnownSeries::ids);
     let builder = Builder::new(tenant, (source, sequence), ids.as_deref(), message.len());
     let hashes = request.symbols().iter().map(|symbol| XxHash3_128::oneshot(symbol.as_bytes())).collect();
     let mut reader = Reader {
@@ -276,7 +276,7 @@ impl<L: FnMut(&Metadata<'_>)> Reader<'_, '_, L> {
     }
 
     /// Learns what is said of the metric of the series whose labels are read.
-    fn learn(&mut self, reported: Told, is_float: bool) {
+    fn learn(&mut self, reported: MetricInfo, is_float: bool) {
         let text = |place: u32| self.symbols.get(place as usize).copied().unwrap_or_default();
         let (help, unit) = (text(reported.help), text(reported.unit));
         if reported.kind == MetricKind::Unknown && help.is_empty() && unit.is_empty() {

@@ -85,7 +85,7 @@ fn histogram(time_ms: i64, hint: u64) -> Vec<u8> {
     })
 }
 
-fn read(body: &[u8], known: Option<&Known>) -> Result<(Read, Vec<String>), Error> {
+fn read(body: &[u8], known: Option<&KnownSeries>) -> Result<(DecodedRequest, Vec<String>), Error> {
     let mut learnt = Vec::new();
     let learn = |reported: &Metadata<'_>| {
         learnt.push(format!("{} {} {:?} {}", reported.family, reported.kind.as_str(), reported.help, reported.unit));
@@ -162,7 +162,7 @@ fn starts_that_say_nothing_are_left_out() {
 
 #[test]
 fn a_series_is_known_again_in_another_table() {
-    let known = Known::default();
+    let known = KnownSeries::default();
     let labels = [("__name__", "a"), ("job", "x")];
     let all = |out: &mut Vec<u8>| {
         write::bytes(out, 2, &sample(1.0, 9, 0));

@@ -11,7 +11,7 @@ use super::functions::{self, RangeKernel, Site};
 use super::invariant;
 use super::looked::Looked;
 use super::memory::Numbers;
-use super::parallel::Read;
+use super::parallel::SeriesRead;
 use super::rollups;
 use super::rows::{Grid, Output, Row};
 use super::selectors::{Give, Source};
@@ -226,7 +226,7 @@ impl<'a> Evaluator<'a> {
                     Source::Held(fetched) => (windows, self.stored(fetched)?),
                     Source::Open(set) => {
                         let start_times = self.options.start_times;
-                        let read = Read { hinted: self.detects(), samples_max: self.options.samples_max };
+                        let read = SeriesRead { hinted: self.detects(), samples_max: self.options.samples_max };
                         let evaluate = |series, notes: &mut Annotations| {
                             requested.row(windows, columns(series, start_times), notes)
                         };

@@ -15,7 +15,7 @@ use super::rows::{Grid, Output, Row, SAME_LABELSET, merged, without_metadata};
 use super::shift::Shift;
 use crate::ast::{At, DurationError, DurationExpr, DurationScope, Expr, ExprKind, TimeShift, UnaryOp};
 use crate::eval::histogram::scale;
-use crate::value::{Held, Point, QueryStats};
+use crate::value::{MemoryCharge, Point, QueryStats};
 use crate::{Annotation, Annotations, Error};
 
 /// An entry of a map of labels with flags.
@@ -96,11 +96,11 @@ impl<'a> Evaluator<'a> {
     }
 
     /// What was remarked and counted, and what the answer is charged to.
-    pub(crate) fn finish(mut self) -> (Annotations, QueryStats, Held) {
+    pub(crate) fn finish(mut self) -> (Annotations, QueryStats, MemoryCharge) {
         if let Some(looked) = &self.looked {
             (self.stats.samples_looked_at, self.stats.samples_by_step) = looked.counts();
         }
-        (self.notes, self.stats, Held(Some(self.memory)))
+        (self.notes, self.stats, MemoryCharge(Some(self.memory)))
     }
 
     /// Remarks something.

@@ -12,10 +12,10 @@ use super::memory::histogram_size;
 use crate::ast::VectorSelector;
 
 /// Series with their samples in a window, shared by all nodes that read the same.
-pub(crate) type Fetched = Arc<Read>;
+pub(crate) type Fetched = Arc<FetchedSeries>;
 
 /// What was read, and what is charged for it.
-pub(crate) struct Read {
+pub(crate) struct FetchedSeries {
     pub(crate) series: Vec<JoinedSeries>,
     pub(crate) held: Charge,
 }

@@ -30,7 +30,7 @@ const SERIES_MIN: usize = 8;
 pub(crate) type Evaluate<'e> = dyn Fn(JoinedSeries, &mut Annotations) -> Result<Option<Row>, Error> + Sync + 'e;
 
 /// Which series are read, and how.
-pub(crate) struct Read {
+pub(crate) struct SeriesRead {
     /// Cumulative histograms are compared with their predecessors.
     pub(crate) hinted: bool,
     /// Most samples that may be read, a histogram counting as [`super::fetched::value_size`].
@@ -69,7 +69,7 @@ impl<'a> Evaluator<'a> {
     pub(crate) fn each_evaluated(
         &mut self,
         set: &dyn SeriesSet,
-        read: &Read,
+        read: &SeriesRead,
         evaluate: &Evaluate<'_>,
         sink: &mut RowSink<'_, 'a>,
     ) -> Result<(), Error> {
@@ -132,7 +132,7 @@ impl Share {
     fn take(
         &mut self,
         set: &dyn SeriesSet,
-        (number, read): (usize, &Read),
+        (number, read): (usize, &SeriesRead),
         evaluate: &Evaluate<'_>,
         (held, memory): (&AtomicUsize, &Arc<Memory>),
     ) -> Result<(), Error> {

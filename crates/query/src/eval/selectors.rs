@@ -8,7 +8,7 @@ use ogive_model::{Memory, Resolution, Selection, SeriesData, SeriesSet, TimeRang
 
 use super::annotate;
 use super::evaluator::{Evaluator, RowSink};
-use super::fetched::{Fetched, Read, hint_resets, matchers_key};
+use super::fetched::{Fetched, FetchedSeries, hint_resets, matchers_key};
 use super::histogram::{Hist, is_stale, is_stale_histogram, to_float};
 use super::joined::{JoinedSeries, joined};
 use super::memory::series_bytes;
@@ -125,7 +125,7 @@ impl<'a> Evaluator<'a> {
             }
         }
         set.warnings().into_iter().for_each(|warning| self.note_gap(warning));
-        Ok(Arc::new(Read { series: all, held }))
+        Ok(Arc::new(FetchedSeries { series: all, held }))
     }
 
     /// Remarks that something is missing from what the store gave.
@@ -221,7 +221,7 @@ impl<'a> Evaluator<'a> {
         }
         let fetched = match source {
             Source::Open(set) => {
-                let read = parallel::Read { hinted: self.detects(), samples_max: usize::MAX };
+                let read = parallel::SeriesRead { hinted: self.detects(), samples_max: usize::MAX };
                 return self.each_evaluated(&*set, &read, &|series, notes| evaluate(&series, notes), sink);
             }
             Source::Held(fetched) => fetched,

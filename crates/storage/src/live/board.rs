@@ -13,7 +13,7 @@ use ogive_model::SeriesId;
 use tokio::sync::watch;
 
 use super::Counts;
-use super::heard::{Heard, Known};
+use super::heard::{SecondState, StreamSeries};
 
 /// Two minutes: a sender that flushes once a minute is a minute late, and twice that when a flush is tried again. A stream that was slow, or was cut
 /// off, is caught up with as far.
@@ -52,7 +52,7 @@ struct Watched {
     from: i64,
     unfit: Option<Unfit>,
     columns: BTreeMap<i64, Column>,
-    heard: Heard<SeriesId>,
+    heard: StreamSeries<SeriesId>,
     /// The closed seconds that changed since a reader asked, by its number of the change.
     changes: BTreeMap<i64, u64>,
     changed: u64,
@@ -105,7 +105,7 @@ impl Board {
             from,
             unfit: None,
             columns: BTreeMap::new(),
-            heard: Heard::default(),
+            heard: StreamSeries::default(),
             changes: BTreeMap::new(),
             changed: 0,
         };
@@ -230,10 +230,10 @@ impl Board {
     }
 
     /// How far the series of a watch were heard.
-    pub(crate) fn known(&self, watch: u64, second: i64, has_samples: bool) -> Known {
+    pub(crate) fn known(&self, watch: u64, second: i64, has_samples: bool) -> SecondState {
         let state = self.state();
         let watched = state.watches.get(&watch);
-        watched.map_or(Known::Unknown, |watched| watched.heard.known(second, state.closed(), has_samples))
+        watched.map_or(SecondState::Unknown, |watched| watched.heard.known(second, state.closed(), has_samples))
     }
 
     /// What is known of a second of a watch.

@@ -14,7 +14,7 @@ const PATIENCE_LEAST: i64 = 2;
 
 /// What is known of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum SecondState {
     /// Everything, as far as senders behave as before.
     Whole,
     /// There is something, and a series that sends was not heard of since.
@@ -23,7 +23,7 @@ pub enum Known {
     Unknown,
 }
 
-impl Known {
+impl SecondState {
     /// In events.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Known {
 
 /// The series of a stream.
 #[derive(Clone, Debug)]
-pub struct Heard<K> {
+pub struct StreamSeries<K> {
     series: HashMap<K, Pace>,
 }
 
@@ -59,13 +59,13 @@ impl Pace {
     }
 }
 
-impl<K> Default for Heard<K> {
+impl<K> Default for StreamSeries<K> {
     fn default() -> Self {
         Self { series: HashMap::new() }
     }
 }
 
-impl<K: Eq + Hash> Heard<K> {
+impl<K: Eq + Hash> StreamSeries<K> {
     /// A series has a sample in the second that ends at `second`; it is `now`.
     pub fn note(&mut self, series: K, second: i64, now: i64, is_wide: bool) {
         // Of one that was never heard of, the interval is not known: it may send once a minute.
@@ -87,7 +87,7 @@ impl<K: Eq + Hash> Heard<K> {
     }
 
     /// What is known of a second.
-    pub fn known(&self, second: i64, now: i64, has_samples: bool) -> Known {
+    pub fn known(&self, second: i64, now: i64, has_samples: bool) -> SecondState {
         let mut awaited = self.series.values().filter(|pace| now - pace.arrived <= pace.patience()).peekable();
         let has_sender = awaited.peek().is_some();
         let (mut is_open, mut is_wide) = (false, false);
@@ -96,10 +96,10 @@ impl<K: Eq + Hash> Heard<K> {
             is_wide |= pace.is_wide;
         }
         match (has_samples, is_open) {
-            (true, true) => Known::Partial,
-            (true, false) => Known::Whole,
-            (false, false) if has_sender && !is_wide => Known::Whole,
-            (false, _) => Known::Unknown,
+            (true, true) => SecondState::Partial,
+            (true, false) => SecondState::Whole,
+            (false, false) if has_sender && !is_wide => SecondState::Whole,
+            (false, _) => SecondState::Unknown,
         }
     }
 }
@@ -110,28 +110,28 @@ mod tests {
 
     #[test]
     fn a_second_is_known_once_every_sender_was_heard_of_after_it() {
-        let mut heard = Heard::default();
-        assert_eq!(heard.known(10, 10, false), Known::Unknown, "nobody ever sent");
+        let mut heard = StreamSeries::default();
+        assert_eq!(heard.known(10, 10, false), SecondState::Unknown, "nobody ever sent");
         heard.note('a', 10, 10, false);
-        assert_eq!(heard.known(10, 10, true), Known::Whole);
-        assert_eq!(heard.known(11, 11, false), Known::Unknown, "a may flush later");
+        assert_eq!(heard.known(10, 10, true), SecondState::Whole);
+        assert_eq!(heard.known(11, 11, false), SecondState::Unknown, "a may flush later");
         heard.note('b', 11, 11, false);
-        assert_eq!(heard.known(11, 11, true), Known::Partial, "a too");
+        assert_eq!(heard.known(11, 11, true), SecondState::Partial, "a too");
         heard.note('a', 15, 15, false);
         heard.note('b', 15, 15, false);
-        assert_eq!((heard.known(11, 15, true), heard.known(12, 15, false)), (Known::Whole, Known::Whole));
+        assert_eq!((heard.known(11, 15, true), heard.known(12, 15, false)), (SecondState::Whole, SecondState::Whole));
     }
 
     #[test]
     fn who_falls_silent_is_waited_for_twice_its_interval() {
-        let mut heard = Heard::default();
+        let mut heard = StreamSeries::default();
         for second in 1..=5 {
             heard.note('a', second, second, false);
             heard.note('b', 5 * second, 5 * second, false);
         }
         // b was heard of at 25 last, and comes each 5 s.
         heard.note('a', 37, 37, false);
-        assert_eq!((heard.known(37, 37, true), heard.known(37, 38, true)), (Known::Partial, Known::Whole));
+        assert_eq!((heard.known(37, 37, true), heard.known(37, 38, true)), (SecondState::Partial, SecondState::Whole));
         heard.forget(25 + 2 * PATIENCE_SECONDS);
         assert_eq!(heard.series.len(), 2);
         heard.forget(26 + 2 * PATIENCE_SECONDS);
@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn cells_wider_than_a_second_say_nothing_of_the_seconds_within() {
-        let mut heard = Heard::default();
+        let mut heard = StreamSeries::default();
         heard.note('a', 10, 10, true);
         heard.note('a', 20, 20, true);
-        assert_eq!((heard.known(15, 20, false), heard.known(20, 20, true)), (Known::Unknown, Known::Whole));
+        assert_eq!((heard.known(15, 20, false), heard.known(20, 20, true)), (SecondState::Unknown, SecondState::Whole));
     }
 }

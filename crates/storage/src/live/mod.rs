@@ -30,7 +30,7 @@ use board::Board;
 pub use board::{Answer, SECONDS};
 pub use changes::{Changes, Changing};
 pub use counts::{Count, Counted, Counts};
-pub use heard::{Heard, Known};
+pub use heard::{SecondState, StreamSeries};
 use tap::{Tap, Teller};
 
 /// 8,192 places of 48 bytes: 384 KiB for each pair of a shard and a worker, and with a part of 1.5 KiB in each of them 12 MiB. A shard fills them in a few
@@ -271,7 +271,7 @@ impl Reading {
     }
 
     /// What is known of a closed second.
-    pub fn known(&self, second: i64, has_samples: bool) -> Known {
+    pub fn known(&self, second: i64, has_samples: bool) -> SecondState {
         self.board.known(self.id, second, has_samples)
     }
 }

@@ -12,7 +12,7 @@ const NAP: Duration = Duration::from_millis(100);
 /// The server ends, and the work with it.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the server is ending")]
-pub struct Ended;
+pub struct ServerEnding;
 
 /// Waits so that no more than `rate` bytes a second are spent.
 pub struct Pacer {
@@ -31,7 +31,7 @@ impl Pacer {
     }
 
     /// Spends `bytes` and waits until they are paid for.
-    pub fn spend(&mut self, bytes: u64) -> Result<(), Ended> {
+    pub fn spend(&mut self, bytes: u64) -> Result<(), ServerEnding> {
         // ORDERING: Relaxed; a number by itself.
         let rate = self.rate.load(Ordering::Relaxed);
         let now = self.clock.now();
@@ -40,7 +40,7 @@ impl Pacer {
         loop {
             // ORDERING: Relaxed; the flag guards no other memory.
             if self.ending.load(Ordering::Relaxed) {
-                return Err(Ended);
+                return Err(ServerEnding);
             }
             let left = Duration::from_nanos(self.paid_ns.saturating_sub(self.clock.now()));
             // Less than a millisecond is paid with the next bytes: a sleep would take longer than it.

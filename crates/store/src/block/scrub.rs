@@ -14,13 +14,13 @@ use crate::block::{Block, series};
 use crate::bytes::Broken;
 
 /// A look at one block.
-struct Look<'a> {
+struct BlockScrub<'a> {
     file: &'a dyn DiskFile,
     findings: Vec<Finding>,
     pace: &'a mut dyn FnMut(u64) -> Result<(), DiskError>,
 }
 
-impl Look<'_> {
+impl BlockScrub<'_> {
     /// Looks at a piece in every copy; gives its good bytes, if a copy has them.
     fn at(
         &mut self,
@@ -34,7 +34,7 @@ impl Look<'_> {
         Ok(piece.bytes)
     }
 
-    /// As [`Look::at`], of a piece that is at `twin` too: each heals the other.
+    /// As [`BlockScrub::at`], of a piece that is at `twin` too: each heals the other.
     fn twice(
         &mut self,
         place: Range<u64>,
@@ -122,7 +122,7 @@ pub(crate) fn scrub_block(
     pace: &mut dyn FnMut(u64) -> Result<(), DiskError>,
 ) -> Result<Vec<Finding>, Error> {
     let file = disk.open_read(path)?;
-    let mut look = Look { file: &*file, findings: scrub_presence(disk, &*file, path, None)?, pace };
+    let mut look = BlockScrub { file: &*file, findings: scrub_presence(disk, &*file, path, None)?, pace };
     if !look.frame(bytes, path)? {
         return Ok(look.findings);
     }

@@ -132,7 +132,7 @@ pub(crate) enum Give {
 
 /// A part of an answer.
 pub(crate) struct Page {
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<HeadAnswer>,
     /// Of how many series of each kind this is.
     pub(crate) kinds: [usize; Kind::COUNT],
     /// Where the next one begins.
@@ -140,7 +140,7 @@ pub(crate) struct Page {
 }
 
 /// One series of an answer: parts in the order of their arrival.
-pub(crate) struct Found {
+pub(crate) struct HeadAnswer {
     owned: Arc<Owned>,
     sources: Vec<Parts>,
 }
@@ -264,7 +264,7 @@ impl Head {
                 Give::Definitions => Vec::new(),
                 Give::Samples => self.parts(*index, *range, *flushed).collect(),
             };
-            page.found.push(Found { owned: Arc::clone(&series.owned), sources });
+            page.found.push(HeadAnswer { owned: Arc::clone(&series.owned), sources });
         }
         page.next = (end < candidates.len()).then_some(Cursor { candidates: Some(candidates), at: end });
         page
@@ -626,7 +626,7 @@ fn blank(def: &SeriesDef) -> SeriesData {
     }
 }
 
-impl Found {
+impl HeadAnswer {
     /// What it is.
     pub(crate) fn def(&self) -> &SeriesDef {
         &self.owned.def

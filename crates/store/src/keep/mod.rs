@@ -26,7 +26,7 @@ use crate::ingest::stats::{Counter, Stats};
 use crate::ingest::{Clock, FlushWish, Observer, Options};
 use crate::keep::compact::{Pieces, Rules, Source};
 use crate::keep::drop::Bounds;
-use crate::keep::rollup::{Due, Known, Made};
+use crate::keep::rollup::{ManifestRollups, RollupKey, RollupMemory};
 use crate::ledger::Ledger;
 use crate::retention::{Oldest, Retention};
 use crate::retention_clock::{NOTABLE_MS, RetentionClock};
@@ -70,7 +70,7 @@ pub(crate) struct Maintainer {
     is_doubted: bool,
     /// Blocks of jobs that failed.
     left_alone: HashSet<BlockId>,
-    known: Known,
+    known: RollupMemory,
     /// When what failed is tried again, on the wall's clock.
     try_again_ns: i64,
 }
@@ -82,7 +82,7 @@ type JobResult = Result<(), Error>;
 enum Job {
     Cut(BlockMeta),
     Erase(BlockMeta),
-    RollUp(Due),
+    RollUp(RollupKey),
     Drop(drop::Job),
     Compact(compact::Job),
     /// Texts of a block that is old are packed harder.
@@ -116,7 +116,7 @@ impl Maintainer {
             observer: options.observer.clone(),
             is_doubted: false,
             left_alone: HashSet::new(),
-            known: Known::default(),
+            known: RollupMemory::default(),
             try_again_ns: i64::MAX,
         }
     }
@@ -225,7 +225,7 @@ impl Maintainer {
             return Some(Job::Forget);
         }
         let bounds = self.bounds();
-        let made = Made::of(manifest, (&self.rollups, self.ladder), bounds);
+        let made = ManifestRollups::of(manifest, (&self.rollups, self.ladder), bounds);
         if let Some(due) = made.due(&self.rollups, (wall_ms, closed_ms), &self.known) {
             return Some(Job::RollUp(due));
         }
@@ -357,7 +357,7 @@ impl Maintainer {
             self.flusher.ring(Some(answer));
             flushed.recv().map_err(|_| Error::Ending)??;
             view = self.ledger.view();
-            let made = Made::of(&view.manifest, (&self.rollups, self.ladder), self.bounds());
+            let made = ManifestRollups::of(&view.manifest, (&self.rollups, self.ladder), self.bounds());
             let mut going = view.manifest.blocks.iter().filter(|meta| job.takes(meta));
             if job.classes.holds(Class::Numbers) && !going.all(|meta| made.holds(meta, &self.known)) {
                 return Ok(());
@@ -400,7 +400,7 @@ impl Maintainer {
     }
 
     /// Makes a rollup, or makes it again.
-    fn roll_up(&mut self, view: &View, due: &Due) -> JobResult {
+    fn roll_up(&mut self, view: &View, due: &RollupKey) -> JobResult {
         let (tenant, resolution_ms, window) = due;
         let finer = rollup::finer_than(&self.rollups, *resolution_ms);
         let horizon = view.manifest.horizon(tenant, finer).clamp(window.start_ms, window.end_ms());

@@ -16,7 +16,7 @@ use crate::manifest::Manifest;
 use crate::window::{Ladder, Window};
 
 /// A rollup: whose, how coarse, which window.
-pub(crate) type Due = (Tenant, u32, Window);
+pub(crate) type RollupKey = (Tenant, u32, Window);
 
 /// Tries of a rollup after which nobody waits for it any more: a day of tries, ten minutes apart.
 const TRIES_MAX: u32 = 144;
@@ -28,35 +28,35 @@ pub(crate) const REST_MS: i64 = 3_600_000;
 /// What is known of rollups that are no block: those that came out empty, with the generation that they saw, and those
 /// that failed, with how often.
 #[derive(Default)]
-pub(crate) struct Known {
-    pub(crate) empty: HashMap<Due, u64>,
-    failed: HashMap<Due, u32>,
-    /// Those that failed and are left alone until [`Known::try_again`].
-    waiting: HashSet<Due>,
+pub(crate) struct RollupMemory {
+    pub(crate) empty: HashMap<RollupKey, u64>,
+    failed: HashMap<RollupKey, u32>,
+    /// Those that failed and are left alone until [`RollupMemory::try_again`].
+    waiting: HashSet<RollupKey>,
     /// Those that were made again, and up to when they rest, by the wall's clock.
-    resting: HashMap<Due, i64>,
+    resting: HashMap<RollupKey, i64>,
 }
 
-impl Known {
+impl RollupMemory {
     /// A rollup was made.
-    pub(crate) fn made(&mut self, due: &Due) {
+    pub(crate) fn made(&mut self, due: &RollupKey) {
         self.failed.remove(due);
     }
 
     /// A rollup that there was already was made anew.
-    pub(crate) fn made_again(&mut self, due: &Due, wall_ms: i64) {
+    pub(crate) fn made_again(&mut self, due: &RollupKey, wall_ms: i64) {
         self.resting.retain(|_, until_ms| *until_ms > wall_ms);
         self.resting.insert(due.clone(), (wall_ms.div_euclid(REST_MS) + 1) * REST_MS);
     }
 
     /// A clock that was set back lets a rollup rest no longer than from now on.
-    fn rests(&self, due: &Due, wall_ms: i64) -> bool {
+    fn rests(&self, due: &RollupKey, wall_ms: i64) -> bool {
         let rests = |until_ms: &i64| wall_ms < *until_ms && until_ms.saturating_sub(wall_ms) <= REST_MS;
         self.resting.get(due).is_some_and(rests)
     }
 
     /// A rollup could not be made.
-    pub(crate) fn fail(&mut self, due: Due) {
+    pub(crate) fn fail(&mut self, due: RollupKey) {
         *self.failed.entry(due.clone()).or_default() += 1;
         self.waiting.insert(due);
     }
@@ -67,7 +67,7 @@ impl Known {
     }
 
     /// Whether a rollup failed so often that it will never be.
-    fn is_given_up(&self, due: &Due) -> bool {
+    fn is_given_up(&self, due: &RollupKey) -> bool {
         self.failed.get(due).is_some_and(|tries| *tries >= TRIES_MAX)
     }
 }
@@ -98,14 +98,14 @@ fn parts(window: Window, length_ms: i64) -> impl Iterator<Item = Window> {
 }
 
 /// The rollups that a manifest has.
-pub(crate) struct Made<'a> {
+pub(crate) struct ManifestRollups<'a> {
     manifest: &'a Manifest,
     bounds: Bounds<'a>,
     /// By the resolution that they are made of: their own, their shortest window, and those that there are.
     of: HashMap<u32, (u32, i64, ByWindow<'a>)>,
 }
 
-impl<'a> Made<'a> {
+impl<'a> ManifestRollups<'a> {
     /// `bounds` are what retention keeps now.
     pub(crate) fn of(manifest: &'a Manifest, (rollups, ladder): (&[u32], Ladder), bounds: Bounds<'a>) -> Self {
         let of = rollups.iter().map(|coarser| {
@@ -132,8 +132,8 @@ impl<'a> Made<'a> {
         finer: &BlockMeta,
         (resolution_ms, window): (u32, Window),
         made: &ByWindow<'_>,
-        known: &Known,
-    ) -> Option<Due> {
+        known: &RollupMemory,
+    ) -> Option<RollupKey> {
         let due = match made.get(&(&finer.tenant, window)) {
             Some((rolled, _)) if finer.arrived <= *rolled => return None,
             Some((_, own)) => (finer.tenant.clone(), resolution_ms, *own),
@@ -150,7 +150,12 @@ impl<'a> Made<'a> {
     }
 
     /// What is to be made first, at `wall_ms` with windows that ended by `closed_ms` closed.
-    pub(crate) fn due(&self, rollups: &[u32], (wall_ms, closed_ms): (i64, i64), known: &Known) -> Option<Due> {
+    pub(crate) fn due(
+        &self,
+        rollups: &[u32],
+        (wall_ms, closed_ms): (i64, i64),
+        known: &RollupMemory,
+    ) -> Option<RollupKey> {
         rollups.iter().find_map(|resolution| {
             let finer = finer_than(rollups, *resolution);
             let (_, length, made) = &self.of[&finer];
@@ -163,25 +168,25 @@ impl<'a> Made<'a> {
                     .filter_map(|window| self.needs(meta, (*resolution, window), made, known))
             });
             // One that is made of a rollup which itself is to be made would pass for what holds all that there is.
-            let is_whole = |(tenant, _, window): &Due| finer == 0 || self.reaches(tenant, *window, finer, known);
+            let is_whole = |(tenant, _, window): &RollupKey| finer == 0 || self.reaches(tenant, *window, finer, known);
             missing.find(|due| !known.waiting.contains(due) && !known.rests(due, wall_ms) && is_whole(due))
         })
     }
 
     /// Whether the next coarser rollup holds what is in a block, or never will.
-    pub(crate) fn holds(&self, meta: &BlockMeta, known: &Known) -> bool {
+    pub(crate) fn holds(&self, meta: &BlockMeta, known: &RollupMemory) -> bool {
         self.holds_within(meta, meta.window, known)
     }
 
     /// Whether the rollups up to the one to `resolution_ms` hold what they are made of inside `window`, or never will.
-    pub(crate) fn reaches(&self, tenant: &Tenant, window: Window, resolution_ms: u32, known: &Known) -> bool {
+    pub(crate) fn reaches(&self, tenant: &Tenant, window: Window, resolution_ms: u32, known: &RollupMemory) -> bool {
         let of = |meta: &&BlockMeta| {
             meta.resolution_ms < resolution_ms && meta.tenant == *tenant && meta.window.meets(&window)
         };
         self.manifest.blocks.iter().filter(of).all(|meta| self.holds_within(meta, window, known))
     }
 
-    fn holds_within(&self, meta: &BlockMeta, within: Window, known: &Known) -> bool {
+    fn holds_within(&self, meta: &BlockMeta, within: Window, known: &RollupMemory) -> bool {
         let Some((coarser, length, made)) = self.of.get(&meta.resolution_ms) else { return true };
         let horizon = self.manifest.horizon(&meta.tenant, meta.resolution_ms);
         parts(meta.window, *length)

@@ -8,7 +8,7 @@ use ogive_model::{SeriesId, SourceId};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::sources::Sources;
-use super::wait::Waiting;
+use super::wait::WaitInProgress;
 use super::{Counts, Item, Options, Shard, Sink, WIDTH_NS, Wait};
 
 /// Messages that a worker takes from one ring before it looks at the next one.
@@ -190,7 +190,7 @@ impl Feeder {
     }
 
     fn push(&mut self, shard: usize, message: Message, waits: bool) -> bool {
-        let mut waiting = Waiting::new(self.wait);
+        let mut waiting = WaitInProgress::new(self.wait);
         let mut message = message;
         loop {
             match self.rings[shard].push(message) {
@@ -260,7 +260,7 @@ impl<S: Sink> Worker<S> {
 
     /// Takes turns until every feeder is gone and its ring is empty; gives back what the shard counted, and the sink.
     pub fn run(mut self) -> (Counts, S) {
-        let mut waiting = Waiting::new(self.wait);
+        let mut waiting = WaitInProgress::new(self.wait);
         loop {
             if self.turn() > 0 {
                 waiting.done();

@@ -90,12 +90,12 @@ const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// A wait that goes on.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitInProgress {
     wait: Wait,
     looks: u32,
 }
 
-impl Waiting {
+impl WaitInProgress {
     pub(crate) const fn new(wait: Wait) -> Self {
         Self { wait, looks: 0 }
     }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_hybrid_wait_goes_through_its_ways_and_begins_anew() {
-        let mut waiting = Waiting::new(Wait::Hybrid(Hybrid { spins: 3, yields: 2, park_us: 1 }));
+        let mut waiting = WaitInProgress::new(Wait::Hybrid(Hybrid { spins: 3, yields: 2, park_us: 1 }));
         (0..100).for_each(|_| waiting.pause());
         assert_eq!(waiting.looks, 100);
         waiting.done();

@@ -38,14 +38,14 @@ struct PacketKey {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingDatagram {
     key: PacketKey,
     pieces: Vec<Piece>,
     /// Known once the last piece is there.
     total: Option<usize>,
 }
 
-impl Waiting {
+impl PendingDatagram {
     fn is_whole(&self) -> bool {
         let bytes: usize = self.pieces.iter().map(|piece| piece.bytes.len()).sum();
         self.total == Some(bytes)
@@ -55,7 +55,7 @@ impl Waiting {
 /// Packets that wait for fragments.
 #[derive(Debug, Default)]
 pub struct Fragments {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingDatagram>,
     dropped: u64,
 }
 
@@ -105,7 +105,7 @@ impl Fragments {
             self.waiting.pop_front();
             self.dropped += 1;
         }
-        self.waiting.push_back(Waiting { key, pieces: Vec::new(), total: None });
+        self.waiting.push_back(PendingDatagram { key, pieces: Vec::new(), total: None });
         self.waiting.len() - 1
     }
 

@@ -53,7 +53,7 @@ fn id(kind: u64, channel: u16, number: u64) -> u64 {
 
 /// What passes on a side.
 #[derive(Debug, Default)]
-struct Way {
+struct Direction {
     kind: u8,
     channel: u16,
     payload: u64,
@@ -86,7 +86,7 @@ struct Channel {
 #[derive(Debug, Default)]
 struct Amqp {
     begun: bool,
-    ways: [Way; 2],
+    ways: [Direction; 2],
     channels: HashMap<u16, Channel>,
     /// Consumers whose messages need no acknowledgement, by channel and tag.
     no_ack: HashSet<(u16, u64)>,
@@ -159,7 +159,7 @@ impl Frames for Amqp {
 
     fn lost(&mut self, side: Side, exchanges: &mut Exchanges) {
         self.begun = true;
-        self.ways[side.index()] = Way::default();
+        self.ways[side.index()] = Direction::default();
         for channel in self.channels.values_mut() {
             channel.content[side.index()] = None;
             channel.is_known &= side == Side::Server;

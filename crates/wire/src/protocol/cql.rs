@@ -32,7 +32,7 @@ const PREPARED: usize = 512;
 
 /// Where a side stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SideState {
     /// Messages follow each other.
     Plain,
     /// At the header of a segment.
@@ -54,8 +54,8 @@ enum Passing {
 }
 
 #[derive(Debug)]
-struct Way {
-    place: Place,
+struct Direction {
+    place: SideState,
     passing: Passing,
     /// The message that passes, and how much of it is still to come.
     stream: Option<u16>,
@@ -63,15 +63,15 @@ struct Way {
     span: Span,
 }
 
-impl Way {
+impl Direction {
     fn new() -> Self {
-        Self { place: Place::Plain, passing: Passing::Frame, stream: None, left: 0, span: Span::default() }
+        Self { place: SideState::Plain, passing: Passing::Frame, stream: None, left: 0, span: Span::default() }
     }
 }
 
 #[derive(Debug)]
 struct Cql {
-    ways: [Way; 2],
+    ways: [Direction; 2],
     /// A place was lost: what follows may be segments.
     unsure: bool,
     prepared: HashMap<u64, Box<str>>,
@@ -79,7 +79,7 @@ struct Cql {
 
 impl Default for Cql {
     fn default() -> Self {
-        Self { ways: [Way::new(), Way::new()], unsure: false, prepared: HashMap::new() }
+        Self { ways: [Direction::new(), Direction::new()], unsure: false, prepared: HashMap::new() }
     }
 }
 
@@ -88,33 +88,33 @@ impl Frames for Cql {
 
     fn head(&mut self, side: Side, view: &[u8]) -> Head {
         let way = &mut self.ways[side.index()];
-        if self.unsure && way.place == Place::Plain && !message::is_version(side, view[0]) {
-            way.place = Place::Segment;
+        if self.unsure && way.place == SideState::Plain && !message::is_version(side, view[0]) {
+            way.place = SideState::Segment;
         }
         match way.place {
-            Place::Segment if view.len() < message::SEGMENT => Head::Need(message::SEGMENT),
-            Place::Segment if message::segment(view).is_none() => Head::Lost,
-            Place::Segment => Head::Frame { length: message::SEGMENT as u64, inspect: message::SEGMENT },
-            Place::Checksum => Head::Frame { length: 4, inspect: 0 },
-            Place::Payload(rest) if way.left > 0 => Head::Frame { length: way.left.min(rest), inspect: 0 },
-            Place::Payload(rest) => message(side, view, rest),
-            Place::Plain => message(side, view, u64::MAX),
+            SideState::Segment if view.len() < message::SEGMENT => Head::Need(message::SEGMENT),
+            SideState::Segment if message::segment(view).is_none() => Head::Lost,
+            SideState::Segment => Head::Frame { length: message::SEGMENT as u64, inspect: message::SEGMENT },
+            SideState::Checksum => Head::Frame { length: 4, inspect: 0 },
+            SideState::Payload(rest) if way.left > 0 => Head::Frame { length: way.left.min(rest), inspect: 0 },
+            SideState::Payload(rest) => message(side, view, rest),
+            SideState::Plain => message(side, view, u64::MAX),
         }
     }
 
     fn begin(&mut self, side: Side, bytes: &[u8], length: u64, cx: &mut Context<'_>) -> Result<(), Stop> {
         let place = self.ways[side.index()].place;
         match place {
-            Place::Segment => {
+            SideState::Segment => {
                 let payload = message::segment(bytes).ok_or(Stop::Lost)?;
                 let way = &mut self.ways[side.index()];
-                (way.passing, way.place) = (Passing::Frame, Place::Payload(payload));
+                (way.passing, way.place) = (Passing::Frame, SideState::Payload(payload));
             }
-            Place::Checksum => {
+            SideState::Checksum => {
                 let way = &mut self.ways[side.index()];
-                (way.passing, way.place) = (Passing::Frame, Place::Segment);
+                (way.passing, way.place) = (Passing::Frame, SideState::Segment);
             }
-            Place::Plain | Place::Payload(_) => {
+            SideState::Plain | SideState::Payload(_) => {
                 if self.ways[side.index()].left == 0 {
                     self.open(side, bytes, cx)?;
                 }
@@ -130,7 +130,7 @@ impl Frames for Cql {
         if let Passing::Piece(length) = way.passing {
             way.span.add(span);
             way.left = way.left.checked_sub(length).ok_or(Stop::Lost)?;
-            if let Place::Payload(rest) = &mut way.place {
+            if let SideState::Payload(rest) = &mut way.place {
                 *rest = rest.checked_sub(length).ok_or(Stop::Lost)?;
             }
             if way.left == 0 {
@@ -138,8 +138,8 @@ impl Frames for Cql {
             }
         }
         let way = &mut self.ways[side.index()];
-        if way.place == Place::Payload(0) {
-            way.place = Place::Checksum;
+        if way.place == SideState::Payload(0) {
+            way.place = SideState::Checksum;
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl Frames for Cql {
     }
 
     fn lost(&mut self, side: Side, exchanges: &mut Exchanges) {
-        let way = std::mem::replace(&mut self.ways[side.index()], Way::new());
+        let way = std::mem::replace(&mut self.ways[side.index()], Direction::new());
         if let Some(stream) = way.stream {
             exchanges.discard(stream.into(), Reason::Gap);
         }
@@ -251,7 +251,7 @@ impl Cql {
                 return Err(Stop::Opaque);
             }
             for way in &mut self.ways {
-                way.place = Place::Segment;
+                way.place = SideState::Segment;
             }
         }
         Ok(())

@@ -57,14 +57,14 @@ struct Block {
 
 /// One direction.
 #[derive(Debug)]
-struct Way {
+struct Direction {
     hpack: Hpack,
     block: Option<Block>,
     /// The frame that passes.
     frame: Option<Frame>,
 }
 
-impl Default for Way {
+impl Default for Direction {
     fn default() -> Self {
         Self { hpack: Hpack::new(), block: None, frame: None }
     }
@@ -74,7 +74,7 @@ impl Default for Way {
 struct Http2 {
     /// The client's preface has passed.
     begun: bool,
-    ways: [Way; 2],
+    ways: [Direction; 2],
     /// The highest stream that the client opened.
     newest: u32,
     /// Streams that the client reset, oldest first: the server may have answered before it knew.
@@ -204,7 +204,7 @@ impl Frames for Http2 {
     }
 }
 
-impl Way {
+impl Direction {
     /// Adds a frame's part of a header block.
     fn add(&mut self, frame: &Frame, payload: &[u8]) {
         let block = self.block.get_or_insert_with(|| Block {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ogive_probe::{Clock, pin_to_cpu};
 
-use ogive_observe::clock::read::{Read, Visit};
+use ogive_observe::clock::read::{TimeSource, Visit};
 
 /// Turns between looks at the time.
 const TURNS: u64 = 64;
@@ -33,7 +33,7 @@ pub(super) struct Handoffs {
 }
 
 /// Hands readings of `read` between two CPUs for `budget`.
-pub(super) fn between(cpus: (usize, usize), read: Read, clock: Clock, budget: Duration) -> Handoffs {
+pub(super) fn between(cpus: (usize, usize), read: TimeSource, clock: Clock, budget: Duration) -> Handoffs {
     let [first, second] = read.visit(clock, Game { cpus, clock, budget });
     let ns = |units: u64| read.ns(clock, units);
     let offset_ns = match (first.least, second.least, first.bound && second.bound) {
@@ -162,7 +162,7 @@ mod tests {
     fn an_ordered_clock_hands_over_in_order() {
         let cpus = allowed_cpus();
         let pair = (cpus[0], *cpus.last().unwrap());
-        let found = between(pair, Read::Now, Clock::global(), Duration::from_millis(30));
+        let found = between(pair, TimeSource::Now, Clock::global(), Duration::from_millis(30));
         assert!(found.count > 0, "{found:?}");
         assert_eq!((found.backward, found.worst_ns), (0, 0), "{found:?}");
     }

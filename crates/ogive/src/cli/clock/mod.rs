@@ -23,7 +23,7 @@ use handoff::Handoffs;
 use kernel::Directory;
 use ogive_observe::clock::Figures;
 use ogive_observe::clock::cost::{Effort, measure};
-use ogive_observe::clock::read::Read;
+use ogive_observe::clock::read::TimeSource;
 use settled::settled;
 use trust::Evidence;
 
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &ClockCommand, terminal: &Terminal) -> anyhow::Result
 
 fn show(options: &ClockCommand, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let clock = settled(&options.directory);
-    let costs = measure(clock, &Read::COSTS, Effort::FULL);
+    let costs = measure(clock, &TimeSource::COSTS, Effort::FULL);
     let cpus = allowed_cpus();
     let handoffs = compare(&cpus, clock);
     let figures = Figures::now(clock, options.directory.ask());
@@ -84,5 +84,5 @@ fn show(options: &ClockCommand, terminal: &Terminal) -> anyhow::Result<ExitCode>
 /// Hands ordered readings between the first CPU and the others.
 fn compare(cpus: &[usize], clock: Clock) -> Vec<Handoffs> {
     let pairs = handoff::pairs(cpus, PAIRS_MAX);
-    pairs.into_iter().map(|pair| handoff::between(pair, Read::TicksOrdered, clock, PAIR_BUDGET)).collect()
+    pairs.into_iter().map(|pair| handoff::between(pair, TimeSource::TicksOrdered, clock, PAIR_BUDGET)).collect()
 }

@@ -102,7 +102,7 @@ impl Level {
 
 /// Where a row lies on the real axis.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Place {
+enum RowPosition {
     /// Below zero; the key is the row away from zero, negated so that places ascend.
     Negative(i32),
     Zero,
@@ -112,7 +112,7 @@ enum Place {
 /// One line of the picture: a row with its count, or rows left out because they are empty.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Line {
-    Row(Place, f64),
+    Row(RowPosition, f64),
     Gap,
 }
 
@@ -152,8 +152,8 @@ impl Line {
     /// The row away from zero.
     const fn row(self) -> Option<i32> {
         match self {
-            Self::Row(Place::Positive(row), _) => Some(row),
-            Self::Row(Place::Negative(row), _) => Some(-row),
+            Self::Row(RowPosition::Positive(row), _) => Some(row),
+            Self::Row(RowPosition::Negative(row), _) => Some(-row),
             _ => None,
         }
     }
@@ -163,27 +163,27 @@ impl Line {
 fn lines<C: Count>(histogram: &Histogram<C>, level: &Level) -> Vec<Line> {
     assert_eq!(histogram.scheme, Scheme::LogLinear10, "only decimal log-linear bins fold into these rows");
     let row = |index: i32| level.row((index % 90 + 10) as u8, index / 90 - 128);
-    let mut places: BTreeMap<Place, f64> = BTreeMap::new();
+    let mut places: BTreeMap<RowPosition, f64> = BTreeMap::new();
     let mut add = |place, count: C| {
         if count > C::ZERO {
             *places.entry(place).or_default() += count.to_f64();
         }
     };
-    histogram.negative.iter().for_each(|(index, count)| add(Place::Negative(-row(index)), count));
-    histogram.positive.iter().for_each(|(index, count)| add(Place::Positive(row(index)), count));
-    add(Place::Zero, histogram.zero);
+    histogram.negative.iter().for_each(|(index, count)| add(RowPosition::Negative(-row(index)), count));
+    histogram.positive.iter().for_each(|(index, count)| add(RowPosition::Positive(row(index)), count));
+    add(RowPosition::Zero, histogram.zero);
     let mut out = Vec::new();
-    let mut before: Option<Place> = None;
+    let mut before: Option<RowPosition> = None;
     for (place, count) in places {
         let empty = match (before, place) {
-            (Some(Place::Negative(from)), Place::Negative(to)) => Some(from + 1..to).map(|r| (r, true)),
-            (Some(Place::Positive(from)), Place::Positive(to)) => Some(from + 1..to).map(|r| (r, false)),
+            (Some(RowPosition::Negative(from)), RowPosition::Negative(to)) => Some(from + 1..to).map(|r| (r, true)),
+            (Some(RowPosition::Positive(from)), RowPosition::Positive(to)) => Some(from + 1..to).map(|r| (r, false)),
             _ => None,
         };
         match empty {
             Some((rows, _)) if rows.len() > 3 => out.push(Line::Gap),
-            Some((rows, true)) => out.extend(rows.map(|row| Line::Row(Place::Negative(row), 0.0))),
-            Some((rows, false)) => out.extend(rows.map(|row| Line::Row(Place::Positive(row), 0.0))),
+            Some((rows, true)) => out.extend(rows.map(|row| Line::Row(RowPosition::Negative(row), 0.0))),
+            Some((rows, false)) => out.extend(rows.map(|row| Line::Row(RowPosition::Positive(row), 0.0))),
             None => {}
         }
         out.push(Line::Row(place, count));
@@ -208,21 +208,21 @@ impl Texts {
         };
         // The left edge and the right one, so that a mark finds the row it lies in.
         let (lo, hi) = match place {
-            Place::Negative(row) => (-level.edge(-row + 1), -level.edge(-row)),
-            Place::Zero => (0.0, 0.0),
-            Place::Positive(row) => (level.edge(row), level.edge(row + 1)),
+            RowPosition::Negative(row) => (-level.edge(-row + 1), -level.edge(-row)),
+            RowPosition::Zero => (0.0, 0.0),
+            RowPosition::Positive(row) => (level.edge(row), level.edge(row + 1)),
         };
         let inside = |value: f64| match place {
-            Place::Negative(_) => lo < value && value <= hi,
-            Place::Zero => value.abs() < 1e-128,
-            Place::Positive(_) => lo <= value && value < hi,
+            RowPosition::Negative(_) => lo < value && value <= hi,
+            RowPosition::Zero => value.abs() < 1e-128,
+            RowPosition::Positive(_) => lo <= value && value < hi,
         };
         let names: Vec<&str> = marks.iter().filter(|mark| inside(mark.1)).map(|mark| &*mark.0).collect();
         let arrow = if style.ascii { "<" } else { "◂" };
         let mark = if names.is_empty() { String::new() } else { format!(" {arrow} {}", names.join(" ")) };
         let share = format!("{:.2}%", count / total * 100.0);
         // A row is called by its edge nearer zero, as a bin is.
-        let label = human(if matches!(place, Place::Negative(_)) { hi } else { lo }, &style.unit);
+        let label = human(if matches!(place, RowPosition::Negative(_)) { hi } else { lo }, &style.unit);
         let label = if style.ascii { label.replace('µ', "u") } else { label };
         // Rates count in fractions.
         let whole = count.fract() == 0.0 && count < 9e15;

@@ -60,7 +60,7 @@ fn populated(bins: &ogive_hist::Bins<f64>) -> bool {
 
 /// One populated bin whose bounds are not looked up yet: most walks need the bounds of one bin only.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct BinPosition {
     /// Samples in it.
     pub(crate) count: f64,
     side: Side,
@@ -74,7 +74,7 @@ enum Side {
     Positive,
 }
 
-impl Place {
+impl BinPosition {
     /// The bin with its bounds. One that reaches into the zero bin ends where that begins.
     pub(crate) fn bucket(self, histogram: &Hist) -> Bucket {
         let threshold = histogram.zero_threshold;
@@ -94,10 +94,10 @@ impl Place {
 }
 
 /// All populated bins in ascending order on the real axis.
-pub(crate) fn places(histogram: &Hist) -> impl DoubleEndedIterator<Item = Place> + '_ {
-    let place = |side: Side| move |(index, count): (i32, f64)| Place { count, side, index };
+pub(crate) fn places(histogram: &Hist) -> impl DoubleEndedIterator<Item = BinPosition> + '_ {
+    let place = |side: Side| move |(index, count): (i32, f64)| BinPosition { count, side, index };
     let below = histogram.negative.iter().rev().map(place(Side::Negative));
-    let middle = std::iter::once(Place { count: histogram.zero, side: Side::Zero, index: 0 });
+    let middle = std::iter::once(BinPosition { count: histogram.zero, side: Side::Zero, index: 0 });
     let above = histogram.positive.iter().map(place(Side::Positive));
     below.chain(middle).chain(above).filter(|place| place.count != 0.0)
 }

@@ -5,7 +5,7 @@
 //! Where the least and the greatest sample are known, no answer lies beyond them.
 //! Samples that are not a number are in `count` but in no bin; a histogram that has some has a NaN sum.
 
-use super::buckets::{self, Place};
+use super::buckets::{self, BinPosition};
 use super::{Bucket, Hist, is_custom};
 use crate::eval::kernel::kahan_add;
 
@@ -59,7 +59,7 @@ pub(crate) fn quantile(q: f64, histogram: &Hist) -> (f64, NanNote) {
 }
 
 /// The bin in which the running count reaches `rank` (else the last), and that count.
-fn reach(walk: impl Iterator<Item = Place>, rank: f64) -> (Option<Place>, f64) {
+fn reach(walk: impl Iterator<Item = BinPosition>, rank: f64) -> (Option<BinPosition>, f64) {
     let mut seen = 0.0;
     let mut last = None;
     for place in walk {

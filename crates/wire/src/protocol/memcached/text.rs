@@ -91,7 +91,7 @@ const ANSWERS: [&[u8]; 26] = [
 
 /// Where a side stands.
 #[derive(Debug, Clone, Copy, Default)]
-enum Place {
+enum SideState {
     /// At the beginning of a line that begins a message, or goes on with one.
     #[default]
     Line,
@@ -103,7 +103,7 @@ enum Place {
 
 #[derive(Debug, Default)]
 pub(super) struct Text {
-    sides: [Place; 2],
+    sides: [SideState; 2],
     /// Where the answer began that goes on with the next line.
     answer: Option<Mark>,
 }
@@ -111,15 +111,15 @@ pub(super) struct Text {
 impl Text {
     pub(super) fn step(&mut self, side: Side, view: &[u8], cx: &mut Context<'_>) -> Step {
         match std::mem::take(&mut self.sides[side.index()]) {
-            Place::Request(mark, is_answered) => {
+            SideState::Request(mark, is_answered) => {
                 finish_request(mark, is_answered, cx);
                 return Step::Take(0);
             }
-            Place::Answer(mark, ends) => {
+            SideState::Answer(mark, ends) => {
                 self.answer = if ends { None } else { Some(mark) };
                 return if ends && !finish_answer(mark, cx) { Step::Lost } else { Step::Take(0) };
             }
-            Place::Line => {}
+            SideState::Line => {}
         }
         let Some(length) = line_len(view) else { return Step::Need(view.len() + 1) };
         let line = trim_end(&view[..length]);
@@ -131,7 +131,7 @@ impl Text {
     }
 
     pub(super) fn closed(&mut self, side: Side, cx: &mut Context<'_>) {
-        if let (Side::Client, Place::Request(mark, _)) = (side, self.sides[0]) {
+        if let (Side::Client, SideState::Request(mark, _)) = (side, self.sides[0]) {
             let span = cx.since(mark);
             if let Some(exchange) = cx.exchanges.newest_mut().filter(|exchange| !exchange.request_done) {
                 exchange.request = span;
@@ -156,7 +156,7 @@ impl Text {
             b"watch" => return Some(Step::Opaque),
             _ => None,
         };
-        self.sides[0] = Place::Request(mark, !is_silent);
+        self.sides[0] = SideState::Request(mark, !is_silent);
         let behind = value.filter(|value| *value <= VALUE_MAX).map_or(0, |value| value + 2);
         Some(Step::Skip(length as u64 + behind))
     }
@@ -184,7 +184,7 @@ impl Text {
         if ends {
             set_status(exchange, code);
         }
-        self.sides[1] = Place::Answer(mark, ends);
+        self.sides[1] = SideState::Answer(mark, ends);
         let behind = value.filter(|value| *value <= VALUE_MAX).map_or(0, |value| value + 2);
         Some(Step::Skip(length as u64 + behind))
     }

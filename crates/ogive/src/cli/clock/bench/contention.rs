@@ -16,7 +16,7 @@ use ogive_probe::Clock;
 
 use super::host::CpuTimes;
 use super::progress::Progress;
-use ogive_observe::clock::read::{Read, Visit};
+use ogive_observe::clock::read::{TimeSource, Visit};
 
 /// 10 ms: longer than what a scheduler gives a thread at a time, so that the threads beside it do run in it.
 const SLICE: Duration = Duration::from_millis(10);
@@ -26,7 +26,7 @@ const BLOCK: usize = 512;
 /// What one clock showed beside so many threads.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) read: Read,
+    pub(super) read: TimeSource,
     /// Seconds between two calls.
     pub(super) between: Histogram,
     /// Calls a second of the measuring thread, while it called.
@@ -50,7 +50,7 @@ pub(super) fn steps(seconds: f64) -> usize {
 }
 
 /// Measures every clock of `reads` for `seconds` each, beside `threads` threads.
-pub(super) fn run(clock: Clock, reads: &[Read], threads: usize, seconds: f64, progress: &mut Progress) -> Table {
+pub(super) fn run(clock: Clock, reads: &[TimeSource], threads: usize, seconds: f64, progress: &mut Progress) -> Table {
     let before = CpuTimes::now();
     let mut tallies: Vec<Tally> = reads.iter().map(|_| Tally::default()).collect();
     let (current, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -87,7 +87,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn row(self, read: Read) -> Row {
+    fn row(self, read: TimeSource) -> Row {
         let rate = self.calls as f64 / (self.measured_ns.max(1) as f64 / 1e9);
         Row { read, between: self.recorder.snapshot(), rate, backward: self.backward }
     }
@@ -121,7 +121,7 @@ impl Visit for Hammer<'_> {
 /// The measuring thread, for a slice.
 struct Slice<'a> {
     clock: Clock,
-    read: Read,
+    read: TimeSource,
     tally: &'a mut Tally,
 }
 
@@ -155,20 +155,20 @@ mod tests {
     fn every_difference_is_counted_and_what_goes_back_is_told() {
         let mut tally = Tally::default();
         tally.count(&[10, 20, 15, 15, 45], |units| units);
-        let row = tally.row(Read::Now);
+        let row = tally.row(TimeSource::Now);
         assert_eq!((row.between.count, row.backward), (4, 1));
         assert_eq!(row.between.max, Some(30e-9));
     }
 
     #[test]
     fn all_clocks_are_measured_beside_other_threads() {
-        let reads = Read::all();
+        let reads = TimeSource::all();
         let table = run(Clock::global(), &reads, 2, 0.001, &mut Progress::silent());
         assert_eq!(table.threads, 2);
         assert_eq!(table.rows.iter().map(|row| row.read).collect::<Vec<_>>(), reads);
         for row in table.rows {
             assert!(row.between.count >= BLOCK as u64 && row.rate > 0.0, "{row:?}");
-            if row.read == Read::Now {
+            if row.read == TimeSource::Now {
                 assert_eq!(row.backward, 0, "{row:?}");
             }
         }

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use ogive_hist::{FlatRecorder, Histogram};
 use ogive_probe::Clock;
 
-use ogive_observe::clock::read::{Read, Visit};
+use ogive_observe::clock::read::{TimeSource, Visit};
 
 /// The lengths aimed at, nanoseconds.
 pub(super) const TARGETS_NS: [f64; 3] = [25.0, 100.0, 800.0];
@@ -20,7 +20,7 @@ const SAMPLES: usize = 250;
 /// One clock's idea of a delay.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) read: Read,
+    pub(super) read: TimeSource,
     pub(super) told: Histogram,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Table {
 }
 
 /// Measures a delay of about `target_ns` with each of `reads`.
-pub(super) fn run(clock: Clock, reads: &[Read], target_ns: f64) -> Table {
+pub(super) fn run(clock: Clock, reads: &[TimeSource], target_ns: f64) -> Table {
     let step_ns = (0..9).map(|_| truth(clock, 20_000, 1)).fold(f64::MAX, f64::min) / 20_000.0;
     let steps = (target_ns / step_ns).round().max(1.0) as u32;
     let (mut truths, mut recorders) = (Vec::new(), vec![FlatRecorder::new(); reads.len()]);
@@ -43,7 +43,7 @@ pub(super) fn run(clock: Clock, reads: &[Read], target_ns: f64) -> Table {
         }
     }
     truths.sort_by(f64::total_cmp);
-    let row = |(read, recorder): (&Read, FlatRecorder)| Row { read: *read, told: recorder.snapshot() };
+    let row = |(read, recorder): (&TimeSource, FlatRecorder)| Row { read: *read, told: recorder.snapshot() };
     Table { true_ns: truths[truths.len() / 2], rows: reads.iter().zip(recorders).map(row).collect() }
 }
 
@@ -69,7 +69,7 @@ fn chain(mut value: u64, steps: u32) -> u64 {
 
 struct Samples<'a> {
     clock: Clock,
-    read: Read,
+    read: TimeSource,
     steps: u32,
     recorder: &'a mut FlatRecorder,
 }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_longer_delay_is_longer_as_every_clock_says() {
         let clock = Clock::global();
-        let reads = [Read::TicksOrdered, Read::Now];
+        let reads = [TimeSource::TicksOrdered, TimeSource::Now];
         let [short, long] = [25.0, 20_000.0].map(|target| run(clock, &reads, target));
         assert!(long.true_ns > short.true_ns);
         for (short, long) in short.rows.iter().zip(&long.rows) {

@@ -21,7 +21,7 @@ use super::point::Point;
 use super::settled::settled;
 use crate::cli::exit::EXIT_FINDING;
 use ogive_observe::clock::Figures;
-use ogive_observe::clock::read::Read;
+use ogive_observe::clock::read::TimeSource;
 use progress::Progress;
 
 /// 1,024: more threads than that show the scheduler alone.
@@ -74,20 +74,20 @@ struct Part {
 
 /// All that was measured.
 #[derive(Debug)]
-struct Found {
+struct Measurements {
     figures: Figures,
     cpus: Vec<usize>,
     processor: String,
     load: Option<f64>,
     parts: Vec<Part>,
-    handoffs: Vec<(Read, Handoffs)>,
+    handoffs: Vec<(TimeSource, Handoffs)>,
     delays: Vec<delay::Table>,
 }
 
-impl Found {
+impl Measurements {
     /// An ordered clock of ours went back: between CPUs, or in one thread.
     fn went_back(&self) -> bool {
-        let ordered = |read: Read| matches!(read, Read::Now | Read::TicksOrdered);
+        let ordered = |read: TimeSource| matches!(read, TimeSource::Now | TimeSource::TicksOrdered);
         let alone = self.parts.iter().flat_map(|part| &part.tables).flat_map(|table| &table.rows);
         alone.into_iter().any(|row| ordered(row.read) && row.backward > 0)
             || self.handoffs.iter().any(|(read, found)| ordered(*read) && found.backward > 0)
@@ -113,7 +113,7 @@ pub(crate) fn run(options: &Bench) -> anyhow::Result<ExitCode> {
         delay::run(clock, &handoff_reads, target)
     });
     progress.end();
-    let found = Found {
+    let found = Measurements {
         figures: Figures::now(clock, options.directory.ask()),
         cpus,
         processor: host::processor(),
@@ -131,12 +131,12 @@ pub(crate) fn run(options: &Bench) -> anyhow::Result<ExitCode> {
 }
 
 /// The clocks that see a nanosecond or some; a coarse one has nothing to say of handoffs and short delays.
-fn fine_reads() -> Vec<Read> {
-    Read::all().into_iter().filter(|read| *read != Read::System(SystemClock::MonotonicCoarse)).collect()
+fn fine_reads() -> Vec<TimeSource> {
+    TimeSource::all().into_iter().filter(|read| *read != TimeSource::System(SystemClock::MonotonicCoarse)).collect()
 }
 
 fn part(options: &Bench, source: &str, clock: Clock, progress: &mut Progress) -> Part {
-    let reads = Read::all();
+    let reads = TimeSource::all();
     let measure = |threads: &usize| contention::run(clock, &reads, *threads, options.seconds, progress);
     Part { source: source.to_owned(), tables: options.threads.iter().map(measure).collect(), step_ns: None }
 }
@@ -145,9 +145,9 @@ fn handoffs(
     options: &Bench,
     cpus: &[usize],
     clock: Clock,
-    reads: &[Read],
+    reads: &[TimeSource],
     progress: &mut Progress,
-) -> Vec<(Read, Handoffs)> {
+) -> Vec<(TimeSource, Handoffs)> {
     let [first, .., last] = cpus else { return Vec::new() };
     let budget = Duration::from_secs_f64(options.seconds);
     reads
@@ -164,7 +164,7 @@ fn each_source(options: &Bench, clock: Clock, progress: &mut Progress) -> anyhow
     let kernel = options.directory.ask();
     let switch = Arc::new(Switch::of(&options.directory)?);
     interrupt::restore_on_signal(&switch)?;
-    let each = options.seconds * (options.threads.len() * Read::all().len()) as f64;
+    let each = options.seconds * (options.threads.len() * TimeSource::all().len()) as f64;
     eprintln!(
         "ogive: --sources switches the clock source of this whole machine ({}) for some {:.1} s each, then back to {}; after a kill -9, by hand: {}",
         kernel.available.join(", "),

@@ -6,15 +6,15 @@ use ogive_hist::Histogram;
 use serde_json::{Value, json};
 
 use super::super::trust::time;
-use super::{Found, Part};
+use super::{Measurements, Part};
 use crate::cli::format::{human, thousands};
-use ogive_observe::clock::read::Read;
+use ogive_observe::clock::read::TimeSource;
 
 /// One object: the host, and a list for each section. Numbers are seconds where the key says so.
-pub(super) fn json(found: &Found) -> Value {
+pub(super) fn json(found: &Measurements) -> Value {
     let figures = &found.figures;
     let contention: Vec<Value> = found.parts.iter().flat_map(contention_json).collect();
-    let handoff = |(read, found): &(Read, super::Handoffs)| {
+    let handoff = |(read, found): &(TimeSource, super::Handoffs)| {
         json!({
             "clock": read.key(), "handoffs": found.count, "backward": found.backward,
             "worst_seconds": found.worst_ns as f64 / 1e9, "cpu_offset_seconds": found.offset_ns.map(|ns| ns / 1e9),
@@ -61,7 +61,7 @@ fn quantile(histogram: &Histogram, q: f64) -> Option<f64> {
 }
 
 /// For people.
-pub(super) fn text(found: &Found) -> String {
+pub(super) fn text(found: &Measurements) -> String {
     let figures = &found.figures;
     let load = found.load.map_or("unknown".into(), |load| format!("{load:.2}"));
     let mut out = format!(
@@ -102,7 +102,7 @@ fn contention_text(part: &Part, out: &mut String) {
     }
 }
 
-fn handoffs_text(found: &Found, out: &mut String) {
+fn handoffs_text(found: &Measurements, out: &mut String) {
     let ([first, .., last], false) = (&*found.cpus, found.handoffs.is_empty()) else {
         out.push_str("\nHandoffs between CPUs: this process may run on one CPU alone, so there are none to measure.\n");
         return;
@@ -114,7 +114,7 @@ fn handoffs_text(found: &Found, out: &mut String) {
     for (read, row) in &found.handoffs {
         let percent = row.backward as f64 * 100.0 / row.count.max(1) as f64;
         // Unordered readings are early by more than the CPUs are apart: their least delays show no offset.
-        let ordered = !matches!(read, Read::Ticks | Read::NowUnordered) && row.backward == 0;
+        let ordered = !matches!(read, TimeSource::Ticks | TimeSource::NowUnordered) && row.backward == 0;
         let offset = row.offset_ns.filter(|_| ordered).map_or("-".into(), |ns| time(ns.abs()));
         let (name, count, back) = (read.name(), thousands(row.count), thousands(row.backward));
         writeln!(out, "{name:<26} {count:>11} {back:>10} {percent:>7.2} % {:>9}  {offset}", time(row.worst_ns as f64))
@@ -122,7 +122,7 @@ fn handoffs_text(found: &Found, out: &mut String) {
     }
 }
 
-fn delays_text(found: &Found, out: &mut String) {
+fn delays_text(found: &Measurements, out: &mut String) {
     for table in &found.delays {
         writeln!(out, "\nA delay of {}: what each clock says.", time(table.true_ns)).expect("writes to memory");
         writeln!(out, "{:<26} {:>9} {:>9} {:>9}", "", "least", "p50", "p99").expect("writes to memory");

@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 
 use super::super::point::Steps;
 use super::super::trust::time;
-use super::figures::{Costs, Told};
+use super::figures::{Costs, ReportedFigures};
 use ogive_text::calendar::iso;
 
 /// Something worth a line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
     /// What it is like at the beginning.
-    Start { kernel: String, mode: Mode, figures: Told },
+    Start { kernel: String, mode: Mode, figures: ReportedFigures },
     /// The kernel took another clock source.
     Source {
         names: (String, String),
@@ -31,7 +31,7 @@ pub(super) enum Event {
     /// A publication was late.
     Backstep { total: u64 },
     /// The figures left their noise.
-    Figures(Told),
+    Figures(ReportedFigures),
 }
 
 impl Event {
@@ -130,7 +130,7 @@ impl Event {
     }
 }
 
-fn figures_fields(figures: &Told) -> [(&'static str, Value); 5] {
+fn figures_fields(figures: &ReportedFigures) -> [(&'static str, Value); 5] {
     [
         ("read_now_seconds", seconds(figures.costs.now_ns)),
         ("read_monotonic_seconds", seconds(figures.costs.system_ns)),
@@ -140,7 +140,7 @@ fn figures_fields(figures: &Told) -> [(&'static str, Value); 5] {
     ]
 }
 
-fn figures_text(figures: &Told) -> String {
+fn figures_text(figures: &ReportedFigures) -> String {
     format!(
         "now() {} a read, CLOCK_MONOTONIC {}, error bound {}, {} Hz known to {} ppb",
         time(figures.costs.now_ns),

@@ -22,7 +22,7 @@ pub(super) struct Costs {
 
 /// Figures as they were reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct ReportedFigures {
     pub(super) costs: Costs,
     pub(super) err_ns: f64,
     pub(super) frequency_hz: u64,
@@ -32,8 +32,8 @@ pub(super) struct Told {
 /// What was reported, and what was seen since.
 #[derive(Debug)]
 pub(super) struct Noise {
-    told: Told,
-    seen: VecDeque<Told>,
+    told: ReportedFigures,
+    seen: VecDeque<ReportedFigures>,
 }
 
 impl Noise {
@@ -41,7 +41,7 @@ impl Noise {
         Self { told: told(costs, figures), seen: VecDeque::with_capacity(LOOKS) }
     }
 
-    pub(super) const fn told(&self) -> Told {
+    pub(super) const fn told(&self) -> ReportedFigures {
         self.told
     }
 
@@ -54,47 +54,49 @@ impl Noise {
     }
 
     /// Notes a look; `Some` when the figures have been beyond the noise of what was reported for [`LOOKS`] looks.
-    pub(super) fn look(&mut self, costs: Costs, figures: &Figures) -> Option<Told> {
+    pub(super) fn look(&mut self, costs: Costs, figures: &Figures) -> Option<ReportedFigures> {
         if self.seen.len() == LOOKS {
             self.seen.pop_front();
         }
         self.seen.push_back(told(costs, figures));
-        let all = |beyond: fn(&Told, &Told) -> bool| self.seen.iter().all(|seen| beyond(&self.told, seen));
+        let all = |beyond: fn(&ReportedFigures, &ReportedFigures) -> bool| {
+            self.seen.iter().all(|seen| beyond(&self.told, seen))
+        };
         let beyond = all(cost_fell) || all(cost_rose) || all(err_rose) || all(frequency_moved);
         if self.seen.len() < LOOKS || !beyond {
             return None;
         }
         let last = *self.seen.back().expect("it is full");
-        self.told = Told { costs: self.usual(), err_ns: self.median(|seen| seen.err_ns), ..last };
+        self.told = ReportedFigures { costs: self.usual(), err_ns: self.median(|seen| seen.err_ns), ..last };
         self.seen.clear();
         Some(self.told)
     }
 
-    fn median(&self, of: fn(&Told) -> f64) -> f64 {
+    fn median(&self, of: fn(&ReportedFigures) -> f64) -> f64 {
         let mut values: Vec<f64> = self.seen.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     }
 }
 
-fn told(costs: Costs, figures: &Figures) -> Told {
-    Told { costs, err_ns: figures.err_ns as f64, frequency_hz: figures.frequency_hz, ppb: figures.ppb }
+fn told(costs: Costs, figures: &Figures) -> ReportedFigures {
+    ReportedFigures { costs, err_ns: figures.err_ns as f64, frequency_hz: figures.frequency_hz, ppb: figures.ppb }
 }
 
-fn cost_rose(told: &Told, seen: &Told) -> bool {
+fn cost_rose(told: &ReportedFigures, seen: &ReportedFigures) -> bool {
     seen.costs.now_ns > told.costs.now_ns * COST_FACTOR || seen.costs.system_ns > told.costs.system_ns * COST_FACTOR
 }
 
-fn cost_fell(told: &Told, seen: &Told) -> bool {
+fn cost_fell(told: &ReportedFigures, seen: &ReportedFigures) -> bool {
     cost_rose(seen, told)
 }
 
-fn err_rose(told: &Told, seen: &Told) -> bool {
+fn err_rose(told: &ReportedFigures, seen: &ReportedFigures) -> bool {
     seen.err_ns > told.err_ns.max(ERR_NS_MIN) * ERR_FACTOR
 }
 
 /// Beyond what both bounds allow.
-fn frequency_moved(told: &Told, seen: &Told) -> bool {
+fn frequency_moved(told: &ReportedFigures, seen: &ReportedFigures) -> bool {
     let moved_ppb = seen.frequency_hz.abs_diff(told.frequency_hz) as f64 / told.frequency_hz.max(1) as f64 * 1e9;
     moved_ppb > 2.0 * (f64::from(told.ppb) + f64::from(seen.ppb)) + 50.0
 }
@@ -103,11 +105,15 @@ fn frequency_moved(told: &Told, seen: &Told) -> bool {
 mod tests {
     use super::*;
 
-    const QUIET: Told =
-        Told { costs: Costs { now_ns: 20.0, system_ns: 25.0 }, err_ns: 40.0, frequency_hz: 2_000_000_000, ppb: 5 };
+    const QUIET: ReportedFigures = ReportedFigures {
+        costs: Costs { now_ns: 20.0, system_ns: 25.0 },
+        err_ns: 40.0,
+        frequency_hz: 2_000_000_000,
+        ppb: 5,
+    };
 
     /// Looks that see `told` for so long; how often something was reported.
-    fn lines(noise: &mut Noise, told: Told, looks: usize) -> usize {
+    fn lines(noise: &mut Noise, told: ReportedFigures, looks: usize) -> usize {
         let figures = Figures {
             frequency_hz: told.frequency_hz,
             ppb: told.ppb,
@@ -127,20 +133,23 @@ mod tests {
         for percent in [100, 120, 90, 145, 70] {
             let share = f64::from(percent) / 100.0;
             let costs = Costs { now_ns: 20.0 * share, system_ns: 25.0 * share };
-            assert_eq!(lines(&mut noise, Told { costs, ..QUIET }, 100), 0, "{percent}");
+            assert_eq!(lines(&mut noise, ReportedFigures { costs, ..QUIET }, 100), 0, "{percent}");
         }
         // A burst that ends within three seconds.
-        let burst = Told { costs: Costs { now_ns: 900.0, system_ns: 900.0 }, ..QUIET };
+        let burst = ReportedFigures { costs: Costs { now_ns: 900.0, system_ns: 900.0 }, ..QUIET };
         assert_eq!(lines(&mut noise, burst, LOOKS - 1), 0);
         assert_eq!(lines(&mut noise, QUIET, 100), 0);
     }
 
     #[test]
     fn what_stays_is_told_once() {
-        let costs = |system_ns: f64| Told { costs: Costs { now_ns: 20.0, system_ns }, ..QUIET };
-        for changed in
-            [costs(60.0), costs(10.0), Told { err_ns: 5_000.0, ..QUIET }, Told { frequency_hz: 2_000_001_000, ..QUIET }]
-        {
+        let costs = |system_ns: f64| ReportedFigures { costs: Costs { now_ns: 20.0, system_ns }, ..QUIET };
+        for changed in [
+            costs(60.0),
+            costs(10.0),
+            ReportedFigures { err_ns: 5_000.0, ..QUIET },
+            ReportedFigures { frequency_hz: 2_000_001_000, ..QUIET },
+        ] {
             let mut noise = noise();
             assert_eq!(lines(&mut noise, changed, 200), 1, "{changed:?}");
             assert_eq!(noise.told(), changed);

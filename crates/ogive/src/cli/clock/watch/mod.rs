@@ -20,7 +20,7 @@ use super::settled::settled;
 use event::Event;
 use figures::{Costs, Noise};
 use ogive_observe::clock::cost::{Effort, measure, of};
-use ogive_observe::clock::read::Read;
+use ogive_observe::clock::read::TimeSource;
 use ogive_observe::clock::{Figures, Kernel};
 
 /// Ten looks a second: a change is reported within 0.1 s, well inside the second that is promised.
@@ -28,7 +28,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// The longest watch: a year.
 const FOR_SECONDS_MAX: f64 = 31_622_400.0;
 
-const READS: [Read; 2] = [Read::Now, Read::System(SystemClock::Monotonic)];
+const READS: [TimeSource; 2] = [TimeSource::Now, TimeSource::System(SystemClock::Monotonic)];
 
 /// Follows the clock: one line for each change of its source or mode, with what it does to the numbers.
 #[derive(clap::Args, Debug)]
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Watch) -> anyhow::Result<ExitCode> {
 /// What was seen at the last look.
 struct Watcher {
     clock: Clock,
-    seen: Seen,
+    seen: ClockObservation,
     point: Option<Point>,
     noise: Noise,
     /// The two points around the last look, for the step of a change that the kernel reports a moment later.
@@ -84,7 +84,7 @@ struct Watcher {
 }
 
 #[derive(Clone, Debug)]
-struct Seen {
+struct ClockObservation {
     kernel: String,
     mode: Mode,
     reason: String,
@@ -93,7 +93,7 @@ struct Seen {
     backsteps: u64,
 }
 
-impl Seen {
+impl ClockObservation {
     fn of(figures: &Figures) -> Self {
         Self {
             kernel: figures.kernel.name().to_owned(),
@@ -110,7 +110,7 @@ impl Watcher {
     fn new(clock: Clock, kernel: Kernel) -> Self {
         let figures = Figures::now(clock, kernel);
         let noise = Noise::new(costs(clock, Effort::FULL), &figures);
-        Self { clock, seen: Seen::of(&figures), point: Point::now(clock), noise, steps: None }
+        Self { clock, seen: ClockObservation::of(&figures), point: Point::now(clock), noise, steps: None }
     }
 
     fn start(&self) -> Event {
@@ -121,7 +121,7 @@ impl Watcher {
         let figures = Figures::now(self.clock, kernel);
         let point = Point::now(self.clock);
         let steps = self.point.zip(point).map(|(before, after)| after.since(before, self.clock));
-        let seen = Seen::of(&figures);
+        let seen = ClockObservation::of(&figures);
         let before = std::mem::replace(&mut self.seen, seen.clone());
         let mut events = Vec::new();
         if before.kernel != seen.kernel {
@@ -144,7 +144,7 @@ impl Watcher {
     }
 
     /// What else changed, beside the kernel's clock source.
-    fn changes(before: &Seen, seen: &Seen) -> Vec<Event> {
+    fn changes(before: &ClockObservation, seen: &ClockObservation) -> Vec<Event> {
         let mut events = Vec::new();
         if before.mode != seen.mode {
             events.push(Event::Mode { modes: (before.mode, seen.mode), reason: seen.reason.clone() });
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn every_change_is_an_event_of_its_own() {
-        let seen = Seen {
+        let seen = ClockObservation {
             kernel: "tsc".into(),
             mode: Mode::Counter,
             reason: String::new(),
@@ -206,7 +206,7 @@ mod tests {
             backsteps: 0,
         };
         assert!(Watcher::changes(&seen, &seen).is_empty());
-        let after = Seen {
+        let after = ClockObservation {
             mode: Mode::Os,
             reason: "it was given up".into(),
             epoch: 1,
