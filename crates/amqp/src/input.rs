@@ -226,10 +226,10 @@ impl Reading {
 
     /// Hands a batch to the store; what becomes of it is reported later. Those behind it wait while the store has no room.
     fn offer(&mut self, tag: u64, batch: Batch, frame: Vec<u8>) {
-        let mut asked: Future<Result<(), Refusal>> = Box::pin(ask(self.door.clone(), batch, frame.clone()));
-        match look(&mut asked) {
+        let mut requested: Future<Result<(), Refusal>> = Box::pin(ask(self.door.clone(), batch, frame.clone()));
+        match look(&mut requested) {
             Poll::Pending => {
-                let taken = Box::pin(take(self.door.clone(), asked, frame));
+                let taken = Box::pin(take(self.door.clone(), requested, frame));
                 self.under_way.push_back(UnderWay { tag, taken });
             }
             Poll::Ready(Ok(())) => self.ended(tag, true),
@@ -295,13 +295,13 @@ fn pause(refusal: &Refusal) -> Option<Duration> {
 }
 
 /// What becomes of a batch that was offered; offers it until the store has it.
-async fn take(door: Arc<Door>, mut asked: Future<Result<(), Refusal>>, frame: Vec<u8>) -> IsSettled {
+async fn take(door: Arc<Door>, mut requested: Future<Result<(), Refusal>>, frame: Vec<u8>) -> IsSettled {
     loop {
-        let Err(refusal) = asked.await else { return true };
+        let Err(refusal) = requested.await else { return true };
         let Some(pause) = pause(&refusal) else { return false };
         tokio::time::sleep(pause).await;
         let batch = decoded(&frame);
-        asked = Box::pin(ask(door.clone(), batch, frame.clone()));
+        requested = Box::pin(ask(door.clone(), batch, frame.clone()));
     }
 }
 

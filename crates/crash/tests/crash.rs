@@ -96,14 +96,14 @@ fn checks() {
     assert_eq!(overflow.signal.as_deref(), Some("SIGSEGV"));
     assert!(overflow.frames.len() > 20, "{} frames", overflow.frames.len());
 
-    let (address, asked) = webhook();
+    let (address, requested) = webhook();
     assert_eq!(run("panic", &directory, &address).code(), Some(0), "a panic ends a thread, and its process goes on");
     let panic = found(5);
     assert_eq!(panic.kind, "panic");
     assert_eq!(panic.panic.as_ref().unwrap().message, "a panic for a test of crash reports");
     assert!(panic.title().contains("handler.rs:"), "{}", panic.title());
     is_described(&panic);
-    let body = asked.join().unwrap();
+    let body = requested.join().unwrap();
     assert!(body.contains(&panic.signature) && body.contains("\"event\":\"crash\""), "{body}");
     assert!(!body.contains("record 59"), "log records stay here: {body}");
 

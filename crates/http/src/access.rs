@@ -203,9 +203,9 @@ async fn audited(app: &App, request: Request, next: Next) -> Response {
         Ok(held) => held.bytes,
         Err(error) => return error.into_response(),
     };
-    let told = String::from_utf8_lossy(&bytes[..bytes.len().min(AUDIT_BODY_BYTES)]).into_owned();
+    let reported = String::from_utf8_lossy(&bytes[..bytes.len().min(AUDIT_BODY_BYTES)]).into_owned();
     let response = next.run(Request::from_parts(parts, axum::body::Body::from(bytes))).await;
-    let what = format!("{line}\n{told}\nanswered {}", response.status().as_u16());
+    let what = format!("{line}\n{reported}\nanswered {}", response.status().as_u16());
     audit::note(app, Entry::from_request(action, &asker.to_string(), &what));
     response
 }

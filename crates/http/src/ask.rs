@@ -154,9 +154,9 @@ pub(super) async fn ask<T: Send + 'static>(
     let longest = app.limits.query_timeout;
     let wish = timeout_ms.map_or(longest, |ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
     let timeout = wish.min(longest);
-    let asked = app.limits.queries.ask(Client::current());
-    let asked = asked.ok_or_else(|| ApiError::busy("too many queries wait already; try again in a second"))?;
-    match tokio::time::timeout(timeout, run(app, &asked, work)).await {
+    let requested = app.limits.queries.ask(Client::current());
+    let requested = requested.ok_or_else(|| ApiError::busy("too many queries wait already; try again in a second"))?;
+    match tokio::time::timeout(timeout, run(app, &requested, work)).await {
         Ok(answer) => answer,
         Err(_) => {
             app.counters.queries_timed_out.add(1);
@@ -170,10 +170,10 @@ pub(super) async fn ask<T: Send + 'static>(
 
 async fn run<T: Send + 'static>(
     app: &App,
-    asked: &Admission,
+    requested: &Admission,
     work: impl FnOnce(&App, &Cancel) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let place = Some(Arc::new(app.limits.queries.take(asked).await));
+    let place = Some(Arc::new(app.limits.queries.take(requested).await));
     let memory = app.engine.options().memory.within(app.limits.query_memory_bytes);
     let cancel = Cancel { set: Arc::default(), memory, place };
     let _stop = Stop(cancel.clone());

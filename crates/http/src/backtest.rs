@@ -40,7 +40,7 @@ struct BacktestParams {
 pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
     let mut params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
     params.tenant = params::tenant(request.headers())?.unwrap_or_default();
-    let asked = asked(&app, &params)?;
+    let requested = requested(&app, &params)?;
     let timeout_ms = params.duration("timeout")?;
     let body = body::form(&app, request, FILE_BYTES_MAX).await?;
     let body = ask(&app, timeout_ms, move |app, cancel| {
@@ -50,24 +50,24 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
             ApiError::bad_data(lines.join("\n"))
         })?;
         let store = Views::of(app, &params);
-        let told = StoreAtResolution { store: &store, resolution: None, cancel };
+        let reported = StoreAtResolution { store: &store, resolution: None, cancel };
         let engine = cancel.engine(app);
         let test = Backtest {
-            path: &asked.path,
+            path: &requested.path,
             file: &file,
-            defaults: GroupDefaults { interval_ms: asked.interval_ms, query_offset_ms: 0 },
-            start_ms: asked.start_ms,
-            end_ms: asked.end_ms,
-            holds_ms: &asked.holds_ms,
+            defaults: GroupDefaults { interval_ms: requested.interval_ms, query_offset_ms: 0 },
+            start_ms: requested.start_ms,
+            end_ms: requested.end_ms,
+            holds_ms: &requested.holds_ms,
         };
         let around = Surroundings {
             engine: &engine,
-            external_url: &asked.external_url,
-            external_labels: &asked.external_labels,
+            external_url: &requested.external_url,
+            external_labels: &requested.external_labels,
             elapsed: &|| Duration::ZERO,
             cancelled: &|| cancel.is_set(),
         };
-        let found = backtest(&test, &told, &around).map_err(|error| match error {
+        let found = backtest(&test, &reported, &around).map_err(|error| match error {
             BacktestError::TooLarge(message) => ApiError::bad_data(message),
             other => ApiError::timeout(other.to_string()),
         })?;
@@ -76,7 +76,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
     Ok(json_answer(StatusCode::OK, body.await?))
 }
 
-fn asked(app: &App, params: &Params) -> Result<BacktestParams, ApiError> {
+fn requested(app: &App, params: &Params) -> Result<BacktestParams, ApiError> {
     let now_ms = app.clock.wall().div_euclid(1_000_000);
     let time = |name: &str| params.ago(name, now_ms);
     let end_ms = time("end")?.unwrap_or(now_ms).min(now_ms);

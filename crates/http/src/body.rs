@@ -203,7 +203,7 @@ async fn cover_among(share: &mut Share, bytes: usize, arriving: &Arriving) -> Re
 async fn next_within(stream: &mut BodyDataStream, arriving: &Arriving) -> Result<Option<Bytes>, ApiError> {
     tokio::select! {
         piece = next(stream) => piece,
-        () = arriving.asked() => Err(ApiError::busy(GAVE_WAY)),
+        () = arriving.requested() => Err(ApiError::busy(GAVE_WAY)),
         () = tokio::time::sleep(STALL) => Err(ApiError {
             status: axum::http::StatusCode::REQUEST_TIMEOUT,
             ..ApiError::bad_data(format!("no byte of the body came for {} s; send it again", STALL.as_secs()))

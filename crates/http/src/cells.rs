@@ -39,8 +39,8 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     let samples_max = params.limit()?.min(SAMPLES_MAX);
     let wants_frame = headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == FLAT_BUFFER.as_bytes());
     let timeout_ms = params.duration("timeout")?;
-    let told = resolution(&params)?.unwrap_or_default();
-    let selection = Selection { matchers, range, samples_max, labels_only: false, resolution: told };
+    let reported = resolution(&params)?.unwrap_or_default();
+    let selection = Selection { matchers, range, samples_max, labels_only: false, resolution: reported };
     if wants_frame {
         let body = ask(&app, timeout_ms, move |app, cancel| frame(app, cancel, &params.tenant, &selection)).await?;
         return Ok((StatusCode::OK, [(header::CONTENT_TYPE, FLAT_BUFFER)], body).into_response());

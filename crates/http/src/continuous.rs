@@ -336,8 +336,8 @@ impl Continuous {
 fn value(app: &App, cancel: &Cancel, plan: &Plan, time_ms: i64) -> Result<Vec<u8>, ApiError> {
     cancel.check()?;
     let store = Views::of(app, &plan.params);
-    let told = StoreAtResolution { store: &store, resolution: resolution(&plan.params)?, cancel };
-    let result = cancel.engine(app).instant_until(&told, &plan.query, time_ms, &|| cancel.is_set())?;
+    let reported = StoreAtResolution { store: &store, resolution: resolution(&plan.params)?, cancel };
+    let result = cancel.engine(app).instant_until(&reported, &plan.query, time_ms, &|| cancel.is_set())?;
     let (mut answer, mut out) = (Answer::new(result, None), Vec::new());
     while answer.step(&mut out) {
         if out.len() > EVENT_BYTES_MAX {

@@ -210,13 +210,13 @@ mod tests {
 
     /// Lets all ask, in this order, of a queue of so many places; each works for as long as it says and is charged for it. The order in
     /// which they ended.
-    fn order(places: usize, asked: &[(Client, u64)]) -> Vec<usize> {
+    fn order(places: usize, requested: &[(Client, u64)]) -> Vec<usize> {
         let (queue, usage) = queue(places);
         let mut futures: Vec<_> =
-            asked.iter().map(|(client, _)| Some(Box::pin(queue.clone().take(client.clone())))).collect();
+            requested.iter().map(|(client, _)| Some(Box::pin(queue.clone().take(client.clone())))).collect();
         let mut context = Context::from_waker(Waker::noop());
         let mut order = Vec::new();
-        while order.len() < asked.len() {
+        while order.len() < requested.len() {
             let mut ended = Vec::new();
             for (at, future) in futures.iter_mut().enumerate() {
                 if let Some(waits) = future
@@ -228,7 +228,7 @@ mod tests {
             }
             assert!(!ended.is_empty(), "somebody has a place: {order:?}");
             for (at, permit) in ended {
-                let (client, ns) = &asked[at];
+                let (client, ns) = &requested[at];
                 usage.lock().unwrap().add(client, *ns, 0);
                 drop(permit);
                 order.push(at);
@@ -242,9 +242,9 @@ mod tests {
     #[test]
     fn who_has_used_little_goes_before_who_waits_longer() {
         let heavy = |at: usize| (client(&format!("tenant-{at}"), "10.0.0.1"), 1_000_000_000);
-        let mut asked: Vec<_> = (0..40).map(heavy).collect();
-        asked.push((client("other", "10.0.0.2"), 1_000_000));
-        let order = order(4, &asked);
+        let mut requested: Vec<_> = (0..40).map(heavy).collect();
+        requested.push((client("other", "10.0.0.2"), 1_000_000));
+        let order = order(4, &requested);
         let tiny = order.iter().position(|at| *at == 40).unwrap();
         assert!(tiny <= 3, "it has the place that the other may not have: {order:?}");
         let heavy: Vec<usize> = order.into_iter().filter(|at| *at < 40).collect();
@@ -253,12 +253,12 @@ mod tests {
 
     #[test]
     fn among_several_heavy_askers_the_light_one_is_next() {
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         for at in 0..30 {
-            asked.push((client("default", &format!("10.0.0.{}", at % 3)), 1_000_000_000));
+            requested.push((client("default", &format!("10.0.0.{}", at % 3)), 1_000_000_000));
         }
-        asked.push((client("default", "10.0.0.9"), 1_000_000));
-        let order = order(2, &asked);
+        requested.push((client("default", "10.0.0.9"), 1_000_000));
+        let order = order(2, &requested);
         let tiny = order.iter().position(|at| *at == 30).unwrap();
         assert!(
             tiny <= 3,
@@ -268,9 +268,9 @@ mod tests {
 
     #[test]
     fn a_tenant_behind_the_same_proxy_does_not_wait_for_another() {
-        let mut asked: Vec<_> = (0..20).map(|_| (client("loud", "proxy"), 1_000_000_000)).collect();
-        asked.push((client("quiet", "proxy"), 1_000_000));
-        let order = order(4, &asked);
+        let mut requested: Vec<_> = (0..20).map(|_| (client("loud", "proxy"), 1_000_000_000)).collect();
+        requested.push((client("quiet", "proxy"), 1_000_000));
+        let order = order(4, &requested);
         let quiet = order.iter().position(|at| *at == 20).unwrap();
         assert!(quiet < 2 * share(4), "those that worked when it came, and what was handed out with it: {order:?}");
     }

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::App;
 use super::ask::{Cancel, ask};
 use super::column_frame::{self, Timed};
-use super::columns::{self, Columns, Wanted};
+use super::columns::{self, ColumnQuery, Columns};
 use super::error::ApiError;
 use super::groups::Choice;
 use super::heatmap::{quantiles, sent, wants_frame};
@@ -73,7 +73,7 @@ impl Whole {
 pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     let as_frame = wants_frame(&headers);
     let (start_ms, end_ms, step_ms) = prometheus::range(&params)?;
-    let wanted = Wanted {
+    let wanted = ColumnQuery {
         query: params.need("query")?.to_owned(),
         start_ms,
         end_ms,
@@ -115,7 +115,7 @@ fn part(params: &Params) -> Result<Part, ApiError> {
     Ok(Part { q, order, offset: number("offset", 0, usize::MAX)?, limit: number("limit", LIMIT_USUAL, LIMIT_MAX)? })
 }
 
-fn answer(app: &App, wanted: &Wanted, part: Part, as_frame: bool, cancel: &Cancel) -> Result<Vec<u8>, ApiError> {
+fn answer(app: &App, wanted: &ColumnQuery, part: Part, as_frame: bool, cancel: &Cancel) -> Result<Vec<u8>, ApiError> {
     let expr = ogive_query::parse(&wanted.query)
         .map_err(|error| ApiError::bad_data(format!("invalid parameter \"query\": {error}")))?;
     let scope = DurationScope { step_ms: wanted.step_ms, range_ms: wanted.end_ms - wanted.start_ms };

@@ -244,13 +244,13 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     first: impl Future<Output = ()>,
     mut ending: watch::Receiver<bool>,
 ) {
-    let asked = Arc::new(AtomicBool::new(false));
+    let requested = Arc::new(AtomicBool::new(false));
     let service = {
-        let (asked, router, room) = (asked.clone(), door.router.clone(), door.answers_kib.clone());
+        let (requested, router, room) = (requested.clone(), door.router.clone(), door.answers_kib.clone());
         let slot = slot.clone();
         service_fn(move |mut request: Request<Incoming>| {
             // ORDERING: Relaxed; the flag guards no other memory, and who reads it late is only more patient.
-            asked.store(true, Ordering::Relaxed);
+            requested.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(peer.clone());
             let (router, room, slot) = (router.clone(), room.clone(), slot.clone());
             // What an answer takes in memory is counted as it is made, and so below its compression.
@@ -264,7 +264,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     };
     let mut served = std::pin::pin!(door.builder.serve_connection(TokioIo::new(Targets::new(stream)), service));
     let mut first = std::pin::pin!(first);
-    let (mut waits, mut told) = (true, false);
+    let (mut waits, mut reported) = (true, false);
     loop {
         tokio::select! {
             // What went wrong with a connection is its client's to know.
@@ -272,14 +272,14 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             () = slot.evicted() => return,
             () = first.as_mut(), if waits => {
                 // ORDERING: Relaxed; see above.
-                if !asked.load(Ordering::Relaxed) {
+                if !requested.load(Ordering::Relaxed) {
                     return;
                 }
                 waits = false;
             }
-            _ = ending.wait_for(|ending| *ending), if !told => {
+            _ = ending.wait_for(|ending| *ending), if !reported => {
                 served.as_mut().graceful_shutdown();
-                told = true;
+                reported = true;
             }
         }
     }

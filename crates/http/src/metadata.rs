@@ -31,11 +31,13 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
             let named = Matcher::new(METRIC_NAME, MatchOp::Equal, metric).map_err(ApiError::bad_data)?;
             wanted.matchers = vec![vec![named]];
         }
-        let told = app.metadata.entries(&wanted.tenant, metric.as_deref());
+        let reported = app.metadata.entries(&wanted.tenant, metric.as_deref());
         let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         wanted.each(app, cancel, |series| {
             let name = series.labels.metric_name();
-            if told.contains_key(name) || told_as_part(name, |family| told.get(family).map(|entries| entries[0].kind)) {
+            if reported.contains_key(name)
+                || told_as_part(name, |family| reported.get(family).map(|entries| entries[0].kind))
+            {
                 return Ok(());
             }
             let entry = json!({"type": type_of(&series.meta), "help": help(name), "unit": series.meta.unit});
@@ -46,8 +48,8 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
             }
             Ok(())
         })?;
-        cancel.hold(told.values().flatten().map(|entry| ENTRY_BYTES + 2 * entry.help.len()).sum())?;
-        for (name, entries) in told {
+        cancel.hold(reported.values().flatten().map(|entry| ENTRY_BYTES + 2 * entry.help.len()).sum())?;
+        for (name, entries) in reported {
             let object = |entry: &ogive_door::metadata::Entry| json!({"type": entry.kind.as_str(), "help": entry.help, "unit": entry.unit});
             found.insert(name, entries.iter().map(object).collect());
         }
@@ -59,9 +61,9 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
 }
 
 /// Whether `name` is a part of a metric that was reported: of a classic histogram, a summary, or an OpenMetrics counter or info.
-fn told_as_part(name: &str, told: impl Fn(&str) -> Option<MetricKind>) -> bool {
+fn told_as_part(name: &str, reported: impl Fn(&str) -> Option<MetricKind>) -> bool {
     let Some((family, part)) = name.rsplit_once('_') else { return false };
-    let Some(kind) = told(family) else { return false };
+    let Some(kind) = reported(family) else { return false };
     match part {
         "total" => kind == MetricKind::Counter,
         "info" => kind == MetricKind::Info,
@@ -102,13 +104,13 @@ mod tests {
         learn(&default, "b", MetricKind::Counter, "two");
         learn(&default, "b", MetricKind::Counter, "too");
         learn(&Tenant::new("other").unwrap(), "e", MetricKind::Gauge, "theirs");
-        let told = |kind: &str, help: &str| json!({"type": kind, "help": help, "unit": "s"});
+        let reported = |kind: &str, help: &str| json!({"type": kind, "help": help, "unit": "s"});
         let own = json!([{"type": "gauge", "help": "", "unit": ""}]);
-        let all = json!({"a": [told("histogram", "one")], "b": [told("counter", "two"), told("counter", "too")],
+        let all = json!({"a": [reported("histogram", "one")], "b": [reported("counter", "two"), reported("counter", "too")],
             "c": own, "d_count": own});
         assert_eq!(server.get("/api/v1/metadata").await.1["data"], all);
         assert_eq!(server.get("/api/v1/metadata?metric=c").await.1["data"], json!({"c": own}));
-        let limited = json!({"a": [told("histogram", "one")], "b": [told("counter", "two")]});
+        let limited = json!({"a": [reported("histogram", "one")], "b": [reported("counter", "two")]});
         assert_eq!(server.get("/api/v1/metadata?limit=2&limit_per_metric=1").await.1["data"], limited);
         assert_eq!(server.get("/api/v1/metadata?limit_per_metric=x").await.0, StatusCode::BAD_REQUEST);
     }

@@ -42,7 +42,7 @@ struct All {
     small: Queue,
     large: Queue,
     waiting: Arc<Semaphore>,
-    asked: Arc<Semaphore>,
+    requested: Arc<Semaphore>,
     usage: Arc<Mutex<Usage>>,
 }
 
@@ -52,14 +52,14 @@ struct Kinds {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    asked: Arc<Semaphore>,
+    requested: Arc<Semaphore>,
 }
 
 impl Kinds {
     fn new() -> Arc<Self> {
-        let [small, large, waiting, asked] =
+        let [small, large, waiting, requested] =
             [SMALL, LARGE, WAITING, ASKED].map(|places| Arc::new(Semaphore::new(share(places))));
-        Arc::new(Self { small, large, waiting, asked })
+        Arc::new(Self { small, large, waiting, requested })
     }
 }
 
@@ -89,8 +89,8 @@ impl QueryPlaces {
     pub(super) fn new() -> Self {
         let usage = Arc::default();
         let [small, large] = [SMALL, LARGE].map(|places| Queue::new(places, &usage, now_ns));
-        let [waiting, asked] = [WAITING, ASKED].map(|places| Arc::new(Semaphore::new(places)));
-        Self { all: Arc::new(All { small, large, waiting, asked, usage }), clients: Arc::default() }
+        let [waiting, requested] = [WAITING, ASKED].map(|places| Arc::new(Semaphore::new(places)));
+        Self { all: Arc::new(All { small, large, waiting, requested, usage }), clients: Arc::default() }
     }
 
     /// Places among the small that nobody has.
@@ -113,16 +113,16 @@ impl QueryPlaces {
     /// Lets `client` ask, unless it or all together ask for much already.
     pub(super) fn ask(&self, client: Client) -> Option<Admission> {
         let own = self.own(&client);
-        let of_client = own.asked.clone().try_acquire_owned().ok()?;
-        let of_all = self.all.asked.clone().try_acquire_owned().ok()?;
+        let of_client = own.requested.clone().try_acquire_owned().ok()?;
+        let of_all = self.all.requested.clone().try_acquire_owned().ok()?;
         Some(Admission { client, own, _held: (of_client, of_all) })
     }
 
     /// The next place among the small.
-    pub(super) async fn take(&self, asked: &Admission) -> QueryPlace {
-        let own = Arc::clone(&asked.own);
-        let held = both(&asked.client, own.small.clone(), self.all.small.clone()).await;
-        let client = asked.client.clone();
+    pub(super) async fn take(&self, requested: &Admission) -> QueryPlace {
+        let own = Arc::clone(&requested.own);
+        let held = both(&requested.client, own.small.clone(), self.all.small.clone()).await;
+        let client = requested.client.clone();
         let held = Mutex::new((Some(held), false));
         QueryPlace { held, client, own, all: Arc::clone(&self.all), from_ns: now_ns(), waited_ns: AtomicU64::new(0) }
     }
@@ -223,8 +223,8 @@ mod tests {
     }
 
     async fn taken(places: &QueryPlaces, name: &str) -> QueryPlace {
-        let asked = places.ask(client(name)).expect("few ask");
-        places.take(&asked).await
+        let requested = places.ask(client(name)).expect("few ask");
+        places.take(&requested).await
     }
 
     /// Four queries over a million series had all places for ten seconds, and a dashboard waited behind them.
@@ -243,9 +243,9 @@ mod tests {
         }
         assert_eq!(free(&places.all), [SMALL, 0, WAITING]);
         let (next, gone) = (Arc::new(taken(&places, "next").await), Arc::new(AtomicBool::new(false)));
-        let (waits, told) = (next.clone(), gone.clone());
+        let (waits, reported) = (next.clone(), gone.clone());
         // ORDERING: SeqCst, here and below; a test.
-        let thread = std::thread::spawn(move || waits.fit(usize::MAX, 0, || told.load(Ordering::SeqCst)));
+        let thread = std::thread::spawn(move || waits.fit(usize::MAX, 0, || reported.load(Ordering::SeqCst)));
         while free(&places.all) != [SMALL, 0, WAITING - 1] {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -282,8 +282,8 @@ mod tests {
         for _ in 0..share(SMALL) {
             small.push(taken(&places, "many").await);
         }
-        let asked = places.ask(client("many")).unwrap();
-        let mut next = Box::pin(places.take(&asked));
+        let requested = places.ask(client("many")).unwrap();
+        let mut next = Box::pin(places.take(&requested));
         let mut context = Context::from_waker(Waker::noop());
         assert!(next.as_mut().poll(&mut context).is_pending(), "its share is used up");
         assert!(free(&places.all)[0] > 0);
@@ -292,11 +292,11 @@ mod tests {
         drop(next.await);
         let large: Vec<QueryPlace> = small.drain(..).inspect(|place| place.fit(usize::MAX, 0, || false)).collect();
         assert_eq!((large.len(), free(&places.all)[1]), (share(LARGE), LARGE - share(LARGE)));
-        drop(asked);
-        let asked: Vec<_> = std::iter::from_fn(|| places.ask(client("many"))).collect();
-        assert_eq!(asked.len(), share(ASKED));
+        drop(requested);
+        let requested: Vec<_> = std::iter::from_fn(|| places.ask(client("many"))).collect();
+        assert_eq!(requested.len(), share(ASKED));
         assert!(places.ask(client("other")).is_some());
-        drop((asked, large));
+        drop((requested, large));
         drop(places.ask(client("new")));
         assert_eq!(places.clients.lock().unwrap().len(), 1, "who has nothing is forgotten");
     }
@@ -308,11 +308,11 @@ mod tests {
         let of = |tenant: usize, asker: &str| Client { tenant: tenant.to_string(), asker: asker.into() };
         let mut held = Vec::new();
         for tenant in 0..share(SMALL) {
-            let asked = places.ask(of(tenant, "10.0.0.1")).unwrap();
-            held.push(places.take(&asked).await);
+            let requested = places.ask(of(tenant, "10.0.0.1")).unwrap();
+            held.push(places.take(&requested).await);
         }
-        let asked = places.ask(of(9, "10.0.0.1")).unwrap();
-        let mut next = Box::pin(places.take(&asked));
+        let requested = places.ask(of(9, "10.0.0.1")).unwrap();
+        let mut next = Box::pin(places.take(&requested));
         let mut context = Context::from_waker(Waker::noop());
         assert!(next.as_mut().poll(&mut context).is_pending(), "the share of its address is used up");
         let other = places.ask(of(9, "10.0.0.2")).unwrap();

@@ -26,8 +26,8 @@ pub(super) const POINTS_MAX: i64 = 11_000;
 pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
     let time_ms = params.time("time")?.unwrap_or_else(|| app.clock.wall().div_euclid(1_000_000));
-    evaluated(&app, params, (time_ms, 1), move |engine, told, cancel| {
-        engine.instant_until(told, &query, time_ms, &|| cancel.is_set())
+    evaluated(&app, params, (time_ms, 1), move |engine, reported, cancel| {
+        engine.instant_until(reported, &query, time_ms, &|| cancel.is_set())
     })
     .await
 }
@@ -35,8 +35,8 @@ pub(super) async fn query(State(app): State<App>, params: Params) -> Result<Resp
 pub(super) async fn query_range(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let query = params.need("query")?.to_owned();
     let range = range(&params)?;
-    evaluated(&app, params, (range.0, range.2), move |engine, told, cancel| {
-        engine.range_until(told, &query, range, &|| cancel.is_set())
+    evaluated(&app, params, (range.0, range.2), move |engine, reported, cancel| {
+        engine.range_until(reported, &query, range, &|| cancel.is_set())
     })
     .await
 }
@@ -52,7 +52,7 @@ async fn evaluated(
 ) -> Result<Response, ApiError> {
     let (limit, lookback) = (params.limit()?, params.duration("lookback_delta")?);
     let (timeout_ms, resolution) = (params.duration("timeout")?, resolution(&params)?);
-    let stats = Stats::asked(app, &params);
+    let stats = Stats::requested(app, &params);
     let answer = ask(app, timeout_ms, move |app, cancel| {
         let stats = stats.map(|stats| stats.begin(app));
         let engine = with_options(&cancel.engine(app), lookback, stats.is_some());

@@ -14,7 +14,7 @@ use super::params::Params;
 /// The instants of a query, nanoseconds of the server's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stats {
-    asked: u64,
+    requested: u64,
     begun: u64,
     /// The steps too.
     all: bool,
@@ -22,10 +22,10 @@ pub(super) struct Stats {
 
 impl Stats {
     /// None unless the parameter is there and not empty.
-    pub(super) fn asked(app: &App, params: &Params) -> Option<Self> {
+    pub(super) fn requested(app: &App, params: &Params) -> Option<Self> {
         let all = params.get("stats").filter(|text| !text.is_empty())? == "all";
-        let asked = app.clock.now();
-        Some(Self { asked, begun: asked, all })
+        let requested = app.clock.now();
+        Some(Self { requested, begun: requested, all })
     }
 
     /// The evaluation begins.
@@ -37,7 +37,7 @@ impl Stats {
     pub(super) fn end(self, app: &App, result: &QueryResult, (start, step): (i64, i64)) -> serde_json::Value {
         let ended = app.clock.now();
         let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
-        let (queue, eval) = (seconds(self.asked, self.begun), seconds(self.begun, ended));
+        let (queue, eval) = (seconds(self.requested, self.begun), seconds(self.begun, ended));
         let stats = &result.stats;
         let mut samples = json!({
             "totalQueryableSamples": stats.samples_looked_at,
@@ -51,7 +51,7 @@ impl Stats {
         json!({
             "timings": {
                 "evalTotalTime": eval, "resultSortTime": 0.0, "queryPreparationTime": 0.0, "innerEvalTime": eval,
-                "execQueueTime": queue, "execTotalTime": seconds(self.asked, ended),
+                "execQueueTime": queue, "execTotalTime": seconds(self.requested, ended),
             },
             "samples": samples,
             "seriesRead": result.stats.series_read,

@@ -37,8 +37,12 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
         ApiError::bad_data(format!("the body is not a remote read request in one snappy block: {error}"))
     };
     let message = snappy::unpack(&body.bytes, BODY_BYTES_MAX).map_err(wrong)?;
-    let asked = remote_read::request(&message).map_err(wrong)?;
-    if asked.chunks { stream(app, tenant, asked.queries).await } else { samples(app, tenant, asked.queries).await }
+    let requested = remote_read::request(&message).map_err(wrong)?;
+    if requested.chunks {
+        stream(app, tenant, requested.queries).await
+    } else {
+        samples(app, tenant, requested.queries).await
+    }
 }
 
 fn selection(query: Query, samples_max: usize) -> Selection {

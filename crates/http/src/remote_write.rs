@@ -192,8 +192,8 @@ impl Message {
             let unfolded = Unfolded::new(&self.app.limits.unfolded_kib, self.bytes().len())?;
             let (source, sequence) = self.number;
             let known = (whose == SeriesNaming::Known).then_some(&self.app.written);
-            let learn = |told: &Metadata<'_>| {
-                self.app.metadata.learn(&self.tenant, told.family, told.kind, told.help, told.unit);
+            let learn = |reported: &Metadata<'_>| {
+                self.app.metadata.learn(&self.tenant, reported.family, reported.kind, reported.help, reported.unit);
             };
             let (bytes, tenant) = (self.bytes(), &self.tenant);
             let read = match self.version {
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn what_is_written_is_told_to_senders_of_2() {
         let kinds = [Kind::Float, Kind::Float, Kind::Histogram, Kind::Text, Kind::Text];
-        let told = |version, rejected: &[(u32, Reason)]| {
+        let reported = |version, rejected: &[(u32, Reason)]| {
             let accepted = kinds.len() as u64 - rejected.len() as u64;
             let verdict = Verdict { accepted, rejected: rejected.into(), ..Verdict::default() };
             let response = Outcome::of(&verdict, &kinds, &[]).answer(version);
@@ -433,11 +433,11 @@ mod tests {
             };
             (response.status().as_u16(), ["samples", "histograms", "exemplars"].map(count))
         };
-        assert_eq!(told(Version::Two, &[]), (204, [Some(2), Some(1), Some(2)]));
-        assert_eq!(told(Version::One, &[]), (204, [None; 3]));
-        assert_eq!(told(Version::Two, &[(3, Reason::BeyondRetention)]), (204, [Some(2), Some(1), Some(1)]));
-        assert_eq!(told(Version::Two, &[(4, Reason::LabelsInvalid)]), (400, [Some(2), Some(1), Some(1)]));
+        assert_eq!(reported(Version::Two, &[]), (204, [Some(2), Some(1), Some(2)]));
+        assert_eq!(reported(Version::One, &[]), (204, [None; 3]));
+        assert_eq!(reported(Version::Two, &[(3, Reason::BeyondRetention)]), (204, [Some(2), Some(1), Some(1)]));
+        assert_eq!(reported(Version::Two, &[(4, Reason::LabelsInvalid)]), (400, [Some(2), Some(1), Some(1)]));
         let both = [(0, Reason::TimeTooNew), (2, Reason::HistogramInvalid)];
-        assert_eq!(told(Version::Two, &both), (400, [Some(1), Some(0), Some(2)]));
+        assert_eq!(reported(Version::Two, &both), (400, [Some(1), Some(0), Some(2)]));
     }
 }

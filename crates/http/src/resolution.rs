@@ -35,18 +35,18 @@ pub(super) struct StoreAtResolution<'a> {
 }
 
 impl StoreAtResolution<'_> {
-    fn told(&self, selection: &Selection) -> Selection {
+    fn reported(&self, selection: &Selection) -> Selection {
         Selection { resolution: self.resolution.unwrap_or(selection.resolution), ..selection.clone() }
     }
 }
 
 impl Select for StoreAtResolution<'_> {
     fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
-        self.store.select(&self.told(selection))
+        self.store.select(&self.reported(selection))
     }
 
     fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
-        self.store.select_partial(&self.told(selection))
+        self.store.select_partial(&self.reported(selection))
     }
 
     fn open<'s>(
@@ -58,7 +58,7 @@ impl Select for StoreAtResolution<'_> {
             (opening.counted)(series);
             self.cancel.fit(series, 0);
         };
-        let set = self.store.open(&self.told(selection), &Opening { counted: &counted, ..*opening })?;
+        let set = self.store.open(&self.reported(selection), &Opening { counted: &counted, ..*opening })?;
         self.cancel.fit(set.count(), set.samples_about());
         Ok(set)
     }

@@ -34,7 +34,7 @@ pub(super) struct Arrival {
     kib: AtomicU64,
     pace: Mutex<Pace>,
     is_asked: AtomicBool,
-    asked: Notify,
+    requested: Notify,
 }
 
 /// Bytes of the window that began at `from_ns`, and the rate of the one before.
@@ -93,8 +93,8 @@ impl Arriving {
     }
 
     /// Returns when others need the room of this one.
-    pub(super) async fn asked(&self) {
-        self.arrival.asked.notified().await;
+    pub(super) async fn requested(&self) {
+        self.arrival.requested.notified().await;
     }
 
     /// Gets `kib` that slower bodies give up; none when there is none that is slow, or what they have is not enough.
@@ -123,7 +123,7 @@ impl Room {
             kib: AtomicU64::new(0),
             pace: Mutex::new(Pace { from_ns: self.clock.now(), last_ns: self.clock.now(), bytes: 0, before: None }),
             is_asked: AtomicBool::new(false),
-            asked: Notify::new(),
+            requested: Notify::new(),
         });
         self.arriving().push(arrival.clone());
         Arriving { room: self.clone(), arrival }
@@ -154,7 +154,7 @@ impl Room {
             }
             coming += held(one);
             one.is_asked.store(true, Ordering::Relaxed);
-            one.asked.notify_one();
+            one.requested.notify_one();
         }
         true
     }
@@ -199,14 +199,14 @@ mod tests {
         let (fast, one) = (begin(1, 50, false), begin(1, 10, true));
         let (large, small) = (begin(2, 20, true), begin(2, 5, true));
         let own = begin(3, 1, true);
-        let asked = |one: &Arriving| one.arrival.is_asked.load(Ordering::Relaxed);
+        let requested = |one: &Arriving| one.arrival.is_asked.load(Ordering::Relaxed);
         assert!(!room.ask(&own.arrival, 36), "the slow hold 35");
-        assert!(![&fast, &one, &large, &small].into_iter().any(asked));
+        assert!(![&fast, &one, &large, &small].into_iter().any(requested));
         assert!(room.ask(&own.arrival, 9));
-        assert!(asked(&one) && !asked(&large), "client 1 holds most");
+        assert!(requested(&one) && !requested(&large), "client 1 holds most");
         assert!(room.ask(&own.arrival, 10), "what is on its way counts");
-        assert!(!asked(&large) && room.ask(&own.arrival, 11));
-        assert!(asked(&large) && !asked(&small) && !asked(&fast) && !asked(&own));
+        assert!(!requested(&large) && room.ask(&own.arrival, 11));
+        assert!(requested(&large) && !requested(&small) && !requested(&fast) && !requested(&own));
         drop((fast, one, large, small, own));
         assert!(room.arriving().is_empty());
     }

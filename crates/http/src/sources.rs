@@ -75,8 +75,8 @@ fn width_of(series: &SeriesData) -> i64 {
     }
     let HistogramColumn { times, starts, .. } = &series.histograms;
     if !cumulative {
-        let told = times.iter().zip(starts).filter(|pair| *pair.1 > 0).map(|(time, start)| time - start).collect();
-        if let Some(width) = at_share(told, 0.5) {
+        let reported = times.iter().zip(starts).filter(|pair| *pair.1 > 0).map(|(time, start)| time - start).collect();
+        if let Some(width) = at_share(reported, 0.5) {
             return width;
         }
     }

@@ -299,8 +299,8 @@ fn document(upkeep: &Upkeep) -> Value {
         let mut problems = [status.recovered.findings, status.block_failures].concat();
         let earlier = store.findings().into_iter().map(|finding| finding.problem);
         problems.extend(earlier);
-        let mut told = std::collections::HashSet::new();
-        problems.retain(|problem| told.insert(problem.clone()));
+        let mut reported = std::collections::HashSet::new();
+        problems.retain(|problem| reported.insert(problem.clone()));
         problems
     });
     json!({

@@ -97,10 +97,10 @@ mod tests {
 
     #[test]
     fn a_step_suits_the_cells() {
-        let check = |asked: i64, width: i64, expected: i64| {
-            let grid = Grid { start_ms: 1_000_000_000 + asked, end_ms: 1_000_600_000, step_ms: asked };
+        let check = |requested: i64, width: i64, expected: i64| {
+            let grid = Grid { start_ms: 1_000_000_000 + requested, end_ms: 1_000_600_000, step_ms: requested };
             let fitted = grid.fitted(width);
-            assert_eq!(fitted.step_ms, expected, "asked {asked}, cells of {width}");
+            assert_eq!(fitted.step_ms, expected, "asked {requested}, cells of {width}");
             assert!(fitted.start_ms - fitted.step_ms <= grid.start_ms - grid.step_ms && fitted.end_ms >= grid.end_ms);
             assert_eq!((fitted.end_ms - fitted.start_ms) % fitted.step_ms, 0);
         };

@@ -383,9 +383,10 @@ mod tests {
         let meters = Arc::<Meters>::default();
         let metadata = Arc::new(Metadata::new(sink.clone(), Clock::global()));
         metadata.learn(&Tenant::default(), "m", MetricKind::Gauge, "A metric.", "");
-        let told = (Arc::default(), metadata);
+        let reported = (Arc::default(), metadata);
         let observer =
-            Observer::start(sink.clone(), meters.clone(), told, Clock::global(), Box::new(Kernel::default)).unwrap();
+            Observer::start(sink.clone(), meters.clone(), reported, Clock::global(), Box::new(Kernel::default))
+                .unwrap();
         meters.query(5);
         observer.stop();
         let batches = sink.batches.lock().unwrap();

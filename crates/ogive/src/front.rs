@@ -149,8 +149,8 @@ impl Front {
         let Self { runtime, clock, meters, counters, web, listeners, urls, lines, fetching, .. } = self;
         let metadata = Arc::new(Metadata::new(backend.clone(), clock));
         let numbers = Numbers::recalling(backend.arrivals());
-        let told = (counters.clone(), metadata.clone());
-        let observer = Observer::start(backend.clone(), meters.clone(), told, clock, kernel)?;
+        let reported = (counters.clone(), metadata.clone());
+        let observer = Observer::start(backend.clone(), meters.clone(), reported, clock, kernel)?;
         let (end, ending) = watch::channel(false);
         let door = Arc::new(Door {
             backend,
@@ -309,9 +309,9 @@ async fn until_signal(listeners: Vec<TcpListener>, app: http::App, signals: Sign
         let _ = end.send(true);
     });
     let (web, query_timeout) = (app.web.clone(), app.limits.query_timeout());
-    let told = app.clone();
+    let reported = app.clone();
     let tell = move |path: &std::path::Path, action: &str, what: &str| {
-        audit::note(&told, Entry::config(path, &(FILES.owner)(path), action, "file change", what));
+        audit::note(&reported, Entry::config(path, &(FILES.owner)(path), action, "file change", what));
     };
     tokio::spawn(web.clone().watch(ending.clone(), tell));
     let served = http::serve(listeners, http::router(app), web, query_timeout, ending.clone());

@@ -54,7 +54,7 @@ fn what_pyarrow_reads_is_the_answer() {
     let many = (0..7).map(|at| format!("label_replace(vector({at}/3), 'job', 'ä{at}', '', '')"));
     let many = many.collect::<Vec<_>>().join(" or ");
     // Rows, rows with a histogram, batches. A gauge of 10 - 10 divides by zero, and 0 / 0 is no number.
-    let asked: &[(&str, &str, &[&str], &str)] = &[
+    let requested: &[(&str, &str, &[&str], &str)] = &[
         ("all", "{__name__=~'try_.+'}", instant, "3 1 1"),
         ("all_range", "{__name__=~'try_(gauge|odd|seconds)'}", range, "60 20 1"),
         ("empty", "nobody_sent_this", instant, "0 0 0"),
@@ -67,18 +67,18 @@ fn what_pyarrow_reads_is_the_answer() {
         ("string", "'a\\n\"b\" ä'", instant, "1 0 1"),
     ];
     let mut expected = Vec::new();
-    for (name, expr, when, told) in asked {
+    for (name, expr, when, reported) in requested {
         for format in ["json", "arrow"] {
             let path = files.join(format!("{name}.{format}"));
             let output = ask(&server, &[&[expr, "--format", format, "-o", path.to_str().unwrap()], *when].concat());
             assert!(output.status.success() && output.stdout.is_empty(), "{expr}: {output:?}");
         }
-        expected.push(format!("{name} {told}"));
+        expected.push(format!("{name} {reported}"));
     }
     let said = Client::start("arrow.py", &[files.to_str().unwrap()]).finish();
     assert_eq!(said, expected);
     // Standard output takes the same bytes, when it is no terminal.
-    let whole = ask(&server, &[&[asked[0].1, "--format", "arrow"], asked[0].2].concat());
+    let whole = ask(&server, &[&[requested[0].1, "--format", "arrow"], requested[0].2].concat());
     assert_eq!(whole.stdout, std::fs::read(files.join("all.arrow")).unwrap());
     let refused = ask(&server, &["up", "--format", "arrow", "--watch", "--repeats", "1"]);
     assert!(

@@ -328,8 +328,8 @@ fn what_a_full_spool_gives_up_is_told_to_who_lacks_it() {
     });
     let lost = eventually("as many as are missing", || {
         let lost = of(&state(&broker), "away")["gaps"]["samples_total"].as_f64();
-        let told = back.number("sum(sum_over_time(ogive_gap_samples{broker=\"edge\",destination=\"away\"}[1h]))");
-        lost.filter(|_| lost == told)
+        let reported = back.number("sum(sum_over_time(ogive_gap_samples{broker=\"edge\",destination=\"away\"}[1h]))");
+        lost.filter(|_| lost == reported)
     });
     let gaps = of(&state(&broker), "away")["gaps"]["told"].clone();
     let shown: f64 = gaps.as_array().unwrap().iter().map(|gap| gap["samples"].as_f64().unwrap()).sum();
@@ -338,8 +338,11 @@ fn what_a_full_spool_gives_up_is_told_to_who_lacks_it() {
         gaps[0]["largest"][0]["series"].is_string() && gaps[0]["from_ms"].as_i64() <= gaps[0]["to_ms"].as_i64(),
         "{gaps}"
     );
-    let told = texts(&back, "ogive_gap").join("\n");
-    assert!(told.contains("why=spool_bytes") && told.lines().any(|line| line.ends_with(" lines")), "{told}");
+    let reported = texts(&back, "ogive_gap").join("\n");
+    assert!(
+        reported.contains("why=spool_bytes") && reported.lines().any(|line| line.ends_with(" lines")),
+        "{reported}"
+    );
     // The broker's own cells are among what was given up, so it is more than the lines that are missing.
     let mine = eventually("each line is there or given up", || {
         Some(texts(&back, "lines").len() as f64).filter(|mine| mine + lost >= 400.0)
@@ -386,27 +389,27 @@ fn what_arrived_without_an_answer_is_in_doubt() {
     };
     let in_doubt: u64 = gaps.iter().map(|gap| number(gap, "in_doubt=")).sum();
     let lines = gaps.iter().flat_map(|gap| gap.lines()).filter(|line| line.ends_with(" lines"));
-    let told: u64 = lines.map(|line| line.split(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+    let reported: u64 = lines.map(|line| line.split(' ').next().unwrap().parse::<u64>().unwrap()).sum();
     // The last lines may still be under way.
     let missing = eventually("some of those in doubt had arrived", || {
-        Some(300 - texts(&server, "lines").len() as u64).filter(|missing| *missing < told)
+        Some(300 - texts(&server, "lines").len() as u64).filter(|missing| *missing < reported)
     });
-    assert!(told - missing <= in_doubt, "{told} told, {missing} missing, {in_doubt} in doubt");
-    println!("{told} lines told, {missing} missing, {in_doubt} samples in doubt");
+    assert!(reported - missing <= in_doubt, "{reported} told, {missing} missing, {in_doubt} in doubt");
+    println!("{reported} lines told, {missing} missing, {in_doubt} samples in doubt");
 }
 
 /// An endpoint that answers 429, and counts.
-fn busy_endpoint(busy: Arc<AtomicBool>, asked: Arc<AtomicU64>, to: String) -> String {
+fn busy_endpoint(busy: Arc<AtomicBool>, requested: Arc<AtomicU64>, to: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let (busy, asked, to) = (busy.clone(), asked.clone(), to.clone());
+            let (busy, requested, to) = (busy.clone(), requested.clone(), to.clone());
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
                 // One request a connection: its head, then as many bytes as it says.
                 while let Ok(length) = read_request(&mut stream, &mut bytes) {
-                    asked.fetch_add(1, Ordering::SeqCst);
+                    requested.fetch_add(1, Ordering::SeqCst);
                     let request: Vec<u8> = bytes.drain(..length).collect();
                     let answer = if busy.load(Ordering::SeqCst) {
                         b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 2\r\n\r\n{}".to_vec()
@@ -456,15 +459,16 @@ fn forward(to: &str, request: &[u8]) -> Vec<u8> {
 fn load_leaves_an_endpoint_that_asks_for_less_and_comes_back() {
     let held: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
     let server = Server::start(held[1].path());
-    let (busy, asked) = (Arc::new(AtomicBool::new(false)), [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))]);
-    let one = busy_endpoint(busy.clone(), asked[0].clone(), server.address.clone());
-    let other = busy_endpoint(Arc::default(), asked[1].clone(), server.address.clone());
+    let (busy, requested) =
+        (Arc::new(AtomicBool::new(false)), [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))]);
+    let one = busy_endpoint(busy.clone(), requested[0].clone(), server.address.clone());
+    let other = busy_endpoint(Arc::default(), requested[1].clone(), server.address.clone());
     let path =
         configure(held[0].path(), "127.0.0.1:0", "", &[("dc", &[one, other], "connections = 2\nrequest-batches = 1")]);
     let broker = broker(&path);
     let mut sequence = 0;
     let mut send = |count: u64| -> [u64; 2] {
-        let before = [0, 1].map(|at| asked[at].load(Ordering::SeqCst));
+        let before = [0, 1].map(|at| requested[at].load(Ordering::SeqCst));
         for _ in 0..count {
             sequence += 1;
             let samples = json!([{"series": 0, "time_ms": now_ms() - 100_000 + sequence as i64, "float": 1}]);
@@ -472,7 +476,7 @@ fn load_leaves_an_endpoint_that_asks_for_less_and_comes_back() {
         }
         let all = || server.number("count_over_time(f[1h])").filter(|count| *count == sequence as f64);
         eventually("all are there", all);
-        [0, 1].map(|at| asked[at].load(Ordering::SeqCst) - before[at])
+        [0, 1].map(|at| requested[at].load(Ordering::SeqCst) - before[at])
     };
     // An answer that the machine was long in giving turns load away for some requests, so that a round may be uneven.
     eventually("both get their share", || send(100).iter().all(|got| *got >= 20).then_some(()));

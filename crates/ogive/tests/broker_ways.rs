@@ -136,12 +136,12 @@ fn what_is_too_old_becomes_a_gap_that_its_destination_shows() {
     let (_, said) = broker.request("GET /v1/broker HTTP/1.1\r\nx-scope-orgid: other", b"").unwrap();
     assert!(said.contains("samples_total") && !said.contains("\"largest\""), "{said}");
     let back = Server::start_at(held[1].path(), &away);
-    let told = || {
+    let reported = || {
         let lines = texts(&back, "ogive_gap{reason=\"spool_age\"}").join("\n");
         let aged = lines.lines().filter(|line| line.ends_with(" aged"));
         aged.map(|line| line.split(' ').next().unwrap().parse::<u64>().unwrap()).sum::<u64>()
     };
-    eventually("the gap names the series", || (told() == 25).then_some(()));
+    eventually("the gap names the series", || (reported() == 25).then_some(()));
     let samples = "sum(sum_over_time(ogive_gap_samples{broker=\"edge\",reason=\"spool_age\"}[1h]))";
     eventually("it is counted", || back.number(samples).filter(|count| *count >= 25.0));
     assert_eq!(back.number("count_over_time(aged[1h])"), None);

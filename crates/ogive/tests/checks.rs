@@ -458,11 +458,11 @@ fn cloudwatch_metrics_come_with_their_dimensions() {
         let head = "kind = 'cloudwatch'\nperiod = '20s'\ntimeout = '9s'";
         format!("[[check]]\nname = '{name}'\n{head}\nendpoint = '{endpoint}'\n{keys}\n")
     };
-    let asked = table("shop", &endpoint)
+    let requested = table("shop", &endpoint)
         + &metric("orders", "statistics = ['Sum', 'Average', 'SampleCount']")
         + &metric("mail", "statistics = ['Sum']")
         + &metric("nobody", "statistics = ['Sum']");
-    let server = serve(directory.path(), &asked);
+    let server = serve(directory.path(), &requested);
     let value = |queue: &str, statistic: &str| {
         let selector = format!(
             "aws_shop_queue_age{{dimension_QueueName=\"{queue}\",statistic=\"{statistic}\",region=\"eu-west-1\"}}"

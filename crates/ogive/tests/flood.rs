@@ -123,17 +123,17 @@ fn metric(server: &Server, name: &str, labels: &[&str]) -> f64 {
 /// Asks as a load balancer and a person do, and gives the samples of the memory curve.
 fn watch(server: &Server, from: Instant) -> Vec<(f64, u64)> {
     let mut curve = Vec::new();
-    let (mut asked, mut slowest) = (0, Duration::ZERO);
+    let (mut requested, mut slowest) = (0, Duration::ZERO);
     while !over() {
         let begin = Instant::now();
         assert_eq!(server.get("/-/ready").0, 200);
         let (status, answer) = server.get("/api/v1/query?query=sum(ogive_ingest_samples_total)");
         assert_eq!(status, 200, "{answer}");
-        (asked, slowest) = (asked + 1, slowest.max(begin.elapsed()));
+        (requested, slowest) = (requested + 1, slowest.max(begin.elapsed()));
         curve.push((from.elapsed().as_secs_f64(), server.memory_kib() >> 10));
         std::thread::sleep(Duration::from_millis(100));
     }
-    println!("{asked} times ready and a query answered, slowest {slowest:?}");
+    println!("{requested} times ready and a query answered, slowest {slowest:?}");
     curve
 }
 

@@ -89,11 +89,11 @@ fn chunks_are_those_that_a_prometheus_makes() {
         put_histogram(&mut quarters, time, [&positive, &negative], step, true);
     }
     let request = write_request(&[float, whole, quarters]);
-    let asked = read_request("try_.*", now - 600_000, now);
+    let requested = read_request("try_.*", now - 600_000, now);
     let answers = [&server.address, &prometheus.address].map(|address| {
         let (status, said) = post(&format!("http://{address}/api/v1/write"), &request);
         assert_eq!(status, 204, "{}", String::from_utf8_lossy(&said));
-        let (status, answer) = post(&format!("http://{address}/api/v1/read"), &asked);
+        let (status, answer) = post(&format!("http://{address}/api/v1/read"), &requested);
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer));
         frames(&answer)
     });

@@ -170,11 +170,11 @@ fn everything_that_version_2_brings_is_kept_over_a_restart() {
     let expected = serde_json::json!([{"seriesLabels": {"__name__": "jobs_total", "queue": "naïve"}, "exemplars": [
         {"labels": {"trace_id": "4bf92f3577b34da6"}, "value": "0.25", "timestamp": 1_700_000_000.5}]}]);
     assert_eq!(exemplars["data"], expected);
-    let (_, told) = server.get("/api/v1/metadata");
+    let (_, reported) = server.get("/api/v1/metadata");
     let expected = serde_json::json!([{"type": "counter", "help": "Jobs that ended.", "unit": ""}]);
-    assert_eq!(told["data"]["jobs_total"], expected, "{told}");
+    assert_eq!(reported["data"]["jobs_total"], expected, "{reported}");
     let expected = serde_json::json!([{"type": "histogram", "help": "Time of a call.", "unit": "seconds"}]);
-    assert_eq!(told["data"]["rpc_seconds"], expected, "{told}");
+    assert_eq!(reported["data"]["rpc_seconds"], expected, "{reported}");
 }
 
 #[test]

@@ -73,15 +73,15 @@ fn what_was_stored_is_there_after_an_orderly_end_and_after_a_kill() {
     let samples = json!([{"series": 0, "time_ms": t, "histogram": {"bins": {"1.2e-3": 4, "3.5e-2": 1}, "sum": 0.04, "min": 0.00125, "max": 0.035}}]);
     let mut server = Server::start(directory.path());
     assert_eq!(server.batch(common::SOURCE, 1, json!([histogram("rpc_seconds")]), samples).0, 200);
-    let asked = format!("/v1/heatmap?query=rpc_seconds&start={0}&end={0}&step=1", t / 1000);
-    let (_, before) = server.get(&asked);
+    let requested = format!("/v1/heatmap?query=rpc_seconds&start={0}&end={0}&step=1", t / 1000);
+    let (_, before) = server.get(&requested);
     assert_eq!(before["data"]["columns"][0]["bins"], json!([[0.0012, 0.0013, 4], [0.035, 0.036, 1]]));
     assert_eq!(server.terminate(), Some(0));
     let mut server = Server::start(directory.path());
-    assert_eq!(server.get(&asked).1, before);
+    assert_eq!(server.get(&requested).1, before);
     server.kill();
     let server = Server::start(directory.path());
-    assert_eq!(server.get(&asked).1, before);
+    assert_eq!(server.get(&requested).1, before);
 }
 
 #[test]

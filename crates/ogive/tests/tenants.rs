@@ -236,8 +236,8 @@ fn stream(server: &Server, tenant: &str, path: &str) -> (u16, String) {
 
 #[test]
 fn each_tenant_sees_its_own_on_every_route() {
-    let told: BTreeSet<&str> = CASES.iter().map(|(route, _)| *route).collect();
-    assert_eq!(told, routes(), "every route of the access table says here what it shows of a tenant");
+    let reported: BTreeSet<&str> = CASES.iter().map(|(route, _)| *route).collect();
+    assert_eq!(reported, routes(), "every route of the access table says here what it shows of a tenant");
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("prometheus.yml");
     std::fs::write(&config, "scrape_configs: [{job_name: secret_job, static_configs: [{targets: ['127.0.0.1:9']}]}]\n")
@@ -311,10 +311,10 @@ fn what_a_tenant_brings_is_its_own_by_every_way() {
             Body::Traces => format!("traces_span_seconds{{span_name=\"{name}\"}}"),
             _ => name.clone(),
         };
-        let asked = format!("/v1/cells?match[]={}&START&END", form(&selector));
-        assert!(get(&server, A.0, &asked).1.contains(&name), "{route}: {}", get(&server, A.0, &asked).1);
+        let requested = format!("/v1/cells?match[]={}&START&END", form(&selector));
+        assert!(get(&server, A.0, &requested).1.contains(&name), "{route}: {}", get(&server, A.0, &requested).1);
         for other in [B.0, "default"] {
-            assert!(!get(&server, other, &asked).1.contains(&name), "{route} brings it to {other} too");
+            assert!(!get(&server, other, &requested).1.contains(&name), "{route} brings it to {other} too");
         }
     }
 }

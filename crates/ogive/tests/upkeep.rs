@@ -273,11 +273,11 @@ fn a_journal_with_a_bad_middle_is_served_around_it_and_told() {
     let server = Server::start_on(&[top.path()], &[]).unwrap();
     assert_eq!(count(&server), 39);
     let problems = server.get("/v1/disks").1["data"]["problems"].clone();
-    let told = problems.as_array().unwrap().iter().any(|problem| {
+    let reported = problems.as_array().unwrap().iter().any(|problem| {
         let problem = problem.as_str().unwrap();
         problem.contains(segment.to_str().unwrap()) && problem.contains("are bad") && problem.contains("are lost")
     });
-    assert!(told, "{problems}");
+    assert!(reported, "{problems}");
 }
 
 /// The file below `directory` that holds `needle`, and where.

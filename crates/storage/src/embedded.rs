@@ -166,12 +166,12 @@ impl Observer for StoreMeters {
     /// Told once for each problem: it is tried again many times.
     fn flush_failed(&self, error: &ogive_store::Error) {
         let problem = error.to_string();
-        let mut told = self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.as_ref() != Some(&problem) {
+        let mut reported = self.flush_problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.as_ref() != Some(&problem) {
             tracing::error!(
                 "cannot write blocks: {problem}; samples stay in the journal and in memory, and it is tried again"
             );
-            *told = Some(problem);
+            *reported = Some(problem);
         }
     }
 }

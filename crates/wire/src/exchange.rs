@@ -372,8 +372,8 @@ impl Exchanges {
     /// Finds those that waited for the one that is complete.
     fn look_behind(&mut self, at: usize) {
         let exchange = &self.open[at];
-        let (asked, first) = (exchange.request.last, exchange.response.first);
-        let turn = asked.map(|asked| self.last_response.map_or(asked, |last| last.max(asked)));
+        let (requested, first) = (exchange.request.last, exchange.response.first);
+        let turn = requested.map(|requested| self.last_response.map_or(requested, |last| last.max(requested)));
         self.last_response = exchange.response.last;
         let (Some(turn), Some(first)) = (turn, first) else { return };
         let nanos = first - turn;

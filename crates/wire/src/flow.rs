@@ -28,7 +28,7 @@ pub(crate) struct Flow {
     handshake: Option<Nanos>,
     has_syn_ack: bool,
     /// Since when the client waits for the server's first byte.
-    asked: Option<Nanos>,
+    requested: Option<Nanos>,
     /// It ended, and what comes now is late.
     pub(crate) is_over: bool,
     /// What it was, once it closed, until somebody takes it.
@@ -49,7 +49,7 @@ impl Flow {
             syn: None,
             handshake: None,
             has_syn_ack: false,
-            asked: None,
+            requested: None,
             is_over: false,
             closed: None,
         }
@@ -152,7 +152,7 @@ impl Flow {
                 {
                     self.handshake = Some(at - syn);
                     // A server that speaks first does so from here.
-                    self.asked = Some(at);
+                    self.requested = Some(at);
                     output.connected(&self.path, at - syn, at);
                 }
             }
@@ -181,11 +181,11 @@ impl Flow {
     /// Bytes of a side that are new.
     fn spoke(&mut self, side: Side, at: Nanos, output: &mut dyn Output) {
         if side == Side::Client {
-            self.asked = Some(at);
-        } else if let Some(asked) = self.asked.take()
+            self.requested = Some(at);
+        } else if let Some(requested) = self.requested.take()
             && self.reader.protocol().is_none()
         {
-            output.tcp(&self.path, None, TcpEvent::FirstByte(at - asked));
+            output.tcp(&self.path, None, TcpEvent::FirstByte(at - requested));
         }
     }
 

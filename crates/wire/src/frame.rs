@@ -353,8 +353,8 @@ impl<'a> Datagram<'a> {
     pub fn parse(bytes: &'a [u8], length: usize, first: Nanos, last: Nanos) -> Result<Self, Ignored> {
         let header = bytes.get(..8).ok_or(Ignored::Cut)?;
         let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-        let told = usize::from(half(4));
-        let total = if told == 0 { length } else { told };
+        let reported = usize::from(half(4));
+        let total = if reported == 0 { length } else { reported };
         if total < 8 || total > length {
             return Err(Ignored::Malformed);
         }

@@ -115,7 +115,7 @@ pub(crate) struct Session {
     /// It began before the capture, or its place was lost: nothing is known of a handshake.
     is_middle: bool,
     /// Last byte of the client's application data that has no answer yet.
-    asked: Option<Nanos>,
+    requested: Option<Nanos>,
     last: Nanos,
 }
 
@@ -206,7 +206,7 @@ impl Session {
             self.is_middle = true;
         }
         if side == Side::Client {
-            self.asked = None;
+            self.requested = None;
         }
     }
 
@@ -227,9 +227,9 @@ impl Session {
         if kind == DATA
             && side == Side::Server
             && self.is_open()
-            && let Some(asked) = self.asked.take()
+            && let Some(requested) = self.requested.take()
         {
-            watcher.tls(TlsEvent::Turn { nanos: at - asked, at, handshake: self.ended.as_deref() });
+            watcher.tls(TlsEvent::Turn { nanos: at - requested, at, handshake: self.ended.as_deref() });
             self.report_bytes(watcher);
         }
     }
@@ -260,7 +260,7 @@ impl Session {
         // A close is no request.
         let is_alert = self.is_13() && ENCRYPTED_ALERT.contains(&length);
         if kind == DATA && side == Side::Client && self.is_open() && !is_alert {
-            self.asked = Some(at);
+            self.requested = Some(at);
         }
         if is_whole {
             self.record(side, kind, length, at, watcher);

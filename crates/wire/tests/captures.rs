@@ -30,7 +30,9 @@ fn every_capture_equals_its_truth() {
         }
         let mut truth = truth(&truth_path);
         for (row, _) in &mut truth.answered {
-            if let Some((_, _, seen)) = RETIMED.iter().find(|(file, told, _)| *file == name && *told == row.request.1) {
+            if let Some((_, _, seen)) =
+                RETIMED.iter().find(|(file, reported, _)| *file == name && *reported == row.request.1)
+            {
                 println!("{name}: a request at {} is first seen at {seen}, by its retransmission", row.request.1);
                 row.request = (row.request.0, *seen, *seen);
             }

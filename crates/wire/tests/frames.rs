@@ -50,16 +50,16 @@ fn ipv6(is_to_server: bool, next: u8, payload: &[u8]) -> Vec<u8> {
 /// The segments of a whole connection: to the server or not, and the segment. `start` is the client's first sequence number.
 fn connection(start: u32) -> Vec<(bool, Vec<u8>)> {
     let (client, server) = (40_000, 8_080);
-    let (asked, answered) = (u32::try_from(REQUEST.len()).unwrap(), u32::try_from(RESPONSE.len()).unwrap());
+    let (requested, answered) = (u32::try_from(REQUEST.len()).unwrap(), u32::try_from(RESPONSE.len()).unwrap());
     let next = start.wrapping_add(1);
     vec![
         (true, segment(client, server, start, 0, 2, b"")),
         (false, segment(server, client, 900, next, 18, b"")),
         (true, segment(client, server, next, 901, 16, b"")),
         (true, segment(client, server, next, 901, 24, REQUEST)),
-        (false, segment(server, client, 901, next.wrapping_add(asked), 24, RESPONSE)),
-        (true, segment(client, server, next.wrapping_add(asked), 901 + answered, 17, b"")),
-        (false, segment(server, client, 901 + answered, next.wrapping_add(asked + 1), 17, b"")),
+        (false, segment(server, client, 901, next.wrapping_add(requested), 24, RESPONSE)),
+        (true, segment(client, server, next.wrapping_add(requested), 901 + answered, 17, b"")),
+        (false, segment(server, client, 901 + answered, next.wrapping_add(requested + 1), 17, b"")),
     ]
 }
 

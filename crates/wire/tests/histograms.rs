@@ -22,8 +22,10 @@ fn histograms<'a>(rows: impl Iterator<Item = &'a Row>) -> BTreeMap<(String, Stri
     for row in rows {
         let key = (row.proto.clone(), row.op.clone(), row.status.clone());
         let five = all.entry(key).or_insert_with(|| std::array::from_fn(|_| Histogram::log_linear()));
-        let ((sent, asked_first, asked), (received, answered, ended)) = (row.request, row.response);
-        for (histogram, nanos) in five.iter_mut().zip([answered - asked, ended - asked_first, answered - asked_first]) {
+        let ((sent, asked_first, requested), (received, answered, ended)) = (row.request, row.response);
+        for (histogram, nanos) in
+            five.iter_mut().zip([answered - requested, ended - asked_first, answered - asked_first])
+        {
             // A response that began early has no service time.
             if nanos >= 0 {
                 histogram.record_int(nanos, NANO);

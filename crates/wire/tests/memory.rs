@@ -78,19 +78,19 @@ impl Traffic {
     }
 
     fn open_and_ask(&mut self, client: u32) {
-        let (asked, answered) = [REQUEST, RESPONSE].map(|bytes| u32::try_from(bytes.len()).expect("short")).into();
+        let (requested, answered) = [REQUEST, RESPONSE].map(|bytes| u32::try_from(bytes.len()).expect("short")).into();
         self.segment(client, true, 100, 0, 2, b"");
         self.segment(client, false, 900, 101, 18, b"");
         self.segment(client, true, 101, 901, 16, b"");
         self.segment(client, true, 101, 901, 24, REQUEST);
-        self.segment(client, false, 901, 101 + asked, 24, RESPONSE);
-        self.segment(client, true, 101 + asked, 901 + answered, 16, b"");
+        self.segment(client, false, 901, 101 + requested, 24, RESPONSE);
+        self.segment(client, true, 101 + requested, 901 + answered, 16, b"");
     }
 
     fn close(&mut self, client: u32) {
-        let (asked, answered) = [REQUEST, RESPONSE].map(|bytes| u32::try_from(bytes.len()).expect("short")).into();
-        self.segment(client, true, 101 + asked, 901 + answered, 17, b"");
-        self.segment(client, false, 901 + answered, 102 + asked, 17, b"");
+        let (requested, answered) = [REQUEST, RESPONSE].map(|bytes| u32::try_from(bytes.len()).expect("short")).into();
+        self.segment(client, true, 101 + requested, 901 + answered, 17, b"");
+        self.segment(client, false, 901 + answered, 102 + requested, 17, b"");
     }
 }
 

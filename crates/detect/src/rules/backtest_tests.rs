@@ -71,7 +71,7 @@ fn test<T>(run: impl FnOnce(&Surroundings<'_>) -> T) -> T {
     })
 }
 
-fn asked(file: &RuleFile) -> Backtest<'_> {
+fn requested(file: &RuleFile) -> Backtest<'_> {
     let defaults = GroupDefaults { interval_ms: 60_000, query_offset_ms: 0 };
     Backtest { path: "r.yml", file, defaults, start_ms: START_MS, end_ms: END_MS, holds_ms: &[0, 120_000] }
 }
@@ -80,12 +80,12 @@ fn asked(file: &RuleFile) -> Backtest<'_> {
 fn a_backtest_is_what_ran_transition_for_transition() {
     let file = RuleFile::parse(RULES).unwrap();
     let stored = store();
-    let found = test(|around| backtest(&asked(&file), &stored, around)).unwrap();
+    let found = test(|around| backtest(&requested(&file), &stored, around)).unwrap();
     // As a server does it: one group after the other, everything that the rules give stored beside what they read.
     let mut live: BTreeMap<String, Vec<Transition>> = BTreeMap::new();
     test(|around| {
         let mut groups: Vec<Group> =
-            file.groups.iter().map(|spec| Group::new("r.yml", spec, asked(&file).defaults)).collect();
+            file.groups.iter().map(|spec| Group::new("r.yml", spec, requested(&file).defaults)).collect();
         let mut next: Vec<i64> = groups.iter().map(|group| group.slot_after(START_MS)).collect();
         loop {
             let at = (0..2).min_by_key(|at| next[*at]).unwrap();
@@ -118,11 +118,11 @@ fn a_backtest_is_what_ran_transition_for_transition() {
 fn another_hold_counts_as_a_rule_that_has_it() {
     let file = RuleFile::parse(RULES).unwrap();
     let stored = store();
-    let found = test(|around| backtest(&asked(&file), &stored, around)).unwrap();
+    let found = test(|around| backtest(&requested(&file), &stored, around)).unwrap();
     let with = |name: &str| found.iter().find(|one| one.name == name).unwrap().alerts.clone().unwrap();
     let other = RULES.replace("for: 1m", "for: 2m");
     let other = RuleFile::parse(&other).unwrap();
-    let again = test(|around| backtest(&asked(&other), &stored, around)).unwrap();
+    let again = test(|around| backtest(&requested(&other), &stored, around)).unwrap();
     for name in ["Errors", "Above"] {
         let fired = again.iter().find(|one| one.name == name).unwrap().alerts.as_ref().unwrap().fired;
         assert!(with(name).fired_with.contains(&(120_000, fired)), "{name}: {:?} {fired}", with(name).fired_with);
@@ -134,9 +134,9 @@ fn another_hold_counts_as_a_rule_that_has_it() {
 fn what_is_too_much_is_refused() {
     let file = RuleFile::parse(RULES).unwrap();
     let stored = MemoryStore::default();
-    let year = Backtest { end_ms: START_MS + 4_000 * 86_400_000, ..asked(&file) };
+    let year = Backtest { end_ms: START_MS + 4_000 * 86_400_000, ..requested(&file) };
     let error = test(|around| backtest(&year, &stored, around)).unwrap_err();
     assert!(error.to_string().contains("evaluations are more than 5000000"), "{error}");
-    let back = Backtest { end_ms: START_MS, ..asked(&file) };
+    let back = Backtest { end_ms: START_MS, ..requested(&file) };
     assert!(test(|around| backtest(&back, &stored, around)).is_err());
 }

@@ -122,7 +122,7 @@ fn statements(text: &str) -> Result<Vec<Statement>, String> {
 }
 
 /// The parameter `q` of the address, or else of a form.
-async fn asked(app: &App, request: Request) -> Result<String, ApiError> {
+async fn requested(app: &App, request: Request) -> Result<String, ApiError> {
     let params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
     if let Some(query) = params.get("q") {
         let query = query.to_owned();
@@ -151,7 +151,7 @@ pub(crate) async fn query(State(app): State<App>, request: Request) -> Response 
 
 async fn answered(app: &App, request: Request) -> Result<Vec<Value>, ApiError> {
     let tenant = params::tenant(request.headers())?.unwrap_or_default();
-    let query = asked(app, request).await?;
+    let query = requested(app, request).await?;
     let statements = statements(&query).map_err(ApiError::bad_data)?;
     let mut results = Vec::new();
     for (at, statement) in statements.into_iter().enumerate() {

@@ -52,10 +52,10 @@ impl Api {
     pub(super) fn partial(self, wrong: &mut Vec<(usize, String)>, dropped: u64, all: u64) -> Response {
         wrong.sort();
         wrong.truncate(LINES_TOLD);
-        let told: Vec<String> = wrong.iter().map(|(line, what)| format!("line {line}: {what}")).collect();
-        let more = dropped.saturating_sub(told.len() as u64);
+        let reported: Vec<String> = wrong.iter().map(|(line, what)| format!("line {line}: {what}")).collect();
+        let more = dropped.saturating_sub(reported.len() as u64);
         let more = if more > 0 { format!("\nand {more} more lines") } else { String::new() };
-        let message = format!("partial write: {dropped} of {all} lines dropped\n{}{more}", told.join("\n"));
+        let message = format!("partial write: {dropped} of {all} lines dropped\n{}{more}", reported.join("\n"));
         self.answer(StatusCode::BAD_REQUEST, "invalid", &message)
     }
 }

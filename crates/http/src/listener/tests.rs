@@ -165,8 +165,8 @@ async fn a_connection_that_asks_nothing_ends_and_one_that_asked_stays() {
     let door = Door { first_head: Duration::from_secs(3), ..door(10, IDLE) };
     tokio::spawn(serve_through(door, vec![listener], ending));
     let request = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
-    let mut asked = TcpStream::connect(address).await.unwrap();
-    asked.write_all(request).await.unwrap();
+    let mut requested = TcpStream::connect(address).await.unwrap();
+    requested.write_all(request).await.unwrap();
     let mut silent = Vec::new();
     for said in [&b""[..], b"GET / HTTP/1.1\r\nhost", b"PRI * HTTP"] {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -179,10 +179,10 @@ async fn a_connection_that_asks_nothing_ends_and_one_that_asked_stays() {
         let end = end.unwrap_or_else(|_| panic!("still open after {said:?}"));
         assert!(end.is_err() || bytes.is_empty(), "{said:?}: {}", String::from_utf8_lossy(&bytes));
     }
-    asked.write_all(request).await.unwrap();
+    requested.write_all(request).await.unwrap();
     let (mut bytes, mut filled) = (vec![0; 4096], 0);
     while String::from_utf8_lossy(&bytes[..filled]).matches("404 Not Found").count() < 2 {
-        let read = asked.read(&mut bytes[filled..]).await.unwrap();
+        let read = requested.read(&mut bytes[filled..]).await.unwrap();
         assert!(read > 0, "closed after {filled} bytes");
         filled += read;
     }

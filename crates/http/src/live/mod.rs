@@ -314,7 +314,7 @@ impl ColumnStream {
                 Some(Second::of(sum.map(|sum| Merged::Integer(*sum))))
             }
             Answer::Open | Answer::Ask(_) => {
-                counts.iter().for_each(|counts| counts.asked.add(1));
+                counts.iter().for_each(|counts| counts.requested.add(1));
                 if let Answer::Ask(Some(_)) = answer {
                     self.reading = None;
                 }

@@ -41,7 +41,7 @@ fn escaped(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-async fn asked(server: &Server, query: &str, rest: &str) -> Value {
+async fn requested(server: &Server, query: &str, rest: &str) -> Value {
     let path = format!("/v1/logs?start={T}&end={}&query={}&{rest}", T + 10, escaped(query));
     let (status, body) = server.get(&path).await;
     assert_eq!(status, StatusCode::OK, "{path}: {body}");
@@ -54,7 +54,7 @@ fn lines(data: &Value) -> Vec<&str> {
 
 /// Where the lines are that a query finds, as seconds and job.
 async fn check(server: &Server, query: &str, expected: &[i64]) {
-    let data = asked(server, query, "").await;
+    let data = requested(server, query, "").await;
     let times: Vec<i64> =
         data["lines"].as_array().unwrap().iter().map(|line| line["t"].as_i64().unwrap() - T).collect();
     assert_eq!(times, expected, "{query}: {data}");
@@ -73,16 +73,16 @@ async fn a_search_finds_words_fields_and_labels() {
     check(&server, "{job=\"web\"} NOT refused", &[3]).await;
     check(&server, "events{}", &[4]).await;
     check(&server, "nobody", &[]).await;
-    let data = asked(&server, "says", "match=log").await;
+    let data = requested(&server, "says", "match=log").await;
     assert_eq!((lines(&data).len(), &data["series"]), (0, &json!(2)));
-    let data = asked(&server, "", "match=events&match=log%7Bjob=%22web%22%7D").await;
+    let data = requested(&server, "", "match=events&match=log%7Bjob=%22web%22%7D").await;
     assert_eq!((lines(&data).len(), &data["series"]), (3, &json!(2)));
 }
 
 #[tokio::test]
 async fn a_line_comes_with_its_labels_fields_and_severity() {
     let server = filled().await;
-    let data = asked(&server, "reset", "").await;
+    let data = requested(&server, "reset", "").await;
     let expected = json!({"t": T + 2, "labels": {"__name__": "log", "job": "api"}, "severity": "error",
         "line": "level=error msg=\"connection reset\" status=502 took=2s",
         "fields": [["level", "error"], ["msg", "connection reset"], ["status", "502"], ["took", "2s"]]});
@@ -91,15 +91,15 @@ async fn a_line_comes_with_its_labels_fields_and_severity() {
     let severities = |data: &Value| -> Vec<String> {
         data["lines"].as_array().unwrap().iter().map(|line| line["severity"].as_str().unwrap().to_owned()).collect()
     };
-    let data = asked(&server, "", "direction=forward").await;
+    let data = requested(&server, "", "direction=forward").await;
     assert_eq!(severities(&data), ["info", "error", "error", "warn", "warn", "unknown"]);
 }
 
 #[tokio::test]
 async fn the_newest_come_first_and_both_directions_are_opposites() {
     let server = filled().await;
-    let backward = asked(&server, "", "").await;
-    let forward = asked(&server, "", "direction=forward").await;
+    let backward = requested(&server, "", "").await;
+    let forward = requested(&server, "", "direction=forward").await;
     let mut reversed = lines(&forward);
     reversed.reverse();
     assert_eq!(lines(&backward), reversed);
@@ -109,7 +109,7 @@ async fn the_newest_come_first_and_both_directions_are_opposites() {
         for limit in 1..=6 {
             let (mut paged, mut cursor) = (Vec::new(), String::new());
             loop {
-                let data = asked(&server, "", &format!("direction={direction}&limit={limit}{cursor}")).await;
+                let data = requested(&server, "", &format!("direction={direction}&limit={limit}{cursor}")).await;
                 paged.extend(data["lines"].as_array().unwrap().clone());
                 let Some(next) = data["next"].as_str() else { break };
                 assert_eq!((&data["complete"], &data["partial"]), (&json!(false), &json!(false)));

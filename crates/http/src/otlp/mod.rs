@@ -131,7 +131,7 @@ async fn post(app: App, signal: Signal, request: Request) -> Response {
     let mut way = app.meters.ingest.begin();
     let form = Form::of(request.headers());
     // A body of no known form is answered in the form that most senders read.
-    let told = *form.as_ref().unwrap_or(&Form::Protobuf);
+    let reported = *form.as_ref().unwrap_or(&Form::Protobuf);
     let arrived = match form {
         Ok(form) => arrived(&app, signal, form, request, &mut way).await,
         Err(error) => Err(error),
@@ -144,8 +144,8 @@ async fn post(app: App, signal: Signal, request: Request) -> Response {
         }
     };
     match stored.and_then(Outcome::partial) {
-        Ok(partial) => succeeded(signal, told, &partial),
-        Err(error) => failed(told, &error),
+        Ok(partial) => succeeded(signal, reported, &partial),
+        Err(error) => failed(reported, &error),
     }
 }
 
@@ -251,8 +251,8 @@ impl Whole for Message {
             (message, Err(why)) => return Ok(PartOutcome::TooMuch(message, why)),
         };
         message.number_by_content(&mut found.read);
-        for told in &found.read.metadata {
-            app.metadata.learn(&message.tenant, &told.metric, told.kind, &told.help, &told.unit);
+        for reported in &found.read.metadata {
+            app.metadata.learn(&message.tenant, &reported.metric, reported.kind, &reported.help, &reported.unit);
         }
         message.write(found, way).await
     }

@@ -52,7 +52,7 @@ async fn filled() -> Server {
     server
 }
 
-async fn asked(server: &Server, rest: &str) -> Value {
+async fn requested(server: &Server, rest: &str) -> Value {
     let path = format!("/v1/traces?start={T}&end={}&{rest}", T + 10);
     let (status, body) = server.get(&path).await;
     assert_eq!(status, StatusCode::OK, "{path}: {body}");
@@ -72,7 +72,7 @@ async fn a_histogram_leads_to_its_slow_traces_and_back() {
         "sum(increase(order_path_seconds%5B1m%5D))",
         "order_path_slow%7Bhost=%22a%22%7D",
     ] {
-        let data = asked(&server, &format!("query={query}")).await;
+        let data = requested(&server, &format!("query={query}")).await;
         assert_eq!(times(&data), [9, 8, 7, 6, 5, 4, 3, 2, 1], "{query}");
         assert_eq!((&data["series"], &data["examined"], &data["invalid"]), (&json!(1), &json!(9), &json!(0)));
         let cell = &data["traces"][0]["cell"];
@@ -80,14 +80,14 @@ async fn a_histogram_leads_to_its_slow_traces_and_back() {
         assert_eq!((&cell["labels"], &cell["t"]), (&labels, &json!(T + 9)), "{query}");
         assert_eq!(cell["selector"], r#"order_path_seconds{host="a", stage="total"}"#);
     }
-    let data = asked(&server, "query=order_path_slow%7Bhost=%22b%22%7D").await;
+    let data = requested(&server, "query=order_path_slow%7Bhost=%22b%22%7D").await;
     assert_eq!(data["traces"][0]["cell"], Value::Null, "no histogram of host b was sent");
 }
 
 #[tokio::test]
 async fn a_trace_is_answered_with_all_that_its_line_says() {
     let server = filled().await;
-    let data = asked(&server, "query=order_path_slow%7Bhost=%22b%22%7D").await;
+    let data = requested(&server, "query=order_path_slow%7Bhost=%22b%22%7D").await;
     let trace = &data["traces"][0];
     let expected = json!({"path": "OrderPath", "publisher": "feed 1", "published_ns": "1700000000123456789",
         "total_ns": 60_046_794, "limit_ns": 1_000_000, "gap_ns": 10_052_113, "epoch": 0, "clamped": 0,
@@ -106,13 +106,13 @@ async fn a_trace_is_answered_with_all_that_its_line_says() {
 #[tokio::test]
 async fn what_is_no_slow_trace_is_answered_as_it_is() {
     let server = filled().await;
-    let data = asked(&server, "").await;
+    let data = requested(&server, "").await;
     assert_eq!((&data["series"], &data["examined"], &data["invalid"]), (&json!(3), &json!(11), &json!(1)));
     let raw = data["traces"].as_array().unwrap().iter().find(|trace| trace.get("raw").is_some()).unwrap();
     assert_eq!((&raw["raw"], &raw["raw_bytes"], &raw["t"]), (&json!("no trace at all"), &json!(15), &json!(T + 4)));
     assert!(raw["error"].as_str().unwrap().contains("ogive-trace"), "{raw}");
     // It is listed whatever the least time is: nobody knows its own.
-    let data = asked(&server, "min_ms=9000").await;
+    let data = requested(&server, "min_ms=9000").await;
     assert_eq!((times(&data), &data["invalid"]), (vec![4], &json!(1)));
 }
 
@@ -120,16 +120,16 @@ async fn what_is_no_slow_trace_is_answered_as_it_is() {
 async fn order_limit_and_cursor() {
     let server = filled().await;
     let host = "query=order_path_slow%7Bhost=%22a%22%7D";
-    let data = asked(&server, &format!("{host}&order=slowest&limit=3")).await;
+    let data = requested(&server, &format!("{host}&order=slowest&limit=3")).await;
     assert_eq!(times(&data), [1, 8, 3]);
     assert_eq!((&data["complete"], &data["next"]), (&json!(true), &Value::Null));
-    let data = asked(&server, &format!("{host}&min_ms=18")).await;
+    let data = requested(&server, &format!("{host}&min_ms=18")).await;
     assert_eq!(times(&data), [8, 1]);
     // Page by page is the same as at once, two of one instant on two pages too.
-    let all = asked(&server, "").await;
+    let all = requested(&server, "").await;
     let (mut paged, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
     loop {
-        let data = asked(&server, &format!("limit=2{cursor}")).await;
+        let data = requested(&server, &format!("limit=2{cursor}")).await;
         paged.extend(data["traces"].as_array().unwrap().clone());
         pages += 1;
         let Some(next) = data["next"].as_str() else { break };
@@ -184,7 +184,7 @@ async fn as_many_texts_are_read_as_the_limit_says_and_no_more() {
         let server = Server::new();
         let at = |at: usize| json!({"series": 4, "time_ms": T * 1000 + 1 + at as i64, "text": "x"});
         server.batch(1, series(), (0..count).map(at).collect()).await;
-        let data = asked(&server, "order=slowest").await;
+        let data = requested(&server, "order=slowest").await;
         assert_eq!((&data["examined"], &data["invalid"]), (&json!(EXAMINED_MAX), &json!(EXAMINED_MAX)));
         assert_eq!((&data["complete"], &data["next"]), (&json!(complete), &Value::Null), "{count}");
         let path = format!("/v1/traces/columns?query=other_slow&start={}&end={}&step=10", T + 10, T + 10);
@@ -202,9 +202,9 @@ async fn many_texts_are_read_in_windows() {
     let samples: Vec<Value> =
         (0..5_003).map(|at| json!({"series": 4, "time_ms": T * 1000 + at / 3, "text": text})).collect();
     server.batch(1, series(), json!(samples)).await;
-    let data = asked(&server, "limit=0").await;
+    let data = requested(&server, "limit=0").await;
     assert_eq!(data["traces"].as_array().unwrap().len(), TRACES_USUAL);
-    let data = asked(&server, "limit=5000&order=slowest").await;
+    let data = requested(&server, "limit=5000&order=slowest").await;
     assert_eq!(
         (&data["examined"], &data["complete"]),
         (&json!(5_000), &json!(true)),

@@ -150,8 +150,8 @@ mod tests {
     #[test]
     fn a_change_of_the_kernels_source_is_stored_in_its_second() {
         let name = Arc::new(Mutex::new("tsc"));
-        let asked = name.clone();
-        let ask = Box::new(move || Kernel { current: Some((*asked.lock().unwrap()).into()), ..Kernel::default() });
+        let requested = name.clone();
+        let ask = Box::new(move || Kernel { current: Some((*requested.lock().unwrap()).into()), ..Kernel::default() });
         let mut series = ClockSeries::new(Clock::manual(1, 1), ask);
         let first = series.second(false);
         assert_eq!(value(&first, "ogive_clock_info", ("os_clocksource", "tsc")), Some(1.0));

@@ -74,14 +74,14 @@ mod tests {
             password_file = '/p'\n[[check]]\nname = 'c'\nkind = 'http'\nbody = 'hunter2'\nheaders = {x = 'hunter2'}\n\
             [[check]]\nname = 'd'\nkind = 'lua'\narguments = {token = 'hunter2'}\n[[check]]\nname = 'e'\n\
             access_key_id = 'hunter2'\nsecret_access_key = 'hunter2'\n";
-        let told = differences(&[], &shown(&ogive_text::mistake::flat(text))).unwrap();
-        assert!(!told.contains("hunter2"), "{told}");
+        let reported = differences(&[], &shown(&ogive_text::mistake::flat(text))).unwrap();
+        assert!(!reported.contains("hunter2"), "{reported}");
         for line in
             ["+ check.a.b.password = (not shown)", "+ check.a.b.password_file = \"/p\"", "+ spool.directory = \"/x\""]
         {
-            assert!(told.contains(line), "{told}");
+            assert!(reported.contains(line), "{reported}");
         }
-        assert_eq!(told.matches("(not shown)").count(), 6, "{told}");
+        assert_eq!(reported.matches("(not shown)").count(), 6, "{reported}");
     }
 
     #[test]

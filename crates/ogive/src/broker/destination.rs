@@ -71,7 +71,7 @@ pub(super) struct Figures {
     pub(super) problem: Option<(i64, String)>,
     pub(super) acknowledged_ms: Option<i64>,
     /// The last gaps that the destination has, the newest first.
-    pub(super) told: VecDeque<Arc<Gap>>,
+    pub(super) reported: VecDeque<Arc<Gap>>,
     /// Batches and bytes acknowledged in each of the last seconds, by the second's number.
     seconds: [(i64, u64, u64); RATE_SECONDS],
 }
@@ -103,9 +103,9 @@ impl Figures {
         Rate { batches: batches as f64 / RATE_SECONDS as f64, bytes: bytes as f64 / RATE_SECONDS as f64 }
     }
 
-    fn told(&mut self, gap: Gap) {
-        self.told.truncate(TOLD_MAX - 1);
-        self.told.push_front(Arc::new(gap));
+    fn reported(&mut self, gap: Gap) {
+        self.reported.truncate(TOLD_MAX - 1);
+        self.reported.push_front(Arc::new(gap));
     }
 }
 
@@ -380,7 +380,7 @@ impl Destination {
             }
         }
         if let Some(gap) = state.delivery.acknowledged(job) {
-            state.figures.told(gap);
+            state.figures.reported(gap);
         }
     }
 
@@ -391,8 +391,11 @@ impl Destination {
     /// Reports a problem once, until there is another or a minute has passed.
     fn tell(&self, state: &mut State, problem: String) {
         let now_ms = self.around.now_ms();
-        let is_known =
-            state.figures.problem.as_ref().is_some_and(|(told_ms, told)| *told == problem && now_ms - told_ms < 60_000);
+        let is_known = state
+            .figures
+            .problem
+            .as_ref()
+            .is_some_and(|(told_ms, reported)| *reported == problem && now_ms - told_ms < 60_000);
         if !is_known {
             tracing::warn!("{}: {problem}", self.config.name);
             self.note(state, problem);

@@ -128,11 +128,11 @@ impl Broker {
 
     /// Logs why cursors are not saved, once for each reason.
     pub(super) fn tell(&self, problem: Option<String>) {
-        let mut told = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(problem) = problem.as_ref().filter(|problem| told.as_ref() != Some(*problem)) {
+        let mut reported = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(problem) = problem.as_ref().filter(|problem| reported.as_ref() != Some(*problem)) {
             tracing::warn!("{problem}");
         }
-        *told = problem;
+        *reported = problem;
     }
 
     /// Saves cursors until the broker ends.

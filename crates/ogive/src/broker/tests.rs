@@ -32,30 +32,30 @@ impl Asked {
 
 /// Answers each batch at `address` with the status that `answer` gives; an old one takes one batch in a request.
 fn endpoint(listener: TcpListener, is_old: bool, answer: fn(u64) -> u16) -> Arc<Asked> {
-    let asked = Arc::<Asked>::default();
-    let counts = asked.clone();
+    let requested = Arc::<Asked>::default();
+    let counts = requested.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let counts = counts.clone();
             std::thread::spawn(move || serve(stream, is_old, answer, &counts));
         }
     });
-    asked
+    requested
 }
 
-fn serve(mut stream: TcpStream, is_old: bool, answer: fn(u64) -> u16, asked: &Asked) {
+fn serve(mut stream: TcpStream, is_old: bool, answer: fn(u64) -> u16, requested: &Asked) {
     let mut bytes = Vec::new();
     while let Some((head, body)) = request(&mut stream, &mut bytes) {
-        asked.requests.fetch_add(1, SeqCst);
+        requested.requests.fetch_add(1, SeqCst);
         let is_several = head.contains("application/x-ogive-batch-frames");
-        asked.several.fetch_add(u64::from(is_several), SeqCst);
+        requested.several.fetch_add(u64::from(is_several), SeqCst);
         let (status, said) = if is_several && is_old {
             (415, "{\"error\":\"content type\"}".into())
         } else {
             let frames = wire::frames(&body).unwrap();
             let one = |frame: &&[u8]| {
                 let sequence = Batch::decode(frame).unwrap().sequence;
-                *asked.batches.lock().unwrap().entry(sequence).or_default() += 1;
+                *requested.batches.lock().unwrap().entry(sequence).or_default() += 1;
                 match answer(sequence) {
                     200 => "\"code\":200,\"accepted\":1,\"duplicate\":0,\"rejected\":[]".to_owned(),
                     code => format!("\"code\":{code},\"error\":\"no {sequence}\""),
@@ -180,12 +180,12 @@ fn two_listeners() -> (TcpListener, TcpListener, u16) {
 #[test]
 fn load_spreads_over_the_addresses_of_a_name_and_follows_them() {
     let (one, other, port) = two_listeners();
-    let asked = [endpoint(one, false, |_| 200), endpoint(other, false, |_| 200)];
-    let (tell, told) = mpsc::channel::<Vec<&str>>();
+    let requested = [endpoint(one, false, |_| 200), endpoint(other, false, |_| 200)];
+    let (tell, reported) = mpsc::channel::<Vec<&str>>();
     let mut now: Vec<IpAddr> = Vec::new();
     let resolve: Resolve = Box::new(move |host, port| {
         assert_eq!(host, "ogive.test");
-        for addresses in told.try_iter() {
+        for addresses in reported.try_iter() {
             now = addresses.iter().map(|address| address.parse().unwrap()).collect();
         }
         Ok(now.iter().map(|address| SocketAddr::new(*address, port)).collect())
@@ -199,7 +199,7 @@ fn load_spreads_over_the_addresses_of_a_name_and_follows_them() {
         state.endpoints.all().len() == count && state.endpoints.all().iter().all(|one| one.target.address.is_some())
     };
     eventually("both addresses are known", || has(2));
-    let counts = || [asked[0].count(), asked[1].count()];
+    let counts = || [requested[0].count(), requested[1].count()];
     // An answer that the machine was long in giving turns load away for some requests, so that a round may be uneven.
     let shared = |held: &mut Held| {
         for _ in 0..100 {
@@ -218,10 +218,10 @@ fn load_spreads_over_the_addresses_of_a_name_and_follows_them() {
     eventually("one has left", || has(1));
     // What was under way there has ended.
     eventually("nothing is under way", || destination.state().delivery.in_flight() == 0);
-    let before = [asked[0].count(), asked[1].count()];
+    let before = [requested[0].count(), requested[1].count()];
     held.append(100);
-    eventually("the other has all", || asked[1].count() == before[1] + 100);
-    assert_eq!(asked[0].count(), before[0], "who left gets nothing");
+    eventually("the other has all", || requested[1].count() == before[1] + 100);
+    assert_eq!(requested[0].count(), before[0], "who left gets nothing");
     tell.send(vec!["127.0.0.1", "127.0.0.2"]).unwrap();
     destination.look_again();
     eventually("it is back", || has(2));
@@ -231,15 +231,19 @@ fn load_spreads_over_the_addresses_of_a_name_and_follows_them() {
 #[test]
 fn several_batches_go_in_one_request_and_one_that_is_refused_is_a_gap_of_its_own() {
     let (listener, url) = listener();
-    let asked = endpoint(listener, false, |sequence| if sequence == 70 { 400 } else { 200 });
+    let requested = endpoint(listener, false, |sequence| if sequence == 70 { 400 } else { 200 });
     let mut held = Held::new();
     held.append(200);
     let destination = held.start(&url, "connections = 1", no_names());
     eventually("all are answered", || destination.state().figures.batches == 199);
-    assert_eq!(asked.count(), 200);
-    assert!(asked.batches.lock().unwrap().values().all(|times| *times == 1), "nothing came twice");
+    assert_eq!(requested.count(), 200);
+    assert!(requested.batches.lock().unwrap().values().all(|times| *times == 1), "nothing came twice");
     // 1 + 2 + 4 .. 64, and what is left.
-    assert!(asked.requests.load(SeqCst) < 20 && asked.several.load(SeqCst) >= 3, "{}", asked.requests.load(SeqCst));
+    assert!(
+        requested.requests.load(SeqCst) < 20 && requested.several.load(SeqCst) >= 3,
+        "{}",
+        requested.requests.load(SeqCst)
+    );
     let state = destination.state();
     assert_eq!((state.figures.batches_refused, state.delivery.totals().records), (1, 1));
     assert_eq!(state.delivery.gaps().map(|gap| (gap.why, gap.samples)).collect::<Vec<_>>(), [(Why::Refused, 1)]);
@@ -249,12 +253,12 @@ fn several_batches_go_in_one_request_and_one_that_is_refused_is_a_gap_of_its_own
 #[test]
 fn who_takes_one_batch_at_a_time_gets_them_so() {
     let (listener, url) = listener();
-    let asked = endpoint(listener, true, |_| 200);
+    let requested = endpoint(listener, true, |_| 200);
     let mut held = Held::new();
     held.append(50);
     let destination = held.start(&url, "connections = 1", no_names());
     eventually("all are answered", || destination.state().figures.batches == 50);
-    assert_eq!((asked.count(), asked.several.load(SeqCst)), (50, 1));
+    assert_eq!((requested.count(), requested.several.load(SeqCst)), (50, 1));
     assert_eq!(destination.state().delivery.totals().records, 0);
 }
 
@@ -263,7 +267,7 @@ fn who_takes_one_batch_at_a_time_gets_them_so() {
 fn what_an_endpoint_has_no_room_for_comes_again_alone() {
     static TIMES: AtomicU64 = AtomicU64::new(0);
     let (listener, url) = listener();
-    let asked = endpoint(listener, false, |sequence| {
+    let requested = endpoint(listener, false, |sequence| {
         let is_busy = sequence % 10 == 3 && TIMES.fetch_add(1, SeqCst) < 8;
         if is_busy { 429 } else { 200 }
     });
@@ -271,7 +275,7 @@ fn what_an_endpoint_has_no_room_for_comes_again_alone() {
     held.append(100);
     let destination = held.start(&url, "connections = 1", no_names());
     eventually("all are answered", || destination.state().figures.batches == 100);
-    let batches = asked.batches.lock().unwrap();
+    let batches = requested.batches.lock().unwrap();
     let again: u64 = batches.values().map(|times| times - 1).sum();
     assert_eq!((batches.len(), again), (100, 8));
     assert!(batches.iter().all(|(sequence, times)| *times == 1 || sequence % 10 == 3), "{batches:?}");
@@ -281,14 +285,14 @@ fn what_an_endpoint_has_no_room_for_comes_again_alone() {
 #[test]
 fn one_batch_that_an_endpoint_never_takes_holds_up_no_other() {
     let (listener, url) = listener();
-    let asked = endpoint(listener, false, |sequence| if sequence == 7 { 500 } else { 200 });
+    let requested = endpoint(listener, false, |sequence| if sequence == 7 { 500 } else { 200 });
     let mut held = Held::new();
     held.append(200);
     let destination = held.start(&url, "connections = 2", no_names());
     eventually("all others are answered", || destination.state().figures.batches == 199);
     held.append(100);
     eventually("all others are answered", || destination.state().figures.batches == 299);
-    let before = asked.batches.lock().unwrap()[&7];
-    eventually("it is tried again", || asked.batches.lock().unwrap()[&7] > before);
+    let before = requested.batches.lock().unwrap()[&7];
+    eventually("it is tried again", || requested.batches.lock().unwrap()[&7] > before);
     assert_eq!(destination.state().delivery.totals().records, 0);
 }

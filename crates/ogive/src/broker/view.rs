@@ -111,7 +111,7 @@ fn destination(broker: &Broker, one: &Destination, tenant: Option<&Tenant>) -> V
         "gaps": {
             "made_total": totals.gaps, "batches_total": totals.records, "samples_total": totals.samples,
             "waiting": state.delivery.gaps().filter(is_shown).map(gap).collect::<Vec<_>>(),
-            "told": figures.told.iter().map(|told| &**told).filter(is_shown).map(gap).collect::<Vec<_>>(),
+            "told": figures.reported.iter().map(|reported| &**reported).filter(is_shown).map(gap).collect::<Vec<_>>(),
         },
         "endpoints": state.endpoints.all().iter().map(endpoint).collect::<Vec<_>>(),
     })

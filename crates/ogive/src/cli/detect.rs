@@ -64,7 +64,7 @@ pub(crate) struct Detect {
 /// Runs the command.
 pub(crate) fn run(options: &Detect) -> anyhow::Result<ExitCode> {
     let found = match (&options.selector, &options.file) {
-        (Some(selector), _) => match asked(options, selector)? {
+        (Some(selector), _) => match requested(options, selector)? {
             Ok(found) => found,
             Err(failure) => return Ok(failure.report()),
         },
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Detect) -> anyhow::Result<ExitCode> {
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FINDING) })
 }
 
-fn asked(options: &Detect, selector: &str) -> anyhow::Result<Result<Vec<Value>, super::client::Failure>> {
+fn requested(options: &Detect, selector: &str) -> anyhow::Result<Result<Vec<Value>, super::client::Failure>> {
     let mut params = vec![("match[]", selector)];
     for (name, value) in [("start", &options.start), ("end", &options.end), ("siblings", &options.siblings)] {
         params.extend(value.as_deref().map(|value| (name, value)));

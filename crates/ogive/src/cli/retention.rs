@@ -31,11 +31,11 @@ pub(crate) enum Retention {
 
 /// Runs the command.
 pub(crate) fn run(command: &Retention) -> anyhow::Result<ExitCode> {
-    let (asked, json) = match command {
+    let (requested, json) = match command {
         Retention::Show { server, json } => (server.get("/v1/retention", &[]), *json),
         Retention::Confirm { server, json } => (server.post("/v1/retention", &json!({"confirm_clock": true})), *json),
     };
-    match asked {
+    match requested {
         Ok(body) => Ok(show(&body, json)),
         Err(failure) => Ok(failure.report()),
     }

@@ -95,7 +95,7 @@ fn slo(options: &Slo) -> anyhow::Result<ExitCode> {
 fn backtest(options: &Backtest) -> anyhow::Result<ExitCode> {
     let file = options.file.display().to_string();
     let text = (FILES.read)(&options.file).with_context(|| format!("cannot read {file}"))?;
-    let body = match asked(options, &file, &text) {
+    let body = match requested(options, &file, &text) {
         Ok(body) => body,
         Err(failure) => return Ok(failure.report()),
     };
@@ -116,7 +116,7 @@ fn backtest(options: &Backtest) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::from(EXIT_FINDING) } else { ExitCode::SUCCESS })
 }
 
-fn asked(options: &Backtest, file: &str, text: &[u8]) -> Result<String, Failure> {
+fn requested(options: &Backtest, file: &str, text: &[u8]) -> Result<String, Failure> {
     let mut params = vec![("file", file), ("start", options.start.as_str())];
     params.extend(options.end.as_deref().map(|end| ("end", end)));
     params.extend(options.interval.as_deref().map(|interval| ("interval", interval)));

@@ -96,7 +96,7 @@ pub(crate) enum Snapshot {
 
 /// Runs the command.
 pub(crate) fn run(command: &Snapshot) -> anyhow::Result<ExitCode> {
-    let (asked, json) = match command {
+    let (requested, json) = match command {
         Snapshot::Create { name, place } => (create(name, place)?, place.json),
         Snapshot::List { place } => (list(place)?, place.json),
         Snapshot::Delete { name, place } => (delete(name, place)?, place.json),
@@ -118,7 +118,7 @@ pub(crate) fn run(command: &Snapshot) -> anyhow::Result<ExitCode> {
             (made, *json)
         }
     };
-    match asked {
+    match requested {
         Ok(data) if json => println!("{data}"),
         Ok(data) => show(&data),
         Err(failure) => return Ok(failure.report()),

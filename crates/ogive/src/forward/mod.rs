@@ -191,8 +191,8 @@ impl Shared {
             }
         }
         (threads.all, threads.marks) = (all, marks);
-        let told = format!("ended: {ended}; begun: {}", names(&mut begun.iter().map(String::as_str)));
-        if failed.is_empty() { Ok(told) } else { Err(format!("{told}; {}", failed.join("; "))) }
+        let reported = format!("ended: {ended}; begun: {}", names(&mut begun.iter().map(String::as_str)));
+        if failed.is_empty() { Ok(reported) } else { Err(format!("{reported}; {}", failed.join("; "))) }
     }
 }
 

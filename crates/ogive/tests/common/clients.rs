@@ -23,9 +23,9 @@ fn pins() -> PathBuf {
 
 /// Fails unless what is installed is what `pinned` asks for; `made` is its copy beside what was installed.
 fn assert_installed(pinned: &str, made: &str) {
-    let asked = std::fs::read(pins().join(pinned)).unwrap();
+    let requested = std::fs::read(pins().join(pinned)).unwrap();
     let there = std::fs::read(installed().join(made)).unwrap_or_default();
-    assert!(asked == there, "the clients of {pinned} are not installed: run scripts/clients");
+    assert!(requested == there, "the clients of {pinned} are not installed: run scripts/clients");
 }
 
 /// A Python with the pinned packages.

@@ -64,7 +64,7 @@ struct State {
     /// The watches of each series.
     of: HashMap<SeriesId, Vec<u64>>,
     /// By worker, the end of the last second that it has emitted.
-    told: Vec<i64>,
+    reported: Vec<i64>,
     /// End of the last second whose end the shards were notified of.
     passed: i64,
 }
@@ -84,7 +84,7 @@ pub(crate) const fn second_of(time_ms: i64) -> i64 {
 
 impl Board {
     pub(crate) fn new(workers: usize, series_max: usize, counts: Counts) -> Self {
-        let state = State { told: vec![0; workers], ..State::default() };
+        let state = State { reported: vec![0; workers], ..State::default() };
         Self { state: Mutex::new(state), series_max, closed: watch::Sender::new(0), counts }
     }
 
@@ -207,9 +207,9 @@ impl Board {
     }
 
     /// A worker has emitted everything up to a second.
-    pub(crate) fn told(&self, worker: usize, second: i64) {
+    pub(crate) fn reported(&self, worker: usize, second: i64) {
         let mut state = self.state();
-        state.told[worker] = state.told[worker].max(second);
+        state.reported[worker] = state.reported[worker].max(second);
         let closed = state.closed();
         for watched in state.watches.values_mut() {
             watched.columns = watched.columns.split_off(&(closed - SECONDS + 1));
@@ -258,12 +258,12 @@ impl Board {
 impl State {
     /// End of the last second that every worker has emitted: columns are given up to a minute before it.
     fn closed(&self) -> i64 {
-        self.told.iter().copied().min().unwrap_or(0)
+        self.reported.iter().copied().min().unwrap_or(0)
     }
 
-    fn each(&mut self, series: SeriesId, mut told: impl FnMut(&mut Watched)) {
+    fn each(&mut self, series: SeriesId, mut reported: impl FnMut(&mut Watched)) {
         for watch in self.of.get(&series).into_iter().flatten() {
-            told(self.watches.get_mut(watch).expect("its series are forgotten with it"));
+            reported(self.watches.get_mut(watch).expect("its series are forgotten with it"));
         }
     }
 
@@ -322,8 +322,8 @@ mod tests {
 
     fn close(board: &Board, second: i64) {
         board.pass(second);
-        board.told(0, second);
-        board.told(1, second);
+        board.reported(0, second);
+        board.reported(1, second);
     }
 
     const A: SeriesId = SeriesId(7);
@@ -334,10 +334,10 @@ mod tests {
         let board = board(10);
         assert!(board.begin(1, A, (i64::MIN, false)) && board.begin(1, B, (i64::MIN, false)));
         board.cell(A, 101, false, of(&[1.0]));
-        board.told(0, 101);
+        board.reported(0, 101);
         assert_eq!(board.answer(1, 101), Answer::Open);
         board.cell(B, 101, false, of(&[2.0]));
-        board.told(1, 101);
+        board.reported(1, 101);
         assert_eq!(board.answer(1, 101), Answer::Column(Some(Box::new(of(&[1.0, 2.0])))));
         assert_eq!(*board.closed().borrow(), 101);
         board.cell(A, 101, true, of(&[3.0]));

@@ -35,7 +35,7 @@ pub struct Counted {
     /// Columns that streams had from closed cells, and from the store.
     pub cells: Count,
     /// Columns that streams read from the store.
-    pub asked: Count,
+    pub requested: Count,
     /// Samples that were fed.
     pub(super) fed: Count,
     /// Fragments of cells that were emitted before.
@@ -59,7 +59,7 @@ impl Counts {
     pub fn figures(&self) -> [(&'static str, u64); 6] {
         [
             ("live_columns_from_cells_total", self.cells.get()),
-            ("live_columns_from_store_total", self.asked.get()),
+            ("live_columns_from_store_total", self.requested.get()),
             ("live_fed_total", self.fed.get()),
             ("live_late_total", self.late.get()),
             ("live_doubts_total", self.doubts.get()),

@@ -83,7 +83,7 @@ impl Sink for Teller {
     }
 
     fn closed(&mut self, end_ns: i64) {
-        self.board.told(self.worker, end_ns / 1_000_000_000);
+        self.board.reported(self.worker, end_ns / 1_000_000_000);
     }
 
     fn refused(&mut self, series: SeriesId, time_ns: i64) {

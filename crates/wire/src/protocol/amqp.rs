@@ -77,7 +77,7 @@ struct Channel {
     is_known: bool,
     confirms: bool,
     published: u64,
-    asked: u64,
+    requested: u64,
     content: [Option<Content>; 2],
     /// The consumer or get that was asked for last needs no acknowledgements.
     no_ack: bool,
@@ -286,8 +286,8 @@ impl Amqp {
         let Some(name) = call.question() else { return };
         self.close(side, number, call, span, exchanges);
         let Some(channel) = self.channels.get_mut(&number) else { return };
-        channel.asked += 1;
-        let id = id(QUESTION, number, channel.asked);
+        channel.requested += 1;
+        let id = id(QUESTION, number, channel.requested);
         match call.method {
             method::CHANNEL_OPEN => *channel = Channel { is_known: true, ..Channel::default() },
             method::CONFIRM => (channel.confirms, channel.published) = (true, 0),

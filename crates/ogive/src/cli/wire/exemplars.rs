@@ -95,11 +95,11 @@ impl Exemplars {
 impl Slow {
     fn new(key: &RowKey, path: &Path, exchange: &Exchange, total: u64) -> Option<Self> {
         let (request, response) = (exchange.request, exchange.response);
-        let (asked, answered, ended) = (request.last?, response.first?, response.last?);
+        let (requested, answered, ended) = (request.last?, response.first?, response.last?);
         // A response that began early leaves no time for the service.
-        let asked = asked.min(answered);
+        let requested = requested.min(answered);
         let between = |from: i64, to: i64| u64::try_from(to - from).unwrap_or(0);
-        let stages = [between(request.first?, asked), between(asked, answered), between(answered, ended)];
+        let stages = [between(request.first?, requested), between(requested, answered), between(answered, ended)];
         (stages.iter().sum::<u64>() == total).then(|| Self {
             total,
             stages,

@@ -63,8 +63,8 @@ impl Row {
         if let Some(nanos) = exchange.total_time() {
             self.total.record(nanos);
         }
-        if let (Some(asked), Some(answered)) = (exchange.request.first, exchange.response.first) {
-            self.first_byte.record(answered - asked);
+        if let (Some(requested), Some(answered)) = (exchange.request.first, exchange.response.first) {
+            self.first_byte.record(answered - requested);
         }
         self.request_bytes.record(exchange.request.bytes);
         self.response_bytes.record(exchange.response.bytes);

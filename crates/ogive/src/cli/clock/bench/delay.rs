@@ -21,7 +21,7 @@ const SAMPLES: usize = 250;
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) read: TimeSource,
-    pub(super) told: Histogram,
+    pub(super) reported: Histogram,
 }
 
 /// A delay, and what the clocks made of it.
@@ -43,7 +43,7 @@ pub(super) fn run(clock: Clock, reads: &[TimeSource], target_ns: f64) -> Table {
         }
     }
     truths.sort_by(f64::total_cmp);
-    let row = |(read, recorder): (&TimeSource, FlatRecorder)| Row { read: *read, told: recorder.snapshot() };
+    let row = |(read, recorder): (&TimeSource, FlatRecorder)| Row { read: *read, reported: recorder.snapshot() };
     Table { true_ns: truths[truths.len() / 2], rows: reads.iter().zip(recorders).map(row).collect() }
 }
 
@@ -98,8 +98,8 @@ mod tests {
         let [short, long] = [25.0, 20_000.0].map(|target| run(clock, &reads, target));
         assert!(long.true_ns > short.true_ns);
         for (short, long) in short.rows.iter().zip(&long.rows) {
-            assert_eq!(short.told.count, (ROUNDS * SAMPLES) as u64);
-            let median = |row: &Row| row.told.quantile(0.5).unwrap().value;
+            assert_eq!(short.reported.count, (ROUNDS * SAMPLES) as u64);
+            let median = |row: &Row| row.reported.quantile(0.5).unwrap().value;
             assert!(median(long) > median(short), "{short:?} {long:?}");
         }
     }

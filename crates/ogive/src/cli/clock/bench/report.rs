@@ -23,7 +23,7 @@ pub(super) fn json(found: &Measurements) -> Value {
     let delays: Vec<Value> = (found.delays.iter())
         .flat_map(|table| {
             table.rows.iter().map(move |row| {
-                let [p0, p50, p99] = [0.0, 0.5, 0.99].map(|q| quantile(&row.told, q));
+                let [p0, p50, p99] = [0.0, 0.5, 0.99].map(|q| quantile(&row.reported, q));
                 json!({
                     "clock": row.read.key(), "true_seconds": table.true_ns / 1e9,
                     "p0_seconds": p0, "p50_seconds": p50, "p99_seconds": p99,
@@ -127,7 +127,7 @@ fn delays_text(found: &Measurements, out: &mut String) {
         writeln!(out, "\nA delay of {}: what each clock says.", time(table.true_ns)).expect("writes to memory");
         writeln!(out, "{:<26} {:>9} {:>9} {:>9}", "", "least", "p50", "p99").expect("writes to memory");
         for row in &table.rows {
-            let [p0, p50, p99] = [0.0, 0.5, 0.99].map(|q| seconds(quantile(&row.told, q)));
+            let [p0, p50, p99] = [0.0, 0.5, 0.99].map(|q| seconds(quantile(&row.reported, q)));
             writeln!(out, "{:<26} {p0:>9} {p50:>9} {p99:>9}", row.read.name()).expect("writes to memory");
         }
     }

@@ -32,23 +32,23 @@ pub(super) struct ReportedFigures {
 /// What was reported, and what was seen since.
 #[derive(Debug)]
 pub(super) struct Noise {
-    told: ReportedFigures,
+    reported: ReportedFigures,
     seen: VecDeque<ReportedFigures>,
 }
 
 impl Noise {
     pub(super) fn new(costs: Costs, figures: &Figures) -> Self {
-        Self { told: told(costs, figures), seen: VecDeque::with_capacity(LOOKS) }
+        Self { reported: reported(costs, figures), seen: VecDeque::with_capacity(LOOKS) }
     }
 
-    pub(super) const fn told(&self) -> ReportedFigures {
-        self.told
+    pub(super) const fn reported(&self) -> ReportedFigures {
+        self.reported
     }
 
     /// The usual costs: the medians of the last seconds, or what was reported before there were any.
     pub(super) fn usual(&self) -> Costs {
         if self.seen.is_empty() {
-            return self.told.costs;
+            return self.reported.costs;
         }
         Costs { now_ns: self.median(|seen| seen.costs.now_ns), system_ns: self.median(|seen| seen.costs.system_ns) }
     }
@@ -58,18 +58,18 @@ impl Noise {
         if self.seen.len() == LOOKS {
             self.seen.pop_front();
         }
-        self.seen.push_back(told(costs, figures));
+        self.seen.push_back(reported(costs, figures));
         let all = |beyond: fn(&ReportedFigures, &ReportedFigures) -> bool| {
-            self.seen.iter().all(|seen| beyond(&self.told, seen))
+            self.seen.iter().all(|seen| beyond(&self.reported, seen))
         };
         let beyond = all(cost_fell) || all(cost_rose) || all(err_rose) || all(frequency_moved);
         if self.seen.len() < LOOKS || !beyond {
             return None;
         }
         let last = *self.seen.back().expect("it is full");
-        self.told = ReportedFigures { costs: self.usual(), err_ns: self.median(|seen| seen.err_ns), ..last };
+        self.reported = ReportedFigures { costs: self.usual(), err_ns: self.median(|seen| seen.err_ns), ..last };
         self.seen.clear();
-        Some(self.told)
+        Some(self.reported)
     }
 
     fn median(&self, of: fn(&ReportedFigures) -> f64) -> f64 {
@@ -79,26 +79,28 @@ impl Noise {
     }
 }
 
-fn told(costs: Costs, figures: &Figures) -> ReportedFigures {
+fn reported(costs: Costs, figures: &Figures) -> ReportedFigures {
     ReportedFigures { costs, err_ns: figures.err_ns as f64, frequency_hz: figures.frequency_hz, ppb: figures.ppb }
 }
 
-fn cost_rose(told: &ReportedFigures, seen: &ReportedFigures) -> bool {
-    seen.costs.now_ns > told.costs.now_ns * COST_FACTOR || seen.costs.system_ns > told.costs.system_ns * COST_FACTOR
+fn cost_rose(reported: &ReportedFigures, seen: &ReportedFigures) -> bool {
+    seen.costs.now_ns > reported.costs.now_ns * COST_FACTOR
+        || seen.costs.system_ns > reported.costs.system_ns * COST_FACTOR
 }
 
-fn cost_fell(told: &ReportedFigures, seen: &ReportedFigures) -> bool {
-    cost_rose(seen, told)
+fn cost_fell(reported: &ReportedFigures, seen: &ReportedFigures) -> bool {
+    cost_rose(seen, reported)
 }
 
-fn err_rose(told: &ReportedFigures, seen: &ReportedFigures) -> bool {
-    seen.err_ns > told.err_ns.max(ERR_NS_MIN) * ERR_FACTOR
+fn err_rose(reported: &ReportedFigures, seen: &ReportedFigures) -> bool {
+    seen.err_ns > reported.err_ns.max(ERR_NS_MIN) * ERR_FACTOR
 }
 
 /// Beyond what both bounds allow.
-fn frequency_moved(told: &ReportedFigures, seen: &ReportedFigures) -> bool {
-    let moved_ppb = seen.frequency_hz.abs_diff(told.frequency_hz) as f64 / told.frequency_hz.max(1) as f64 * 1e9;
-    moved_ppb > 2.0 * (f64::from(told.ppb) + f64::from(seen.ppb)) + 50.0
+fn frequency_moved(reported: &ReportedFigures, seen: &ReportedFigures) -> bool {
+    let moved_ppb =
+        seen.frequency_hz.abs_diff(reported.frequency_hz) as f64 / reported.frequency_hz.max(1) as f64 * 1e9;
+    moved_ppb > 2.0 * (f64::from(reported.ppb) + f64::from(seen.ppb)) + 50.0
 }
 
 #[cfg(test)]
@@ -112,19 +114,19 @@ mod tests {
         ppb: 5,
     };
 
-    /// Looks that see `told` for so long; how often something was reported.
-    fn lines(noise: &mut Noise, told: ReportedFigures, looks: usize) -> usize {
+    /// Looks that see `reported` for so long; how often something was reported.
+    fn lines(noise: &mut Noise, reported: ReportedFigures, looks: usize) -> usize {
         let figures = Figures {
-            frequency_hz: told.frequency_hz,
-            ppb: told.ppb,
-            err_ns: told.err_ns as u64,
+            frequency_hz: reported.frequency_hz,
+            ppb: reported.ppb,
+            err_ns: reported.err_ns as u64,
             ..crate::cli::clock::testing::sound()
         };
-        (0..looks).filter(|_| noise.look(told.costs, &figures).is_some()).count()
+        (0..looks).filter(|_| noise.look(reported.costs, &figures).is_some()).count()
     }
 
     fn noise() -> Noise {
-        Noise { told: QUIET, seen: VecDeque::new() }
+        Noise { reported: QUIET, seen: VecDeque::new() }
     }
 
     #[test]
@@ -152,7 +154,7 @@ mod tests {
         ] {
             let mut noise = noise();
             assert_eq!(lines(&mut noise, changed, 200), 1, "{changed:?}");
-            assert_eq!(noise.told(), changed);
+            assert_eq!(noise.reported(), changed);
         }
     }
 }

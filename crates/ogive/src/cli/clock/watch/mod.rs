@@ -114,7 +114,7 @@ impl Watcher {
     }
 
     fn start(&self) -> Event {
-        Event::Start { kernel: self.seen.kernel.clone(), mode: self.seen.mode, figures: self.noise.told() }
+        Event::Start { kernel: self.seen.kernel.clone(), mode: self.seen.mode, figures: self.noise.reported() }
     }
 
     fn look(&mut self, kernel: Kernel) -> Vec<Event> {
@@ -136,8 +136,8 @@ impl Watcher {
         }
         events.extend(Self::changes(&before, &seen));
         let costs = costs(self.clock, Effort::GLANCE);
-        if let Some(told) = self.noise.look(costs, &figures) {
-            events.push(Event::Figures(told));
+        if let Some(reported) = self.noise.look(costs, &figures) {
+            events.push(Event::Figures(reported));
         }
         (self.point, self.steps) = (point, steps);
         events
@@ -223,13 +223,13 @@ mod tests {
     fn a_switch_is_told_once_with_the_costs_around_it() {
         let kernel = |name: &str| Kernel { current: Some(name.into()), ..Kernel::default() };
         let mut watcher = Watcher::new(Clock::global(), kernel("tsc"));
-        let told =
+        let reported =
             |events: Vec<Event>| events.into_iter().filter(|event| matches!(event, Event::Source { .. })).count();
-        assert_eq!(told(watcher.look(kernel("tsc"))), 0);
+        assert_eq!(reported(watcher.look(kernel("tsc"))), 0);
         let events = watcher.look(kernel("hpet"));
         let Some(Event::Source { names, costs, .. }) = events.into_iter().next() else { panic!("it was not reported") };
         assert_eq!(names, ("tsc".to_owned(), "hpet".to_owned()));
         assert!(costs.0.now_ns > 0.0 && costs.1.system_ns > 0.0, "{costs:?}");
-        assert_eq!(told(watcher.look(kernel("hpet"))), 0);
+        assert_eq!(reported(watcher.look(kernel("hpet"))), 0);
     }
 }
