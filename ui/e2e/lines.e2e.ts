@@ -42,6 +42,12 @@ test("a counter is drawn as its rate, and as it was counted a click later", asyn
   expect(new URL(page.url()).searchParams.get("raw")).toBe("1");
   await page.locator("[data-control=rate]").click();
   await expect.poll(() => cells.first().innerText()).toBe("2.5 kB/s");
+  await page.locator("[data-control=view-table]").click();
+  await expect.poll(() => page.locator("#table tbody td").nth(2).innerText()).toBe("2500");
+  await page.locator("[data-control=view-json]").click();
+  const json = JSON.parse(await page.locator("#table pre").innerText()) as { resultType: string; result: { values: [number, string][] }[] };
+  expect(json.resultType).toBe("matrix");
+  expect(json.result[0]?.values.every(([, value]) => value === "2500")).toBe(true);
   expect(errors).toEqual([]);
   await page.close();
 });

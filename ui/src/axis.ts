@@ -5,6 +5,8 @@
  * rectangle is its true bounds on the axis, so bins of unequal log width are drawn unequal.
  */
 
+import { zoneOffset } from "./format.ts";
+
 /** Least and greatest distance from zero that one sign shows. */
 export interface Extent {
   readonly lo: number;
@@ -219,7 +221,7 @@ export function timeTicks(start: number, end: number, width: number, spacing = 9
   const count = Math.max(1, Math.floor(width / spacing));
   const wanted = (end - start) / count;
   const step = TIME_STEPS.find((size) => size >= wanted) ?? Math.ceil(wanted / 86400) * 86400;
-  const offset = -new Date(start * 1000).getTimezoneOffset() * 60;
+  const offset = zoneOffset(start);
   const out: TimeTick[] = [];
   for (let t = Math.ceil((start + offset) / step) * step - offset; t <= end; t += step) {
     out.push({ t, fine: step < 60, midnight: (t + offset) % 86400 === 0 });

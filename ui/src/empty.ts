@@ -4,7 +4,7 @@ import { el } from "./dom.ts";
 
 export type Empty =
   | { kind: "refused" }
-  | { kind: "none" | "unknown"; name: string; widen: () => void; first: () => void };
+  | { kind: "none" | "unknown"; name: string; meant: string | null; take: (name: string) => void; widen: () => void; first: () => void };
 
 export function drawEmpty(parent: HTMLElement, empty: Empty): void {
   if (empty.kind === "refused") {
@@ -29,6 +29,7 @@ export function drawEmpty(parent: HTMLElement, empty: Empty): void {
                "histogram": {"bins": {"1.2e-3": 4, "3.5e-2": 1}}}]}'`;
   parent.replaceChildren(
     el("h2", {}, `No series is called ${empty.name}`),
+    ...(empty.meant === null ? [] : [el("p", {}, "Did you mean ", el("button", { type: "button", class: "link", click: () => empty.take(empty.meant as string) }, empty.meant), "?")]),
     el("p", {}, "Choose one from the list at the left, or send the first measurements of this one:"),
     el("pre", {}, command),
     el("div", { class: "does" }, el("button", { type: "button", click: empty.first }, "ogive_hiccup_seconds")),

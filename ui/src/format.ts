@@ -137,16 +137,39 @@ function two(value: number): string {
   return String(Math.floor(value)).padStart(2, "0");
 }
 
-/** Local wall clock of `seconds` since the epoch, `HH:MM:SS`. */
-export function formatClock(seconds: number): string {
-  const date = new Date(seconds * 1000);
-  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+export type Zone = "local" | "utc";
+
+let chosen: Zone = "local";
+
+/** The zone in which instants are written and read. */
+export function zone(): Zone {
+  return chosen;
 }
 
-/** Local date, `YYYY-MM-DD`. */
+export function setZone(next: Zone): void {
+  chosen = next;
+}
+
+/** Seconds by which clocks of the chosen zone are ahead of UTC. */
+export function zoneOffset(seconds: number): number {
+  return chosen === "utc" ? 0 : -new Date(seconds * 1000).getTimezoneOffset() * 60;
+}
+
+/** A date whose UTC fields are those of the chosen zone. */
+export function zoned(seconds: number): Date {
+  return new Date((seconds + zoneOffset(seconds)) * 1000);
+}
+
+/** Wall clock of `seconds` since the epoch, `HH:MM:SS`. */
+export function formatClock(seconds: number): string {
+  const date = zoned(seconds);
+  return `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}:${two(date.getUTCSeconds())}`;
+}
+
+/** Date, `YYYY-MM-DD`. */
 export function formatDate(seconds: number): string {
-  const date = new Date(seconds * 1000);
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const date = zoned(seconds);
+  return `${date.getUTCFullYear()}-${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())}`;
 }
 
 /** A length of time in words that fit a button: `90 s` is `1m30s`. */

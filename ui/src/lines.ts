@@ -8,7 +8,7 @@ import type uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Series } from "./api.ts";
 import { el } from "./dom.ts";
-import { formatClock, formatDate, formatValue } from "./format.ts";
+import { formatClock, formatDate, formatValue, zone, zoned } from "./format.ts";
 import { LineTable, summaryOf } from "./linetable.ts";
 import { LINES_MAX, seriesName, strokeOf } from "./series.ts";
 import { ink } from "./theme.ts";
@@ -95,7 +95,7 @@ export class Lines {
     const drawn = series.slice(0, LINES_MAX);
     const { times, rows } = align(drawn);
     const data = withGaps(times, rows, step);
-    const names = JSON.stringify([drawn.map((one) => seriesName(one.metric)), unit, document.documentElement.dataset["theme"] ?? "", ink("muted")]);
+    const names = JSON.stringify([drawn.map((one) => seriesName(one.metric)), unit, document.documentElement.dataset["theme"] ?? "", zone(), ink("muted")]);
     if (this.plot === null || names !== this.names) {
       this.forget();
       this.names = names;
@@ -162,6 +162,11 @@ export class Lines {
     const axis = { stroke: () => ink("muted"), grid: { stroke: () => ink("grid"), width: 1 }, ticks: { stroke: () => ink("line"), width: 1 }, font: `11px ${ink("font-numbers")}` };
     return {
       ...this.size(),
+      // The library reads local fields: these are those of the chosen zone.
+      tzDate: (t) => {
+        const date = zoned(t);
+        return new Date(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds());
+      },
       scales: { x: { time: true, auto: false }, y: { range: (_, min, max) => (min === null || max === null ? [0, 1] : (library as typeof uPlot).rangeNum(Math.min(min, min > 0 && min < max / 2 ? 0 : min), max, 0.1, true)) } },
       axes: [
         { ...axis, space: 90, values: [[86400, "{YYYY}-{MM}-{DD}", null, null, null, null, null, null, 1], [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, null, null, null, null, 1]] },

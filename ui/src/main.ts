@@ -22,15 +22,18 @@ import { formatLogState } from "./loglines.ts";
 import { EventMarks, type Plot } from "./events.ts";
 import { Marks } from "./marks.ts";
 import { Multiples } from "./multiples.ts";
+import { EditorBox } from "./editorbox.ts";
+import { showKeys } from "./keyhelp.ts";
+import { nearest } from "./near.ts";
 import { drawNotices } from "./notices.ts";
 import { isBuckets, Picker } from "./picker.ts";
 import { Pointer } from "./pointer.ts";
 import { QueryBox } from "./querybox.ts";
 import { RangeBox } from "./rangebox.ts";
 import { parseSelector } from "./selector.ts";
-import { formatState, isLive, parseState, sameData, type Range, type State } from "./state.ts";
+import { formatState, isLive, parseState, sameData, VIEWS, type Range, type State } from "./state.ts";
 import { StatusBar } from "./statusbar.ts";
-import { drawTable, hasText, isInstantOnly } from "./texts.ts";
+import { drawJson, drawTable, hasText, isInstantOnly } from "./texts.ts";
 import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
 import { TracePanel, type Hint } from "./tracepanel.ts";
 import { resultUnit, unitOfName } from "./units.ts";
@@ -86,6 +89,7 @@ class Page {
   private readonly multiples: Multiples;
   private readonly picker: Picker;
   private readonly box: QueryBox;
+  private readonly editor: EditorBox;
   private readonly ranges: RangeBox;
   private readonly controls: Controls;
   private readonly status: StatusBar;
@@ -112,7 +116,8 @@ class Page {
     this.multiples = new Multiples(byId("multiples"), this.options(), { open: (group) => this.change({ group }), failed: (cause) => this.fail(cause, this.state.query) });
     this.picker = new Picker(byId("series"), (query) => this.change({ query }));
     this.box = new QueryBox((query) => this.change({ query }, true), () => this.picker.names());
-    this.ranges = new RangeBox((range) => this.zoom(range), () => this.span());
+    this.editor = new EditorBox((query) => this.change({ query }, true));
+    this.ranges = new RangeBox((range) => this.zoom(range), () => this.span(), () => this.repaint());
     this.controls = new Controls(byId("controls"), byId("legend"), (part) => this.change(part));
     this.status = new StatusBar(byId("status"));
     this.marks = new Marks(this.map.marks, () => this.map.draw());
@@ -174,9 +179,14 @@ class Page {
     });
     new ResizeObserver(() => this.resize()).observe(byId("map").parentElement as HTMLElement);
     document.addEventListener("keydown", (event) => {
-      if (event.key !== "/" || event.target instanceof HTMLInputElement) return;
+      const { target } = event;
+      const writes = target instanceof HTMLInputElement || target instanceof HTMLSelectElement || (target instanceof HTMLElement && target.isContentEditable);
+      if (writes || event.ctrlKey || event.metaKey || event.altKey) return;
+      const does: Record<string, () => void> = { "/": () => this.box.focus(), e: () => void this.editor.open(true), "?": showKeys };
+      const act = does[event.key];
+      if (act === undefined) return;
       event.preventDefault();
-      this.box.focus();
+      act();
     });
     document.addEventListener("visibilitychange", () => {
       // A browser opens six connections to a server for all its pages together: a stream that nobody looks at would
@@ -289,6 +299,7 @@ class Page {
       const answer = await this.ask(query, start, end, step);
       if (turn !== this.turn) return;
       this.box.fail(null, query);
+      this.editor.refuse(null, query);
       byId("map").classList.remove("old");
       this.box.keep(query);
       this.lost(false);
@@ -340,6 +351,7 @@ class Page {
       this.status.setLink("paused");
       byId("map").classList.add("old");
       this.box.fail(cause.message, query);
+      this.editor.refuse(cause.message, query);
       if (this.shown === "empty") this.show("empty", () => drawEmpty(byId("empty"), { kind: "refused" }));
       return;
     }
@@ -403,27 +415,31 @@ class Page {
     drawNotices(byId("notices"), notices.warnings, notices.infos);
     const { query } = this.state;
     this.unit = resultUnit(this.rated ? rateOf(query, step) : query, (name) => this.picker.meta(name)?.unit || unitOfName(name));
-    this.drawRateChoice();
     this.showTitle();
     if (list.length === 0 && data.resultType !== "string") this.showNothing();
     else if (hasText(data) || isInstantOnly(this.state.query)) this.show("table", () => drawTable(byId("table"), data, (t, trace) => this.openTrace(t, trace)));
+    else if (this.state.view === "table") this.show("table", () => drawTable(byId("table"), data, (t, trace) => this.openTrace(t, trace)));
+    else if (this.state.view === "json") this.show("table", () => drawJson(byId("table"), data));
     else {
       this.show("lines");
       void this.lines.show(list, this.unit, start, end, step);
       void this.events.load(start, end, this.abort.signal);
     }
+    this.drawNumberChoices(list.length > 0 && !hasText(data) && !isInstantOnly(query));
     byId("facts").replaceChildren();
     if (isLive(this.state.range)) this.linesTimer = setTimeout(() => void this.load(), Math.max(LINES_EVERY_MS, step * 1000));
   }
 
-  /** What is drawn of a counter, and a click to the other. */
-  private drawRateChoice(): void {
+  /** Lines, rows or JSON; and of a counter its rate or what was counted. */
+  private drawNumberChoices(shown: boolean): void {
     const name = parseSelector(this.state.query)?.name ?? "";
-    const { raw } = this.state;
-    const choose = (key: string, text: string, on: boolean): Node => el("button", { type: "button", "aria-pressed": String(on), "data-control": key, click: () => this.change({ raw: key === "raw" }) }, text);
-    const choice = el("div", { class: "segments", role: "group", "aria-label": "Counter" }, choose("rate", "per second", !raw), choose("raw", "as counted", raw));
-    const parts = this.picker.meta(name)?.type === "counter" ? [el("div", { class: "group-of" }, "Counter", choice)] : [];
-    byId("line-controls").replaceChildren(...parts);
+    const { raw, view } = this.state;
+    const choose = (key: string, text: string, on: boolean, part: Partial<State>): Node => el("button", { type: "button", "aria-pressed": String(on), "data-control": key, click: () => this.change(part) }, text);
+    const group = (title: string, ...buttons: Node[]): Node => el("div", { class: "group-of" }, title, el("div", { class: "segments", role: "group", "aria-label": title }, ...buttons));
+    const counter = this.picker.meta(name)?.type === "counter" ? [group("Counter", choose("rate", "per second", !raw, { raw: false }), choose("raw", "as counted", raw, { raw: true }))] : [];
+    const views = VIEWS.map((one) => choose(`view-${one}`, one, view === one, { view: one }));
+    byId("line-controls").replaceChildren(...counter, group("Shown as", ...views));
+    byId("line-controls").hidden = !shown;
   }
 
   private showNothing(): void {
@@ -433,6 +449,8 @@ class Page {
       drawEmpty(byId("empty"), {
         kind: known ? "none" : "unknown",
         name: selector?.name ?? this.state.query,
+        meant: selector === null ? null : nearest(selector.name, this.picker.names().map(({ name }) => name)),
+        take: (query) => this.change({ query }),
         widen: () => this.zoom({ last: 86400 }),
         first: () => this.change({ query: parseState("").query }),
       }),
@@ -445,7 +463,7 @@ class Page {
     byId("controls").hidden = byId("legend").hidden = what !== "map";
     if (what !== "map") byId("facts").replaceChildren();
     if (what !== "lines") this.lines.clear();
-    byId("line-controls").hidden = what !== "lines";
+    byId("line-controls").hidden = true;
     if (what !== "multiples") this.multiples.clear();
     if (what !== "lines" && what !== "map") byId("events").replaceChildren();
     const appears = this.shown !== what;
@@ -457,6 +475,7 @@ class Page {
   private showState(): void {
     const { state } = this;
     this.box.show(state.query);
+    this.editor.show(state.query);
     this.picker.show(state.query);
     this.ranges.show(state.range);
     byId<HTMLAnchorElement>("logs-link").href = `logs.html${formatLogState({ search: "", match: "", range: state.range })}`;

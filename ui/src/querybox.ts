@@ -5,8 +5,9 @@
  * has chosen it.
  */
 
-import { offers, take, type Offer } from "./complete.ts";
+import { FUNCTIONS, offers, take, type Offer } from "./complete.ts";
 import { byId, el, icon } from "./dom.ts";
+import { nearest } from "./near.ts";
 import { recall, remember } from "./theme.ts";
 
 const KEY = "ogive.history";
@@ -88,6 +89,12 @@ export class QueryBox {
     if (place !== null) {
       const marked = query.slice(place.from, place.to);
       parts.push(el("pre", {}, query.slice(0, place.from), el("mark", {}, marked === "" ? " ⟵ here" : marked), query.slice(place.to)));
+    }
+    const wrong = place === null ? "" : query.slice(place.from, place.to);
+    const meant = nearest(wrong, [...FUNCTIONS.map(([name]) => name), ...this.names().map(({ name }) => name)]);
+    if (place !== null && meant !== null) {
+      const mended = query.slice(0, place.from) + meant + query.slice(place.to);
+      parts.push(el("button", { type: "button", class: "link", click: () => this.run(mended) }, `Did you mean ${meant}?`));
     }
     this.problem.replaceChildren(...parts);
   }

@@ -1,17 +1,21 @@
 /** The choice of the time range: the last so long, or two instants. */
 
 import { byId, el, icon } from "./dom.ts";
-import { formatClock, formatDate, formatDuration, parseDuration } from "./format.ts";
+import { formatClock, formatDate, formatDuration, parseDuration, setZone, zone, type Zone } from "./format.ts";
 import { parseInstant, type Range } from "./state.ts";
+import { recall, remember } from "./theme.ts";
 
-export const PRESETS = [60, 300, 900, 3600, 21600, 86400];
+export const PRESETS = [60, 300, 900, 3600, 21600, 86400, 7 * 86400, 30 * 86400, 365 * 86400];
+
+const ZONE_KEY = "ogive.zone";
 
 /** What the button says. Pure. */
 export function rangeText(range: Range): string {
   if ("last" in range) return `Last ${formatDuration(range.last)}`;
   const [from, to] = [formatDate(range.start), formatDate(range.end)];
+  const name = zone() === "utc" ? " UTC" : "";
   const end = from === to ? formatClock(range.end) : `${to} ${formatClock(range.end)}`;
-  return `${from} ${formatClock(range.start)} – ${end}`;
+  return `${from} ${formatClock(range.start)} – ${end}${name}`;
 }
 
 export class RangeBox {
@@ -25,7 +29,9 @@ export class RangeBox {
   constructor(
     private readonly choose: (range: Range) => void,
     private readonly shown: () => { start: number; end: number },
+    private readonly zoneChanged: () => void = () => undefined,
   ) {
+    setZone(recall(ZONE_KEY) === "utc" ? "utc" : "local");
     this.button.addEventListener("click", () => this.open(this.menu.hidden === true));
     document.addEventListener("pointerdown", (event) => {
       if (!this.menu.contains(event.target as Node) && !this.button.contains(event.target as Node)) this.open(false);
@@ -62,19 +68,31 @@ export class RangeBox {
       this.why,
       el("button", { type: "submit" }, "Show this range"),
     );
-    this.menu.replaceChildren(el("div", { class: "presets" }, ...presets), form);
+    const zones = (["local", "utc"] as const).map((one) => el("button", { type: "button", "data-zone": one, "aria-pressed": String(zone() === one), click: () => this.takeZone(one) }, one === "utc" ? "UTC" : "local time"));
+    this.menu.replaceChildren(el("div", { class: "presets" }, ...presets), form, el("div", { class: "zones", role: "group", "aria-label": "Time zone" }, ...zones));
     presets[0]?.focus();
   }
 
   private custom(event: Event): void {
     event.preventDefault();
     const last = parseDuration(this.from.value);
+    const ago = /^now\s*-\s*(\w+)$/.exec(this.from.value.trim())?.[1];
+    const live = ago === undefined || this.to.value.trim() !== "now" ? null : parseDuration(ago);
+    if (live !== null && live > 0) return this.take({ last: live });
     const start = parseInstant(this.from.value);
     const end = parseInstant(this.to.value);
     if (start === null && last !== null && last > 0) return this.take({ last });
-    if (start === null || end === null) this.why.textContent = "Write a time as 2026-03-01 14:05:00, or a length such as 45m.";
+    if (start === null || end === null) this.why.textContent = "Write a time as 2026-03-01 14:05:00, now-7d or -1h, or a length such as 45m.";
     else if (end <= start) this.why.textContent = "The end must come after the beginning.";
     else this.take({ start, end });
+  }
+
+  private takeZone(next: Zone): void {
+    setZone(next);
+    remember(ZONE_KEY, next);
+    this.open(false);
+    this.show(this.range);
+    this.zoneChanged();
   }
 
   private take(range: Range): void {

@@ -1,6 +1,6 @@
 /** What the page shows, as the address says it. Pure: the address in, the state out, and back. */
 
-import { formatDuration, parseDuration } from "./format.ts";
+import { formatDuration, parseDuration, zone } from "./format.ts";
 import { PALETTE_NAMES, type PaletteName, type Scaling } from "./colour.ts";
 
 /** The first thing anybody sees: a thousand real measurements a second and CPU, with nothing set up. */
@@ -20,6 +20,10 @@ export interface Span {
   readonly end: number;
 }
 
+/** Numbers as lines, as rows, or as the server sends them. */
+export const VIEWS = ["lines", "table", "json"] as const;
+export type NumberView = (typeof VIEWS)[number];
+
 export interface State {
   readonly query: string;
   /** Labels of the group that is drawn, `*` for all merged; null leaves the choice to the server. */
@@ -30,6 +34,8 @@ export interface State {
   readonly palette: PaletteName;
   readonly quantiles: readonly QuantileName[];
   readonly threshold: number | null;
+  /** How numbers are shown. */
+  readonly view: NumberView;
   /** Counters as they are, and not their rates. */
   readonly raw: boolean;
   /** Slow traces of this time are shown: (start, end], seconds since the epoch. */
@@ -50,6 +56,7 @@ export const DEFAULTS: State = {
   palette: "ember",
   quantiles: ["0.5", "0.99"],
   threshold: null,
+  view: "lines",
   raw: false,
   slow: null,
   trace: null,
@@ -79,6 +86,7 @@ export function parseState(search: string): State {
     palette: PALETTE_NAMES.find((name) => name === palette) ?? DEFAULTS.palette,
     quantiles: quantiles === null ? DEFAULTS.quantiles : QUANTILES.filter((q) => quantiles.split(",").includes(q)),
     threshold: Number.isFinite(threshold) ? threshold : null,
+    view: VIEWS.find((view) => view === params.get("view")) ?? DEFAULTS.view,
     raw: params.get("raw") === "1",
     slow: parseSpan(params.get("slow")),
     trace: params.get("trace"),
@@ -117,6 +125,7 @@ export function formatState(state: State): string {
   if (state.palette !== DEFAULTS.palette) params.set("colours", state.palette);
   if (state.quantiles.join() !== DEFAULTS.quantiles.join()) params.set("q", state.quantiles.join());
   if (state.threshold !== null) params.set("threshold", String(state.threshold));
+  if (state.view !== DEFAULTS.view) params.set("view", state.view);
   if (state.raw) params.set("raw", "1");
   if (state.slow !== null) params.set("slow", `${state.slow.start}-${state.slow.end}`);
   if (state.slow !== null && state.trace !== null) params.set("trace", state.trace);
@@ -126,18 +135,23 @@ export function formatState(state: State): string {
 
 /** True when two states ask the server for the same data. */
 export function sameData(a: State, b: State): boolean {
-  return a.query === b.query && a.raw === b.raw && a.group === b.group && JSON.stringify(a.range) === JSON.stringify(b.range);
+  return a.query === b.query && a.raw === b.raw && a.view === b.view && a.group === b.group && JSON.stringify(a.range) === JSON.stringify(b.range);
 }
 
-/** Reads what a person types as an instant: epoch seconds, or a local date and time such as `2026-03-01 14:05`. */
-export function parseInstant(text: string): number | null {
+/** Reads what a person types as an instant: epoch seconds, a date and time of the chosen zone such as `2026-03-01 14:05`, or `now`, `now-7d`, `-1h`. */
+export function parseInstant(text: string, now = Date.now() / 1000): number | null {
   const trimmed = text.trim();
+  const ago = /^(now)?(?:\s*-\s*(\w+))?$/.exec(trimmed);
+  if (trimmed !== "" && ago !== null) {
+    const seconds = ago[2] === undefined ? 0 : parseDuration(ago[2]);
+    return seconds === null || (ago[1] === undefined && /^-\s*\d+$/.test(trimmed)) ? null : now - seconds;
+  }
   if (/^\d{9,11}(\.\d+)?$/.test(trimmed)) return Number(trimmed);
   const match = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?)?(Z)?$/.exec(trimmed);
   if (match === null) return null;
   const [year, month, day, hour, minute, second] = match.slice(1, 7).map((part) => Number(part ?? 0)) as [number, number, number, number, number, number];
   const millis =
-    match[7] === "Z"
+    match[7] === "Z" || zone() === "utc"
       ? Date.UTC(year, month - 1, day, hour, minute, second)
       : new Date(year, month - 1, day, hour, minute, second).getTime();
   return Number.isNaN(millis) ? null : millis / 1000;

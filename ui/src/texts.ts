@@ -51,6 +51,11 @@ export function drawTable(parent: HTMLElement, data: QueryData, open: (t: number
   parent.replaceChildren(el("table", {}, head, body), ...cut);
 }
 
+/** The result as the server sends it. */
+export function drawJson(parent: HTMLElement, data: QueryData): void {
+  parent.replaceChildren(el("pre", { class: "json", tabindex: "0" }, JSON.stringify(data, null, 1)));
+}
+
 function valueOf(row: Row, open: (t: number, id: string) => void): Node | string {
   const trace = lineSummary(row.value);
   if (trace === null) return row.value;

@@ -39,5 +39,6 @@ test("instants are read as a person writes them", () => {
   expect(parseInstant("1700000000")).toBe(1700000000);
   expect(parseInstant("2023-11-14T22:13:20Z")).toBe(1700000000);
   expect(parseInstant("2023-11-14 22:13")).toBe(new Date(2023, 10, 14, 22, 13).getTime() / 1000);
-  for (const text of ["", "yesterday", "22:13", "2023-11"]) expect(parseInstant(text)).toBeNull();
+  expect(["now", "now-7d", "now - 1h30m", "-1h"].map((text) => parseInstant(text, 1e9))).toEqual([1e9, 1e9 - 604800, 1e9 - 5400, 1e9 - 3600]);
+  for (const text of ["", "-", "-5", "now-", "now-x", "yesterday", "22:13", "2023-11"]) expect(parseInstant(text)).toBeNull();
 });
