@@ -55,6 +55,8 @@ lint: book
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy -p ogive-probe --features tracing --all-targets --locked -- -D warnings
+	@scripts/need libelf
+	cargo clippy -p ogive-kernel --features bpf --all-targets --locked -- -D warnings
 	cargo clippy -p ogive --features amqp,fastant,lua --all-targets --locked -- -D warnings
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked --quiet
 	cargo check --manifest-path bench/peers/Cargo.toml --target-dir target/fuzz --locked --quiet
@@ -73,6 +75,8 @@ test-rust: ui
 	cargo test --locked -p ogive-probe --features tracing --test spans
 	cargo test --locked -p ogive --features amqp,lua --test amqp --test lua_checks
 	cargo test --locked -p ogive-checks --features lua --lib
+	@scripts/need clang libelf llvm-strip
+	cargo test --locked -p ogive-kernel --features bpf
 
 # The histogram SDKs against the vectors (OGIVE_VECTORS_DIR names others) and a real server.
 test-sdk: ui

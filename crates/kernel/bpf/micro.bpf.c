@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Microstates: where each thread's time goes, as a state and the moment of its beginning in the task's own storage.
+ * The states partition time, so that their sum is the time since the thread was first seen. An iterator over the tasks
+ * writes them, the state that goes on included.
+ */
+#include "kernel.h"
+#include "watch.h"
+
+/* Causes of waiting come after these. */
+enum state { USER, SYSTEM, READY, WAITS, STATES = WAITS + CAUSES };
+
+struct thread {
+	/* Odd while it is changed. */
+	u32 version;
+	u32 state;
+	u64 since, first;
+	u64 time[STATES];
+	u64 voluntary, involuntary, migrations, calls, signals;
+	u32 in_call, cpu;
+};
+/* What the iterator writes; user space knows its form. */
+struct record {
+	s32 tid, tgid;
+	char comm[16];
+	u64 now;
+	struct thread thread;
+};
+
+struct {
+	NUMBER(type, MAP_TASK_STORAGE);
+	NUMBER(map_flags, NO_PREALLOC);
+	KEY_AND_VALUE(int, struct thread);
+} threads SEC(".maps");
+
+/* The state that a task is in, of which nothing else is known. */
+INLINE u32 state_of(struct task_struct *task)
+{
+	u32 state = task->__state;
+	if (state != 0)
+		return WAITS + (cause_of(task, state) & 7);
+	if (!task->on_cpu)
+		return READY;
+	return call_of(task) >= 0 ? SYSTEM : USER;
+}
+
+INLINE struct thread *thread_of(struct task_struct *task)
+{
+	struct thread *thread = storage_get(&threads, task, 0, 0);
+	if (thread)
+		return thread;
+	if (!is_watched(task))
+		return 0;
+	thread = storage_get(&threads, task, 0, STORAGE_CREATE);
+	if (!thread)
+		return 0;
+	thread->state = state_of(task);
+	thread->in_call = call_of(task) >= 0 || (task->flags & KERNEL_THREAD);
+	thread->first = thread->since = clock_ns();
+	return thread;
+}
+
+/* The compiler keeps the order of what stands before and after. */
+#define BARRIER() __asm__ volatile("" ::: "memory")
+
+INLINE void enter(struct thread *thread, u32 state, u64 now)
+{
+	thread->version += 1;
+	BARRIER();
+	u32 before = thread->state;
+	if (now > thread->since && before < STATES)
+		thread->time[before] += now - thread->since;
+	if (now > thread->since)
+		thread->since = now;
+	thread->state = state;
+	BARRIER();
+	thread->version += 1;
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch(u64 *ctx)
+{
+	bool preempt = ctx[0];
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	u32 state = ctx[3];
+	u64 now = clock_ns();
+	struct thread *thread = thread_of(prev);
+	if (thread) {
+		bool is_forced = preempt || state == 0;
+		if (is_forced)
+			thread->involuntary += 1;
+		else
+			thread->voluntary += 1;
+		thread->cpu = this_cpu() + 1;
+		enter(thread, is_forced ? READY : WAITS + (cause_of(prev, state) & 7), now);
+	}
+	thread = thread_of(next);
+	if (thread) {
+		u32 cpu = this_cpu() + 1;
+		if (thread->cpu && thread->cpu != cpu)
+			thread->migrations += 1;
+		thread->cpu = cpu;
+		enter(thread, thread->in_call ? SYSTEM : USER, now);
+	}
+	return 0;
+}
+
+INLINE void becomes_ready(struct task_struct *task)
+{
+	struct thread *thread = thread_of(task);
+	if (thread && thread->state >= WAITS)
+		enter(thread, READY, clock_ns());
+}
+
+SEC("tp_btf/sched_wakeup")
+int on_wakeup(u64 *ctx)
+{
+	becomes_ready((void *)ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int on_wakeup_new(u64 *ctx)
+{
+	struct thread *thread = thread_of((void *)ctx[0]);
+	if (thread) {
+		/* A thread begins within the call that made it. */
+		thread->in_call = 1;
+		enter(thread, READY, clock_ns());
+	}
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int on_call(u64 *ctx)
+{
+	struct thread *thread = thread_of(current_task());
+	if (thread) {
+		thread->calls += 1;
+		thread->in_call = 1;
+		enter(thread, SYSTEM, clock_ns());
+	}
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int on_return(u64 *ctx)
+{
+	struct thread *thread = storage_get(&threads, current_task(), 0, 0);
+	if (thread) {
+		thread->in_call = 0;
+		enter(thread, USER, clock_ns());
+	}
+	return 0;
+}
+
+SEC("tp_btf/signal_deliver")
+int on_signal(u64 *ctx)
+{
+	struct thread *thread = storage_get(&threads, current_task(), 0, 0);
+	if (thread)
+		thread->signals += 1;
+	return 0;
+}
+
+SEC("iter/task")
+int read_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	if (!task)
+		return 0;
+	struct thread *thread = thread_of(task);
+	if (!thread)
+		return 0;
+	struct record record = { .tid = task->pid, .tgid = task->tgid };
+	read_kernel(record.comm, sizeof(record.comm), task->comm);
+#pragma clang loop unroll(disable)
+	for (int attempt = 0; attempt < 16; attempt++) {
+		u32 version = *(volatile u32 *)&thread->version;
+		BARRIER();
+		record.thread = *thread;
+		BARRIER();
+		record.now = clock_ns();
+		if (!(version & 1) && version == *(volatile u32 *)&thread->version)
+			break;
+	}
+	seq_write(ctx->meta->seq, &record, sizeof(record));
+	return 0;
+}
+
+LICENSE;

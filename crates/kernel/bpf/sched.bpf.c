@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The scheduler, by process, thread or cgroup: how long who was ready waits, runs and stays away, in the bins of Ogive;
+ * interrupts, soft interrupts and how late timers are; herds.
+ *
+ * A group takes a slot from a queue that user space fills; without one it counts in slot 0, `other`. A histogram is
+ * one value of an array, so that one read takes all of its bins.
+ */
+#include "kernel.h"
+#include "bins.h"
+#include "watch.h"
+
+/* Histograms of a slot, after which come those of the causes. */
+enum kind { RUN_QUEUE, WAKE_UP, SLICE, OFF_CPU, KINDS = OFF_CPU + CAUSES };
+/* Ten soft interrupts, then these. */
+enum interrupt { HARD = 10, LOCAL_TIMER, LATENESS, INTERRUPTS };
+
+struct bins {
+	u32 count[FLAT_BINS];
+};
+/* The longest wait on the run queue since user space looked. */
+struct worst {
+	u64 waited;
+	u32 tid, by_tid, cpu, reserved;
+	char comm[16], by_comm[16];
+};
+struct group {
+	u64 sum[KINDS];
+	u64 voluntary, involuntary, migrations, wake_ups;
+};
+struct group_key {
+	u64 id;
+};
+struct slot_name {
+	u64 id;
+	char comm[16];
+};
+struct thread {
+	u64 ready_at, running_at, away_at;
+	u32 slot, is_woken, cause, cpu, has_slot, by_tid;
+	char by_comm[16];
+	/* Within the system call that it is in. */
+	u64 call_at;
+	u32 woken, reserved;
+};
+struct herd {
+	u64 took;
+	s64 call;
+	u32 tid, tgid, woken, reserved;
+	char comm[16];
+};
+
+struct {
+	NUMBER(type, MAP_TASK_STORAGE);
+	NUMBER(map_flags, NO_PREALLOC);
+	KEY_AND_VALUE(int, struct thread);
+} threads SEC(".maps");
+struct {
+	NUMBER(type, MAP_HASH);
+	NUMBER(max_entries, 64);
+	KEY_AND_VALUE(struct group_key, u32);
+} slots SEC(".maps");
+struct {
+	NUMBER(type, MAP_QUEUE);
+	NUMBER(max_entries, 64);
+	u32 *value;
+} free_slots SEC(".maps");
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, struct bins);
+} histograms SEC(".maps");
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, struct group);
+} groups SEC(".maps");
+/* User space writes zeros over what it has read. */
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, struct worst);
+} worsts SEC(".maps");
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, struct slot_name);
+} names SEC(".maps");
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, INTERRUPTS);
+	KEY_AND_VALUE(u32, struct bins);
+} interrupt_histograms SEC(".maps");
+struct cpu {
+	u64 time[INTERRUPTS];
+	u64 count[INTERRUPTS];
+	u64 hard_at, timer_at, soft_at;
+};
+struct {
+	NUMBER(type, MAP_PERCPU_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, struct cpu);
+} cpus SEC(".maps");
+struct {
+	NUMBER(type, MAP_RINGBUF);
+	NUMBER(max_entries, 65536);
+} herds SEC(".maps");
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	KEY_AND_VALUE(u32, u64);
+} lost_herds SEC(".maps");
+
+INLINE void add(u64 *counter, u64 more)
+{
+	__sync_fetch_and_add(counter, more);
+}
+
+/* Counts a duration in histogram `kind` of a slot. */
+INLINE void count(u32 slot, struct group *group, u32 kind, u64 took)
+{
+	u32 index = slot * KINDS + kind;
+	struct bins *bins = map_lookup(&histograms, &index);
+	if (!bins || kind >= KINDS)
+		return;
+	__sync_fetch_and_add(&bins->count[bin_of(took)], 1);
+	add(&group->sum[kind], took);
+}
+
+INLINE u64 group_id(struct task_struct *task)
+{
+	if (config.grouping == BY_THREAD)
+		return task->pid;
+	return config.grouping == BY_CGROUP ? cgroup_of(task) : task->tgid;
+}
+
+INLINE void name_slot(struct task_struct *task, u64 id, u32 slot)
+{
+	struct slot_name *name = map_lookup(&names, &slot);
+	if (!name || slot == 0)
+		return;
+	name->id = id;
+	if (config.grouping == BY_THREAD)
+		read_kernel(name->comm, sizeof(name->comm), task->comm);
+	else
+		read_kernel(name->comm, sizeof(name->comm), task->group_leader->comm);
+}
+
+/* The slot of a task's group, taken from the queue when the group is new. */
+static __attribute__((noinline)) u32 take_slot(u64 id, u32 *is_new)
+{
+	struct group_key key = { .id = id };
+	u32 *known = map_lookup(&slots, &key);
+	if (known)
+		return *known;
+	u32 slot = 0;
+	if (map_pop(&free_slots, &slot))
+		return 0;
+	/* Where another CPU was quicker, this slot is found by nobody: user space sees that and gives it back. */
+	if (map_update(&slots, &key, &slot, NOEXIST)) {
+		known = map_lookup(&slots, &key);
+		return known ? *known : 0;
+	}
+	*is_new = 1;
+	return slot;
+}
+
+INLINE struct thread *thread_of(struct task_struct *task)
+{
+	if (!is_watched(task))
+		return 0;
+	struct thread *thread = storage_get(&threads, task, 0, STORAGE_CREATE);
+	if (!thread || thread->has_slot)
+		return thread;
+	u32 is_new = 0;
+	u64 id = group_id(task);
+	thread->slot = take_slot(id, &is_new);
+	/* Without a slot it looks again the next time. */
+	thread->has_slot = thread->slot != 0;
+	if (is_new)
+		name_slot(task, id, thread->slot);
+	return thread;
+}
+
+INLINE void leaves(struct task_struct *task, struct thread *thread, struct task_struct *next, u32 state, bool preempt, u64 now)
+{
+	struct group *group = map_lookup(&groups, &thread->slot);
+	if (!group)
+		return;
+	if (thread->running_at)
+		count(thread->slot, group, SLICE, now - thread->running_at);
+	thread->running_at = 0;
+	thread->cpu = this_cpu() + 1;
+	if (preempt || state == 0) {
+		thread->ready_at = now;
+		thread->is_woken = 0;
+		thread->by_tid = next->pid;
+		read_kernel(thread->by_comm, sizeof(thread->by_comm), next->comm);
+	}
+	if (preempt || state == 0)
+		add(&group->involuntary, 1);
+	else
+		add(&group->voluntary, 1);
+	if (!preempt && state != 0 && !(state & STATE_DEAD)) {
+		thread->away_at = now;
+		thread->cause = cause_of(task, state);
+	}
+}
+
+INLINE void runs(struct task_struct *task, struct thread *thread, struct task_struct *prev, u64 now)
+{
+	struct group *group = map_lookup(&groups, &thread->slot);
+	if (!group)
+		return;
+	u32 cpu = this_cpu() + 1;
+	if (thread->cpu && thread->cpu != cpu)
+		add(&group->migrations, 1);
+	thread->cpu = cpu;
+	thread->running_at = now;
+	thread->away_at = 0;
+	u64 ready_at = thread->ready_at;
+	thread->ready_at = 0;
+	if (!ready_at || now < ready_at)
+		return;
+	u64 waited = now - ready_at;
+	count(thread->slot, group, RUN_QUEUE, waited);
+	if (thread->is_woken)
+		count(thread->slot, group, WAKE_UP, waited);
+	struct worst *worst = map_lookup(&worsts, &thread->slot);
+	if (!worst || waited <= worst->waited)
+		return;
+	/* Two at a time may mix their names: it is a hint for people, and no count. */
+	worst->waited = waited;
+	worst->tid = task->pid;
+	worst->cpu = cpu - 1;
+	read_kernel(worst->comm, sizeof(worst->comm), task->comm);
+	/* Who was woken waited for the one that had the CPU until now. */
+	if (thread->is_woken) {
+		worst->by_tid = prev->pid;
+		read_kernel(worst->by_comm, sizeof(worst->by_comm), prev->comm);
+	} else {
+		worst->by_tid = thread->by_tid;
+		__builtin_memcpy(worst->by_comm, thread->by_comm, sizeof(thread->by_comm));
+	}
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch(u64 *ctx)
+{
+	bool preempt = ctx[0];
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	u32 state = ctx[3];
+	u64 now = clock_ns();
+	struct thread *thread = thread_of(prev);
+	if (thread)
+		leaves(prev, thread, next, state, preempt, now);
+	thread = thread_of(next);
+	if (thread)
+		runs(next, thread, prev, now);
+	return 0;
+}
+
+INLINE void becomes_ready(struct task_struct *task)
+{
+	struct thread *thread = thread_of(task);
+	/* One that is still on its CPU, or ready already, has nothing to wait for. */
+	if (!thread || thread->running_at || thread->ready_at)
+		return;
+	u64 now = clock_ns();
+	struct group *group = map_lookup(&groups, &thread->slot);
+	if (group) {
+		add(&group->wake_ups, 1);
+		if (thread->away_at && thread->cause < CAUSES)
+			count(thread->slot, group, OFF_CPU + thread->cause, now - thread->away_at);
+	}
+	thread->away_at = 0;
+	thread->is_woken = 1;
+	thread->ready_at = now;
+}
+
+SEC("tp_btf/sched_wakeup")
+int on_wakeup(u64 *ctx)
+{
+	becomes_ready((void *)ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int on_wakeup_new(u64 *ctx)
+{
+	becomes_ready((void *)ctx[0]);
+	return 0;
+}
+
+/* The name of a process changes when it begins another program. */
+SEC("tp_btf/sched_process_exec")
+int on_exec(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct thread *thread = thread_of(task);
+	if (thread && thread->has_slot)
+		name_slot(task, group_id(task), thread->slot);
+	return 0;
+}
+
+INLINE struct cpu *cpu_of(void)
+{
+	u32 zero = 0;
+	return map_lookup(&cpus, &zero);
+}
+
+INLINE void count_interrupt(struct cpu *cpu, u32 kind, u64 took)
+{
+	u32 key = kind;
+	struct bins *bins = map_lookup(&interrupt_histograms, &key);
+	if (bins)
+		__sync_fetch_and_add(&bins->count[bin_of(took)], 1);
+	/* In a register, where the verifier sees the bound. */
+	__asm__ volatile("" : "+r"(kind));
+	if (kind >= INTERRUPTS)
+		return;
+	cpu->time[kind] += took;
+	cpu->count[kind] += 1;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int on_hard_entry(u64 *ctx)
+{
+	struct cpu *cpu = cpu_of();
+	if (cpu)
+		cpu->hard_at = clock_ns();
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int on_hard_exit(u64 *ctx)
+{
+	struct cpu *cpu = cpu_of();
+	if (cpu && cpu->hard_at)
+		count_interrupt(cpu, HARD, clock_ns() - cpu->hard_at);
+	return 0;
+}
+
+SEC("tp_btf/local_timer_entry")
+int on_timer_entry(u64 *ctx)
+{
+	struct cpu *cpu = cpu_of();
+	if (cpu)
+		cpu->timer_at = clock_ns();
+	return 0;
+}
+
+SEC("tp_btf/local_timer_exit")
+int on_timer_exit(u64 *ctx)
+{
+	struct cpu *cpu = cpu_of();
+	if (cpu && cpu->timer_at)
+		count_interrupt(cpu, LOCAL_TIMER, clock_ns() - cpu->timer_at);
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int on_soft_entry(u64 *ctx)
+{
+	struct cpu *cpu = cpu_of();
+	if (cpu)
+		cpu->soft_at = clock_ns();
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int on_soft_exit(u64 *ctx)
+{
+	struct cpu *cpu = cpu_of();
+	u32 vector = ctx[0];
+	if (cpu && cpu->soft_at && vector < HARD)
+		count_interrupt(cpu, vector, clock_ns() - cpu->soft_at);
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int on_timer_expiry(u64 *ctx)
+{
+	struct hrtimer *timer = (void *)ctx[0];
+	s64 now = 0;
+	/* The clock of the timer, as the kernel read it when it found the timer due. */
+	if (read_kernel(&now, sizeof(now), (void *)ctx[1]))
+		return 0;
+	s64 late = now - timer->node.expires;
+	struct cpu *cpu = cpu_of();
+	if (cpu)
+		count_interrupt(cpu, LATENESS, late > 0 ? late : 0);
+	return 0;
+}
+
+/* Herds: wake-ups within one system call of one thread. */
+
+SEC("tp_btf/sched_waking")
+int on_waking(u64 *ctx)
+{
+	struct thread *waker = storage_get(&threads, current_task(), 0, 0);
+	if (waker)
+		waker->woken += 1;
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int on_call(u64 *ctx)
+{
+	struct thread *thread = storage_get(&threads, current_task(), 0, 0);
+	if (!thread)
+		return 0;
+	thread->woken = 0;
+	/* Only those that can wake many at once: the clock is what costs. */
+	thread->call_at = (s64)ctx[1] == 202 ? clock_ns() : 0;
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int on_return(u64 *ctx)
+{
+	struct task_struct *task = current_task();
+	struct thread *thread = storage_get(&threads, task, 0, 0);
+	if (!thread || thread->woken < config.herd_min)
+		return 0;
+	struct herd herd = { .call = call_of(task), .tid = task->pid, .tgid = task->tgid, .woken = thread->woken };
+	herd.took = thread->call_at ? clock_ns() - thread->call_at : 0;
+	read_kernel(herd.comm, sizeof(herd.comm), task->comm);
+	thread->woken = 0;
+	if (ring_output(&herds, &herd, sizeof(herd), 0)) {
+		u32 zero = 0;
+		u64 *lost = map_lookup(&lost_herds, &zero);
+		if (lost)
+			add(lost, 1);
+	}
+	return 0;
+}
+
+LICENSE;

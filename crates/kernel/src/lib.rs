@@ -1,0 +1,31 @@
+//! The kernel observer: what the scheduler and the system calls cost a process, measured by the kernel itself.
+//!
+//! - [`Filter`], [`Grouping`]: which tasks are observed, and what counts as one.
+//! - `doctor`: which families of programs this kernel lets in, by trying each.
+//! - `sched`: run-queue latency, slices, waits by cause, interrupts and herds as histograms.
+//! - `micro`: microstates of threads. `calls`: system calls.
+//! - [`scale`]: the Universal Scalability Law, fitted to throughput; it needs no kernel.
+//!
+//! Limits: groups beyond those asked for count in one that is named `other`. Failure: what does not load gives an [`Error`]
+//! with the kernel's reason. The programs are in `bpf/`, in C; everything that needs them is behind the feature `bpf`.
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "bpf")]
+pub mod calls;
+#[cfg(feature = "bpf")]
+pub mod doctor;
+mod error;
+#[cfg(feature = "bpf")]
+mod fields;
+mod filter;
+#[cfg(feature = "bpf")]
+pub mod micro;
+#[cfg(feature = "bpf")]
+mod object;
+pub mod scale;
+#[cfg(feature = "bpf")]
+pub mod sched;
+pub mod syscalls;
+
+pub use error::Error;
+pub use filter::{CAUSES, COMM_MAX, Filter, Grouping};

@@ -1,0 +1,134 @@
+//! An object of programs in the kernel: loaded with its configuration, attached, and its maps read.
+
+use std::sync::{Mutex, PoisonError};
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel};
+
+use crate::Error;
+use crate::error::errno_of;
+use crate::filter::CONFIG_BYTES;
+
+/// What is loaded, and how.
+pub(crate) struct Plan<'a> {
+    pub(crate) object: &'static [u8],
+    pub(crate) config: [u8; CONFIG_BYTES],
+    /// Programs that are left out.
+    pub(crate) without: &'a [&'a str],
+    /// Maps that get so many entries.
+    pub(crate) sizes: &'a [(&'a str, u32)],
+}
+
+/// Loaded and attached programs; dropped, they are out of the kernel.
+pub(crate) struct Loaded {
+    // Before the object: what is attached goes first.
+    links: Vec<(String, Link)>,
+    object: Object,
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded").field("links", &self.links.len()).finish_non_exhaustive()
+    }
+}
+
+/// What libbpf warned of last: the verifier's words are there, and in no error.
+static WARNING: Mutex<String> = Mutex::new(String::new());
+
+/// A verifier's log is shown by its end.
+const WARNING_LINES: usize = 8;
+
+fn keep_warning(_: PrintLevel, text: String) {
+    let is_log = text.contains("BEGIN PROG LOAD LOG");
+    if is_log {
+        *WARNING.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+}
+
+/// Nothing of libbpf reaches the terminal from here on.
+pub(crate) fn be_quiet() {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
+    WARNING.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+pub(crate) fn refused(what: &str, error: &libbpf_rs::Error) -> Error {
+    let mut reason = format!("{error:#}");
+    let errno = errno_of(&reason);
+    let log = std::mem::take(&mut *WARNING.lock().unwrap_or_else(PoisonError::into_inner));
+    let lines: Vec<&str> = log.lines().filter(|line| !line.contains("PROG LOAD LOG")).collect();
+    for line in &lines[lines.len().saturating_sub(WARNING_LINES)..] {
+        reason += "\n  ";
+        reason += line;
+    }
+    Error::Refused { what: what.to_owned(), errno, reason }
+}
+
+impl Loaded {
+    /// Loads, and attaches nothing yet.
+    pub(crate) fn load(plan: &Plan<'_>) -> Result<Self, Error> {
+        be_quiet();
+        let in_load = |error| refused("loading programs into the kernel", &error);
+        let mut open = ObjectBuilder::default().open_memory(plan.object).map_err(in_load)?;
+        for mut map in open.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if name.ends_with(".config") {
+                map.set_initial_value(&plan.config).map_err(in_load)?;
+            }
+            if let Some((_, entries)) = plan.sizes.iter().find(|(sized, _)| *sized == name) {
+                map.set_max_entries(*entries).map_err(in_load)?;
+            }
+        }
+        for mut program in open.progs_mut() {
+            let is_wanted = !plan.without.iter().any(|name| *name == program.name());
+            program.set_autoload(is_wanted);
+        }
+        Ok(Self { links: Vec::new(), object: open.load().map_err(in_load)? })
+    }
+
+    /// Attaches everything that was loaded and is not yet.
+    pub(crate) fn attach(&mut self, without: &[&str]) -> Result<(), Error> {
+        for program in self.object.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            if !program.autoload() || without.contains(&name.as_str()) {
+                continue;
+            }
+            let link = program.attach().map_err(|error| refused(&format!("attaching {name}"), &error))?;
+            self.links.push((name, link));
+        }
+        Ok(())
+    }
+
+    /// A map that the object has.
+    pub(crate) fn map(&self, name: &str) -> impl MapCore + '_ {
+        self.object.maps().find(|map| map.name() == name).expect("a map of our own object")
+    }
+
+    /// The link of an attached program.
+    pub(crate) fn link(&self, name: &str) -> &Link {
+        &self.links.iter().find(|(attached, _)| attached == name).expect("a program that was attached").1
+    }
+
+    /// The ids of the programs, by name.
+    pub(crate) fn program_ids(&self) -> Vec<(String, u32)> {
+        let id = |program: libbpf_rs::ProgramMut<'_>| {
+            use std::os::fd::AsFd as _;
+            let name = program.name().to_string_lossy().into_owned();
+            let loaded = program.autoload();
+            loaded.then(|| libbpf_rs::Program::id_from_fd(program.as_fd()).ok().map(|id| (name, id))).flatten()
+        };
+        self.object.progs_mut().filter_map(id).collect()
+    }
+}
+
+/// One value of an array.
+pub(crate) fn value(map: &impl MapCore, index: u32, what: &'static str) -> Result<Vec<u8>, Error> {
+    let read = map.lookup(&index.to_ne_bytes(), MapFlags::ANY);
+    let value = read.map_err(|error| Error::Read { what, reason: format!("{error:#}") })?;
+    value.ok_or_else(|| Error::Read { what, reason: format!("there is no entry {index}") })
+}
+
+/// One value of an array for each CPU.
+pub(crate) fn values_of_cpus(map: &impl MapCore, index: u32, what: &'static str) -> Result<Vec<Vec<u8>>, Error> {
+    let read = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
+    let values = read.map_err(|error| Error::Read { what, reason: format!("{error:#}") })?;
+    values.ok_or_else(|| Error::Read { what, reason: format!("there is no entry {index}") })
+}

@@ -1,0 +1,406 @@
+//! The scheduler as histograms, by process, thread or cgroup; interrupts; herds.
+//!
+//! Threads: one owner, which drains. Limits: [`Options::groups`] groups at a time, the rest counts in group `other`; a group
+//! that has ended frees its place with the next drain. Each costs [`GROUP_BYTES`] in the kernel. Herds that do not fit between two
+//! drains are counted as lost.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
+use ogive_hist::Histogram;
+
+use crate::fields::{BINS_BYTES, Bins, Fields, histogram};
+use crate::filter::Config;
+use crate::object::{Loaded, Plan, value, values_of_cpus};
+use crate::{CAUSES, Error, Filter, Grouping};
+
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/sched.bpf.o"));
+
+/// Histograms of a group.
+const KINDS: usize = 3 + CAUSES.len();
+
+/// What a group costs in the kernel: 11 histograms of 8 KiB.
+pub const GROUP_BYTES: usize = KINDS * BINS_BYTES;
+
+/// Most groups that can be asked for: 88 MiB.
+pub const GROUPS_MAX: u32 = 1024;
+
+/// Names of interrupts, in the order of `enum interrupt`: the kernel's soft interrupts by their numbers, and three of ours.
+pub const INTERRUPTS: [&str; 13] = [
+    "hi",
+    "timer",
+    "net_tx",
+    "net_rx",
+    "block",
+    "irq_poll",
+    "tasklet",
+    "sched",
+    "hrtimer",
+    "rcu",
+    "hard",
+    "local_timer",
+    "lateness",
+];
+
+/// The programs that herds need.
+const HERD_PROGRAMS: &[&str] = &["on_waking", "on_call", "on_return"];
+/// The programs that interrupts need.
+const INTERRUPT_PROGRAMS: &[&str] = &[
+    "on_hard_entry",
+    "on_hard_exit",
+    "on_timer_entry",
+    "on_timer_exit",
+    "on_soft_entry",
+    "on_soft_exit",
+    "on_timer_expiry",
+];
+
+/// What is observed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which tasks.
+    pub filter: Filter,
+    /// What counts as one group.
+    pub grouping: Grouping,
+    /// Groups of their own, 1 to [`GROUPS_MAX`].
+    pub groups: u32,
+    /// Wake-ups within one system call that are a herd; 0 does not look for herds, which spares two programs a system call.
+    pub herd_min: u32,
+    /// Whether interrupts, soft interrupts and the lateness of timers are measured.
+    pub interrupts: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { filter: Filter::Everything, grouping: Grouping::Process, groups: 64, herd_min: 0, interrupts: true }
+    }
+}
+
+/// Who waited longest for a CPU, and who had it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worst {
+    /// How long.
+    pub waited_ns: u64,
+    /// The thread that waited.
+    pub tid: u32,
+    /// Its name.
+    pub comm: String,
+    /// The thread that took the CPU from it, or had it when it was woken.
+    pub by_tid: u32,
+    /// Its name.
+    pub by_comm: String,
+    /// The CPU on which it went on.
+    pub cpu: u32,
+}
+
+/// What was measured of a group since the last time. Histograms are in seconds.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The process, thread or cgroup; `None` for those that found no place.
+    pub id: Option<u64>,
+    /// Its name, `other` for those that found no place.
+    pub comm: String,
+    /// From ready to running.
+    pub run_queue: Histogram,
+    /// The same, of those that were woken alone.
+    pub wake_up: Histogram,
+    /// On a CPU without a break.
+    pub slice: Histogram,
+    /// Away from the CPU, by what was waited for, in the order of [`CAUSES`].
+    pub off_cpu: Vec<Histogram>,
+    /// Switches because it waited for something.
+    pub voluntary: u64,
+    /// Switches because another took the CPU.
+    pub involuntary: u64,
+    /// Times that a thread went on on another CPU.
+    pub migrations: u64,
+    /// Times that a thread was woken.
+    pub wake_ups: u64,
+    /// The longest wait for a CPU.
+    pub worst: Option<Worst>,
+}
+
+/// What interrupts of one kind took since the last time.
+#[derive(Clone, Debug)]
+pub struct Interrupt {
+    /// One of [`INTERRUPTS`]; `lateness` is how late timers were, and takes no time.
+    pub kind: &'static str,
+    /// How long each took, or how late it was, in seconds.
+    pub took: Histogram,
+    /// Nanoseconds, by CPU.
+    pub cpus_ns: Vec<u64>,
+}
+
+/// Many threads woken within one system call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Herd {
+    /// The thread that woke them.
+    pub tid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// Its name.
+    pub comm: String,
+    /// The name of the system call.
+    pub call: String,
+    /// How many.
+    pub woken: u32,
+    /// How long the call took; 0 where it is no futex.
+    pub took_ns: u64,
+}
+
+/// What was measured since the last time.
+#[derive(Clone, Debug)]
+pub struct Drained {
+    /// By group, those that did nothing left out.
+    pub groups: Vec<Group>,
+    /// By kind.
+    pub interrupts: Vec<Interrupt>,
+    /// As they came.
+    pub herds: Vec<Herd>,
+    /// Herds that did not fit.
+    pub lost_herds: u64,
+}
+
+/// Histograms of a slot, and the counters as they were.
+#[derive(Clone)]
+struct Seen {
+    bins: Vec<Bins>,
+    counters: [u64; KINDS + 4],
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self { bins: vec![Bins::new(); KINDS], counters: [0; KINDS + 4] }
+    }
+}
+
+/// Observes the scheduler while it lives.
+pub struct Scheduler {
+    loaded: Loaded,
+    options: Options,
+    seen: Vec<Option<Seen>>,
+    seen_interrupts: Vec<(Bins, Vec<u64>)>,
+    seen_lost: u64,
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+fn failed(what: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
+    move |error| Error::Read { what, reason: format!("{error:#}") }
+}
+
+impl Scheduler {
+    /// Observes from now on.
+    ///
+    /// # Errors
+    /// When the kernel refuses the programs, or what is asked for cannot be.
+    pub fn start(options: Options) -> Result<Self, Error> {
+        options.filter.check()?;
+        if !(1..=GROUPS_MAX).contains(&options.groups) {
+            return Err(Error::Input(format!("{} groups: from 1 to {GROUPS_MAX} can be", options.groups)));
+        }
+        let herd_min = if options.herd_min == 0 { u32::MAX } else { options.herd_min };
+        let config = Config { filter: &options.filter, grouping: options.grouping, herd_min, shard_mask: 0 };
+        let mut without = Vec::new();
+        if options.herd_min == 0 {
+            without.extend(HERD_PROGRAMS);
+        }
+        if !options.interrupts {
+            without.extend(INTERRUPT_PROGRAMS);
+        }
+        // Slot 0 is that of all who found none.
+        let slots = options.groups + 1;
+        let sizes = [
+            ("slots", options.groups),
+            ("free_slots", options.groups),
+            ("groups", slots),
+            ("names", slots),
+            ("worsts", slots),
+            ("histograms", slots * KINDS as u32),
+        ];
+        let mut loaded =
+            Loaded::load(&Plan { object: OBJECT, config: config.bytes(), without: &without, sizes: &sizes })?;
+        for slot in 1..slots {
+            free(&loaded, slot)?;
+        }
+        loaded.attach(&[])?;
+        let seen = vec![None; slots as usize];
+        Ok(Self { loaded, options, seen, seen_interrupts: Vec::new(), seen_lost: 0 })
+    }
+
+    /// The programs in the kernel, by name and the kernel's number.
+    #[must_use]
+    pub fn programs(&self) -> Vec<(String, u32)> {
+        self.loaded.program_ids()
+    }
+
+    /// What was measured since the last time. `lives` says whether a group of this number is still there; the place of one that
+    /// is not becomes free.
+    ///
+    /// # Errors
+    /// When the kernel's maps cannot be read.
+    pub fn drain(&mut self, lives: impl Fn(u64) -> bool) -> Result<Drained, Error> {
+        let (herds, lost_herds) = self.drain_herds()?;
+        let mut groups = Vec::new();
+        groups.extend(self.drain_slot(0, None)?);
+        for (id, slot) in self.slots()? {
+            // Asked before what it did is read: nothing of it comes after.
+            let is_alive = lives(id);
+            groups.extend(self.drain_slot(slot, Some(id))?);
+            if !is_alive {
+                self.release(id, slot)?;
+            }
+        }
+        Ok(Drained { groups, interrupts: self.drain_interrupts()?, herds, lost_herds })
+    }
+
+    /// Groups and their slots.
+    fn slots(&self) -> Result<Vec<(u64, u32)>, Error> {
+        let map = self.loaded.map("slots");
+        let mut slots = Vec::new();
+        for key in map.keys() {
+            // One that vanished meanwhile was released by nobody but us.
+            if let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(failed("slots"))? {
+                slots.push((Fields(&key).u64(), Fields(&value).u32()));
+            }
+        }
+        slots.sort_unstable();
+        Ok(slots)
+    }
+
+    /// Frees the slot of a group that is gone.
+    fn release(&mut self, id: u64, slot: u32) -> Result<(), Error> {
+        self.loaded.map("slots").delete(&id.to_ne_bytes()).map_err(failed("slots"))?;
+        // The counters go on from where they are: the next group is what comes on top.
+        free(&self.loaded, slot)
+    }
+
+    fn drain_slot(&mut self, slot: u32, id: Option<u64>) -> Result<Option<Group>, Error> {
+        let map = self.loaded.map("groups");
+        let bytes = value(&map, slot, "groups")?;
+        let mut fields = Fields(&bytes);
+        let counters: [u64; KINDS + 4] = std::array::from_fn(|_| fields.u64());
+        let worst = self.take_worst(slot)?;
+        let seen = self.seen[slot as usize].get_or_insert_with(Seen::new);
+        if counters == seen.counters && worst.is_none() {
+            return Ok(None);
+        }
+        let mut since = counters;
+        since.iter_mut().zip(seen.counters).for_each(|(now, before)| *now = now.wrapping_sub(before));
+        seen.counters = counters;
+        let histograms_of = self.loaded.map("histograms");
+        let mut histograms = Vec::with_capacity(KINDS);
+        for (kind, bins) in seen.bins.iter_mut().enumerate() {
+            let bytes = value(&histograms_of, slot * KINDS as u32 + kind as u32, "histograms")?;
+            histograms.push(histogram(bins.since_last(&bytes), since[kind]));
+        }
+        let off_cpu = histograms.split_off(3);
+        let [run_queue, wake_up, slice] = histograms.try_into().expect("three before the causes");
+        let [voluntary, involuntary, migrations, wake_ups] = [0, 1, 2, 3].map(|at| since[KINDS + at]);
+        let comm = if id.is_some() { self.comm(slot)? } else { "other".to_owned() };
+        Ok(Some(Group {
+            id,
+            comm,
+            run_queue,
+            wake_up,
+            slice,
+            off_cpu,
+            voluntary,
+            involuntary,
+            migrations,
+            wake_ups,
+            worst,
+        }))
+    }
+
+    /// The longest wait since the last time, if there was any.
+    fn take_worst(&self, slot: u32) -> Result<Option<Worst>, Error> {
+        let map = self.loaded.map("worsts");
+        let bytes = value(&map, slot, "the longest waits")?;
+        let mut fields = Fields(&bytes);
+        let (waited_ns, tid, by_tid, cpu, _) = (fields.u64(), fields.u32(), fields.u32(), fields.u32(), fields.u32());
+        if waited_ns == 0 {
+            return Ok(None);
+        }
+        let (comm, by_comm) = (fields.comm(), fields.comm());
+        map.update(&slot.to_ne_bytes(), &vec![0; bytes.len()], MapFlags::ANY).map_err(failed("the longest waits"))?;
+        Ok(Some(Worst { waited_ns, tid, comm, by_tid, by_comm, cpu }))
+    }
+
+    fn drain_interrupts(&mut self) -> Result<Vec<Interrupt>, Error> {
+        if !self.options.interrupts {
+            return Ok(Vec::new());
+        }
+        let cpus = values_of_cpus(&self.loaded.map("cpus"), 0, "interrupts")?;
+        let times: Vec<[u64; INTERRUPTS.len()]> = cpus
+            .iter()
+            .map(|bytes| {
+                let mut fields = Fields(bytes);
+                std::array::from_fn(|_| fields.u64())
+            })
+            .collect();
+        self.seen_interrupts.resize_with(INTERRUPTS.len(), || (Bins::new(), vec![0; times.len()]));
+        let map = self.loaded.map("interrupt_histograms");
+        let mut interrupts = Vec::new();
+        for (at, (bins, before)) in self.seen_interrupts.iter_mut().enumerate() {
+            let counts = bins.since_last(&value(&map, at as u32, "histograms of interrupts")?);
+            let cpus_ns: Vec<u64> = times
+                .iter()
+                .zip(before)
+                .map(|(now, before)| now[at].wrapping_sub(std::mem::replace(before, now[at])))
+                .collect();
+            let took = histogram(counts, cpus_ns.iter().sum());
+            if !took.is_empty() {
+                let cpus_ns = if INTERRUPTS[at] == "lateness" { Vec::new() } else { cpus_ns };
+                interrupts.push(Interrupt { kind: INTERRUPTS[at], took, cpus_ns });
+            }
+        }
+        Ok(interrupts)
+    }
+
+    fn drain_herds(&mut self) -> Result<(Vec<Herd>, u64), Error> {
+        if self.options.herd_min == 0 {
+            return Ok((Vec::new(), 0));
+        }
+        let herds = Rc::new(RefCell::new(Vec::new()));
+        let into = herds.clone();
+        let map = self.loaded.map("herds");
+        let mut builder = RingBufferBuilder::new();
+        let take = move |bytes: &[u8]| {
+            into.borrow_mut().push(herd(bytes));
+            0
+        };
+        builder.add(&map, take).map_err(failed("herds"))?;
+        let ring = builder.build().map_err(failed("herds"))?;
+        ring.consume().map_err(failed("herds"))?;
+        let lost = Fields(&value(&self.loaded.map("lost_herds"), 0, "lost herds")?).u64();
+        let lost = lost.wrapping_sub(std::mem::replace(&mut self.seen_lost, lost));
+        Ok((herds.take(), lost))
+    }
+
+    fn comm(&self, slot: u32) -> Result<String, Error> {
+        let name = value(&self.loaded.map("names"), slot, "names")?;
+        let mut fields = Fields(&name);
+        fields.u64();
+        Ok(fields.comm())
+    }
+}
+
+/// `struct herd`.
+fn herd(bytes: &[u8]) -> Herd {
+    let mut fields = Fields(bytes);
+    let (took_ns, call, tid, tgid, woken, _) =
+        (fields.u64(), fields.u64(), fields.u32(), fields.u32(), fields.u32(), fields.u32());
+    let call = u32::try_from(call).map_or_else(|_| "none".to_owned(), crate::syscalls::name_of);
+    Herd { tid, tgid, comm: fields.comm(), call, woken, took_ns }
+}
+
+/// Offers a slot to the next new group.
+fn free(loaded: &Loaded, slot: u32) -> Result<(), Error> {
+    loaded.map("free_slots").update(&[], &slot.to_ne_bytes(), MapFlags::ANY).map_err(failed("free slots"))
+}

@@ -1,0 +1,300 @@
+//! The programs in the kernel of this machine, beside what the kernel itself says of the same threads.
+#![cfg(feature = "bpf")]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use ogive_kernel::calls::Calls;
+use ogive_kernel::micro::{Microstates, Thread};
+use ogive_kernel::sched::{Group, Options, Scheduler};
+use ogive_kernel::{Filter, Grouping, doctor};
+
+/// Without these nothing here can run: a line, and the test is skipped.
+fn is_possible() -> bool {
+    let mut refused = doctor::examine(None).into_iter().filter(|verdict| !verdict.works);
+    match refused.find(|verdict| ["tp_btf", "task storage", "iter/task", "ring buffer"].contains(&verdict.family.name))
+    {
+        Some(verdict) => {
+            eprintln!("SKIPPED: {}: {}", verdict.family.name, verdict.reason);
+            false
+        }
+        None => true,
+    }
+}
+
+/// `work.c`, compiled once.
+fn work() -> &'static Path {
+    static WORK: OnceLock<PathBuf> = OnceLock::new();
+    WORK.get_or_init(|| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("work-{}", std::process::id()));
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/work.c");
+        let status = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status();
+        assert!(status.expect("cc is needed: apt-get install build-essential").success());
+        program
+    })
+}
+
+fn work_name() -> &'static str {
+    work().file_name().and_then(|name| name.to_str()).unwrap()
+}
+
+/// The same under a name of its own, so that tests beside each other do not see each other's.
+fn work_named(name: &str) -> PathBuf {
+    let program = work().with_file_name(format!("{name}{}", std::process::id()));
+    let _ = std::fs::remove_file(&program);
+    std::fs::hard_link(work(), &program).unwrap();
+    program
+}
+
+/// Its name in the kernel.
+fn named(program: &Path) -> Filter {
+    let name = program.file_name().and_then(|name| name.to_str()).unwrap();
+    Filter::Comm(name.chars().take(ogive_kernel::COMM_MAX).collect())
+}
+
+/// A process of `work` that is ended when dropped.
+struct Work {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Work {
+    fn start(arguments: &[&str]) -> Self {
+        Self::start_as(work(), arguments)
+    }
+
+    fn start_as(program: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert!(self.lines.read_line(&mut line).unwrap() > 0, "it ended before its line");
+        line
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The last number of a line.
+fn last(line: &str) -> u64 {
+    line.split_ascii_whitespace().last().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{line:?}"))
+}
+
+#[test]
+fn the_doctor_tries_each_family_and_says_why_one_does_not_work() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let library = doctor::c_library(&maps).expect("a process has a C library");
+    let verdicts = doctor::examine(Some(library));
+    assert_eq!(verdicts.len(), doctor::FAMILIES.len());
+    for verdict in &verdicts {
+        println!("{} {} {:?} {}", verdict.family.name, verdict.works, verdict.errno, verdict.reason);
+        assert_eq!(verdict.works, verdict.reason.is_empty(), "{verdict:?}");
+    }
+}
+
+#[test]
+fn calls_of_a_command_are_counted_exactly() {
+    if !is_possible() {
+        return;
+    }
+    let mut command = Command::new(work());
+    command.args(["calls", "200000"]).stdout(Stdio::null());
+    let (mut calls, mut child) = Calls::of_command(&mut command).unwrap();
+    assert!(child.wait().unwrap().success());
+    let counted = calls.drain().unwrap();
+    assert_eq!((counted[0].name.as_str(), counted[0].count, counted[0].errors), ("getppid", 200_000, 0));
+    assert_eq!(counted[0].took.total(), 200_000);
+    let exit = counted.iter().find(|call| call.name == "exit_group").expect("it ends by itself");
+    assert_eq!((exit.count, exit.took.total()), (1, 0), "one that never returns");
+    assert!(calls.drain().unwrap().is_empty(), "everything was taken");
+}
+
+#[test]
+fn children_are_counted_and_others_are_not() {
+    if !is_possible() {
+        return;
+    }
+    let mut other = Work::start(&["calls", "20000000"]);
+    let mut command = Command::new("sh");
+    let script = format!("{0} calls 1000; {0} calls 2000 & wait", work().display());
+    command.args(["-c", &script]).stdout(Stdio::null());
+    let (mut calls, mut child) = Calls::of_command(&mut command).unwrap();
+    assert!(child.wait().unwrap().success());
+    let counted = calls.drain().unwrap();
+    assert!(other.child.try_wait().unwrap().is_none(), "it still calls");
+    let own = counted.iter().find(|call| call.name == "getppid").unwrap();
+    // The shell may ask once itself.
+    assert!((3000..=3010).contains(&own.count), "{own:?}");
+}
+
+#[test]
+fn calls_of_a_process_are_those_of_its_threads() {
+    if !is_possible() {
+        return;
+    }
+    let mut work = Work::start(&["mixed", "100"]);
+    let mut calls = Calls::start(&Filter::Process(work.child.id())).unwrap();
+    // Until all its lines: switches are the last.
+    while !work.line().contains("nonvoluntary") {}
+    let counted = calls.drain().unwrap();
+    let sleeps = counted.iter().find(|call| call.name == "clock_nanosleep").expect("it sleeps");
+    assert_eq!(sleeps.count, 1);
+    let slept = sleeps.took.sum.unwrap();
+    assert!(slept >= 0.1, "{slept}");
+}
+
+/// A microstate reading of the one thread of a process, once it waits in `pause`.
+fn paused(observed: &Microstates, tid: u32) -> Thread {
+    loop {
+        let threads = observed.read().unwrap();
+        let thread = threads.into_iter().find(|thread| thread.tid == tid).expect("it lives");
+        let now = thread.clone();
+        if now.wait_ns("sleep") > 0
+            && observed.read().unwrap().iter().any(|other| other.tid == tid && other.calls == now.calls)
+            && std::fs::read_to_string(format!("/proc/{tid}/syscall")).is_ok_and(|text| text.starts_with("34 "))
+        {
+            return observed.read().unwrap().into_iter().find(|thread| thread.tid == tid).unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn microstates_are_those_that_the_kernel_accounts_for() {
+    if !is_possible() {
+        return;
+    }
+    // Others want the CPUs as well.
+    let _load: Vec<Work> = (0..4).map(|_| Work::start(&["burn", "60000"])).collect();
+    // Each thread from its beginning: by its name it would be one only from its exec on.
+    let observed = Microstates::start(&Filter::Everything).unwrap();
+    let mut work = Work::start(&["mixed", "300"]);
+    let tid = work.child.id();
+    while !work.line().contains("nonvoluntary") {}
+    let thread = paused(&observed, tid);
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{tid}/{file}")).unwrap();
+    let schedstat: Vec<u64> = read("schedstat").split_ascii_whitespace().map(|word| word.parse().unwrap()).collect();
+    let status = read("status");
+    let switches = |name: &str| last(status.lines().find(|line| line.starts_with(name)).unwrap());
+    println!("{thread:?}\nschedstat {schedstat:?}");
+    assert_eq!(thread.states_ns.iter().sum::<u64>(), thread.wall_ns, "states partition time");
+    assert_eq!(thread.voluntary, switches("voluntary"));
+    assert_eq!(thread.involuntary, switches("nonvoluntary"));
+    let run = thread.user_ns() + thread.system_ns();
+    println!("run {run} of {}, wait {} of {}", schedstat[0], thread.ready_ns(), schedstat[1]);
+    let near = |ours: u64, theirs: u64, percent: u64| ours.abs_diff(theirs) * 100 <= theirs * percent + 100_000_000;
+    assert!(near(run, schedstat[0], 2), "run {run}, {}", schedstat[0]);
+    assert!(near(thread.ready_ns(), schedstat[1], 1), "ready {}, {}", thread.ready_ns(), schedstat[1]);
+    assert!(thread.calls >= 30_000, "{}", thread.calls);
+}
+
+#[test]
+fn a_wait_for_a_mutex_is_a_wait_for_a_lock() {
+    if !is_possible() {
+        return;
+    }
+    let program = work_named("lock");
+    let mut scheduler =
+        Scheduler::start(Options { filter: named(&program), grouping: Grouping::Thread, ..Options::default() })
+            .unwrap();
+    let mut work = Work::start_as(&program, &["lock"]);
+    let own: f64 = work.line().split_ascii_whitespace().last().unwrap().parse().unwrap();
+    let drained = scheduler.drain(|_| true).unwrap();
+    let lock = |group: &Group| group.off_cpu[0].sum.unwrap_or(0.0);
+    // The other waits in a join, which is a lock as well, and less long.
+    let locked = drained.groups.iter().max_by(|a, b| lock(a).total_cmp(&lock(b))).expect("two threads");
+    let (waited, ready) = (lock(locked), locked.run_queue.sum.unwrap());
+    println!("waited {waited}, ready {ready}, by its own clock {own}");
+    // Its own clock goes on until it has a CPU again.
+    assert!(waited <= own + 0.001 && own <= waited + ready + 0.01, "{waited} {ready} {own}");
+}
+
+#[test]
+fn a_broadcast_to_64_waiters_is_a_herd_of_64() {
+    if !is_possible() {
+        return;
+    }
+    let program = work_named("herd");
+    let options = Options { filter: named(&program), herd_min: 16, ..Options::default() };
+    let mut scheduler = Scheduler::start(options).unwrap();
+    let mut work = Work::start_as(&program, &["herd", "64"]);
+    work.line();
+    let drained = scheduler.drain(|_| true).unwrap();
+    println!("{:?}", drained.herds);
+    assert_eq!(drained.lost_herds, 0);
+    let largest = drained.herds.iter().max_by_key(|herd| herd.woken).expect("a herd");
+    assert_eq!((largest.woken, largest.comm.as_str(), largest.call.as_str()), (64, "herder", "futex"));
+}
+
+#[test]
+fn switches_and_slices_of_a_process_are_the_kernel_s_own() {
+    if !is_possible() {
+        return;
+    }
+    let mut scheduler = Scheduler::start(Options { groups: 1024, ..Options::default() }).unwrap();
+    let mut work = Work::start(&["mixed", "200"]);
+    let pid = work.child.id();
+    while !work.line().contains("nonvoluntary") {}
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    // Asleep in `pause`: nothing of it changes any more.
+    while !read("syscall").starts_with("34 ") {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let drained = scheduler.drain(|_| true).unwrap();
+    let group = drained.groups.iter().find(|group| group.id == Some(u64::from(pid))).expect("its group");
+    assert!(work_name().starts_with(&group.comm), "{}", group.comm);
+    let status = read("status");
+    let switches = |name: &str| last(status.lines().find(|line| line.starts_with(name)).unwrap());
+    assert_eq!((group.voluntary, group.involuntary), (switches("voluntary"), switches("nonvoluntary")));
+    // A slice of which the beginning was not seen has no length; there may be one in a hundred.
+    let is_near = |count: u64, of: u64| count <= of && (of - count) * 100 <= of + 100;
+    let all = group.voluntary + group.involuntary;
+    assert!(is_near(group.slice.total(), all) && is_near(group.run_queue.total(), all), "{group:?}");
+    let schedstat: Vec<f64> = read("schedstat").split_ascii_whitespace().map(|word| word.parse().unwrap()).collect();
+    let (ran, waited) = (group.slice.sum.unwrap(), group.run_queue.sum.unwrap());
+    println!("{} slices {} switches", group.slice.total(), group.voluntary + group.involuntary);
+    println!("ran {ran} of {}, waited {waited} of {}", schedstat[0] / 1e9, schedstat[1] / 1e9);
+    assert!((ran - schedstat[0] / 1e9).abs() < 0.02 * ran + 0.02);
+    assert!((waited - schedstat[1] / 1e9).abs() < 0.05 * waited + 0.05);
+    let slept = group.off_cpu[3].sum.unwrap();
+    assert!((0.2..5.0).contains(&slept), "{slept}");
+    // What softirqs and the timer took: every CPU has a tick.
+    let timers = drained.interrupts.iter().find(|interrupt| interrupt.kind == "local_timer").expect("ticks");
+    assert!(timers.took.total() > 0 && timers.cpus_ns.iter().sum::<u64>() > 0);
+}
+
+#[test]
+fn more_groups_than_places_count_as_other_and_ended_ones_make_room() {
+    if !is_possible() {
+        return;
+    }
+    let program = work_named("many");
+    let options = Options { filter: named(&program), groups: 2, interrupts: false, ..Options::default() };
+    let mut scheduler = Scheduler::start(options).unwrap();
+    let run = || Work::start_as(&program, &["sleep", "1"]).line();
+    for _ in 0..5 {
+        run();
+    }
+    let drained = scheduler.drain(|_| false).unwrap();
+    let (own, other): (Vec<_>, Vec<_>) = drained.groups.iter().partition(|group| group.id.is_some());
+    assert_eq!((own.len(), other.len()), (2, 1));
+    assert_eq!(other[0].comm, "other");
+    assert!(other[0].voluntary >= 3, "three slept as other: {}", other[0].voluntary);
+    run();
+    let drained = scheduler.drain(|_| false).unwrap();
+    let own: Vec<_> = drained.groups.iter().filter(|group| group.id.is_some()).collect();
+    assert_eq!(own.len(), 1, "it took a place that was free again");
+    // It had its name, and was observed, in the middle of a slice.
+    let switches = own[0].voluntary + own[0].involuntary;
+    assert!((switches - 1..=switches).contains(&own[0].slice.total()), "and none of the counts of who had it before");
+}

@@ -1,0 +1,49 @@
+//! The committed objects are of the committed sources.
+#![cfg(feature = "bpf")]
+
+#[test]
+fn the_committed_objects_are_of_these_sources() {
+    let made_of = include_str!("../bpf/objects/sources").trim();
+    let sources = env!("OGIVE_BPF_SOURCES");
+    assert_eq!(made_of, sources, "run scripts/bpf and commit what it writes");
+}
+
+#[test]
+fn the_compiler_here_makes_what_is_committed() {
+    // Another clang makes other code of the same sources.
+    let version = std::process::Command::new("clang").arg("--version").output();
+    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    if !version.contains(include_str!("../bpf/objects/compiler").trim()) {
+        eprintln!("SKIPPED: comparing objects: needs {}", include_str!("../bpf/objects/compiler").trim());
+        return;
+    }
+    for (name, built, committed) in [
+        (
+            "calls",
+            &include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/calls.bpf.o"))[..],
+            &include_bytes!("../bpf/objects/calls.bpf.o")[..],
+        ),
+        (
+            "doctor",
+            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/doctor.bpf.o")),
+            include_bytes!("../bpf/objects/doctor.bpf.o"),
+        ),
+        (
+            "micro",
+            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/micro.bpf.o")),
+            include_bytes!("../bpf/objects/micro.bpf.o"),
+        ),
+        (
+            "sched",
+            include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/sched.bpf.o")),
+            include_bytes!("../bpf/objects/sched.bpf.o"),
+        ),
+    ] {
+        assert!(
+            built == committed,
+            "{name}: {} bytes built, {} committed: run scripts/bpf",
+            built.len(),
+            committed.len()
+        );
+    }
+}

@@ -1,0 +1,165 @@
+/* Work whose cost is known: `work MODE [N]`, one mode a line of `main`. Each prints what it knows itself. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(clockid_t clock)
+{
+	struct timespec t;
+	syscall(SYS_clock_gettime, clock, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static void burn(double seconds)
+{
+	for (double end = now(CLOCK_THREAD_CPUTIME_ID) + seconds; now(CLOCK_THREAD_CPUTIME_ID) < end;)
+		for (volatile int i = 0; i < 20000; i++)
+			;
+}
+
+static void calls(long count)
+{
+	for (long i = 0; i < count; i++)
+		syscall(SYS_getppid);
+}
+
+/* Two processes on one CPU, a byte there and back. */
+static void ping_pong(long count)
+{
+	int there[2], back[2];
+	char byte = 0;
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	if (pipe(there) || pipe(back))
+		exit(2);
+	if (fork() == 0) {
+		for (long i = 0; i < count; i++)
+			if (read(there[0], &byte, 1) != 1 || write(back[1], &byte, 1) != 1)
+				exit(2);
+		exit(0);
+	}
+	for (long i = 0; i < count; i++)
+		if (write(there[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1)
+			exit(2);
+	wait(NULL);
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int waiting, is_open;
+
+static void *waiter(void *name)
+{
+	prctl(PR_SET_NAME, name);
+	pthread_mutex_lock(&mutex);
+	waiting++;
+	while (!is_open)
+		pthread_cond_wait(&condition, &mutex);
+	pthread_mutex_unlock(&mutex);
+	return NULL;
+}
+
+/* `count` threads that one broadcast wakes. */
+static void herd(long count)
+{
+	pthread_t threads[1024];
+	for (long i = 0; i < count; i++)
+		pthread_create(&threads[i], NULL, waiter, "waiter");
+	for (int is_ready = 0; !is_ready;) {
+		usleep(20000);
+		pthread_mutex_lock(&mutex);
+		is_ready = waiting == count;
+		pthread_mutex_unlock(&mutex);
+	}
+	/* All are asleep, not on their way. */
+	usleep(200000);
+	prctl(PR_SET_NAME, "herder");
+	is_open = 1;
+	/* Without the mutex: with it, they would be moved to it and woken one by one. */
+	syscall(SYS_futex, NULL, 1, 0, NULL, NULL, 0);
+	pthread_cond_broadcast(&condition);
+	for (long i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void *locked(void *unused)
+{
+	(void)unused;
+	prctl(PR_SET_NAME, "locked");
+	double began = now(CLOCK_MONOTONIC);
+	pthread_mutex_lock(&mutex);
+	printf("locked %.9f\n", now(CLOCK_MONOTONIC) - began);
+	pthread_mutex_unlock(&mutex);
+	usleep(300000);
+	return NULL;
+}
+
+/* A thread that waits for a mutex while another holds it. */
+static void lock(void)
+{
+	pthread_t thread;
+	pthread_mutex_lock(&mutex);
+	pthread_create(&thread, NULL, locked, NULL);
+	usleep(400000);
+	pthread_mutex_unlock(&mutex);
+	pthread_join(thread, NULL);
+}
+
+/* What the kernel says of this thread: nanoseconds on a CPU and ready for one, then switches. Read as one line each. */
+static void say(const char *name)
+{
+	char line[256];
+	FILE *file = fopen("/proc/thread-self/schedstat", "r");
+	if (file && fgets(line, sizeof(line), file))
+		printf("%s schedstat %s", name, line);
+	fclose(file);
+	file = fopen("/proc/thread-self/status", "r");
+	while (file && fgets(line, sizeof(line), file))
+		if (strstr(line, "ctxt_switches"))
+			printf("%s %s", name, line);
+	fclose(file);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+	long count = argc > 2 ? atol(argv[2]) : 0;
+	double cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+	if (!strcmp(mode, "calls"))
+		calls(count);
+	else if (!strcmp(mode, "pingpong"))
+		ping_pong(count);
+	else if (!strcmp(mode, "burn"))
+		burn(count / 1e3);
+	else if (!strcmp(mode, "sleep"))
+		usleep(count * 1000);
+	else if (!strcmp(mode, "herd"))
+		herd(count);
+	else if (!strcmp(mode, "lock"))
+		lock();
+	else if (!strcmp(mode, "mixed")) {
+		/* CPU, calls, sleep. */
+		burn(count / 1e3);
+		calls(count * 100);
+		usleep(count * 1000);
+		say("mixed");
+		fflush(stdout);
+		/* Read until here; the reader ends it. */
+		pause();
+	} else
+		return 2;
+	struct timespec of_children;
+	(void)of_children;
+	printf("cpu %.9f\n", now(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+	return 0;
+}
