@@ -1,18 +1,20 @@
 //! What does a packet cost on its way from the kernel through the parser: in the ring, and by `recvfrom`, under wrk's load on nginx?
 //!
-//! `cargo bench -p ogive-capture --bench live` (as root). Both sides run in turn under the same load, on a thread whose CPU time the
+//! `cargo bench -p ogive-capture --bench live` (as root); `-- 256,256,5` also tries a ring of 256 blocks of 256 KiB that are handed over
+//! after 5 ms. Each way also runs without the parser, which shows what the way alone costs. Both sides run in turn under the same load, on a thread whose CPU time the
 //! scheduler counts; both let the kernel pass one port and loopback's packets once.
 #![allow(unsafe_code, reason = "the other side is a bare packet socket")]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use std::cell::Cell;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Ending, Nginx, Seen, observe};
-use ogive_capture::{Counts, Filter};
+use common::{Ending, Event, Nginx, Seen, read_ring};
+use ogive_capture::{Counts, Filter, Shape};
 use ogive_wire::frame::Link;
 use ogive_wire::{Observer, Options, file};
 
@@ -32,8 +34,13 @@ fn option<T>(socket: &OwnedFd, level: i32, name: i32, value: &T) {
     assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// The same observer over `recvfrom`, a packet a call, with the kernel's default buffer set to 64 MiB.
-fn observe_by_recvfrom(port: u16, ready: impl FnOnce(), is_over: impl Fn() -> bool) -> (Seen, Counts, u64) {
+/// Reads the same packets by `recvfrom`, a packet a call, with the kernel's default buffer set to 64 MiB.
+fn read_by_recvfrom(
+    port: u16,
+    ready: impl FnOnce(),
+    is_over: impl Fn() -> bool,
+    mut visit: impl FnMut(Event<'_>),
+) -> Counts {
     let all = i32::from(u16::try_from(libc::ETH_P_ALL).expect("16 bits").to_be());
     // SAFETY: plain call.
     let descriptor = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -60,8 +67,7 @@ fn observe_by_recvfrom(port: u16, ready: impl FnOnce(), is_over: impl Fn() -> bo
     let outcome = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
     assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
     ready();
-    let (mut observer, mut seen, mut buffer) =
-        (Observer::new(Options::default()), Seen::default(), vec![0_u8; 1 << 18]);
+    let mut buffer = vec![0_u8; 1 << 18];
     loop {
         let was_over = is_over();
         // SAFETY: the buffer is as long as is said.
@@ -79,16 +85,14 @@ fn observe_by_recvfrom(port: u16, ready: impl FnOnce(), is_over: impl Fn() -> bo
         let at = i64::try_from(now.as_nanos()).expect("before 2262");
         match usize::try_from(got) {
             Ok(got) => {
-                let frame = file::Frame { at, link: Link::Ethernet, bytes: &buffer[..got], length: got };
-                observer.frame(&frame, &mut seen);
+                let (link, bytes) = (Link::Ethernet, &buffer[..got]);
+                visit(Event::Frame(file::Frame { at, link, bytes, length: got }));
             }
             Err(_) if was_over => break,
-            Err(_) => observer.tick(at, &mut seen),
+            Err(_) => visit(Event::Tick(at)),
         }
     }
-    observer.finish(&mut seen);
-    let counts = counts(&socket);
-    (seen, counts, observer.totals().frames)
+    counts(&socket)
 }
 
 /// Packets and drops that the kernel counted for `socket`.
@@ -110,16 +114,65 @@ fn counts(socket: &OwnedFd) -> Counts {
     Counts { packets: stats.tp_packets.into(), drops: stats.tp_drops.into(), ..Counts::default() }
 }
 
+/// How packets come, and whether they are parsed or only touched.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Way {
+    ring: Option<Shape>,
+    parses: bool,
+}
+
+impl Way {
+    fn name(self) -> String {
+        let reader = self.ring.map_or("recvfrom".to_owned(), |shape| {
+            format!("ring of {} x {} KiB, {} ms", shape.blocks, shape.block_bytes >> 10, shape.retire_ms)
+        });
+        format!("{reader}, {}", if self.parses { "parsed" } else { "not parsed" })
+    }
+
+    fn read(self, port: u16, ready: impl FnOnce(), is_over: impl Fn() -> bool, visit: impl FnMut(Event<'_>)) -> Counts {
+        match self.ring {
+            Some(shape) => read_ring(port, shape, ready, is_over, visit),
+            None => read_by_recvfrom(port, ready, is_over, visit),
+        }
+    }
+
+    /// Exchanges, drops and packets.
+    fn observe(self, port: u16, ready: impl FnOnce(), is_over: impl Fn() -> bool) -> (u64, u64, u64) {
+        if !self.parses {
+            let (mut frames, mut sum) = (0, 0_u64);
+            let counts = self.read(port, ready, is_over, |event| {
+                if let Event::Frame(frame) = event {
+                    frames += 1;
+                    sum += u64::from(frame.bytes[0]) + u64::from(frame.bytes[frame.bytes.len() - 1]);
+                }
+            });
+            std::hint::black_box(sum);
+            return (0, counts.drops, frames);
+        }
+        let (mut observer, mut seen) = (Observer::new(Options::default()), Seen::default());
+        let counts = self.read(port, ready, is_over, |event| match event {
+            Event::Frame(frame) => observer.frame(&frame, &mut seen),
+            Event::Tick(at) => observer.tick(at, &mut seen),
+        });
+        observer.finish(&mut seen);
+        (seen.answered, counts.drops, observer.totals().frames)
+    }
+}
+
 /// CPU microseconds a packet under wrk's load.
-fn round(name: &str, nginx: &Nginx, is_ring: bool) -> f64 {
+fn round(nginx: &Nginx, way: Way) -> f64 {
     let (port, over, ready) = (nginx.port, AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let observer = scope.spawn(|| {
+            // Opening is no packet's: it takes the kernel 1 to 100 ms to find 64 MiB, as fragmented as its memory is.
+            let (before, opened) = (own(), Cell::new(0.0));
             // ORDERING: Relaxed throughout; flags on their own.
-            let (ready, is_over) = (|| ready.store(true, Ordering::Relaxed), || over.load(Ordering::Relaxed));
-            let before = own();
-            let seen = if is_ring { observe(port, ready, is_over) } else { observe_by_recvfrom(port, ready, is_over) };
-            (seen, own() - before)
+            let ready = || {
+                opened.set(own());
+                ready.store(true, Ordering::Relaxed);
+            };
+            let seen = way.observe(port, ready, || over.load(Ordering::Relaxed));
+            (seen, own() - opened.get(), opened.get() - before)
         });
         let ending = Ending(&over);
         common::eventually("the socket is open", || ready.load(Ordering::Relaxed).then_some(()));
@@ -127,36 +180,56 @@ fn round(name: &str, nginx: &Nginx, is_ring: bool) -> f64 {
         let wrk = wrk.expect("run scripts/need wrk");
         let text = String::from_utf8_lossy(&wrk.stdout).into_owned();
         drop(ending);
-        let ((seen, counts, frames), cpu) = observer.join().expect("it observes");
+        let ((answered, drops, frames), cpu, opening) = observer.join().expect("it observes");
         let words: Vec<&str> = text.split_whitespace().collect();
         let requests = words.windows(3).find(|words| words[1..] == ["requests", "in"]).map_or("?", |words| words[0]);
         let each = cpu * 1e6 / frames as f64;
         println!(
-            "{name:9} {each:.3} us a packet, {frames} packets, {} dropped; wrk counts {requests} requests, {} seen",
-            counts.drops, seen.answered
+            "{each:.3} us a packet, {frames} packets, {drops} dropped, wrk counts {requests} requests, {answered} seen, {:.1} ms to open: {}",
+            opening * 1e3,
+            way.name()
         );
         each
     })
 }
 
+/// The median, least and most of `values`.
+fn spread(values: &[f64]) -> (f64, f64, f64) {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    (values[values.len() / 2], values[0], values[values.len() - 1])
+}
+
+/// The usual ring, and those that are named as `blocks,KiB,milliseconds`.
+fn shapes() -> Vec<Shape> {
+    let named = std::env::args().skip(1).filter(|argument| argument != "--bench").map(|argument| {
+        let numbers: Vec<u32> = argument.split(',').map(|number| number.parse().expect("a number")).collect();
+        let [blocks, kib, retire_ms] = numbers[..] else { panic!("{argument}: write blocks,KiB,milliseconds") };
+        Shape { block_bytes: kib << 10, blocks, retire_ms }
+    });
+    std::iter::once(Shape::default()).chain(named).collect()
+}
+
 fn main() {
     let nginx = Nginx::start();
-    let (mut rings, mut calls, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let rings = shapes().into_iter().map(Some);
+    let ways: Vec<Way> = std::iter::once(None)
+        .chain(rings)
+        .flat_map(|ring| [Way { ring, parses: true }, Way { ring, parses: false }])
+        .collect();
+    let mut figures = vec![Vec::new(); ways.len()];
     for _ in 0..ROUNDS {
-        let (ring, call) = (round("ring", &nginx, true), round("recvfrom", &nginx, false));
-        rings.push(ring);
-        calls.push(call);
-        ratios.push(ring / call);
+        for (way, figures) in ways.iter().zip(&mut figures) {
+            figures.push(round(&nginx, *way));
+        }
     }
-    for values in [&mut rings, &mut calls, &mut ratios] {
-        values.sort_by(f64::total_cmp);
+    for (way, own) in ways.iter().zip(&figures) {
+        let ratios: Vec<f64> =
+            own.iter().zip(&figures[usize::from(!way.parses)]).map(|(own, other)| own / other).collect();
+        let ((each, low, high), (ratio, least, most)) = (spread(own), spread(&ratios));
+        println!(
+            "{each:.3} us a packet ({low:.3} to {high:.3}), {ratio:.2} of recvfrom ({least:.2} to {most:.2}): {}",
+            way.name()
+        );
     }
-    println!(
-        "ring {:.3} us a packet, recvfrom {:.3}: {:.2} of it ({:.2} to {:.2})",
-        rings[ROUNDS / 2],
-        calls[ROUNDS / 2],
-        ratios[ROUNDS / 2],
-        ratios[0],
-        ratios[ROUNDS - 1]
-    );
 }

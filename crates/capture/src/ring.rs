@@ -12,16 +12,37 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::filter::{Filter, Instruction};
 
-/// Bytes of a block: 1 MiB, some 800 full frames.
-pub const BLOCK_BYTES: usize = 1 << 20;
+/// How a ring is divided: what it costs to read, and how long a pause of its reader it outlasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes of a block: a power of two of at least 128 KiB, so that the largest packet of loopback fits.
+    pub block_bytes: u32,
+    /// Blocks of the ring.
+    pub blocks: u32,
+    /// A block that is not full is handed over after so many milliseconds.
+    pub retire_ms: u32,
+}
 
-/// Blocks of a ring: 64 MiB, which held 1,000 connections at full speed without a drop.
-pub const BLOCKS: usize = 64;
+impl Default for Shape {
+    /// 64 MiB, which held 1,000 connections at full speed without a drop, in blocks of 256 KiB. A block that is handed over after 20 ms is
+    /// used up however little is in it: with few packets, 256 blocks outlast a reader's pause of 5 s, and 64 of 1 MiB one of 1.3 s.
+    fn default() -> Self {
+        Self { block_bytes: 256 << 10, blocks: 256, retire_ms: 20 }
+    }
+}
 
-/// A block that is not full is handed over after this long.
-pub const RETIRE_MS: u32 = 20;
+impl Shape {
+    /// Bytes of the whole ring.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        self.block_bytes as usize * self.blocks as usize
+    }
+}
 
-const FRAME_BYTES: usize = 2_048;
+/// The least block: the largest packet of loopback, 64 KiB and its headers, fits.
+const BLOCK_LEAST: u32 = 1 << 17;
+
+const FRAME_BYTES: u32 = 2_048;
 const STATUS_USER: u32 = 1;
 const OUTGOING: u8 = 4;
 
@@ -35,7 +56,7 @@ const ADDRESS_BYTES: usize = 20;
 const _: () = assert!(size_of::<libc::tpacket3_hdr>() == HEADER_BYTES);
 const _: () = assert!(size_of::<libc::sockaddr_ll>() == ADDRESS_BYTES);
 const _: () = assert!(size_of::<Instruction>() == size_of::<libc::sock_filter>());
-const _: () = assert!(BLOCK_BYTES.is_multiple_of(FRAME_BYTES));
+const _: () = assert!(BLOCK_LEAST.is_multiple_of(FRAME_BYTES));
 
 /// Why a ring cannot be opened or read.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +128,7 @@ pub struct Counts {
 /// The ring of one interface.
 #[derive(Debug)]
 pub struct Ring {
+    shape: Shape,
     socket: OwnedFd,
     map: NonNull<u8>,
     next: usize,
@@ -125,6 +147,24 @@ impl Ring {
     /// # Errors
     /// [`Error::Permission`], [`Error::Interface`], or what the system refuses.
     pub fn open(interface: &str, filter: Option<&Filter>, fanout: Option<Fanout>) -> Result<Self, Error> {
+        Self::with_shape(interface, filter, fanout, Shape::default())
+    }
+
+    /// Opens a ring of another shape.
+    ///
+    /// # Errors
+    /// As [`Ring::open`].
+    ///
+    /// # Panics
+    /// When a block is no power of two, or below 128 KiB.
+    pub fn with_shape(
+        interface: &str,
+        filter: Option<&Filter>,
+        fanout: Option<Fanout>,
+        shape: Shape,
+    ) -> Result<Self, Error> {
+        let block = shape.block_bytes;
+        assert!(block.is_power_of_two() && block >= BLOCK_LEAST, "{block} bytes are no block");
         let fail = |what: &'static str| Error::System {
             what,
             interface: interface.to_owned(),
@@ -149,21 +189,21 @@ impl Ring {
         let version: c_int = libc::tpacket_versions::TPACKET_V3 as c_int;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version).map_err(|()| fail("asking for TPACKET_V3"))?;
         let request = libc::tpacket_req3 {
-            tp_block_size: BLOCK_BYTES as u32,
-            tp_block_nr: BLOCKS as u32,
-            tp_frame_size: FRAME_BYTES as u32,
-            tp_frame_nr: (BLOCK_BYTES / FRAME_BYTES * BLOCKS) as u32,
-            tp_retire_blk_tov: RETIRE_MS,
+            tp_block_size: shape.block_bytes,
+            tp_block_nr: shape.blocks,
+            tp_frame_size: FRAME_BYTES,
+            tp_frame_nr: shape.block_bytes / FRAME_BYTES * shape.blocks,
+            tp_retire_blk_tov: shape.retire_ms,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
-        set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
-            .map_err(|()| fail("asking for a ring of 64 MiB"))?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(|()| fail("asking for a ring"))?;
         if let Some(filter) = filter {
             attach(&socket, filter).map_err(|()| fail("attaching the filter"))?;
         }
-        let map = map(&socket).map_err(|()| fail("mapping the ring"))?;
+        let map = map(&socket, shape.bytes()).map_err(|()| fail("mapping the ring"))?;
         let mut ring = Self {
+            shape,
             socket,
             map,
             next: 0,
@@ -213,6 +253,12 @@ impl Ring {
         Ok(())
     }
 
+    /// How it is divided.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
     /// The interface's name.
     #[must_use]
     pub fn interface(&self) -> &str {
@@ -252,8 +298,8 @@ impl Ring {
     }
 
     fn block(&self) -> NonNull<u8> {
-        // SAFETY: `next` is below `BLOCKS`, so the block lies within the mapping of `BLOCKS * BLOCK_BYTES`.
-        unsafe { self.map.add(self.next * BLOCK_BYTES) }
+        // SAFETY: `next` is below the number of blocks, so the block lies within the mapping of all of them.
+        unsafe { self.map.add(self.next * self.shape.block_bytes as usize) }
     }
 
     fn status(&self) -> &AtomicU32 {
@@ -272,11 +318,11 @@ impl Ring {
             return None;
         }
         // SAFETY: the block is the reader's until the status is reset below, so nobody writes to it while the slice lives.
-        let block = unsafe { std::slice::from_raw_parts(self.block().as_ptr(), BLOCK_BYTES) };
+        let block = unsafe { std::slice::from_raw_parts(self.block().as_ptr(), self.shape.block_bytes as usize) };
         let walked = walk(block, self.is_loopback, &mut visit);
         // ORDERING: Release; pairs with the kernel's read of the status; the frames were visited before it may write again.
         self.status().store(0, Ordering::Release);
-        self.next = (self.next + 1) % BLOCKS;
+        self.next = (self.next + 1) % self.shape.blocks as usize;
         self.counts.copies += walked.copies;
         self.counts.damaged += u64::from(walked.is_damaged);
         Some(walked.frames)
@@ -310,7 +356,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping was made with this length and is used by nobody after this.
-        unsafe { libc::munmap(self.map.as_ptr().cast::<c_void>(), BLOCKS * BLOCK_BYTES) };
+        unsafe { libc::munmap(self.map.as_ptr().cast::<c_void>(), self.shape.bytes()) };
     }
 }
 
@@ -381,8 +427,8 @@ fn attach(socket: &OwnedFd, filter: &Filter) -> Result<(), ()> {
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-fn map(socket: &OwnedFd) -> Result<NonNull<u8>, ()> {
-    let (length, protection) = (BLOCKS * BLOCK_BYTES, libc::PROT_READ | libc::PROT_WRITE);
+fn map(socket: &OwnedFd, length: usize) -> Result<NonNull<u8>, ()> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new shared mapping of the socket's ring, of the size that was asked for.
     let address =
         unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, socket.as_raw_fd(), 0) };

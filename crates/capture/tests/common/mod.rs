@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ogive_capture::{Counts, Filter, Frame, Ring};
+use ogive_capture::{Counts, Filter, Frame, Ring, Shape};
 use ogive_wire::frame::Link;
 use ogive_wire::{Exchange, Finding, Observer, Options, Output, Path, Reason, Summary, Unanswered, file};
 
@@ -102,29 +102,53 @@ impl Output for Seen {
     fn closed(&mut self, _summary: &Summary) {}
 }
 
+/// What a reader of packets is given.
+pub(crate) enum Event<'a> {
+    Frame(file::Frame<'a>),
+    /// Nothing came until now.
+    Tick(i64),
+}
+
 /// Reads loopback's packets of a port until `is_over`, and then what waits; `ready` is called once packets are taken.
-pub(crate) fn observe(port: u16, ready: impl FnOnce(), is_over: impl Fn() -> bool) -> (Seen, Counts, u64) {
+pub(crate) fn read_ring(
+    port: u16,
+    shape: Shape,
+    ready: impl FnOnce(),
+    is_over: impl Fn() -> bool,
+    mut visit: impl FnMut(Event<'_>),
+) -> Counts {
     let filter = Filter::from_ports(&[port]).expect("one port");
-    let mut ring = Ring::open("lo", Some(&filter), None).unwrap_or_else(|error| panic!("{error}"));
+    let mut ring = Ring::with_shape("lo", Some(&filter), None, shape).unwrap_or_else(|error| panic!("{error}"));
     ready();
-    let (mut observer, mut seen, mut last) = (Observer::new(Options::default()), Seen::default(), 0);
+    let mut last = 0;
     loop {
         let was_over = is_over();
         if ring.wait(50).expect("loopback stays") {
             ring.read_block(|raw: Frame<'_>| {
                 last = raw.at;
-                let frame = file::Frame { at: raw.at, link: Link::Ethernet, bytes: raw.bytes, length: raw.length };
-                observer.frame(&frame, &mut seen);
+                let (link, length) = (Link::Ethernet, raw.length);
+                visit(Event::Frame(file::Frame { at: raw.at, link, bytes: raw.bytes, length }));
             });
         } else if was_over {
             break;
         } else {
             last += 50_000_000;
-            observer.tick(last, &mut seen);
+            visit(Event::Tick(last));
         }
     }
+    ring.counts()
+}
+
+/// The observer over a ring of the usual shape.
+#[allow(dead_code, reason = "the bench has its own")]
+pub(crate) fn observe(port: u16, ready: impl FnOnce(), is_over: impl Fn() -> bool) -> (Seen, Counts, u64) {
+    let (mut observer, mut seen) = (Observer::new(Options::default()), Seen::default());
+    let counts = read_ring(port, Shape::default(), ready, is_over, |event| match event {
+        Event::Frame(frame) => observer.frame(&frame, &mut seen),
+        Event::Tick(at) => observer.tick(at, &mut seen),
+    });
     observer.finish(&mut seen);
-    (seen, ring.counts(), observer.totals().frames)
+    (seen, counts, observer.totals().frames)
 }
 
 /// Ends an observation when it goes, also by a failed test: its thread would be waited for in vain.

@@ -107,7 +107,7 @@ fn observe(mut ring: Ring, options: Options, shared: &Shared) -> Totals {
         Hardware::Ip => Link::Raw,
     };
     let (mut last, mut before, mut evicted) = (0, Counts::default(), 0);
-    let (mut is_stopping, mut drained) = (false, 0);
+    let (mut is_stopping, mut drained) = (false, 0_u32);
     loop {
         let is_ready = match ring.wait(WAIT_MS) {
             Ok(is_ready) => is_ready,
@@ -143,8 +143,8 @@ fn observe(mut ring: Ring, options: Options, shared: &Shared) -> Totals {
         (before, evicted) = (counts, total);
         // ORDERING: Acquire; pairs with the Release in `stop`.
         is_stopping = shared.stop.load(Ordering::Acquire);
-        drained += usize::from(is_stopping);
-        if drained > ogive_capture::BLOCKS {
+        drained += u32::from(is_stopping);
+        if drained > ring.shape().blocks {
             // Packets come faster than they are read, or without end.
             break;
         }
