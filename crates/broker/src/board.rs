@@ -52,10 +52,11 @@ impl SegmentState {
 
 /// What was read of a segment.
 #[derive(Debug, Default)]
-pub(crate) struct Loaded {
-    pub(crate) entries: Vec<Entry>,
+pub struct Loaded {
+    /// The records, ascending.
+    pub entries: Vec<Entry>,
     /// Positions that cannot be read any more.
-    pub(crate) lost: Vec<Range<u64>>,
+    pub lost: Vec<Range<u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -146,7 +147,10 @@ impl Board {
     }
 
     /// Reads what is durable of a segment.
-    pub(crate) fn load(&self, disk: &dyn Disk, segment: &SegmentRange) -> Result<Loaded, Error> {
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn load(&self, disk: &dyn Disk, segment: &SegmentRange) -> Result<Loaded, Error> {
         let mut loaded = Loaded::default();
         let limit = segment.end.0.min(self.end());
         segment.replay::<Error>(disk, (segment.first, Position(limit)), |position, bytes| {

@@ -25,7 +25,7 @@ mod registry;
 mod retry;
 mod spool;
 
-pub use board::{Board, Entry, SegmentState};
+pub use board::{Board, Entry, Loaded, SegmentState};
 pub use cursor::{Cursor, GapTotals, RANGES_MAX};
 pub use delivery::{Delivery, Job, Lag, Lane, Most, Order, Snapshot};
 pub use endpoints::{Endpoint, Endpoints, Result as EndpointResult, Target};

@@ -4,6 +4,8 @@
 mod allocator;
 mod broker;
 mod cli;
+#[cfg(feature = "cassandra")]
+mod cluster_node;
 mod crash_reports;
 mod forward;
 mod front;

@@ -82,22 +82,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCode> {
     // The ports first: a second server must not even look at the data of the first.
     let rules = Alerting::open(&options.alerting, FILES)?;
-    let front = Front::open(&front::Options {
-        listen: &options.listen,
-        threads: options.listener_threads,
-        batch_series_max: options.limits.limit_batch_series,
-        web: &options.web,
-        listen_names: &options.flags.of("listen"),
-        cors: options.cors.as_ref(),
-        otlp: &options.otlp,
-        lines: &options.lines,
-        scrape: &options.scrape,
-        checks: &options.checks,
-        more_checks: &checks::Config::default(),
-        wire: &options.wire,
-        #[cfg(feature = "amqp")]
-        amqp: &options.amqp,
-    })?;
+    let front = open_front(options)?;
     start_crash_reports(options);
     let forwards = Forwards::open(&options.forward, FILES)?;
     let upkeep = Upkeep::open(&options.data, options.degraded, front.clock)?;
@@ -143,8 +128,28 @@ pub(crate) fn run(options: &Options, kernel: AskKernel) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
+/// Takes the ports, and reads every file that an option names.
+pub(crate) fn open_front(options: &Options) -> anyhow::Result<Front> {
+    Front::open(&front::Options {
+        listen: &options.listen,
+        threads: options.listener_threads,
+        batch_series_max: options.limits.limit_batch_series,
+        web: &options.web,
+        listen_names: &options.flags.of("listen"),
+        cors: options.cors.as_ref(),
+        otlp: &options.otlp,
+        lines: &options.lines,
+        scrape: &options.scrape,
+        checks: &options.checks,
+        more_checks: &checks::Config::default(),
+        wire: &options.wire,
+        #[cfg(feature = "amqp")]
+        amqp: &options.amqp,
+    })
+}
+
 /// Reports crashes with the options that were given.
-fn start_crash_reports(options: &Options) {
+pub(crate) fn start_crash_reports(options: &Options) {
     let given = options.flags.0.iter().filter(|flag| !flag.is_default);
     let given: Vec<_> = given.map(|flag| (flag.name.clone(), flag.values.join(","))).collect();
     crash_reports::start(&options.crash, "server", options.data.first().expect("there is a directory"), &given);

@@ -152,7 +152,7 @@ fn add_floats(one: &mut FloatColumn, mut other: FloatColumn, delta: bool) {
 
 /// Makes one row a time of the points and fragments of a delta series: what is read. Its start is the earliest, 0 when not
 /// all are known.
-pub(crate) fn collapse(data: &mut SeriesData) -> Clash {
+pub fn collapse(data: &mut SeriesData) -> Clash {
     let mut clash = Clash::default();
     if data.meta.temporality == Temporality::Delta {
         collapse_floats(&mut data.floats);

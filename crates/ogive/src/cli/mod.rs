@@ -6,6 +6,8 @@ mod audit;
 pub(crate) mod broker;
 mod client;
 mod clock;
+#[cfg(feature = "cassandra")]
+mod cluster;
 mod config;
 pub(crate) mod config_file;
 mod crash;
@@ -93,6 +95,9 @@ enum Command {
     #[cfg(feature = "amqp")]
     #[command(subcommand)]
     Amqp(amqp::Amqp),
+    #[cfg(feature = "cassandra")]
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     Replay(replay::Replay),
     Tune(tune::Tune),
     #[command(subcommand)]
@@ -166,6 +171,8 @@ pub fn run() -> ExitCode {
         Command::Logs(options) => logs::run(options, &terminal),
         #[cfg(feature = "amqp")]
         Command::Amqp(command) => amqp::run(command),
+        #[cfg(feature = "cassandra")]
+        Command::Cluster(command) => cluster::run(command),
         Command::Replay(options) => replay::run(options),
         Command::Tune(options) => tune::run(options),
         Command::Config(command) => config::run(command),

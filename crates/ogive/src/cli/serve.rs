@@ -8,6 +8,8 @@ use ogive_probe::Clock;
 use ogive_text::size;
 
 use super::clock::kernel::Directory;
+#[cfg(feature = "cassandra")]
+use crate::cluster_node;
 use crate::{crash_reports, forward, log_output, server};
 use ogive_alerting::{alerting, detection};
 use ogive_checks as checks;
@@ -79,6 +81,10 @@ pub(crate) struct Serve {
     #[cfg(feature = "amqp")]
     #[command(flatten)]
     amqp: ogive_amqp::AmqpOptions,
+    /// Apache Cassandra as the store: cassandra://HOST,HOST/KEYSPACE?name=value (docs/cluster.md). The directory of --data holds the spool then.
+    #[cfg(feature = "cassandra")]
+    #[arg(long, value_name = "URL", env = "OGIVE_STORE", value_parser = super::cluster::address)]
+    store: Option<ogive_cassandra::Address>,
     #[command(flatten)]
     alerting: alerting::AlertingOptions,
     #[command(flatten)]
@@ -120,6 +126,8 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
     let (queries, otlp) = (*queries, options.otlp.clone());
     let admin = options.enable_admin_api;
     let (web, lines, scrape) = (options.web.clone(), options.lines.clone(), options.scrape.clone());
+    #[cfg(feature = "cassandra")]
+    let store = options.store.clone();
     let options = server::Options {
         listen,
         data,
@@ -147,5 +155,9 @@ pub(crate) fn run(options: &Serve, flags: http::Flags) -> anyhow::Result<ExitCod
         #[cfg(feature = "amqp")]
         amqp: options.amqp.clone(),
     };
+    #[cfg(feature = "cassandra")]
+    if let Some(store) = store {
+        return cluster_node::run(&options, store, ask);
+    }
     server::run(&options, ask)
 }

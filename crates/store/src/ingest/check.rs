@@ -10,7 +10,10 @@ pub const TIME_NS_MIN: i64 = 0;
 pub const TIME_AHEAD_NS_MAX: i64 = 24 * 3600 * 1_000_000_000;
 
 /// The first rule that `sample`, of a series of `kind`, breaks.
-pub(crate) fn check(sample: &Sample, kind: Kind, wall_ns: i64) -> Result<(), Reason> {
+///
+/// # Errors
+/// The rule as the reason to reject the sample.
+pub fn check(sample: &Sample, kind: Kind, wall_ns: i64) -> Result<(), Reason> {
     if sample.time_ns < TIME_NS_MIN {
         return Err(Reason::TimeTooOld);
     }

@@ -46,7 +46,7 @@ use ogive_model::sequence::SourceTable;
 
 use crate::retention::Retention;
 
-pub use check::{TIME_AHEAD_NS_MAX, TIME_NS_MIN};
+pub use check::{TIME_AHEAD_NS_MAX, TIME_NS_MIN, check};
 pub use clock::{Clock, ManualClock};
 pub(crate) use flush_wish::{FlushWish, Flushed};
 pub use follow::{Audience, Followed, Follower, Watch};

@@ -1,0 +1,176 @@
+//! Where a cluster is and how it is used: `cassandra://HOST[:PORT],HOST/KEYSPACE?name=value&…`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ogive_text::{duration, size};
+
+use crate::Error;
+
+/// What an address says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// `HOST:PORT` of nodes to begin with; the others are found through them.
+    pub hosts: Vec<String>,
+    /// Of our tables.
+    pub keyspace: String,
+    /// Name to log in with.
+    pub user: Option<String>,
+    /// File whose first line is the password.
+    pub password_file: Option<PathBuf>,
+    /// Datacentre whose nodes are asked first, and which holds the copies of a new keyspace.
+    pub datacentre: String,
+    /// Copies of each row of a new keyspace.
+    pub replicas: u8,
+    /// How long fragments of a minute and series wait for each other before they become a row.
+    pub collect: Duration,
+    /// How long a new table keeps a row; zero is for ever.
+    pub retention: Duration,
+    /// Most bytes of the spool on this node's disk.
+    pub spool_bytes_max: u64,
+    /// Most bytes of fragments in memory that the cluster does not have yet.
+    pub pending_bytes_max: u64,
+}
+
+const SCHEME: &str = "cassandra://";
+const PARAMETERS: &str = "user, password-file, datacentre, replicas, collect, retention, spool and pending";
+/// The port of CQL.
+const PORT: u16 = 9042;
+/// 48 bytes: what Cassandra takes as the name of a keyspace.
+const KEYSPACE_BYTES_MAX: usize = 48;
+/// 10 s: what another node sees at the latest after that, and six rows a minute and series at most.
+const COLLECT: Duration = Duration::from_secs(10);
+/// 50 ms: more often than that groups have no company.
+const COLLECT_MIN: Duration = Duration::from_millis(50);
+/// A row belongs to one minute, so waiting longer makes no larger rows.
+const COLLECT_MAX: Duration = Duration::from_secs(60);
+/// 8 GiB: an hour of 50,000 series with a cell of 40 bytes a second.
+const SPOOL_BYTES_MAX: u64 = 8 << 30;
+/// 256 MiB: a minute of the same with the index of what waits.
+const PENDING_BYTES_MAX: u64 = 256 << 20;
+
+impl Address {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// [`Error::Address`] with what is wrong.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = |what: String| Error::Address(format!("--store {text}: {what}"));
+        let rest = text.strip_prefix(SCHEME).ok_or_else(|| wrong(format!("it does not begin with {SCHEME}")))?;
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (hosts, keyspace) =
+            place.split_once('/').ok_or_else(|| wrong("a keyspace is missing: cassandra://HOST/KEYSPACE".into()))?;
+        let hosts: Result<Vec<String>, String> = hosts.split(',').map(host).collect();
+        let mut address = Self {
+            hosts: hosts.map_err(&wrong)?,
+            keyspace: self::keyspace(keyspace).map_err(&wrong)?,
+            user: None,
+            password_file: None,
+            datacentre: "dc1".into(),
+            replicas: 3,
+            collect: COLLECT,
+            retention: Duration::ZERO,
+            spool_bytes_max: SPOOL_BYTES_MAX,
+            pending_bytes_max: PENDING_BYTES_MAX,
+        };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').ok_or_else(|| wrong(format!("{pair} has no value")))?;
+            address.set(name, value).map_err(&wrong)?;
+        }
+        if address.user.is_some() != address.password_file.is_some() {
+            return Err(wrong("user and password-file belong together".into()));
+        }
+        Ok(address)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let time = || duration::parse(value).ok_or_else(|| format!("{name}={value} is no duration such as 10s"));
+        match name {
+            "user" => self.user = Some(value.into()),
+            "password-file" => self.password_file = Some(value.into()),
+            "datacentre" if is_name(value) => self.datacentre = value.into(),
+            "datacentre" => return Err(format!("{value} is no name of a datacentre: letters, digits, - and _")),
+            "replicas" => {
+                let replicas = value.parse().ok().filter(|count| (1..=9).contains(count));
+                self.replicas = replicas.ok_or_else(|| format!("replicas={value} is not from 1 to 9"))?;
+            }
+            "collect" => {
+                self.collect = time()?;
+                if !(COLLECT_MIN..=COLLECT_MAX).contains(&self.collect) {
+                    return Err(format!("collect={value} is not from 50ms to a minute"));
+                }
+            }
+            "retention" => self.retention = time()?,
+            "spool" => self.spool_bytes_max = size::parse(value)?,
+            "pending" => self.pending_bytes_max = size::parse(value)?,
+            _ => return Err(format!("nothing is called {name}; there are {PARAMETERS}")),
+        }
+        Ok(())
+    }
+}
+
+fn host(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c == '@') {
+        return Err(format!("{text:?} is no host; give HOST or HOST:PORT, with commas between"));
+    }
+    match text.rsplit_once(':') {
+        Some((name, port)) if !name.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => Ok(text.into()),
+        Some(_) => Err(format!("{text} has no port that can be")),
+        None => Ok(format!("{text}:{PORT}")),
+    }
+}
+
+fn keyspace(text: &str) -> Result<String, String> {
+    let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let is_good = text.len() <= KEYSPACE_BYTES_MAX
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(is_letter);
+    let sentence = || format!("{text:?} is no keyspace: small letters, digits and _, at most {KEYSPACE_BYTES_MAX}");
+    if is_good { Ok(text.into()) } else { Err(sentence()) }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_hosts_a_keyspace_and_what_differs() {
+        let plain = Address::parse("cassandra://a,b:9142,[::1]:9042/ogive").unwrap();
+        assert_eq!(plain.hosts, ["a:9042", "b:9142", "[::1]:9042"]);
+        assert_eq!((plain.keyspace.as_str(), plain.replicas, plain.collect), ("ogive", 3, COLLECT));
+        let full =
+            "cassandra://a/k_2?user=u&password-file=/p&replicas=1&collect=1s&retention=30d&spool=1GiB&pending=1MiB";
+        let full = Address::parse(full).unwrap();
+        assert_eq!((full.user.as_deref(), full.replicas), (Some("u"), 1));
+        assert_eq!((full.collect, full.retention), (Duration::from_secs(1), Duration::from_secs(30 * 86_400)));
+        assert_eq!((full.spool_bytes_max, full.pending_bytes_max), (1 << 30, 1 << 20));
+    }
+
+    #[test]
+    fn a_wrong_address_says_what_is_wrong() {
+        for (text, part) in [
+            ("http://a/k", "does not begin"),
+            ("cassandra://a", "keyspace is missing"),
+            ("cassandra://a,/k", "no host"),
+            ("cassandra://a:0/k", "no port"),
+            ("cassandra://u@a/k", "no host"),
+            ("cassandra://a/K", "no keyspace"),
+            ("cassandra://a/k;drop", "no keyspace"),
+            ("cassandra://a/k?replicas=0", "not from 1 to 9"),
+            ("cassandra://a/k?collect=61s", "to a minute"),
+            ("cassandra://a/k?collect=49ms", "not from 50ms"),
+            ("cassandra://a/k?collect=x", "no duration"),
+            ("cassandra://a/k?user=u", "belong together"),
+            ("cassandra://a/k?datacentre=a'b", "no name of a datacentre"),
+            ("cassandra://a/k?colect=1s", "nothing is called colect"),
+            ("cassandra://a/k?collect", "has no value"),
+        ] {
+            let error = Address::parse(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! The session with the cluster: statements, how long each may take, and reading what at least one copy still has.
+//!
+//! Invariants: every statement may be repeated. A read asks for a majority first; where none answers, every copy is asked
+//! through its own coordinator, and the union of the rows is the answer, with how many copies it comes from.
+//! Limits: the time-outs below; every wait ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ogive_model::SeriesId;
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::cluster::Node;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::policies::load_balancing::{DefaultPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
+use scylla::response::query_result::QueryResult;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::Consistency;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::unprepared::Statement;
+
+use crate::fragment::Fragment;
+use crate::retry::NextCoordinator;
+use crate::schema::{self, bucket};
+use crate::{Address, Error};
+
+/// 100 ms: a copy that hangs costs a reader this much and not the time-out; p99 of a healthy one is far below.
+const SPECULATION: Duration = Duration::from_millis(100);
+/// 2 s for a connection that is silent, twice: it is dead, or its node hangs.
+const KEEP_ALIVE: Duration = Duration::from_secs(2);
+/// 3 s for a statement with all its attempts: Cassandra's own limit for a write is 2 s.
+const REQUEST_MAX: Duration = Duration::from_secs(3);
+/// 2 s for one copy alone.
+const COPY_MAX: Duration = Duration::from_secs(2);
+/// 30 s: a node that makes tables on a busy disk.
+const SCHEMA_MAX: Duration = Duration::from_secs(30);
+/// A password of one line.
+const PASSWORD_BYTES_MAX: u64 = 4 << 10;
+
+/// Of how many copies an answer was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consistent {
+    /// A majority agreed on having nothing else.
+    Majority,
+    /// Every copy that could be reached; what only the others have is missing.
+    Union {
+        /// How many answered.
+        answered: usize,
+        /// Of so many.
+        copies: usize,
+    },
+}
+
+/// Who a write has to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// A majority of the copies: it is durable.
+    Majority,
+    /// One copy: readers see it.
+    One,
+}
+
+/// A statement for a majority, and for a single copy.
+#[derive(Debug)]
+struct Prepared {
+    table: &'static str,
+    majority: PreparedStatement,
+    one: PreparedStatement,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Cluster {
+    session: Session,
+    keyspace: String,
+    put_cells: Prepared,
+    put_segment: Prepared,
+    put_day: Prepared,
+    read_cells: Prepared,
+    read_days: Prepared,
+    list_segments: Prepared,
+    read_segment: Prepared,
+}
+
+/// A row of cells: minute, source, sequence, digest, body.
+pub(crate) type CellRow = (i32, Vec<u8>, i64, i64, Vec<u8>);
+
+impl Cluster {
+    /// Connects, and looks whether the tables are there.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when no node answers, [`Error::Schema`] when the tables are not as they should be.
+    pub async fn connect(address: &Address) -> Result<Self, Error> {
+        let session = session(address).await?;
+        check(&session, address).await?;
+        let keyspace = &address.keyspace;
+        let all = [
+            (
+                "cells",
+                "INSERT INTO %.cells (series, bucket, minute, source, sequence, digest, body) VALUES (?,?,?,?,?,?,?)",
+            ),
+            ("index_segments", "INSERT INTO %.index_segments (day, shard, writer, digest, body) VALUES (?,?,?,?,?)"),
+            ("index_days", "INSERT INTO %.index_days (part, day) VALUES (?,?)"),
+            (
+                "cells",
+                "SELECT minute, source, sequence, digest, body FROM %.cells \
+                 WHERE series = ? AND bucket = ? AND minute >= ? AND minute <= ?",
+            ),
+            ("index_days", "SELECT day FROM %.index_days WHERE part = ?"),
+            ("index_segments", "SELECT writer, digest FROM %.index_segments WHERE day = ? AND shard = ?"),
+            (
+                "index_segments",
+                "SELECT body FROM %.index_segments WHERE day = ? AND shard = ? AND writer = ? AND digest = ?",
+            ),
+        ];
+        let mut statements = Vec::new();
+        for (table, text) in all {
+            statements.push(prepare(&session, table, &text.replace('%', keyspace)).await?);
+        }
+        let mut next = statements.into_iter();
+        let mut take = || next.next().expect("as many as were prepared");
+        Ok(Self {
+            keyspace: keyspace.clone(),
+            put_cells: take(),
+            put_segment: take(),
+            put_day: take(),
+            read_cells: take(),
+            read_days: take(),
+            list_segments: take(),
+            read_segment: take(),
+            session,
+        })
+    }
+
+    /// Makes what is missing of the keyspace and its tables.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], or [`Error::Schema`] with what the cluster says.
+    pub async fn init(address: &Address) -> Result<(), Error> {
+        let session = session(address).await?;
+        for text in schema::statements(address) {
+            let mut statement = Statement::new(text);
+            statement.set_request_timeout(Some(SCHEMA_MAX));
+            // Made twice it is there once.
+            statement.set_is_idempotent(true);
+            let made = session.query_unpaged(statement, ()).await;
+            made.map_err(|error| Error::Schema(format!("cannot make the tables: {error}")))?;
+        }
+        check(&session, address).await
+    }
+
+    /// Looks whether the tables are there; how many nodes answer, of how many.
+    ///
+    /// # Errors
+    /// As [`Cluster::connect`].
+    pub async fn check(address: &Address) -> Result<(usize, usize), Error> {
+        Ok(Self::connect(address).await?.nodes())
+    }
+
+    /// Nodes that are connected, and all.
+    #[must_use]
+    pub fn nodes(&self) -> (usize, usize) {
+        let state = self.session.get_cluster_state();
+        let all = state.get_nodes_info();
+        (all.iter().filter(|node| node.is_connected()).count(), all.len())
+    }
+
+    pub(crate) async fn put_cells(&self, row: &Fragment, reach: Reach) -> Result<(), Error> {
+        let Fragment { key, digest, body } = row;
+        let (series, source) = (key.series.0.to_be_bytes(), key.source.0.to_be_bytes());
+        let sequence = key.sequence as i64;
+        let values = (&series[..], bucket(key.minute), key.minute, &source[..], sequence, *digest, body.as_slice());
+        self.execute(self.put_cells.at(reach), values).await.map(drop)
+    }
+
+    /// Makes a segment of the label index durable, and then its day known.
+    pub(crate) async fn put_segment(
+        &self,
+        (day, shard, writer): (i32, i16, u128),
+        digest: i64,
+        body: &[u8],
+    ) -> Result<(), Error> {
+        let reach = Reach::Majority;
+        let values = (day, shard, &writer.to_be_bytes()[..], digest, body);
+        self.execute(self.put_segment.at(reach), values).await?;
+        self.execute(self.put_day.at(reach), (0_i32, day)).await.map(drop)
+    }
+
+    /// The rows of a series from one minute to another, both included, in one bucket.
+    pub(crate) async fn cells(
+        &self,
+        series: SeriesId,
+        bucket: i32,
+        (from, to): (i32, i32),
+    ) -> Result<(Vec<CellRow>, Consistent), Error> {
+        let id = series.0.to_be_bytes();
+        self.read(&self.read_cells, (&id[..], bucket, from, to), &(&id[..], bucket)).await
+    }
+
+    /// As [`Cluster::cells`], of every copy that answers: for rows that one of them has damaged.
+    pub(crate) async fn cells_of_copies(
+        &self,
+        series: SeriesId,
+        bucket: i32,
+        (from, to): (i32, i32),
+    ) -> Result<(Vec<CellRow>, Consistent), Error> {
+        let id = series.0.to_be_bytes();
+        self.union(&self.read_cells, (&id[..], bucket, from, to), &(&id[..], bucket)).await
+    }
+
+    pub(crate) async fn days(&self) -> Result<(Vec<i32>, Consistent), Error> {
+        let (rows, consistent): (Vec<(i32,)>, _) = self.read(&self.read_days, (0_i32,), &(0_i32,)).await?;
+        Ok((rows.into_iter().map(|row| row.0).collect(), consistent))
+    }
+
+    /// Writer and digest of the segments of a day and shard.
+    pub(crate) async fn segments(&self, day: i32, shard: i16) -> Result<(Vec<(Vec<u8>, i64)>, Consistent), Error> {
+        self.read(&self.list_segments, (day, shard), &(day, shard)).await
+    }
+
+    pub(crate) async fn segment(
+        &self,
+        (day, shard): (i32, i16),
+        writer: &[u8],
+        digest: i64,
+    ) -> Result<(Vec<(Vec<u8>,)>, Consistent), Error> {
+        self.read(&self.read_segment, (day, shard, writer, digest), &(day, shard)).await
+    }
+
+    async fn execute(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<QueryResult, Error> {
+        let done = self.session.execute_unpaged(statement, values).await;
+        done.map_err(|error| Error::Unavailable(error.to_string()))
+    }
+
+    /// The rows that a majority has, or else the union of what every copy has that answers.
+    async fn read<R>(
+        &self,
+        statement: &Prepared,
+        values: impl SerializeRow + Copy,
+        partition: &dyn SerializeRow,
+    ) -> Result<(Vec<R>, Consistent), Error>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm> + Ord,
+    {
+        match self.execute(&statement.majority, values).await {
+            Ok(result) => Ok((rows(result)?, Consistent::Majority)),
+            Err(_) => self.union(statement, values, partition).await,
+        }
+    }
+
+    /// The union of what every copy has that answers.
+    async fn union<R>(
+        &self,
+        statement: &Prepared,
+        values: impl SerializeRow + Copy,
+        partition: &dyn SerializeRow,
+    ) -> Result<(Vec<R>, Consistent), Error>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm> + Ord,
+    {
+        let state = self.session.get_cluster_state();
+        let endpoints = state.get_endpoints(&self.keyspace, statement.table, partition);
+        let endpoints = endpoints.map_err(|error| Error::Unavailable(error.to_string()))?;
+        let copies = endpoints.len();
+        let mut waiting = Vec::new();
+        for (node, _) in endpoints {
+            waiting.push(self.copy(statement, values, node));
+        }
+        let (mut all, mut answered) = (Vec::new(), 0);
+        let mut failed = Error::Unavailable("nobody has a copy".into());
+        for result in all_of(waiting).await {
+            match result {
+                Ok(result) => {
+                    all.extend(rows::<R>(result)?);
+                    answered += 1;
+                }
+                Err(error) => failed = error,
+            }
+        }
+        if answered == 0 {
+            return Err(failed);
+        }
+        all.sort_unstable();
+        all.dedup();
+        Ok((all, Consistent::Union { answered, copies }))
+    }
+
+    /// What one copy has, through its own coordinator.
+    async fn copy(
+        &self,
+        statement: &Prepared,
+        values: impl SerializeRow,
+        node: Arc<Node>,
+    ) -> Result<QueryResult, Error> {
+        let mut one = statement.one.clone();
+        one.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(node), None)));
+        self.execute(&one, values).await
+    }
+}
+
+/// Waits for all of them at once.
+pub(crate) async fn all_of<T>(waiting: Vec<impl Future<Output = T>>) -> Vec<T> {
+    let mut waiting: Vec<_> = waiting.into_iter().map(|one| (Box::pin(one), None)).collect();
+    std::future::poll_fn(|context| {
+        for (future, done) in &mut waiting {
+            if done.is_none()
+                && let std::task::Poll::Ready(value) = future.as_mut().poll(context)
+            {
+                *done = Some(value);
+            }
+        }
+        match waiting.iter().all(|(_, done)| done.is_some()) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+    waiting.into_iter().filter_map(|(_, done)| done).collect()
+}
+
+fn rows<R>(result: QueryResult) -> Result<Vec<R>, Error>
+where
+    R: for<'f, 'm> DeserializeRow<'f, 'm>,
+{
+    let wrong = |error: String| Error::Schema(format!("the cluster answers with other columns: {error}"));
+    let result = result.into_rows_result().map_err(|error| wrong(error.to_string()))?;
+    let rows = result.rows::<R>().map_err(|error| wrong(error.to_string()))?;
+    rows.collect::<Result<_, _>>().map_err(|error| wrong(error.to_string()))
+}
+
+impl Prepared {
+    const fn at(&self, reach: Reach) -> &PreparedStatement {
+        match reach {
+            Reach::Majority => &self.majority,
+            Reach::One => &self.one,
+        }
+    }
+}
+
+async fn session(address: &Address) -> Result<Session, Error> {
+    let balancing = DefaultPolicy::builder()
+        .prefer_datacenter(address.datacentre.clone())
+        .token_aware(true)
+        .permit_dc_failover(true)
+        .build();
+    let profile = ExecutionProfile::builder()
+        .consistency(Consistency::LocalQuorum)
+        .request_timeout(Some(REQUEST_MAX))
+        .load_balancing_policy(balancing)
+        .retry_policy(Arc::new(NextCoordinator))
+        .speculative_execution_policy(Some(Arc::new(SimpleSpeculativeExecutionPolicy {
+            max_retry_count: 2,
+            retry_interval: SPECULATION,
+        })))
+        .build();
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&address.hosts)
+        .default_execution_profile_handle(profile.into_handle())
+        .connection_timeout(KEEP_ALIVE)
+        .keepalive_interval(KEEP_ALIVE)
+        .keepalive_timeout(KEEP_ALIVE)
+        .tcp_nodelay(true)
+        .schema_agreement_timeout(SCHEMA_MAX)
+        .cluster_metadata_refresh_interval(Duration::from_secs(10));
+    if let (Some(user), Some(file)) = (&address.user, &address.password_file) {
+        builder = builder.user(user, password(file)?);
+    }
+    builder.build().await.map_err(|error| Error::Unavailable(error.to_string()))
+}
+
+/// The first line of a file.
+fn password(file: &std::path::Path) -> Result<String, Error> {
+    use ogive_journal::{Disk, RealDisk};
+    let wrong = |error: String| Error::Local(format!("cannot read the password in {}: {error}", file.display()));
+    let bytes = RealDisk.read(file).map_err(|error| wrong(error.to_string()))?;
+    if bytes.len() as u64 > PASSWORD_BYTES_MAX {
+        return Err(wrong("it is too long".into()));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
+    Ok(text.lines().next().unwrap_or("").to_owned())
+}
+
+async fn prepare(session: &Session, table: &'static str, text: &str) -> Result<Prepared, Error> {
+    let prepared = session.prepare(text).await;
+    let mut majority = prepared.map_err(|error| Error::Unavailable(error.to_string()))?;
+    majority.set_is_idempotent(true);
+    let mut one = majority.clone();
+    one.set_consistency(Consistency::LocalOne);
+    one.set_request_timeout(Some(COPY_MAX));
+    Ok(Prepared { table, majority, one })
+}
+
+/// Whether every table has the columns that are used here.
+async fn check(session: &Session, address: &Address) -> Result<(), Error> {
+    let keyspace = &address.keyspace;
+    let advice = format!("run `ogive cluster init --store cassandra://{}/{keyspace}`", address.hosts.join(","));
+    for (table, columns) in schema::TABLES {
+        let found = session
+            .query_unpaged(
+                "SELECT column_name FROM system_schema.columns WHERE keyspace_name = ? AND table_name = ?",
+                (keyspace.as_str(), table),
+            )
+            .await
+            .map_err(|error| Error::Unavailable(error.to_string()))?;
+        let found: Vec<(String,)> = rows(found)?;
+        let missing: Vec<&str> =
+            columns.iter().copied().filter(|column| !found.iter().any(|(name,)| name == column)).collect();
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            return Err(Error::Schema(format!("{keyspace}.{table} has no {missing}; {advice}")));
+        }
+    }
+    Ok(())
+}

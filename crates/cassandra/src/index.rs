@@ -1,0 +1,352 @@
+//! Which series have samples on which day: immutable segments in the cluster, and what this node has read of them.
+//!
+//! Format: docs/formats/cassandra.md. A segment is a compressed frame that defines series of one day and shard; its identity is
+//! the node that wrote it and the digest of its bytes.
+//! Invariants: what is in memory is in the cluster. A segment is durable before the cells of its series let their batch go.
+//! Limits: [`BYTES_MAX`] in memory; days that no query asks for go first.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ogive_model::wire::{decode_definitions, encode_definitions};
+use ogive_model::{Matcher, SeriesDef, SeriesId, Tenant};
+use ogive_probe::Clock;
+use ogive_store::merge;
+use twox_hash::XxHash3_64;
+
+use crate::cluster::{Cluster, Consistent, all_of};
+use crate::columns::empty;
+use crate::schema::{SHARDS, shard};
+use crate::{Error, figures::Figures};
+
+/// 1 s: how old what is known of today's series may be for a query; other nodes write a segment each few seconds.
+const FRESH_NS: u64 = 1_000_000_000;
+/// 512 MiB: some two million series a day.
+const BYTES_MAX: u64 = 512 << 20;
+/// 1,024 series of 400 bytes: a segment far below what a row may have.
+const SEGMENT_SERIES_MAX: usize = 1_024;
+/// 1 MiB: a segment of more is parted.
+const SEGMENT_BYTES_MAX: usize = 1 << 20;
+/// 4 MiB: a segment of one series may pass 1 MiB, and no label set comes near this.
+const UNFOLDED_BYTES_MAX: usize = 4 << 20;
+/// Level 3: written once, read by every node.
+const LEVEL: i32 = 3;
+/// 64 segments are fetched at once.
+const FETCHES: usize = 64;
+/// What a series takes in memory beside its labels.
+const SERIES_BYTES: u64 = 256;
+/// What a series takes in a day's set.
+const ENTRY_BYTES: u64 = 32;
+
+/// A series of a tenant.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) tenant: Tenant,
+    pub(crate) id: SeriesId,
+    pub(crate) def: SeriesDef,
+}
+
+impl Known {
+    /// Whether it is the tenant's and every matcher accepts it.
+    pub(crate) fn is_selected(&self, tenant: &Tenant, matchers: &[Matcher]) -> bool {
+        self.tenant == *tenant && matchers.iter().all(|one| one.matches(self.def.labels.get(&one.name)))
+    }
+}
+
+/// A series with the days on which it has samples.
+pub(crate) type Found = (Arc<Known>, Vec<i32>);
+
+#[derive(Debug, Default)]
+struct Day {
+    series: HashSet<SeriesId>,
+    segments: HashSet<(i16, Vec<u8>, i64)>,
+    refreshed: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    days: BTreeMap<i32, Day>,
+    known: HashMap<SeriesId, Arc<Known>>,
+    /// Days that have a segment in the cluster.
+    stored: Vec<i32>,
+    stored_at: Option<u64>,
+    bytes: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Index(Mutex<State>);
+
+/// A segment to be written.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) day: i32,
+    pub(crate) shard: i16,
+    pub(crate) digest: i64,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Index {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes in memory, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state().bytes
+    }
+
+    /// Number of series in memory.
+    pub(crate) fn count(&self) -> usize {
+        self.state().known.len()
+    }
+
+    /// Whether a series is known to have samples on a day, as it is.
+    pub(crate) fn holds(&self, day: i32, known: &Known) -> bool {
+        let state = self.state();
+        let is_there = state.days.get(&day).is_some_and(|day| day.series.contains(&known.id));
+        is_there && state.known.get(&known.id).is_some_and(|one| covers(&one.def, &known.def))
+    }
+
+    /// Takes up what is in a segment.
+    pub(crate) fn learn(&self, day: i32, all: impl IntoIterator<Item = Arc<Known>>) {
+        let mut state = self.state();
+        let State { days, known, bytes, .. } = &mut *state;
+        let day = days.entry(day).or_default();
+        for one in all {
+            if day.series.insert(one.id) {
+                *bytes += ENTRY_BYTES;
+            }
+            match known.get_mut(&one.id) {
+                Some(before) if covers(&before.def, &one.def) => {}
+                Some(before) => *before = joined(before, &one),
+                None => {
+                    *bytes += SERIES_BYTES + one.def.labels.memory_bytes() as u64;
+                    known.insert(one.id, one);
+                }
+            }
+        }
+    }
+
+    /// The series that `matchers` accept, with those of `days` on which each has samples.
+    pub(crate) fn find(&self, tenant: &Tenant, matchers: &[Matcher], days: &RangeInclusive<i32>) -> Vec<Found> {
+        let state = self.state();
+        let mut found: HashMap<SeriesId, Found> = HashMap::new();
+        for (number, day) in state.days.range(days.clone()) {
+            for id in &day.series {
+                if let Some((_, days)) = found.get_mut(id) {
+                    days.push(*number);
+                } else if let Some(known) = state.known.get(id).filter(|one| one.is_selected(tenant, matchers)) {
+                    found.insert(*id, (Arc::clone(known), vec![*number]));
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// Reads from the cluster what other nodes wrote of `days` since the last time.
+    pub(crate) async fn refresh(
+        &self,
+        cluster: &Cluster,
+        days: &RangeInclusive<i32>,
+        (figures, clock): (&Figures, Clock),
+    ) -> Result<Vec<Consistent>, Error> {
+        let mut reached = Vec::new();
+        let is_fresh = |at: Option<u64>| at.is_some_and(|at| clock.now().saturating_sub(at) < FRESH_NS);
+        if !is_fresh(self.state().stored_at) {
+            let begun = clock.now();
+            let (stored, consistent) = cluster.days().await?;
+            reached.push(consistent);
+            let mut state = self.state();
+            (state.stored, state.stored_at) = (stored, Some(begun));
+        }
+        self.make_room(days);
+        let stale: Vec<i32> = {
+            let state = self.state();
+            let wanted = state.stored.iter().copied().filter(|day| days.contains(day));
+            wanted.filter(|day| !is_fresh(state.days.get(day).and_then(|day| day.refreshed))).collect()
+        };
+        for day in stale {
+            let begun = clock.now();
+            let shards: Vec<_> = (0..SHARDS).map(|shard| self.refresh_shard(cluster, (day, shard), figures)).collect();
+            for shard in all_of(shards).await {
+                reached.extend(shard?);
+            }
+            self.state().days.entry(day).or_default().refreshed = Some(begun);
+        }
+        Ok(reached)
+    }
+
+    async fn refresh_shard(
+        &self,
+        cluster: &Cluster,
+        (day, shard): (i32, i16),
+        figures: &Figures,
+    ) -> Result<Vec<Consistent>, Error> {
+        let (listed, consistent) = cluster.segments(day, shard).await?;
+        let mut reached = vec![consistent];
+        let new: Vec<(Vec<u8>, i64)> = {
+            let state = self.state();
+            let had = state.days.get(&day).map(|day| &day.segments);
+            let is_new = |one: &(Vec<u8>, i64)| !had.is_some_and(|had| had.contains(&(shard, one.0.clone(), one.1)));
+            listed.into_iter().filter(is_new).collect()
+        };
+        for some in new.chunks(FETCHES) {
+            let fetches = some.iter().map(|(writer, digest)| cluster.segment((day, shard), writer, *digest)).collect();
+            for ((writer, digest), fetched) in some.iter().zip(all_of(fetches).await) {
+                let (rows, consistent) = fetched?;
+                reached.push(consistent);
+                // A bad segment is not marked as read: another copy of it may be good the next time.
+                match rows.iter().find_map(|(body,)| decode(*digest, body).ok()) {
+                    Some(all) => {
+                        self.learn(day, all);
+                        let mut state = self.state();
+                        state.days.entry(day).or_default().segments.insert((shard, writer.clone(), *digest));
+                    }
+                    None => figures.corrupt.add(1),
+                }
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Forgets days outside of `days` when all together take too much.
+    fn make_room(&self, days: &RangeInclusive<i32>) {
+        let mut state = self.state();
+        if state.bytes <= BYTES_MAX {
+            return;
+        }
+        state.days.retain(|day, _| days.contains(day));
+        let kept: HashSet<SeriesId> = state.days.values().flat_map(|day| day.series.iter().copied()).collect();
+        state.known.retain(|id, _| kept.contains(id));
+        let entries: usize = state.days.values().map(|day| day.series.len()).sum();
+        let labels: u64 = state.known.values().map(|one| SERIES_BYTES + one.def.labels.memory_bytes() as u64).sum();
+        state.bytes = labels + entries as u64 * ENTRY_BYTES;
+    }
+}
+
+/// Whether `one` says all that `other` does: of two the greater temporality, width and unit count.
+fn covers(one: &SeriesDef, other: &SeriesDef) -> bool {
+    one == other || {
+        let mut data = empty(one);
+        let _ = merge::add(&mut data, empty(other));
+        data.meta == one.meta
+    }
+}
+
+fn joined(one: &Known, other: &Known) -> Arc<Known> {
+    let mut data = empty(&one.def);
+    let _ = merge::add(&mut data, empty(&other.def));
+    let def = SeriesDef { labels: one.def.labels.clone(), meta: data.meta };
+    Arc::new(Known { tenant: one.tenant.clone(), id: one.id, def })
+}
+
+/// The segments that say that `all` have samples on `day`.
+pub(crate) fn segments(day: i32, all: &[Arc<Known>]) -> Result<Vec<Segment>, Error> {
+    let mut groups: BTreeMap<(i16, &str), Vec<&Arc<Known>>> = BTreeMap::new();
+    for one in all {
+        groups.entry((shard(one.id), one.tenant.as_str())).or_default().push(one);
+    }
+    let mut out = Vec::new();
+    for ((shard, _), mut group) in groups {
+        group.sort_unstable_by_key(|one| one.id);
+        for some in group.chunks(SEGMENT_SERIES_MAX) {
+            encode((day, shard), some, &mut out)?;
+        }
+    }
+    Ok(out)
+}
+
+fn encode((day, shard): (i32, i16), some: &[&Arc<Known>], out: &mut Vec<Segment>) -> Result<(), Error> {
+    let wrong = |error: &dyn std::fmt::Display| Error::Local(format!("a segment of the index: {error}"));
+    let frame = encode_definitions(&some[0].tenant, some.iter().map(|one| &one.def)).map_err(|error| wrong(&error))?;
+    if frame.len() > SEGMENT_BYTES_MAX && some.len() > 1 {
+        let (first, second) = some.split_at(some.len() / 2);
+        encode((day, shard), first, out)?;
+        return encode((day, shard), second, out);
+    }
+    if frame.len() > UNFOLDED_BYTES_MAX {
+        return Err(wrong(&format!("{} bytes of labels in one series", frame.len())));
+    }
+    let body = zstd::bulk::compress(&frame, LEVEL).map_err(|error| wrong(&error))?;
+    out.push(Segment { day, shard, digest: XxHash3_64::oneshot(&frame) as i64, body });
+    Ok(())
+}
+
+/// The series of a segment.
+fn decode(digest: i64, body: &[u8]) -> Result<Vec<Arc<Known>>, Error> {
+    let corrupt = |what: String| Error::Corrupt(format!("a segment of the index: {what}"));
+    let frame = zstd::bulk::decompress(body, UNFOLDED_BYTES_MAX).map_err(|error| corrupt(error.to_string()))?;
+    if XxHash3_64::oneshot(&frame) as i64 != digest {
+        return Err(corrupt("its digest is not that of its bytes".into()));
+    }
+    let defined = decode_definitions(&frame).map_err(|error| corrupt(error.to_string()))?;
+    let (tenant, defs) = defined.ok_or_else(|| corrupt("it defines no series".into()))?;
+    let known = |def: SeriesDef| Arc::new(Known { id: def.id(&tenant), tenant: tenant.clone(), def });
+    Ok(defs.into_iter().map(known).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ogive_model::{Kind, MatchOp, SeriesMeta, Temporality};
+
+    fn known(tenant: &str, host: &str, temporality: Temporality) -> Arc<Known> {
+        let meta = SeriesMeta { kind: Kind::Float, temporality, unit: String::new(), width_ms: 0 };
+        let def = SeriesDef::new([("__name__", "m"), ("host", host)], meta).unwrap();
+        let tenant = if tenant.is_empty() { Tenant::default() } else { Tenant::new(tenant).unwrap() };
+        Arc::new(Known { id: def.id(&tenant), tenant, def })
+    }
+
+    #[test]
+    fn segments_come_back_and_changed_ones_do_not() {
+        let all: Vec<Arc<Known>> = (0..5_000)
+            .map(|at| known(if at % 2 == 0 { "" } else { "t" }, &at.to_string(), Temporality::Gauge))
+            .collect();
+        let segments = segments(7, &all).unwrap();
+        let mut read: Vec<Arc<Known>> =
+            segments.iter().flat_map(|one| decode(one.digest, &one.body).unwrap()).collect();
+        assert_eq!(read.len(), all.len());
+        read.sort_by_key(|one| one.id);
+        let mut all = all;
+        all.sort_by_key(|one| one.id);
+        assert_eq!(read, all);
+        let one = &segments[0];
+        assert!(matches!(decode(one.digest + 1, &one.body), Err(Error::Corrupt(_))));
+        for at in 0..one.body.len().min(400) {
+            let mut body = one.body.clone();
+            body[at] ^= 0x10;
+            assert!(decode(one.digest, &body).map_or(true, |read| read.len() <= 1_024), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn series_are_found_by_tenant_day_and_matchers() {
+        let index = Index::default();
+        index.learn(1, [known("", "a", Temporality::Gauge), known("", "b", Temporality::Gauge)]);
+        index.learn(2, [known("", "a", Temporality::Gauge), known("t", "a", Temporality::Gauge)]);
+        let hosts = |days: RangeInclusive<i32>, tenant: &Tenant, host: &str| {
+            let matchers = [Matcher::new("host", MatchOp::Regex, host).unwrap()];
+            let mut found = index.find(tenant, &matchers, &days);
+            found.sort_by(|a, b| a.0.def.labels.cmp(&b.0.def.labels));
+            found.iter().map(|(one, days)| (one.def.labels.get("host").to_owned(), days.clone())).collect::<Vec<_>>()
+        };
+        let own = Tenant::default();
+        assert_eq!(hosts(1..=2, &own, ".+"), [("a".into(), vec![1, 2]), ("b".into(), vec![1])]);
+        assert_eq!(hosts(2..=9, &own, ".+"), [("a".into(), vec![2])]);
+        assert_eq!(hosts(1..=1, &own, "b"), [("b".into(), vec![1])]);
+        assert_eq!(hosts(1..=9, &Tenant::new("t").unwrap(), "a"), [("a".into(), vec![2])]);
+    }
+
+    #[test]
+    fn of_two_temporalities_the_greater_counts_whichever_came_first() {
+        for order in [[Temporality::Gauge, Temporality::Delta], [Temporality::Delta, Temporality::Gauge]] {
+            let index = Index::default();
+            order.iter().for_each(|one| index.learn(1, [known("", "a", *one)]));
+            let found = index.find(&Tenant::default(), &[], &(1..=1));
+            assert_eq!(found[0].0.def.meta.temporality, Temporality::Delta);
+            assert!(index.holds(1, &known("", "a", Temporality::Gauge)));
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Answers: what is pending here, and the rows of the cluster, merged as a set.
+//!
+//! Invariants: pending fragments are looked at before the cluster, so what moves from the one to the other meanwhile is seen. A row
+//! that fails its checksum is left out, counted and said; what no majority answered says how many copies did.
+//! Limits: [`PARTITIONS`] partitions are read at once; what is held is charged to the query's budget.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use ogive_model::{
+    Charge, Kind, Labels, Matcher, Opening, Partial, ReadSeries, Reader, Select, SelectError, Selection, SeriesData,
+    SeriesId, SeriesSet, SourceId, Tenant, TimeRange,
+};
+
+use crate::cluster::{CellRow, Cluster, Consistent, all_of};
+use crate::columns::{self, Pieces};
+use crate::fragment::{Fragment, Piece, RowKey};
+use crate::index::Known;
+use crate::schema::{BUCKET_MINUTES, DAY_MINUTES, bucket, day, minute};
+use crate::shared::Shared;
+
+/// 48 partitions at once: 16 for each of three copies.
+const PARTITIONS: usize = 48;
+
+/// One tenant's part of what a node sees.
+pub(crate) struct View<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) tenant: &'a Tenant,
+}
+
+/// A series, the days on which the cluster has it, and what is pending.
+struct Wanted {
+    known: Arc<Known>,
+    days: Vec<i32>,
+    pending: Vec<Arc<Piece>>,
+}
+
+/// What is not as it should be about an answer.
+#[derive(Default)]
+struct Doubts {
+    /// The fewest copies that answered, of how many.
+    fewest: Option<(usize, usize)>,
+    corrupt: u64,
+    conflicts: u64,
+    cells: u64,
+}
+
+impl Doubts {
+    fn reached(&mut self, consistent: Consistent) {
+        if let Consistent::Union { answered, copies } = consistent
+            && answered < copies
+            && self.fewest.is_none_or(|(fewest, _)| answered < fewest)
+        {
+            self.fewest = Some((answered, copies));
+        }
+    }
+
+    fn warnings(&self, unseen: u64) -> Vec<String> {
+        let mut out = Vec::new();
+        if let Some((answered, copies)) = self.fewest {
+            out.push(format!("only {answered} of {copies} copies answered; what only the others have is missing"));
+        }
+        if self.corrupt > 0 {
+            out.push(format!(
+                "{} stored rows failed their checksum; what other copies have of them is in the answer",
+                self.corrupt
+            ));
+        }
+        if self.conflicts > 0 {
+            out.push(format!("{} batches came with different samples under one number", self.conflicts));
+        }
+        if self.cells > 0 {
+            out.push(format!("{} cells are not whole: their parts have schemes that do not merge", self.cells));
+        }
+        if unseen > 0 {
+            out.push(format!("{unseen} batches wait in this node's spool and are not in the answer"));
+        }
+        out
+    }
+}
+
+fn unavailable(error: impl std::fmt::Display) -> SelectError {
+    SelectError::Unavailable(error.to_string())
+}
+
+/// The minutes that hold samples of a range.
+fn minutes(range: TimeRange) -> RangeInclusive<i32> {
+    minute(range.start_ms.saturating_add(1)).max(0)..=minute(range.end_ms)
+}
+
+impl View<'_> {
+    fn cluster(&self) -> Result<&Cluster, SelectError> {
+        self.shared.cluster.get().ok_or_else(|| unavailable("the cluster was not reached yet"))
+    }
+
+    /// The series that match, by labels and kind.
+    fn wanted(&self, matchers: &[Matcher], range: TimeRange, doubts: &mut Doubts) -> Result<Vec<Wanted>, SelectError> {
+        // Before the cluster: see the module.
+        let pending = self.shared.spooling.pending.find(self.tenant, matchers);
+        let minutes = minutes(range);
+        let days = day(*minutes.start())..=day(*minutes.end());
+        let cluster = self.cluster()?;
+        let told = (&*self.shared.figures, self.shared.clock);
+        let reached = self.shared.block_on(self.shared.index.refresh(cluster, &days, told)).map_err(unavailable)?;
+        reached.into_iter().for_each(|one| doubts.reached(one));
+        let mut all: BTreeMap<(Labels, Kind), Wanted> = BTreeMap::new();
+        let key = |known: &Known| (known.def.labels.clone(), known.def.meta.kind);
+        for (known, days) in self.shared.index.find(self.tenant, matchers, &days) {
+            all.insert(key(&known), Wanted { known, days, pending: Vec::new() });
+        }
+        for (known, pieces) in pending {
+            let pieces: Vec<_> = pieces.into_iter().filter(|piece| minutes.contains(&piece.minute)).collect();
+            if !pieces.is_empty() {
+                let new = Wanted { known: Arc::clone(&known), days: Vec::new(), pending: Vec::new() };
+                all.entry(key(&known)).or_insert(new).pending = pieces;
+            }
+        }
+        Ok(all.into_values().collect())
+    }
+
+    fn read(
+        &self,
+        selection: &Selection,
+        opening: &Opening<'_>,
+    ) -> Result<(Vec<SeriesData>, Vec<String>, Charge), SelectError> {
+        let mut doubts = Doubts::default();
+        let wanted = self.wanted(&selection.matchers, selection.range, &mut doubts)?;
+        let label_sets: BTreeSet<&Labels> = wanted.iter().map(|one| &one.known.def.labels).collect();
+        opening.check(label_sets.len())?;
+        (opening.counted)(label_sets.len());
+        let (mut out, mut held, mut samples) = (Vec::new(), opening.held(), 0);
+        for some in wanted.chunks(PARTITIONS) {
+            if (opening.cancelled)() {
+                return Err(SelectError::Cancelled);
+            }
+            if selection.labels_only {
+                out.extend(some.iter().map(|one| columns::empty(&one.known.def)));
+                continue;
+            }
+            for (one, pieces) in some.iter().zip(self.pieces(some, selection.range, &mut doubts)?) {
+                held.grow(pieces.bytes())?;
+                let found = pieces.samples(selection.range).map_err(|error| SelectError::Corrupt(error.to_string()))?;
+                samples += columns::weight(&found);
+                if samples > selection.samples_max {
+                    return Err(SelectError::TooManySamples { limit: selection.samples_max });
+                }
+                if !found.is_empty() {
+                    let (data, lost) = columns::series(&one.known.def, found);
+                    doubts.cells += lost;
+                    out.push(data);
+                }
+            }
+        }
+        Ok((out, doubts.warnings(self.shared.spooling.unseen()), held))
+    }
+
+    /// What the cluster has of some series, and what is pending of them.
+    fn pieces(&self, some: &[Wanted], range: TimeRange, doubts: &mut Doubts) -> Result<Vec<Pieces>, SelectError> {
+        let (cluster, minutes) = (self.cluster()?, minutes(range));
+        let mut places: Vec<(usize, i32, (i32, i32))> = Vec::new();
+        for (at, one) in some.iter().enumerate() {
+            for day in &one.days {
+                let first = (day * DAY_MINUTES).max(*minutes.start());
+                let last = (day * DAY_MINUTES + DAY_MINUTES - 1).min(*minutes.end());
+                for bucket in bucket(first)..=bucket(last) {
+                    let from = first.max(bucket * BUCKET_MINUTES);
+                    let to = last.min(bucket * BUCKET_MINUTES + BUCKET_MINUTES - 1);
+                    places.push((at, bucket, (from, to)));
+                }
+            }
+        }
+        let mut out: Vec<Pieces> = some.iter().map(|_| Pieces::default()).collect();
+        for places in places.chunks(PARTITIONS) {
+            let reads = places.iter().map(|(at, bucket, span)| cluster.cells(some[*at].known.id, *bucket, *span));
+            let read = self.shared.block_on(all_of(reads.collect()));
+            for ((at, bucket, span), read) in places.iter().zip(read) {
+                let (rows, consistent) = read.map_err(unavailable)?;
+                doubts.reached(consistent);
+                self.shared.figures.unions.add(u64::from(consistent != Consistent::Majority));
+                let series = some[*at].known.id;
+                let bad = self.take(series, rows, &mut out[*at]);
+                doubts.corrupt += bad;
+                if bad > 0 && consistent == Consistent::Majority {
+                    // The others may have the rows as they were written.
+                    let copies = self.shared.block_on(cluster.cells_of_copies(series, *bucket, *span));
+                    let (rows, consistent) = copies.map_err(unavailable)?;
+                    doubts.reached(consistent);
+                    self.take(series, rows, &mut out[*at]);
+                }
+            }
+        }
+        for (one, pieces) in some.iter().zip(&mut out) {
+            one.pending.iter().for_each(|piece| pieces.add(Arc::clone(piece)));
+            doubts.conflicts += pieces.conflicts;
+            self.shared.figures.conflicts.add(pieces.conflicts);
+        }
+        Ok(out)
+    }
+
+    /// Takes up the rows that are what was written; gives how many are not.
+    fn take(&self, series: SeriesId, rows: Vec<CellRow>, pieces: &mut Pieces) -> u64 {
+        let mut corrupt = 0;
+        for (minute, source, sequence, digest, body) in rows {
+            let source = <[u8; 16]>::try_from(source).ok().map(|source| SourceId(u128::from_be_bytes(source)));
+            let read = source.and_then(|source| {
+                Fragment::decode(&RowKey { series, minute, source, sequence: sequence as u64 }, digest, &body).ok()
+            });
+            match read {
+                Some(all) => all.into_iter().for_each(|piece| pieces.add(Arc::new(piece))),
+                None => corrupt += 1,
+            }
+        }
+        self.shared.figures.corrupt.add(corrupt);
+        corrupt
+    }
+
+    /// The labels of the series that match and have samples on a day of the range.
+    fn labels(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        opening: &Opening<'_>,
+    ) -> Result<BTreeSet<Labels>, SelectError> {
+        let wanted = self.wanted(matchers, range, &mut Doubts::default())?;
+        let labels: BTreeSet<Labels> = wanted.into_iter().map(|one| one.known.def.labels.clone()).collect();
+        opening.check(labels.len())?;
+        Ok(labels)
+    }
+}
+
+impl Select for View<'_> {
+    fn select(&self, selection: &Selection) -> Result<Vec<SeriesData>, SelectError> {
+        Ok(self.read(selection, &Opening::UNBOUNDED)?.0)
+    }
+
+    fn select_partial(&self, selection: &Selection) -> Result<Partial, SelectError> {
+        let (series, warnings, _) = self.read(selection, &Opening::UNBOUNDED)?;
+        Ok(Partial { series, warnings })
+    }
+
+    fn open<'a>(
+        &'a self,
+        selection: &Selection,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn SeriesSet + 'a>, SelectError> {
+        let (series, warnings, held) = self.read(selection, opening)?;
+        Ok(Box::new(ReadSeries::from(Partial { series, warnings }).holding(held)))
+    }
+
+    fn label_sets(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+        opening: &Opening<'_>,
+    ) -> Result<BTreeSet<Labels>, SelectError> {
+        Ok(self.labels(matchers, range, opening)?.into_iter().take(limit).collect())
+    }
+}
+
+impl Reader for View<'_> {
+    fn label_names(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        opening: &Opening<'_>,
+    ) -> Result<Vec<String>, SelectError> {
+        let all = self.labels(matchers, range, opening)?;
+        let names: BTreeSet<&str> = all.iter().flat_map(|one| one.iter().map(|(name, _)| name)).collect();
+        Ok(names.into_iter().map(str::to_owned).collect())
+    }
+
+    fn label_values(
+        &self,
+        name: &str,
+        matchers: &[Matcher],
+        range: TimeRange,
+        limit: usize,
+        opening: &Opening<'_>,
+    ) -> Result<Vec<String>, SelectError> {
+        let all = self.labels(matchers, range, opening)?;
+        let values: BTreeSet<&str> = all.iter().map(|one| one.get(name)).filter(|value| !value.is_empty()).collect();
+        Ok(values.into_iter().take(limit).map(str::to_owned).collect())
+    }
+}

@@ -1,0 +1,183 @@
+//! The cluster, stores over it, and batches into them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use ogive_cassandra::{Address, Cluster, Node, Options};
+use ogive_door::backend::{Backend, Refusal, Stamps, Step};
+use ogive_journal::RealDisk;
+use ogive_model::{Batch, Select, Tenant, Verdict};
+use ogive_probe::Clock;
+use ogive_query::{Engine, EngineOptions};
+use ogive_store::{Options as StoreOptions, Store};
+
+/// 180 s for a fact: the machine may be busy with three JVMs that start.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Waits for a fact.
+pub(crate) fn eventually<T>(what: &str, mut fact: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = fact() {
+            return found;
+        }
+        assert!(Instant::now() < until, "{what}: not after {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Three nodes of Cassandra, one test at a time: some of them kill.
+pub(crate) struct Three {
+    directory: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
+
+static TURN: Mutex<()> = Mutex::new(());
+
+impl Three {
+    /// All three, up.
+    pub(crate) fn up() -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = std::env::var_os("OGIVE_CASSANDRA_DIR").map(PathBuf::from);
+        let this = Self { directory: given.unwrap_or_else(|| workspace().join("target/cassandra")), _turn: turn };
+        this.run(&["up", "3"]);
+        this
+    }
+
+    /// Runs a command of `scripts/cassandra`.
+    pub(crate) fn run(&self, arguments: &[&str]) {
+        let mut command = Command::new(workspace().join("scripts/cassandra"));
+        let done = command.arg(&self.directory).args(arguments).output().expect("scripts/cassandra needs python3");
+        let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        assert!(done.status.success(), "scripts/cassandra {arguments:?}: {said}");
+    }
+
+    /// Where a node's tables are.
+    pub(crate) fn tables(&self, node: usize) -> PathBuf {
+        self.directory.join(format!("node{node}/data/data"))
+    }
+
+    /// Where a node's log is.
+    pub(crate) fn log(&self, node: usize) -> PathBuf {
+        self.directory.join(format!("node{node}/log/system.log"))
+    }
+
+    /// A new keyspace with our tables.
+    pub(crate) fn keyspace(&self) -> Address {
+        let name = format!("t{:x}", ogive_export::random_source().0 as u64);
+        let text = format!("cassandra://127.0.0.1,127.0.0.2,127.0.0.3/{name}?collect=50ms");
+        let address = Address::parse(&text).unwrap();
+        runtime().block_on(Cluster::init(&address)).expect("the tables are made");
+        address
+    }
+}
+
+pub(crate) fn runtime() -> &'static tokio::runtime::Runtime {
+    static RUNTIME: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap())
+}
+
+/// A node with its own spool.
+pub(crate) fn node(address: &Address, directory: &Path) -> Node {
+    let address = address.clone();
+    Node::open(Options { address, directory: directory.to_owned(), clock: Clock::global() }).expect("the node opens")
+}
+
+struct Silent;
+
+impl Stamps for Silent {
+    fn stamp(&self, _step: Step) {}
+}
+
+/// Submits a batch, and waits for the verdict.
+pub(crate) fn send(node: &Node, batch: Batch) -> Result<Verdict, Refusal> {
+    let (sender, receiver) = channel();
+    let reply = Box::new(move |outcome| drop(sender.send(outcome)));
+    node.submit(batch, None, Arc::new(Silent), reply)?;
+    receiver.recv().expect("each batch is answered")
+}
+
+/// Waits until a majority of the cluster has everything.
+pub(crate) fn driven(node: &Node) {
+    eventually("a majority has everything", || node.is_driven().then_some(()));
+}
+
+/// A figure of `/v1/status`.
+pub(crate) fn fact(node: &Node, name: &str) -> u64 {
+    let facts = node.facts();
+    facts.iter().find(|fact| fact.name == name).unwrap_or_else(|| panic!("no figure {name}")).value as u64
+}
+
+struct Wall;
+
+impl ogive_store::Clock for Wall {
+    fn now_ns(&self) -> u64 {
+        Clock::global().now()
+    }
+
+    fn wall_ns(&self) -> i64 {
+        Clock::global().wall()
+    }
+}
+
+/// The embedded store.
+pub(crate) fn embedded(directory: &Path) -> Store {
+    let options = StoreOptions { rollups: Vec::new(), ..StoreOptions::default() };
+    Store::open(Arc::new(RealDisk), directory, options, Arc::new(Wall)).expect("the embedded store opens")
+}
+
+/// Submits a batch to the embedded store, and waits for the verdict.
+pub(crate) fn store(store: &Store, batch: Batch) -> Verdict {
+    let (sender, receiver) = channel();
+    store.submit(batch, Box::new(move |outcome| drop(sender.send(outcome)))).expect("it is taken");
+    receiver.recv().expect("each batch is answered").expect("and taken")
+}
+
+/// What the engine answers, as text: NaN is equal to itself, and every bit of a number counts.
+pub(crate) fn answer(select: &dyn Select, query: &str, times: (i64, i64, i64)) -> String {
+    let engine = Engine::new(EngineOptions { delayed_name_removal: true, ..EngineOptions::default() });
+    let (start, end, step) = times;
+    let result =
+        if step == 0 { engine.instant(select, query, start) } else { engine.range(select, query, start, end, step) };
+    match result {
+        Ok(result) => format!("{:?}", result.value),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+pub(crate) fn answer_of(node: &Node, tenant: &Tenant, query: &str, times: (i64, i64, i64)) -> String {
+    struct AsSelect<'a>(Box<dyn ogive_model::Reader + 'a>);
+    impl Select for AsSelect<'_> {
+        fn select(
+            &self,
+            selection: &ogive_model::Selection,
+        ) -> Result<Vec<ogive_model::SeriesData>, ogive_model::SelectError> {
+            self.0.select(selection)
+        }
+        fn open<'a>(
+            &'a self,
+            selection: &ogive_model::Selection,
+            opening: &ogive_model::Opening<'_>,
+        ) -> Result<Box<dyn ogive_model::SeriesSet + 'a>, ogive_model::SelectError> {
+            self.0.open(selection, opening)
+        }
+    }
+    answer(&AsSelect(node.of(tenant)), query, times)
+}
+
+/// Runs a statement as an operator would.
+pub(crate) fn statement(address: &Address, text: &str) {
+    runtime().block_on(async {
+        let session = scylla::client::session_builder::SessionBuilder::new().known_nodes(&address.hosts).build().await;
+        let mut statement = scylla::statement::unprepared::Statement::new(text);
+        statement.set_request_timeout(Some(Duration::from_secs(30)));
+        session.expect("a node answers").query_unpaged(statement, ()).await.expect("the statement is carried out");
+    });
+}

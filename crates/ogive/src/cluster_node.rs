@@ -1,0 +1,71 @@
+//! `ogive serve --store cassandra://…`: the listeners of the server before a spool and a cluster.
+//!
+//! Failure: what keeps the node from starting is one sentence on standard error and exit code 1; a cluster that does not answer
+//! keeps no node from starting. At its end what is pending is driven for some seconds; the rest goes with the next start.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ogive_cassandra::{Address, Node};
+use ogive_door::backend::Backend;
+use ogive_observe::clock::AskKernel;
+
+use crate::front::Role;
+use crate::server::{self, Options};
+
+/// Beginnings of options that only the embedded store keeps to. Accepting them in silence would promise what nobody does.
+const EMBEDDED: [&str; 13] = [
+    "retention",
+    "rollups",
+    "replay-max",
+    "journal-arrivals",
+    "degraded",
+    "scrub-rate",
+    "live-",
+    "quantize",
+    "detect",
+    "rules",
+    "alerting-",
+    "forward",
+    "enable-admin-api",
+];
+
+/// Serves until a signal ends it.
+pub(crate) fn run(options: &Options, address: Address, kernel: AskKernel) -> anyhow::Result<ExitCode> {
+    refuse_embedded(options)?;
+    let front = server::open_front(options)?;
+    server::start_crash_reports(options);
+    let directory = options.data.first().expect("there is a directory").clone();
+    let place = format!("{} of {}", address.keyspace, address.hosts.join(" and "));
+    let spool = directory.display().to_string();
+    let opened = Node::open(ogive_cassandra::Options { address, directory, clock: front.clock });
+    let node = Arc::new(opened?);
+    let role = Role {
+        engine: ogive_query::Engine::new(options.queries.engine()),
+        query_timeout: Duration::from_secs(options.queries.query_timeout_s),
+        query_memory_bytes: options.queries.query_memory_bytes(),
+        admin: false,
+        upkeep: None,
+        live: None,
+        flags: options.flags.clone(),
+    };
+    ogive_observe::memory::started(ogive_observe::memory_parts(&node.facts()));
+    let ready = front.before(node.clone(), role, kernel)?;
+    let runtime = ready.serve(&format!("as node {} over {place} with its spool in {spool}", node.name()))?;
+    node.finish();
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    tracing::info!("ended; what is in the spool goes with the next start");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn refuse_embedded(options: &Options) -> anyhow::Result<()> {
+    let given = options.flags.0.iter().filter(|flag| !flag.is_default);
+    let refused: Vec<String> = given
+        .filter(|flag| EMBEDDED.iter().any(|begin| flag.name.starts_with(begin)))
+        .map(|flag| format!("--{}", flag.name))
+        .collect();
+    anyhow::ensure!(refused.is_empty(), "{} needs the embedded store; leave out --store", refused.join(" and "));
+    anyhow::ensure!(options.data.len() == 1, "the spool is in one directory; give --data once with --store");
+    Ok(())
+}
