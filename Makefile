@@ -97,10 +97,10 @@ test-sdk: ui
 	cargo build --locked -p ogive
 	sdk/test
 
-# The wire observer against servers of the JVM, which Maven brings: Kafka, and one of MongoDB's protocol.
+# The wire observer against servers of the JVM, which Maven brings: Kafka, Cassandra, and one of MongoDB's protocol.
 test-live-long:
 	@scripts/need cargo cc java mvn tcpdump
-	OGIVE_LIVE_LONG=1 cargo test --locked -p ogive-wire --test live_jvm
+	OGIVE_LIVE_LONG=1 cargo test --locked -p ogive-wire --test live_jvm --test live_cassandra
 
 # No server, no browser, no client to install: the libraries of the workspace and the page's own tests.
 test-quick: ui

@@ -2,16 +2,12 @@
 
 mod common;
 
+use common::cql::{message, segment};
 use common::{connection, feed};
 use ogive_wire::{Class, Side};
 
 const C: Side = Side::Client;
 const S: Side = Side::Server;
-
-fn message(version: u8, flags: u8, stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(body.len()).unwrap().to_be_bytes();
-    [&[version, flags][..], &stream.to_be_bytes(), &[opcode], &length, body].concat()
-}
 
 fn query(version: u8, stream: i16, text: &str) -> Vec<u8> {
     let length = u32::try_from(text.len()).unwrap().to_be_bytes();
@@ -20,19 +16,6 @@ fn query(version: u8, stream: i16, text: &str) -> Vec<u8> {
 
 fn void(version: u8, stream: i16) -> Vec<u8> {
     message(version, 0, stream, 8, &[0, 0, 0, 1])
-}
-
-/// A segment of version 5 around `payload`.
-fn segment(payload: &[u8]) -> Vec<u8> {
-    let header = u32::try_from(payload.len()).unwrap() | 1 << 17;
-    let mut crc = 0x87_5060_u32;
-    for byte in &header.to_le_bytes()[..3] {
-        crc ^= u32::from(*byte) << 16;
-        for _ in 0..8 {
-            crc = crc << 1 ^ if crc & 0x80_0000 != 0 { 0x197_4f0b } else { 0 };
-        }
-    }
-    [&header.to_le_bytes()[..3], &crc.to_le_bytes()[..3], payload, &[9; 4]].concat()
 }
 
 #[test]

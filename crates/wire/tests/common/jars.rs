@@ -33,7 +33,7 @@ pub(crate) fn class_path(directory: &Path, group: &str, artifact: &str, version:
 pub(crate) fn java(directory: &Path, class_path: &str) -> Command {
     let mut command = Command::new("java");
     command.current_dir(directory);
-    command.args(["-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path]);
+    command.args(["-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path]);
     command
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub(crate) mod conversations;
+pub(crate) mod cql;
 pub(crate) mod jars;
 pub(crate) mod live;
 pub(crate) mod truth;
