@@ -170,12 +170,7 @@ impl Ring {
             interface: interface.to_owned(),
             source: io::Error::last_os_error(),
         };
-        let name = CString::new(interface).map_err(|_| Error::Interface(interface.to_owned()))?;
-        // SAFETY: `name` is a string with an end, read during the call.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        if index == 0 {
-            return Err(Error::Interface(interface.to_owned()));
-        }
+        let index = index_of(interface)?;
         // SAFETY: plain call; protocol 0 receives nothing until the socket is bound.
         let descriptor = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if descriptor < 0 {
@@ -406,6 +401,17 @@ fn walk(block: &[u8], is_loopback: bool, visit: &mut impl FnMut(Frame<'_>)) -> W
         at = at.saturating_add(next);
     }
     walked
+}
+
+/// The number of an interface.
+fn index_of(interface: &str) -> Result<u32, Error> {
+    let unknown = || Error::Interface(interface.to_owned());
+    let name = CString::new(interface).map_err(|_| unknown())?;
+    // SAFETY: `name` is a string with an end, read during the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(unknown()),
+        index => Ok(index),
+    }
 }
 
 fn set<T>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> Result<(), ()> {
