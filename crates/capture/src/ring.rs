@@ -171,16 +171,7 @@ impl Ring {
             source: io::Error::last_os_error(),
         };
         let index = index_of(interface)?;
-        // SAFETY: plain call; protocol 0 receives nothing until the socket is bound.
-        let descriptor = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if descriptor < 0 {
-            let error = fail("opening a packet socket");
-            let is_refused =
-                matches!(&error, Error::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
-            return Err(if is_refused { Error::Permission } else { error });
-        }
-        // SAFETY: the descriptor was opened above and nobody else has it.
-        let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let socket = open_socket(interface)?;
         let version: c_int = libc::tpacket_versions::TPACKET_V3 as c_int;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version).map_err(|()| fail("asking for TPACKET_V3"))?;
         let request = libc::tpacket_req3 {
@@ -401,6 +392,21 @@ fn walk(block: &[u8], is_loopback: bool, visit: &mut impl FnMut(Frame<'_>)) -> W
         at = at.saturating_add(next);
     }
     walked
+}
+
+/// A packet socket that receives nothing until it is bound.
+fn open_socket(interface: &str) -> Result<OwnedFd, Error> {
+    // SAFETY: plain call; protocol 0 receives nothing.
+    let descriptor = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if descriptor < 0 {
+        let source = io::Error::last_os_error();
+        return Err(match source.kind() {
+            io::ErrorKind::PermissionDenied => Error::Permission,
+            _ => Error::System { what: "opening a packet socket", interface: interface.to_owned(), source },
+        });
+    }
+    // SAFETY: the descriptor was opened above and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// The number of an interface.
