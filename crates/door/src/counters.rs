@@ -36,6 +36,8 @@ pub enum Protocol {
     Influx,
     /// HTTPTrap, of Circonus' clients.
     Httptrap,
+    /// What writers of IRONdb send.
+    Irondb,
     /// What the server scraped.
     Scrape,
     /// What scheduled checks found.
@@ -52,7 +54,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every one, in the order of the ledgers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Batch,
         Self::RemoteWrite,
         Self::Otlp,
@@ -62,6 +64,7 @@ impl Protocol {
         Self::Graphite,
         Self::Influx,
         Self::Httptrap,
+        Self::Irondb,
         Self::Scrape,
         Self::Check,
         Self::Amqp,
@@ -82,6 +85,7 @@ impl Protocol {
             Self::Graphite => "graphite",
             Self::Influx => "influx",
             Self::Httptrap => "httptrap",
+            Self::Irondb => "irondb",
             Self::Scrape => "scrape",
             Self::Check => "check",
             Self::Amqp => "amqp",

@@ -113,7 +113,8 @@ const OTHER: Rule = ("other", Read, Read);
 fn rule(path: Option<&MatchedPath>) -> Rule {
     let Some(path) = path else { return OTHER };
     // A route that somebody forgot here is nobody's but the administrator's.
-    RULES.iter().find(|rule| rule.0 == path.as_str()).copied().unwrap_or((OTHER.0, Admin, Admin))
+    let all = || RULES.iter().chain(super::irondb::RULES);
+    all().find(|rule| rule.0 == path.as_str()).copied().unwrap_or((OTHER.0, Admin, Admin))
 }
 
 /// The route as a label value that lives as long as the program.

@@ -40,6 +40,7 @@ mod groups;
 mod heatmap;
 mod httptrap;
 mod influx;
+mod irondb;
 mod limits;
 mod listener;
 mod live;
@@ -100,8 +101,9 @@ pub use app::{App, Flag, Flags, Shared};
 pub use cors::Cors;
 pub use httptrap::Traps;
 pub use influx::Rules as InfluxRules;
+pub use irondb::router as irondb_router;
 pub use limits::Limits;
-pub use listener::serve;
+pub use listener::{Routes, serve};
 pub use otlp::{Options as OtlpOptions, Otlp};
 pub use query_options::QueryLimits;
 pub use upkeep::{document_of, snapshot as snapshot_document};
@@ -152,7 +154,7 @@ fn alert_routes() -> Router<App> {
 
 /// Every route.
 pub fn router(app: App) -> Router {
-    Router::new()
+    let routes = Router::new()
         .route("/api/v1/query", get(prometheus::query).post(prometheus::query))
         .route("/api/v1/query_range", get(prometheus::query_range).post(prometheus::query_range))
         .route("/api/v1/series", get(catalog::series).post(catalog::series))
@@ -207,7 +209,13 @@ pub fn router(app: App) -> Router {
         .route("/-/healthy", get(status::healthy))
         .route("/-/ready", get(status::ready))
         .method_not_allowed_fallback(wrong_method)
-        .fallback(page::get)
+        .fallback(page::get);
+    layered(routes, app)
+}
+
+/// `routes` behind what every request passes first.
+fn layered(routes: Router<App>, app: App) -> Router {
+    routes
         .layer(DefaultBodyLimit::max(COMMAND_BYTES_MAX))
         .layer(axum::middleware::from_fn(client::carry))
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::check))

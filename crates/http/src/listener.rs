@@ -18,6 +18,7 @@ mod places;
 mod targets;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -98,9 +99,41 @@ const TLS_HANDSHAKE: u8 = 22;
 const NOT_PLAIN: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
     {\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"this server speaks TLS here; use https://\"}\n";
 
+/// What is served at which address.
+#[derive(Clone)]
+pub struct Routes {
+    main: Router,
+    /// At these addresses something else.
+    others: Vec<(SocketAddr, Router)>,
+}
+
+impl From<Router> for Routes {
+    fn from(main: Router) -> Self {
+        Self { main, others: Vec::new() }
+    }
+}
+
+impl Routes {
+    /// Serves `router` at these addresses in place of the others' routes.
+    #[must_use]
+    pub fn with(mut self, addresses: &[SocketAddr], router: &Router) -> Self {
+        self.others.extend(addresses.iter().map(|address| (*address, router.clone())));
+        self
+    }
+
+    /// What is served to whoever connected to `local`.
+    fn at(&self, local: SocketAddr) -> &Router {
+        let is_here = |address: &SocketAddr| {
+            address.port() == local.port()
+                && (address.ip().is_unspecified() || address.ip() == local.ip().to_canonical())
+        };
+        self.others.iter().find(|(address, _)| is_here(address)).map_or(&self.main, |(_, router)| router)
+    }
+}
+
 /// What all connections share.
 struct Door {
-    router: Router,
+    routes: Routes,
     places: Arc<ConnectionPlaces>,
     /// Kibibytes of answers that are not sent yet.
     answers_kib: Arc<Semaphore>,
@@ -110,11 +143,11 @@ struct Door {
     builder: auto::Builder<TokioExecutor>,
 }
 
-/// Serves `router` at every address until `ending` says so and the requests under way are answered. `query_timeout` is the
+/// Serves `routes` at every address until `ending` says so and the requests under way are answered. `query_timeout` is the
 /// longest that nothing may move on a connection whose client waits.
 pub async fn serve(
     listeners: Vec<TcpListener>,
-    router: Router,
+    routes: impl Into<Routes>,
     web: Arc<Web>,
     query_timeout: Duration,
     ending: watch::Receiver<bool>,
@@ -122,7 +155,8 @@ pub async fn serve(
     let idle = IDLE.max(query_timeout + Duration::from_secs(30));
     let places = ConnectionPlaces::new(Limits { connections: CONNECTIONS_MAX, reserve: RESERVE, leaving: LEAVING_MAX });
     let answers_kib = Arc::new(Semaphore::new(ANSWERS_KIB_MAX));
-    let door = Door { router, places, answers_kib, web, idle, first_head: FIRST_HEAD, builder: builder() };
+    let door =
+        Door { routes: routes.into(), places, answers_kib, web, idle, first_head: FIRST_HEAD, builder: builder() };
     serve_through(door, listeners, ending).await;
 }
 
@@ -246,7 +280,8 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 ) {
     let requested = Arc::new(AtomicBool::new(false));
     let service = {
-        let (requested, router, room) = (requested.clone(), door.router.clone(), door.answers_kib.clone());
+        let (requested, router, room) =
+            (requested.clone(), door.routes.at(peer.local).clone(), door.answers_kib.clone());
         let slot = slot.clone();
         service_fn(move |mut request: Request<Incoming>| {
             // ORDERING: Relaxed; the flag guards no other memory, and who reads it late is only more patient.

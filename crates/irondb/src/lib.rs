@@ -7,7 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod body;
+pub mod caql;
+pub mod df4;
+pub mod fetch;
 pub mod flat;
+pub mod frame;
 pub mod httptrap;
 pub mod identity;
 pub mod intake;
@@ -19,4 +23,7 @@ mod mutations;
 pub mod name;
 pub mod nntbs;
 pub mod record;
+pub mod rollup;
+pub mod tag_query;
+pub mod topology;
 pub mod tsv;

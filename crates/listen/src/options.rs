@@ -1,5 +1,6 @@
 //! Options of the line protocols.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ogive_irondb::httptrap::{TrapCheck, TrapChecks};
@@ -46,6 +47,9 @@ pub struct Options {
     /// Label that holds the database (version 1) or bucket (version 2) of what InfluxDB clients write; empty for none.
     #[arg(long, value_name = "NAME", default_value = "db", env = "OGIVE_INFLUX_DB_LABEL")]
     pub influx_db_label: String,
+    /// Speak IRONdb's HTTP API at this address (8112 is its usual port); repeat it for others.
+    #[arg(long, value_name = "ADDRESS", env = "OGIVE_IRONDB", value_delimiter = ',')]
+    pub irondb: Vec<SocketAddr>,
     /// Take metrics of this check by HTTPTrap, with its secret (a slash behind a tenant names whose they are); repeat it for others.
     #[arg(
         long,

@@ -113,6 +113,8 @@ pub(crate) struct Front {
     otlp: http::Otlp,
     influx: Rules,
     traps: Traps,
+    /// Listeners at which IRONdb's API is served.
+    irondb: Vec<TcpListener>,
 }
 
 impl Front {
@@ -121,6 +123,7 @@ impl Front {
         let runtime = runtime(options.threads)?;
         let fetching = Fetching::open(options)?;
         let listeners = runtime.block_on(listen(options.listen))?;
+        let irondb = runtime.block_on(listen(&options.lines.irondb))?;
         let counters = Arc::<Counters>::default();
         let hosts = Hosts::new(&options.web.hosts, options.listen_names, read_file)?;
         let web = Web::open(options.web.web_config.as_deref(), read_file, counters.clone())?;
@@ -140,6 +143,7 @@ impl Front {
             web,
             cors: options.cors.cloned(),
             listeners,
+            irondb,
             fetching,
         })
     }
@@ -183,7 +187,7 @@ impl Front {
             flags: role.flags,
             detection: Arc::default(),
         });
-        Ok(Ready { app, runtime, listeners, urls, lines, fetching, observer, end })
+        Ok(Ready { app, runtime, listeners, irondb: self.irondb, urls, lines, fetching, observer, end })
     }
 }
 
@@ -192,6 +196,7 @@ pub(crate) struct Ready {
     pub(crate) app: http::App,
     pub(crate) runtime: Runtime,
     listeners: Vec<TcpListener>,
+    irondb: Vec<TcpListener>,
     urls: Vec<String>,
     lines: listen::Bound,
     fetching: Fetching,
@@ -203,7 +208,8 @@ impl Ready {
     /// Serves until a signal comes and everything that arrived is handed over. `what` ends the sentence on where. What still runs
     /// in the runtime, such as a query without an end, holds the backend.
     pub(crate) fn serve(self, what: &str) -> anyhow::Result<Runtime> {
-        let Self { app, runtime, listeners, urls, lines, fetching, observer, end } = self;
+        let Self { app, runtime, listeners, irondb, urls, lines, fetching, observer, end } = self;
+        let listeners = Listeners::new(listeners, irondb)?;
         let lines = lines.start(&app, runtime.handle())?;
         // Every signal is heard before anything says that there is a server: one that nobody listens for ends the process.
         let in_the_runtime = runtime.enter();
@@ -300,7 +306,25 @@ fn urls(listeners: &[TcpListener], scheme: &str) -> anyhow::Result<Vec<String>> 
     urls.collect::<std::io::Result<_>>().context("cannot tell the address that was bound")
 }
 
-async fn until_signal(listeners: Vec<TcpListener>, app: http::App, signals: Signals, end: watch::Sender<bool>) {
+/// Every listener, and which of them serve IRONdb's API.
+struct Listeners {
+    all: Vec<TcpListener>,
+    irondb: Vec<SocketAddr>,
+}
+
+impl Listeners {
+    fn new(mut all: Vec<TcpListener>, irondb: Vec<TcpListener>) -> anyhow::Result<Self> {
+        let addresses = irondb.iter().map(TcpListener::local_addr).collect::<std::io::Result<Vec<_>>>();
+        let addresses = addresses.context("cannot tell the address that was bound")?;
+        for address in &addresses {
+            tracing::info!("taking irondb at tcp:{address}");
+        }
+        all.extend(irondb);
+        Ok(Self { all, irondb: addresses })
+    }
+}
+
+async fn until_signal(listeners: Listeners, app: http::App, signals: Signals, end: watch::Sender<bool>) {
     let mut ending = app.ending.clone();
     tokio::spawn(async move {
         signals.any().await;
@@ -314,7 +338,8 @@ async fn until_signal(listeners: Vec<TcpListener>, app: http::App, signals: Sign
         audit::note(&reported, Entry::config(path, &(FILES.owner)(path), action, "file change", what));
     };
     tokio::spawn(web.clone().watch(ending.clone(), tell));
-    let served = http::serve(listeners, http::router(app), web, query_timeout, ending.clone());
+    let routes = http::Routes::from(http::router(app.clone())).with(&listeners.irondb, &http::irondb_router(app));
+    let served = http::serve(listeners.all, routes, web, query_timeout, ending.clone());
     let late = async move {
         let _ = ending.wait_for(|ending| *ending).await;
         tokio::time::sleep(DRAIN).await;

@@ -14,7 +14,7 @@ fn open_web() -> Arc<Web> {
 
 fn door(places: usize, idle: Duration) -> Door {
     Door {
-        router: Router::new(),
+        routes: Router::new().into(),
         places: ConnectionPlaces::new(Limits { connections: places, reserve: 0, leaving: 1 }),
         answers_kib: Arc::new(Semaphore::new(ANSWERS_KIB_MAX)),
         web: open_web(),
@@ -55,7 +55,7 @@ async fn connections_that_say_nothing_keep_nobody_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_end, ending) = watch::channel(false);
-    let door = Door { router: Router::new().route("/-/ready", get(|| async { "ready" })), ..door(8, IDLE) };
+    let door = Door { routes: Router::new().route("/-/ready", get(|| async { "ready" })).into(), ..door(8, IDLE) };
     tokio::spawn(serve_through(door, vec![listener], ending));
     let mut silent = Vec::new();
     for said in
@@ -84,7 +84,11 @@ async fn health_is_answered_while_all_are_at_work() {
         .route("/-/ready", get(|| async { "ready" }))
         .route("/slow", get(|| async { std::future::pending::<&str>().await }));
     let places = ConnectionPlaces::new(Limits { connections: 2, reserve: 2, leaving: 1 });
-    tokio::spawn(serve_through(Door { router, places: places.clone(), ..door(0, IDLE) }, vec![listener], ending));
+    tokio::spawn(serve_through(
+        Door { routes: router.into(), places: places.clone(), ..door(0, IDLE) },
+        vec![listener],
+        ending,
+    ));
     let ask = async |path: &str| {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -231,7 +235,7 @@ async fn addresses_are_taken_as_they_are_typed() {
         format!("{}[{}]", pairs.join("&"), String::from_utf8_lossy(&body))
     };
     let router = Router::new().route("/q", get(echo).post(echo));
-    tokio::spawn(serve_through(Door { router, ..door(10, IDLE) }, vec![listener], ending));
+    tokio::spawn(serve_through(Door { routes: router.into(), ..door(10, IDLE) }, vec![listener], ending));
     let mut stream = TcpStream::connect(address).await.unwrap();
     let body = "a=\"<>\" GET /q?x=\" HTTP/1.1\r\n\r\n";
     for (typed, read) in [

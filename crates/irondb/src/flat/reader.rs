@@ -28,8 +28,6 @@ pub struct Table<'b> {
     vtable: usize,
     /// Bytes of the vtable.
     vtable_bytes: usize,
-    /// Bytes of the table.
-    table_bytes: usize,
 }
 
 /// A vector of elements of one size.
@@ -116,34 +114,33 @@ impl<'b> Table<'b> {
         let back = i64::from(i32::from_le_bytes(buffer.array(at, "table")?));
         let vtable = (at as i64).checked_sub(back).and_then(|vtable| usize::try_from(vtable).ok());
         let vtable = vtable.ok_or(Malformed("vtable"))?;
-        let [a, b, c, d] = buffer.array(vtable, "vtable")?;
-        let (vtable_bytes, table_bytes) =
-            (usize::from(u16::from_le_bytes([a, b])), usize::from(u16::from_le_bytes([c, d])));
-        let inside = |start: usize, bytes: usize| start.checked_add(bytes).is_some_and(|end| end <= buffer.bytes.len());
-        if vtable_bytes < 4 || table_bytes < 4 || !inside(vtable, vtable_bytes) || !inside(at, table_bytes) {
+        let vtable_bytes = usize::from(u16::from_le_bytes(buffer.array(vtable, "vtable")?));
+        if vtable_bytes < 4 || vtable.checked_add(vtable_bytes).is_none_or(|end| end > buffer.bytes.len()) {
             return Err(Malformed("vtable"));
         }
-        buffer.spend(table_bytes)?;
-        Ok(Self { buffer, at, vtable, vtable_bytes, table_bytes })
+        // What the vtable says of the table's own length is of no use: Go's builder shares a vtable between tables of
+        // different lengths. Each field is checked against the buffer.
+        buffer.spend(vtable_bytes.max(16))?;
+        Ok(Self { buffer, at, vtable, vtable_bytes })
     }
 
     /// Where the field `id` stands, if it is there.
     #[inline]
-    fn place(&self, id: usize, bytes: usize) -> Result<Option<usize>, Malformed> {
+    fn place(&self, id: usize) -> Result<Option<usize>, Malformed> {
         let entry = 4 + 2 * id;
         if entry + 2 > self.vtable_bytes {
             return Ok(None);
         }
         match usize::from(u16::from_le_bytes(self.buffer.array(self.vtable + entry, "vtable")?)) {
             0 => Ok(None),
-            within if within >= 4 && within + bytes <= self.table_bytes => Ok(Some(self.at + within)),
+            within if within >= 4 => Ok(Some(self.at + within)),
             _ => Err(Malformed("field")),
         }
     }
 
     #[inline]
     fn scalar<const N: usize>(&self, id: usize) -> Result<[u8; N], Malformed> {
-        match self.place(id, N)? {
+        match self.place(id)? {
             Some(at) => self.buffer.array(at, "field"),
             None => Ok([0; N]),
         }
@@ -214,7 +211,7 @@ impl<'b> Table<'b> {
     }
 
     fn target(&self, id: usize) -> Result<Option<usize>, Malformed> {
-        self.place(id, 4)?.map(|at| self.buffer.forward(at, "offset")).transpose()
+        self.place(id)?.map(|at| self.buffer.forward(at, "offset")).transpose()
     }
 
     /// A table below this one.

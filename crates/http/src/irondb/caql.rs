@@ -1,0 +1,189 @@
+//! `/extension/lua/public/caql_v1`: CAQL, and PromQL as gosnowth asks for it.
+//!
+//! Format: JSON or parameters: `q`, `start_time` and `end_time` (seconds), `period` (seconds), `format` (`DF4`; `PQ` and `PQR` are an
+//! instant and a range of PromQL, whose query begins with `#lang="promql"`), `account_id`.
+//! Failure: 400 with `user_error`, as the clients read it.
+
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use ogive_irondb::caql::{self, Source};
+use ogive_irondb::df4;
+use ogive_irondb::fetch::COUNT_MAX;
+use ogive_irondb::frame::{Grid, Output};
+use ogive_irondb::tag_query;
+use ogive_model::{Tenant, TimeRange};
+use serde_json::{Value as Json, json};
+
+use super::paths::Asked;
+use super::{answer, fetch, find};
+use crate::App;
+use crate::ask::{Cancel, ask};
+use crate::error::{ApiError, json as json_answer};
+use crate::params::Params;
+use crate::prometheus;
+
+/// An hour in minutes, where nobody says what.
+const SPAN_S: i64 = 3_600;
+const PERIOD_S: i64 = 60;
+
+/// What the extension takes.
+struct Query {
+    text: String,
+    start_s: i64,
+    end_s: i64,
+    period_s: i64,
+    format: String,
+    account: i64,
+}
+
+impl Query {
+    fn new(member: impl Fn(&str) -> Option<String>, now_s: i64) -> Result<Self, ApiError> {
+        let number = |name: &str| -> Result<Option<i64>, ApiError> {
+            let Some(text) = member(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+            let number = text.parse::<f64>().ok().filter(|number| number.abs() < 9e12);
+            number
+                .map(|number| Some(number as i64))
+                .ok_or_else(|| ApiError::bad_data(format!("{name} {text:?} is not a number")))
+        };
+        let end_s = number("end_time")?.filter(|end| *end != 0).unwrap_or(now_s);
+        Ok(Self {
+            text: member("q").or_else(|| member("query")).unwrap_or_default(),
+            start_s: number("start_time")?.filter(|start| *start != 0).unwrap_or(end_s - SPAN_S),
+            end_s,
+            period_s: number("period")?.filter(|period| *period != 0).unwrap_or(PERIOD_S),
+            format: member("format").unwrap_or_default(),
+            account: number("account_id")?.unwrap_or(0),
+        })
+    }
+
+    /// The slots: whole ones, from the period's multiple at or before the start.
+    fn grid(&self) -> Result<Grid, ApiError> {
+        if self.period_s <= 0 || self.end_s <= self.start_s {
+            return Err(ApiError::bad_data("the period is not above 0, or the end is not behind the start"));
+        }
+        let start_s = self.start_s.div_euclid(self.period_s) * self.period_s;
+        let count = (self.end_s - start_s + self.period_s - 1) / self.period_s;
+        match usize::try_from(count) {
+            Ok(count @ 1..=COUNT_MAX) => {
+                Ok(Grid { start_ms: start_s * 1_000, period_ms: self.period_s * 1_000, count })
+            }
+            _ => Err(ApiError::bad_data(format!(
+                "{count} periods, more than {COUNT_MAX}; ask for longer ones or less time"
+            ))),
+        }
+    }
+}
+
+pub(super) async fn run(State(app): State<App>, request: Request) -> Response {
+    let mut text = String::new();
+    match answered(&app, request, &mut text).await {
+        Ok(response) => response,
+        Err(error) if error.status.is_server_error() || error.status == StatusCode::TOO_MANY_REQUESTS => {
+            answer::refusal(&error)
+        }
+        Err(error) => {
+            let body = json!({
+                "locals": [], "method": "caql_v1", "trace": [], "user_error": {"message": error.message},
+                "status": "400", "arguments": {"q": text}, "success": false,
+            });
+            json_answer(error.status, body.to_string())
+        }
+    }
+}
+
+async fn answered(app: &App, request: Request, text: &mut String) -> Result<Response, ApiError> {
+    let asked = Asked::new(&request)?;
+    let now_s = app.clock.wall().div_euclid(1_000_000_000);
+    let query = if request.method() == Method::POST {
+        let held = crate::body::form(app, request, 2 * caql::BYTES_MAX).await?;
+        let document: Json = serde_json::from_slice(&held.bytes)
+            .map_err(|error| ApiError::bad_data(format!("the body is no JSON object: {error}")))?;
+        let member = |name: &str| match document.get(name)? {
+            Json::String(text) => Some(text.clone()),
+            Json::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        Query::new(member, now_s)?
+    } else {
+        Query::new(|name| asked.params.get(name).map(str::to_owned), now_s)?
+    };
+    text.clone_from(&query.text);
+    if let Some(expression) = query.text.trim_start().strip_prefix("#lang=\"promql\"") {
+        return promql(app, &asked, &query, expression.trim()).await;
+    }
+    let grid = query.grid()?;
+    let outputs = ask(app, asked.timeout_ms, move |app, cancel| {
+        let pipeline = caql::parse(&query.text).map_err(ApiError::bad_data)?;
+        let source = Streams { app, cancel, tenant: &asked.tenant, account: query.account };
+        caql::evaluate(&pipeline, grid, &source).map_err(ApiError::bad_data)
+    })
+    .await?;
+    Ok(json_answer(StatusCode::OK, df4::json(grid, &outputs).to_string()))
+}
+
+/// An expression of PromQL, answered as the Prometheus API answers it.
+async fn promql(app: &App, asked: &Asked, query: &Query, expression: &str) -> Result<Response, ApiError> {
+    let is_range = query.format == "PQR";
+    let mut params = Params::parse(form(query, expression, is_range).as_bytes());
+    params.tenant = asked.tenant.clone();
+    if is_range {
+        return prometheus::query_range(State(app.clone()), params).await;
+    }
+    prometheus::query(State(app.clone()), params).await
+}
+
+/// The parameters of the Prometheus API.
+fn form(query: &Query, expression: &str, is_range: bool) -> String {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.append_pair("query", expression);
+    if is_range {
+        form.append_pair("start", &query.start_s.to_string()).append_pair("end", &query.end_s.to_string());
+        form.append_pair("step", &query.period_s.to_string());
+    } else {
+        form.append_pair("time", &query.end_s.to_string());
+    }
+    form.finish()
+}
+
+/// What is stored, for a query.
+struct Streams<'s> {
+    app: &'s App,
+    cancel: &'s Cancel,
+    tenant: &'s Tenant,
+    account: i64,
+}
+
+impl Source for Streams<'_> {
+    fn find(&self, wanted: &caql::Wanted<'_>) -> Result<Vec<Output>, String> {
+        let query = tag_query::parse(wanted.query).map_err(|wrong| wrong.to_string())?;
+        let range = TimeRange { start_ms: wanted.grid.start_ms.saturating_sub(1), end_ms: wanted.grid.end_ms() };
+        let asked = find::Wanted { account: self.account, query, range };
+        let scope = (self.app, self.cancel);
+        let found = find::find(scope, self.tenant, &asked).map_err(|error| error.message)?;
+        let fitting = found.iter().filter(|found| found.kinds.contains(&wanted.kind)).take(wanted.limit);
+        let column = |found: &find::Found| {
+            let identity = &found.identity;
+            let stream = (identity, wanted.kind);
+            let column = fetch::column(scope, self.tenant, stream, wanted.grid, (wanted.transform, &[]));
+            let column = column.map_err(|error| error.message)?;
+            Ok(Output { label: identity.canonical(), tags: fetch::tags(identity), column })
+        };
+        fitting.map(column).collect()
+    }
+}
+
+/// Which extensions there are.
+pub(super) async fn list() -> Response {
+    let param = |kind: &str, description: &str| json!({"type": kind, "description": description, "optional": true});
+    answer::of(Ok(json!({"public/caql_v1": {
+        "method": "POST", "PARSE_JSON_PAYLOAD": true,
+        "description": "Evaluates CAQL, and PromQL behind #lang=\"promql\".",
+        "documentation": "docs/irondb.md lists the functions.",
+        "params": {
+            "q": param("string", "The query."), "start_time": param("number", "Seconds since 1970."),
+            "end_time": param("number", "Seconds since 1970."), "period": param("number", "Seconds."),
+            "format": param("string", "DF4, PQ or PQR."), "account_id": param("string", "The account."),
+        },
+    }})))
+}

@@ -1,0 +1,101 @@
+//! `POST /fetch`: streams transformed and reduced, as DF4.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use ogive_irondb::df4;
+use ogive_irondb::fetch::{self, Request as Wanted, Stream};
+use ogive_irondb::frame::{Column, Data, Grid, Output, reduce, transform};
+use ogive_irondb::identity::Identity;
+use ogive_model::Tenant;
+
+use super::answer;
+use super::paths::{self, Asked};
+use super::reads::BEFORE_MS;
+use super::streams;
+use crate::App;
+use crate::ask::{Cancel, ask};
+use crate::error::{ApiError, json as json_answer};
+
+/// 1 MiB: the longest names of all streams that a request may have take four times less.
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+pub(super) async fn post(State(app): State<App>, request: Request) -> Response {
+    match answered(&app, request).await {
+        Ok(response) => response,
+        Err(error) => answer::refusal(&error),
+    }
+}
+
+fn is(headers: &HeaderMap, name: header::HeaderName, kind: &str) -> bool {
+    headers.get(name).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains(kind))
+}
+
+async fn answered(app: &App, request: Request) -> Result<Response, ApiError> {
+    let asked = Asked::new(&request)?;
+    let is_flat = is(request.headers(), header::CONTENT_TYPE, fetch::CONTENT_TYPE);
+    let wants_flat = is(request.headers(), header::ACCEPT, df4::CONTENT_TYPE);
+    let held = crate::body::form(app, request, BODY_BYTES_MAX).await?;
+    let wanted = if is_flat { Wanted::of_flatbuffer(&held.bytes) } else { Wanted::of_json(&held.bytes) };
+    let wanted = wanted.map_err(ApiError::bad_data)?;
+    let grid = wanted.grid;
+    let timeout_ms = asked.timeout_ms;
+    let outputs = ask(app, timeout_ms, move |app, cancel| evaluated((app, cancel), &asked.tenant, wanted)).await?;
+    if wants_flat {
+        let body = df4::flatbuffer(grid, &outputs);
+        return Ok((StatusCode::OK, [(header::CONTENT_TYPE, df4::CONTENT_TYPE)], body).into_response());
+    }
+    Ok(json_answer(StatusCode::OK, df4::json(grid, &outputs).to_string()))
+}
+
+fn evaluated(scope: (&App, &Cancel), tenant: &Tenant, wanted: Wanted) -> Result<Vec<Output>, ApiError> {
+    let mut outputs = Vec::new();
+    for stream in &wanted.streams {
+        outputs.push(one(scope, tenant, stream, wanted.grid)?);
+    }
+    for reduction in &wanted.reductions {
+        let all = reduce(outputs, wanted.grid, &reduction.method, &reduction.params, &reduction.label);
+        outputs = all.map_err(ApiError::bad_data)?;
+    }
+    Ok(outputs)
+}
+
+/// The column of a stream that a request names.
+fn one(scope: (&App, &Cancel), tenant: &Tenant, stream: &Stream, grid: Grid) -> Result<Output, ApiError> {
+    let uuid = paths::check(&stream.uuid)?;
+    let identity = Identity::parse(&uuid, &stream.name)
+        .map_err(|fault| ApiError::bad_data(format!("the metric's name {:?}: {fault}", stream.name)))?;
+    let column = column(scope, tenant, (&identity, &stream.kind), grid, (&stream.transform, &stream.params))?;
+    let label = if stream.label.is_empty() { identity.canonical() } else { stream.label.clone() };
+    Ok(Output { label, tags: tags(&identity), column })
+}
+
+/// The tags of a column that is one stream.
+pub(super) fn tags(identity: &Identity) -> Vec<(String, String)> {
+    let own = [("__check_uuid", &identity.check), ("__name", &identity.base)];
+    own.map(|(category, value)| (category.to_owned(), value.clone())).into_iter().chain(identity.tags.clone()).collect()
+}
+
+/// A stream in slots. Without a kind it is of the one that there is.
+pub(super) fn column(
+    (app, cancel): (&App, &Cancel),
+    tenant: &Tenant,
+    (identity, kind): (&Identity, &str),
+    grid: Grid,
+    (name, params): (&str, &[String]),
+) -> Result<Column, ApiError> {
+    let range = (grid.start_ms.saturating_sub(BEFORE_MS), grid.end_ms());
+    let stream = streams::read((app, cancel), tenant, identity, range)?;
+    let numbers = stream.numbers();
+    let data = match kind {
+        "text" => Data::Texts(&stream.texts),
+        "histogram" | "histogram_cumulative" => Data::Histograms(&stream.histograms),
+        "" if numbers.is_empty() && !stream.histograms.is_empty() => Data::Histograms(&stream.histograms),
+        "" if numbers.is_empty() && !stream.texts.is_empty() => Data::Texts(&stream.texts),
+        _ => Data::Numbers(&numbers),
+    };
+    let column = transform(data, grid, name, params).map_err(ApiError::bad_data)?;
+    // Once here, and once in the answer.
+    cancel.hold(2 * column.memory_bytes())?;
+    Ok(column)
+}

@@ -1,0 +1,143 @@
+use super::*;
+use crate::frame::{Column, Data, transform};
+use crate::mutations::mutations;
+use crate::rollup::Point;
+
+const GRID: Grid = Grid { start_ms: 600_000, period_ms: 60_000, count: 3 };
+
+/// Streams `a` and `b` with the number of each minute, `b` ten times it, and a histogram of the minute's number of ones.
+struct Minutes;
+
+impl Source for Minutes {
+    fn find(&self, wanted: &Wanted<'_>) -> Result<Vec<Output>, String> {
+        let mut out = Vec::new();
+        for (name, factor) in [("a", 1.0), ("b", 10.0)] {
+            let identity = crate::identity::Identity::parse("8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e", name).unwrap();
+            let query = crate::tag_query::parse(wanted.query).map_err(|wrong| wrong.to_string())?;
+            let candidate = crate::tag_query::Candidate {
+                identity: &identity,
+                kinds: &["numeric"],
+                check_tags: &[],
+                activity: None,
+            };
+            if !query.finds(&candidate) || out.len() == wanted.limit {
+                continue;
+            }
+            let column = if wanted.kind == "histogram" {
+                let one = |minute: i64| {
+                    let mut histogram = ogive_hist::Histogram::log_linear();
+                    histogram.record_n(1.0, minute as u64);
+                    (minute * 60_000, histogram)
+                };
+                transform(Data::Histograms(&(1..20).map(one).collect::<Vec<_>>()), wanted.grid, "none", &[])?
+            } else {
+                let points: Vec<_> =
+                    (0..20).map(|minute| Point::new(minute * 60_000, minute as f64 * factor)).collect();
+                transform(Data::Numbers(&points), wanted.grid, wanted.transform, &[])?
+            };
+            out.push(Output { label: name.into(), tags: vec![("name".into(), name.into())], column });
+        }
+        Ok(out)
+    }
+}
+
+fn values(query: &str) -> Result<Vec<Vec<f64>>, String> {
+    let number = |output: Output| match output.column {
+        Column::Numbers(numbers) => numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect(),
+        other => panic!("{other:?}"),
+    };
+    Ok(evaluate(&parse(query)?, GRID, &Minutes)?.into_iter().map(number).collect())
+}
+
+#[test]
+fn pipelines_give_their_numbers() {
+    for (query, expected) in [
+        ("find('a')", vec![[10.0, 11.0, 12.0]]),
+        ("find(\"*\", limit=1)", vec![[10.0, 11.0, 12.0]]),
+        ("find('*') | stats:sum()", vec![[110.0, 121.0, 132.0]]),
+        ("find('*') | aggregate:mean() | each:div(5.5)", vec![[10.0, 11.0, 12.0]]),
+        ("find('*') | top(1)", vec![[100.0, 110.0, 120.0]]),
+        ("find('*') | bottom(1)", vec![[10.0, 11.0, 12.0]]),
+        ("find('a') | rolling:mean(3M)", vec![[9.0, 10.0, 11.0]]),
+        ("find('a') | window:max(2M)", vec![[10.0, 11.0, 12.0]]),
+        ("find('a') | window:first(2M)", vec![[10.0, 10.0, 12.0]]),
+        ("find('a') | rolling:sum(5M) | rolling:min(2M)", vec![[35.0, 40.0, 45.0]]),
+        ("find('b') | rate() | each:mul(60)", vec![[10.0, 10.0, 10.0]]),
+        ("find('b') | diff()", vec![[10.0, 10.0, 10.0]]),
+        ("find:counter('b') | each:mul(6)", vec![[1.0, 1.0, 1.0]]),
+        ("find('a') | {each:add(1); each:neg()}", vec![[11.0, 12.0, 13.0], [-10.0, -11.0, -12.0]]),
+        ("{find('b'); find('a')} | op:div()", vec![[10.0, 10.0, 10.0]]),
+        ("#period=60\nfind('a') # numbers\n | each:sub(10) | each:pow(2)", vec![[0.0, 1.0, 4.0]]),
+        ("find:histogram('a') | histogram:count()", vec![[10.0, 11.0, 12.0]]),
+        ("find:histogram('a') | histogram:rolling(2M) | histogram:count()", vec![[19.0, 21.0, 23.0]]),
+        ("find:histogram('*') | aggregate:merge() | histogram:count()", vec![[20.0, 22.0, 24.0]]),
+        ("find:histogram('a') | histogram:inverse_percentile(1.05,5)", vec![[50.0, 50.0, 50.0], [100.0, 100.0, 100.0]]),
+        ("find('a') | histogram:create() | window:merge(2M) | histogram:count()", vec![[1.0, 2.0, 1.0]]),
+        ("metric('8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e','b') | group_by:max('name')", vec![[100.0, 110.0, 120.0]]),
+        ("find('nothing') | stats:mean()", vec![]),
+    ] {
+        let expected: Vec<Vec<f64>> = expected.into_iter().map(|row| row.to_vec()).collect();
+        assert_eq!(values(query), Ok(expected), "{query}");
+    }
+    let tens = values("find:histogram('a') | histogram:percentile(50, 99)").unwrap();
+    assert!(tens.len() == 2 && tens.iter().flatten().all(|value| (1.0..1.11).contains(value)), "{tens:?}");
+}
+
+/// What rolls is the same whatever the answer begins with.
+#[test]
+fn an_answer_does_not_depend_on_where_it_begins() {
+    for query in ["find('a') | rolling:mean(5M)", "find('b') | window:sum(4M)", "find('b') | rate()"] {
+        let pipeline = parse(query).unwrap();
+        let column = |grid: Grid| evaluate(&pipeline, grid, &Minutes).unwrap().remove(0).column;
+        let Column::Numbers(whole) = column(Grid { start_ms: 360_000, count: 8, ..GRID }) else { panic!("numbers") };
+        assert_eq!(column(GRID), Column::Numbers(whole[4..7].to_vec()), "{query}");
+    }
+}
+
+#[test]
+fn what_is_no_query_says_why() {
+    for query in [
+        "",
+        "find(",
+        "find('a'",
+        "find('a) | x",
+        "find('a') |",
+        "find('a') find('b')",
+        "find()",
+        "find('a') | find('b')",
+        "find('a') | what()",
+        "find('a') | rolling:mean()",
+        "find('a') | rolling:mean(90s)",
+        "find('a') | rolling:mean(52w)",
+        "find('a') | rolling:what(5M)",
+        "find('a') | each:add()",
+        "find('a') | each:add(NaN)",
+        "find('a') | histogram:percentile(101)",
+        "find:histogram('a') | each:add(1)",
+        "find:what('a')",
+        "find('a', 'and(')",
+        "{find('a'); find('b')",
+    ] {
+        assert!(values(query).is_err(), "{query:?}");
+    }
+    let nested = |levels: usize| format!("{}find('a'){}", "{".repeat(levels), "}".repeat(levels));
+    assert!(values(&nested(DEPTH_MAX)).is_ok() && values(&nested(DEPTH_MAX + 1)).is_err());
+    let long = |stages: usize| format!("find('a'){}", " | each:abs()".repeat(stages - 1));
+    assert!(values(&long(STAGES_MAX)).is_ok() && values(&long(STAGES_MAX + 1)).is_err());
+    assert!(values(&" ".repeat(BYTES_MAX + 1)).is_err());
+}
+
+#[test]
+fn changed_queries_never_panic() {
+    let good = br#"{find:histogram('a*', "and(x:y)", limit=5) | window:merge(5M) | histogram:percentile(50,99.9); find('b')} | op:div() # end"#;
+    assert!(parse(std::str::from_utf8(good).unwrap()).is_ok());
+    mutations(good, 5_000, 3, b"(){};|:,'\"#=-e9M\\", |bytes| {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            let _ = values_of_any_kind(text);
+        }
+    });
+}
+
+fn values_of_any_kind(query: &str) -> Result<Vec<Output>, String> {
+    evaluate(&parse(query)?, GRID, &Minutes)
+}

@@ -1,0 +1,22 @@
+//! Any body of IRONdb's ways to write, its encoding chosen by the first byte: read whole or refused.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ogive_irondb::body::{Encoding, read};
+use ogive_irondb::legacy::Form;
+use ogive_model::{SourceId, Tenant};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((kind, body)) = bytes.split_first() else { return };
+    let all = [
+        Encoding::Lines,
+        Encoding::MetricList,
+        Encoding::Rollups,
+        Encoding::Json(Form::Text),
+        Encoding::Json(Form::Numeric),
+        Encoding::Json(Form::Histogram),
+    ];
+    if let Ok(taken) = read(all[usize::from(*kind) % all.len()], body, &Tenant::default(), (SourceId(1), 1)) {
+        assert!(taken.batch.samples.iter().all(Result::is_ok));
+    }
+});
