@@ -496,14 +496,14 @@ describe("data as senders have them", () => {
   });
 
   test("columns are as wide as cells, gaps are gaps, and each cell counts once", async () => {
-    const { page, errors } = await open(browser, `${server.url}/?query=wide_seconds&${range(1200)}`);
+    const { page, errors } = await open(browser, `${server.url}/?query=wide_seconds&q=&${range(1200)}`);
     const now = await viewWhen(page, (one) => one.columns > 0);
     // The last cell ends 7 ms behind the range.
     expect([now.step, now.columns]).toEqual([15, 59]);
     expect(await fact(page, "total")).toContain("2,655");
     expect(await fact(page, "total")).toContain("2.21/s");
     const [places, colours] = [new Places(now), mapOf("ember", "dark")];
-    // No line of a quantile runs through these.
+    // Without quantiles, whose bands would tint these.
     const filled = async (slot: number): Promise<boolean> => levelOf(colours, (await pixels(page, [places.cell(slot, 0.0085, 0.0086, 0.5, 0.5)]))[0]!) > 0;
     const shown = (minutes: number[]): Promise<boolean[]> => Promise.all(minutes.map((minute) => filled(Math.ceil((T + minute * 60) / 15) + 1)));
     await expect.poll(() => shown([1, 5, 9, 17])).toEqual([true, true, true, true]);
