@@ -6,7 +6,9 @@
 //! at a client's segment that (1) starts where a message may start, (2) acknowledges all that the server has sent, and (3) follows bytes
 //! that the server sent since the hole: whoever does not pipeline has then had every answer, and the answer to this request begins
 //! exactly at the acknowledged byte. Whether the client pipelines after all shows as an answer too many; so what follows is held
-//! back until a further request finds nothing open, or the connection closes with nothing open.
+//! back until a further request finds nothing open, or the connection closes with nothing open. A client that keeps `n` requests in
+//! flight, and sends one for each answer, shows no answer too many: with `k` of them unseen, `n - k` seem to be open. So as many have
+//! to be open at once as there were before the loss. (Of a connection seen from its middle, that number is not known.)
 
 use crate::decoder::{Context, Decoder, Pairing, Side, Step};
 use crate::exchange::{Exchange, Exchanges, Fate, Key, Reason, Sink, Unanswered};
@@ -94,6 +96,15 @@ impl Direction {
     }
 }
 
+/// How many exchanges were open at once.
+#[derive(Debug, Clone, Copy, Default)]
+struct Depth {
+    certain: u16,
+    uncertain: u16,
+}
+
+const _: () = assert!(crate::exchange::MAX_OPEN <= u16::MAX as usize);
+
 /// One connection and its decoder.
 pub struct Connection {
     decoder: Box<dyn Decoder>,
@@ -102,6 +113,8 @@ pub struct Connection {
     is_opaque: bool,
     /// Exchanges are held back: see the module's page.
     is_uncertain: bool,
+    /// Most exchanges that were open at once, and of those since the place was found again.
+    depth: Depth,
     /// Bytes of the server that had passed when the place was lost; `None` for a connection seen from its middle.
     server_at_loss: Option<u64>,
     counts: Rare<Counts>,
@@ -126,6 +139,7 @@ impl Connection {
             sides: [Direction::default(), Direction::default()],
             is_opaque: false,
             is_uncertain: false,
+            depth: Depth::default(),
             server_at_loss: None,
             counts: Rare::default(),
         }
@@ -214,6 +228,7 @@ impl Connection {
             }
         } else {
             self.pump(side, bytes);
+            self.measure_depth(side);
         }
         self.report(sink);
     }
@@ -433,12 +448,24 @@ impl Connection {
         self.sides[Side::Server.index()].verify = true;
         self.exchanges.expect_partial(!self.decoder.begins_whole());
         self.is_uncertain = true;
+        self.depth.uncertain = 0;
     }
 
-    /// A client that speaks again, having had all that the server sent, with nothing open, does not pipeline: what is held is certain.
+    /// A client that speaks again, having had all that the server sent, with nothing open, does not pipeline, or has as many open at once
+    /// as ever: what is held is certain.
     fn confirm(&mut self, acked: Option<u64>) {
-        if self.is_uncertain && acked == Some(self.sides[1].received) && self.is_settled() {
+        let is_deep = self.depth.uncertain >= self.depth.certain;
+        if self.is_uncertain && is_deep && acked == Some(self.sides[1].received) && self.is_settled() {
             self.is_uncertain = false;
+        }
+    }
+
+    /// Counts what is open after a client's segment.
+    fn measure_depth(&mut self, side: Side) {
+        if side == Side::Client {
+            let open = u16::try_from(self.exchanges.len()).expect("no more than may be open");
+            let depth = if self.is_uncertain { &mut self.depth.uncertain } else { &mut self.depth.certain };
+            *depth = open.max(*depth);
         }
     }
 

@@ -99,3 +99,28 @@ fn a_body_of_unknown_length_ends_with_the_connection() {
     assert_eq!(kept.answered[0].response.bytes, 25);
     assert_eq!(kept.answered[0].response.last, Some(3));
 }
+
+/// h2load kept four requests in flight and sent one for each answer. After drops, each answer was paired with a request three later:
+/// whenever one was sent, nothing seemed to be open, which was taken for a client that does not pipeline.
+#[test]
+fn a_client_that_sends_a_request_for_each_answer_is_not_shifted_by_a_hole() {
+    let request = |number: u32| format!("GET /{number} HTTP/1.1\r\n\r\n").into_bytes();
+    let answer = |number: u32| format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{number:02}").into_bytes();
+    let mut http = connection("http1");
+    let mut answered = Vec::new();
+    let mut send = |http: &mut ogive_wire::Connection, side, bytes: &[u8]| {
+        answered.extend(feed(http, &[(side, bytes)]).answered.iter().map(|exchange| exchange.op.clone()));
+    };
+    send(&mut http, Client, &[request(10), request(11), request(12)].concat());
+    for number in 10..14 {
+        send(&mut http, Server, &answer(number));
+        send(&mut http, Client, &request(number + 3));
+    }
+    send(&mut http, Server, &answer(14));
+    http.hole(Client, request(17).len() as u64, &mut Kept::default());
+    for number in 15..90 {
+        send(&mut http, Server, &answer(number));
+        send(&mut http, Client, &request(number + 3));
+    }
+    assert_eq!(answered, ["GET /10", "GET /11", "GET /12", "GET /13", "GET /14"]);
+}
