@@ -139,13 +139,21 @@ pub(crate) fn read_ring(
     ring.counts()
 }
 
-/// The observer over a ring of the usual shape.
+/// The observer over a ring of the usual shape. `quiet` is called with the frames so far whenever the ring was empty for a while.
 #[allow(dead_code, reason = "the bench has its own")]
-pub(crate) fn observe(port: u16, ready: impl FnOnce(), is_over: impl Fn() -> bool) -> (Seen, Counts, u64) {
+pub(crate) fn observe(
+    port: u16,
+    ready: impl FnOnce(),
+    is_over: impl Fn() -> bool,
+    mut quiet: impl FnMut(u64),
+) -> (Seen, Counts, u64) {
     let (mut observer, mut seen) = (Observer::new(Options::default()), Seen::default());
     let counts = read_ring(port, Shape::default(), ready, is_over, |event| match event {
         Event::Frame(frame) => observer.frame(&frame, &mut seen),
-        Event::Tick(at) => observer.tick(at, &mut seen),
+        Event::Tick(at) => {
+            observer.tick(at, &mut seen);
+            quiet(observer.totals().frames);
+        }
     });
     observer.finish(&mut seen);
     (seen, counts, observer.totals().frames)
