@@ -175,6 +175,22 @@ export interface GroupPanel {
   list: WireColumn[];
 }
 
+/** Which label values are more frequent in a box of time and value than elsewhere. */
+export interface Explained {
+  inside: number;
+  outside: number;
+  series: number;
+  compared: number;
+  /** Whether all values were compared. */
+  complete: boolean;
+  rows: { labels: Labels; series: number; inside: number; outside: number; share_inside: number; share_outside: number; difference: [number, number] }[];
+}
+
+export function fetchExplanation(query: string, view: { start: number; end: number }, area: { start: number; end: number; lo: number; hi: number }, signal?: AbortSignal): Promise<Answer<Explained>> {
+  const params = { query, start: String(view.start), end: String(view.end), from: String(area.start), to: String(area.end), lo: String(area.lo), hi: String(area.hi) };
+  return answer("v1/explain", params, signal);
+}
+
 /** A part of the sorted list of groups. */
 export interface GroupPart {
   start: number;

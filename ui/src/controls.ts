@@ -36,6 +36,8 @@ export class Controls {
     private readonly parent: HTMLElement,
     legend: HTMLElement,
     private readonly change: (part: Partial<State>) => void,
+    /** Whether the next drag marks a box, and a switch of it. */
+    private readonly marking: { is(): boolean; set(on: boolean): void },
   ) {
     legend.append(this.from, this.ramp, this.to, this.middle);
   }
@@ -59,6 +61,7 @@ export class Controls {
       group("Colour", scalings),
       group("", amounts),
       group("", palettes),
+      group("", [segment("explain", "explain a box", this.marking.is(), () => this.marking.set(!this.marking.is()), "", "Drag a box over time and value: which labels are more frequent in it? Alt and a drag does the same")]),
     );
     if (focused !== undefined) this.parent.querySelector<HTMLElement>(`[data-control="${focused}"]`)?.focus();
   }

@@ -10,6 +10,8 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["Ctrl+Enter", "in the editor: run"],
   ["← → ↑ ↓", "on the heat map: move the cursor; Shift: ten columns"],
   ["Enter", "on the heat map: the slow traces of the column"],
+  ["Alt and a drag", "on the heat map: a box of time and value; what is different about it?"],
+  ["Shift and a drag", "on the heat map: the lines of that time"],
   ["T", "on the heat map: the threshold"],
   ["L", "on the heat map: the lines of the column"],
   ["Space", "live or paused"],

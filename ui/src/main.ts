@@ -23,6 +23,7 @@ import { EventMarks, type Plot } from "./events.ts";
 import { Marks } from "./marks.ts";
 import { Multiples } from "./multiples.ts";
 import { EditorBox } from "./editorbox.ts";
+import { ExplainPanel } from "./explainpanel.ts";
 import { showKeys } from "./keyhelp.ts";
 import { nearest } from "./near.ts";
 import { drawNotices } from "./notices.ts";
@@ -31,7 +32,7 @@ import { Pointer } from "./pointer.ts";
 import { QueryBox } from "./querybox.ts";
 import { RangeBox } from "./rangebox.ts";
 import { parseSelector } from "./selector.ts";
-import { formatState, isLive, parseState, sameData, VIEWS, type Range, type State } from "./state.ts";
+import { formatState, isLive, parseState, sameData, VIEWS, type Area, type Range, type State } from "./state.ts";
 import { StatusBar } from "./statusbar.ts";
 import { drawJson, drawTable, hasText, isInstantOnly } from "./texts.ts";
 import { applyTheme, currentTheme, onSystemTheme, toggleTheme } from "./theme.ts";
@@ -90,6 +91,9 @@ class Page {
   private readonly picker: Picker;
   private readonly box: QueryBox;
   private readonly editor: EditorBox;
+  private readonly explanation: ExplainPanel;
+  /** The next drag marks a box. */
+  private marking = false;
   private readonly ranges: RangeBox;
   private readonly controls: Controls;
   private readonly status: StatusBar;
@@ -102,10 +106,13 @@ class Page {
     this.map = new Heatmap(byId<HTMLCanvasElement>("cells"), this.table, this.options());
     this.pointer = new Pointer(this.map, byId<HTMLCanvasElement>("overlay"), byId("tip"), byId("voice"), {
       zoom: (start, end) => this.zoom({ start, end }),
+      explain: (area) => this.explain(area),
+      area: () => this.state.area,
+      marking: () => this.marking,
       lines: (start, end) => location.assign(`logs.html${formatLogState({ search: "", match: "", range: { start, end } })}`),
       pick: (slot, value) => this.openTraces(slot, value),
       picked: () => this.state.slow,
-      escape: () => this.closeTraces(),
+      escape: () => this.closeTraces() || this.closeExplanation(),
       threshold: (value) => this.setThreshold(value),
       unit: () => this.unit,
       quantiles: () => this.state.quantiles,
@@ -118,7 +125,14 @@ class Page {
     this.box = new QueryBox((query) => this.change({ query }, true), () => this.picker.names());
     this.editor = new EditorBox((query) => this.change({ query }, true));
     this.ranges = new RangeBox((range) => this.zoom(range), () => this.span(), () => this.repaint());
-    this.controls = new Controls(byId("controls"), byId("legend"), (part) => this.change(part));
+    this.controls = new Controls(byId("controls"), byId("legend"), (part) => this.change(part), {
+      is: () => this.marking,
+      set: (on) => {
+        this.marking = on;
+        this.controls.show(this.state, this.groups);
+      },
+    });
+    this.explanation = new ExplainPanel(byId("explain"), { filter: (query) => this.change({ query, area: null }), close: () => this.change({ area: null }) });
     this.status = new StatusBar(byId("status"));
     this.marks = new Marks(this.map.marks, () => this.map.draw());
     this.events = new EventMarks(byId("events"), () => this.plot());
@@ -206,7 +220,7 @@ class Page {
   private change(part: Partial<State>, force = false): void {
     const before = this.state;
     // A group belongs to its expression.
-    const group = part.query !== undefined && part.query !== before.query ? { group: null } : {};
+    const group = part.query !== undefined && part.query !== before.query ? { group: null, area: null } : {};
     if ("group" in group) this.groups = null;
     this.state = { ...before, ...group, ...part };
     const address = location.pathname + formatState(this.state);
@@ -266,6 +280,20 @@ class Page {
     this.stopped = null;
     this.change({ slow: null, trace: null, range });
     byId("overlay").focus();
+    return true;
+  }
+
+  /** The picture is held, so that the box stays on what was marked and a link shows the same. */
+  private explain(area: Area): void {
+    this.marking = false;
+    const { start, end } = this.span();
+    if (isLive(this.state.range)) this.rangesBefore.push(this.state.range);
+    this.change({ area, range: isLive(this.state.range) ? { start, end } : this.state.range });
+  }
+
+  private closeExplanation(): boolean {
+    if (this.state.area === null) return false;
+    this.change({ area: null });
     return true;
   }
 
@@ -485,6 +513,7 @@ class Page {
     (byId("live").querySelector("span") as HTMLElement).textContent = isLive(state.range) ? "Live" : "Paused";
     byId<HTMLButtonElement>("back").disabled = this.rangesBefore.length === 0;
     this.traces.show(state.query, state.slow, state.trace, this.hint);
+    void this.explanation.show(state.query, state.area, this.span(), this.unit);
     this.map.setOptions(this.options());
     this.multiples.setOptions(this.options());
     this.refresh();

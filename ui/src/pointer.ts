@@ -11,11 +11,17 @@ import { el } from "./dom.ts";
 import { formatBounds, formatClock, formatCount, formatDate, formatDuration, formatShare, formatValue } from "./format.ts";
 import { pill, type Heatmap } from "./heatmap.ts";
 import { confidenceOf, confidenceText, cssName, isFaint, markOf, quantileLabel } from "./quantilelines.ts";
-import type { QuantileName } from "./state.ts";
+import type { Area, QuantileName } from "./state.ts";
 import { ink } from "./theme.ts";
 
 export interface PointerHandlers {
   zoom(start: number, end: number): void;
+  /** What is different about the samples of a box. */
+  explain(area: Area): void;
+  /** The box that is explained. */
+  area(): Area | null;
+  /** Whether a drag without keys marks a box. */
+  marking(): boolean;
   /** The stored lines of this time. */
   lines(start: number, end: number): void;
   /** The slow traces of a column, the one nearest to the value first. */
@@ -46,7 +52,7 @@ const MARK_PIXELS = 9;
 
 export class Pointer {
   private cursor: Cursor | null = null;
-  private drag: { from: number; to: number } | null = null;
+  private drag: { from: number; to: number; top: number; bottom: number; box: boolean } | null = null;
   private onAxis = false;
   private readonly context: CanvasRenderingContext2D;
 
@@ -83,6 +89,7 @@ export class Pointer {
     this.context.clearRect(0, 0, layout.width, layout.height);
     if (this.cursor !== null && (this.cursor.slot < this.map.first || this.cursor.slot > this.map.last)) this.cursor = null;
     this.drawPicked();
+    this.drawArea();
     this.drawDrag();
     if (this.cursor === null || this.drag !== null || this.map.axis === null) this.box.hidden = true;
     else this.drawCursor(this.cursor);
@@ -99,7 +106,7 @@ export class Pointer {
     const inside = y >= top - MARK_PIXELS && y <= top + plotHeight;
     this.overlay.style.cursor = x < left && inside ? "ns-resize" : "crosshair";
     if (this.onAxis) return this.setThreshold(y);
-    if (this.drag !== null) this.drag.to = x;
+    if (this.drag !== null) [this.drag.to, this.drag.bottom] = [x, y];
     const slot = inside ? this.map.slotAt(x) : null;
     this.cursor = slot === null ? null : { slot, value: this.map.valueAt(y) };
     this.refresh();
@@ -114,7 +121,7 @@ export class Pointer {
     if (x < left) {
       this.onAxis = true;
       this.setThreshold(y);
-    } else if (this.map.slotAt(x) !== null) this.drag = { from: x, to: x };
+    } else if (this.map.slotAt(x) !== null) this.drag = { from: x, to: x, top: y, bottom: y, box: event.altKey || this.handlers.marking() };
   }
 
   private up(event: PointerEvent): void {
@@ -127,8 +134,21 @@ export class Pointer {
       return;
     }
     const ends = [this.map.timeAt(drag.from), this.map.timeAt(drag.to)].sort((a, b) => a - b) as [number, number];
-    if (event.shiftKey) this.handlers.lines(Math.floor(ends[0]), Math.ceil(ends[1]));
+    if (drag.box) this.mark(drag, ends);
+    else if (event.shiftKey) this.handlers.lines(Math.floor(ends[0]), Math.ceil(ends[1]));
     else this.handlers.zoom(Math.floor(ends[0]), Math.max(Math.floor(ends[0]) + 5, Math.ceil(ends[1])));
+  }
+
+  /** A box ends where columns do, so that what it counts is what is seen in it. */
+  private mark(drag: { top: number; bottom: number }, [from, to]: [number, number]): void {
+    const { map } = this;
+    const { top, plotHeight } = map.layout;
+    const inside = (y: number): number => map.valueAt(Math.min(top + plotHeight, Math.max(top, y)));
+    const [lo, hi] = [inside(drag.top), inside(drag.bottom)].sort((a, b) => a - b) as [number, number];
+    const start = Math.max(map.start, Math.floor(from / map.step) * map.step);
+    const end = Math.min(map.end, Math.max(start + map.step, Math.ceil(to / map.step) * map.step));
+    const short = (value: number): number => Number(value.toPrecision(4));
+    if (start < end) this.handlers.explain({ start, end, lo: short(lo), hi: short(hi) });
   }
 
   /** The slot at a pixel, or the nearest that has slow traces: columns are a few pixels wide, and live ones move. */
@@ -259,15 +279,33 @@ export class Pointer {
     this.context.strokeRect(from - 1, top - 1, to - from + 2, plotHeight + 2);
   }
 
+  /** Edges of the box that is explained. */
+  private drawArea(): void {
+    const area = this.handlers.area();
+    if (area === null || this.map.axis === null) return;
+    const { left, top, plotWidth, plotHeight } = this.map.layout;
+    const [from, to] = [Math.max(left, this.map.x(area.start)), Math.min(left + plotWidth, this.map.x(area.end))];
+    const [high, low] = [Math.max(top, this.map.yOf(area.hi)), Math.min(top + plotHeight, this.map.yOf(area.lo))];
+    if (to <= from || low <= high) return;
+    this.context.fillStyle = ink("select");
+    this.context.fillRect(from, high, to - from, low - high);
+    this.context.strokeStyle = ink("accent");
+    this.context.lineWidth = 1.5;
+    this.context.strokeRect(from, high, to - from, low - high);
+  }
+
   private drawDrag(): void {
     if (this.drag === null) return;
     const { left, top, plotWidth, plotHeight } = this.map.layout;
     const clamp = (x: number): number => Math.min(left + plotWidth, Math.max(left, x));
     const [from, to] = [clamp(this.drag.from), clamp(this.drag.to)].sort((a, b) => a - b) as [number, number];
+    const clampY = (y: number): number => Math.min(top + plotHeight, Math.max(top, y));
+    const ends = this.drag.box ? [clampY(this.drag.top), clampY(this.drag.bottom)] : [top - 0.5, top + plotHeight + 0.5];
+    const [high, low] = ends.sort((a, b) => a - b) as [number, number];
     this.context.fillStyle = ink("select");
-    this.context.fillRect(from, top, to - from, plotHeight);
+    this.context.fillRect(from, high, to - from, low - high);
     this.context.strokeStyle = ink("accent");
-    this.context.strokeRect(from, top - 0.5, to - from, plotHeight + 1);
+    this.context.strokeRect(from, high, to - from, low - high);
   }
 
   private drawCursor(cursor: Cursor): void {

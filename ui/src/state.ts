@@ -20,6 +20,12 @@ export interface Span {
   readonly end: number;
 }
 
+/** A box of time and value. */
+export interface Area extends Span {
+  readonly lo: number;
+  readonly hi: number;
+}
+
 /** Numbers as lines, as rows, or as the server sends them. */
 export const VIEWS = ["lines", "table", "json"] as const;
 export type NumberView = (typeof VIEWS)[number];
@@ -38,6 +44,8 @@ export interface State {
   readonly view: NumberView;
   /** Counters as they are, and not their rates. */
   readonly raw: boolean;
+  /** The box that is explained. */
+  readonly area: Area | null;
   /** Slow traces of this time are shown: (start, end], seconds since the epoch. */
   readonly slow: Span | null;
   /** Which of them, by the instant when it was published, in nanoseconds. */
@@ -58,6 +66,7 @@ export const DEFAULTS: State = {
   threshold: null,
   view: "lines",
   raw: false,
+  area: null,
   slow: null,
   trace: null,
 };
@@ -88,9 +97,17 @@ export function parseState(search: string): State {
     threshold: Number.isFinite(threshold) ? threshold : null,
     view: VIEWS.find((view) => view === params.get("view")) ?? DEFAULTS.view,
     raw: params.get("raw") === "1",
+    area: parseArea(params.get("box")),
     slow: parseSpan(params.get("slow")),
     trace: params.get("trace"),
   };
+}
+
+function parseArea(text: string | null): Area | null {
+  const [start, end, lo, hi, ...more] = (text ?? "").split(",").map((part) => (part === "" ? NaN : Number(part)));
+  const numbers = [start, end, lo, hi] as [number, number, number, number];
+  if (more.length > 0 || !numbers.every((one) => Number.isFinite(one)) || numbers[0] >= numbers[1] || numbers[2] > numbers[3]) return null;
+  return { start: numbers[0], end: numbers[1], lo: numbers[2], hi: numbers[3] };
 }
 
 function parseSpan(text: string | null): Span | null {
@@ -127,6 +144,7 @@ export function formatState(state: State): string {
   if (state.threshold !== null) params.set("threshold", String(state.threshold));
   if (state.view !== DEFAULTS.view) params.set("view", state.view);
   if (state.raw) params.set("raw", "1");
+  if (state.area !== null) params.set("box", [state.area.start, state.area.end, state.area.lo, state.area.hi].join());
   if (state.slow !== null) params.set("slow", `${state.slow.start}-${state.slow.end}`);
   if (state.slow !== null && state.trace !== null) params.set("trace", state.trace);
   const text = params.toString().replace(/%2C/g, ",");

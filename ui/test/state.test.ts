@@ -42,3 +42,9 @@ test("instants are read as a person writes them", () => {
   expect(["now", "now-7d", "now - 1h30m", "-1h"].map((text) => parseInstant(text, 1e9))).toEqual([1e9, 1e9 - 604800, 1e9 - 5400, 1e9 - 3600]);
   for (const text of ["", "-", "-5", "now-", "now-x", "yesterday", "22:13", "2023-11"]) expect(parseInstant(text)).toBeNull();
 });
+
+test("a box is read as it was written, and nothing else is one", () => {
+  const area = { start: 1_700_000_050, end: 1_700_000_060, lo: 0.1, hi: 1 };
+  expect(parseState(formatState({ ...DEFAULTS, area })).area).toEqual(area);
+  for (const box of ["", "1,2,3", "2,1,3,4", "1,2,4,3", "1,2,3,4,5", "a,2,3,4", "1,2,,4"]) expect(parseState(`?box=${box}`).area, box).toBeNull();
+});

@@ -74,6 +74,7 @@ pub(super) const RULES: &[Rule] = &[
     ("/-/reload", Admin, Admin),
     ("/v1/batch", Write, Write),
     ("/v1/cells", Read, Read),
+    ("/v1/explain", Read, Read),
     ("/v1/heatmap", Read, Read),
     ("/v1/heatmap/groups", Read, Read),
     ("/v1/live", Read, Read),

@@ -30,6 +30,7 @@ mod detections;
 mod error;
 mod events;
 mod exemplars;
+mod explain;
 mod expressions;
 mod fair;
 mod federate;
@@ -133,6 +134,7 @@ fn stream_routes() -> Router<App> {
     Router::new()
         .route("/v1/cells", get(cells::get))
         .route("/v1/heatmap", get(heatmap::get).post(heatmap::get))
+        .route("/v1/explain", get(explain::get).post(explain::get))
         .route("/v1/heatmap/groups", get(group_columns::get).post(group_columns::get))
         .route("/v1/events", get(events::get).post(events::post))
         .route("/v1/live", get(live::get))

@@ -58,6 +58,7 @@ const CASES: &[(&str, Case)] = &[
     ("/v1/traces", Labels("/v1/traces")),
     ("/v1/logs/columns", Other),
     ("/v1/traces/columns", Count("/v1/traces/columns?query=shared_seconds&START&END&step=1")),
+    ("/v1/explain", Count("/v1/explain?query=shared_seconds&START&END&FROM&TO")),
     ("/v1/heatmap", Count("/v1/heatmap?query=shared_seconds&START&END&step=1")),
     ("/v1/heatmap/groups", Count("/v1/heatmap/groups?query=shared_seconds&START&END&step=1")),
     ("/api/v1/read", RemoteRead),
@@ -134,6 +135,7 @@ fn request(server: &Server, tenant: &str, line: &str, more: &str, body: &[u8]) -
 fn get(server: &Server, tenant: &str, path: &str) -> (u16, String) {
     let now = now_ms() / 1000;
     let path = path.replace("[]", "%5B%5D").replace("START", &format!("start={}", now - 240));
+    let path = path.replace("FROM", &format!("from={}", now - 240)).replace("TO", &format!("to={}", now + 60));
     request(server, tenant, &format!("GET {}", path.replace("END", &format!("end={}", now + 60))), "", b"")
 }
 
