@@ -83,3 +83,6 @@ pub fn router(app: App) -> Router {
         .fallback(answer::unknown);
     layered(routes, app)
 }
+
+#[cfg(test)]
+mod tests;
