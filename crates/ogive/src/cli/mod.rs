@@ -21,6 +21,8 @@ pub(crate) mod files;
 mod findings;
 pub(crate) mod format;
 mod hist;
+#[cfg(feature = "kernel")]
+mod kernel;
 mod logs;
 mod offline;
 mod plot;
@@ -111,6 +113,9 @@ enum Command {
     Hist(hist::Hist),
     Clock(clock::ClockCommand),
     Wire(wire::Wire),
+    #[cfg(feature = "kernel")]
+    #[command(subcommand)]
+    Kernel(kernel::Kernel),
     /// Runs scripts of checks for the server that started it.
     #[cfg(feature = "lua")]
     #[command(hide = true)]
@@ -185,6 +190,8 @@ pub fn run() -> ExitCode {
         Command::Hist(options) => hist::run(options, &terminal),
         Command::Clock(options) => clock::run(options, &terminal),
         Command::Wire(options) => wire::run(options, &terminal),
+        #[cfg(feature = "kernel")]
+        Command::Kernel(command) => kernel::run(command, &terminal),
         #[cfg(feature = "lua")]
         Command::LuaWorker => ogive_checks::lua::work(files::FILES),
         Command::Man { directory } => {

@@ -1,0 +1,47 @@
+//! `ogive kernel doctor`: what this kernel lets in.
+
+use std::process::ExitCode;
+
+use ogive_kernel::doctor;
+use serde_json::json;
+
+use crate::cli::config_file;
+
+/// Tries each family of programs that the observer could use: loads and attaches one, and says what came of it.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Doctor {
+    /// Print the table as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
+    let maps = config_file::text(std::path::Path::new("/proc/self/maps")).unwrap_or_default();
+    let verdicts = doctor::examine(doctor::c_library(&maps));
+    if options.json {
+        let families: Vec<_> = verdicts
+            .iter()
+            .map(|verdict| {
+                let family = verdict.family;
+                json!({
+                    "family": family.name, "works": verdict.works, "errno": verdict.errno, "reason": verdict.reason,
+                    "used_for": family.used_for, "needs": family.needs, "fallback": family.fallback,
+                })
+            })
+            .collect();
+        println!("{}", json!({ "families": families }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{:<13} {:<6} {:<24} what it would need, and what there is instead", "family", "works", "used for");
+    for verdict in &verdicts {
+        let family = verdict.family;
+        let rest = if verdict.works {
+            String::new()
+        } else {
+            format!("{} [{}]; instead: {}", family.needs, verdict.reason.lines().next().unwrap_or(""), family.fallback)
+        };
+        let works = if verdict.works { "yes" } else { "no" };
+        println!("{}", format!("{:<13} {works:<6} {:<24} {rest}", family.name, family.used_for).trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,61 @@
+//! Which tasks a command observes, and durations as its tables and its JSON show them.
+
+use std::time::Duration;
+
+use ogive_hist::Histogram;
+use ogive_kernel::Filter;
+
+use crate::cli::format::human;
+
+/// Which tasks are observed.
+#[derive(clap::Args, Clone, Debug)]
+#[group(multiple = false)]
+pub(super) struct Tasks {
+    /// The threads of this process.
+    #[arg(short, long, value_name = "PID")]
+    pub(super) pid: Option<u32>,
+    /// Processes of this name, as in /proc/PID/comm: at most 15 bytes.
+    #[arg(long, value_name = "NAME")]
+    pub(super) comm: Option<String>,
+    /// Tasks of this cgroup, such as /sys/fs/cgroup/system.slice/nginx.service.
+    #[arg(long, value_name = "DIR")]
+    pub(super) cgroup: Option<std::path::PathBuf>,
+}
+
+impl Tasks {
+    pub(super) fn filter(&self) -> anyhow::Result<Filter> {
+        use std::os::unix::fs::MetadataExt as _;
+        Ok(match (self.pid, &self.comm, &self.cgroup) {
+            (Some(pid), _, _) => {
+                let path = format!("/proc/{pid}");
+                anyhow::ensure!(std::path::Path::new(&path).exists(), "there is no process {pid}");
+                Filter::Process(pid)
+            }
+            (_, Some(comm), _) => Filter::Comm(comm.clone()),
+            (_, _, Some(directory)) => {
+                let found = directory.metadata();
+                Filter::Cgroup(found.map_err(|error| anyhow::anyhow!("{}: {error}", directory.display()))?.ino())
+            }
+            _ => Filter::Everything,
+        })
+    }
+}
+
+/// A quantile of durations as people read it.
+pub(super) fn quantile(times: &Histogram, q: f64) -> String {
+    times.quantile(q).map_or_else(|| "-".to_owned(), |found| human(found.value, "s"))
+}
+
+/// A histogram of durations as JSON: count, sum and some quantiles, in seconds.
+pub(super) fn durations(times: &Histogram) -> serde_json::Value {
+    let at = |q| times.quantile(q).map(|found| found.value);
+    serde_json::json!({
+        "count": times.total(), "sum_seconds": times.sum, "p50_seconds": at(0.5), "p90_seconds": at(0.9),
+        "p99_seconds": at(0.99), "max_seconds": at(1.0),
+    })
+}
+
+/// Waits for so many seconds.
+pub(super) fn wait(seconds: u64) {
+    std::thread::sleep(Duration::from_secs(seconds));
+}
