@@ -114,7 +114,7 @@ const OTHER: Rule = ("other", Read, Read);
 fn rule(path: Option<&MatchedPath>) -> Rule {
     let Some(path) = path else { return OTHER };
     // A route that somebody forgot here is nobody's but the administrator's.
-    let all = || RULES.iter().chain(super::irondb::RULES);
+    let all = || RULES.iter().chain(super::irondb_rules::RULES);
     all().find(|rule| rule.0 == path.as_str()).copied().unwrap_or((OTHER.0, Admin, Admin))
 }
 

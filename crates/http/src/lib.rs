@@ -42,6 +42,7 @@ mod heatmap;
 mod httptrap;
 mod influx;
 mod irondb;
+mod irondb_rules;
 mod limits;
 mod listener;
 mod live;

@@ -5,6 +5,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::*;
+use crate::irondb_rules::RULES;
 use crate::tests::Server;
 
 const UUID: &str = "8b9d2b4e-0c5a-4f0e-8f0d-5a2f6f0c1d2e";
