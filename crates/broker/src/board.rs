@@ -86,15 +86,19 @@ impl Board {
     /// Puts up what became durable. `end` is behind the last of it.
     pub(crate) fn publish(&self, entries: Vec<Entry>, segments: Vec<SegmentState>, end: u64) {
         let mut state = self.state();
+        assert!(state.end <= end, "what was durable to {} is so only to {end}", state.end);
+        assert!(segments.is_sorted_by(|one, next| one.range.end <= next.range.first), "segments ascend");
         for entry in entries {
             assert!(state.tail.back().is_none_or(|last| last.position + 1 == entry.position), "the tail has no hole");
             state.tail_bytes += entry.memory();
             state.tail.push_back(entry);
         }
+        assert!(state.tail.back().is_none_or(|last| last.position < end), "nothing is here that is not durable");
         while state.tail_bytes > self.tail_bytes_max && state.tail.len() > 1 {
             let gone = state.tail.pop_front().expect("it has more than one");
             state.tail_bytes -= gone.memory();
         }
+        debug_assert_eq!(state.tail_bytes, state.tail.iter().map(Entry::memory).sum::<usize>());
         (state.segments, state.end) = (segments, end);
     }
 
@@ -135,7 +139,9 @@ impl Board {
     pub fn recent(&self, position: u64) -> Option<Entry> {
         let state = self.state();
         let first = state.tail.front()?.position;
-        state.tail.get(usize::try_from(position.checked_sub(first)?).ok()?).cloned()
+        let entry = state.tail.get(usize::try_from(position.checked_sub(first)?).ok()?)?;
+        assert_eq!(entry.position, position, "the tail has no hole");
+        Some(entry.clone())
     }
 
     /// The segment that holds `position`.
@@ -162,6 +168,8 @@ impl Board {
             }
             Ok(())
         })?;
+        let asked = segment.first.0..limit;
+        assert!(loaded.entries.iter().all(|entry| asked.contains(&entry.position)), "records of {asked:?} alone");
         // What is bad on the disk was not given.
         let mut expected = segment.first.0;
         let mut found: Vec<u64> = loaded.entries.iter().map(|entry| entry.position).collect();

@@ -96,6 +96,7 @@ impl Cursor {
         if bytes.len() as u64 > FILE_BYTES_MAX || self.gaps.len() > GAPS_READ_MAX {
             return Err(Error::Cursor { path: path.to_owned(), what: "it would be larger than what is read again" });
         }
+        debug_assert!(Self::decode(&bytes).is_ok(), "what is written can be read again");
         Ok(disk.replace(path, &bytes)?)
     }
 
@@ -139,6 +140,7 @@ impl Cursor {
         put_u32(&mut out, VERSION as usize);
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&out), fields);
         out.extend_from_slice(&checksum.to_le_bytes());
+        assert_eq!(out.len(), HEADER_BYTES, "the reader expects the fields there");
         out.extend_from_slice(fields);
         out
     }
@@ -182,6 +184,7 @@ impl Cursor {
 fn put_ranges(out: &mut Vec<u8>, ranges: &Ranges) {
     let ranges = ranges.as_slice();
     let ranges = &ranges[..ranges.len().min(RANGES_MAX)];
+    debug_assert!(ranges.is_sorted_by(|one, next| one.end < next.start), "the reader refuses ranges that touch");
     put_u32(out, ranges.len());
     for range in ranges {
         put_u64(out, range.start);
@@ -203,6 +206,7 @@ fn take_ranges(fields: &mut Fields<'_>) -> Option<Ranges> {
         out.insert(start..end);
         above = Some(end);
     }
+    assert_eq!(out.as_slice().len(), count, "none of them touched another");
     Some(out)
 }
 

@@ -270,7 +270,8 @@ impl Delivery {
                 self.retry.again(entry, failures);
                 break;
             }
-            self.in_flight.insert(entry.position, Flight { request: self.turn, failures });
+            let before = self.in_flight.insert(entry.position, Flight { request: self.turn, failures });
+            assert!(before.is_none(), "record {} is on its way once at a time", entry.position);
             jobs.push(Job::Record(entry, lane));
         }
         // The file says what is on its way.
@@ -278,6 +279,7 @@ impl Delivery {
         if lane == Lane::Live && !jobs.is_empty() {
             self.live_requests.insert(self.turn, jobs.len());
         }
+        debug_assert!(self.live_requests.values().sum::<usize>() <= self.in_flight.len(), "live records are in flight");
         Ok(jobs)
     }
 
@@ -285,6 +287,7 @@ impl Delivery {
     fn landed(&mut self, position: u64) -> u32 {
         let Some(Flight { request, failures }) = self.in_flight.remove(&position) else { return 0 };
         if let Some(left) = self.live_requests.get_mut(&request) {
+            assert!(*left > 0, "request {request} has {position} under way");
             *left -= 1;
             if *left == 0 {
                 self.live_requests.remove(&request);
@@ -314,6 +317,7 @@ impl Delivery {
         while self.live_next < board.end() {
             let position = self.live_next;
             let entry = board.recent(position)?;
+            assert_eq!(entry.position, position, "the board gives what was asked for");
             self.live_next += 1;
             if self.cursor.done.contains(position) || self.is_held(position) {
                 continue;
@@ -393,8 +397,10 @@ impl Delivery {
         let wanted = entries
             .into_iter()
             .filter(|entry| !self.cursor.done.contains(entry.position) && !self.is_held(entry.position));
-        let wanted = wanted.map(|entry| (entry.position, entry)).collect();
-        self.loaded = (segment.range.first.0..end, wanted);
+        let wanted: BTreeMap<u64, Entry> = wanted.map(|entry| (entry.position, entry)).collect();
+        let range = segment.range.first.0..end;
+        assert!(wanted.keys().all(|position| range.contains(position)), "records of {range:?} alone");
+        self.loaded = (range, wanted);
         Ok(true)
     }
 
@@ -422,6 +428,7 @@ impl Delivery {
         if self.cursor.done.first_missing(0) < first {
             self.lose(Why::Missing, std::iter::once(0..first), now_ms);
         }
+        assert!(self.cursor.done.first_missing(0) >= first, "what the spool lost is in a gap");
     }
 
     fn done(&mut self, range: Range<u64>) {
@@ -465,6 +472,7 @@ impl Delivery {
         *last_ms = gap.time_ms().max(*last_ms + 1);
         self.cursor.gaps.push_back((self.cursor.gap_next, *last_ms, gap));
         self.cursor.gap_next += 1;
+        assert!(self.cursor.gaps.len() <= GAPS_READ_MAX, "a reader refuses {} gaps", self.cursor.gaps.len());
     }
 
     /// The destination has it. If it was a gap, that gap.
@@ -590,6 +598,7 @@ impl Delivery {
             builder.batch(&entry.frame, in_doubt);
         }
         self.done(range.start..end);
+        assert_eq!(self.cursor.done.missing_count(range.start..end), 0, "all of the segment is done or in a gap");
         builder.build().into_iter().for_each(|gap| self.add_gap(gap));
         self.retry.forget_before(end);
         self.loaded.1.retain(|position, _| *position >= end);
@@ -609,7 +618,9 @@ impl Delivery {
         on_their_way.for_each(|position| self.cursor.doubted.insert(position..position + 1));
         let bytes = self.cursor.encode();
         self.cursor.doubted = doubts;
-        Some(Snapshot { bytes, floor: self.cursor.done.first_missing(0), version: self.version })
+        let floor = self.cursor.done.first_missing(0);
+        assert!(floor >= self.saved_floor, "{floor} is needed again, below the saved {}", self.saved_floor);
+        Some(Snapshot { bytes, floor, version: self.version })
     }
 
     /// The doubts that are left.
@@ -623,6 +634,8 @@ impl Delivery {
 
     /// The bytes are durable.
     pub fn saved(&mut self, snapshot: &Snapshot) {
+        assert!(snapshot.version <= self.version, "a cursor of the future was saved");
+        assert!(snapshot.floor >= self.saved_floor, "segments may be gone below {}", self.saved_floor);
         (self.saved_version, self.saved_floor) = (snapshot.version, snapshot.floor);
     }
 
@@ -667,7 +680,9 @@ impl Delivery {
         if count == 0 {
             return 1.0;
         }
-        1.0 - self.cursor.done.missing_count(positions) as f64 / count as f64
+        let share = 1.0 - self.cursor.done.missing_count(positions) as f64 / count as f64;
+        debug_assert!((0.0..=1.0).contains(&share), "a share of {share}");
+        share
     }
 
     /// What was given up in all.

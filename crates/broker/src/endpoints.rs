@@ -101,7 +101,7 @@ pub struct Endpoint {
 #[derive(Debug)]
 pub struct Endpoints {
     all: Vec<Endpoint>,
-    random: u64,
+    random: fastrand::Rng,
     id_next: u64,
 }
 
@@ -109,7 +109,7 @@ impl Endpoints {
     /// None yet.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { all: Vec::new(), random: seed | 1, id_next: 0 }
+        Self { all: Vec::new(), random: fastrand::Rng::with_seed(seed), id_next: 0 }
     }
 
     /// The addresses are these from now on. Those that were there keep what is known of them.
@@ -136,19 +136,13 @@ impl Endpoints {
             };
             self.all.push(endpoint);
         }
+        debug_assert!(self.all.iter().all(|one| self.all.iter().filter(|other| other.id == one.id).count() == 1));
     }
 
     /// All of them.
     #[must_use]
     pub fn all(&self) -> &[Endpoint] {
         &self.all
-    }
-
-    fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
     }
 
     /// Which gets the next request, as a number for [`Endpoints::ended`] and where it is. `Err`: none before that instant.
@@ -166,12 +160,15 @@ impl Endpoints {
         let pick = self.draw(&free, now_ns);
         let endpoint = self.all.iter_mut().find(|endpoint| endpoint.id == pick).expect("it was just found");
         endpoint.in_flight += 1;
+        assert!(endpoint.until_ns <= now_ns, "an address in its pause gets nothing");
+        assert!(endpoint.failures == 0 || endpoint.in_flight == 1, "one that failed gets one request at a time");
         Ok((pick, endpoint.target.clone()))
     }
 
     /// One of `free`, by its lots.
     fn draw(&mut self, free: &[u64], now_ns: u64) -> u64 {
-        let random = (self.random() >> 11) as f64 / (1_u64 << 53) as f64;
+        assert!(!free.is_empty(), "a lottery has lots");
+        let random = self.random.f64();
         let lots = |id: &u64| {
             let endpoint = self.all.iter().find(|endpoint| endpoint.id == *id);
             endpoint.map_or(0.0, |endpoint| endpoint.lots(now_ns))
@@ -195,7 +192,7 @@ impl Endpoints {
 
     /// What became of the request. One that has left by now is nobody's concern.
     pub fn ended(&mut self, id: u64, now_ns: u64, took_ns: u64, result: Result) {
-        let random = self.random();
+        let random = self.random.u64(..);
         let is_stranger = result.is_failed() && self.is_stranger(id);
         let Some(endpoint) = self.all.iter_mut().find(|endpoint| endpoint.id == id) else { return };
         endpoint.in_flight = endpoint.in_flight.saturating_sub(1);
@@ -220,6 +217,8 @@ impl Endpoints {
             }
             Result::Unsent => {}
         }
+        assert!((WEIGHT_MIN..=1.0).contains(&endpoint.weight), "a weight of {}", endpoint.weight);
+        assert!(endpoint.latency_ns.is_finite(), "a latency of {} ns", endpoint.latency_ns);
     }
 }
 
@@ -247,6 +246,7 @@ impl Endpoint {
 fn pause(failures: u32, after: Option<Duration>, random: u64) -> u64 {
     let step = PAUSE_FIRST_NS.checked_mul(1 << failures.min(20)).map_or(PAUSE_LAST_NS, |step| step.min(PAUSE_LAST_NS));
     let wait = step / 2 + random % (step / 2);
+    assert!((PAUSE_FIRST_NS / 2..PAUSE_LAST_NS).contains(&wait), "a pause of {wait} ns");
     after.map_or(wait, |after| wait.max(after.min(RETRY_AFTER_MAX).as_nanos() as u64 + wait / 4))
 }
 

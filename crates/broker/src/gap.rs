@@ -211,6 +211,7 @@ impl Gap {
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        assert!(self.series.len() <= GAP_SERIES_MAX, "the reader refuses {} series", self.series.len());
         put_text(out, if self.tenant.is_default() { "" } else { self.tenant.as_str() });
         out.push(self.why as u8);
         put_i64(out, self.made_ms);
@@ -299,6 +300,8 @@ impl GapBuilder {
                 counts.insert(id, SeriesGap { series: name, samples: 1, from_ms: time_ms, to_ms: time_ms });
             }
         }
+        assert!(gap.in_doubt <= gap.samples, "what may have arrived is among what is missing");
+        assert!(counts.len() <= self.series && self.series <= BUILDER_SERIES_MAX, "series are counted once");
     }
 
     /// The gaps, one for each tenant.
@@ -306,6 +309,8 @@ impl GapBuilder {
     pub fn build(self) -> Vec<Gap> {
         let mut out: Vec<Gap> = Vec::new();
         for (mut gap, counts) in self.tenants.into_values() {
+            let listed: u64 = counts.values().map(|series| series.samples).sum();
+            assert!(listed <= gap.samples, "{listed} samples of series among {} in all", gap.samples);
             gap.keep_largest(counts.into_values().collect());
             out.push(gap);
         }
@@ -326,6 +331,7 @@ fn cut(mut text: String) -> String {
         text.truncate(at);
         text.push('…');
     }
+    assert!(text.len() <= LABELS_BYTES_MAX + '…'.len_utf8(), "labels of {} bytes", text.len());
     text.replace('\n', " ")
 }
 

@@ -21,6 +21,8 @@ impl Ranges {
         if from < to {
             joined = joined.start.min(self.0[from].start)..joined.end.max(self.0[to - 1].end);
         }
+        assert!(from == 0 || self.0[from - 1].end < joined.start, "the range before does not touch {joined:?}");
+        assert!(self.0.get(to).is_none_or(|next| joined.end < next.start), "the next range does not touch {joined:?}");
         self.0.splice(from..to, [joined]);
     }
 
@@ -46,14 +48,19 @@ impl Ranges {
     /// How many positions of `range` are not in it.
     #[must_use]
     pub fn missing_count(&self, range: Range<u64>) -> u64 {
-        self.missing(range).map(|missing| missing.end - missing.start).sum()
+        let length = range.end.saturating_sub(range.start);
+        let count = self.missing(range).map(|missing| missing.end - missing.start).sum();
+        assert!(count <= length, "{count} of {length} positions are missing");
+        count
     }
 
     /// The first position from `from` on that is not in it.
     #[must_use]
     pub fn first_missing(&self, from: u64) -> u64 {
         let at = self.0.partition_point(|have| have.end <= from);
-        self.0.get(at).filter(|have| have.start <= from).map_or(from, |have| have.end)
+        let first = self.0.get(at).filter(|have| have.start <= from).map_or(from, |have| have.end);
+        debug_assert!(!self.contains(first), "no two ranges touch");
+        first
     }
 
     /// Its ranges.

@@ -11,6 +11,7 @@ pub(crate) fn encode(arrival_ms: i64, frame: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES + frame.len());
     out.extend_from_slice(&[VERSION, 0, 0, 0, 0, 0, 0, 0]);
     out.extend_from_slice(&arrival_ms.to_le_bytes());
+    assert_eq!(out.len(), HEADER_BYTES, "the reader expects the frame there");
     out.extend_from_slice(frame);
     out
 }

@@ -33,6 +33,7 @@ impl Registry {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(id, def);
+        assert!(self.young.len() <= Self::SERIES_MAX && self.old.len() <= Self::SERIES_MAX, "two bounded generations");
     }
 
     /// The definition of a series that somebody names.

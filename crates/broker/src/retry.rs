@@ -66,6 +66,7 @@ impl Retry {
     }
 
     fn taken(&mut self, waiting: WaitingRecord) -> (Entry, u32) {
+        assert!(self.bytes >= waiting.entry.frame.len(), "its bytes were counted when it came");
         self.bytes -= waiting.entry.frame.len();
         (waiting.entry, waiting.failures)
     }
@@ -84,6 +85,7 @@ impl Retry {
     pub(crate) fn slow(&mut self, turn: u64) -> Option<(Entry, u32)> {
         let (due, position) = self.slow.iter().map(|(position, waiting)| (waiting.due, *position)).min()?;
         let waiting = if due <= turn { self.slow.remove(&position) } else { None }?;
+        assert!(is_slow(waiting.failures), "what failed {} times goes with the others", waiting.failures);
         Some(self.taken(waiting))
     }
 
@@ -101,8 +103,11 @@ impl Retry {
         for all in [&mut self.usual, &mut self.slow] {
             let kept = all.split_off(&end);
             let gone = std::mem::replace(all, kept);
-            self.bytes -= gone.values().map(|waiting| waiting.entry.frame.len()).sum::<usize>();
+            let freed = gone.values().map(|waiting| waiting.entry.frame.len()).sum::<usize>();
+            assert!(self.bytes >= freed, "their bytes were counted when they came");
+            self.bytes -= freed;
         }
+        assert!(self.bytes == 0 || self.usual.len() + self.slow.len() > 0, "{} bytes of nothing", self.bytes);
     }
 }
 

@@ -198,6 +198,8 @@ impl Spool {
         // What an earlier process left is durable before anybody is sent it.
         spool.journal.sync()?;
         spool.publish();
+        assert!(spool.journal.next().0 >= options.first, "no record gets a position that a cursor has passed");
+        assert_eq!(spool.board.end(), spool.journal.durable().0, "the board shows what is durable");
         Ok((spool, findings))
     }
 
@@ -246,9 +248,10 @@ impl Spool {
             return Ok(Appended::New(verdict));
         }
         let record = record::encode(arrival_ms, &frame);
-        self.write(&record).map_err(|error| refusal(&error)).map(|position| {
-            self.open.push(Entry { position, arrival_ms, frame: frame.into() });
-        })?;
+        let position = self.write(&record).map_err(|error| refusal(&error))?;
+        assert!(self.open.last().is_none_or(|last| last.position + 1 == position), "the open group has no hole");
+        assert!(self.journal.durable().0 <= position, "a record is not durable before its sync");
+        self.open.push(Entry { position, arrival_ms, frame: frame.into() });
         self.last_arrival_ms = self.last_arrival_ms.max(arrival_ms);
         for (id, def) in &declared {
             self.registry.learn(*id, def);
@@ -271,7 +274,10 @@ impl Spool {
             return Err(Refusal::Unknown(unknown));
         }
         match complete(&frame, |id| found.get(&id)?.as_deref().cloned()) {
-            Ok(Some(frame)) => Ok(frame),
+            Ok(Some(frame)) => {
+                debug_assert!(Batch::decode(&frame).is_ok_and(|batch| batch.known.is_empty()), "it stands for itself");
+                Ok(frame)
+            }
             Ok(None) => unreachable!("every series was found"),
             Err(error) => Err(Refusal::TooLarge(error.to_string())),
         }
@@ -300,6 +306,7 @@ impl Spool {
             self.abandon();
             return Err(error.into());
         }
+        assert_eq!(self.journal.durable(), self.journal.next(), "a sync leaves nothing in doubt");
         self.publish();
         Ok(())
     }
@@ -327,6 +334,8 @@ impl Spool {
             self.seen.mark(&tenant, source, sequence);
         }
         let entries = std::mem::take(&mut self.open);
+        let durable = self.journal.durable().0;
+        assert!(entries.iter().all(|entry| entry.position < durable), "readers see what is durable below {durable}");
         let segments = self.states(&entries);
         self.board.publish(entries, segments, self.journal.durable().0);
     }
@@ -344,6 +353,9 @@ impl Spool {
             self.arrivals.extend(entry.map(|entry| (entry.position, entry.arrival_ms)));
         }
         self.arrivals.sort_unstable();
+        // A segment that a failed fsync voided begins where the one behind it does.
+        self.arrivals.dedup_by_key(|(first, _)| *first);
+        assert!(self.arrivals.is_sorted_by(|(one, _), (next, _)| one < next), "a segment has one first arrival");
         let (arrivals, last_ms) = (&self.arrivals, self.last_arrival_ms);
         let state = |range: SegmentRange| {
             let at = arrivals.partition_point(|(first, _)| *first < range.first.0);

@@ -70,6 +70,8 @@ pub(crate) struct RecordHeader {
 impl RecordHeader {
     /// Appends the whole frame of `payload` to `out`.
     pub(crate) fn frame(sequence: u64, durable: u64, mark: u32, payload: &[u8], out: &mut Vec<u8>) {
+        assert!(payload.len() <= RECORD_BYTES_MAX, "the reader refuses a record of {} bytes", payload.len());
+        assert!(durable <= sequence || durable == VOID, "record {sequence} cannot say that {durable} is durable");
         let length = u32::try_from(payload.len()).expect("the record limit is below 4 GiB");
         let start = out.len();
         out.extend_from_slice(&mark.to_le_bytes());
@@ -83,6 +85,11 @@ impl RecordHeader {
         out.extend_from_slice(&crc32c::crc32c_append(checksum, padding).to_le_bytes());
         out.extend_from_slice(payload);
         out.extend_from_slice(padding);
+        assert_eq!(
+            out.len() - start,
+            frame_bytes(payload.len()),
+            "the next record begins at a multiple of {ALIGNMENT}"
+        );
     }
 
     /// Appends the frame that stands for the lost record `sequence` to `out`.
@@ -113,6 +120,7 @@ impl RecordHeader {
 
 /// Whether the checksum of a whole frame fits its bytes.
 pub(crate) fn frame_is_good(frame: &[u8]) -> bool {
+    assert!(frame.len().is_multiple_of(ALIGNMENT), "a whole frame has no {} bytes", frame.len());
     u32_at(frame, 28) == frame_checksum(frame)
 }
 
@@ -122,6 +130,7 @@ fn frame_checksum(frame: &[u8]) -> u32 {
 
 /// Gives a whole frame the mark and both checksums that fit it.
 pub(crate) fn seal_record(frame: &mut [u8], mark: u32) {
+    assert!(frame.len() >= RECORD_HEADER_BYTES, "a frame of {} bytes has no header", frame.len());
     frame[..4].copy_from_slice(&mark.to_le_bytes());
     let header = crc32c::crc32c(&frame[..24]);
     frame[24..28].copy_from_slice(&header.to_le_bytes());

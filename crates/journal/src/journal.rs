@@ -14,7 +14,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::format::{self, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::{self, ALIGNMENT, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::segment::{self, Corruption, SegmentReader, Step};
 use crate::{Disk, DiskFile, Error, RECORD_BYTES_MAX, SEGMENT_BYTES_MAX};
 
@@ -163,6 +163,8 @@ impl Journal {
                 }
             }
         }
+        assert!(journal.durable <= journal.next, "{} is durable before {}", journal.durable, journal.next);
+        assert!(journal.next >= journal.options.first.0, "no record gets a position below the first");
         recovery.next = Position(journal.next);
         recovery.bytes = journal.bytes();
         Ok((journal, recovery))
@@ -229,6 +231,8 @@ impl Journal {
             }
         };
         self.next = reader.expected();
+        assert!(self.durable <= self.next, "records to {} are proven by those to {}", self.durable, self.next);
+        assert!(good_end <= reader.length(), "the good bytes end at {good_end} of {}", reader.length());
         if good_end < reader.length() {
             recovery.torn = Some((last.path.clone(), good_end, reader.length() - good_end));
             recovery.torn_is_whole = reader.is_whole_record(good_end)?;
@@ -295,6 +299,7 @@ impl Journal {
         }
         self.write_frame(record)?;
         let position = Position(self.next);
+        assert!(self.durable <= position.0, "a record is not durable before its sync");
         self.next += 1;
         Ok(position)
     }
@@ -305,6 +310,8 @@ impl Journal {
         self.frame.clear();
         self.frame.shrink_to(FRAME_BYTES_KEPT);
         RecordHeader::frame(self.next, self.durable, *mark, record, &mut self.frame);
+        assert!(segment.first.is_some_and(|first| first <= self.next), "record {} is not of this segment", self.next);
+        assert!(segment.bytes.is_multiple_of(ALIGNMENT as u64), "a record begins at {}", segment.bytes);
         match file.write_all(&self.frame) {
             Ok(()) => {
                 segment.bytes += self.frame.len() as u64;
@@ -329,6 +336,7 @@ impl Journal {
         let Some(active) = self.active.as_mut() else {
             // What an earlier process left is saved by the segment that begins.
             self.begin_segment()?;
+            assert_eq!(self.durable, self.next, "a segment begins with all before it durable");
             return Ok(Position(self.durable));
         };
         if let Err(error) = active.file.sync() {
@@ -386,6 +394,7 @@ impl Journal {
         self.active = None;
         self.next = self.durable;
         self.begin_segment()?;
+        assert!(self.active.is_some() && self.next == self.durable, "it goes on behind the durable records");
         self.poisoned = false;
         Ok(())
     }
@@ -415,6 +424,8 @@ impl Journal {
             // What cannot be removed stays as a file without meaning, or as a segment that says nothing false.
             let _ = (self.disk.remove(&new), self.disk.remove(&path));
         })?;
+        assert!(bytes >= SEGMENT_HEADER_BYTES as u64, "a segment of {bytes} bytes has no header");
+        assert!(self.segments.last().is_none_or(|last| last.path < path), "segments ascend by their numbers");
         self.segments.push(Segment { path, first: Some(header.first), bytes });
         self.active = Some(Active { file, mark: header.mark });
         (self.durable, self.carried) = (self.next, None);
@@ -448,6 +459,7 @@ impl Journal {
                 return Err(Error::Gone { path, from, to });
             }
         }
+        assert!(bytes.is_multiple_of(ALIGNMENT as u64), "whole frames have no {bytes} bytes");
         file.sync()?;
         Ok((file, bytes))
     }
@@ -506,7 +518,8 @@ impl Journal {
                 Ok(()) | Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
-            self.segments.remove(0);
+            let gone = self.segments.remove(0);
+            assert!(gone.path < self.segments[0].path, "the oldest goes first");
             removed = true;
         }
         if removed { self.disk.sync_dir(&self.directory) } else { Ok(()) }
@@ -577,6 +590,7 @@ pub fn read_journal<E: From<Error>>(
 impl Replay {
     fn report(&mut self, corruption: Corruption) {
         self.corruption_count += 1;
+        assert!(corruption.lost.0 <= corruption.lost.1, "{corruption}");
         if self.corruptions.len() < CORRUPTIONS_MAX {
             self.corruptions.push(corruption);
         }
@@ -614,6 +628,7 @@ impl Replay {
                 Step::Record { sequence, .. } if sequence < *expected => {}
                 Step::Record { sequence, .. } => {
                     let payload = reader.payload();
+                    assert!((*expected..limit).contains(&sequence), "{sequence} is not of {expected}..{limit}");
                     self.records += 1;
                     self.bytes += payload.len() as u64;
                     visit(Position(sequence), payload)?;
@@ -642,6 +657,7 @@ impl Replay {
 fn void_frames(bad: &Corruption, header: &SegmentHeader, out: &mut Vec<u8>) {
     let (from, to) = (bad.lost.0.max(header.first), bad.lost.1);
     // No more records than the bad bytes had room for.
+    assert!(bad.offset <= bad.end, "{bad}");
     let room = (bad.end - bad.offset) / format::frame_bytes(0) as u64;
     if !bad.proven && to.saturating_sub(from) <= room {
         (from..to).for_each(|sequence| RecordHeader::void_frame(sequence, header.mark, out));

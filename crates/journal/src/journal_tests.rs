@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::disk::random::Random;
 use crate::{Disk, Error, Faults, Journal, Options, Position, RECORD_BYTES_MAX, Replay, SimulatedDisk};
 
 const DIRECTORY: &str = "data/journal";
@@ -69,9 +68,9 @@ fn a_record_that_only_a_failing_disk_has_is_not_counted() {
         let disks = [SimulatedDisk::new(1), SimulatedDisk::new(2)];
         let mirror = |seed: u64| {
             let member = |at: usize| Member { root: format!("/{at}").into(), disk: Arc::new(disks[at].clone()) };
-            let mut random = Random::new(seed);
+            let mut random = fastrand::Rng::with_seed(seed);
             let options =
-                MirrorOptions { degraded: false, random: Box::new(move || random.next()), tell: Arc::new(|_| {}) };
+                MirrorOptions { degraded: false, random: Box::new(move || random.u64(..)), tell: Arc::new(|_| {}) };
             MirrorDisk::open(vec![member(0), member(1)], options).unwrap().0
         };
         let directory = Path::new("/0/journal");
@@ -367,15 +366,15 @@ fn an_unreadable_or_missing_segment_is_reported_and_the_others_are_read() {
 }
 
 /// Appends, syncs and truncates until the disk fails; returns (appended, synced, truncated before).
-fn run_until_failure(disk: &SimulatedDisk, random: &mut Random) -> (u64, u64, u64) {
+fn run_until_failure(disk: &SimulatedDisk, random: &mut fastrand::Rng) -> (u64, u64, u64) {
     let (mut appended, mut synced, mut truncated) = (0, 0, 0);
     let Ok((mut journal, _)) = open_with(disk, small()) else { return (0, 0, 0) };
     for _ in 0..60 {
-        let done = match random.below(8) {
+        let done = match random.u64(..8) {
             0..5 => journal.append(&record(appended)).map(|_| appended += 1),
             5 | 6 => journal.sync().map(|position| synced = position.0),
             _ => {
-                truncated = random.below(synced + 1).max(truncated);
+                truncated = random.u64(..synced + 1).max(truncated);
                 journal.truncate_before(Position(truncated))
             }
         };
@@ -393,7 +392,7 @@ fn a_power_cut_at_any_operation_keeps_what_was_synced_and_invents_nothing() {
         for at in 1.. {
             let disk = SimulatedDisk::new(seed * 1000 + at);
             disk.cut_power_after(at);
-            let (appended, synced, truncated) = run_until_failure(&disk, &mut Random::new(seed));
+            let (appended, synced, truncated) = run_until_failure(&disk, &mut fastrand::Rng::with_seed(seed));
             if disk.is_powered() {
                 assert!(at > 50, "the run has operations");
                 break;
@@ -613,19 +612,19 @@ fn sequences_near_the_end_of_numbers_do_not_overflow() {
 
 #[test]
 fn random_bytes_open_without_harm() {
-    let mut random = Random::new(42);
+    let mut random = fastrand::Rng::with_seed(42);
     let scratch = SimulatedDisk::new(1);
     drop(filled(&scratch, 20, Options::default()));
     let path = segments(&scratch).remove(0);
     let good = scratch.read(&path).unwrap();
     for round in 0..2000 {
         let mut bytes = match round % 3 {
-            0 => (0..random.below(300)).map(|_| random.next() as u8).collect(),
+            0 => (0..random.u64(..300)).map(|_| random.u8(..)).collect(),
             _ => good.clone(),
         };
-        for _ in 0..random.below(10) {
-            let (at, with) = (random.below(bytes.len() as u64 + 1) as usize, random.next() as u8);
-            match random.below(4) {
+        for _ in 0..random.u64(..10) {
+            let (at, with) = (random.usize(..=bytes.len()), random.u8(..));
+            match random.u64(..4) {
                 0 => bytes.truncate(at),
                 1 => bytes.insert(at, with),
                 2 => bytes.extend_from_within(..at),

@@ -86,6 +86,7 @@ fn scrub_segment(
             Step::Record { sequence, .. } if limit.is_some_and(|limit| sequence >= limit) => break,
             Step::Record { sequence, .. } => {
                 let (place, frame) = reader.frame();
+                assert_eq!(frame.len() as u64, place.end - place.start, "record {sequence} is looked at whole");
                 let piece = scrub_piece(reader.file(), place.clone(), |bytes, _| match bytes == frame {
                     true => Ok(()),
                     false => Err(Problem("it differs from the good record of another copy".into())),
@@ -120,6 +121,7 @@ fn scrub_segment(
 }
 
 fn bad_records(path: &Path, offset: u64, end: u64, (from, to): (u64, u64)) -> Finding {
+    assert!(from < to && offset <= end, "{from}..{to} are lost in {offset}..{end}");
     let problem = format!("no copy has the records {from}..{to}");
     Finding { path: path.to_owned(), section: "records".into(), offset, end, problem, healed: false }
 }
@@ -180,7 +182,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::disk::random::Random;
     use crate::{Journal, Member, MirrorDisk, MirrorOptions, Options, Position, SimulatedDisk};
 
     fn mirror(disks: &[SimulatedDisk]) -> MirrorDisk {
@@ -188,9 +189,9 @@ mod tests {
             root: format!("/{at}").into(),
             disk: Arc::new(disk.clone()),
         };
-        let mut random = Random::new(1);
+        let mut random = fastrand::Rng::with_seed(1);
         let options =
-            MirrorOptions { degraded: false, random: Box::new(move || random.next()), tell: Arc::new(|_| {}) };
+            MirrorOptions { degraded: false, random: Box::new(move || random.u64(..)), tell: Arc::new(|_| {}) };
         MirrorDisk::open(disks.iter().enumerate().map(member).collect(), options).unwrap().0
     }
 

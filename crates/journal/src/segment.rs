@@ -207,6 +207,7 @@ impl SegmentReader {
                 }
                 self.found = Some(header);
                 let lost = (self.expected, header.sequence);
+                assert!(start <= at && lost.0 <= lost.1, "{start}..{at} lost {lost:?}");
                 let proven = header.durable > self.expected && !header.is_void();
                 let path = self.file.path().to_owned();
                 return Ok(Step::Bad(Corruption { path, offset: start, end: at, lost, proven }));
@@ -218,9 +219,11 @@ impl SegmentReader {
 
     fn take(&mut self, header: RecordHeader) -> Result<Step, Error> {
         let frame = header.frame_bytes();
+        assert!(self.expected <= header.sequence, "{} comes behind {}", header.sequence, self.expected);
         let from = self.window_offset(self.copy, self.offset, frame)?.expect("a checked record is there");
         self.payload = from + RECORD_HEADER_BYTES..from + RECORD_HEADER_BYTES + header.length as usize;
         self.offset += frame as u64;
+        assert!(self.offset <= self.length, "a record ends at {} of {} bytes", self.offset, self.length);
         self.expected = header.sequence + 1;
         if header.is_void() {
             let (path, lost) = (self.file.path().to_owned(), (header.sequence, header.sequence + 1));
@@ -246,6 +249,7 @@ impl SegmentReader {
 
     /// The frame of the last record and where it is.
     pub(crate) fn frame(&self) -> (Range<u64>, &[u8]) {
+        assert!(self.payload.start >= RECORD_HEADER_BYTES, "no record was given out");
         let from = self.payload.start - RECORD_HEADER_BYTES;
         let bytes = &self.windows[self.copy].bytes[from..from + format::frame_bytes(self.payload.len())];
         (self.offset - bytes.len() as u64..self.offset, bytes)
@@ -257,6 +261,7 @@ impl SegmentReader {
 
     /// The header of the record at `offset`, if a good one is in a copy. The copies before that one are healed.
     fn record_at(&mut self, offset: u64) -> Result<Option<RecordHeader>, Error> {
+        assert!(offset.is_multiple_of(ALIGNMENT as u64), "no record begins at {offset}");
         let mut failed = None;
         for copy in 0..self.windows.len() {
             match self.record_in(copy, offset) {
@@ -278,6 +283,7 @@ impl SegmentReader {
             let Some(from) = self.window_offset(copy, offset, count)? else { return Ok(()) };
             let frame = &self.windows[copy].bytes[from..from + count];
             let place = offset..offset + count as u64;
+            assert!(format::frame_is_good(frame), "{place:?} of copy {copy} heals nothing");
             match self.file.heal(bad, place.clone(), frame) {
                 Err(Error::NoCopy { .. }) => continue,
                 // What cannot be healed is met again.
@@ -322,11 +328,14 @@ impl SegmentReader {
                 Err(Error::NoCopy { .. }) => 0,
                 read => read?,
             };
+            assert!(read <= window.bytes.len(), "{read} bytes were read into {}", window.bytes.len());
             window.bytes.truncate(read);
             if read < count {
                 return Ok(None);
             }
         }
-        Ok(Some(usize::try_from(offset - window.start).expect("inside the window")))
+        let from = usize::try_from(offset - window.start).expect("inside the window");
+        assert!(from + count <= window.bytes.len(), "{from} and {count} bytes of {}", window.bytes.len());
+        Ok(Some(from))
     }
 }

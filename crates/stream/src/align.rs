@@ -97,6 +97,7 @@ pub fn window_end(time_ms: i64, width_ms: i64) -> i64 {
 impl Windows {
     fn of(&self, time_ms: i64) -> Option<i64> {
         let end = window_end(time_ms, self.width_ms);
+        debug_assert!(time_ms <= end || end == i64::MAX, "a sample at {time_ms} is in the cell that ends at {end}");
         (self.from_ms < end && end <= self.to_ms).then_some(end)
     }
 
@@ -119,6 +120,7 @@ struct Numbers {
 
 impl Numbers {
     fn get(&self, function: Function) -> f64 {
+        assert!(self.count > 0, "a window without a sample has no cell");
         match function {
             Function::Last => self.last,
             Function::First => self.first,
@@ -139,6 +141,7 @@ pub fn numbers(
     temporality: Temporality,
     windows: Windows,
 ) -> BTreeMap<i64, f64> {
+    debug_assert!(column.times.is_sorted(), "what a counter adds is between neighbours");
     let is_difference = function == Function::Increase && temporality != Temporality::Delta;
     let mut out: BTreeMap<i64, Numbers> = BTreeMap::new();
     let mut before: Option<(i64, i64, f64)> = None;
@@ -174,6 +177,8 @@ pub fn histograms(
     temporality: Temporality,
     windows: Windows,
 ) -> (BTreeMap<i64, HistogramValue>, u64) {
+    debug_assert!(column.times.is_sorted(), "what a histogram adds is between neighbours");
+    assert!(column.starts.is_empty() || column.starts.len() == column.times.len(), "a start for each or for none");
     let (mut out, mut unfit) = (BTreeMap::new(), 0);
     let mut before: Option<(i64, i64, &HistogramValue)> = None;
     for (at, (&time, value)) in column.times.iter().zip(&column.values).enumerate() {

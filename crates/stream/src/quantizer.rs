@@ -246,6 +246,7 @@ impl Quantizer {
         if self.aliases.len() >= ALIASES_PER_SERIES * self.limits.series {
             self.aliases.clear();
         }
+        assert!((slot as usize) < self.slots.len(), "slot {slot} of {}", self.slots.len());
         self.aliases.insert(key.0, slot);
         Ok(SlotId(slot))
     }
@@ -260,7 +261,8 @@ impl Quantizer {
 
     fn add(&mut self, series: SeriesDef, shape: Shape, is_overflow: bool) -> u32 {
         let slot = self.slots.len() as u32;
-        self.identities.insert((series.labels.clone(), shape), slot);
+        let before = self.identities.insert((series.labels.clone(), shape), slot);
+        assert!(before.is_none(), "a series has one slot");
         let (rest, level, last_ns) = (0.0, 0.0, i64::MIN);
         self.slots.push(Slot { series, shape, is_overflow, state: State::Empty, rest, level, last_ns });
         slot
@@ -275,6 +277,7 @@ impl Quantizer {
     /// When the measurement does not fit the shape of the slot.
     pub fn put(&mut self, slot: SlotId, time_ns: i64, measured: Measured<'_>) -> Result<(), Refused> {
         let (index, end_ns) = (slot.0, cell_end(time_ns));
+        debug_assert!(end_ns >= time_ns || end_ns == i64::MAX, "a cell holds what is before its end");
         let held = &mut self.slots[index as usize];
         let state = if end_ns == self.end_ns {
             if matches!(held.state, State::Empty) {
@@ -312,6 +315,7 @@ impl Quantizer {
                 let weight = weight + held.rest;
                 let whole = (weight + WEIGHT_SLACK).floor();
                 held.rest = (weight - whole).max(0.0);
+                debug_assert!(held.rest < 1.0 || !weight.is_finite(), "a rest of {} counts", held.rest);
                 histogram.record_n(value, whole as u64);
             }
             (state, measured) => panic!("{measured:?} does not fit {state:?}"),
@@ -331,10 +335,12 @@ impl Quantizer {
             let (series, state) = (held.series.clone(), take(&mut held.state));
             self.close(series, before, state);
         }
+        assert!(self.touched.is_empty() && before < end_ns, "nothing of the cell at {before} is open");
         self.end_ns = end_ns;
     }
 
     fn close(&mut self, series: SeriesDef, time_ns: i64, state: State) {
+        assert!(self.members >= state.members(), "{} members in open cells", self.members);
         self.members -= state.members();
         let Some(value) = state.value() else { return };
         if self.closed.len() >= self.limits.cells {
@@ -352,6 +358,7 @@ impl Quantizer {
             let series = self.slots[slot as usize].series.clone();
             self.close(series, end_ns, state);
         }
+        assert!(self.others.is_empty(), "cells of other seconds are given away");
         if self.end_ns.saturating_sub(self.swept_ns) >= 60 * WIDTH_NS {
             self.sweep();
         }
@@ -378,6 +385,7 @@ impl Quantizer {
         self.identities = named.map(|(at, slot)| ((slot.series.labels.clone(), slot.shape), at as u32)).collect();
         let open = self.slots.iter().enumerate().filter(|(_, slot)| !matches!(slot.state, State::Empty));
         self.touched = open.map(|(at, _)| at as u32).collect();
+        assert_eq!(self.identities.len(), self.slots.len(), "each series has one slot");
     }
 }
 

@@ -178,6 +178,7 @@ pub trait DiskFile: Send + Sync {
     /// Fills `buffer` from `offset`, or [`Error::Truncated`].
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
         let read = self.read_at(offset, buffer)?;
+        assert!(read <= buffer.len(), "{read} bytes were read into {}", buffer.len());
         if read < buffer.len() {
             let end = offset.saturating_add(buffer.len() as u64);
             return Err(Error::Truncated { path: self.path().to_owned(), offset, end });

@@ -2,8 +2,6 @@
 //!
 //! Invariants: `durable` with `pending` applied in order is `live`, unless a failed fsync has lost changes.
 
-use super::random::Random;
-
 /// Disks write whole sectors: the unit in which unsynced bytes survive or not.
 const SECTOR_BYTES: usize = 512;
 
@@ -21,8 +19,8 @@ pub(super) enum Loss {
 }
 
 impl Loss {
-    pub(super) fn any(random: &mut Random) -> Self {
-        [Self::Everything, Self::Nothing, Self::Tail, Self::Scattered][random.below(4) as usize]
+    pub(super) fn any(random: &mut fastrand::Rng) -> Self {
+        [Self::Everything, Self::Nothing, Self::Tail, Self::Scattered][random.usize(..4)]
     }
 }
 
@@ -51,6 +49,7 @@ impl Medium {
     }
 
     pub(super) fn cut(&mut self, length: usize) {
+        assert!(length <= self.live.len(), "a cut to {length} of {} bytes", self.live.len());
         self.pending.push(Change::Cut { length });
         self.live.truncate(length);
     }
@@ -67,13 +66,14 @@ impl Medium {
 
     /// A failed fsync: some of the pending changes reached the medium, the rest never will, and readers still
     /// see them all, as Linux has it.
-    pub(super) fn sync_failed(&mut self, random: &mut Random) {
+    pub(super) fn sync_failed(&mut self, random: &mut fastrand::Rng) {
         self.settle(Loss::any(random), random);
     }
 
     /// A power cut: what is left is what everybody sees.
-    pub(super) fn power_cut(&mut self, loss: Loss, random: &mut Random) {
+    pub(super) fn power_cut(&mut self, loss: Loss, random: &mut fastrand::Rng) {
         self.settle(loss, random);
+        assert!(self.pending.is_empty(), "a power cut leaves nothing to come");
         self.live.clone_from(&self.durable);
     }
 
@@ -92,13 +92,13 @@ impl Medium {
         write(&mut self.durable, offset, bytes);
     }
 
-    fn settle(&mut self, loss: Loss, random: &mut Random) {
+    fn settle(&mut self, loss: Loss, random: &mut fastrand::Rng) {
         let pending = std::mem::take(&mut self.pending);
         let total: usize = pending.iter().map(Change::weight).sum();
         let mut left = match loss {
             Loss::Everything => 0,
             Loss::Nothing | Loss::Scattered => total,
-            Loss::Tail => random.below(total as u64 + 1) as usize,
+            Loss::Tail => random.usize(..=total),
         };
         for change in pending {
             let weight = change.weight().min(left);
@@ -108,25 +108,27 @@ impl Medium {
                     self.scatter(offset, &bytes, random);
                 }
                 Change::Write { offset, bytes } if weight > 0 => write(&mut self.durable, offset, &bytes[..weight]),
-                Change::Cut { length } if weight > 0 && (loss != Loss::Scattered || random.chance(500)) => {
+                Change::Cut { length } if weight > 0 && (loss != Loss::Scattered || random.u32(..1000) < 500) => {
                     self.durable.truncate(length);
                 }
                 Change::Write { .. } | Change::Cut { .. } => {}
             }
         }
+        assert_eq!(left, 0, "the changes that reached the medium are among the pending ones");
     }
 
     /// Writes the sectors of `bytes` that survive; a lost sector below a surviving one reads as what was there
     /// before: zeros, or an older file's bytes.
-    fn scatter(&mut self, offset: usize, bytes: &[u8], random: &mut Random) {
+    fn scatter(&mut self, offset: usize, bytes: &[u8], random: &mut fastrand::Rng) {
         let mut from = 0;
         while from < bytes.len() {
             let to = ((offset + from) / SECTOR_BYTES + 1) * SECTOR_BYTES - offset;
             let to = to.min(bytes.len());
-            if random.chance(600) {
+            assert!(from < to && to - from <= SECTOR_BYTES, "{from}..{to} is a sector or a part of one");
+            if random.u32(..1000) < 600 {
                 write(&mut self.durable, offset + from, &bytes[from..to]);
-            } else if random.chance(100) {
-                let garbage: Vec<u8> = (from..to).map(|_| random.next() as u8).collect();
+            } else if random.u32(..1000) < 100 {
+                let garbage: Vec<u8> = (from..to).map(|_| random.u8(..)).collect();
                 write(&mut self.durable, offset + from, &garbage);
             }
             from = to;
@@ -162,7 +164,7 @@ mod tests {
     fn synced_bytes_survive_and_unsynced_ones_may_not() {
         let (mut whole, mut nothing, mut torn, mut hole) = (0, 0, 0, 0);
         for seed in 0..400 {
-            let mut random = Random::new(seed);
+            let mut random = fastrand::Rng::with_seed(seed);
             let mut medium = Medium::default();
             medium.append(&[1; 700]);
             medium.sync();
@@ -187,7 +189,7 @@ mod tests {
     fn what_a_failed_fsync_lost_no_later_fsync_brings_back() {
         let mut lost = 0;
         for seed in 0..100 {
-            let mut random = Random::new(seed);
+            let mut random = fastrand::Rng::with_seed(seed);
             let mut medium = Medium::default();
             medium.append(&[1; 100]);
             medium.sync_failed(&mut random);

@@ -15,8 +15,6 @@ mod simulated;
 mod simulated_tests;
 mod verified;
 
-pub(crate) mod random;
-
 pub use file::{DirectoryLock, Disk, DiskFile, Space};
 pub use mirror::{
     MIRROR_FILE, Member, MemberState, MirrorDisk, MirrorOptions, MirrorStatus, Pace, Progress, added_members, fill_new,

@@ -166,6 +166,7 @@ impl DiskFile for RealFile {
             match self.file.write(bytes) {
                 Ok(0) if !bytes.is_empty() => return Err(Error::Full { path: self.path.clone(), offset: self.length }),
                 Ok(taken) => {
+                    assert!(taken <= bytes.len(), "a write took {taken} of {} bytes", bytes.len());
                     self.length += taken as u64;
                     return Ok(taken);
                 }

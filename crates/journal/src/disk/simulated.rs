@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::medium::{Loss, Medium};
-use super::random::Random;
 use super::{DirectoryLock, Disk, DiskFile, Space};
 use crate::Error;
 
@@ -45,7 +44,7 @@ enum NameChange {
 }
 
 struct State {
-    random: Random,
+    random: fastrand::Rng,
     names: BTreeMap<PathBuf, u64>,
     durable_names: BTreeMap<PathBuf, u64>,
     pending: Vec<NameChange>,
@@ -76,7 +75,7 @@ impl SimulatedDisk {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let state = State {
-            random: Random::new(seed),
+            random: fastrand::Rng::with_seed(seed),
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
             pending: Vec::new(),
@@ -235,7 +234,8 @@ impl State {
 
     fn new_file(&mut self, medium: Medium) -> u64 {
         self.file_next += 1;
-        self.files.insert(self.file_next, medium);
+        let before = self.files.insert(self.file_next, medium);
+        assert!(before.is_none(), "a file's number is its own");
         self.file_next
     }
 
@@ -258,7 +258,7 @@ impl State {
     }
 
     fn name_fault(&mut self, operation: &'static str, path: &Path) -> Result<(), Error> {
-        if self.random.chance(self.faults.name_error) {
+        if self.random.u32(..1000) < self.faults.name_error {
             return Err(failure(operation, path, "simulated error"));
         }
         Ok(())
@@ -268,13 +268,13 @@ impl State {
         self.powered = false;
         let loss = Loss::any(&mut self.random);
         let pending = std::mem::take(&mut self.pending);
-        let in_order = self.random.below(pending.len() as u64 + 1) as usize;
+        let in_order = self.random.usize(..=pending.len());
         for (at, change) in pending.into_iter().enumerate() {
             let survives = match loss {
                 Loss::Everything => false,
                 Loss::Nothing => true,
                 Loss::Tail => at < in_order,
-                Loss::Scattered => self.random.chance(600),
+                Loss::Scattered => self.random.u32(..1000) < 600,
             };
             if survives {
                 change.apply(&mut self.durable_names);
@@ -283,6 +283,7 @@ impl State {
         self.names.clone_from(&self.durable_names);
         let named: BTreeSet<u64> = self.names.values().copied().collect();
         self.files.retain(|file, _| named.contains(file));
+        assert_eq!(self.files.len(), named.len(), "every durable name has a file");
         for medium in self.files.values_mut() {
             medium.power_cut(loss, &mut self.random);
         }
@@ -421,7 +422,7 @@ impl Disk for SimulatedDisk {
         self.change("fsync", directory, |state| {
             state.name_fault("fsync", directory)?;
             // In a cut's middle it may not happen.
-            if state.cut_at == Some(state.changes) && state.random.chance(500) {
+            if state.cut_at == Some(state.changes) && state.random.u32(..1000) < 500 {
                 return Ok(());
             }
             let pending = std::mem::take(&mut state.pending);
@@ -510,13 +511,13 @@ impl DiskFile for SimulatedFile {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         self.change("write", |state| {
             let faults = state.faults;
-            if state.random.chance(faults.write_error) {
+            if state.random.u32(..1000) < faults.write_error {
                 return Err(failure("write", &self.path, "simulated error"));
             }
             let mut take = bytes.len();
-            let short = state.random.chance(faults.short_write) || state.cut_at == Some(state.changes);
+            let short = state.random.u32(..1000) < faults.short_write || state.cut_at == Some(state.changes);
             if short && take > 1 {
-                take = 1 + state.random.below(take as u64) as usize;
+                take = 1 + state.random.usize(..take);
             }
             if let Some(capacity) = state.capacity {
                 take = take.min(capacity.saturating_sub(state.used()) as usize);
@@ -525,6 +526,7 @@ impl DiskFile for SimulatedFile {
             if take == 0 && !bytes.is_empty() {
                 return Err(Error::Full { path: self.path.clone(), offset: medium.live.len() as u64 });
             }
+            assert!(take <= bytes.len() && (take > 0 || bytes.is_empty()), "a write takes something");
             medium.append(&bytes[..take]);
             Ok(take)
         })
@@ -534,12 +536,12 @@ impl DiskFile for SimulatedFile {
         self.change("fsync", |state| {
             let faults = state.faults;
             let medium = state.files.get_mut(&self.file).expect("an open file is there");
-            if state.random.chance(faults.sync_error) {
+            if state.random.u32(..1000) < faults.sync_error {
                 medium.sync_failed(&mut state.random);
                 return Err(failure("fsync", &self.path, "simulated error"));
             }
             // In a cut's middle it may not happen.
-            if state.cut_at != Some(state.changes) || state.random.chance(500) {
+            if state.cut_at != Some(state.changes) || state.random.u32(..1000) < 500 {
                 medium.sync();
             }
             Ok(())
@@ -549,7 +551,7 @@ impl DiskFile for SimulatedFile {
     fn truncate(&mut self, length: u64) -> Result<(), Error> {
         self.change("cut", |state| {
             let faults = state.faults;
-            if state.random.chance(faults.truncate_error) {
+            if state.random.u32(..1000) < faults.truncate_error {
                 return Err(failure("cut", &self.path, "simulated error"));
             }
             let medium = state.files.get_mut(&self.file).expect("an open file is there");
@@ -577,6 +579,7 @@ impl DiskFile for SimulatedFile {
         self.disk.change("heal", &self.path, |state| {
             self.alive(state, "heal")?;
             let medium = state.files.get_mut(&self.file).expect("an open file is there");
+            assert_eq!(bytes.len() as u64, place.end - place.start, "{place:?} is overwritten whole");
             medium.overwrite(place.start as usize, bytes);
             Ok(())
         })

@@ -70,6 +70,7 @@ pub fn read_verified<T, E: From<Error>>(
         };
         match outcome {
             Ok((bytes, value)) => {
+                assert_eq!(bytes.len() as u64, place.end - place.start, "a copy is healed with the whole of {place:?}");
                 for bad in refused {
                     // Reported and counted by the mirror; what cannot be healed is met again.
                     let _ = file.heal(bad, place.clone(), &bytes);
@@ -114,6 +115,7 @@ pub fn heal_from<T, E: From<Error>>(
     bytes: &[u8],
     check: impl Fn(&[u8], &Path) -> Result<T, E>,
 ) -> bool {
+    assert_eq!(bytes.len() as u64, place.end - place.start, "copies are healed with the whole of {place:?}");
     (0..file.copies()).all(|copy| match read_copy(file, copy, place) {
         Ok(found) if check(&found, &file.copy_path(copy)).is_ok() => true,
         Err(Error::NoCopy { .. }) => true,
@@ -138,14 +140,17 @@ pub fn scrub_piece<T, E: From<Error> + std::fmt::Display>(
         }
     }
     let heal = |copy| good.as_ref().is_some_and(|bytes: &Vec<u8>| file.heal(copy, place.clone(), bytes).is_ok());
+    assert!(refused.len() + usize::from(good.is_some()) <= file.copies(), "each copy is looked at once");
     let bad = refused.into_iter().map(|(copy, path, problem)| BadCopy { path, problem, healed: heal(copy) });
     Piece { bad: bad.collect(), bytes: good }
 }
 
 fn read_copy(file: &dyn DiskFile, copy: usize, place: &Range<u64>) -> Result<Vec<u8>, Error> {
+    assert!(place.start <= place.end, "{place:?} has an end");
     let count = usize::try_from(place.end - place.start).expect("a piece fits memory");
     let mut bytes = vec![0; count];
     let read = file.read_copy_at(copy, place.start, &mut bytes)?;
+    assert!(read <= count, "{read} bytes were read into {count}");
     if read < count {
         return Err(Error::Truncated { path: file.copy_path(copy), offset: place.start, end: place.end });
     }

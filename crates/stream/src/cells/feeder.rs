@@ -82,6 +82,7 @@ pub fn stream<S: Sink>(
         workers.push(Worker { rings: consumers, untils, shard, sink, items, wait, is_bare: false });
     }
     assert!(!workers.is_empty(), "a stream without shards");
+    assert!(rings.iter().all(|rings| rings.len() == workers.len()), "a ring between each two");
     let feeder =
         |rings| Feeder { rings, sources: Sources::default(), options, wait, reported_ns: 0, total: Fed::default() };
     (rings.into_iter().map(feeder).collect(), workers)
@@ -92,7 +93,9 @@ pub fn stream<S: Sink>(
 #[inline]
 pub fn shard_of(series: SeriesId, shards: usize) -> usize {
     let high = u64::from((series.0 >> 96) as u32);
-    ((high * shards as u64) >> 32) as usize
+    let shard = ((high * shards as u64) >> 32) as usize;
+    debug_assert!(shard < shards, "shard {shard} of {shards}");
+    shard
 }
 
 impl Feeder {
@@ -153,6 +156,7 @@ impl Feeder {
                 false => fed.skipped += 1,
             }
         }
+        assert!(newest_ns <= latest_ns, "what is ahead of {latest_ns} is refused");
         if let Some(source) = source.filter(|_| newest_ns > i64::MIN) {
             self.sources.seen(source, newest_ns, now_ns);
         }
@@ -179,6 +183,7 @@ impl Feeder {
         let reported = (0..self.rings.len()).all(|shard| self.push(shard, Message::Until(watermark_ns), waits));
         // One that found a full ring hears it with the next tick; hearing it twice changes nothing.
         if reported {
+            assert!(watermark_ns >= self.reported_ns, "a watermark falls from {} to {watermark_ns}", self.reported_ns);
             self.reported_ns = watermark_ns;
         }
     }
@@ -244,6 +249,7 @@ impl<S: Sink> Worker<S> {
                     self.items.clear();
                 } else {
                     self.shard.put(&mut self.items);
+                    assert!(self.items.is_empty(), "what stood before a watermark is in cells before it is believed");
                     for (series, time_ns) in self.shard.take_refusals() {
                         self.sink.refused(series, time_ns);
                     }

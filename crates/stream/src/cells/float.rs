@@ -30,11 +30,13 @@ impl FloatCell {
     /// When the last one was, in a cell that ends at `end_ns`.
     #[must_use]
     pub fn last_ns(&self, end_ns: i64) -> i64 {
+        debug_assert!(i64::from(self.last_offset) <= WIDTH_NS, "{} ns after a cell's begin", self.last_offset);
         end_ns - WIDTH_NS + i64::from(self.last_offset)
     }
 
     /// Adds what another cell of the same series and second has.
     pub fn merge(&mut self, other: &Self) {
+        debug_assert!(other.count == 0 || other.min <= other.max, "{} to {}", other.min, other.max);
         self.count = self.count.saturating_add(other.count);
         self.sum += other.sum;
         self.min = self.min.min(other.min);
@@ -61,6 +63,7 @@ impl Held for FloatCell {
         self.max = self.max.max(value);
         // In 1..=10^9: the cell's begin is not in it.
         let offset = ((time_ns - 1) % WIDTH_NS + 1) as u32;
+        debug_assert!((1..=WIDTH_NS).contains(&i64::from(offset)), "{offset} ns after a cell's begin");
         self.follow(offset, value);
         Ok(())
     }

@@ -48,6 +48,7 @@ impl<C: Held> Others<C> {
     pub(crate) fn push(&mut self, series: u128, cell: C) {
         self.cells.push((series, cell));
         self.loose += 1;
+        assert!(self.loose <= self.cells.len(), "{} of {} cells are loose", self.loose, self.cells.len());
         if self.loose >= LOOSE && self.loose * 2 >= self.cells.len() {
             self.merge();
         }
@@ -58,7 +59,10 @@ impl<C: Held> Others<C> {
         if self.loose > 0 {
             self.loose = 0;
             self.cells.sort_unstable_by_key(|cell| cell.0);
+            let before = self.cells.len();
             self.cells.dedup_by(|later, kept| later.0 == kept.0 && kept.1.join(&later.1));
+            assert!(self.cells.len() <= before && !self.cells.is_empty(), "{} of {before} cells", self.cells.len());
+            debug_assert!(self.cells.is_sorted_by_key(|cell| cell.0), "series ascend");
         }
     }
 

@@ -165,6 +165,7 @@ impl Shard {
     }
 
     fn put_batch(&mut self, batch: &mut [Option<Item>]) {
+        debug_assert!(batch.len() <= self.options.lookahead, "{} items at once", batch.len());
         // Nothing grows under the places that are looked up now.
         self.numbers.make_room(batch.len(), self.closed, &self.options);
         self.values.make_room(batch.len(), self.closed, &self.options);
@@ -225,6 +226,7 @@ impl Shard {
         if until == before && self.numbers.first_other(until).is_none() && self.values.first_other(until).is_none() {
             return;
         }
+        assert!(until >= before, "what is closed stays closed");
         self.closed = until;
         let is_one_second = until == before + 1;
         if until > before && !is_one_second {
@@ -234,6 +236,7 @@ impl Shard {
         }
         let (numbers, values, reported) = (&mut self.numbers, &mut self.values, &mut self.counts.reported);
         while let Some(end) = numbers.first_other(until).into_iter().chain(values.first_other(until)).min() {
+            assert!(end <= until, "a cell that ends at {end} is open until {until}");
             let is_late = end <= before;
             numbers.tell_others(end, is_late, reported, sink);
             values.tell_others(end, is_late, reported, sink);
@@ -242,6 +245,7 @@ impl Shard {
             numbers.tell_newest(until, reported, sink);
             values.tell_newest(until, reported, sink);
         }
+        debug_assert!(self.numbers.is_open_after(until) && self.values.is_open_after(until), "{until} is closed");
         sink.closed(i64::from(until) * WIDTH_NS);
     }
 }
@@ -325,6 +329,7 @@ impl<C: Held> KindCells<C> {
         }
         let place = self.place(series.0, end, first, options.series_max)?;
         let entry = self.table.entry(place);
+        debug_assert!(entry.series == series.0 && end > closed, "an open cell of its series");
         if entry.end == end {
             return entry.cell.add(time_ns, what).map(|()| false);
         }
@@ -360,6 +365,7 @@ impl<C: Held> KindCells<C> {
         let others = self.others.entry(end).or_default();
         let before = others.len();
         others.push(series, cell);
+        assert!(others.len() <= before + 1, "one item makes one cell at most");
         self.others_len = self.others_len + others.len() - before;
         Ok(())
     }
@@ -367,6 +373,12 @@ impl<C: Held> KindCells<C> {
     /// The first second up to `until` of which cells are beside the table.
     fn first_other(&self, until: u32) -> Option<u32> {
         self.others.first_key_value().map(|(end, _)| *end).filter(|end| *end <= until)
+    }
+
+    /// Whether no cell beside the table ends at `until` or before.
+    fn is_open_after(&self, until: u32) -> bool {
+        self.others.keys().all(|end| *end > until)
+            && self.others_len == self.others.values().map(Others::len).sum::<usize>()
     }
 
     /// Moves the cells out of the table that closed.
@@ -381,6 +393,7 @@ impl<C: Held> KindCells<C> {
 impl<C: Held + CellContent> KindCells<C> {
     fn tell_others(&mut self, end: u32, is_late: bool, reported: &mut u64, sink: &mut impl Sink) {
         let Some(mut others) = self.others.remove(&end) else { return };
+        assert!(self.others_len >= others.len(), "{} cells beside the table", self.others_len);
         self.others_len -= others.len();
         others.merge();
         for (series, cell) in others.iter() {
@@ -398,6 +411,7 @@ impl<C: Held + CellContent> KindCells<C> {
 }
 
 fn entry_begins<C: Held>(entry: &mut Entry<C>, end: u32) {
+    debug_assert!(entry.end <= end, "the newest cell goes from {} to {end}", entry.end);
     entry.end = end;
     entry.cell.clear();
 }

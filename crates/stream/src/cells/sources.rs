@@ -36,6 +36,7 @@ impl Sources {
         let mark = mark.or_insert(Mark { newest_ns, seen_ns: now_ns });
         mark.newest_ns = mark.newest_ns.max(newest_ns);
         mark.seen_ns = mark.seen_ns.max(now_ns);
+        assert!(self.marks.len() <= SOURCES_MAX + 1, "{} sources, those beyond as one", self.marks.len());
     }
 
     /// The instant before which no more is expected at `now_ns`. Forgets who sends no more.

@@ -44,6 +44,7 @@ impl<C: Held> Table<C> {
     }
 
     fn of(places: usize) -> Self {
+        assert!(places.is_power_of_two() && places >= PLACES_MIN, "{places} places");
         let entries = std::iter::repeat_with(|| Entry { series: 0, end: 0, cell: C::default() }).take(places).collect();
         Self { entries, len: 0, shift: 64 - places.trailing_zeros() }
     }
@@ -64,7 +65,9 @@ impl<C: Held> Table<C> {
 
     #[inline]
     pub(crate) fn first_place(&self, series: u128) -> usize {
-        (series as u64 >> self.shift) as usize
+        let place = (series as u64 >> self.shift) as usize;
+        debug_assert!(place < self.entries.len(), "place {place} of {}", self.entries.len());
+        place
     }
 
     /// Whether the series is in its first place. Each answer waits for a cache line, but not for the answer before.
@@ -76,6 +79,7 @@ impl<C: Held> Table<C> {
 
     #[inline]
     pub(crate) fn find(&self, series: u128, first: usize) -> Lookup {
+        debug_assert!(self.len < self.entries.len(), "a probe ends at a vacant place");
         let mask = self.entries.len() - 1;
         let mut place = first;
         loop {
@@ -127,6 +131,8 @@ impl<C: Held> Table<C> {
                 grown.insert(place, entry.series, entry.end).cell = entry.cell.take();
             }
         }
+        assert_eq!(grown.len, kept, "every series that is kept has a place");
+        assert!(grown.has_room(more), "{kept} and {more} series in {} places", grown.entries.len());
         *self = grown;
     }
 }

@@ -211,6 +211,7 @@ impl Distribution {
         let open = self.opened();
         open.bins.clear();
         open.log.length = 0;
+        assert!(open.bins.is_empty() && open.log.length == 0, "what moved is counted once");
         open.whole = Some(whole);
         self.count = 0;
     }
@@ -243,6 +244,7 @@ impl Open {
         if usize::from(self.log.length) == LOG {
             self.sort_in();
         }
+        debug_assert!(bin <= ZERO, "bin {bin}");
         self.log.bins[usize::from(self.log.length)] = bin;
         self.log.length += 1;
     }
@@ -260,9 +262,11 @@ impl Open {
             }
             let held = before.next_if(|packed| packed >> 16 == u32::from(bin)).map_or(0, |packed| packed & COUNT_MAX);
             // Below COUNT_MAX: all values together are.
+            assert!(held + count <= COUNT_MAX, "{held} and {count} values of bin {bin} pass their bits");
             merged.push(u32::from(bin) << 16 | (held + count));
         }
         merged.extend(before);
+        debug_assert!(merged.is_sorted_by(|one, next| one >> 16 < next >> 16), "bins ascend");
         merged.shrink_to_fit();
         self.bins = merged;
         self.log.length = 0;

@@ -108,6 +108,7 @@ impl DiskFile for MirrorFile {
             })
         })?;
         let torn = torn.into_inner().unwrap_or_else(PoisonError::into_inner);
+        assert!(torn.len() <= results.len(), "each member was written to once");
         let all_failed = results.iter().all(|(_, result)| result.is_err());
         if all_failed && !torn.is_empty() && torn.len() < results.len() {
             let places = results.iter().map(|(at, _)| *at);
@@ -149,6 +150,7 @@ impl DiskFile for MirrorFile {
             let lacking = live.iter().filter(|at| results.iter().all(|(there, _)| there != *at));
             let lacking: Vec<_> = lacking.map(|at| (*at, Err(self.no_copy(*at)))).collect();
             results.extend(lacking);
+            assert_eq!(results.len(), live.len(), "each live member is synced or fails");
             results
         };
         self.shared.judge(results)
@@ -157,6 +159,7 @@ impl DiskFile for MirrorFile {
     fn truncate(&mut self, length: u64) -> Result<(), Error> {
         let results = self.change(Some(length), |handle| handle.truncate(length))?;
         self.shared.judge(results)?;
+        assert!(length <= self.length, "{} is cut from {} to {length}", self.path.display(), self.length);
         self.length = length;
         Ok(())
     }
@@ -190,6 +193,7 @@ impl DiskFile for MirrorFile {
     }
 
     fn heal(&self, copy: usize, place: Range<u64>, bytes: &[u8]) -> Result<(), Error> {
+        assert_eq!(bytes.len() as u64, place.end - place.start, "{place:?} is overwritten whole");
         self.of_copy(copy, |handle| handle.heal(0, place.clone(), bytes))?;
         let state = self.shared.read();
         let slot = &state.slots[copy];

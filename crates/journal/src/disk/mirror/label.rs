@@ -64,6 +64,7 @@ impl Label {
         let mut history = self.history.clone();
         history.push((self.epoch + 1, drawn));
         history.drain(..history.len().saturating_sub(HISTORY_MAX));
+        assert!(!current.is_empty() && current.len() <= MEMBERS_MAX, "{} members are current", current.len());
         Self { store: self.store, member: self.member, epoch: self.epoch + 1, current, history }
     }
 
@@ -97,7 +98,9 @@ impl Label {
         record.extend_from_slice(&VERSION.to_le_bytes());
         record.extend_from_slice(&(body.len() as u32).to_le_bytes());
         record.extend_from_slice(&crc32c::crc32c_append(crc32c::crc32c(&record), &body).to_le_bytes());
+        assert_eq!(record.len(), HEADER_BYTES, "the reader expects the body there");
         record.extend_from_slice(&body);
+        assert!(record.len() <= RECORD_BYTES, "a label of {} bytes", record.len());
         record.resize(RECORD_BYTES, 0);
         record.repeat(2)
     }
@@ -184,7 +187,6 @@ fn take_u64(rest: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::random::Random;
 
     fn sample() -> Label {
         Label {
@@ -212,13 +214,13 @@ mod tests {
 
     #[test]
     fn any_bytes_are_a_label_or_none() {
-        let mut random = Random::new(1);
+        let mut random = fastrand::Rng::with_seed(1);
         let good = sample().encode();
         for _ in 0..2000 {
-            let mut bytes = good[..random.below(good.len() as u64 + 1) as usize].to_vec();
-            for _ in 0..random.below(20) {
-                let at = random.below(200) as usize;
-                bytes.get_mut(at).into_iter().for_each(|byte| *byte = random.next() as u8);
+            let mut bytes = good[..random.usize(..=good.len())].to_vec();
+            for _ in 0..random.u64(..20) {
+                let at = random.usize(..200);
+                bytes.get_mut(at).into_iter().for_each(|byte| *byte = random.u8(..));
             }
             let _ = Label::decode(&bytes);
         }

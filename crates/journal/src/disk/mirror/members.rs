@@ -124,6 +124,7 @@ impl Shared {
         if let Some(changed) = &mut *self.changed() {
             let held = changed.entry(self.inner(path).to_owned()).or_insert(from);
             *held = from.min(*held);
+            assert!(*held <= from, "all from {from} on is copied again");
         }
     }
 
@@ -161,6 +162,7 @@ impl Shared {
                 None => Err(failed.into_iter().next().expect("a mirror has a live member").1),
             };
         }
+        assert!(done.iter().all(|(at, _)| failed.iter().all(|(out, _)| at != out)), "a member did it or did not");
         self.take_out(failed, |state| done.iter().any(|(at, _)| state.slots[*at].state == MemberState::Live))?;
         Ok(done.into_iter().next().expect("it is not empty").1)
     }
@@ -183,6 +185,7 @@ impl Shared {
         failed: Vec<(usize, Error)>,
         others_did: impl Fn(&State) -> bool,
     ) -> Result<(), Error> {
+        assert!(!failed.is_empty(), "nobody goes without a failure");
         self.count_failures(&failed);
         let mut state = self.write();
         if !others_did(&state) {
@@ -191,6 +194,7 @@ impl Shared {
         for (at, error) in failed {
             state.put_out(at, &error.to_string(), &*self.tell);
         }
+        assert!(state.live().next().is_some(), "the last member is not taken out");
         state.settle(&*self.tell)
     }
 
@@ -248,6 +252,7 @@ impl State {
             let wrote = |(at, slot): (usize, &Slot)| (at, label.of(slot.id).write(&*slot.disk, &slot.root));
             let results: Vec<(usize, Result<(), Error>)> = self.live().map(wrote).collect();
             let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(|(_, result)| result.is_ok());
+            assert!(label.epoch > self.label.epoch, "epoch {} comes behind {}", label.epoch, self.label.epoch);
             // An epoch that a member may have seen is never used again.
             self.label = label;
             if done.is_empty() {

@@ -116,6 +116,7 @@ fn copy_to(
         moved(read as u64)?;
     }
     copy.sync()?;
+    assert!(copy.length()? >= offset, "{} bytes are durable at {}", offset, to.display());
     Ok(offset - from)
 }
 
@@ -360,7 +361,8 @@ impl MirrorDisk {
             counts,
             lock,
         });
-        *self.0.changed() = Some(BTreeMap::new());
+        let before = self.0.changed().replace(BTreeMap::new());
+        assert!(before.is_none(), "one rebuild at a time");
         Ok(state.slots.len() - 1)
     }
 
@@ -396,6 +398,7 @@ impl MirrorDisk {
         let changed = self.0.changed().replace(BTreeMap::new()).unwrap_or_default();
         let mut changed: Vec<(PathBuf, u64)> = changed.into_iter().collect();
         changed.sort_by_key(|(inner, _)| inner.components().count());
+        assert!(changed.iter().all(|(inner, _)| inner.is_relative()), "paths below the root");
         changed
     }
 
@@ -420,6 +423,7 @@ impl MirrorDisk {
         }
         self.reopen(&state.slots[at], at, |_| true)?;
         let slot = &mut state.slots[at];
+        assert_eq!(slot.state, MemberState::Rebuilding, "{} was being filled", slot.root.display());
         (slot.state, slot.why) = (MemberState::Live, String::new());
         (self.0.tell)(&format!("{} is filled and in use", slot.root.display()));
         if let Some(old) = old {

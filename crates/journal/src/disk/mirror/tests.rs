@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
-use crate::disk::random::Random;
 use crate::{Faults, RealDisk, SimulatedDisk, read_verified};
 
 fn member(name: &str, disk: &SimulatedDisk) -> Member {
@@ -13,8 +12,8 @@ fn member(name: &str, disk: &SimulatedDisk) -> Member {
 }
 
 fn options(seed: u64) -> MirrorOptions {
-    let mut random = Random::new(seed);
-    MirrorOptions { degraded: false, random: Box::new(move || random.next()), tell: Arc::new(|_| {}) }
+    let mut random = fastrand::Rng::with_seed(seed);
+    MirrorOptions { degraded: false, random: Box::new(move || random.u64(..)), tell: Arc::new(|_| {}) }
 }
 
 fn open_two(a: &SimulatedDisk, b: &SimulatedDisk, seed: u64) -> Result<(MirrorDisk, Vec<PathBuf>), Error> {
@@ -239,16 +238,16 @@ fn a_lost_copy_of_a_file_that_is_being_written_is_made_anew() {
 /// Changes on the mirror and on a map; faults on one member at a time; members that are filled while changes go on.
 fn live(seed: u64) -> u64 {
     let disks = [SimulatedDisk::new(seed), SimulatedDisk::new(seed + 1)];
-    let mut random = Random::new(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let (mut mirror, _) = open_two(&disks[0], &disks[1], seed).unwrap();
     let mut model: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut fills = 0;
     for step in 0..80 {
-        let path = format!("/a/{}", random.below(5));
-        match random.below(12) {
+        let path = format!("/a/{}", random.u64(..5));
+        match random.u64(..12) {
             // The last one may not fail: what it says then is nobody's to know.
             0 if states(&mirror) == [MemberState::Live; 2] => {
-                let at = random.below(2) as usize;
+                let at = random.usize(..2);
                 let [one, other] = [100, 0].map(|rate| Faults {
                     write_error: rate,
                     short_write: rate,
@@ -292,7 +291,7 @@ fn live(seed: u64) -> u64 {
                 }
             }
             _ => {
-                let bytes = vec![step as u8; random.below(600) as usize];
+                let bytes = vec![step as u8; random.usize(..600)];
                 put(&mirror, &path, &bytes).unwrap_or_else(|error| panic!("seed {seed} step {step}: {error}"));
                 model.insert(path, bytes);
             }
