@@ -12,12 +12,12 @@ const LONGEST_NS: u64 = 10_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Backoff {
     failures: u32,
-    random: u64,
+    random: fastrand::Rng,
 }
 
 impl Backoff {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { failures: 0, random: seed | 1 }
+        Self { failures: 0, random: fastrand::Rng::with_seed(seed) }
     }
 
     /// It went well.
@@ -29,10 +29,7 @@ impl Backoff {
     pub(crate) fn next_ns(&mut self, after: Option<Duration>) -> u64 {
         let step = FIRST_NS.checked_shl(self.failures).map_or(LONGEST_NS, |step| step.min(LONGEST_NS));
         self.failures = (self.failures + 1).min(32);
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let wait = step / 2 + self.random % (step / 2);
+        let wait = step / 2 + self.random.u64(..step / 2);
         after.map_or(wait, |after| wait.max(after.as_nanos() as u64 + wait / 4))
     }
 }

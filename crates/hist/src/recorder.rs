@@ -333,10 +333,8 @@ mod tests {
     use super::*;
 
     fn randoms(seed: u64) -> impl Iterator<Item = u64> {
-        std::iter::successors(Some(seed), |state| {
-            Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
-        })
-        .map(|state| state ^ state >> 31)
+        let mut rng = fastrand::Rng::with_seed(seed);
+        std::iter::repeat_with(move || rng.u64(..))
     }
 
     #[test]

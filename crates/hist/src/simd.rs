@@ -274,11 +274,8 @@ mod tests {
 
     #[test]
     fn random_durations_of_every_size_have_their_bins() {
-        let mut state = 5_u64;
-        let mut random = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state ^ state >> 29
-        };
+        let mut rng = fastrand::Rng::with_seed(5);
+        let mut random = || rng.u64(..);
         let values: Vec<u64> = (0..200_000).map(|round| random() >> (14 + round % 50)).collect();
         check(&values);
         // One that is too long for eight at a time.

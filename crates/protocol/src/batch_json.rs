@@ -650,13 +650,10 @@ mod tests {
     #[test]
     fn floats_are_the_nearest_doubles() {
         let gauge = r#"{"labels":{"__name__":"g"},"kind":"float"}"#;
-        let mut state = 88_172_645_463_325_252_u64;
+        let mut rng = fastrand::Rng::with_seed(1);
         for _ in 0..10_000 {
-            // Xorshift: any 64 bits that are a finite double.
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let number = f64::from_bits(state);
+            // Any 64 bits that are a finite double.
+            let number = f64::from_bits(rng.u64(..));
             if !number.is_finite() {
                 continue;
             }
@@ -831,13 +828,8 @@ mod tests {
         let seed = format!(
             r#"{{"source":"{SOURCE}","sequence":1,"series":[{RPC}],"samples":[{{"series":0,"time_ms":1,"histogram":{{"bins":{{"1.2e-3":4}},"sum":1}}}},{{"series":0,"time_ms":1,"float":1.5}}]}}"#
         );
-        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut next = |below: usize| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            (random % below as u64) as usize
-        };
+        let mut rng = fastrand::Rng::with_seed(1);
+        let mut next = move |below: usize| rng.usize(..below);
         for _ in 0..20_000 {
             let mut bytes = seed.clone().into_bytes();
             for _ in 0..=next(3) {

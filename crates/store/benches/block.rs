@@ -19,15 +19,12 @@ use ogive_store::{Block, BlockId, Budget, block};
 
 const ROUNDS: usize = 5;
 
-/// xorshift64* with normal and log-normal values on top.
-struct Random(u64);
+/// Uniform, normal and log-normal numbers of a seed.
+struct Random(fastrand::Rng);
 
 impl Random {
     fn uniform(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.f64()
     }
 
     fn normal(&mut self) -> f64 {
@@ -131,7 +128,7 @@ fn measure_packed(source: &[SeriesData], samples: usize, effort: Effort) -> Cost
 fn histograms(name: &str, per_cell: f64, modes: &[(f64, f64, f64)]) {
     const SERIES: usize = 4;
     const CELLS: usize = 1024;
-    let mut random = Random(0x5eed);
+    let mut random = Random(fastrand::Rng::with_seed(0x5eed));
     let (mut source, mut raw) = (Vec::new(), Vec::new());
     let mut bins = 0;
     for number in 0..SERIES {
@@ -171,7 +168,7 @@ fn histograms(name: &str, per_cell: f64, modes: &[(f64, f64, f64)]) {
 fn floats(name: &str, temporality: Temporality, next: impl Fn(&mut Random, f64) -> f64) {
     const SERIES: usize = 100;
     const CELLS: usize = 4096;
-    let mut random = Random(0x5eed);
+    let mut random = Random(fastrand::Rng::with_seed(0x5eed));
     let source: Vec<SeriesData> = (0..SERIES)
         .map(|number| {
             let mut data = series(number, Kind::Float, temporality);
@@ -198,7 +195,7 @@ fn floats(name: &str, temporality: Temporality, next: impl Fn(&mut Random, f64) 
 
 /// Lines of a web server's log, each with its time, 50 a second.
 fn access_log(lines: usize) -> (Vec<i64>, Vec<String>) {
-    let mut random = Random(0x5eed);
+    let mut random = Random(fastrand::Rng::with_seed(0x5eed));
     let mut time = 1_700_000_000_000.0;
     let pick = |random: &mut Random, count: usize| (random.uniform() * count as f64) as usize;
     let line = |random: &mut Random, time: f64| {

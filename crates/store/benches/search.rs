@@ -21,17 +21,10 @@ const LINES: usize = 20_000;
 /// Of lines.
 const STEP_MS: i64 = 20;
 
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
 fn generated(count: usize) -> Vec<String> {
-    let mut state = 0x9e37_79b9_7f4a_7c15;
-    let line = |state: &mut u64| {
-        let (a, b, c) = (random(state), random(state), random(state));
+    let mut random = fastrand::Rng::with_seed(1);
+    let line = |random: &mut fastrand::Rng| {
+        let (a, b, c) = (random.u64(..), random.u64(..), random.u64(..));
         format!(
             "10.{}.{}.{} - - \"GET /api/v2/{}/{} HTTP/1.1\" {} {} \"Mozilla/5.0 (X11; Linux x86_64) Chrome/{}.0.0.0\" 0.{:03}",
             a % 4,
@@ -45,7 +38,7 @@ fn generated(count: usize) -> Vec<String> {
             c / 13 % 1_000
         )
     };
-    (0..count).map(|_| line(&mut state)).collect()
+    (0..count).map(|_| line(&mut random)).collect()
 }
 
 fn main() {

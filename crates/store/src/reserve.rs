@@ -88,15 +88,10 @@ impl Reserve {
         let Ok(mut file) = file else { return };
         let mut held = file.length().unwrap_or(bytes);
         // Nothing that a file system could compress.
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ held;
+        let mut random = fastrand::Rng::with_seed(held);
         let mut step = vec![0; STEP_BYTES as usize];
         while held < bytes {
-            for word in step.chunks_exact_mut(8) {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                word.copy_from_slice(&state.to_le_bytes());
-            }
+            random.fill(&mut step);
             let count = (bytes - held).min(STEP_BYTES);
             if file.write_all(&step[..count as usize]).is_err() {
                 break;

@@ -23,23 +23,11 @@ fn options() -> Options {
     }
 }
 
-/// SplitMix64, so that a run follows from its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
-
 fn mirror(disks: &[SimulatedDisk], seed: u64) -> (MirrorDisk, Vec<PathBuf>) {
     let member =
         |(at, disk): (usize, &SimulatedDisk)| Member { root: format!("/{at}").into(), disk: Arc::new(disk.clone()) };
-    let mut random = Random(seed);
-    let random = Box::new(move || random.below(u64::MAX));
+    let mut random = fastrand::Rng::with_seed(seed);
+    let random = Box::new(move || random.u64(..u64::MAX));
     let options = MirrorOptions { degraded: false, random, tell: Arc::new(|_| {}) };
     MirrorDisk::open(disks.iter().enumerate().map(member).collect(), options).unwrap()
 }
@@ -101,12 +89,12 @@ fn quick(_: u64, _: u64) -> Result<(), ogive_journal::Error> {
 /// Two bits of different places are flipped at once, one in each copy, in any file of the store.
 fn two_faults(seed: u64) -> (u64, Scrubbed) {
     let disks = [SimulatedDisk::new(seed), SimulatedDisk::new(seed + 1)];
-    let mut random = Random(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let store = open(Arc::new(mirror(&disks, seed).0), "/0");
-    let sent = 40 + random.below(60);
+    let sent = 40 + random.u64(..60);
     for n in 0..sent {
         assert!(send(&store, n), "seed {seed}: {n}");
-        if random.below(25) == 0 {
+        if random.u64(..25) == 0 {
             store.flush().unwrap();
         }
     }
@@ -116,10 +104,10 @@ fn two_faults(seed: u64) -> (u64, Scrubbed) {
     let files = stored_files(&disks[0], "/0");
     let (mut flips, mut scrubbed) = (0, Scrubbed::default());
     for round in 0..6 {
-        let of = |random: &mut Random| {
-            let path = files[random.below(files.len() as u64) as usize].strip_prefix("/0").unwrap().to_owned();
+        let of = |random: &mut fastrand::Rng| {
+            let path = files[random.u64(..files.len() as u64) as usize].strip_prefix("/0").unwrap().to_owned();
             let length = disks[0].length(&Path::new("/0").join(&path)).unwrap_or(0);
-            (length > 0).then(|| (path, random.below(length)))
+            (length > 0).then(|| (path, random.u64(..length)))
         };
         let faults = [of(&mut random), of(&mut random)];
         if let [Some((one, at)), Some((other, beside))] = &faults
@@ -141,7 +129,7 @@ fn two_faults(seed: u64) -> (u64, Scrubbed) {
                 && let path = Path::new(root).join(path)
                 && disk.length(&path).is_ok()
             {
-                disk.flip_bit(&path, (at * 8 + random.below(8)) as usize);
+                disk.flip_bit(&path, (at * 8 + random.u64(..8)) as usize);
                 flips += 1;
             }
         }
@@ -189,14 +177,14 @@ fn a_disk_dies_and_comes_back_while_a_store_lives() {
         // Shown when it fails.
         println!("a disk dies: seed {seed}");
         let disks = [SimulatedDisk::new(seed), SimulatedDisk::new(seed + 100_000)];
-        let mut random = Random(seed);
+        let mut random = fastrand::Rng::with_seed(seed);
         let mut acknowledged = BTreeSet::new();
         let mut next = 0;
         for life in 0..4 {
             let (mirror, stale) = mirror(&disks, seed * 10 + life);
             let shared = Arc::new(mirror.clone());
             let store = open(shared, "/0");
-            let victim = random.below(2) as usize;
+            let victim = random.u64(..2) as usize;
             for step in 0..30 {
                 if step == 10 {
                     for path in &stale {
@@ -212,10 +200,10 @@ fn a_disk_dies_and_comes_back_while_a_store_lives() {
                     }
                 }
                 if step == 15 {
-                    let any = 50 + random.below(300) as u32;
-                    match random.below(4) {
-                        0 | 1 => disks[victim].cut_power_after(1 + random.below(20)),
-                        2 => disks[victim].set_capacity(Some(disks[victim].used_bytes() + random.below(2000))),
+                    let any = 50 + random.u64(..300) as u32;
+                    match random.u64(..4) {
+                        0 | 1 => disks[victim].cut_power_after(1 + random.u64(..20)),
+                        2 => disks[victim].set_capacity(Some(disks[victim].used_bytes() + random.u64(..2000))),
                         _ => disks[victim].set_faults(Faults {
                             write_error: any,
                             short_write: any,
@@ -228,7 +216,7 @@ fn a_disk_dies_and_comes_back_while_a_store_lives() {
                 assert!(send(&store, next), "seed {seed} life {life} step {step}: batch {next}");
                 acknowledged.insert(next);
                 next += 1;
-                if random.below(8) == 0 {
+                if random.u64(..8) == 0 {
                     let _ = store.flush();
                 }
             }
@@ -237,7 +225,7 @@ fn a_disk_dies_and_comes_back_while_a_store_lives() {
             assert!(out <= 1, "seed {seed}");
             // The other one dies too, with the process.
             disks[1 - victim].cut_power();
-            if random.below(2) == 0 {
+            if random.u64(..2) == 0 {
                 disks[victim].cut_power();
             }
             drop(store);
@@ -631,20 +619,20 @@ fn any_bytes_as_the_small_files_of_a_directory_are_good_or_an_error() {
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors");
     let good = ["mirror/MIRROR", "snapshot/SNAPSHOT", "snapshot/ROLLBACK"];
     let good = good.map(|name| std::fs::read(vectors.join(name)).unwrap());
-    let mut random = Random(9);
+    let mut random = fastrand::Rng::with_seed(9);
     let (mut taken, mut refused) = (0, 0);
     for round in 0..600 {
         let mut bytes = good[round % 3].clone();
-        for _ in 0..random.below(4) {
-            let at = random.below(bytes.len().min(140) as u64) as usize;
-            bytes[at] = random.below(256) as u8;
+        for _ in 0..random.u64(..4) {
+            let at = random.u64(..bytes.len().min(140) as u64) as usize;
+            bytes[at] = random.u64(..256) as u8;
         }
-        bytes.truncate(bytes.len() - random.below(3) as usize * random.below(bytes.len() as u64) as usize / 2);
+        bytes.truncate(bytes.len() - random.u64(..3) as usize * random.u64(..bytes.len() as u64) as usize / 2);
         let disk = SimulatedDisk::new(1);
         disk.put(&root.join("MIRROR"), bytes.clone());
         disk.put(&root.join("kept"), b"kept".to_vec());
-        let mut drawn = Random(1);
-        let random = Box::new(move || drawn.below(u64::MAX));
+        let mut drawn = fastrand::Rng::with_seed(1);
+        let random = Box::new(move || drawn.u64(..u64::MAX));
         let options = MirrorOptions { degraded: true, random, tell: Arc::new(|_| {}) };
         let opened = MirrorDisk::open(vec![Member { root: root.into(), disk: Arc::new(disk.clone()) }], options);
         disk.put(&snapshot::path_of(root, "x").join("SNAPSHOT"), bytes.clone());
@@ -688,8 +676,8 @@ fn a_full_disk_takes_a_deletion() {
 fn large(n: u64, l: &str) -> Batch {
     let meta = SeriesMeta { kind: Kind::Text, temporality: Temporality::Gauge, unit: String::new(), width_ms: 0 };
     let series = SeriesDef::new([("__name__", "large"), ("l", l)], meta).unwrap();
-    let mut random = Random(n);
-    let text: String = (0..100 << 10).map(|_| char::from(b' ' + random.below(95) as u8)).collect();
+    let mut random = fastrand::Rng::with_seed(n);
+    let text: String = (0..100 << 10).map(|_| char::from(b' ' + random.u64(..95) as u8)).collect();
     let time_ns = WALL_NS - n as i64 * 1_000_000;
     let sample = Sample { series: 0, time_ns, start_ns: None, value: Value::Text(text) };
     Batch { source: SourceId(5), sequence: n, series: vec![Ok(series)], samples: vec![Ok(sample)], ..Batch::default() }

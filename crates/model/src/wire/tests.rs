@@ -261,13 +261,8 @@ fn changed_messages_behind_a_right_checksum_do_not_panic() {
     batch.samples.iter_mut().flatten().zip(1..).for_each(|(sample, start)| sample.start_ns = Some(start));
     let whole = batch.encode().unwrap();
     let payload = &whole[HEADER_BYTES + 1..];
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = move |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below as u64) as usize
-    };
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut random = move |below: usize| rng.usize(..below);
     let (mut good, mut bad) = (0, 0);
     for _ in 0..20_000 {
         let mut changed = payload.to_vec();

@@ -88,7 +88,8 @@ fn values() {
     for (values, parts) in [(5_u64, 1), (100, 10)] {
         let keys = keys / parts;
         let mut shard = Shard::new(Options::default());
-        let (mut seconds, mut random, mut total, mut bytes) = (Numbers::default(), work::Random(7), 0.0, 0);
+        let (mut seconds, mut random, mut total, mut bytes) =
+            (Numbers::default(), work::Random(fastrand::Rng::with_seed(7)), 0.0, 0);
         for round in 0..=rounds() as i64 {
             let time_ns = TIME + round * SECOND;
             let mut items = Vec::with_capacity(keys * values as usize);

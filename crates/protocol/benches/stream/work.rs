@@ -52,19 +52,12 @@ impl Cpu {
     }
 }
 
-/// xorshift64*: good enough to shuffle.
-pub(crate) struct Random(pub u64);
+/// Seconds of operations, of a seed.
+pub(crate) struct Random(pub fastrand::Rng);
 
 impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+        self.0.u64(..end)
     }
 
     /// Seconds of an operation: a millisecond, some tenths more or less, and now and then ten times that.
@@ -78,10 +71,7 @@ impl Random {
 /// Numbers of all series, in an order of its own for each seed.
 pub(crate) fn shuffled(seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..series_count() as u32).collect();
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    for at in (1..order.len()).rev() {
-        order.swap(at, random.below(at as u64 + 1) as usize);
-    }
+    fastrand::Rng::with_seed(seed).shuffle(&mut order);
     order
 }
 

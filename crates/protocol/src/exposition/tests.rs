@@ -465,11 +465,8 @@ fn mutations_of_good_input_never_panic() {
         b"# TYPE n histogram\n{\"n\",\"a\\\"\"=\"1\"} {count:1,sum:1,schema:0,positive_spans:[0:1],positive_buckets:[1]} st@2\n# EOF\n",
         &families(),
     ];
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = move |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below
-    };
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut random = move |below: usize| rng.usize(..below);
     for round in 0..20_000 {
         let mut bytes = good[round % good.len()].to_vec();
         for _ in 0..=random(4) {

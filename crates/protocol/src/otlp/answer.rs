@@ -113,18 +113,15 @@ mod tests {
     /// Any bytes are an answer or an error, in bounded memory.
     #[test]
     fn any_bytes_are_read_or_refused() {
-        let (mut seed, good) = (0x9e37_79b9_7f4a_7c15_u64, partial_success(70_000, "points are too old"));
+        let (mut rng, good) = (fastrand::Rng::with_seed(1), partial_success(70_000, "points are too old"));
         let mut read = 0;
         for _ in 0..20_000 {
             let mut bytes = good.clone();
             for _ in 0..3 {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                let at = seed as usize % bytes.len();
-                bytes[at] = (seed >> 32) as u8;
+                let at = rng.usize(..bytes.len());
+                bytes[at] = rng.u8(..);
             }
-            bytes.truncate((seed >> 16) as usize % (good.len() + 1));
+            bytes.truncate(rng.usize(..=good.len()));
             if let Ok(answer) = PartialSuccess::read(&bytes) {
                 assert!(answer.message.len() <= MESSAGE_BYTES_MAX);
                 read += 1;

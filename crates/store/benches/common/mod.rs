@@ -15,12 +15,9 @@ pub(crate) fn cpu_seconds() -> f64 {
 /// A cell of so many requests of a service: 200 fill about 30 bins.
 pub(crate) fn cell(seed: u64, requests: u32) -> Value {
     let mut histogram = Histogram::<u64>::log_linear();
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..requests {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        let uniform = (state >> 40) as f64 / (1_u64 << 24) as f64;
+        let uniform = random.f64();
         histogram.record(0.02 * (1.0 + uniform * uniform * 3.0));
     }
     Value::Histogram(Box::new(histogram))

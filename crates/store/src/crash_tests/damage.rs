@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use ogive_journal::{Disk, SimulatedDisk};
 
-use super::model::Random;
 use crate::Manifest;
 
 /// The directory of the store on disk `at`.
@@ -33,15 +32,15 @@ fn sections(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
 }
 
 /// Two bits: of two sections of one block, or of two blocks.
-pub(super) fn pick_places(disk: &SimulatedDisk, mut random: Random) -> Option<[(PathBuf, usize); 2]> {
+pub(super) fn pick_places(disk: &SimulatedDisk, mut random: fastrand::Rng) -> Option<[(PathBuf, usize); 2]> {
     let blocks: Vec<_> = blocks(disk, 0).into_iter().collect();
     let mut places = Vec::new();
     while places.len() < 2 && !blocks.is_empty() {
-        let at = random.below(blocks.len() as u64) as usize;
+        let at = random.u64(..blocks.len() as u64) as usize;
         let parts = sections(&blocks[at].1);
-        let part = random.below(parts.len() as u64) as usize;
+        let part = random.u64(..parts.len() as u64) as usize;
         if places.first().is_none_or(|(other, _)| *other != (at, part)) {
-            let bit = parts[part].start * 8 + random.below(parts[part].len() as u64 * 8) as usize;
+            let bit = parts[part].start * 8 + random.u64(..parts[part].len() as u64 * 8) as usize;
             places.push(((at, part), (blocks[at].0.clone(), bit)));
         }
     }

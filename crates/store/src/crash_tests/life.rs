@@ -17,7 +17,7 @@ use ogive_model::{
 };
 
 use super::damage::{blocks, pick_places, pick_trailer, root};
-use super::model::{BEGIN_MS, Deletion, NAMES, Random, SentBatch, expected, tenants, totals};
+use super::model::{BEGIN_MS, Deletion, NAMES, SentBatch, expected, tenants, totals};
 use crate::{Keep, ManualClock, Options, Refusal, Retention, Store, snapshot};
 
 /// Seconds that raw samples are kept in lives that have retention.
@@ -217,8 +217,8 @@ impl Life {
         let [one, other] = &self.disks[..] else { return Ok(Arc::new(self.disks[0].process())) };
         let member = |at: usize, disk: &SimulatedDisk| Member { root: root(at), disk: Arc::new(disk.process()) };
         let members = vec![member(0, one), member(1, other)];
-        let mut random = Random(self.setup.seed ^ self.sums.ends);
-        let random = Box::new(move || random.below(u64::MAX));
+        let mut random = fastrand::Rng::with_seed(self.setup.seed ^ self.sums.ends);
+        let random = Box::new(move || random.u64(..u64::MAX));
         let options = MirrorOptions { degraded: false, random, tell: Arc::new(|_| {}) };
         let (mirror, stale) = MirrorDisk::open(members.clone(), options)?;
         for path in stale {
@@ -602,7 +602,7 @@ impl Life {
             Step::Snapshot(number) => self.snapshot(number),
             Step::Rollback(number) => self.rollback(number),
             Step::Flip(choice) => self.flip(|disk| {
-                let places = pick_places(disk, Random(choice));
+                let places = pick_places(disk, fastrand::Rng::with_seed(choice));
                 places.into_iter().flatten().zip(0..).map(|((path, bit), at)| (at, path, bit)).collect()
             }),
             Step::FlipTrailer { disk: at, bit } => {

@@ -13,7 +13,6 @@ mod model;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use life::{Life, Setup, Step, Sums};
-use model::Random;
 
 /// Steps of a short life; each 16th is long.
 const STEPS: u64 = 36;
@@ -24,35 +23,35 @@ fn setup(seed: u64) -> Setup {
 
 /// The steps that follow from a seed.
 fn plan(setup: Setup) -> Vec<Step> {
-    let mut random = Random(setup.seed ^ 0x6f67_6976);
+    let mut random = fastrand::Rng::with_seed(setup.seed ^ 0x6f67_6976);
     let count = if setup.seed % 16 == 9 { 4 * STEPS } else { STEPS };
     (0..count).map(|_| one_step(setup, &mut random)).collect()
 }
 
-fn one_step(setup: Setup, random: &mut Random) -> Step {
-    let disk = random.below(2) as usize;
-    match random.below(64) {
+fn one_step(setup: Setup, random: &mut fastrand::Rng) -> Step {
+    let disk = random.u64(..2) as usize;
+    match random.u64(..64) {
         0 => Step::Kill,
         1 => Step::Cut,
-        2 | 3 => Step::CutAfter(1 + random.below(60)),
+        2 | 3 => Step::CutAfter(1 + random.u64(..60)),
         4..8 => Step::Flush,
         8 => Step::SyncErrors { disk },
         9 => Step::Errors { disk },
         10 if setup.mirror => Step::Dead { disk },
         10..14 => Step::NoFaults,
-        14 => Step::Room(random.below(3000)),
+        14 => Step::Room(random.u64(..3000)),
         15 => Step::Settle,
-        16..21 => Step::Advance { seconds: [1, 7, 30, 60, 3700][random.below(5) as usize] },
+        16..21 => Step::Advance { seconds: [1, 7, 30, 60, 3700][random.u64(..5) as usize] },
         21..24 => {
-            let (from, seconds) = (random.below(60) as i64 - 40, 1 + random.below(30) as i64);
-            Step::Delete { what: random.below(1000), from, seconds }
+            let (from, seconds) = (random.u64(..60) as i64 - 40, 1 + random.u64(..30) as i64);
+            Step::Delete { what: random.u64(..1000), from, seconds }
         }
-        24 | 36 => Step::Snapshot(random.below(3) as u8),
-        25 => Step::Rollback(random.below(3) as u8),
-        26 | 27 if setup.mirror => Step::Flip(random.below(u64::MAX)),
-        28..33 => Step::Again(random.below(u64::MAX)),
+        24 | 36 => Step::Snapshot(random.u64(..3) as u8),
+        25 => Step::Rollback(random.u64(..3) as u8),
+        26 | 27 if setup.mirror => Step::Flip(random.u64(..u64::MAX)),
+        28..33 => Step::Again(random.u64(..u64::MAX)),
         33..36 => Step::Verify,
-        _ => Step::Send { hear: random.below(3) > 0 },
+        _ => Step::Send { hear: random.u64(..3) > 0 },
     }
 }
 

@@ -18,18 +18,6 @@ pub(super) const NAMES: [&str; 7] = ["cell", "gauge", "counter", "histogram", "l
 /// Every sample of a batch is at most so much later than the batch was made, and its mark is later than all of them.
 const SPAN: i64 = 16;
 
-/// SplitMix64, so that a life follows from its seed.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
-
 /// A batch: its number, and the second of the life in which it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SentBatch {
