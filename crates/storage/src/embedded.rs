@@ -21,12 +21,21 @@ use ogive_door::backend::{Backend, Fact, Reader, Refusal, Reply, Stamps, frame_o
 use ogive_door::meters::Meters;
 use ogive_door::own_value::OwnValue;
 
-/// The store in its directories, its live cells, the requests without times that it had when it was opened, what is marked for the quantizer,
-/// and what forwards have read.
-pub struct Embedded(Arc<Store>, Upkeep, Arc<Live>, Vec<(SourceId, u64)>, Option<Arc<Marks>>, Clocked, Arc<Watches>);
-
-/// How far senders have come, by this server's clock.
-struct Clocked(Arc<SourceTimes>, Clock);
+/// The store in its directories, and what stands in front of it.
+pub struct Embedded {
+    store: Arc<Store>,
+    upkeep: Upkeep,
+    live: Arc<Live>,
+    /// The requests without times that it had when it was opened.
+    arrivals: Vec<(SourceId, u64)>,
+    /// What is marked for the quantizer.
+    marks: Option<Arc<Marks>>,
+    /// How far senders have come, by this server's clock.
+    source_times: Arc<SourceTimes>,
+    clock: Clock,
+    /// What forwards have read.
+    watches: Arc<Watches>,
+}
 
 impl Embedded {
     /// Opens the store, and tells on standard error what its recovery found.
@@ -66,33 +75,33 @@ impl Embedded {
         upkeep.attach(&store);
         let live = Live::new(&store, clock, live);
         let arrivals = std::mem::take(&mut *heard.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(Self(store, upkeep, live, arrivals, marks, Clocked(Arc::default(), clock), Arc::default()))
+        Ok(Self { store, upkeep, live, arrivals, marks, source_times: Arc::default(), clock, watches: Arc::default() })
     }
 
     /// What forwards have read of it.
     pub fn watches(&self) -> &Arc<Watches> {
-        &self.6
+        &self.watches
     }
 
     /// Its live cells.
     pub fn live(&self) -> Arc<Live> {
-        self.2.clone()
+        self.live.clone()
     }
 
     /// The store itself, for those who follow what it applies.
     pub fn store(&self) -> Arc<Store> {
-        self.0.clone()
+        self.store.clone()
     }
 
     /// How far the data of each sender has come.
     pub fn source_times(&self) -> Arc<SourceTimes> {
-        self.5.0.clone()
+        self.source_times.clone()
     }
 
     /// Ends live cells, and writes what is in memory as blocks, so that the next start has nothing to replay.
     pub fn finish(&self) {
-        self.2.end();
-        if let Err(error) = self.0.flush_whole() {
+        self.live.end();
+        if let Err(error) = self.store.flush_whole() {
             tracing::error!("what is in memory stays in the journal: {error}");
         }
     }
@@ -205,8 +214,8 @@ impl Backend for Embedded {
         reply: Reply,
     ) -> Result<(), Refusal> {
         let frame = frame_of(&batch, frame)?;
-        let notes = self.4.as_ref().map(|marks| marks.note(&batch));
-        let arrival = self.6.arrival(&batch);
+        let notes = self.marks.as_ref().map(|marks| marks.note(&batch));
+        let arrival = self.watches.arrival(&batch);
         let reply: ogive_store::Reply = Box::new(move |outcome| {
             if let (Some(arrival), Ok(verdict)) = (arrival, &outcome) {
                 arrival.acknowledged(verdict);
@@ -217,28 +226,28 @@ impl Backend for Embedded {
             }
             reply(outcome.map_err(refused));
         });
-        self.0.submit_stamped(batch, frame, reply, Some(stamps)).map_err(refused)
+        self.store.submit_stamped(batch, frame, reply, Some(stamps)).map_err(refused)
     }
 
     fn delete(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
-        self.0.delete(tenant, selectors, range).map_err(refusal)?;
-        self.2.doubt_all();
+        self.store.delete(tenant, selectors, range).map_err(refusal)?;
+        self.live.doubt_all();
         Ok(())
     }
 
     fn correct(&self, tenant: &Tenant, selectors: &[Vec<Matcher>], range: TimeRange) -> Result<(), Refusal> {
-        self.0.delete(tenant, selectors, range).map_err(refusal)
+        self.store.delete(tenant, selectors, range).map_err(refusal)
     }
 
     fn own_values(&self) -> Vec<OwnValue> {
-        let members = self.1.members();
+        let members = self.upkeep.members();
         let mut out = disk_space::own_values(members.iter().map(|member| (&*member.path, member.space)));
-        out.extend(self.4.iter().flat_map(|marks| marks.own_values()));
+        out.extend(self.marks.iter().flat_map(|marks| marks.own_values()));
         out
     }
 
     fn arrivals(&self) -> Vec<(SourceId, u64)> {
-        self.3.clone()
+        self.arrivals.clone()
     }
 
     fn snapshots_holding(
@@ -247,7 +256,7 @@ impl Backend for Embedded {
         selectors: &[Vec<Matcher>],
         range: TimeRange,
     ) -> Result<Vec<String>, Refusal> {
-        self.0.snapshots_holding(tenant, selectors, range).map_err(refusal)
+        self.store.snapshots_holding(tenant, selectors, range).map_err(refusal)
     }
 
     fn after_deletion(
@@ -256,33 +265,36 @@ impl Backend for Embedded {
         remove: bool,
         (what, deletion): (&str, (&Tenant, &[Vec<Matcher>], TimeRange)),
     ) -> Result<(), Refusal> {
-        let done =
-            if remove { self.0.delete_snapshots(snapshots) } else { self.0.note_deletion(snapshots, what, deletion) };
+        let done = if remove {
+            self.store.delete_snapshots(snapshots)
+        } else {
+            self.store.note_deletion(snapshots, what, deletion)
+        };
         done.map_err(refusal)
     }
 
     fn witness(&self, source: u128, time_ms: i64) {
-        self.0.witness(source, time_ms);
-        self.5.0.heard(source, time_ms, self.5.1.wall().div_euclid(1_000_000));
+        self.store.witness(source, time_ms);
+        self.source_times.heard(source, time_ms, self.clock.wall().div_euclid(1_000_000));
     }
 
     fn clean(&self) -> Result<(), Refusal> {
-        self.0.settle();
-        match self.0.status().tombstones {
+        self.store.settle();
+        match self.store.status().tombstones {
             0 => Ok(()),
             left => Err(Refusal::Failed(format!("{left} deletions could not be carried out; look after the disk"))),
         }
     }
 
     fn of<'a>(&'a self, tenant: &'a Tenant) -> Box<dyn Reader + 'a> {
-        Box::new(self.0.tenant(tenant))
+        Box::new(self.store.tenant(tenant))
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let status = self.0.status();
-        let members = self.1.members();
+        let status = self.store.status();
+        let members = self.upkeep.members();
         let live = members.iter().filter(|member| member.state == MemberState::Live).count() as u64;
-        let (scrubs, _) = self.1.scrub.state();
+        let (scrubs, _) = self.upkeep.scrub.state();
         let rejected: u64 = status.rejected.iter().map(|(_, count)| count).sum();
         [
             ("series", status.series),
@@ -338,7 +350,7 @@ impl Backend for Embedded {
             ("unacknowledged_findings", status.findings),
         ]
         .into_iter()
-        .chain(self.2.counts().figures())
+        .chain(self.live.counts().figures())
         .map(|(name, value)| Fact { name, value: value as f64 })
         .collect()
     }

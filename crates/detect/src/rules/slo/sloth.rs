@@ -110,14 +110,7 @@ fn objective(slo: Slo, service: &str, shared: &BTreeMap<String, String>) -> Resu
     let mut annotations = slo.alerting.annotations;
     annotations.extend(slo.alerting.page_alert.annotations);
     annotations.extend(slo.alerting.ticket_alert.annotations);
-    let of = |kind: Kind| (!kind.disable).then(|| kind.labels.into_iter().collect());
-    let kinds = (
-        slo.alerting.page_alert.disable,
-        slo.alerting.page_alert.labels,
-        slo.alerting.ticket_alert.disable,
-        slo.alerting.ticket_alert.labels,
-    );
-    let kind = |disable, labels| of(Kind { disable, labels, annotations: BTreeMap::new() });
+    let labels_of = |disable: bool, labels: BTreeMap<_, _>| (!disable).then(|| labels.into_iter().collect());
     Ok(Objective {
         service: service.to_owned(),
         target: target(slo.objective, &slo.name)?,
@@ -129,8 +122,8 @@ fn objective(slo: Slo, service: &str, shared: &BTreeMap<String, String>) -> Resu
             name: slo.alerting.name.filter(|name| !name.is_empty()),
             labels: slo.alerting.labels.into_iter().collect(),
             annotations: annotations.into_iter().collect(),
-            page: kind(kinds.0, kinds.1),
-            ticket: kind(kinds.2, kinds.3),
+            page: labels_of(slo.alerting.page_alert.disable, slo.alerting.page_alert.labels),
+            ticket: labels_of(slo.alerting.ticket_alert.disable, slo.alerting.ticket_alert.labels),
         },
     })
 }
