@@ -11,7 +11,6 @@ use tokio::io::BufReader;
 use super::config::{Config, Probe};
 use super::dns::Dns;
 use super::net::Stream;
-use super::plan::Random;
 use super::run::Run;
 use super::{certificate, cloudwatch, dns, http, icmp, postgres, redis};
 
@@ -49,7 +48,7 @@ pub fn dns(bytes: &[u8]) {
 pub fn postgres(bytes: &[u8]) {
     let mut stream = BufReader::new(said(bytes));
     let _ = done(async {
-        postgres::log_in(&mut stream, "user", Some("pencil"), &mut Random::new(1)).await?;
+        postgres::log_in(&mut stream, "user", Some("pencil"), &mut fastrand::Rng::with_seed(1)).await?;
         postgres::until_ready(&mut stream, |_, _| {}).await
     });
 }
@@ -115,15 +114,7 @@ pub fn config(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutations::mutations;
-
-    /// Letters that files and answers are made of.
-    const TEXT: &[u8] = b" -:[]{},.'\"#&*!|>=\n\tax0e\xff";
-
-    fn smoke(read: fn(&[u8]), good: &[u8], rounds: u32, alphabet: &[u8]) {
-        read(good);
-        mutations(good, rounds, 5, alphabet, read);
-    }
+    use crate::mutations::{TEXT, smoke};
 
     #[test]
     fn answers_of_names_pings_and_certificates_may_be_anything() {

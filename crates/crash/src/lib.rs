@@ -16,9 +16,14 @@
 
 pub mod activity;
 pub mod catalog;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 #[allow(unsafe_code, reason = "signal handlers, and reading this process' registers")]
 pub mod handler;
 mod message;
+#[cfg(test)]
+#[path = "../../protocol/src/mutations.rs"]
+mod mutations;
 pub mod report;
 mod stack;
 pub mod symbols;

@@ -40,7 +40,7 @@ struct Crash {
 }
 
 /// What the writer knows.
-struct Writer {
+pub(crate) struct Writer {
     start: Option<Start>,
     began_ns: u64,
     events: VecDeque<String>,
@@ -53,7 +53,7 @@ pub fn run() {
     let socket = std::io::stdin().as_raw_fd();
     let mut packet = vec![0; message::PACKET_BYTES_MAX];
     let clock = Clock::global();
-    let mut writer = Writer { start: None, began_ns: clock.now(), events: VecDeque::new(), crashes: BTreeMap::new() };
+    let mut writer = Writer::new(clock.now());
     loop {
         let length = match recv(socket, &mut packet, MsgFlags::empty()) {
             Ok(0) => return,
@@ -70,8 +70,22 @@ pub fn run() {
 }
 
 impl Writer {
+    /// One that knows nothing yet.
+    pub(crate) fn new(began_ns: u64) -> Self {
+        Self { start: None, began_ns, events: VecDeque::new(), crashes: BTreeMap::new() }
+    }
+
+    /// Whether it holds no more than its limits.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.events.len() <= EVENTS_MAX
+            && self.events.iter().all(|event| event.len() <= 3 * EVENT_BYTES_MAX)
+            && self.crashes.len() <= CRASHES_MAX
+            && self.crashes.values().all(|crash| crash.maps.len() <= MAPS_BYTES_MAX)
+    }
+
     /// Takes one message; the number of a report, 0 when it was not stored, where one was due.
-    fn take(&mut self, kind: u8, thread: u32, body: &[u8], clock: &Clock) -> Option<u64> {
+    pub(crate) fn take(&mut self, kind: u8, thread: u32, body: &[u8], clock: &Clock) -> Option<u64> {
         if kind == message::END {
             let crash = self.crashes.remove(&thread)?;
             return Some(self.store(&crash, clock).unwrap_or(0));
@@ -164,21 +178,17 @@ mod tests {
 
     #[test]
     fn messages_of_a_broken_process_are_bounded_and_never_a_panic() {
-        let mut writer = Writer { start: None, began_ns: 0, events: VecDeque::new(), crashes: BTreeMap::new() };
+        let mut writer = Writer::new(0);
         let clock = Clock::global();
-        // xorshift: every byte of it as kind, thread and body, cut anywhere.
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        // Any byte of it as kind, thread and body, cut anywhere.
+        let mut rng = fastrand::Rng::with_seed(1);
         let kinds = [b'S', b'L', b'P', b'R', b'M', b'K', b'E', 0, 255];
         for round in 0..20_000_u32 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let body: Vec<u8> = state.to_le_bytes().repeat(1 + (state % 900) as usize);
-            let body = &body[..(state >> 32) as usize % body.len()];
-            let answer = writer.take(kinds[state as usize % kinds.len()], round % 40, body, &clock);
+            let body: Vec<u8> = rng.u64(..).to_le_bytes().repeat(rng.usize(1..=900));
+            let body = &body[..rng.usize(..body.len())];
+            let answer = writer.take(kinds[rng.usize(..kinds.len())], round % 40, body, &clock);
             assert!(matches!(answer, None | Some(0)), "there is nowhere to store");
         }
-        assert!(writer.events.len() <= EVENTS_MAX && writer.crashes.len() <= CRASHES_MAX);
-        assert!(writer.crashes.values().all(|crash| crash.maps.len() <= MAPS_BYTES_MAX));
+        assert!(writer.is_bounded());
     }
 }

@@ -31,19 +31,14 @@ pub fn params(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutations::mutations;
-
-    fn smoke(read: fn(&[u8]), good: &[u8], rounds: u32, alphabet: &[u8]) {
-        read(good);
-        mutations(good, rounds, 5, alphabet, read);
-    }
+    use crate::mutations::{TEXT, smoke};
 
     #[test]
     fn files_may_hold_anything() {
         let web =
             b"http_server_config: {http2: true, headers: {X-Frame-Options: deny}}\nbasic_auth_users: {a: $2y$04$x}\n\
                     tokens:\n- {name: x, sha256: '00', allow: [write], expires: 2027-01-31T00:00:00Z}\n";
-        smoke(config_web, web, 1_500, b" -:[]{},.'\"#&*!|>=\n\tax0e\xff");
+        smoke(config_web, web, 1_500, TEXT);
     }
 
     #[test]

@@ -30,15 +30,7 @@ pub fn config(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutations::mutations;
-
-    /// Letters that files and answers are made of.
-    const TEXT: &[u8] = b" -:[]{},.'\"#&*!|>=\n\tax0e\xff";
-
-    fn smoke(read: fn(&[u8]), good: &[u8], rounds: u32, alphabet: &[u8]) {
-        read(good);
-        mutations(good, rounds, 5, alphabet, read);
-    }
+    use crate::mutations::{TEXT, smoke};
 
     #[test]
     fn files_may_hold_anything() {
