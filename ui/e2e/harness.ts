@@ -6,6 +6,7 @@ import { connect, createServer, type AddressInfo, type Server as Listener, type 
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { chromium, type Browser, type Page } from "playwright-core";
+import { afterAll, beforeAll } from "vitest";
 import type { Heatmap } from "../src/api.ts";
 import { ValueAxis, type Domain } from "../src/axis.ts";
 import { palette, type PaletteName, type Rgb, type Theme } from "../src/colour.ts";
@@ -281,3 +282,20 @@ export function levelOf(colours: readonly Rgb[], pixel: Rgb): number {
 }
 
 export const mapOf = (name: PaletteName, theme: Theme): Rgb[] => palette(name, theme);
+
+/** What the tests of a file share. */
+export type Shared = { server: Server; browser: Browser };
+
+/** A browser and a server that stores nothing yet: there from before the first test of a file until behind its last. */
+export function shared(): Shared {
+  const all: Partial<Shared> = {};
+  beforeAll(async () => {
+    all.browser = await launch();
+    all.server = await Server.start();
+  });
+  afterAll(async () => {
+    await all.browser?.close();
+    await all.server?.end();
+  });
+  return all as Shared;
+}

@@ -1,19 +1,8 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { launch, open, Server, view, viewWhen } from "./harness.ts";
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { open, shared, view, viewWhen } from "./harness.ts";
 
-let server: Server;
-let browser: Browser;
-
-beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start();
-});
-
-afterAll(async () => {
-  await browser?.close();
-  await server?.end();
-});
+const all = shared();
 
 const shown = (page: Page) => page.locator(".log-line .text").allInnerTexts();
 
@@ -28,13 +17,13 @@ async function send(): Promise<number> {
     { series: 1, time_ms: (end - 100) * 1000, text: '{"level":"warn","msg":"slow","status":504}' },
     { series: 1, time_ms: (end - 200) * 1000, text: 'level=error msg="disk is full" status=507' },
   ];
-  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 303 });
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series, samples })).toMatchObject({ accepted: 303 });
   return end;
 }
 
 test("lines are searched, counted, opened, and chosen by their bars", async () => {
   const end = await send();
-  const { page, errors } = await open(browser, `${server.url}/logs.html?match=app_log&start=${end - 400}&end=${end + 10}`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/logs.html?match=app_log&start=${end - 400}&end=${end + 10}`);
   await expect.poll(() => page.locator("#found").innerText()).toBe("200 of 303 lines");
   expect((await shown(page))[0]).toBe('level=error msg="<b>no route</b>" status=503');
   await page.locator("#older").click();
@@ -75,7 +64,7 @@ test("lines are searched, counted, opened, and chosen by their bars", async () =
 });
 
 test("a part of the heat map opens its lines", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?range=5m`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?range=5m`);
   await viewWhen(page, (one) => one.columns >= 3);
   const now = await view(page);
   expect(await page.locator("#logs-link").getAttribute("href")).toBe("logs.html?range=5m");

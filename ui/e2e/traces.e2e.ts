@@ -1,25 +1,14 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
 import { isTrace, type Traces } from "../src/traces.ts";
-import { binary, launch, open, Places, Server, viewWhen } from "./harness.ts";
+import { binary, open, Places, shared, viewWhen } from "./harness.ts";
 
 const EXAMPLE = readFileSync(resolve(import.meta.dirname, "../../vectors/trace/slow.txt"), "utf8").trimEnd();
 
-let server: Server;
-let browser: Browser;
-
-beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start();
-});
-
-afterAll(async () => {
-  await browser?.close();
-  await server?.end();
-});
+const all = shared();
 
 /** A path of orders whose last cell holds one of 10 ms, with its trace; the cells before have none. */
 async function send(): Promise<number> {
@@ -36,7 +25,7 @@ async function send(): Promise<number> {
     // A second one of the same cell that is no trace.
     { series: 2, time_ms: end * 1000, text: "<b>by hand</b>" },
   ];
-  expect(await server.push({ source: crypto.randomUUID(), sequence: 1, series: [cells, journal, texts], samples })).toMatchObject({ accepted: 10 });
+  expect(await all.server.push({ source: crypto.randomUUID(), sequence: 1, series: [cells, journal, texts], samples })).toMatchObject({ accepted: 10 });
   return end;
 }
 
@@ -44,7 +33,7 @@ async function send(): Promise<number> {
 async function load(count: number): Promise<void> {
   const now = Date.now();
   const samples = Array.from({ length: count }, (_, at) => ({ series: 0, time_ms: now + at, float: at }));
-  await server.push({ source: crypto.randomUUID(), sequence: 1, series: [{ labels: { __name__: "e2e_load" }, kind: "float" }], samples });
+  await all.server.push({ source: crypto.randomUUID(), sequence: 1, series: [{ labels: { __name__: "e2e_load" }, kind: "float" }], samples });
 }
 
 const SCREENSHOT = process.env["OGIVE_SCREENSHOT"] === "1";
@@ -55,7 +44,7 @@ const stages = (page: Page) => page.locator(".fall li .fall-name").allInnerTexts
 test("a click on the tail opens the slow trace of its cell, and the address keeps it", async () => {
   const end = await send();
   const query = encodeURIComponent('order_path_seconds{stage="total"}');
-  const { page, errors } = await open(browser, `${server.url}/?query=${query}&start=${end - 20}&end=${end + 2}`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=${query}&start=${end - 20}&end=${end + 2}`);
   const now = await viewWhen(page, (one) => one.columns === 7 && one.marks.length > 0);
   expect(now.marks).toEqual([end]);
   const box = (await page.locator("#overlay").boundingBox())!;
@@ -82,12 +71,12 @@ test("a click on the tail opens the slow trace of its cell, and the address keep
   await expect.poll(() => stages(page)).toHaveLength(4);
 
   // The link alone leads there.
-  const shared = await open(browser, page.url(), "light");
-  await expect.poll(() => stages(shared.page)).toEqual(["decode", "journal", "matched", "publish"]);
-  await shared.page.close();
+  const other = await open(all.browser, page.url(), "light");
+  await expect.poll(() => stages(other.page)).toEqual(["decode", "journal", "matched", "publish"]);
+  await other.page.close();
 
   // A text tells of it in short, and leads to it as well.
-  const texts = await open(browser, `${server.url}/?query=order_path_slow&range=15m`);
+  const texts = await open(all.browser, `${all.server.url}/?query=order_path_slow&range=15m`);
   await expect.poll(() => texts.page.locator("#table td:last-child").allInnerTexts()).toEqual(["<b>by hand</b>", "OrderPath of feed 1: 10 ms, journal 99.93 %"]);
   await texts.page.locator("#table button").click();
   await expect.poll(() => stages(texts.page)).toHaveLength(4);
@@ -106,7 +95,7 @@ test("a click on the tail opens the slow trace of its cell, and the address keep
 });
 
 test("a cell without slow traces says in a line how to get them, by keyboard too", async () => {
-  const { page, errors } = await open(browser, `${server.url}/?range=30s`);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?range=30s`);
   await viewWhen(page, (now) => now.columns >= 3);
   await page.locator("#overlay").focus();
   await page.keyboard.press("End");
@@ -127,12 +116,12 @@ test.each(["dark", "light"] as const)("a slow batch of the server itself is foun
   for (let tries = 0; found.length === 0 && tries < 60; tries++) {
     await load(20_000);
     await new Promise((done) => setTimeout(done, 1200));
-    const { data } = await server.json<{ data: Traces }>("v1/traces", { query: "ogive_ingest_seconds", limit: "1000" });
+    const { data } = await all.server.json<{ data: Traces }>("v1/traces", { query: "ogive_ingest_seconds", limit: "1000" });
     found = data.traces.filter((one) => "publisher" in one && one.publisher === "/v1/batch");
   }
   const { t } = found[0]!;
   const query = encodeURIComponent('ogive_ingest_seconds{stage="total"}');
-  const { page, errors } = await open(browser, `${server.url}/?query=${query}&start=${t - 100}&end=${t + 5}&slow=${t - 1}-${t}`, theme);
+  const { page, errors } = await open(all.browser, `${all.server.url}/?query=${query}&start=${t - 100}&end=${t + 5}&slow=${t - 1}-${t}`, theme);
   await viewWhen(page, (now) => now.marks.includes(t));
   await expect.poll(() => stages(page)).toEqual(["read", "decoded", "queued", "journaled", "durable", "applied", "answered"]);
   expect(await panel(page).innerText()).toContain("OgiveIngest of");
@@ -142,14 +131,14 @@ test.each(["dark", "light"] as const)("a slow batch of the server itself is foun
 }, 300_000);
 
 test.runIf(SCREENSHOT)("a picture for the README: the matching engine of the examples with a slow journal", async () => {
-  const engine = spawn(resolve(dirname(binary()), "ogive-matching-engine"), ["journal", "110", "--export", server.url], { stdio: "ignore" });
+  const engine = spawn(resolve(dirname(binary()), "ogive-matching-engine"), ["journal", "110", "--export", all.server.url], { stdio: "ignore" });
   await new Promise((done, fail) => engine.once("exit", done).once("error", fail));
-  const asked = async (more: Record<string, string>) => (await server.json<{ data: Traces }>("v1/traces", { query: "order_path_seconds", limit: "1000", ...more })).data.traces.filter(isTrace);
+  const asked = async (more: Record<string, string>) => (await all.server.json<{ data: Traces }>("v1/traces", { query: "order_path_seconds", limit: "1000", ...more })).data.traces.filter(isTrace);
   const newest = (await asked({}))[0]!.t;
   const shown = (await asked({ end: String(newest - 40) })).find((one) => one.worst === "journal")!;
   const query = encodeURIComponent('order_path_seconds{stage="total"}');
-  const address = `${server.url}/?query=${query}&start=${newest - 100}&end=${newest}&slow=${shown.t - 1}-${shown.t}&trace=${shown.published_ns}`;
-  const { page, errors } = await open(browser, address);
+  const address = `${all.server.url}/?query=${query}&start=${newest - 100}&end=${newest}&slow=${shown.t - 1}-${shown.t}&trace=${shown.published_ns}`;
+  const { page, errors } = await open(all.browser, address);
   await expect.poll(() => page.locator(".fall .worst .fall-name").innerText()).toBe("journal");
   await viewWhen(page, (now) => now.marks.includes(shown.t), 20_000);
   const path = resolve(import.meta.dirname, "../../docs/images/traces.png");

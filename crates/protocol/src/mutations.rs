@@ -15,8 +15,13 @@ pub(crate) fn smoke(read: fn(&[u8]), good: &[u8], rounds: u32, alphabet: &[u8]) 
 /// Calls `each` with `rounds` changed copies of `good`. Each has one to `changes` changes: its end cut off, or a byte put in or
 /// replaced by one of `alphabet`, or by any when that is empty.
 pub(crate) fn mutations(good: &[u8], rounds: u32, changes: usize, alphabet: &[u8], mut each: impl FnMut(&[u8])) {
-    let mut rng = fastrand::Rng::with_seed(1);
-    let mut random = move |below: usize| rng.usize(..below);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
     let mut changed = Vec::new();
     for _ in 0..rounds {
         changed.clear();

@@ -224,6 +224,21 @@ const FENCED: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What cargo says of the workspace at `root` and all that it depends on.
+///
+/// # Panics
+/// When cargo does not answer: a test could not go on.
+#[must_use]
+pub fn metadata(root: &std::path::Path) -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(root)
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
+}
+
 /// The normal and build dependencies of every package of the workspace's graph, by name.
 #[derive(Debug)]
 pub struct Graph {
@@ -231,23 +246,12 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Reads the graph of the workspace at `root`.
+    /// The graph that [`metadata`] describes.
     ///
     /// # Panics
-    /// When cargo does not answer: a test could not go on.
+    /// When that has another shape than cargo documents.
     #[must_use]
-    pub fn read(root: &std::path::Path) -> Self {
-        let output = Command::new(env!("CARGO"))
-            .args(["metadata", "--format-version", "1", "--filter-platform", "x86_64-unknown-linux-gnu"])
-            .current_dir(root)
-            .output()
-            .expect("cargo runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
-        Self::of(&metadata)
-    }
-
-    fn of(metadata: &Value) -> Self {
+    pub fn from_metadata(metadata: &Value) -> Self {
         let names: BTreeMap<&str, &str> =
             list(&metadata["packages"]).map(|package| (text(&package["id"]), text(&package["name"]))).collect();
         let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -300,15 +304,15 @@ impl Graph {
     }
 }
 
-fn is_ours(name: &str) -> bool {
+pub(crate) fn is_ours(name: &str) -> bool {
     name == "ogive" || name.starts_with("ogive-")
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().expect("cargo metadata has the shape that cargo documents").iter()
 }
 
-fn text(value: &Value) -> &str {
+pub(crate) fn text(value: &Value) -> &str {
     value.as_str().expect("cargo metadata has the shape that cargo documents")
 }
 

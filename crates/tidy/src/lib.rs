@@ -1,6 +1,6 @@
 //! What the project demands of its own source, as functions that return findings; `tests/tidy.rs` runs them.
 //!
-//! Invariants tested: who may depend on whom; where `unsafe` may stand; who may read a clock or the file
+//! Invariants tested: who may depend on whom; licences and origin of packages, and that each is used; where `unsafe` may stand; who may read a clock or the file
 //! system; how long a file and a function may be; which files of a crate depend on each other; which limits only a decoder knows.
 #![forbid(unsafe_code)]
 
@@ -8,6 +8,7 @@ pub mod dependencies;
 pub mod limits;
 pub mod links;
 pub mod modules;
+pub mod packages;
 pub mod source;
 
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ogive_tidy::dependencies::Graph;
+use ogive_tidy::dependencies::{self, Graph};
 use ogive_tidy::source::{self, FILE_LINES_MAX, FUNCTION_LINES_MAX};
-use ogive_tidy::{limits, links, modules};
+use ogive_tidy::{limits, links, modules, packages};
 
 /// Where `unsafe` may stand: a prefix of the path, and why.
 const UNSAFE_ALLOWED: &[&str] = &[
@@ -49,7 +49,14 @@ fn against(list: &str, found: &BTreeSet<String>) -> Vec<String> {
 
 #[test]
 fn crates_depend_only_as_the_design_allows() {
-    none(&Graph::read(&ogive_tidy::root()).findings());
+    let metadata = dependencies::metadata(&ogive_tidy::root());
+    none(&Graph::from_metadata(&metadata).findings());
+    none(&packages::foreign(&metadata));
+}
+
+#[test]
+fn crates_use_what_they_depend_on() {
+    none(&packages::unused(&dependencies::metadata(&ogive_tidy::root())));
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Label {
         let mut history = self.history.clone();
         history.push((self.epoch + 1, drawn));
         history.drain(..history.len().saturating_sub(HISTORY_MAX));
-        assert!(!current.is_empty() && current.len() <= MEMBERS_MAX, "{} members are current", current.len());
+        assert!(current.len() <= MEMBERS_MAX, "{} members are current", current.len());
         Self { store: self.store, member: self.member, epoch: self.epoch + 1, current, history }
     }
 
