@@ -7,7 +7,7 @@ use std::time::Duration;
 use ogive_detect::rules::template::Template;
 use ogive_detect::rules::unit::{self, TestFile};
 use ogive_detect::rules::{
-    AlertState, Group, GroupDefaults, Health, MemoryStore, RuleFile, Sample, Storage, Surroundings, slo,
+    ALERTS_MAX, AlertState, Group, GroupDefaults, Health, MemoryStore, RuleFile, Sample, Storage, Surroundings, slo,
 };
 use ogive_model::{Labels, Select};
 use ogive_query::value::Point;
@@ -140,4 +140,16 @@ fn a_rule_that_takes_too_much_fails_alone() {
         assert!(text.len() < 1 << 20, "{name} has {} bytes", text.len());
     }
     assert!(alert.annotations[0].1.contains("<error expanding template"), "{:?}", alert.annotations[0]);
+}
+
+/// A rule of as many alerts as it may have, and one of one more, which fails, has none, and lets the next go on.
+#[test]
+fn a_rule_has_a_bounded_number_of_alerts() {
+    let text = "groups:\n- name: g\n  rules:\n  - {alert: Most, expr: 'up{host!=\"0\"} == 0'}\n  - {alert: More, expr: up == 0}\n  - {record: b, expr: count(up)}\n";
+    let mut many = groups(text);
+    evaluate(&mut many, &Unchanging(store(ALERTS_MAX + 1)), EngineOptions::default());
+    let rules = &many[0].rules;
+    assert_eq!((rules[0].alerts().count(), &rules[0].health), (ALERTS_MAX, &Health::Good));
+    assert!(matches!(&rules[1].health, Health::Bad(error) if error.contains("50001 alerts")), "{:?}", rules[1].health);
+    assert_eq!((rules[1].alerts().count(), &rules[2].health), (0, &Health::Good));
 }

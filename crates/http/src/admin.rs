@@ -88,6 +88,9 @@ fn deleted(
         }
     }
     backend.delete(&params.tenant, selectors, range).map_err(refused)?;
+    if let Some(live) = &app.live {
+        live.recent().forget();
+    }
     let names = holding()?;
     let what = params.all("match[]").collect::<Vec<_>>().join(" and ");
     let deletion = (&*what, (&params.tenant, selectors, range));

@@ -31,8 +31,8 @@ use super::pieces::Written;
 use super::prometheus_json::Answer;
 use super::resolution::{StoreAtResolution, resolution};
 use super::streams::Guard;
-use super::views::Views;
-use ogive_storage::live::{Changing, LATENESS_MS, SECONDS};
+use super::views::{Views, shown};
+use ogive_storage::live::{Changing, LATENESS_MS, RecentReader, SECONDS, Using};
 
 /// 32 selectors: each is a watch of the store's shards.
 const SELECTORS_MAX: usize = 32;
@@ -163,6 +163,8 @@ struct Continuous {
     app: App,
     plan: Arc<Plan>,
     changing: Option<Changing>,
+    /// Windows of samples are kept while it lives.
+    _using: Option<Using>,
     /// A hash of what was sent, by its time.
     sent: BTreeMap<i64, u64>,
     /// The oldest sample that came since values were looked at again.
@@ -186,7 +188,9 @@ impl Continuous {
             }
             None => None,
         };
-        Self { app, plan: Arc::new(plan), changing, sent: BTreeMap::new(), changed_ms: None, due_ns: 0, sender }
+        let using = app.live.as_ref().map(|live| live.recent().using());
+        let (sent, plan) = (BTreeMap::new(), Arc::new(plan));
+        Self { app, plan, changing, _using: using, sent, changed_ms: None, due_ns: 0, sender }
     }
 
     /// The last time of a value that has closed.
@@ -335,7 +339,9 @@ impl Continuous {
 /// What `/api/v1/query` answers.
 fn value(app: &App, cancel: &Cancel, plan: &Plan, time_ms: i64) -> Result<Vec<u8>, ApiError> {
     cancel.check()?;
-    let store = Views::of(app, &plan.params);
+    let recent = app.live.as_ref().map(|live| &**live.recent());
+    let reader = RecentReader::new(app.backend.of(&plan.params.tenant), recent, &plan.params.tenant);
+    let store = Views::over(Box::new(reader), shown(&plan.params));
     let reported = StoreAtResolution { store: &store, resolution: resolution(&plan.params)?, cancel };
     let result = cancel.engine(app).instant_until(&reported, &plan.query, time_ms, &|| cancel.is_set())?;
     let (mut answer, mut out) = (Answer::new(result, None), Vec::new());

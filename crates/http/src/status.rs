@@ -46,6 +46,7 @@ pub(super) fn figures(app: &App) -> Map<String, Value> {
         ("queries_timed_out_total", counters.queries_timed_out.get()),
         ("query_memory_bytes", app.engine.options().memory.used() as u64),
         ("detect_bytes", app.detection.memory_bytes()),
+        ("stream_window_bytes", app.live.as_ref().map_or(0, |live| live.recent().bytes() as u64)),
     ] {
         out.insert(name.into(), value.into());
     }

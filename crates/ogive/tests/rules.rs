@@ -194,6 +194,40 @@ fn lived(server: &Server) -> std::collections::BTreeMap<i64, String> {
     out
 }
 
+/// When the alerts of a rule in a report changed, from what and to what.
+fn transitions(rule: &Value) -> Vec<(i64, String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let all = rule["transitions"].as_array().unwrap().iter();
+    all.map(|one| {
+        (ogive_text::calendar::instant_ms(&text(&one["time"])).unwrap(), text(&one["from"]), text(&one["to"]))
+    })
+    .collect()
+}
+
+/// Over the directory of the server that has ended a backtest is the same.
+fn over_directories(
+    mut server: Server,
+    directory: &str,
+    document: &Value,
+    backtest: &dyn Fn(&[&str]) -> (Option<i32>, String),
+) {
+    let data = |more: &[&'static str]| backtest(&[&["--data", directory][..], more].concat());
+    let (code, said) = data(&[]);
+    assert!(code == Some(2) && said.contains("in use by another server"), "{code:?} {said}");
+    assert_eq!(server.terminate(), Some(0));
+    drop(server);
+    let (code, said) = data(&["--json", "--rule", "Down", "--for", "3s", "--for", "6s"]);
+    assert_eq!(code, Some(0), "{said}");
+    let offline: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(&offline, document);
+    let (code, said) = data(&["--tenant", "other", "--rule", "Down"]);
+    assert!(code == Some(0) && said.starts_with("Down: fired 0 times"), "{code:?} {said}");
+    let (code, said) = backtest(&["--data", "/nobody/has/this"]);
+    assert!(code == Some(2) && said.contains("/nobody/has/this is no directory"), "{code:?} {said}");
+    let (code, said) = data(&["--for", "soon"]);
+    assert!(code == Some(2) && said.contains("for: "), "{code:?} {said}");
+}
+
 #[test]
 fn a_backtest_equals_what_ran_live() {
     let directory = tempfile::tempdir().unwrap();
@@ -233,7 +267,8 @@ fn a_backtest_equals_what_ran_live() {
     let (start, end) = ((begin_ms / 1_000 - 1).to_string(), (end_ms / 1_000).to_string());
     let backtest = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ogive"));
-        command.args(["rules", "backtest", rules, "--server", &url, "--start", &start, "--end", &end]).args(more);
+        command.args(["rules", "backtest", rules, "--start", &start, "--end", &end]).args(more);
+        command.env("OGIVE_SERVER", &url);
         let done = command.output().unwrap();
         (done.status.code(), String::from_utf8(done.stdout).unwrap() + &String::from_utf8_lossy(&done.stderr))
     };
@@ -241,16 +276,7 @@ fn a_backtest_equals_what_ran_live() {
     assert_eq!(code, Some(0), "{said}");
     let document: Value = serde_json::from_str(&said).unwrap();
     let rule = &document["rules"][0];
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let found: Vec<(i64, String, String)> = rule["transitions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| {
-            (ogive_text::calendar::instant_ms(&text(&one["time"])).unwrap(), text(&one["from"]), text(&one["to"]))
-        })
-        .collect();
-    assert_eq!(found, expected);
+    assert_eq!(transitions(rule), expected);
     // The four zeros in a row last 3 s; a pending alert does not outlive the blink behind them. promtool fires as often.
     let with = json!([{"for": "3s", "fired": 1}, {"for": "6s", "fired": 0}]);
     assert_eq!((&rule["fired"], &rule["firedWith"]), (&json!(2), &with), "{rule}");
@@ -258,8 +284,14 @@ fn a_backtest_equals_what_ran_live() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("Down: fired 2 times; with for: 4s "), "{said}");
     assert!(said.contains("inactive -> pending {job=\"x\",severity=\"page\"} value 0\n"), "{said}");
+    let directory_of_data = directory.path().join("data");
+    over_directories(server, directory_of_data.to_str().unwrap(), &document, &backtest);
     std::fs::write(rules, "groups: [{name: a, rules: [{alert: B, expr: 'up =='}]}]").unwrap();
-    let (code, said) = backtest(&[]);
+    let (code, said) = backtest(&["--data", directory_of_data.to_str().unwrap()]);
+    assert!(code == Some(2) && said.contains("could not parse expression"), "{code:?} {said}");
+    let server = Server::try_start(&directory_of_data, &["--listen", "127.0.0.1:0"]).unwrap();
+    let url = format!("http://{}", server.address);
+    let (code, said) = backtest(&["--server", &url]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("could not parse expression"), "{said}");
 }

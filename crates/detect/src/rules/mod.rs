@@ -23,7 +23,7 @@ pub use backtest::{
 pub use extension::{Extension, NoData};
 pub use file::{GroupSpec, RULES_MAX, RuleFile, RuleKind, RuleSpec};
 pub use group::{DueAlert, Group, GroupDefaults, GroupOutcome};
-pub use rule::{Health, Rule, SEEN_MAX, SEEN_MS, Transition};
+pub use rule::{ALERTS_MAX, Health, Rule, SEEN_MAX, SEEN_MS, Transition};
 pub use state::{GroupState, OUTAGE_TOLERANCE_MS};
 pub use storage::{MemoryStore, Sample, Storage, stale};
 pub use surroundings::Surroundings;

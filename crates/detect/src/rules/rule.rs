@@ -60,6 +60,9 @@ pub struct Rule {
     pub(crate) seen: BTreeMap<Labels, i64>,
 }
 
+/// 50,000 alerts of a rule whose group has no limit, some 50 MB with their texts: who has more has a condition that is always true,
+/// aggregates, or sets a limit. The rule fails then and its alerts stay what they were.
+pub const ALERTS_MAX: usize = 50_000;
 /// A day: what has no data for longer is taken as gone for good, and its alert ends.
 pub const SEEN_MS: i64 = 86_400_000;
 /// 100,000 labels with data that a rule remembers; further ones do not alert when they go.
@@ -178,6 +181,17 @@ impl Rule {
         let queries = StoreQueries { store, around };
         let site = Site { time_ms, external_url: around.external_url, queries: &queries };
         self.add_vanished(&mut found, time_ms);
+        let count = found.elements.len();
+        if limit > 0 && count > limit {
+            // Before anything is made of them: they may be a million.
+            self.alerts.clear();
+            return Err(format!("exceeded limit of {limit} with {count} alerts"));
+        }
+        if limit == 0 && count > ALERTS_MAX {
+            return Err(format!(
+                "the rule would have {count} alerts, more than {ALERTS_MAX}: aggregate in its expression, or set a limit"
+            ));
+        }
         let mut now = BTreeMap::new();
         for one in &found.elements {
             let alert = self.pending(one, &site, around)?;

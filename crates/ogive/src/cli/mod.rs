@@ -25,6 +25,7 @@ mod hist;
 mod kernel;
 mod logs;
 mod offline;
+mod offline_backtest;
 mod plot;
 mod progress;
 mod query;

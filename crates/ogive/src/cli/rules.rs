@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use ogive_model::Tenant;
 use serde_json::Value;
 
 use super::client::{Failure, Server};
 use super::exit::{EXIT_FINDING, EXIT_USAGE};
 use super::files::FILES;
+use super::offline_backtest::{self, Wanted};
 
 /// 130 s: the longest that a query may take, and the way there and back.
 const TIMEOUT: Duration = Duration::from_secs(130);
@@ -41,7 +43,8 @@ The exit code is 1 when a rule failed.
 
   ogive rules backtest rules.yml --start -30d
   ogive rules backtest rules.yml --start -7d --for 2m --for 10m --rule HighLatency
-  ogive rules backtest rules.yml --start 2026-11-01T00:00:00Z --end 2026-11-02T00:00:00Z --json")]
+  ogive rules backtest rules.yml --start 2026-11-01T00:00:00Z --end 2026-11-02T00:00:00Z --json
+  ogive rules backtest rules.yml --data /var/lib/ogive --start -7d    # no server runs there")]
 pub(crate) struct Backtest {
     /// The rule file.
     file: PathBuf,
@@ -63,6 +66,12 @@ pub(crate) struct Backtest {
     /// Leave the list of transitions out.
     #[arg(long, short)]
     quiet: bool,
+    /// Directories of a server that does not run, instead of a running one.
+    #[arg(long, value_name = "DIR")]
+    data: Vec<PathBuf>,
+    /// Whose data of those directories; `default` when left out.
+    #[arg(long, value_name = "NAME", requires = "data")]
+    tenant: Option<String>,
     #[command(flatten)]
     server: Server,
     /// Print JSON.
@@ -95,12 +104,19 @@ fn slo(options: &Slo) -> anyhow::Result<ExitCode> {
 fn backtest(options: &Backtest) -> anyhow::Result<ExitCode> {
     let file = options.file.display().to_string();
     let text = (FILES.read)(&options.file).with_context(|| format!("cannot read {file}"))?;
-    let body = match requested(options, &file, &text) {
-        Ok(body) => body,
-        Err(failure) => return Ok(failure.report()),
+    let mut data = match options.data.is_empty() {
+        true => match requested(options, &file, &text) {
+            Ok(body) => serde_json::from_str::<Value>(&body).context("the server's answer is not JSON")?["data"].take(),
+            Err(failure) => return Ok(failure.report()),
+        },
+        false => match stopped(options, &file, &text) {
+            Ok(data) => data,
+            Err(error) => {
+                eprintln!("ogive: {error:#}");
+                return Ok(ExitCode::from(EXIT_USAGE));
+            }
+        },
     };
-    let document: Value = serde_json::from_str(&body).context("the server's answer is not JSON")?;
-    let mut data = document["data"].clone();
     let mut rules = data["rules"].as_array().cloned().unwrap_or_default();
     let is_wanted = |rule: &Value| {
         options.rule.is_empty() || options.rule.iter().any(|name| rule["name"].as_str() == Some(name.as_str()))
@@ -126,6 +142,21 @@ fn requested(options: &Backtest, file: &str, text: &[u8]) -> Result<String, Fail
     params.extend(options.holds.iter().map(|hold| ("for", hold.as_str())));
     let query: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(params).finish();
     options.server.post_bytes(&format!("/v1/rules/backtest?{query}"), text, TIMEOUT)
+}
+
+/// Without a server.
+fn stopped(options: &Backtest, file: &str, text: &[u8]) -> anyhow::Result<Value> {
+    let tenant = options.tenant.as_deref().map_or_else(|| Ok(Tenant::default()), Tenant::new)?;
+    let usual = options.holds.is_empty().then_some(HOLDS).into_iter().flatten();
+    let wanted = Wanted {
+        file,
+        text,
+        start: &options.start,
+        end: options.end.as_deref(),
+        interval: options.interval.as_deref(),
+        holds: options.holds.iter().map(String::as_str).chain(usual).collect(),
+    };
+    offline_backtest::run(&options.data, &tenant, &wanted)
 }
 
 /// A rule for people.

@@ -14,7 +14,9 @@ mod board;
 mod changes;
 mod counts;
 mod heard;
+mod recent;
 mod tap;
+mod window;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -31,6 +33,7 @@ pub use board::{Answer, SECONDS};
 pub use changes::{Changes, Changing};
 pub use counts::{Count, Counted, Counts};
 pub use heard::{SecondState, StreamSeries};
+pub use recent::{Recent, RecentReader, Using};
 use tap::{Tap, Teller};
 
 /// 8,192 places of 48 bytes: 384 KiB for each pair of a shard and a worker, and with a part of 1.5 KiB in each of them 12 MiB. A shard fills them in a few
@@ -75,6 +78,7 @@ pub struct Live {
     options: Options,
     counts: Counts,
     changes: Arc<Changes>,
+    recent: Arc<Recent>,
     state: Mutex<State>,
 }
 
@@ -102,12 +106,18 @@ impl Live {
     pub fn new(store: &Arc<Store>, clock: Clock, options: Options) -> Arc<Self> {
         let (store, state) = (Arc::downgrade(store), Mutex::default());
         let changes = Changes::new(store.clone(), options.live_series as usize);
-        Arc::new(Self { store, clock, options, counts: Counts::default(), changes, state })
+        let recent = Recent::new(Arc::clone(&changes), clock);
+        Arc::new(Self { store, clock, options, counts: Counts::default(), changes, recent, state })
     }
 
     /// What changed of what continuous queries read.
     pub const fn changes(&self) -> &Arc<Changes> {
         &self.changes
+    }
+
+    /// What continuous queries read.
+    pub const fn recent(&self) -> &Arc<Recent> {
+        &self.recent
     }
 
     /// What they did so far.

@@ -1,0 +1,104 @@
+//! A backtest over data directories of a server that does not run: the same evaluation as `/v1/rules/backtest`, without a server.
+//!
+//! Failure: directories that a server has open are refused; what cannot be read is an error of the rules that read it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use ogive_alerting::backtest_report::report;
+use ogive_detect::rules::duration::parse_ms;
+use ogive_detect::rules::{Backtest, GroupDefaults, RuleFile, Surroundings, backtest};
+use ogive_model::Tenant;
+use ogive_probe::Clock;
+use ogive_query::{ClassicViews, Engine, EngineOptions};
+use ogive_storage::Time;
+use ogive_storage::upkeep::open_mirror;
+use ogive_store::{Options, Store};
+use ogive_text::calendar::instant_ms;
+use ogive_text::duration::seconds_or_units_ms;
+use serde_json::Value;
+
+/// A minute, as `--alerting-interval` is when nobody sets it.
+const INTERVAL_MS: i64 = 60_000;
+
+/// What is evaluated, as it was written on the command line.
+pub(super) struct Wanted<'a> {
+    /// Path of the rule file, on which slots depend.
+    pub(super) file: &'a str,
+    pub(super) text: &'a [u8],
+    pub(super) start: &'a str,
+    pub(super) end: Option<&'a str>,
+    pub(super) interval: Option<&'a str>,
+    pub(super) holds: Vec<&'a str>,
+}
+
+/// What became of each rule over what `directories` hold of `tenant`, as the server shows it.
+pub(super) fn run(directories: &[PathBuf], tenant: &Tenant, wanted: &Wanted<'_>) -> anyhow::Result<Value> {
+    let text = std::str::from_utf8(wanted.text).with_context(|| format!("{} is not UTF-8", wanted.file))?;
+    let file = RuleFile::parse(text).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(|error| format!("{}:{error}", wanted.file)).collect();
+        anyhow::anyhow!("{}", lines.join("\n"))
+    })?;
+    let now_ms = Clock::global().wall().div_euclid(1_000_000);
+    let span = |text: &&str| parse_ms(text).map_err(|error| anyhow::anyhow!("for: {error}"));
+    let holds_ms = wanted.holds.iter().map(span).collect::<Result<Vec<i64>, _>>()?;
+    let interval_ms = wanted.interval.map_or(Ok(INTERVAL_MS), |text| span(&text))?;
+    if interval_ms < 1 {
+        bail!("the interval must be above zero");
+    }
+    let end_ms = wanted.end.map_or(Ok(now_ms), |end| time_ms(end, now_ms))?.min(now_ms);
+    let test = Backtest {
+        path: wanted.file,
+        file: &file,
+        defaults: GroupDefaults { interval_ms, query_offset_ms: 0 },
+        start_ms: time_ms(wanted.start, now_ms)?,
+        end_ms,
+        holds_ms: &holds_ms,
+    };
+    if let Some(missing) = directories.iter().find(|directory| !directory.is_dir()) {
+        bail!("{} is no directory", missing.display());
+    }
+    let (mirror, _) = open_mirror(directories, false)?;
+    // It is read: nothing is rolled up or merged.
+    let options = Options { rollups: Vec::new(), compact_blocks: 0, ..Options::default() };
+    let root = mirror.root().to_owned();
+    let store = Store::open(Arc::new(mirror), &root, options, Arc::new(Time(Clock::global())))?;
+    let reader = store.tenant(tenant);
+    let (engine, labels) = (Engine::new(EngineOptions::default()), BTreeMap::new());
+    let around = Surroundings {
+        engine: &engine,
+        external_url: "",
+        external_labels: &labels,
+        elapsed: &|| Duration::ZERO,
+        cancelled: &|| false,
+    };
+    let found = backtest(&test, &ClassicViews::new(&reader), &around)?;
+    Ok(report(&test, &found))
+}
+
+/// A time such as -30d, Unix seconds or RFC 3339.
+fn time_ms(text: &str, now_ms: i64) -> anyhow::Result<i64> {
+    let ago = text.strip_prefix('-').filter(|rest| rest.ends_with(char::is_alphabetic)).and_then(seconds_or_units_ms);
+    let seconds = || text.parse::<f64>().ok().filter(|seconds| seconds.abs() < 1e13);
+    let found = ago.map(|ms| now_ms.saturating_sub(ms)).or_else(|| seconds().map(|seconds| (seconds * 1e3) as i64));
+    let found = found.or_else(|| instant_ms(text));
+    found.with_context(|| format!("{text:?} is no time; give such as -30d, Unix seconds or RFC 3339"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_ago_seconds_or_written_out() {
+        let now_ms = 1_700_000_000_000;
+        let found = |text: &str| time_ms(text, now_ms).ok();
+        assert_eq!(found("-1h"), Some(now_ms - 3_600_000));
+        assert_eq!(found("1699999999.5"), Some(now_ms - 500));
+        assert_eq!(found("2023-11-14T22:13:20Z"), Some(now_ms));
+        assert_eq!((found("soon"), found(""), found("1e300"), found("nan")), (None, None, None, None));
+    }
+}
